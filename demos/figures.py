@@ -117,9 +117,9 @@ def told_rate(value):
 
 
 def verdict_words(verdict):
-    """`disk (loop0), 93 % sure`."""
+    """`disk (loop0), confidence 93 %`."""
     instance = f" ({verdict['instance']})" if verdict.get("instance") else ""
-    return f"{verdict['bottleneck']}{instance}, {verdict['confidence'] * 100:.0f} % sure"
+    return f"{verdict['bottleneck']}{instance}, confidence {verdict['confidence'] * 100:.0f} %"
 
 
 def first_finding(verdict):

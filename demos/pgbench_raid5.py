@@ -1,4 +1,4 @@
-"""PostgreSQL's pgbench on document 002's RAID 5: three disks, then ten."""
+"""PostgreSQL's pgbench on NT Magazine 1998's RAID 5: three disks, then ten."""
 
 import os
 
@@ -9,11 +9,11 @@ from postgres import Postgres, installing, throw_away_user  # noqa: F401, run as
 from predict import prediction
 from stage import Side, run
 
-MAKES = "pgbench at one rate on a RAID 5 of three and of ten 4 GB disks (document 002)"
+MAKES = "pgbench at one rate on a RAID 5 of three and of ten 4 GB disks (NT Magazine 1998)"
 NEEDS = ["chrt", "nbdcopy", "losetup", "mkfs.ext4", "setpriv", "useradd", "pg_ctlcluster"]
 SIDES = [Side("three disks", "raid5", {"disk.count": 3}), Side("ten disks", "raid5", {"disk.count": 10})]
 SECONDS, TINY_SECONDS = 90, 8
-CLIENTS = 20  # users of document 002's test
+CLIENTS = 20  # users of NT Magazine 1998's test
 RATE = 100  # transactions a second that are asked for
 SPEED = 1000  # while the database is put on the disks
 

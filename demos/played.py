@@ -77,8 +77,8 @@ def inside_section(sides, words=(), charts=()):
             parts.setdefault(name, [None] * len(sides))[at] = share
     names = [side.side.name for side in sides]
     groups = [[name, shares] for name, shares in parts.items()]
-    return {"title": "How full each part was, inside", "words": list(words), "charts": list(charts),
-            "bars": [bars("Share of the time at work", "fraction", names, groups, full=1.0)]}
+    return {"title": "Utilization of each part, inside", "words": list(words), "charts": list(charts),
+            "bars": [bars("Share of time busy", "fraction", names, groups, full=1.0)]}
 
 
 def kernel_section(sides, more=()):

@@ -111,7 +111,7 @@ class Postgres:
                 time.sleep(0.1)
 
     def bench(self, seconds, clients, rate):
-        """Starts pgbench with two lookups to an update, which is near document 002's 63 % of
+        """Starts pgbench with two lookups to an update, which is near NT Magazine 1998's 63 % of
         reads; its log of transactions lies in memory."""
         self.log = os.path.join(self.socket, "transactions")
         return self.machine.start(ahead([

@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 
 use diskwright_base::Frame;
 use diskwright_counters::live::{SOURCES, mountinfo};
-use diskwright_datastore::Reader;
+use diskwright_datastore::LogReader;
 use diskwright_diagnosis::Pack;
-use diskwright_logs::{Batch, FORMATS, Input, Options};
+use diskwright_logs::{FORMATS, FrameBatch, LogInput, LogOptions};
 
 /// Any bytes as a log's segment file: read to its end, whatever it says.
 pub fn log_reader(data: &[u8]) {
@@ -19,7 +19,7 @@ pub fn log_reader(data: &[u8]) {
         return;
     }
     let mut frame = Frame::default();
-    if let Ok(mut reader) = Reader::open(&path) {
+    if let Ok(mut reader) = LogReader::open(&path) {
         let _ = reader.range();
         while let Ok(Some(_)) = reader.next(&mut frame) {}
     }
@@ -36,7 +36,7 @@ pub fn rule_loader(data: &[u8]) {
 /// Any text as a document's experiments.
 pub fn experiments(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
-        let _ = diskwright_experiments::document::Document::read("fuzz.toml", text);
+        let _ = diskwright_experiments::document::ExperimentDocument::read("fuzz.toml", text);
     }
 }
 
@@ -57,10 +57,10 @@ pub fn probe_profile(data: &[u8]) {
 
 /// Any bytes as a result of `probe`.
 pub fn probe_result(data: &[u8]) {
-    if let Ok(document) = diskwright_probe::document::Document::parse("fuzz.json", data) {
-        let named = diskwright_report::probe::Named { name: "fuzz", document: &document };
-        let zone = diskwright_report::Zone::utc();
-        let page = diskwright_report::probe::Page { results: vec![named, named], zone, version: String::new() };
+    if let Ok(document) = diskwright_probe::document::ProbeDocument::parse("fuzz.json", data) {
+        let named = diskwright_report::probe::NamedResult { name: "fuzz", document: &document };
+        let zone = diskwright_report::DisplayZone::utc();
+        let page = diskwright_report::probe::ProbePage { results: vec![named, named], zone, version: String::new() };
         let _ = diskwright_report::probe::page(&page);
         let side = [("fuzz", &document)];
         let comparison = diskwright_probe::compare::compare(&side, &side);
@@ -72,7 +72,7 @@ pub fn probe_result(data: &[u8]) {
 pub fn beside(data: &[u8]) {
     if let Ok(beside) = diskwright_report::beside::parse(data) {
         let title = beside.title;
-        let sheet = diskwright_report::sheet::Sheet {
+        let sheet = diskwright_report::sheet::PageSheet {
             title,
             lead: beside.lead,
             sections: beside.sections,
@@ -85,7 +85,7 @@ pub fn beside(data: &[u8]) {
 /// Any bytes as a request trace of each format, whatever they begin with.
 pub fn request_traces(data: &[u8]) {
     for format in diskwright_traces::FORMATS {
-        let Ok(input) = Input::from_bytes("fuzz", data.to_vec()) else { return };
+        let Ok(input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };
         let mut trace = diskwright_traces::with_format(format, vec![input]);
         let mut statistics = diskwright_traces::Statistics::new();
         let mut line = String::new();
@@ -107,7 +107,7 @@ pub fn drive_files(data: &[u8]) {
     let load = |path: &str| Ok(if path.ends_with(".seek") { curve.to_owned() } else { text.clone().into_owned() });
     let Ok(found) = diskspecs::read("fuzz", &text, &load) else { return };
     let Ok(model) = drive::Model::new(&found.spec) else { return };
-    let mut drive = drive::Drive::new(&std::sync::Arc::new(model));
+    let mut drive = drive::MechanicalDrive::new(&std::sync::Arc::new(model));
     let mut now = 0;
     for n in 0..40_u64 {
         let first = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % drive.model().blocks();
@@ -129,7 +129,7 @@ pub fn drive_catalogue(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     for entry in catalogue::read("fuzz.toml", text).unwrap_or_default().iter().take(4) {
         let Ok(device) = entry.device() else { continue };
-        for ask in measure::Ask::ALL {
+        for ask in measure::DrivePattern::ALL {
             let _ = measure::measure(&device, ask, 8, 4, 20);
         }
     }
@@ -140,10 +140,10 @@ pub fn drive_catalogue(data: &[u8]) {
 #[allow(dead_code, reason = "the formats bring their targets one by one")]
 fn foreign(format: &str, data: &[u8]) {
     let Some(format) = FORMATS.iter().find(|f| f.id == format) else { panic!("no format {format}") };
-    let Ok(mut input) = Input::from_bytes("fuzz", data.to_vec()) else { return };
-    let options = Options { utc_offset_s: Some(0), interval: Some(std::time::Duration::from_secs(1)), host: None };
-    let mut sink = |_: diskwright_logs::Piece<'_>| ControlFlow::Continue(());
-    let mut batch = Batch::new(format.id, &mut sink);
+    let Ok(mut input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };
+    let options = LogOptions { utc_offset_s: Some(0), interval: Some(std::time::Duration::from_secs(1)), host: None };
+    let mut sink = |_: diskwright_logs::LogPiece<'_>| ControlFlow::Continue(());
+    let mut batch = FrameBatch::new(format.id, &mut sink);
     let _ = (format.read)(&mut input, &options, &mut batch);
     let _ = batch.finish("fuzz");
 }
@@ -159,8 +159,8 @@ pub fn pcp_archive(data: &[u8]) {
         rest = after;
         part
     });
-    let mut sink = |_: diskwright_logs::Piece<'_>| ControlFlow::Continue(());
-    let mut batch = Batch::new("pcp", &mut sink);
+    let mut sink = |_: diskwright_logs::LogPiece<'_>| ControlFlow::Continue(());
+    let mut batch = FrameBatch::new("pcp", &mut sink);
     let _ = diskwright_logs::pcp::read_bytes(parts[0], &parts[1..], &mut batch);
     let _ = batch.finish("fuzz");
 }
@@ -192,9 +192,10 @@ pub fn prometheus_text(data: &[u8]) {
 
 /// Any bytes as answers of a store.
 pub fn prometheus_json(data: &[u8]) {
-    use diskwright_remote::answer::{Grid, matrix, names, series, usual_interval};
-    let _ = matrix(data, &Grid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100 });
-    let _ = (names(data), series(data), usual_interval(data));
+    use diskwright_remote::answer::{QueryGrid, matrix, names, series, usual_interval};
+    let (grid, most) = (QueryGrid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100 }, 1 << 20);
+    let _ = matrix(data, most, &grid, &mut |_| Ok(()));
+    let _ = (names(data, most, &mut |_| Ok(())), series(data, most, &mut |_| Ok(())), usual_interval(data, most));
 }
 
 /// Any bytes as a binary log of Windows Performance Monitor.
@@ -204,23 +205,23 @@ pub fn perfmon_blg(data: &[u8]) {
 
 /// Any text as what a virtual disk's file says of its arrays.
 pub fn disk_ledger(data: &[u8]) {
-    use diskwright_simulator::array::Level;
+    use diskwright_simulator::array::ArrayLevel;
     use diskwright_simulator::system::Set;
-    let _ = diskwright_virtualdisk::content::check_ledger(data, &[Set::new("data", Level::Raid5, vec![0, 1, 2])]);
+    let _ = diskwright_virtualdisk::content::check_ledger(data, &[Set::new("data", ArrayLevel::Raid5, vec![0, 1, 2])]);
 }
 
 /// Any text as a script for the probe: as each kind by its name, and by what it
 /// says; the files that it names say the same.
 pub fn probe_scripts(data: &[u8]) {
-    use diskwright_probe::script::{Script, Surroundings, Wishes};
+    use diskwright_probe::script::{Script, ScriptEnvironment, ScriptOptions};
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = |_: &std::path::Path| Ok(text.to_owned());
-    let around = Surroundings { read: &read, variable: &|_| Some("4k".to_owned()) };
+    let around = ScriptEnvironment { read: &read, variable: &|_| Some("4k".to_owned()) };
     for name in ["a.fio", "a.sct", "a.scp", "a.scr", "a"] {
         let Ok(script) = Script::parse(std::path::Path::new(name), text, &around) else { continue };
         let _ = script.wanted(None);
         for job in script.jobs() {
-            let pattern = job.on(1 << 30, &Wishes::default());
+            let pattern = job.on(1 << 30, &ScriptOptions::default());
             if pattern.fault(512, 1 << 30).is_none() {
                 let mut draw = diskwright_probe::draw::Draw::new(&pattern, 1 << 30, 0, 1);
                 (0..20).for_each(|_| assert!(draw.request().length > 0));
@@ -239,9 +240,9 @@ pub fn nbd_protocol(data: &[u8]) {
 /// A client's bytes: whatever they are, answers stay short, and what may be
 /// done lies within the export.
 fn nbd_server(piece: usize, data: &[u8]) {
-    use diskwright_virtualdisk::nbd::handshake::{Export, Handshake, State};
+    use diskwright_virtualdisk::nbd::handshake::{Handshake, HandshakeState, NbdExport};
     use diskwright_virtualdisk::nbd::{Exports, reply, request, wire::REQUEST_BYTES};
-    let exports = Exports { list: vec![Export::new("a", 1 << 20), Export::new("b", 4096)], default: Some(0) };
+    let exports = Exports { list: vec![NbdExport::new("a", 1 << 20), NbdExport::new("b", 4096)], default: Some(0) };
     let (mut output, mut at, mut end) = (Vec::new(), 0, piece.min(data.len()));
     let mut handshake = Handshake::start(&mut output);
     let session = loop {
@@ -250,22 +251,22 @@ fn nbd_server(piece: usize, data: &[u8]) {
         assert!(at <= end && output.len() < 512 << 10);
         output.clear();
         match progress.state {
-            State::Ready(session) => break session,
-            State::More if end < data.len() => end = (end + piece).min(data.len()),
-            State::More | State::Close(_) => return,
+            HandshakeState::Ready(session) => break session,
+            HandshakeState::More if end < data.len() => end = (end + piece).min(data.len()),
+            HandshakeState::More | HandshakeState::Close(_) => return,
         }
     };
     let export = &exports.list[session.export];
-    while let request::Parsed::Request(request) = request::parse(data.get(at..).unwrap_or_default()) {
+    while let request::RequestParse::Request(request) = request::parse(data.get(at..).unwrap_or_default()) {
         at += REQUEST_BYTES + request.payload() as usize;
         match request::check(&request, export, &session) {
-            request::Verdict::Do => assert!(request.offset + u64::from(request.length) <= export.bytes),
-            request::Verdict::Refuse(error, because) => {
+            request::RequestCheck::Do => assert!(request.offset + u64::from(request.length) <= export.bytes),
+            request::RequestCheck::Refuse(error, because) => {
                 reply::error(&mut output, &session, request.cookie, error, because);
             }
-            request::Verdict::Disconnect | request::Verdict::Close(_) => return,
+            request::RequestCheck::Disconnect | request::RequestCheck::Close(_) => return,
         }
-        let extents = (1..).map(|n| reply::Extent { bytes: request.offset % 512 + n, allocated: n % 3 == 0 });
+        let extents = (1..).map(|n| reply::NbdExtent { bytes: request.offset % 512 + n, allocated: n % 3 == 0 });
         reply::block_status(&mut output, &request, extents.take(50));
         assert!(output.len() < 1000);
         output.clear();
@@ -274,8 +275,8 @@ fn nbd_server(piece: usize, data: &[u8]) {
 
 /// A server's bytes: whatever they are, the client ends.
 fn nbd_client(data: &[u8]) {
-    use diskwright_virtualdisk::nbd::client::{Ask, Client, Wishes, list};
-    use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
+    use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClient, list};
+    use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
     struct Server<'a>(&'a [u8]);
     impl std::io::Read for Server<'_> {
         fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
@@ -291,9 +292,14 @@ fn nbd_client(data: &[u8]) {
         }
     }
     let _ = list(Server(data));
-    let Ok(mut client) = Client::start(Server(data), "a", Wishes::default()) else { return };
-    let status = Ask::Other { command: Command::BlockStatus, offset: 0, length: 4096 };
-    for ask in [Ask::Read { offset: 512, length: 1024 }, Ask::Flush, status, Ask::Read { offset: 0, length: 9 }] {
+    let Ok(mut client) = NbdClient::start(Server(data), "a", ClientOptions::default()) else { return };
+    let status = ClientRequest::Other { command: NbdCommand::BlockStatus, offset: 0, length: 4096 };
+    for ask in [
+        ClientRequest::Read { offset: 512, length: 1024 },
+        ClientRequest::Flush,
+        status,
+        ClientRequest::Read { offset: 0, length: 9 },
+    ] {
         let _ = client.send(ask, CommandFlags(0));
     }
     while client.in_flight() > 0 {
@@ -305,9 +311,9 @@ fn nbd_client(data: &[u8]) {
 /// Any bytes as the URI of an export, and as the kernel's answer to an order of
 /// `disk attach`; the first byte chooses which attribute is looked for.
 pub fn attach(data: &[u8]) {
-    use diskwright_virtualdisk::attach::{export::Export, netlink};
-    if let Ok(export) = Export::parse(&String::from_utf8_lossy(data)) {
-        assert_eq!(Export::parse(&export.to_string()).as_ref(), Ok(&export));
+    use diskwright_virtualdisk::attach::{export::ExportAddress, netlink};
+    if let Ok(export) = ExportAddress::parse(&String::from_utf8_lossy(data)) {
+        assert_eq!(ExportAddress::parse(&export.to_string()).as_ref(), Ok(&export));
     }
     let (first, rest) = data.split_first().map_or((0, data), |(first, rest)| (*first, rest));
     let _ = netlink::answers(rest, u16::from(first % 16));

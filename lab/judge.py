@@ -76,13 +76,19 @@ def same_device(told, truth):
     return str(told).rsplit("/", 1)[-1] == str(truth).rsplit("/", 1)[-1]
 
 
-def is_right(scenario, verdict, instance):
-    """Whether the verdict is what can be known from outside, from the kernel's counters."""
-    if verdict["bottleneck"] != scenarios.outside(scenario):
-        return False
-    if getattr(scenario, "INSTANCE_MATTERS", False):
-        return same_device(verdict.get("instance"), instance)
-    return True
+def what_is_wrong(scenario, verdict, instance):
+    """What the verdict lacks of all that can be known from outside, from the kernel's counters; None if nothing."""
+    wanted = scenarios.outside(scenario)
+    if verdict["bottleneck"] != wanted:
+        return f"outside should be {wanted}"
+    rule, waits = getattr(scenario, "RULE", None), getattr(scenario, "WAITS", None)
+    if rule and rule not in {finding["rule"] for finding in verdict["findings"]}:
+        return f"without the finding {rule}"
+    if waits and waits not in {sleep["kind"] for program in verdict["programs"] for sleep in program["sleeps"]}:
+        return f"tells of no program that waits for: {waits}"
+    if getattr(scenario, "INSTANCE_MATTERS", False) and not same_device(verdict.get("instance"), instance):
+        return "blames another device"
+    return None
 
 
 def is_right_inside(scenario, verdict):

@@ -1,9 +1,12 @@
 """Small loads that no packaged program makes just so. Each ends by itself."""
 
 import argparse
+import json
 import mmap
+import os
 import random
 import socket
+import threading
 import time
 
 UDP_SEGMENT = 103  # linux/udp.h; not in the socket module
@@ -18,6 +21,9 @@ def touch_memory(options):
     for offset in range(0, size, mmap.PAGESIZE):
         memory[offset] = 1
     for _ in until(options.seconds):
+        if options.once:
+            time.sleep(1)
+            continue
         for _ in range(64):
             memory[noise.randrange(size // mmap.PAGESIZE) * mmap.PAGESIZE] = 2
 
@@ -28,6 +34,96 @@ def spin(options):
     for _ in until(options.seconds):
         for number in range(100_000):
             total += number * number
+
+
+def contend(options):
+    """Threads that take turns on one lock. Its holder sleeps, so that nothing is used."""
+    lock = threading.Lock()
+
+    def work():
+        for _ in until(options.seconds):
+            with lock:
+                time.sleep(0.005)
+
+    together(options.threads, work)
+
+
+def doze(options):
+    """Threads that sleep."""
+    def work():
+        for _ in until(options.seconds):
+            time.sleep(0.1)
+
+    together(options.threads, work)
+
+
+def ask(options):
+    """Threads that each wait for a slow server over TCP; the server is a thread of this process."""
+    with socket.create_server(("127.0.0.1", 0), backlog=options.threads) as server:
+        def answer(connection):
+            with connection:
+                while connection.recv(1):
+                    time.sleep(0.2)
+                    connection.send(b".")
+
+        def accept():
+            while True:
+                threading.Thread(target=answer, args=[server.accept()[0]], daemon=True).start()
+
+        def work():
+            with socket.create_connection(server.getsockname()) as connection:
+                for _ in until(options.seconds):
+                    connection.send(b"?")
+                    connection.recv(1)
+
+        threading.Thread(target=accept, daemon=True).start()
+        together(options.threads, work)
+
+
+def touch_file(options):
+    """Threads that touch pages of a mapped file at random."""
+    with open(options.path, "rb") as file:
+        memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        # each touch is a read of one page, not of those around it
+        memory.madvise(mmap.MADV_RANDOM)
+
+        def work():
+            noise = random.Random()
+            for _ in until(options.seconds):
+                memory[noise.randrange(len(memory) // mmap.PAGESIZE) * mmap.PAGESIZE]
+
+        together(options.threads, work)
+
+
+def read_ahead(options):
+    """Asks for a part of a device and does not wait for it."""
+    with open(options.path, "rb", buffering=0) as device:
+        os.posix_fadvise(device.fileno(), 0, 128 << 10, os.POSIX_FADV_WILLNEED)
+        time.sleep(options.seconds)
+
+
+def stall(options):
+    """Has a part of a served system hang for two seconds in every six."""
+    def order(do):
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(options.path)
+            control.sendall(json.dumps({"do": do, "member": options.part}).encode() + b"\n")
+            control.recv(65536)
+
+    for _ in until(options.seconds):
+        time.sleep(4)
+        order("hang")
+        time.sleep(2)
+        order("release")
+
+
+def together(count, work):
+    """Runs some work in so many threads, to its end."""
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def write_file(options):
@@ -63,7 +159,9 @@ def until(seconds):
         yield
 
 
-LOADS = {"touch-memory": touch_memory, "spin": spin, "write-file": write_file, "flood": flood}
+LOADS = {"touch-memory": touch_memory, "touch-file": touch_file, "spin": spin, "write-file": write_file, "flood": flood,
+         "contend": contend, "doze": doze, "ask": ask, "stall": stall,
+         "read-ahead": read_ahead}
 
 
 def main():
@@ -72,6 +170,9 @@ def main():
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--path")
+    parser.add_argument("--threads", type=int, default=24)
+    parser.add_argument("--part", help="of a served system")
+    parser.add_argument("--once", action="store_true", help="touches all once, and sleeps")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     LOADS[options.load](options)

@@ -116,7 +116,7 @@ class Machine:
         """Has Diskwright measure a device, as a user would before there is any trouble."""
         if not self.binary:
             raise Unavailable("no binary to probe with")
-        self.output([self.binary, "probe", "quick", device, "--for", "1500ms", "--ramp", "200ms"])
+        self.output([self.binary, "probe", "quick", device, "--for", "2200ms", "--ramp", "200ms"])
 
     def real_file(self, size_mib=256):
         """A written file on the disk that holds the temporary folder, with its disk's name."""

@@ -57,7 +57,7 @@ def wrong_inside(result):
 def remark(result):
     remarks = [result[key] for key in ("skipped", "failed") if key in result]
     if not remarks and not result["right"]:
-        remarks.append(f"outside should be {result.get('outside', result['truth'])}")
+        remarks.append(result["wrong"])
     if not remarks and wrong_inside(result):
         remarks.append(f"inside should be {result['inside_truth']} {result.get('inside_instance') or ''}".rstrip())
     if "outside" in result and result["outside"] != result["truth"] and not remarks:

@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 
 import scenarios  # noqa: E402
 import table  # noqa: E402
-from judge import Judge, NoVerdict, is_right, is_right_inside, same_device, utc  # noqa: E402
+from judge import Judge, NoVerdict, is_right_inside, same_device, utc, what_is_wrong  # noqa: E402
 from packages import PACKAGE_OF, programs_of  # noqa: E402
 from undo import Undo, kill, start_time_of, undo_step, uninterrupted  # noqa: E402
 from virtual import description  # noqa: E402
@@ -136,15 +136,15 @@ class Judging(unittest.TestCase):
         plain = scenarios.load("random-read-slow")
         member = scenarios.load("btrfs-raid0-slow-member")
         verdict = {"bottleneck": "disk", "instance": "loop1"}
-        self.assertTrue(is_right(plain, verdict, "/dev/loop2"))
-        self.assertFalse(is_right(member, verdict, "/dev/loop2"))
-        self.assertTrue(is_right(member, verdict, "/dev/loop1"))
+        self.assertIsNone(what_is_wrong(plain, verdict, "/dev/loop2"))
+        self.assertEqual(what_is_wrong(member, verdict, "/dev/loop2"), "blames another device")
+        self.assertIsNone(what_is_wrong(member, verdict, "/dev/loop1"))
 
     def test_inside_the_part_counts_and_nothing_where_nothing_is_asked(self):
         channel = scenarios.load("channel-full")
         self.assertTrue(is_right_inside(channel, {"bottleneck": "channel", "instance": "scsi"}))
         self.assertFalse(is_right_inside(channel, {"bottleneck": "disk", "instance": "disk0"}))
-        self.assertTrue(is_right(channel, {"bottleneck": "disk"}, None))
+        self.assertIsNone(what_is_wrong(channel, {"bottleneck": "disk"}, None))
         self.assertIsNone(is_right_inside(scenarios.load("memory-paging"), {"bottleneck": "disk"}))
 
     def test_times_are_told_to_the_millisecond(self):
@@ -161,7 +161,8 @@ class Tables(unittest.TestCase):
     def test_each_outcome_is_named(self):
         results = [{"name": "a", "truth": "disk", "verdict": "disk", "right": True,
                     "confidence": 0.9, "packs": {"default": "disk"}},
-                   {"name": "b", "truth": "disk", "verdict": "none", "right": False},
+                   {"name": "b", "truth": "disk", "verdict": "none", "right": False,
+                    "wrong": "outside should be disk"},
                    {"name": "e", "truth": "channel", "outside": "disk", "verdict": "disk", "right": True,
                     "inside": [{"verdict": "disk", "instance": "disk0", "right": False}],
                     "inside_truth": "channel", "inside_instance": "scsi"},
@@ -169,6 +170,7 @@ class Tables(unittest.TestCase):
                    {"name": "d", "truth": "disk", "failed": "no verdict"}]
         self.assertEqual(table.score(results), "1 right, 2 wrong, 1 failed, 1 skipped")
         self.assertIn("no root", table.verdicts(results))
+        self.assertIn("outside should be disk", table.verdicts(results))
         self.assertIn("inside should be channel scsi", table.verdicts(results))
         self.assertIn("default", table.packs(results))
 

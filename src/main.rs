@@ -8,16 +8,28 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::Parser;
+use commands::output;
 
 fn main() -> ExitCode {
-    // a parse error prints itself and exits with 2; --help and --version with 0
-    let line = commands::CommandLine::parse();
-    match commands::run(line.command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("diskwright: {failure}");
-            ExitCode::from(failure.exit_code())
-        }
+    output::tell_panics();
+    let line = match commands::CommandLine::try_parse() {
+        Ok(line) => line,
+        Err(error) => return refused(&error),
+    };
+    ExitCode::from(commands::ended(commands::run(line.command)))
+}
+
+/// What clap says of a command line: help and version (0), or what is wrong with it (2).
+/// It repeats arguments, which may hold anything.
+fn refused(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        // the arguments as they may be shown: clap takes away a part of what a terminal would act on
+        let words = std::env::args_os().map(|word| output::name(word.to_string_lossy()));
+        let shown = commands::CommandLine::try_parse_from(words).err();
+        output::aside(&shown.as_ref().unwrap_or(error).render().to_string());
+    } else {
+        // a closed pipe has had enough
+        let _ = error.print();
     }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

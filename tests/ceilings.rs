@@ -6,48 +6,34 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use diskwright_base::{Ceiling, Class, Device, Frame, Note, Schema, Series, Tick, Topology, ceiling};
+use crate::common::{folder, json, text};
+
+use diskwright_base::{Ceiling, Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology, ceiling};
 use diskwright_counters::live::{Roots, sources::topology};
-use diskwright_datastore::{Item, Reader, Writer, WriterOptions};
-use diskwright_probe::profile::{Figure, Profile, SCHEMA, store};
+use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
+use diskwright_probe::profile::{Profile, ProfileFigure, SCHEMA, store};
 use serde_json::Value;
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-03-01T00:00:00Z.
 const START: i64 = 1_772_323_200 * SECOND;
 
-fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ceilings-{test}"));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder");
-    folder
-}
-
 fn diskwright(state: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     command.args(arguments).env("DISKWRIGHT_STATE", state).output().expect("the program runs")
 }
 
-fn json(output: &Output) -> Value {
-    let said = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a plain path")
-}
-
 /// A disk of a made-up machine, found under the name that it had when the log was made.
 fn machine() -> Topology {
     let (model, serial) = (Some("M".into()), Some("X7".into()));
-    let disk = Device { name: "sdb".into(), class: Class::Flash, model, serial, ..Device::default() };
+    let disk = Device { name: "sdb".into(), class: DeviceClass::Flash, model, serial, ..Device::default() };
     Topology { host: "made-up".into(), processors: 2, devices: vec![disk], ..Topology::default() }
 }
 
 /// A minute in which the disk does 1,900 reads a second of half a millisecond.
 fn log(folder: &Path, notes: &[Note]) -> PathBuf {
     let path = folder.join("log");
-    let mut writer = Writer::create_or_append(&path, WriterOptions::default()).expect("a log");
+    let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).expect("a log");
     let topology = serde_json::to_string(&machine()).expect("JSON");
     writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
     for note in notes {
@@ -69,7 +55,7 @@ fn log(folder: &Path, notes: &[Note]) -> PathBuf {
         instance: (*instance).into(),
         scale: 1.0,
     };
-    let schema = Arc::new(Schema { series: values.iter().map(series).collect() });
+    let schema = Arc::new(Schema::new(values.iter().map(series).collect()));
     let row: Vec<f64> = values.iter().map(|(_, _, value)| *value).collect();
     for second in 1..=60 {
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
@@ -80,12 +66,12 @@ fn log(folder: &Path, notes: &[Note]) -> PathBuf {
 }
 
 fn profile(key: &str) -> Profile {
-    let figure = |figure: &str, value: f64, unit: &str| Figure {
+    let figure = |figure: &str, value: f64, unit: &str| ProfileFigure {
         figure: figure.into(),
         value,
         unit: unit.into(),
         measured: "2026-02-01T00:00:00.000Z".into(),
-        ..Figure::default()
+        ..ProfileFigure::default()
     };
     let figures = vec![
         figure("reads_per_s", 2000.0, "per_s"),
@@ -105,7 +91,7 @@ fn bottleneck(verdict: &Value) -> (&str, &str) {
 
 #[test]
 fn why_judges_by_the_profile_of_the_disk_whatever_it_was_called() {
-    let folder = folder("why");
+    let folder = folder("ceilings-why");
     let (log, state) = (log(&folder, &[]), folder.join("state"));
     let without = json(&diskwright(&state, &["why", text(&log), "--json"]));
     assert_ne!(bottleneck(&without).0, "disk");
@@ -117,7 +103,7 @@ fn why_judges_by_the_profile_of_the_disk_whatever_it_was_called() {
     let ceiling = &verdict["ceilings"][0];
     assert_eq!((&ceiling["device"], &ceiling["key"]), (&"sdb".into(), &"serial:M:X7".into()));
     assert_eq!(ceiling["reads_per_s"], 2000.0);
-    let told = "1,900 of at most 2,000 reads/s that probe measured on 2026-02-01";
+    let told = "1,900 of at most 2,000 reads/s, measured by probe on 2026-02-01";
     assert_eq!(verdict["findings"][0]["limit_from"], told);
     let screen = diskwright(&state, &["why", text(&log)]);
     let screen = String::from_utf8_lossy(&screen.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -129,7 +115,7 @@ fn why_judges_by_the_profile_of_the_disk_whatever_it_was_called() {
 
 #[test]
 fn a_log_brings_its_ceilings_with_it() {
-    let folder = folder("brought");
+    let folder = folder("ceilings-brought");
     let ceilings = serde_json::to_string(&[profile("serial:M:X7").ceiling()]).expect("JSON");
     let log = log(&folder, &[Note::new(START, Note::CEILINGS, ceilings)]);
     let verdict = json(&diskwright(&folder.join("nothing"), &["why", text(&log), "--json"]));
@@ -145,16 +131,16 @@ fn a_recording_holds_the_ceilings_of_its_machine() {
         eprintln!("skipped: no block device can be seen here");
         return;
     };
-    let folder = folder("recorded");
+    let folder = folder("ceilings-recorded");
     let (log, state) = (folder.join("log"), folder.join("state"));
     keep(&state, profile(key));
     keep(&state, profile("serial:of:another"));
     let done = diskwright(&state, &["record", text(&log), "--every", "200ms", "--for", "600ms"]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let mut reader = Reader::open(&log).expect("a log");
+    let mut reader = LogReader::open(&log).expect("a log");
     let (mut frame, mut found) = (Frame::default(), Vec::new());
     while let Some(item) = reader.next(&mut frame).expect("readable") {
-        if let Item::Note(note) = item
+        if let LogItem::Note(note) = item
             && note.kind == Note::CEILINGS
         {
             found.extend(serde_json::from_str::<Vec<Ceiling>>(&note.text).expect("ceilings"));
@@ -165,7 +151,7 @@ fn a_recording_holds_the_ceilings_of_its_machine() {
 
 #[test]
 fn profiles_are_listed_and_damaged_ones_are_named() {
-    let folder = folder("listed");
+    let folder = folder("ceilings-listed");
     let state = folder.join("state");
     keep(&state, profile("serial:M:X7"));
     let broken = state.join("profiles/broken.json");
@@ -180,7 +166,7 @@ fn profiles_are_listed_and_damaged_ones_are_named() {
     let log = log(&folder, &[]);
     for done in [done, diskwright(&state, &["why", text(&log), "--json"])] {
         let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success() && said.contains(text(&broken)) && said.contains("left out"), "{said}");
+        assert!(done.status.success() && said.contains(text(&broken)) && said.contains("is ignored"), "{said}");
     }
     let table = diskwright(&state, &["list", "ceilings"]);
     assert!(String::from_utf8_lossy(&table.stdout).contains("serial:M:X7"));
@@ -188,7 +174,7 @@ fn profiles_are_listed_and_damaged_ones_are_named() {
 
 #[test]
 fn probe_says_whether_it_remembers_and_can_begin_anew() {
-    let folder = folder("kept");
+    let folder = folder("ceilings-kept");
     let state = folder.join("state");
     let file = folder.join("probe.dat");
     let probe = |more: &[&str]| {
@@ -200,6 +186,16 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
     assert!(!state.exists(), "nothing is kept");
     let cached = probe(&["--buffered"]);
     assert!(cached["profile"]["because"][0].as_str().is_some_and(|b| b.contains("page cache")), "{cached:#}");
+    let other = ["probe", "minread", text(&file), "--for", "200ms", "--ramp", "0", "--size", "16MB", "--json"];
+    let unasked = json(&diskwright(&state, &other));
+    assert!(unasked["profile"]["because"][0].as_str().is_some_and(|b| b.contains("--save")), "{unasked:#}");
+    let text_of_job = "[a]\nrw=randread\ndirect=1\nbs=4k\niodepth=32\nruntime=1\ntime_based\nsize=16m\n";
+    fs::write(folder.join("job.fio"), text_of_job).expect("written");
+    let job = folder.join("job.fio");
+    let script = ["probe", text(&job), text(&folder), "--for", "200ms", "--json"];
+    let unasked = json(&diskwright(&state, &script));
+    assert!(unasked["profile"]["because"][0].as_str().is_some_and(|b| b.contains("--save")), "{unasked:#}");
+    assert!(!state.exists(), "nothing is kept");
     let kept = probe(&[]);
     if kept["device"]["key"] == "" {
         eprintln!("skipped: the build folder lies in memory");
@@ -215,6 +211,38 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
     let less = probe(&[]);
     assert!(less["profile"]["because"][0].as_str().is_some_and(|b| b.contains("--anew")), "{:#}", less["profile"]);
     assert_eq!(stored()["figures"][0]["value"], 1e12);
-    probe(&["--anew"]);
+    let anew = probe(&["--anew"]);
+    assert!(anew["profile"]["because"][0].as_str().is_some_and(|b| b.contains("replaced by less")), "{anew:#}");
     assert!(stored()["figures"][0]["value"].as_f64().is_some_and(|v| v < 1e12));
+}
+
+#[test]
+fn a_profile_is_taken_back() {
+    let folder = folder("ceilings-forgotten");
+    let state = folder.join("state");
+    for (key, device) in [("serial:M:X7", "sdyy"), ("serial:M:X8", "sdzz"), ("serial:M:X9", "sdzz")] {
+        keep(&state, Profile { device: device.into(), ..profile(key) });
+    }
+    let listed = || json(&diskwright(&state, &["list", "ceilings", "--json"]))["entries"].as_array().unwrap().len();
+    let fails = |typed: &str, words: &[&str]| {
+        let done = diskwright(&state, &["ceilings", "forget", typed]);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        words.iter().for_each(|word| assert!(said.contains(word), "{typed} does not say `{word}`: {said}"));
+        assert_eq!(listed(), 3, "nothing is removed");
+    };
+    fails("sdyx", &["no saved profile of `sdyx`", "did you mean `sdyy`?", "list ceilings"]);
+    fails("serial:M:X", &["did you mean `serial:M:X"]);
+    fails("sdzz", &["2 devices were called `sdzz`", "serial:M:X8, serial:M:X9"]);
+    assert_eq!(diskwright(&state, &["ceilings", "forget"]).status.code(), Some(2));
+    assert_eq!(diskwright(&state, &["ceilings"]).status.code(), Some(2));
+    let done = json(&diskwright(&state, &["ceilings", "forget", "/dev/sdyy", "--json"]));
+    assert_eq!(done["schema"], "diskwright.ceilings-forget/1");
+    assert_eq!((&done["forgotten"][0]["key"], listed()), (&"serial:M:X7".into(), 2));
+    let done = diskwright(&state, &["ceilings", "forget", "serial:M:X8"]);
+    assert!(done.status.success() && String::from_utf8_lossy(&done.stdout).contains("Deleted the profile of sdzz"));
+    assert_eq!(listed(), 1);
+    // what is left of that name is one device now
+    assert!(diskwright(&state, &["ceilings", "forget", "sdzz"]).status.success());
+    assert_eq!(listed(), 0);
 }

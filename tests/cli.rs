@@ -5,44 +5,13 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
-
-fn diskwright(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("the program runs")
-}
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}\n{}", said(output)))
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A folder of its own for each test.
-fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{test}"));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder below target");
-    folder
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a plain path")
-}
+use crate::common::{command, diskwright, folder, json, said, text};
 
 /// A log of about two seconds of this machine.
 fn recorded(test: &str) -> PathBuf {
-    let log = folder(test).join("log");
+    let log = folder(&format!("cli-{test}")).join("log");
     let done = diskwright(&["record", text(&log), "--every", "200ms", "--for", "2s", "--json"]);
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     assert_eq!(json(&done)["schema"], "diskwright.record/1");
@@ -80,7 +49,7 @@ fn why_on_a_terminal_fits_one_screen() {
 
 #[test]
 fn a_log_is_recorded_marked_shown_judged_and_reported() {
-    let log = folder("whole").join("log");
+    let log = folder("cli-whole").join("log");
     let mut recorder = command(&["record", text(&log), "--every", "200ms", "--for", "4s"]).spawn().expect("runs");
     wait_for_log(&log, &mut recorder);
     let refused = diskwright(&["record", text(&log), "--for", "1s"]);
@@ -122,7 +91,7 @@ fn wait_for_log(log: &Path, recorder: &mut Child) {
 
 #[test]
 fn wrong_usage_exits_with_2_and_writes_nothing() {
-    let place = folder("usage");
+    let place = folder("cli-usage");
     let log = place.join("log");
     let cases: &[&[&str]] = &[
         &["record", text(&log), "--every", "5x"],
@@ -144,7 +113,7 @@ fn wrong_usage_exits_with_2_and_writes_nothing() {
 
 #[test]
 fn bad_files_exit_with_1_and_one_line_that_names_them() {
-    let place = folder("files");
+    let place = folder("cli-files");
     let foreign = place.join("foreign.log");
     fs::write(&foreign, "this is no log of ours\n").expect("writable");
     let empty = place.join("empty");
@@ -176,7 +145,7 @@ fn bad_files_exit_with_1_and_one_line_that_names_them() {
 
 #[test]
 fn a_folder_without_permission_is_one_clear_line() {
-    let place = folder("permission");
+    let place = folder("cli-permission");
     let locked = place.join("locked");
     fs::create_dir(&locked).expect("a folder");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("ours");

@@ -2,42 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use crate::common::{diskwright, folder, json, said, text};
+
 use diskwright_base::{Schema, Series, Tick};
-use diskwright_datastore::{Writer, WriterOptions};
-use serde_json::Value;
+use diskwright_datastore::{LogWriter, WriterOptions};
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-01-05T00:00:00Z, a Monday.
 const START: i64 = 1_767_571_200 * SECOND;
-
-fn diskwright(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
-    command.args(arguments).env("TZ", "UTC").stdin(Stdio::null());
-    command.output().expect("the program runs")
-}
-
-fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}\n{}", said(output)))
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a plain path")
-}
-
-fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compare-{test}"));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder below target");
-    folder
-}
 
 /// Numbers from -1 to 1 that look random and are the same in every run.
 fn noise(at: usize) -> f64 {
@@ -62,19 +36,17 @@ fn log(
         instance: instance.into(),
         scale,
     };
-    let schema = Arc::new(Schema {
-        series: vec![
-            series("physical_disk.reads", "sda", 1.0),
-            series("physical_disk.writes", "sda", 1.0),
-            series("physical_disk.read_time_s", "sda", 1e-6),
-            series("physical_disk.write_time_s", "sda", 1e-6),
-            series("physical_disk.weighted_time_s", "sda", 1e-6),
-            series("physical_disk.read_bytes", "sda", 512.0),
-            series("memory.total_bytes", "", 1024.0),
-            series("memory.available_bytes", "", 1024.0),
-        ],
-    });
-    let mut writer = Writer::create_or_append(place, WriterOptions::default()).expect("a new log");
+    let schema = Arc::new(Schema::new(vec![
+        series("physical_disk.reads", "sda", 1.0),
+        series("physical_disk.writes", "sda", 1.0),
+        series("physical_disk.read_time_s", "sda", 1e-6),
+        series("physical_disk.write_time_s", "sda", 1e-6),
+        series("physical_disk.weighted_time_s", "sda", 1e-6),
+        series("physical_disk.read_bytes", "sda", 512.0),
+        series("memory.total_bytes", "", 1024.0),
+        series("memory.available_bytes", "", 1024.0),
+    ]));
+    let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a new log");
     for at in 0..ticks {
         let seconds = every_s as f64;
         let reads = (load(at) * seconds * (1.0 + 0.1 * noise(at))).round();
@@ -90,7 +62,7 @@ fn log(
 
 #[test]
 fn two_logs_are_compared() {
-    let place = folder("two");
+    let place = folder("compare-two");
     let slow = log(&place.join("slow"), 600, 1, |_| 200.0, |_| 0.03, |_| 0.5);
     let fast = log(&place.join("fast"), 600, 1, |_| 200.0, |_| 0.002, |_| 0.5);
     let done = diskwright(&["compare", text(&slow), text(&fast), "--json"]);
@@ -122,8 +94,22 @@ fn two_logs_are_compared() {
 }
 
 #[test]
+fn other_packs_are_on_the_page_where_they_are_asked_for() {
+    let place = folder("compare-packs");
+    let slow = log(&place.join("slow"), 120, 1, |_| 200.0, |_| 0.03, |_| 0.5);
+    let page = |more: &[&str]| {
+        let file = place.join("page.html");
+        let done = diskwright(&[&["report", text(&slow), "-o", text(&file)], more].concat());
+        assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+        fs::read_to_string(&file).expect("the page")
+    };
+    let others = "What other packs say";
+    assert!(!page(&[]).contains(others) && page(&["--all-packs"]).contains(others));
+}
+
+#[test]
 fn an_applications_figures_stand_on_the_page() {
-    let place = folder("beside");
+    let place = folder("compare-beside");
     let slow = log(&place.join("slow"), 120, 1, |_| 200.0, |_| 0.03, |_| 0.5);
     let fast = log(&place.join("fast"), 120, 1, |_| 200.0, |_| 0.002, |_| 0.5);
     let (beside, page) = (place.join("beside.json"), place.join("page.html"));
@@ -148,7 +134,7 @@ fn an_applications_figures_stand_on_the_page() {
 
 #[test]
 fn one_log_is_cut_in_two() {
-    let place = folder("one");
+    let place = folder("compare-one");
     let whole = log(&place.join("log"), 1200, 1, |i| if i < 600 { 200.0 } else { 20.0 }, |_| 0.002, |_| 0.5);
     let at = "2026-01-05T00:10:00Z";
     let cut = json(&diskwright(&["compare", text(&whole), "--at", at, "--json"]));
@@ -164,7 +150,7 @@ fn one_log_is_cut_in_two() {
 
 #[test]
 fn wrong_comparisons_are_refused() {
-    let place = folder("wrong");
+    let place = folder("compare-wrong");
     let one = log(&place.join("one"), 30, 1, |_| 10.0, |_| 0.001, |_| 0.5);
     let probe = place.join("probe.json");
     fs::write(&probe, "{ \"schema\": \"diskwright.probe/1\", \"runs\": [] }\n").expect("writable");
@@ -187,7 +173,7 @@ fn wrong_comparisons_are_refused() {
 
 #[test]
 fn trends_are_told_of_long_logs_alone() {
-    let place = folder("trends");
+    let place = folder("compare-trends");
     // a week of five minutes; memory runs out by 6 % a day and crosses 5 % after ten days
     let day = |i: usize| i as f64 / 288.0;
     let free = |i: usize| 0.65 - 0.06 * day(i) + 0.005 * noise(i + 7);

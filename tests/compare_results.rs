@@ -4,6 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::common;
+
+use crate::common::said;
+
 use serde_json::Value;
 
 const SAMPLE: &str = include_str!("../crates/probe/tests/fixtures/depth.json");
@@ -14,16 +18,10 @@ fn diskwright(folder: &Path, arguments: &[&str]) -> Output {
     command.output().expect("the program runs")
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// A folder with results whose run `depth-1` was made three times at about
 /// these rates.
 fn folder(test: &str, files: &[(&str, f64)]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("results-{test}"));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder below target");
+    let folder = common::folder(&format!("results-{test}"));
     for (name, rate) in files {
         let mut result: Value = serde_json::from_str(SAMPLE).expect("JSON");
         let run = result["runs"][0].clone();
@@ -83,14 +81,14 @@ fn what_does_not_go_together_is_refused() {
     fs::write(folder.join("other.json"), "{\"schema\": \"else/1\"}").unwrap();
     fs::write(folder.join("broken.json"), &SAMPLE[..900]).unwrap();
     for (arguments, code, expected) in [
-        (&["compare", "a.json"][..], 2, "name two"),
+        (&["compare", "a.json"][..], 2, "give two"),
         (&["compare", "a.json", "b.json", "a.json"], 2, "A1 A2 -- B1 B2"),
         (&["compare", "a.json", "b.json", "--at", "12:00"], 2, "windows are for logs"),
         (&["compare", "a.json", "newer.json"], 1, "newer.json: written by a newer diskwright as `diskwright.probe/2`"),
-        (&["compare", "a.json", "other.json"], 1, "other.json: no result of `probe`"),
+        (&["compare", "a.json", "other.json"], 1, "other.json: not a result of `probe`"),
         (&["compare", "a.json", "none.json"], 1, "none.json: No such file"),
         (&["report", "broken.json", "-o", "x.html"], 1, "broken.json:1:900: "),
-        (&["report", "a.json", "other.json", "-o", "x.html"], 1, "results go with results only"),
+        (&["report", "a.json", "other.json", "-o", "x.html"], 1, "only be compared with results"),
         (&["compare", "other.json", "other.json", "--fail-if-worse", "1"], 2, "--fail-if-worse are for results"),
     ] {
         let done = diskwright(&folder, arguments);

@@ -2,14 +2,14 @@
 //! acknowledged is lost, and writes go on when there is room again. Needs root
 //! and file systems' programs; what is not there is said.
 
-mod devices;
+use crate::devices;
 
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use devices::{Bench, skip, tool, within};
-use diskwright_virtualdisk::nbd::client::{Client, ClientError, Wishes};
+use crate::devices::{Bench, skip, tool, within};
+use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, NbdClient};
 use diskwright_virtualdisk::nbd::wire::{CommandFlags, ErrorCode};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
@@ -42,11 +42,11 @@ fn place(at: usize) -> u64 {
     (at * PIECE) as u64 + 4096
 }
 
-fn greet(socket: &Path) -> Option<Client<UnixStream>> {
-    Client::start(UnixStream::connect(socket).ok()?, "", Wishes::default()).ok()
+fn greet(socket: &Path) -> Option<NbdClient<UnixStream>> {
+    NbdClient::start(UnixStream::connect(socket).ok()?, "", ClientOptions::default()).ok()
 }
 
-fn connect(socket: &Path) -> Client<UnixStream> {
+fn connect(socket: &Path) -> NbdClient<UnixStream> {
     greet(socket).expect("the server goes on")
 }
 
@@ -82,7 +82,7 @@ fn small(bench: &mut Bench, kind: &str) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Writes until there is no room: how many pieces were acknowledged.
-fn fill(client: &mut Client<UnixStream>) -> usize {
+fn fill(client: &mut NbdClient<UnixStream>) -> usize {
     for at in 0.. {
         match client.write(place(at), &piece(at), CommandFlags::FUA) {
             Ok(()) => assert!(at < 2000, "the disk is never full"),
@@ -97,7 +97,7 @@ fn fill(client: &mut Client<UnixStream>) -> usize {
 }
 
 /// Everything acknowledged is there; of the piece that was refused, each byte is old or new.
-fn is_there(client: &mut Client<UnixStream>, pieces: usize) {
+fn is_there(client: &mut NbdClient<UnixStream>, pieces: usize) {
     let mut back = vec![0; PIECE];
     for at in 0..pieces {
         client.read(place(at), &mut back).expect("read");
@@ -170,10 +170,16 @@ fn a_device_is_refused_as_backing() {
     let before = devices::sum(&device);
     let (system, socket) = (bench.path("system.toml"), bench.path("s"));
     let mut command = std::process::Command::new(PROGRAM);
-    command.arg("disk").arg(&system).arg("--socket").arg(&socket).args(["--backing", &device]);
+    command
+        .arg("disk")
+        .arg(&system)
+        .arg("--socket")
+        .arg(&socket)
+        .args(["--backing", &device])
+        .env("XDG_RUNTIME_DIR", bench.path("."));
     let done = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains(&device) && said.contains("no regular file"), "{said}");
+    assert!(said.contains(&device) && said.contains("not a regular file"), "{said}");
     assert_eq!(devices::sum(&device), before);
 }

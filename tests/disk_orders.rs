@@ -6,14 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use diskwright_virtualdisk::nbd::client::{Client, Wishes};
+use diskwright_virtualdisk::nbd::client::{ClientOptions, NbdClient};
 use diskwright_virtualdisk::nbd::wire::CommandFlags;
 use serde_json::Value;
 
 fn diskwright() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
-    command.env_remove("XDG_RUNTIME_DIR");
-    command
+    Command::new(env!("CARGO_BIN_EXE_diskwright"))
 }
 
 /// A disk that is served until the test is over.
@@ -53,7 +51,7 @@ impl Disk {
         let file = folder.path().join("system.toml");
         std::fs::write(&file, description).expect("written");
         let mut command = diskwright();
-        command.arg("disk").arg(&file).args(more).env("TMPDIR", folder.path());
+        command.arg("disk").arg(&file).args(more).env("XDG_RUNTIME_DIR", folder.path());
         if !more.contains(&"--listen") {
             command.arg("--socket").arg(folder.path().join("s"));
         }
@@ -87,9 +85,9 @@ impl Disk {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    fn client(&self, export: &str) -> Client<UnixStream> {
+    fn client(&self, export: &str) -> NbdClient<UnixStream> {
         let stream = UnixStream::connect(self.socket()).expect("connected");
-        Client::start(stream, export, Wishes::default()).expect("greeted")
+        NbdClient::start(stream, export, ClientOptions::default()).expect("greeted")
     }
 }
 
@@ -195,7 +193,7 @@ fn what_is_said_before_anything_is_served() {
     let file = disk.folder.path().join("system.toml").display().to_string();
     wrong(&[], 2, "Usage");
     wrong(&[&file, "--speed", "0"], 2, "a number from 0.001 to 1000");
-    wrong(&[&file, "--listen", "nowhere"], 2, "is no HOST:PORT");
+    wrong(&[&file, "--listen", "nowhere"], 2, "is not HOST:PORT");
     wrong(&[&file, "--size", "1TB"], 1, "`data` holds 127991808 bytes");
     wrong(&["/nowhere.toml"], 1, "/nowhere.toml");
     let taken = disk.folder.path().join("system.toml");
@@ -217,18 +215,49 @@ fn what_sudos_caller_serves_is_found() {
     let (caller, temporary) = (Command::new("id").arg("-u").output(), disk.folder.path());
     let root = caller.is_ok_and(|id| id.stdout == b"0\n");
     let folder = temporary.join("diskwright-12345");
-    if !root || std::os::unix::fs::chown(temporary.join("diskwright-0"), Some(12_345), None).is_err() {
+    if !root || std::os::unix::fs::chown(temporary.join("diskwright"), Some(12_345), None).is_err() {
         eprintln!("skipped: only root can be somebody else before sudo");
         return;
     }
-    std::fs::rename(temporary.join("diskwright-0"), &folder).expect("another's folder");
+    std::fs::create_dir(temporary.join("mine")).expect("root's folder");
+    std::fs::rename(temporary.join("diskwright"), &folder).expect("another's folder");
     let status = |caller: &str| {
         let mut command = diskwright();
-        command.args(["disk", "status"]).env("TMPDIR", temporary).env("SUDO_UID", caller).output().expect("it runs")
+        command.env("TMPDIR", temporary).env("XDG_RUNTIME_DIR", temporary.join("mine")).env("SUDO_UID", caller);
+        command.args(["disk", "status"]).output().expect("it runs")
     };
     let told = status("12345");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
     assert!(!status("12346").status.success(), "a third one's is not looked for");
+}
+
+/// Whoever takes the names in a folder of everybody stops nobody.
+#[test]
+fn a_name_that_is_taken_stops_no_server() {
+    let mut first = Disk::serve(RAID5, &["--listen", "127.0.0.1:0"]);
+    let temporary = first.folder.path().join("everybodys");
+    let user = rustix::process::geteuid().as_raw();
+    std::fs::create_dir_all(temporary.join(format!("diskwright-{user}"))).expect("somebody's folder");
+    let file = first.folder.path().join("system.toml");
+    let mine = |command: &mut Command| {
+        // nobody has a runtime folder here, and /tmp is a folder of this test
+        command.env("TMPDIR", &temporary).env_remove("XDG_RUNTIME_DIR");
+    };
+    let mut command = diskwright();
+    mine(command.arg("disk").arg(&file).stdout(Stdio::piped()));
+    let mut child = command.spawn().expect("started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let socket = line.trim().rsplit_once("socket=").map(|(_, socket)| socket.to_owned()).unwrap_or_default();
+    let mut command = diskwright();
+    mine(command.args(["disk", "stop", "--socket", &socket]));
+    let stopped = command.output().expect("it runs");
+    if !stopped.status.success() {
+        let _ = child.kill();
+    }
+    let _ = (child.wait(), first.child.kill());
+    assert!(stopped.status.success(), "{line}: {}", String::from_utf8_lossy(&stopped.stderr));
+    assert!(!socket.starts_with(&temporary.join(format!("diskwright-{user}/")).display().to_string()), "{socket}");
 }
 
 #[test]
@@ -270,7 +299,7 @@ fn a_disk_whose_socket_is_called_control_is_found() {
     let (file, socket) = (disk.folder.path().join("system.toml"), disk.folder.path().join("my.control"));
     let mut command = diskwright();
     let child = command.arg("disk").arg(&file).arg("--socket").arg(&socket).stdout(Stdio::piped());
-    let mut child = child.env("TMPDIR", disk.folder.path()).spawn().expect("started");
+    let mut child = child.env("XDG_RUNTIME_DIR", disk.folder.path()).spawn().expect("started");
     let mut first = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut first).expect("a line");
     let stop = diskwright().args(["disk", "stop", "--socket"]).arg(&socket).output().expect("it runs");

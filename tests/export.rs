@@ -2,23 +2,16 @@
 #![allow(clippy::expect_used)]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 
-use diskwright_base::{Frame, Schema, Series, Tick};
-use diskwright_datastore::{Writer, WriterOptions};
+use crate::common::{diskwright, folder};
+
+use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
+use diskwright_datastore::{LogWriter, WriterOptions};
 use serde_json::Value;
 
 const SECOND: i64 = 1_000_000_000;
-
-fn diskwright(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_diskwright"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary runs")
-}
 
 /// Standard output of a command that must succeed.
 fn text(arguments: &[&str]) -> String {
@@ -27,17 +20,10 @@ fn text(arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).expect("text")
 }
 
-fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("export-{name}"));
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).expect("a folder");
-    path
-}
-
 /// A log of six ticks: a disk with stored amounts, one foreign counter, a gap,
 /// and a second disk that comes late.
 fn log(name: &str) -> String {
-    let place = folder(name).join("log");
+    let place = folder(&format!("export-{name}")).join("log");
     let series =
         |counter: &str, instance: &str, scale| Series { counter: counter.into(), instance: instance.into(), scale };
     let mut all = vec![
@@ -45,10 +31,10 @@ fn log(name: &str) -> String {
         series("physical_disk.read_time_s", "sda", 0.001),
         series(r"foreign.\Thing(x)\Odd, of it", "", 1.0),
     ];
-    let early = Arc::new(Schema { series: all.clone() });
+    let early = Arc::new(Schema::new(all.clone()));
     all.push(series("physical_disk.reads", "sdb", 1.0));
-    let late = Arc::new(Schema { series: all });
-    let mut writer = Writer::create_or_append(&place, WriterOptions::bulk()).expect("a log");
+    let late = Arc::new(Schema::new(all));
+    let mut writer = LogWriter::create_or_append(&place, WriterOptions::bulk()).expect("a log");
     for at in 0..6i64 {
         let tick = Tick { time_ns: (1_700_000_000 + at) * SECOND, elapsed_ns: if at == 0 { 0 } else { SECOND as u64 } };
         let odd = if at == 2 { f64::NAN } else { 0.5 + at as f64 };
@@ -163,4 +149,46 @@ fn wrong_usage_exits_with_2() {
     }
     let done = diskwright(&["export", &log, "--as", "csv", "-o", "/no/such/folder/x.csv"]);
     assert_eq!(done.status.code(), Some(1));
+}
+
+/// A log in which `dd` was busy at both looks, and `cron` at the first only.
+fn log_with_processes(name: &str) -> String {
+    let log = log(name);
+    let row = |pid: u32, name: &str, bytes: f64| ProcessRow {
+        pid,
+        name: name.into(),
+        read_bytes_per_s: Some(bytes),
+        processor: 0.25,
+        ..ProcessRow::default()
+    };
+    let mut writer = LogWriter::create_or_append(Path::new(&log), WriterOptions::bulk()).expect("a log");
+    for (at, rows) in [(3, vec![row(7, "dd", 4e6), row(9, "cron", 1e3)]), (5, vec![row(7, "dd", 6e6)])] {
+        let table = ProcessTable { elapsed_s: 2.0, rows, ..ProcessTable::default() };
+        let text = serde_json::to_string(&table).expect("JSON");
+        writer.note(&Note::new((1_700_000_000 + at) * SECOND, Note::PROCESSES, text)).expect("writable");
+    }
+    writer.close().expect("writable");
+    log
+}
+
+#[test]
+fn processes_are_counters_where_they_are_asked_for() {
+    let log = log_with_processes("processes");
+    let csv = text(&["export", &log, "--as", "csv", "--counter", "process.read_bytes_per_s"]);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].ends_with(",process.read_bytes_per_s{dd (7)},process.read_bytes_per_s{cron (9)}"), "{csv}");
+    let of_looks: Vec<&str> = lines[1..].iter().filter(|line| !line.ends_with(",,")).map(|line| &line[..]).collect();
+    assert_eq!(of_looks.len(), 2, "{csv}");
+    assert!(of_looks[0].ends_with(",4000000,1000") && of_looks[1].ends_with(",6000000,"), "{csv}");
+    let shown = text(&["show", &log, "--counter", "process.*", "--json"]);
+    let answer: Value = serde_json::from_str(&shown).expect("JSON");
+    let series = answer["series"].as_array().expect("a list");
+    let cron = series.iter().find(|s| s["instance"] == "cron (9)" && s["counter"] == "process.processor");
+    assert_eq!(cron.expect("shown")["most"], 0.25);
+    // nobody asked: the export is as it was
+    assert!(!text(&["export", &log, "--as", "csv"]).contains("process."));
+    let page = folder("export-processes-page").join("page.html");
+    text(&["report", &log, "-o", page.to_str().expect("plain")]);
+    let page = fs::read_to_string(&page).expect("a page");
+    assert!(page.contains("dd (7)"), "the page draws who read");
 }

@@ -119,7 +119,7 @@ fn request_traces_take_anything() {
 
 #[test]
 fn probe_profiles_take_anything() {
-    let figure = diskwright_probe::profile::Figure {
+    let figure = diskwright_probe::profile::ProfileFigure {
         figure: "reads_per_s".into(),
         value: 1000.0,
         unit: "per_s".into(),

@@ -3,17 +3,12 @@
 #![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use crate::common::folder;
 
-fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder");
-    folder
-}
+use serde_json::Value;
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
@@ -27,7 +22,7 @@ fn probe(folder: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn a_suite_on_a_file_that_is_made_keeps_the_contract() {
-    let folder = folder("probe-made");
+    let folder = folder("probe-probe-made");
     let quick = ["--for", "100ms", "--ramp", "0", "--size", "16MB", "--json"];
     let done = probe(&folder, &[&["quick", "probe.dat", "-o", "result.json"][..], &quick].concat());
     let said = String::from_utf8_lossy(&done.stderr);
@@ -52,7 +47,7 @@ fn a_suite_on_a_file_that_is_made_keeps_the_contract() {
 
 #[test]
 fn what_would_lose_data_is_refused() {
-    let folder = folder("probe-refused");
+    let folder = folder("probe-probe-refused");
     fs::write(folder.join("data"), vec![7; 1 << 20]).unwrap();
     for (arguments, expected) in [
         (&["commit", "data"][..], "--destroy-data-on data"),
@@ -73,7 +68,7 @@ fn what_would_lose_data_is_refused() {
 
 #[test]
 fn an_interrupted_probe_keeps_what_it_has_and_cleans_up() {
-    let folder = folder("probe-interrupted");
+    let folder = folder("probe-probe-interrupted");
     let arguments = ["depth", "probe.dat", "--for", "300ms", "--ramp", "0", "--size", "4MB", "--json", "-o", "r.json"];
     let child = command(&folder, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
     // a run is over when its time is; the whole suite takes nine of them

@@ -1,23 +1,23 @@
 //! The guard of `probe` on real devices: each refusal, and that nothing was
 //! written. Takes root and loop devices; says why it skips where there are none.
 
-mod devices;
+use crate::devices;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 
-use devices::{Bench, put, skip, sum, tool};
+use crate::devices::{Bench, put, skip, sum, tool};
 
 const READ: &str = "minread";
 const WRITE: &str = "commit";
 
 /// In use: reading takes `--live`, and no word makes it write.
 fn guarded(bench: &Bench, device: &str, why: &str) {
-    bench.refused(&[READ, device], device, &[why, "say --live"]);
+    bench.refused(&[READ, device], device, &[why, "use --live"]);
     bench.measures(&[READ, device, "--live", "--brake", "60s"]);
     for said in [&[][..], &["--live"], &["--destroy-data-on", device], &["--live", "--destroy-data-on", device]] {
         let arguments = [&[WRITE, device], said].concat();
-        bench.refused(&arguments, device, &[why, "nothing here writes to it"]);
+        bench.refused(&arguments, device, &[why, "no option allows writing to it"]);
     }
 }
 
@@ -67,8 +67,8 @@ fn swap_is_kept_on_a_device_and_in_a_file() {
     }
     bench.later("swapoff", &[&device]);
     // its bytes are the kernel's to change, so they are not compared
-    bench.fails(&[READ, &device], &["is swap", "say --live"]);
-    bench.fails(&[WRITE, &device, "--destroy-data-on", &device], &["is swap", "nothing here writes to it"]);
+    bench.fails(&[READ, &device], &["is swap", "use --live"]);
+    bench.fails(&[WRITE, &device, "--destroy-data-on", &device], &["is swap", "no option allows writing to it"]);
     let file = bench.path("swapfile");
     fs::write(&file, vec![0; 8 << 20]).expect("a file");
     let name = file.display().to_string();
@@ -77,7 +77,7 @@ fn swap_is_kept_on_a_device_and_in_a_file() {
         return;
     }
     bench.later("swapoff", &[&name]);
-    bench.fails(&[WRITE, &name, "--destroy-data-on", &name], &["it is swap", "nothing here writes to it"]);
+    bench.fails(&[WRITE, &name, "--destroy-data-on", &name], &["it is swap", "no option allows writing to it"]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn what_carries_data_is_written_to_only_by_name() {
     for (what, at, bytes) in MARKS {
         put(&device, 0, &vec![0; 4 << 20]);
         put(&device, *at, bytes);
-        bench.refused(&[WRITE, &device], &device, &[what, &format!("say --destroy-data-on {device}")]);
+        bench.refused(&[WRITE, &device], &device, &[what, &format!("use --destroy-data-on {device}")]);
         // reading is no harm, and may be done without a word
         let before = sum(&device);
         bench.measures(&[READ, &device]);
@@ -211,7 +211,7 @@ fn other_names_of_a_device_are_the_device() {
     let link = link.display().to_string();
     let round = format!("/dev/../dev/./{}", device.trim_start_matches("/dev/"));
     for name in [&link, &round] {
-        bench.refused(&[WRITE, name], &device, &[&format!("say --destroy-data-on {name}")]);
+        bench.refused(&[WRITE, name], &device, &[&format!("use --destroy-data-on {name}")]);
         // the name has to be typed as TARGET has it, so that it is looked at twice
         bench.refused(&[WRITE, name, "--destroy-data-on", &device], &device, &["nothing was written"]);
         bench.measures(&[WRITE, name, "--destroy-data-on", name]);
@@ -224,7 +224,7 @@ fn other_names_of_a_device_are_the_device() {
         bench.refused(
             &[WRITE, name, "--destroy-data-on", name],
             &device,
-            &["is mounted on", "nothing here writes to it"],
+            &["is mounted on", "no option allows writing to it"],
         );
     }
 }

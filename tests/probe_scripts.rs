@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::common;
+
 use serde_json::Value;
 
 fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder");
+    let folder = common::folder(&format!("probe_scripts-{test}"));
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/probe/tests/scripts");
     for entry in fs::read_dir(scripts).expect("scripts").map(|e| e.expect("entry")) {
         fs::copy(entry.path(), folder.join(entry.file_name())).expect("copied");
@@ -140,8 +140,8 @@ fn what_is_wrong_is_said_with_its_line() {
     let trim = "[a]\nsize=1m\nrw=trim\n";
     for (text, expected) in [
         (trim, "s.fio:3: rw: nothing is trimmed"),
-        ("[a]\nrw=read\n", "a.0.0 is not there, and the script does not say how large"),
-        ("[a]\nsize=1m\nbs=1000\ndirect=1\n", "no multiple of the sector"),
+        ("[a]\nrw=read\n", "a.0.0 does not exist, and the script does not give its size"),
+        ("[a]\nsize=1m\nbs=1000\ndirect=1\n", "not a multiple of the sector"),
         ("[a]\nsize=4k\nbs=64k\n", "does not fit"),
     ] {
         fs::write(folder.join("s.fio"), text).unwrap();
@@ -151,7 +151,7 @@ fn what_is_wrong_is_said_with_its_line() {
     }
     let done = probe(&folder, &["no-such-thing"]);
     assert_eq!(done.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&done.stderr).contains("no script"));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("no suite or script"));
     // a suite needs its target as before
     assert_eq!(probe(&folder, &["quick"]).status.code(), Some(2));
 }

@@ -4,25 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use crate::common::{folder, success};
 
-fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder");
-    folder
-}
+use serde_json::Value;
 
 fn diskwright(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     command.args(arguments).env("DISKWRIGHT_STATE", folder.join("state")).current_dir(folder);
     command.output().expect("runs")
-}
-
-fn json(output: &Output) -> Value {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
 }
 
 fn run<'a>(answer: &'a Value, name: &str) -> &'a Value {
@@ -36,9 +25,9 @@ fn remark<'a>(answer: &'a Value, id: &str) -> Option<&'a Value> {
 
 #[test]
 fn the_documentation_names_every_suite_and_explain_knows_it() {
-    let folder = folder("suites-told");
+    let folder = folder("suites-suites-told");
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/probe.md")).expect("docs/probe.md");
-    let list = json(&diskwright(&folder, &["list", "suites", "--json"]));
+    let list = success(&diskwright(&folder, &["list", "suites", "--json"]));
     let suites = list["entries"].as_array().expect("entries");
     assert!(suites.len() > 20);
     for suite in suites {
@@ -46,7 +35,7 @@ fn the_documentation_names_every_suite_and_explain_knows_it() {
         assert!(text.contains(&format!("| `{id}` |")), "docs/probe.md has no row for {id}");
         assert!(suite["usual_s"].as_f64().is_some_and(|s| s > 0.0) && suite["usual_runs"].is_u64(), "{suite}");
     }
-    let told = json(&diskwright(&folder, &["explain", "stripes", "--json"]));
+    let told = success(&diskwright(&folder, &["explain", "stripes", "--json"]));
     assert_eq!(told["suites"][0]["id"], "stripes");
     let page = diskwright(&folder, &["explain", "load"]);
     assert!(String::from_utf8_lossy(&page.stdout).contains("100"), "{page:?}");
@@ -54,10 +43,10 @@ fn the_documentation_names_every_suite_and_explain_knows_it() {
 
 #[test]
 fn buffered_runs_tell_what_memory_answered() {
-    let folder = folder("suites-buffered");
+    let folder = folder("suites-suites-buffered");
     let short = ["--for", "400ms", "--json"];
     let made = ["probe", "file-cache", "cached.dat", "--size", "32MB"];
-    let answer = json(&diskwright(&folder, &[&made[..], &short].concat()));
+    let answer = success(&diskwright(&folder, &[&made[..], &short].concat()));
     assert_eq!(answer["buffered"], true);
     let share = |name: &str| run(&answer, name)["from_memory_share"].as_f64();
     let Some(second) = share("second-read") else { return eprintln!("skipped: the kernel does not count reads") };
@@ -70,7 +59,7 @@ fn buffered_runs_tell_what_memory_answered() {
     assert!(written["text"].as_str().is_some_and(|t| t.contains("dirty pages")), "{written}");
     // any suite can be made to measure the cache, and says that it did
     let made = ["probe", "diskmax", "cached.dat", "--size", "16MB", "--buffered"];
-    let answer = json(&diskwright(&folder, &[&made[..], &short].concat()));
+    let answer = success(&diskwright(&folder, &[&made[..], &short].concat()));
     assert!(remark(&answer, "from_memory").is_some(), "{answer:#}");
     assert_eq!(run(&answer, "depth-1")["pattern"]["ramp_s"], 0.0);
 }
@@ -124,7 +113,7 @@ impl Drop for Stripes {
 
 #[test]
 fn stripes_finds_the_members_below_btrfs() {
-    let folder = folder("suites-stripes");
+    let folder = folder("suites-suites-stripes");
     let Some(stripes) = Stripes::new(&folder) else {
         return eprintln!("skipped: btrfs over loop devices needs root, losetup and mkfs.btrfs");
     };
@@ -133,7 +122,7 @@ fn stripes_finds_the_members_below_btrfs() {
     let refused = diskwright(&folder, &base);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && text.contains("--live"), "{text}");
-    let answer = json(&diskwright(&folder, &[&base[..], &["--live", "--brake", "60s"]].concat()));
+    let answer = success(&diskwright(&folder, &[&base[..], &["--live", "--brake", "60s"]].concat()));
     let mount = stripes.mount.display().to_string();
     let device = &answer["device"];
     assert_eq!((&device["filesystem"], &device["mount"]), (&"btrfs".into(), &mount.into()), "{device:#}");
@@ -152,6 +141,6 @@ fn stripes_finds_the_members_below_btrfs() {
     // named by hand it is the same set
     let members = stripes.loops.join(",");
     let answer =
-        json(&diskwright(&folder, &[&base[..], &["--live", "--brake", "60s", "--members", &members]].concat()));
+        success(&diskwright(&folder, &[&base[..], &["--live", "--brake", "60s", "--members", &members]].concat()));
     assert!(remark(&answer, "random_scaling").is_some());
 }

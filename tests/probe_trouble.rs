@@ -4,18 +4,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
-mod devices;
-
 use std::fs::{self, File};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use devices::{Bench, skip, tool, within};
-use serde_json::Value;
+use crate::common::said;
 
-fn said(done: &Output) -> String {
-    String::from_utf8_lossy(&done.stderr).into_owned()
-}
+use crate::devices::{Bench, skip, tool, within};
+use serde_json::Value;
 
 /// The result that was kept.
 fn kept(bench: &Bench) -> Value {
@@ -35,12 +31,19 @@ fn started(bench: &Bench, arguments: &[&str], more: Duration) -> Child {
     let arguments = [arguments, &["-o", "result.json"]].concat();
     let mut command = bench.command(&arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
-    let open = format!("/proc/{}/fd", child.id());
     let is_ring = |e: fs::DirEntry| fs::read_link(e.path()).is_ok_and(|p| p.to_string_lossy().contains("io_uring"));
+    let measures = |id: u32| fs::read_dir(format!("/proc/{id}/fd")).is_ok_and(|all| all.flatten().any(is_ring));
     // where there is no io_uring, ten seconds are enough too
-    let _ = within(|| fs::read_dir(&open).is_ok_and(|all| all.flatten().any(is_ring)));
+    let _ = within(|| worker(child.id()).is_some_and(measures));
     std::thread::sleep(more);
     child
+}
+
+/// The process that measures for the one that was started.
+fn worker(starter: u32) -> Option<u32> {
+    let all = fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let of = |id: &u32| fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    all.into_iter().find(|id| of(id).lines().any(|line| line == format!("PPid:\t{starter}")))
 }
 
 fn signal(name: &str, process: u32) {
@@ -56,9 +59,9 @@ fn a_live_device_that_answers_slowly_is_left_alone() {
         return;
     }
     let Some(_point) = bench.mount(&device, "point", "ro,noload") else { return };
-    bench.fails(&["depth", &device], &["is mounted on", "say --live"]);
+    bench.fails(&["depth", &device], &["is mounted on", "use --live"]);
     let begun = Instant::now();
-    let stopped = ["is mounted", "to answer, more than the 0.02 s of --brake"];
+    let stopped = ["is mounted", "to respond, more than the 0.02 s of --brake"];
     bench.fails(&["depth", &device, "--live", "--brake", "20ms", "--for", "60s"], &stopped[1..]);
     assert!(begun.elapsed() < Duration::from_secs(30), "it went on under load");
     // one that it keeps to
@@ -86,7 +89,7 @@ fn errors_are_counted_and_what_succeeds_is_measured() {
     assert!(share > 0.03 && share < 0.4, "{share}: {run:#}");
     assert_eq!(run["errors"][0]["number"], 5);
     let text = remark(&answer, "failed");
-    assert!(text.contains("Input/output error") && text.contains("in no rate and no latency"), "{text}");
+    assert!(text.contains("Input/output error") && text.contains("rates and latencies do not include them"), "{text}");
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn a_file_that_is_cut_off_is_no_fast_one() {
     File::options().write(true).open(&path).and_then(|f| f.set_len(0)).expect("cut");
     let done = child.wait_with_output().expect("ends");
     assert_eq!(done.status.code(), Some(1), "{}", said(&done));
-    assert!(said(&done).contains("smaller than it was"), "{}", said(&done));
+    assert!(said(&done).contains("has become smaller"), "{}", said(&done));
     let answer = kept(&bench);
     assert_eq!(answer["complete"], false);
     // the run that it was cut under counts what came before, and says so
@@ -157,7 +160,7 @@ fn nothing_is_left_of_a_probe_that_is_killed() {
     assert!(!killed("probe.dat", &[]), "it has no name where the filesystem can do that");
     // with --keep it has one; the next probe knows it again
     assert!(killed("kept.dat", &["--keep"]));
-    bench.fails(&["commit", "kept.dat"], &["an earlier probe filled and left", "say --destroy-data-on kept.dat"]);
+    bench.fails(&["commit", "kept.dat"], &["an earlier probe filled and kept", "use --destroy-data-on kept.dat"]);
 }
 
 #[test]
@@ -178,7 +181,8 @@ fn a_filesystem_that_fills_says_so_and_keeps_nothing() {
         return;
     }
     let Some(_point) = bench.mount(&device, "point", "noatime") else { return };
-    bench.fails(&["minread", "point/probe.dat", "--size", "50MiB"], &["are free, and at most half of that is filled"]);
+    bench
+        .fails(&["minread", "point/probe.dat", "--size", "50MiB"], &["are free, and at most half of that may be used"]);
     bench.fails(&["minread", "point/probe.dat", "--size", "512K"], &["at least 1 MiB"]);
     bench.fails(&["minread", "point/probe.dat", "--size", "26MiB"], &["point/probe.dat: cannot be filled"]);
     bench.fails(&["minread", "point/probe.dat", "--size", "26MiB", "--keep"], &["cannot be filled"]);
@@ -193,10 +197,10 @@ fn what_cannot_be_measured_says_what_could() {
     let Some(read_only) = bench.attach(&bench.path("disk"), &["--read-only"]) else { return };
     bench.fails(
         &["commit", &read_only, "--destroy-data-on", &read_only],
-        &["the device is read-only", "suites that read"],
+        &["the device is read-only", "suites that only read"],
     );
     bench.measures(&["minread", &read_only]);
-    bench.fails(&["minread", &device, "--size", "8MiB"], &["8388608 bytes are asked for, and it has 4194304"]);
+    bench.fails(&["minread", &device, "--size", "8MiB"], &["8388608 bytes are requested, but it has 4194304"]);
     assert_eq!(bench.measures(&["minread", &device, "--size", "2MiB"])["target_bytes"], 2 << 20);
     if tool("mkfifo", &[&bench.path("pipe").display().to_string()]).is_some() {
         bench.fails(&["minread", "pipe"], &["a pipe or socket"]);
@@ -204,22 +208,22 @@ fn what_cannot_be_measured_says_what_could() {
     let _socket = std::os::unix::net::UnixListener::bind(bench.path("socket")).expect("a socket");
     bench.fails(&["minread", "socket"], &["a pipe or socket"]);
     bench.fails(&["minread", "/dev/zero"], &["a character device (a terminal, a tape"]);
-    bench.fails(&["minread", "."], &["a folder", "made, filled and removed"]);
-    bench.fails(&["minread", "no/such/folder/file"], &["cannot be made", "No such file"]);
+    bench.fails(&["minread", "."], &["a folder", "created, filled and removed"]);
+    bench.fails(&["minread", "no/such/folder/file"], &["cannot be created", "No such file"]);
     std::os::unix::fs::symlink("round", bench.path("round")).expect("a link");
     bench.fails(&["minread", "round"], &["symbolic links"]);
     // a node without a device
     let free = "/dev/loop-control";
     bench.fails(&["minread", free], &["a character device"]);
     // its size is 4096 bytes by stat, and it knows no direct I/O
-    bench.fails(&["minread", "/sys/devices/system/cpu/online"], &["no direct I/O; --buffered measures its cache"]);
+    bench.fails(&["minread", "/sys/devices/system/cpu/online"], &["direct I/O; --buffered measures its cache"]);
     let learned = || fs::read_dir(bench.path("state")).map_or(0, Iterator::count);
     let before = learned();
     let sparse = bench.file("sparse", 4 << 20);
     let answer = bench.measures(&["minread", &sparse.display().to_string()]);
     assert!(remark(&answer, "target").contains("100 % of the file is holes"), "{answer:#}");
     let answer = bench.measures(&["minread", "/dev/shm/diskwright-probe.dat", "--size", "1MiB"]);
-    assert!(remark(&answer, "target").contains("lies in memory"), "{answer:#}");
+    assert!(remark(&answer, "target").contains("is in memory"), "{answer:#}");
     assert_eq!(learned(), before, "no ceiling is learned from what asks no disk");
 }
 
@@ -239,5 +243,34 @@ fn a_read_only_filesystem_is_read_and_not_written_to() {
     bench.measures(&["minread", "point/data"]);
     let write = ["commit", "point/data", "--destroy-data-on", "point/data"];
     bench.refused(&write, &point.join("data").display().to_string(), &["is read-only, and cannot be written to"]);
-    bench.fails(&["minread", "point/new"], &["point/new: cannot be made: Read-only file system"]);
+    bench.fails(&["minread", "point/new"], &["point/new: cannot be created: Read-only file system"]);
+}
+
+/// A mistyped device is no new file in the kernel's folders: not as a target of any suite or script, not as an output.
+#[test]
+fn nothing_is_made_among_devices() {
+    let program = env!("CARGO_BIN_EXE_diskwright");
+    let run = |words: &[&str]| Command::new(program).args(words).output().expect("runs");
+    let listed: Value = serde_json::from_slice(&run(&["list", "suites", "--json"]).stdout).expect("a list of suites");
+    let ids: Vec<&str> =
+        listed["entries"].as_array().expect("entries").iter().filter_map(|s| s["id"].as_str()).collect();
+    assert!(ids.len() > 5, "{listed}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("job.fio");
+    fs::write(&script, "[a]\nfilename=/dev/diskwright-nope\nrw=randread\nsize=1m\n").expect("written");
+    let refused = |words: &[&str], path: &str| {
+        let done = run(words);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains(path) && said.contains("no file is created in /dev, /proc or /sys"), "{words:?}: {said}");
+        assert!(!std::path::Path::new(path).exists(), "{words:?}");
+    };
+    for path in ["/dev/diskwright-nope", "/proc/diskwright-nope", "/sys/diskwright-nope"] {
+        for id in &ids {
+            refused(&["probe", id, path, "--for", "50ms", "--size", "1MB", "--forget"], path);
+        }
+        let target = folder.path().join("target").display().to_string();
+        refused(&["probe", "quick", &target, "--for", "50ms", "--size", "1MB", "--forget", "-o", path], path);
+    }
+    refused(&["probe", &script.display().to_string()], "/dev/diskwright-nope");
 }

@@ -4,19 +4,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+
+use crate::common::folder;
 
 use serde_json::Value;
 
 const DRIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulator/tests/drives/disk7200.diskspecs");
-
-fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("simulate-{test}"));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder");
-    folder
-}
 
 fn simulate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_diskwright")).arg("simulate").args(arguments).output().expect("runs")
@@ -36,7 +31,7 @@ fn trace(folder: &Path) -> String {
 
 #[test]
 fn a_replay_keeps_the_contract() {
-    let trace = trace(&folder("contract"));
+    let trace = trace(&folder("simulate-contract"));
     let output = simulate(&["--replay", &trace, "--drive", DRIVE, "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -57,7 +52,7 @@ fn a_replay_keeps_the_contract() {
 
 #[test]
 fn a_replay_is_drawn() {
-    let folder = folder("pictures");
+    let folder = folder("simulate-pictures");
     let trace = trace(&folder);
     let (svg, html) = (folder.join("a.svg").display().to_string(), folder.join("a.html").display().to_string());
     let output = simulate(&["--replay", &trace, "--drive", DRIVE, "--svg", &svg, "--html", &html]);
@@ -72,7 +67,7 @@ fn a_replay_is_drawn() {
 
 #[test]
 fn errors_name_file_and_line() {
-    let folder = folder("errors");
+    let folder = folder("simulate-errors");
     let trace = trace(&folder);
     let drive = folder.join("bad.diskspecs");
     fs::write(&drive, "# a drive\ndisksim_disk X {\n  Modell = 3\n}\n").expect("written");
@@ -85,7 +80,7 @@ fn errors_name_file_and_line() {
         (vec!["--replay", trace.as_str(), "--drive", drive.as_str()], 1, "bad.diskspecs:2: "),
         (vec!["--replay", trace.as_str(), "--drive", nowhere.as_str()], 1, "nowhere: "),
         (vec!["--replay", nowhere.as_str(), "--drive", DRIVE], 1, "nowhere"),
-        (vec!["--replay", empty.as_str(), "--drive", DRIVE], 1, "how long each request took"),
+        (vec!["--replay", empty.as_str(), "--drive", DRIVE], 1, "the response time of each request"),
         (vec!["--replay", trace.as_str()], 2, "--drive"),
     ];
     for (arguments, code, part) in cases {

@@ -4,24 +4,14 @@
 #![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+
+use crate::common::{diskwright, folder};
 
 use serde_json::Value;
 
-fn diskwright(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_diskwright")).args(arguments).output().expect("runs")
-}
-
 fn example(name: &str) -> String {
     format!("{}/examples/systems/{name}.toml", env!("CARGO_MANIFEST_DIR"))
-}
-
-fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("systems-{test}"));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder");
-    folder
 }
 
 /// What a command answers as JSON.
@@ -86,7 +76,7 @@ fn the_analysis_stands_beside_the_simulation() {
 
 #[test]
 fn sweeps_answer_in_the_order_of_their_values() {
-    let folder = folder("sweep");
+    let folder = folder("systems-sweep");
     let (svg, html) = (folder.join("a.svg").display().to_string(), folder.join("a.html").display().to_string());
     let path = example("one-drive");
     let sweep = ["simulate", path.as_str(), "--users", "1,4,16", "--duration", "5s", "--svg", &svg, "--html", &html];
@@ -98,11 +88,11 @@ fn sweeps_answer_in_the_order_of_their_values() {
     assert!(rates[0] < rates[1] && rates[1] < rates[2], "a queue lets the arm choose: {rates:?}");
     for picture in [&svg, &html] {
         let picture = fs::read_to_string(picture).expect("written");
-        assert!(picture.contains("Response by workload.users") && picture.contains("How full each part is"));
+        assert!(picture.contains("Response by workload.users") && picture.contains("Utilization of each part"));
     }
     let screen = diskwright(&sweep[..6]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
-    assert!(screen.contains("workload.users") && screen.contains("Requests a second by"), "{screen}");
+    assert!(screen.contains("workload.users") && screen.contains("Requests per second by"), "{screen}");
     assert!(!screen.contains('\u{1b}'), "colours are for terminals");
 }
 
@@ -117,7 +107,7 @@ fn the_screen_names_the_bottleneck() {
 /// The verdict on a simulated server, from the log that it left.
 fn verdict(path: &str, more: &[&str]) -> Value {
     let name = path.trim_start_matches(env!("CARGO_MANIFEST_DIR")).replace('/', "-");
-    let log = folder(&name).join("log").display().to_string();
+    let log = folder(&format!("systems-{name}")).join("log").display().to_string();
     json(&[&["simulate", path, "--out", &log, "--duration", "60s"], more].concat());
     let shown = diskwright(&["show", &log, "--counter", "physical_disk.transfers_per_s", "--as", "csv"]);
     assert!(shown.status.success() && shown.stdout.len() > 1000, "{}", String::from_utf8_lossy(&shown.stderr));
@@ -163,7 +153,7 @@ fn the_labs_systems_are_what_its_scenarios_say() {
 
 #[test]
 fn errors_name_file_line_and_what_would_be_right() {
-    let folder = folder("errors");
+    let folder = folder("systems-errors");
     let path = folder.join("bad.toml");
     fs::write(&path, "[[drive]]\nmodel = \"st32171x\"\n[[workload]]\nuesrs = 4\nsize = 8\n").expect("written");
     let path = path.display().to_string();
@@ -179,7 +169,7 @@ fn errors_name_file_line_and_what_would_be_right() {
     fs::write(&idle, "[[drive]]\nmodel = \"st32171w\"\n").expect("written");
     let output = diskwright(&["simulate", &idle.display().to_string()]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("nothing is asked of the system"), "{said}");
+    assert!(output.status.code() == Some(1) && said.contains("the system has no load"), "{said}");
     let usage: [&[&str]; 4] = [
         &["simulate"],
         &["simulate", &path, "--replay", "x", "--drive", "y"],

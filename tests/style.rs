@@ -2,6 +2,7 @@
 //! reaches, and text that must not be here. rustfmt and clippy (see
 //! `clippy.toml` for banned calls and their reasons) hold the rest.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -107,7 +108,8 @@ fn functions_are_short() {
 #[test]
 fn every_source_file_is_reached() {
     let files = sources(&["rs"]);
-    let text: String = files.iter().flat_map(|(_, lines)| lines.iter()).map(|l| format!("{l}\n")).collect();
+    let module = |line: &String| Some(line.split("mod ").nth(1)?.split(';').next()?.to_owned());
+    let modules: HashSet<String> = files.iter().flat_map(|(_, lines)| lines.iter().filter_map(module)).collect();
     let mut wrong = Vec::new();
     for (name, _) in &files {
         let path = Path::new(name);
@@ -116,9 +118,28 @@ fn every_source_file_is_reached() {
         let of_folder = || path.parent().and_then(Path::file_name).map(|f| f.to_string_lossy().into_owned());
         let module = if stem == "mod" { of_folder().unwrap_or_default() } else { stem };
         let root_file = matches!(module.as_str(), "lib" | "main") || path.components().any(|c| c.as_os_str() == "bin");
-        let reached = text.contains(&format!("mod {module};"));
+        let reached = modules.contains(&module);
         if in_src && !root_file && !reached {
             wrong.push(format!("{name}: no `mod {module};` anywhere"));
+        }
+    }
+    report(wrong);
+}
+
+/// A file that `all.rs` does not name is compiled by nobody, and its tests pass unseen.
+#[test]
+fn every_test_file_is_run() {
+    let files = sources(&["rs"]);
+    let mut wrong = Vec::new();
+    for (name, _) in &files {
+        let path = Path::new(name);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let stem = path.file_stem().expect("a file name").to_string_lossy();
+        let list = files.iter().find(|(other, _)| Path::new(other) == folder.join("all.rs"));
+        let Some((_, list)) = list.filter(|_| folder.ends_with("tests") && stem != "all") else { continue };
+        let manifest = fs::read_to_string(root().join(folder).join("../Cargo.toml")).expect("a crate");
+        if !list.contains(&format!("mod {stem};")) && !manifest.contains(&format!("name = \"{stem}\"")) {
+            wrong.push(format!("{name}: not in {}/all.rs", folder.display()));
         }
     }
     report(wrong);
@@ -155,6 +176,26 @@ fn the_project_speaks_of_itself_alone() {
     report(wrong);
 }
 
+/// Standard error and standard output are written to in one place, which disarms text
+/// from outside; tests may say why they are skipped.
+#[test]
+fn there_is_one_way_to_people() {
+    let ways = ["eprintln!", "eprint!", "io::stderr()", "io::stdout()"];
+    let mut wrong = Vec::new();
+    for (name, lines) in sources(&["rs"]).into_iter().filter(|(n, _)| n.starts_with("src/") || n.contains("/src/")) {
+        let is_test = |line: &str| line.contains("skipped: ") || line.contains("a listener");
+        for (at, line) in
+            lines.iter().enumerate().filter(|(_, l)| ways.iter().any(|way| l.contains(way)) && !is_test(l))
+        {
+            let asks = line.contains("is_terminal()") && !line.contains("write");
+            if name != "src/commands/output.rs" && !asks {
+                wrong.push(format!("{name}:{}: use commands::output: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    report(wrong);
+}
+
 #[test]
 fn each_dependency_has_its_reason() {
     let mut wrong = Vec::new();
@@ -177,4 +218,55 @@ fn each_dependency_has_its_reason() {
         }
     }
     report(wrong);
+}
+
+#[test]
+fn every_document_is_in_the_index() {
+    let folder = root().join("docs");
+    let index = fs::read_to_string(folder.join("index.md")).expect("an index");
+    let documents = sources(&["md"]).into_iter().map(|(name, _)| name).filter(|name| name.starts_with("docs/"));
+    let missing = |name: &String| !index.contains(&format!("({})", name.trim_start_matches("docs/")));
+    report(documents.filter(|name| name != "docs/index.md").filter(missing).collect());
+}
+
+/// Type names that stand for a contract and are declared in many places: the arguments of a command.
+const SHARED_TYPES: &[&str] = &["Arguments"];
+
+/// Participles, and what hides what it is: no names of types (docs/vocabulary.md).
+const NO_TYPE_NAMES: &[&str] = &[
+    "Asked", "Wanted", "Told", "Said", "Held", "Found", "Seen", "Given", "Made", "Known", "Taken", "Served", "Listed",
+    "Measured", "Judged", "Wish", "Wishes", "Most", "Dice", "Desk", "Basket", "Giver", "Moment", "Room", "Lane",
+    "Fate",
+];
+
+/// Types that the sources declare outside of tests, with the file of each.
+fn declared_types() -> Vec<(String, String)> {
+    let is_test = |name: &str| name.split('/').any(|part| matches!(part, "tests" | "benches" | "examples" | "fuzz"));
+    let is_unit_test = |name: &str| name.rsplit('/').next().is_some_and(|file| file.starts_with("tests"));
+    let mut found = Vec::new();
+    for (name, lines) in sources(&["rs"]).into_iter().filter(|(name, _)| !is_test(name) && !is_unit_test(name)) {
+        for line in lines.iter().take_while(|line| *line != "mod tests {") {
+            // an associated type is indented and belongs to its trait
+            let words = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub(super) ")).unwrap_or(line);
+            let words = words.strip_prefix("pub ").unwrap_or(words);
+            let declared = ["struct ", "enum ", "trait ", "type "].iter().find_map(|kind| words.strip_prefix(kind));
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            found.extend(declared.map(|rest| (rest.chars().take_while(|c| is_part(*c)).collect(), name.clone())));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_type_name_is_declared_once() {
+    let mut places: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
+    for (name, file) in declared_types() {
+        places.entry(name).or_default().push(file);
+    }
+    let names: Vec<&String> = places.keys().collect();
+    assert!(names.len() > 1000, "only {} types were found", names.len());
+    let is_wrong =
+        |name: &str, files: usize| NO_TYPE_NAMES.contains(&name) || (files > 1 && !SHARED_TYPES.contains(&name));
+    let wrong = places.iter().filter(|(name, files)| is_wrong(name, files.len()));
+    report(wrong.map(|(name, files)| format!("{name}: {}", files.join(", "))).collect());
 }

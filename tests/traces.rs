@@ -89,7 +89,7 @@ fn people_see_tables_and_histograms() {
     }
     let chart = shown(&["--as", "chart", "--instance", "*_1"]);
     assert!(chart.contains("40 requests") && !chart.contains("web_0"), "{chart}");
-    assert!(chart.contains("time between arrivals") && chart.contains("distance to the request before"), "{chart}");
+    assert!(chart.contains("time between arrivals") && chart.contains("distance to the previous request"), "{chart}");
 }
 
 #[test]

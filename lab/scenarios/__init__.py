@@ -13,6 +13,9 @@ and, where the truth is not all,
     INSIDE_INSTANCE   the part that it must name
     INSTANCE_MATTERS = True  where a verdict outside without the right instance
             is a wrong one
+    QUIET = True  where it is untrue while others use the processors, as every "none" is
+    RULE    a rule that must be among the findings
+    WAITS   the kind of wait that a program must be told with, where the truth is none
 """
 
 import importlib
@@ -22,15 +25,24 @@ NAMES = [
     "idle",
     "busy-healthy",
     "cpu-bound",
+    "one-thread",
+    "lock-contention",
+    "network-wait",
+    "sleepers",
+    "hanging-unused",
     "interrupts",
     "random-read-slow",
     "random-read-delay",
+    "mapped-reads",
+    "stalling-disk",
+    "backup-elsewhere",
     "latency-bound",
     "sequential-capped",
     "dirty-throttle",
     "fsync-commits",
     "btrfs-raid0",
     "btrfs-raid0-slow-member",
+    "btrfs-scrub",
     "raid5-of-three",
     "rebuild-under-users",
     "slow-member",
@@ -50,6 +62,7 @@ NAMES = [
     "memory-paging",
     "memory-cgroup",
     "memory-and-disk",
+    "old-swap-and-disk",
 ]
 
 # Quick ones, of three kinds, that need little of the machine: for the test suite.
@@ -63,6 +76,11 @@ def load(name):
 def outside(scenario):
     """The verdict that the kernel's counters allow."""
     return getattr(scenario, "OUTSIDE", scenario.TRUTH)
+
+
+def takes_quiet(scenario):
+    """Whether others' work makes the truth untrue."""
+    return outside(scenario) == "none" or getattr(scenario, "QUIET", False)
 
 
 def inside(scenario):

@@ -1,4 +1,4 @@
-"""Document 002's file server: twenty users who copy files on a RAID 5 of three disks."""
+"""NT Magazine 1998's file server: twenty users who copy files on a RAID 5 of three disks."""
 
 TRUTH = "disk"
 MAKES = "twenty users, 63 % reads of 16 KiB and 0.1 s of thought, on a RAID 5 of three drives of 1997"

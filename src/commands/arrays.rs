@@ -1,11 +1,12 @@
-//! Topology by hand: what a log does not show of its disks (`--array`, or a
-//! TOML file), put into the topology that diagnosis sees.
+//! Topology by hand: what a log does not show of its disks and of its machine (`--array`,
+//! `--memory`, …, or a TOML file), put into the topology that diagnosis sees.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use diskwright_base::units::parse_size;
-use diskwright_base::{Class, Device, Level, Schema, Topology};
+use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
 use serde::Deserialize;
 
 use super::Failure;
@@ -14,24 +15,66 @@ use super::Failure;
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Logs of other tools")]
 pub struct Arrays {
-    /// A disk that is an array, its level and members: 'PhysicalDisk(0)=raid5:3', 'sda=single';
-    /// * is every disk; a class may follow: 'sda=raid10:8:rotational' (repeatable)
+    /// Declare a disk as an array with its level and members: 'PhysicalDisk(0)=raid5:3', 'sda=single'. * means
+    /// every disk; a class may follow: 'sda=raid10:8:rotational' (repeatable)
     #[arg(long, value_name = "DISK=LEVEL:MEMBERS")]
     array: Vec<String>,
-    /// The same in a file: [[array]] with disk, level, members, class, stripe
+    /// Read the same from a TOML file: [[array]] with disk, level, members, class, stripe; [[set]] with name,
+    /// level, disks (a software array of disks in the log); [machine] with memory, processors, clock,
+    /// network_interrupts
     #[arg(long, value_name = "FILE.toml")]
     topology: Option<PathBuf>,
+    /// Physical memory of the machine, if the log does not show it: 256MB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Number of processors, if the log does not show it
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    processors: Option<u32>,
+    /// Clock interrupts per second, if the log does not count them: 100 on Windows NT
+    #[arg(long, value_name = "PER-SECOND")]
+    clock: Option<f64>,
+    /// Network adapter interrupts per second, if the log does not count them
+    #[arg(long, value_name = "PER-SECOND")]
+    network_interrupts: Option<f64>,
+}
+
+/// Everything that was said of a log's machine.
+#[derive(Clone, Debug, Default)]
+pub struct MachineDescription {
+    disks: Vec<DiskDescription>,
+    sets: Vec<SetDescription>,
+    machine: MachineOptions,
+}
+
+/// A software array over disks of the log.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetDescription {
+    name: String,
+    level: String,
+    disks: Vec<String>,
+    stripe: Option<String>,
+}
+
+/// What a log may lack of its machine.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineOptions {
+    memory: Option<String>,
+    processors: Option<u32>,
+    clock: Option<f64>,
+    network_interrupts: Option<f64>,
 }
 
 /// One disk as the user describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Described {
+pub struct DiskDescription {
     disk: String,
     level: Option<String>,
     #[serde(default = "one")]
     members: u32,
-    class: Option<Class>,
+    class: Option<DeviceClass>,
     stripe: Option<String>,
 }
 
@@ -41,36 +84,148 @@ fn one() -> u32 {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    array: Vec<Described>,
+struct TopologyFile {
+    #[serde(default)]
+    array: Vec<DiskDescription>,
+    #[serde(default)]
+    set: Vec<SetDescription>,
+    #[serde(default)]
+    machine: MachineOptions,
 }
 
 impl Arrays {
     /// Everything that was said, options after the file.
-    pub fn described(&self) -> Result<Vec<Described>, Failure> {
+    pub fn described(&self) -> Result<MachineDescription, Failure> {
         let mut all = Vec::new();
+        let (mut sets, mut machine) = (Vec::new(), MachineOptions::default());
         if let Some(path) = &self.topology {
             let name = path.display();
             let text = std::fs::read_to_string(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
-            let file: File = toml::from_str(&text).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+            let file: TopologyFile = toml::from_str(&text).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
             all.extend(file.array);
+            (sets, machine) = (file.set, file.machine);
         }
         for text in &self.array {
             all.push(parse(text)?);
         }
         all.iter().try_for_each(check)?;
-        Ok(all)
+        sets.iter().try_for_each(check_set)?;
+        let machine = MachineOptions {
+            memory: self.memory.clone().or(machine.memory),
+            processors: self.processors.or(machine.processors),
+            clock: self.clock.or(machine.clock),
+            network_interrupts: self.network_interrupts.or(machine.network_interrupts),
+        };
+        machine.check()?;
+        Ok(MachineDescription { disks: all, sets, machine })
     }
 }
 
+impl MachineDescription {
+    /// Nothing was said.
+    pub fn is_empty(&self) -> bool {
+        let MachineOptions { memory, processors, .. } = &self.machine;
+        !self.names_disks() && memory.is_none() && processors.is_none() && self.rates().is_empty()
+    }
+
+    /// Whether disks of the log are named, which must be there.
+    pub fn names_disks(&self) -> bool {
+        !self.disks.is_empty() || !self.sets.is_empty()
+    }
+
+    /// Counters that stay the same, a second.
+    fn rates(&self) -> Vec<(&'static str, f64)> {
+        let MachineOptions { clock, network_interrupts, .. } = &self.machine;
+        let all = [("interrupts.clock_per_s", clock), ("interrupts.network_per_s", network_interrupts)];
+        all.into_iter().filter_map(|(id, value)| Some((id, (*value)?))).collect()
+    }
+
+    /// A frame with the counters that were said and that it does not have; `None` where it has all.
+    /// `before` keeps its schema for the next frame.
+    pub fn extended(&self, frame: &Frame, before: &mut Option<Arc<Schema>>) -> Option<Frame> {
+        let has = |id: &str| {
+            let stored = id.strip_suffix("_per_s").unwrap_or(id);
+            frame.schema().series.iter().any(|s| s.counter == id || s.counter == stored)
+        };
+        let rates: Vec<(&str, f64)> = self.rates().into_iter().filter(|(id, _)| !has(id)).collect();
+        if rates.is_empty() {
+            return None;
+        }
+        let mut series = frame.schema().series.clone();
+        let one = |(id, _): &(&str, f64)| Series { counter: (*id).into(), instance: String::new(), scale: 1.0 };
+        series.extend(rates.iter().map(one));
+        let mut row = Vec::new();
+        let schema = match before.take().filter(|schema| schema.series == series) {
+            Some(schema) => schema,
+            None => Arc::new(Schema::new(series)),
+        };
+        *before = Some(Arc::clone(&schema));
+        let mut extended = Frame::new(schema, frame.ticks().len());
+        for (at, tick) in frame.ticks().iter().enumerate() {
+            row.clear();
+            row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[at]));
+            row.extend(rates.iter().map(|(_, value)| value));
+            extended.push(*tick, &row);
+        }
+        Some(extended)
+    }
+
+    /// Puts the machine into a topology, where that does not know it, and the devices.
+    pub fn complete(&self, topology: &mut Topology, devices: &[Device]) {
+        let memory = self.machine.memory.as_deref().and_then(|text| parse_size(text).ok());
+        if topology.memory_bytes == 0 {
+            topology.memory_bytes = memory.unwrap_or(0);
+        }
+        if topology.processors == 0 {
+            topology.processors = self.machine.processors.unwrap_or(0);
+        }
+        merge(topology, devices);
+    }
+}
+
+impl MachineOptions {
+    fn check(&self) -> Result<(), Failure> {
+        let wrong = |what: &str, because: String| Err(Failure::Usage(format!("{what}: {because}")));
+        match self.memory.as_deref().map(parse_size) {
+            Some(Err(error)) => return wrong("--memory", error.to_string()),
+            Some(Ok(0)) => return wrong("--memory", "a machine has some memory; write 256MB".into()),
+            _ => {}
+        }
+        if self.processors == Some(0) {
+            return wrong("processors", "a machine has at least one processor".into());
+        }
+        for (name, rate) in [("--clock", self.clock), ("--network-interrupts", self.network_interrupts)] {
+            if let Some(rate) = rate.filter(|rate| !(0.0..=1e9).contains(rate)) {
+                return wrong(name, format!("{rate} is not a number of interrupts per second"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_set(set: &SetDescription) -> Result<(), Failure> {
+    let (name, members) = (&set.name, set.disks.len());
+    let as_array = DiskDescription {
+        disk: name.clone(),
+        level: Some(set.level.clone()),
+        members: u32::try_from(members).unwrap_or(u32::MAX),
+        class: None,
+        stripe: set.stripe.clone(),
+    };
+    if members < 2 {
+        return Err(Failure::Usage(format!("set `{name}`: needs at least 2 disks, not {members}")));
+    }
+    check(&as_array)
+}
+
 /// Reads `DISK=LEVEL[:MEMBERS[:CLASS]]`.
-fn parse(text: &str) -> Result<Described, Failure> {
+fn parse(text: &str) -> Result<DiskDescription, Failure> {
     let wrong = |because: &str| Failure::Usage(format!("--array `{text}`: {because}; write 'PhysicalDisk(0)=raid5:3'"));
     let (disk, what) = text.rsplit_once('=').ok_or_else(|| wrong("no ="))?;
     let mut parts = what.split(':');
     let level = parts.next().unwrap_or_default();
     let mut described =
-        Described { disk: disk.trim().into(), level: Some(level.into()), members: 1, class: None, stripe: None };
+        DiskDescription { disk: disk.trim().into(), level: Some(level.into()), members: 1, class: None, stripe: None };
     for part in parts {
         match (part.parse(), class(part)) {
             (Ok(members), _) => described.members = members,
@@ -81,24 +236,24 @@ fn parse(text: &str) -> Result<Described, Failure> {
     Ok(described)
 }
 
-fn class(word: &str) -> Option<Class> {
+fn class(word: &str) -> Option<DeviceClass> {
     serde_json::from_value(serde_json::Value::String(word.to_lowercase())).ok()
 }
 
-fn check(described: &Described) -> Result<(), Failure> {
+fn check(described: &DiskDescription) -> Result<(), Failure> {
     let disk = &described.disk;
     let wrong = |because: String| Err(Failure::Usage(format!("array `{disk}`: {because}")));
     let level = described.level.as_deref().map(|l| (l, level(l)));
     let least = match level {
         None => 1,
         Some((name, None)) => {
-            let known = Level::ALL.map(Level::name).join(", ");
+            let known = RaidLevel::ALL.map(RaidLevel::name).join(", ");
             return wrong(format!("no level is called `{name}`; levels: single, {known}"));
         }
-        Some((_, Some(Level::Linear | Level::Raid0))) => 1,
-        Some((_, Some(Level::Raid1))) => 2,
-        Some((_, Some(Level::Raid4 | Level::Raid5))) => 3,
-        Some((_, Some(Level::Raid6 | Level::Raid10))) => 4,
+        Some((_, Some(RaidLevel::Linear | RaidLevel::Raid0))) => 1,
+        Some((_, Some(RaidLevel::Raid1))) => 2,
+        Some((_, Some(RaidLevel::Raid4 | RaidLevel::Raid5))) => 3,
+        Some((_, Some(RaidLevel::Raid6 | RaidLevel::Raid10))) => 4,
     };
     if described.members < least {
         return wrong(format!("needs at least {least} members, not {}", described.members));
@@ -109,13 +264,13 @@ fn check(described: &Described) -> Result<(), Failure> {
     Ok(())
 }
 
-fn level(name: &str) -> Option<Level> {
-    if name.eq_ignore_ascii_case("jbod") { Some(Level::Linear) } else { Level::parse(name) }
+fn level(name: &str) -> Option<RaidLevel> {
+    if name.eq_ignore_ascii_case("jbod") { Some(RaidLevel::Linear) } else { RaidLevel::parse(name) }
 }
 
 /// The devices that were described, by the names that the log has for them.
 /// A disk that no log has is an error that names those there are.
-pub fn devices(described: &[Described], schemas: &[&Schema]) -> Result<Vec<Device>, Failure> {
+pub fn devices(described: &MachineDescription, schemas: &[&Schema]) -> Result<Vec<Device>, Failure> {
     let mut names: Vec<&str> = Vec::new();
     for object in ["physical_disk", "logical_disk"] {
         for name in schemas.iter().flat_map(|s| s.instances(object)) {
@@ -124,17 +279,43 @@ pub fn devices(described: &[Described], schemas: &[&Schema]) -> Result<Vec<Devic
             }
         }
     }
-    let mut devices: Vec<Device> = Vec::new();
-    for one in described {
-        let found: Vec<&&str> = names.iter().filter(|name| is_named(&one.disk, name)).collect();
+    let called = |disk: &str| {
+        let found: Vec<&str> = names.iter().copied().filter(|name| is_named(disk, name)).collect();
         if found.is_empty() {
             let known = names.join(", ");
-            return Err(Failure::Usage(format!("no disk of the log is called `{}`; disks: {known}", one.disk)));
+            return Err(Failure::Usage(format!("no disk of the log is called `{disk}`; disks: {known}")));
         }
-        for name in found {
-            devices.retain(|d| d.name != **name);
+        Ok(found)
+    };
+    let mut devices: Vec<Device> = Vec::new();
+    for one in &described.disks {
+        for name in called(&one.disk)? {
+            devices.retain(|d| d.name != *name);
             devices.push(device(one, name));
         }
+    }
+    for set in &described.sets {
+        let mut below: Vec<String> = Vec::new();
+        for disk in &set.disks {
+            for name in called(disk)? {
+                if below.iter().any(|known| known == name) {
+                    let because = format!("set `{}`: `{disk}` is named twice", set.name);
+                    return Err(Failure::Usage(because));
+                }
+                below.push(name.to_owned());
+                if !devices.iter().any(|d| d.name == name) {
+                    devices.push(Device { name: name.to_owned(), members: Some(1), ..Device::default() });
+                }
+            }
+        }
+        devices.push(Device {
+            name: set.name.clone(),
+            kind: DeviceKind::Md,
+            level: level(&set.level),
+            stripe_bytes: set.stripe.as_deref().and_then(|s| parse_size(s).ok()),
+            below,
+            ..Device::default()
+        });
     }
     Ok(devices)
 }
@@ -147,7 +328,7 @@ fn is_named(word: &str, instance: &str) -> bool {
     inner == "*" || inner.eq_ignore_ascii_case(instance) || inner == first
 }
 
-fn device(described: &Described, name: &str) -> Device {
+fn device(described: &DiskDescription, name: &str) -> Device {
     let level = described.level.as_deref().and_then(level).filter(|_| described.members > 1);
     Device {
         name: name.to_owned(),
@@ -162,14 +343,17 @@ fn device(described: &Described, name: &str) -> Device {
 /// Puts the described devices into a topology that the log has, or into an
 /// empty one. What the log itself shows of a device stays, but for level,
 /// members and what else was said.
-pub fn merge(topology: &mut Topology, devices: &[Device]) {
+fn merge(topology: &mut Topology, devices: &[Device]) {
     for described in devices {
         match topology.devices.iter_mut().find(|d| d.name == described.name) {
             Some(known) => {
                 known.level = described.level.or(known.level);
                 known.members = described.members;
+                if !described.below.is_empty() {
+                    known.below.clone_from(&described.below);
+                }
                 known.stripe_bytes = described.stripe_bytes.or(known.stripe_bytes);
-                if described.class != Class::Unknown {
+                if described.class != DeviceClass::Unknown {
                     known.class = described.class;
                 }
             }
@@ -184,13 +368,13 @@ mod tests {
 
     use super::*;
 
-    fn described(texts: &[&str]) -> Result<Vec<Described>, Failure> {
-        Arrays { array: texts.iter().map(|t| t.to_string()).collect(), topology: None }.described()
+    fn described(texts: &[&str]) -> Result<MachineDescription, Failure> {
+        Arrays { array: texts.iter().map(|t| t.to_string()).collect(), ..Arrays::default() }.described()
     }
 
     fn schema(disks: &[&str]) -> Schema {
         let one = |d: &&str| Series { counter: "physical_disk.busy".into(), instance: d.to_string(), scale: 1.0 };
-        Schema { series: disks.iter().map(one).collect() }
+        Schema::new(disks.iter().map(one).collect())
     }
 
     #[test]
@@ -200,12 +384,34 @@ mod tests {
         let devices = devices(&said, &[&log]).unwrap();
         assert_eq!(
             (devices[0].name.as_str(), devices[0].level, devices[0].members),
-            ("0 C: D:", Some(Level::Raid5), Some(3))
+            ("0 C: D:", Some(RaidLevel::Raid5), Some(3))
         );
-        assert_eq!((devices[1].level, devices[1].members, devices[1].class), (None, Some(1), Class::Rotational));
+        assert_eq!((devices[1].level, devices[1].members, devices[1].class), (None, Some(1), DeviceClass::Rotational));
         let mut topology = Topology::default();
         merge(&mut topology, &devices);
         assert_eq!(topology.spindles("0 C: D:"), 3);
+    }
+
+    #[test]
+    fn what_a_log_lacks_is_added_and_what_it_has_stays() {
+        let said = Arrays { clock: Some(100.0), network_interrupts: Some(20.0), ..Arrays::default() };
+        let said = MachineDescription { ..said.described().unwrap() };
+        let one = |id: &str| Series { counter: id.into(), instance: String::new(), scale: 1.0 };
+        let mut frame = Frame::new(Arc::new(Schema::new(vec![one("interrupts.clock"), one("a")])), 2);
+        frame.push(diskwright_base::Tick { time_ns: 5, elapsed_ns: 1 }, &[7.0, 8.0]);
+        let mut before = None;
+        let extended = said.extended(&frame, &mut before).unwrap();
+        let again = said.extended(&frame, &mut before).unwrap();
+        assert!(Arc::ptr_eq(extended.schema(), again.schema()), "one schema for all frames");
+        assert_eq!(extended.schema().column("interrupts.clock_per_s", ""), None);
+        let network = extended.schema().column("interrupts.network_per_s", "").unwrap();
+        assert_eq!((extended.column(network), extended.column(1)), (&[20.0][..], &[8.0][..]));
+        assert_eq!(extended.ticks(), frame.ticks());
+        assert!(MachineDescription::default().extended(&frame, &mut None).is_none());
+        let mut known = Topology { processors: 4, ..Topology::default() };
+        let said = Arrays { memory: Some("256MB".into()), processors: Some(2), ..Arrays::default() };
+        said.described().unwrap().complete(&mut known, &[]);
+        assert_eq!((known.processors, known.memory_bytes), (4, 256_000_000));
     }
 
     #[test]

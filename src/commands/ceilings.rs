@@ -1,21 +1,102 @@
-//! The profiles that `probe` measured: where they lie, keeping one, and the
-//! ceilings that they give to diagnosis.
+//! The profiles that `probe` measured: where they lie, keeping one, forgetting one
+//! (`ceilings forget`), and the ceilings that they give to diagnosis.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use clap::{Args, Subcommand};
+use diskwright_base::words::nearest;
 use diskwright_base::{Ceiling, Note, Topology, ceiling};
-use diskwright_probe::device::Facts;
-use diskwright_probe::profile::{self, Damaged, Kept, Occasion, Profile, Stored};
+use diskwright_counters::live::{Roots, sources::topology};
+use diskwright_probe::device::DeviceFacts;
+use diskwright_probe::profile::{self, MeasurementContext, Profile, ProfileEntry, ProfileUpdate, UnreadableProfile};
 use diskwright_probe::result::RunResult;
-use diskwright_probe::target::Target;
-use diskwright_report::Table;
+use diskwright_probe::target::ProbeTarget;
+use diskwright_report::TextTable;
 use serde_json::{Value, json};
+
+use super::{Failure, output};
 
 /// Where root keeps them; everybody may read there.
 const MACHINE: &str = "/var/lib/diskwright";
 /// A figure below this share of the one that is kept is worth a word.
 const LESS: f64 = 0.8;
+
+/// Arguments of `ceilings`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: CeilingsCommand,
+}
+
+#[derive(Subcommand)]
+enum CeilingsCommand {
+    /// Delete a device's profile; `why` then no longer judges by it
+    Forget {
+        /// The device (`sda`, `/dev/sda`), or what `list ceilings` says it is known by
+        device: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let CeilingsCommand::Forget { device, json } = &arguments.what;
+    forget(device, *json)
+}
+
+fn forget(typed: &str, as_json: bool) -> Result<(), Failure> {
+    let (all, damaged) = load();
+    damaged.iter().for_each(tell);
+    let here = topology::read(&Roots::default());
+    let chosen = choose(&all, typed, &here).map_err(Failure::Failed)?;
+    let mut forgotten = Vec::new();
+    for stored in chosen {
+        let (path, profile) = (&stored.path, &stored.profile);
+        profile::remove(stored).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        forgotten.push(json!({
+            "device": profile.device, "key": profile.key, "measured": profile.measured, "file": path,
+        }));
+        if !as_json {
+            let day = profile.measured.get(..10).unwrap_or(&profile.measured);
+            output::text(&format!(
+                "Deleted the profile of {} ({}), measured on {day}: removed {}\n",
+                profile.device,
+                profile.key,
+                path.display()
+            ))?;
+        }
+    }
+    if as_json {
+        output::json(&json!({ "schema": "diskwright.ceilings-forget/1", "forgotten": forgotten }))?;
+    }
+    Ok(())
+}
+
+/// The profiles that a word means: by key, by what this machine calls the device now, or
+/// by what it was called when it was measured, as long as that is one device.
+fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<Vec<&'a ProfileEntry>, String> {
+    let name = typed.strip_prefix("/dev/").unwrap_or(typed);
+    let now = ceiling::keys(here).get(name).cloned();
+    let of_key = |key: &str| all.iter().filter(|s| s.profile.key == key).collect::<Vec<_>>();
+    let found = [of_key(typed), now.as_deref().map(of_key).unwrap_or_default()];
+    if let Some(found) = found.into_iter().find(|found| !found.is_empty()) {
+        return Ok(found);
+    }
+    let named: Vec<&ProfileEntry> = all.iter().filter(|s| s.profile.device == name).collect();
+    let mut keys: Vec<&str> = named.iter().map(|s| s.profile.key.as_str()).collect();
+    keys.dedup();
+    match keys.len() {
+        1 => Ok(named),
+        0 => {
+            let names = all.iter().flat_map(|s| [s.profile.device.as_str(), s.profile.key.as_str()]);
+            let near = nearest(name, names).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
+            Err(format!("there is no saved profile of `{typed}`{near}; `diskwright list ceilings` shows all"))
+        }
+        _ => Err(format!("{} devices were called `{typed}`; give one by its key: {}", keys.len(), keys.join(", "))),
+    }
+}
 
 /// Where profiles are kept: below `DISKWRIGHT_STATE`, or the user's state
 /// folder, or (root) the machine's. `None` for a user without a home.
@@ -43,7 +124,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-fn load() -> (Vec<Stored>, Vec<Damaged>) {
+fn load() -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
     for folder in folders() {
         let (mut found, mut wrong) = profile::load(&folder);
@@ -74,67 +155,106 @@ pub fn note(topology: &Note) -> Option<Note> {
     Some(Note::new(topology.time_ns, Note::CEILINGS, text))
 }
 
-fn tell(damaged: &Damaged) {
+fn tell(damaged: &UnreadableProfile) {
     let path = damaged.path.display();
-    eprintln!("diskwright: the profile {path} is left out: {}; `probe` measures it again", damaged.because);
+    output::warn(format_args!("the profile {path} is ignored: {}; measure it again with `probe`", damaged.because));
 }
 
 /// What a target tells of the occasion.
-pub fn occasion(target: &Target) -> Occasion {
-    Occasion {
+pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
+    MeasurementContext {
         target_bytes: target.bytes,
         file: !target.is_device,
         made: target.was_made(),
         holes: target.is_sparse,
-        ..Occasion::default()
+        ..MeasurementContext::default()
     }
 }
 
 /// Keeps what an occasion's runs tell of the device.
-pub fn keep(facts: &Facts, runs: &[RunResult], occasion: &Occasion, anew: bool) -> Kept {
-    let because = |text: String| Kept { file: None, because: vec![text] };
+pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext, anew: bool) -> ProfileUpdate {
+    let because = |text: String| ProfileUpdate { file: None, because: vec![text] };
     if let Some(useless) = occasion.useless(facts) {
         return because(useless.to_owned());
     }
     let profile = Profile::of(facts, runs, occasion);
     if profile.figures.is_empty() {
-        return because("nothing in it is a ceiling of the device".into());
+        return because("the result contains no ceiling of the device".into());
     }
     let Some(folder) = own() else {
-        return because("there is no folder to keep it in: neither DISKWRIGHT_STATE nor HOME is set".into());
+        return because("no folder to save it in: set DISKWRIGHT_STATE or HOME".into());
     };
+    // with --anew nothing stays, and what it was is said
+    let lower = anew.then(|| {
+        let before = profile::load(&folder).0.into_iter().find(|s| s.profile.key == profile.key);
+        before.map_or_else(Vec::new, |before| replaced(&profile, &before.profile))
+    });
     match profile::store(&folder, profile.clone(), anew) {
         Ok(stored) => {
-            let mut because = fallen(&profile, &stored.profile);
+            let mut because = lower.unwrap_or_else(|| fallen(&profile, &stored.profile));
             because.extend(profile.ceiling().at_least.into_iter().map(|why| format!("a lower bound: {why}")));
-            Kept { file: Some(stored.path), because }
+            ProfileUpdate { file: Some(stored.path), because }
         }
         // the result counts more than its being remembered
-        Err(error) => because(format!("it could not be kept in {}: {error}", folder.display())),
+        Err(error) => because(format!("it could not be saved in {}: {error}", folder.display())),
     }
 }
 
-/// What the device did before and does no longer.
+fn rates(profile: &Profile) -> impl Iterator<Item = &profile::ProfileFigure> {
+    profile.figures.iter().filter(|f| f.unit.ends_with("per_s"))
+}
+
+/// `reads 8,100/s of 2026-03-01`.
+fn figure_of(figure: &profile::ProfileFigure) -> String {
+    let day = figure.measured.get(..10).unwrap_or(&figure.measured);
+    let name = figure.figure.trim_end_matches("_per_s").replace('_', " ");
+    format!("{name} {} of {day}", diskwright_base::units::display(figure.value, &figure.unit))
+}
+
+/// What the device did before and does no longer, and figures that say too little to replace what is kept.
 fn fallen(now: &Profile, kept: &Profile) -> Vec<String> {
-    let rates = now.figures.iter().filter(|f| f.unit.ends_with("per_s"));
-    let less = rates.filter_map(|f| Some((f, kept.figure(&f.figure)?))).filter(|(f, k)| f.value < LESS * k.value);
-    let tell = |(f, k): (&profile::Figure, &profile::Figure)| {
-        let (name, share) = (f.figure.trim_end_matches("_per_s").replace('_', " "), 100.0 * f.value / k.value);
-        let day = k.measured.get(..10).unwrap_or(&k.measured);
-        format!("{name} are {share:.0} % of what was measured on {day}, which stays; --anew would replace it")
+    let tell = |f: &profile::ProfileFigure| {
+        let name = f.figure.trim_end_matches("_per_s").replace('_', " ");
+        let why = f.at_least.join("; ");
+        match kept.figure(&f.figure) {
+            None => Some(format!("{name} are not added: only a lower bound ({why}), beside firm figures")),
+            Some(k) if f.value < LESS * k.value => {
+                let (share, day) = (100.0 * f.value / k.value, k.measured.get(..10).unwrap_or(&k.measured));
+                let only = if why.is_empty() { String::new() } else { format!(" (and only a lower bound: {why})") };
+                Some(format!(
+                    "{name} are {share:.0} % of what was measured on {day}, which stays{only}; --anew would replace it"
+                ))
+            }
+            Some(k) if !f.at_least.is_empty() && k.at_least.is_empty() => {
+                Some(format!("{} stay: now only a lower bound was measured ({why})", figure_of(k)))
+            }
+            Some(_) => None,
+        }
     };
-    less.map(tell).collect()
+    rates(now).filter_map(tell).collect()
+}
+
+/// Figures that `--anew` took away or replaced by lower or weaker ones.
+fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
+    let tell = |old: &profile::ProfileFigure| match now.figure(&old.figure) {
+        None => Some(format!("{} are forgotten: not measured now", figure_of(old))),
+        Some(new) if new.value < LESS * old.value || old.at_least.is_empty() && !new.at_least.is_empty() => {
+            Some(format!("{} are replaced by less", figure_of(old)))
+        }
+        Some(_) => None,
+    };
+    rates(before).filter_map(tell).collect()
 }
 
 /// The registry that `list ceilings` prints.
-pub fn listing() -> (&'static str, Vec<Value>, Table) {
+pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
     let (all, damaged) = load();
     damaged.iter().for_each(tell);
-    let mut table = Table::new().text("device").text("known by").text("measured").text("at most").text("but");
+    let mut table = TextTable::new().text("device").text("known by").text("measured").text("at most").text("but");
     let mut entries = Vec::new();
-    for Stored { path, profile } in &all {
+    for ProfileEntry { path, profile } in &all {
         let ceiling = profile.ceiling();
-        let figure = |f: &profile::Figure| {
+        let figure = |f: &profile::ProfileFigure| {
             let name = f.figure.trim_end_matches("_per_s").trim_end_matches("_s").replace('_', " ");
             format!("{name} {}", diskwright_base::units::display(f.value, &f.unit))
         };

@@ -5,47 +5,47 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use diskwright_base::catalogue::{Derive, Per};
-use diskwright_base::{Catalogue, Frame, Plan, Schema, exposition};
-use diskwright_export::Column;
+use diskwright_base::catalogue::{Derive, DeriveDivisor};
+use diskwright_base::{Catalogue, CounterPlan, Frame, Schema, exposition};
+use diskwright_export::ExportColumn;
 
 use super::Failure;
-use super::log::{Logs, Piece};
+use super::log::{LogEntry, Logs};
 use super::select::matches;
 
 /// What a first reading of the logs showed.
-pub struct Survey {
+pub struct ColumnSurvey {
     /// The wanted columns: by the catalogue's order, then foreign ones as they came.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ExportColumn>,
     /// Ticks in the window.
     pub ticks: u64,
 }
 
 /// Where a column's values come from under a schema.
-pub enum Source {
+pub enum ColumnSource {
     /// A column of the frame, and its scale.
     Stored(usize, f64),
     /// A formula.
-    Computed(Plan),
+    Computed(CounterPlan),
 }
 
-impl Source {
+impl ColumnSource {
     /// A value a tick; `room` holds them where they had to be computed.
     pub fn values<'a>(&self, frame: &'a Frame, room: &'a mut Vec<f64>) -> &'a [f64] {
         match self {
-            Source::Stored(column, 1.0) => return frame.column(*column),
-            Source::Stored(column, scale) => {
+            ColumnSource::Stored(column, 1.0) => return frame.column(*column),
+            ColumnSource::Stored(column, scale) => {
                 room.clear();
                 room.extend(frame.column(*column).iter().map(|cell| cell * scale));
             }
-            Source::Computed(plan) => plan.values(frame, room),
+            ColumnSource::Computed(plan) => plan.values(frame, room),
         }
         room
     }
 }
 
 /// What the user asked for.
-struct Wish<'a> {
+struct ColumnSelection<'a> {
     counters: &'a [String],
     instances: &'a [String],
     /// Catalogue ids that each of `counters` names, where it is no pattern.
@@ -53,10 +53,10 @@ struct Wish<'a> {
     raw: bool,
 }
 
-impl<'a> Wish<'a> {
-    fn new(counters: &'a [String], instances: &'a [String], raw: bool) -> Wish<'a> {
+impl<'a> ColumnSelection<'a> {
+    fn new(counters: &'a [String], instances: &'a [String], raw: bool) -> ColumnSelection<'a> {
         let ids = |name: &String| Catalogue::builtin().find(name).iter().map(|c| c.id.as_str()).collect();
-        Wish { counters, instances, named: counters.iter().map(ids).collect(), raw }
+        ColumnSelection { counters, instances, named: counters.iter().map(ids).collect(), raw }
     }
 
     fn takes_counter(&self, id: &str) -> bool {
@@ -70,13 +70,13 @@ impl<'a> Wish<'a> {
 }
 
 /// Reads the logs once, for their series and the number of their ticks.
-pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool) -> Result<Survey, Failure> {
-    let wish = Wish::new(counters, instances, raw);
-    let mut found = Found::default();
+pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool) -> Result<ColumnSurvey, Failure> {
+    let wish = ColumnSelection::new(counters, instances, raw);
+    let mut found = SeriesPairs::default();
     let mut ticks = 0;
     let mut last: Option<Arc<Schema>> = None;
     logs.read(|piece| {
-        if let Piece::Frame(frame) = piece {
+        if let LogEntry::Frame(frame) = piece {
             ticks += frame.ticks().len() as u64;
             if last.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
                 found.add(frame.schema(), &wish);
@@ -90,22 +90,22 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
         return Err(match unknown {
             Some((name, _)) => {
                 let hint = "`diskwright list counters` prints all";
-                Failure::Usage(format!("no counter is called `{name}`; {hint}"))
+                Failure::Usage(format!("there is no counter `{name}`; {hint}"))
             }
-            None => Failure::Failed("the log has none of these counters and instances".into()),
+            None => Failure::Failed("the log contains none of these counters and instances".into()),
         });
     }
-    Ok(Survey { columns: found.columns(raw), ticks })
+    Ok(ColumnSurvey { columns: found.columns(raw), ticks })
 }
 
 /// Pairs of counter and instance, in the order of coming.
 #[derive(Default)]
-struct Found {
+struct SeriesPairs {
     pairs: Vec<(String, String)>,
     known: HashSet<(String, String)>,
 }
 
-impl Found {
+impl SeriesPairs {
     fn take(&mut self, counter: &str, instance: &str) {
         let pair = (counter.to_owned(), instance.to_owned());
         if self.known.insert(pair.clone()) {
@@ -113,7 +113,7 @@ impl Found {
         }
     }
 
-    fn add(&mut self, schema: &Schema, wish: &Wish<'_>) {
+    fn add(&mut self, schema: &Schema, wish: &ColumnSelection<'_>) {
         let index = index(schema);
         for series in &schema.series {
             if wish.takes_counter(&series.counter) && wish.takes_instance(&series.instance) {
@@ -135,11 +135,11 @@ impl Found {
         }
     }
 
-    fn columns(self, raw: bool) -> Vec<Column> {
+    fn columns(self, raw: bool) -> Vec<ExportColumn> {
         let catalogue = Catalogue::builtin();
         let places: HashMap<&str, usize> =
             catalogue.counters().iter().enumerate().map(|(at, counter)| (counter.id.as_str(), at)).collect();
-        let mut columns: Vec<Column> = self.pairs.into_iter().map(column).collect();
+        let mut columns: Vec<ExportColumn> = self.pairs.into_iter().map(column).collect();
         if !raw {
             columns.sort_by_key(|column| places.get(column.counter.as_str()).copied().unwrap_or(usize::MAX));
         }
@@ -162,15 +162,15 @@ fn index(schema: &Schema) -> Index<'_> {
 fn is_there(derive: &Derive, instance: &str, index: &Index<'_>) -> bool {
     let has = |id: &String| index.contains_key(&(id.as_str(), instance));
     let per = match &derive.per {
-        Per::Counters(ids) => ids.iter().any(has),
+        DeriveDivisor::Counters(ids) => ids.iter().any(has),
         _ => true,
     };
     per && derive.sum.iter().all(has) && derive.minus.iter().all(has)
 }
 
-fn column((counter, instance): (String, String)) -> Column {
+fn column((counter, instance): (String, String)) -> ExportColumn {
     let entry = Catalogue::builtin().get(&counter);
-    Column {
+    ExportColumn {
         unit: entry.map(|e| e.unit.clone()).unwrap_or_default(),
         kind: entry.map(|e| e.kind),
         explain: entry.map(|e| e.explain.clone()).unwrap_or_default(),
@@ -182,13 +182,13 @@ fn column((counter, instance): (String, String)) -> Column {
 
 /// Where the columns' values come from under a schema; `None` for those that
 /// it lacks.
-pub fn resolve(columns: &[&Column], schema: &Schema) -> Vec<Option<Source>> {
+pub fn resolve(columns: &[&ExportColumn], schema: &Schema) -> Vec<Option<ColumnSource>> {
     let index = index(schema);
-    let source = |column: &&Column| match index.get(&(column.counter.as_str(), column.instance.as_str())) {
-        Some(&at) => Some(Source::Stored(at, schema.series[at].scale)),
+    let source = |column: &&ExportColumn| match index.get(&(column.counter.as_str(), column.instance.as_str())) {
+        Some(&at) => Some(ColumnSource::Stored(at, schema.series[at].scale)),
         None => {
-            let plan = Plan::resolve(Catalogue::builtin(), schema, &column.counter, &column.instance);
-            plan.map(Source::Computed)
+            let plan = CounterPlan::resolve(Catalogue::builtin(), schema, &column.counter, &column.instance);
+            plan.map(ColumnSource::Computed)
         }
     };
     columns.iter().map(source).collect()

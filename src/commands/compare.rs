@@ -6,48 +6,49 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_diagnosis::compare::{self, Comparison, Row, Watch};
+use diskwright_diagnosis::compare::{self, ComparisonRow, CounterWindow, WindowComparison};
 use diskwright_diagnosis::{Pack, Verdict};
-use diskwright_report::beside::{self, Beside};
-use diskwright_report::{Chart, Zone, compare as drawn};
+use diskwright_report::beside::{self, BesideDocument};
+use diskwright_report::{Chart, DisplayZone, compare as drawn};
+use serde_json::Value;
 
-use super::log::{Logs, Piece, Window, tell_damage};
-use super::{Failure, compare_results, output, why};
+use super::log::{LogEntry, LogWindow, Logs};
+use super::{Failure, compare_results, output, output_file, why};
 
 /// Arguments of `compare`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The log before and the log after; or one log, of which two windows are compared; or
-    /// results of `probe`, one a side, or several before and several after `--`
+    /// The log before and the log after a change; or one log, to compare two of its windows; or results of `probe`,
+    /// one per side or several before and after `--`
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
-    /// The second side, where the first has several results
+    /// Results of the second side, if the first side has several
     #[arg(last = true, value_name = "RESULT")]
     against: Vec<PathBuf>,
-    /// --from and --to are those of the first window
+    /// --from and --to give the first window
     #[command(flatten)]
-    window: Window,
+    window: LogWindow,
     /// Start of the second window, written like --from
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     against_from: Option<String>,
     /// End of the second window
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     against_to: Option<String>,
-    /// When the change was made: what is before it in the log against what is after it
+    /// Time of the change: compare the log before it with the log after it
     #[arg(long, allow_hyphen_values = true, value_name = "TIME", conflicts_with_all = ["to", "against_from"])]
     at: Option<String>,
     #[command(flatten)]
-    judging: why::Judging,
+    judging: why::JudgingArguments,
     /// Print every counter, not only those that changed most
     #[arg(long)]
     all: bool,
-    /// Results of `probe`: fail (exit code 1) where anything is worse beyond noise and by more than this
+    /// For results of `probe`: fail (exit code 1) if anything is worse by more than this and beyond noise
     #[arg(long, value_name = "SHARE", value_parser = compare_results::share)]
     fail_if_worse: Option<f64>,
-    /// Write a page too
+    /// Also write an HTML page to this file
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
-    /// Figures that an application measured meanwhile, to stand on the page (docs/json.md)
+    /// Add figures that an application measured at the same time to the page (docs/json.md)
     #[arg(long, value_name = "FILE.json", requires = "output")]
     beside: Option<PathBuf>,
     /// Print JSON
@@ -62,18 +63,23 @@ const CHARTS: usize = 16;
 /// Points of a chart's line at most.
 const POINTS: usize = 120;
 /// One window, read.
-struct Side {
-    watch: Watch,
+struct CompareSide {
+    watch: CounterWindow,
     verdict: Verdict,
     range: (i64, i64),
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.output.as_deref().map_or(Ok(()), output_file::check)?;
     if arguments.logs.iter().chain(&arguments.against).any(|path| compare_results::is(path)) {
         return results(arguments);
     }
     if arguments.logs.len() > 2 || !arguments.against.is_empty() || arguments.fail_if_worse.is_some() {
-        let reason = "logs are compared one with one; several a side and --fail-if-worse are for results of `probe`";
+        let reason = "compare one log with one log; several per side and --fail-if-worse are for results of `probe`";
+        return Err(Failure::Usage(reason.into()));
+    }
+    if arguments.judging.all_packs() {
+        let reason = "--all-packs is for `why` and `report`; a comparison uses one pack, given by --pack";
         return Err(Failure::Usage(reason.into()));
     }
     let (first, second) = windows(arguments)?;
@@ -92,24 +98,32 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let second = read(&after, &packs, &arguments.judging)?;
     let comparison = compare::compare(&first.watch, &second.watch, first.verdict.clone(), second.verdict.clone());
     if comparison.counters.is_empty() {
-        return Err(Failure::Failed("the two windows have no counter of one instance in common".into()));
+        return Err(Failure::Failed("the two windows have no counter and instance in common".into()));
     }
     if let Some(file) = &arguments.output {
         page(file, &comparison, [&first, &second], beside)?;
     }
     if arguments.json {
-        return output::json(&comparison);
+        let mut document = serde_json::to_value(&comparison)?;
+        if let Value::Object(fields) = &mut document {
+            let damage = [before.losses().json(), after.losses().json()].concat();
+            fields.insert("damage".into(), damage.into());
+        }
+        return output::json(&document);
+    }
+    if arguments.output.as_deref().is_some_and(output_file::is_stdout) {
+        return Ok(());
     }
     let most = if arguments.all { usize::MAX } else { ROWS };
-    output::text(&drawn::screen(&comparison, most, &Zone::local(), &output::wide_style()))
+    output::text(&drawn::screen(&comparison, most, &DisplayZone::local(), &output::wide_style()))
 }
 
 /// The two windows; one log must be told two.
-fn windows(arguments: &Arguments) -> Result<(Window, Window), Failure> {
+fn windows(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
     let against = |from: &Option<String>, to: &Option<String>| arguments.window.with(from.clone(), to.clone());
     if let Some(at) = &arguments.at {
         if arguments.logs.len() > 1 {
-            return Err(Failure::Usage("--at cuts one log in two; two logs are compared as they are".into()));
+            return Err(Failure::Usage("--at splits one log; two logs are compared whole".into()));
         }
         let first = arguments.window.with(arguments.window.from().cloned(), Some(at.clone()));
         return Ok((first, against(&Some(at.clone()), &arguments.against_to)));
@@ -117,7 +131,7 @@ fn windows(arguments: &Arguments) -> Result<(Window, Window), Failure> {
     let second = against(&arguments.against_from, &arguments.against_to);
     if arguments.logs.len() == 1 && second.is_whole() {
         let ways = "write --at TIME, or --from, --to, --against-from and --against-to";
-        return Err(Failure::Usage(format!("one log is compared with itself by two windows: {ways}")));
+        return Err(Failure::Usage(format!("to compare one log with itself, give two windows: {ways}")));
     }
     Ok((arguments.window.clone(), second))
 }
@@ -125,20 +139,20 @@ fn windows(arguments: &Arguments) -> Result<(Window, Window), Failure> {
 /// Results of `probe`, one a side or two lists parted by `--`.
 fn results(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.at.is_some() || arguments.against_from.is_some() || !arguments.window.is_whole() {
-        return Err(Failure::Usage("windows are for logs; results of `probe` are compared whole".into()));
+        return Err(Failure::Usage("windows are for logs; `compare` takes results of `probe` whole".into()));
     }
     if arguments.beside.is_some() {
-        return Err(Failure::Usage("--beside goes on the page of two logs, not of results of `probe`".into()));
+        return Err(Failure::Usage("--beside is for pages of two logs, not of results of `probe`".into()));
     }
     let (before, after) = match (arguments.logs.as_slice(), arguments.against.as_slice()) {
         (before, after @ [_, ..]) => (before, after),
         ([first, second], []) => (std::slice::from_ref(first), std::slice::from_ref(second)),
         _ => {
-            let ways = "name two, or several of each side: A1 A2 -- B1 B2";
-            return Err(Failure::Usage(format!("results are compared with results: {ways}")));
+            let ways = "give two, or several per side: A1 A2 -- B1 B2";
+            return Err(Failure::Usage(format!("results of `probe` can only be compared with results: {ways}")));
         }
     };
-    let asked = compare_results::Asked {
+    let asked = compare_results::CompareOptions {
         all: arguments.all,
         page: arguments.output.as_deref(),
         json: arguments.json,
@@ -148,50 +162,54 @@ fn results(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Reads a window once, for the judge and for the counters.
-fn read(logs: &Logs, packs: &[Pack], judging: &why::Judging) -> Result<Side, Failure> {
+fn read(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<CompareSide, Failure> {
     let mut judge = judging.judge(packs.to_vec(), Some(logs.range));
-    let mut watch = Watch::new(logs.range);
+    let mut watch = CounterWindow::new(logs.range);
     logs.read(|piece| {
         match piece {
-            Piece::Frame(frame) => {
+            LogEntry::Frame(frame) => {
                 judge.frame(frame);
                 watch.frame(frame);
             }
-            Piece::Note(note) => {
+            LogEntry::Note(note) => {
                 judge.note(&note);
                 watch.note(&note);
             }
-            Piece::Damage(damage) => tell_damage(&damage),
         }
         Ok(())
     })?;
     let verdict = judge.finish().into_iter().next();
-    let verdict = verdict.ok_or_else(|| Failure::Failed("no pack gave a verdict".into()))?;
-    Ok(Side { watch, verdict, range: logs.range })
+    let verdict = verdict.ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))?;
+    Ok(CompareSide { watch, verdict, range: logs.range })
 }
 
 /// A file of what else was measured.
-fn read_beside(path: &Path) -> Result<Beside, Failure> {
+fn read_beside(path: &Path) -> Result<BesideDocument, Failure> {
     let wrong = |what: String| Failure::Failed(format!("{}: {what}", path.display()));
     let mut text = Vec::new();
     let file = fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
     file.take(beside::LARGEST + 1).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
     if text.len() as u64 > beside::LARGEST {
-        return Err(wrong(format!("more than the {} MiB that are read", beside::LARGEST >> 20)));
+        return Err(wrong(format!("larger than the limit of {} MiB", beside::LARGEST >> 20)));
     }
     beside::parse(&text).map_err(|e| wrong(e.to_string()))
 }
 
-fn page(file: &Path, comparison: &Comparison, [first, second]: [&Side; 2], beside: Beside) -> Result<(), Failure> {
-    let length = |side: &Side| side.range.1.saturating_sub(side.range.0);
+fn page(
+    file: &Path,
+    comparison: &WindowComparison,
+    [first, second]: [&CompareSide; 2],
+    beside: BesideDocument,
+) -> Result<(), Failure> {
+    let length = |side: &CompareSide| side.range.1.saturating_sub(side.range.0);
     let longer = length(first).max(length(second)).max(1);
-    let points = |side: &Side, row: &Row| {
+    let points = |side: &CompareSide, row: &ComparisonRow| {
         let window = (side.range.0, side.range.0.saturating_add(longer));
         side.watch.points(&row.counter, &row.instance, window, POINTS).unwrap_or_default()
     };
     let ranked = drawn::ranked(comparison);
     let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == *counter && drawn::is_whole(r, &ranked));
-    let mut rows: Vec<&Row> = drawn::MAIN.iter().filter_map(main).collect();
+    let mut rows: Vec<&ComparisonRow> = drawn::MAIN.iter().filter_map(main).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
         if rows.len() < CHARTS && !rows.iter().any(|r| r.counter == row.counter) {
             rows.push(row);
@@ -200,9 +218,9 @@ fn page(file: &Path, comparison: &Comparison, [first, second]: [&Side; 2], besid
     // to the second, so that marks stand at round times
     let start = second.range.0 - second.range.0.rem_euclid(1_000_000_000);
     let span = (start, start.saturating_add(longer));
-    let chart = |row: &&Row| drawn::chart(row, span, &points(first, row), &points(second, row));
+    let chart = |row: &&ComparisonRow| drawn::chart(row, span, &points(first, row), &points(second, row));
     let charts: Vec<Chart> = rows.iter().filter_map(chart).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let html = drawn::page(comparison, drawn::Page { charts, zone: Zone::local(), version, beside });
-    fs::write(file, html).map_err(|e| Failure::Failed(format!("{}: {e}", file.display())))
+    let html = drawn::page(comparison, drawn::ComparePage { charts, zone: DisplayZone::local(), version, beside });
+    output_file::write(file, html.as_bytes())
 }

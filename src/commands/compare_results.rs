@@ -1,17 +1,17 @@
 //! `compare` of results of `probe`.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use diskwright_probe::compare::{Comparison, Filed, compare, words};
-use diskwright_probe::document::{Document, is_result};
-use diskwright_report::probe::{Named, compare as drawn};
+use diskwright_probe::compare::{ResultComparison, ResultFile, compare, words};
+use diskwright_probe::document::{ProbeDocument, is_result};
+use diskwright_report::probe::{NamedResult, compare as drawn};
 
-use super::{Failure, output};
+use super::{Failure, output, output_file};
 
 /// What to do with the comparison.
-pub struct Asked<'a> {
+pub struct CompareOptions<'a> {
     /// Everything, noise too.
     pub all: bool,
     /// A page to write.
@@ -45,44 +45,47 @@ pub fn names(paths: &[PathBuf]) -> Vec<String> {
 }
 
 /// Reads result files.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
+pub fn read(paths: &[PathBuf]) -> Result<Vec<ProbeDocument>, Failure> {
     let one = |path: &PathBuf| {
         if !is(path) && path.exists() {
             let name = path.display();
-            return Err(Failure::Failed(format!("{name}: no result of `probe`; results go with results only")));
+            return Err(Failure::Failed(format!(
+                "{name}: not a result of `probe`; results can only be compared with \
+                                                results"
+            )));
         }
-        Ok(Document::read(path)?)
+        Ok(ProbeDocument::read(path)?)
     };
     paths.iter().map(one).collect()
 }
 
 /// Compares two sides of files.
-pub fn run(before: &[PathBuf], after: &[PathBuf], asked: &Asked<'_>) -> Result<(), Failure> {
+pub fn run(before: &[PathBuf], after: &[PathBuf], asked: &CompareOptions<'_>) -> Result<(), Failure> {
     let all: Vec<PathBuf> = before.iter().chain(after).cloned().collect();
     let (documents, names) = (read(&all)?, names(&all));
     let files: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
-    let filed: Vec<Filed<'_>> = files.iter().map(String::as_str).zip(&documents).collect();
+    let filed: Vec<ResultFile<'_>> = files.iter().map(String::as_str).zip(&documents).collect();
     let (first, second) = filed.split_at(before.len());
     let comparison = compare(first, second);
     if let Some(file) = asked.page {
-        let named: Vec<Named<'_>> =
-            names.iter().zip(&documents).map(|(name, document)| Named { name, document }).collect();
+        let named: Vec<NamedResult<'_>> =
+            names.iter().zip(&documents).map(|(name, document)| NamedResult { name, document }).collect();
         let html = drawn::page(&comparison, &named, env!("CARGO_PKG_VERSION"));
-        fs::write(file, html).map_err(|e| Failure::Failed(format!("{}: {e}", file.display())))?;
+        output_file::write(file, html.as_bytes())?;
     }
     if asked.json {
         output::json(&comparison)?;
-    } else {
+    } else if !asked.page.is_some_and(output_file::is_stdout) {
         output::text(&drawn::screen(&comparison, asked.all, &output::wide_style()))?;
     }
     if comparison.counters.is_empty() {
-        return Err(Failure::Failed("the results have no run of one name in common".into()));
+        return Err(Failure::Failed("the results have no run name in common".into()));
     }
     asked.most_worse.map_or(Ok(()), |most| hold(&comparison, most))
 }
 
 /// Fails where a figure is worse beyond noise and by more than a share.
-fn hold(comparison: &Comparison, most: f64) -> Result<(), Failure> {
+fn hold(comparison: &ResultComparison, most: f64) -> Result<(), Failure> {
     let worse = comparison.counters.iter().filter(|r| r.noise == Some(false) && r.worse_by() > most);
     match worse.max_by(|a, b| a.worse_by().total_cmp(&b.worse_by())) {
         None => Ok(()),
@@ -97,5 +100,5 @@ fn hold(comparison: &Comparison, most: f64) -> Result<(), Failure> {
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
     let value: Option<f64> = number.trim().parse().ok().map(|n: f64| n * unit);
-    value.filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| "write a share such as 5% or 0.05".into())
+    value.filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| "write a share, such as 5% or 0.05".into())
 }

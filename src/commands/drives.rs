@@ -2,10 +2,10 @@
 //! of each, and what the simulator makes of it.
 
 use diskwright_base::units::{digits, display};
-use diskwright_report::{Align, Style, Table, explain};
-use diskwright_simulator::catalogue::measure::{Ask, Check, Measured, measure};
-use diskwright_simulator::catalogue::{Entry, all};
-use diskwright_simulator::device::Device;
+use diskwright_report::{Align, Style, TextTable, explain};
+use diskwright_simulator::catalogue::measure::{Check, DriveMeasurement, DrivePattern, measure};
+use diskwright_simulator::catalogue::{CatalogueEntry, all};
+use diskwright_simulator::device::DeviceModel;
 use serde_json::{Value, json};
 
 use super::Failure;
@@ -16,8 +16,9 @@ const REQUESTS: u32 = 20_000;
 const WRITES: u32 = 300_000;
 
 /// `list drives`.
-pub fn listing() -> (&'static str, Vec<Value>, Table) {
-    let mut table = Table::new().text("drive").column("year", Align::Right).text("class").column("holds", Align::Right);
+pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
+    let mut table =
+        TextTable::new().text("drive").column("year", Align::Right).text("class").column("holds", Align::Right);
     table = table.text("interface").text("name");
     for entry in all() {
         table.row([
@@ -33,7 +34,7 @@ pub fn listing() -> (&'static str, Vec<Value>, Table) {
 }
 
 /// What is printed of a drive, as JSON.
-pub fn entry_json(entry: &Entry) -> Value {
+pub fn entry_json(entry: &CatalogueEntry) -> Value {
     let sources: serde_json::Map<String, Value> =
         entry.sources.iter().map(|(key, source)| (key.clone(), json!(source))).collect();
     json!({
@@ -51,11 +52,11 @@ pub fn entry_json(entry: &Entry) -> Value {
 }
 
 /// One thing that was asked of the simulated drive.
-struct Figure {
-    ask: Ask,
+struct DriveFigure {
+    ask: DrivePattern,
     kb: u32,
     depth: u32,
-    found: Measured,
+    found: DriveMeasurement,
 }
 
 /// Bytes in decimal units, as drives are sold: `4.35 GB`.
@@ -68,33 +69,33 @@ fn decimal(bytes: f64, per: &str) -> String {
 }
 
 /// The same questions for each drive: one request at a time, and a queue.
-fn figures(device: &Device) -> Vec<Figure> {
-    let deep = device.slots().clamp(1, if matches!(device, Device::Mechanical(_)) { 16 } else { 32 });
+fn figures(device: &DeviceModel) -> Vec<DriveFigure> {
+    let deep = device.slots().clamp(1, if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 32 });
     let mut all = Vec::new();
-    for ask in Ask::ALL {
-        let kb = if matches!(ask, Ask::RandomRead | Ask::RandomWrite) { 4 } else { 128 };
+    for ask in DrivePattern::ALL {
+        let kb = if matches!(ask, DrivePattern::RandomRead | DrivePattern::RandomWrite) { 4 } else { 128 };
         for depth in if deep > 1 { vec![1, deep] } else { vec![1] } {
             let found = measure(device, ask, kb * 2, depth, requests(device, ask));
-            all.push(Figure { ask, kb, depth, found });
+            all.push(DriveFigure { ask, kb, depth, found });
         }
     }
     all
 }
 
-fn requests(device: &Device, ask: Ask) -> u32 {
+fn requests(device: &DeviceModel, ask: DrivePattern) -> u32 {
     match device {
-        Device::Flash(_) if ask == Ask::RandomWrite => WRITES,
-        Device::Volume(_) => 5 * REQUESTS,
+        DeviceModel::Flash(_) if ask == DrivePattern::RandomWrite => WRITES,
+        DeviceModel::Volume(_) => 5 * REQUESTS,
         _ => REQUESTS,
     }
 }
 
-fn check(device: &Device, check: &Check) -> (f64, bool) {
+fn check(device: &DeviceModel, check: &Check) -> (f64, bool) {
     check.run(device, requests(device, check.ask))
 }
 
 /// A drive and what the simulator makes of it, as JSON.
-pub fn drive_json(entry: &Entry) -> Result<Value, Failure> {
+pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
     let device = entry.device().map_err(Failure::Failed)?;
     let simulated: Vec<Value> = figures(&device)
         .into_iter()
@@ -122,7 +123,7 @@ pub fn drive_json(entry: &Entry) -> Result<Value, Failure> {
 }
 
 /// A drive for people.
-pub fn page(entry: &Entry, style: &Style) -> Result<String, Failure> {
+pub fn page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
     let device = entry.device().map_err(Failure::Failed)?;
     let mut fields: Vec<(&str, String)> = vec![
         ("made by", format!("{}, {}", entry.vendor, entry.year)),
@@ -130,7 +131,7 @@ pub fn page(entry: &Entry, style: &Style) -> Result<String, Failure> {
         ("interface", format!("{}; takes {} at a time", entry.interface, device.slots())),
     ];
     for figure in figures(&device) {
-        let Measured { iops, bytes_per_s, mean_s } = figure.found;
+        let DriveMeasurement { iops, bytes_per_s, mean_s } = figure.found;
         let many = if figure.depth == 1 { "one at a time".into() } else { format!("{} at a time", figure.depth) };
         let rate = format!("{}/s, {}, {} each", digits(iops), decimal(bytes_per_s, "/s"), display(mean_s, "s"));
         fields.push(("simulated", format!("{} of {} KB, {many}: {rate}", figure.ask.name(), figure.kb)));
@@ -138,7 +139,7 @@ pub fn page(entry: &Entry, style: &Style) -> Result<String, Failure> {
     for one in &entry.checks {
         let (found, holds) = check(&device, one);
         let unit = if one.iops.is_some() { "/s" } else { " MB/s" };
-        let word = if holds { "near enough" } else { "not near enough" };
+        let word = if holds { "near enough" } else { "not close enough" };
         let what = format!("{} of {} KB, {} at a time", one.ask.name(), digits(one.kb), one.depth);
         fields.push(("print says", format!("{} ({what}); simulated {}{unit}, {word}", one.printed, digits(found))));
     }

@@ -2,10 +2,10 @@
 //! source documents print.
 
 use clap::Args;
-use diskwright_experiments::document::{Bound, Document, Row, Use};
-use diskwright_experiments::judge::{Mean, Outcome, Summary};
+use diskwright_experiments::document::{Bound, ExperimentDocument, PublishedRow, RowUse};
+use diskwright_experiments::judge::{DocumentSummary, RowMeans, RowOutcome};
 use diskwright_experiments::{data, run, simulate};
-use diskwright_report::{Align, Table};
+use diskwright_report::{Align, TextTable};
 use serde_json::{Value, json};
 
 use super::{Failure, output};
@@ -13,10 +13,10 @@ use super::{Failure, output};
 /// Arguments of `experiments`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Rows (S4, M28, M8a.processor), or documents (003); all if none are named
+    /// Rows (S4, M28, M8a.processor) or documents by number (003); by default all
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Search the free parameters of one document by its fit rows, and print them
+    /// Fit the free parameters of one document to its fit rows, and print them
     #[arg(long, value_name = "DOC", conflicts_with_all = ["ids", "json"])]
     fit: Option<String>,
     /// Print JSON
@@ -33,7 +33,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(doc) = &arguments.fit {
         return search(&documents, doc);
     }
-    let wanted = |document: &Document, row: &Row| {
+    let wanted = |document: &ExperimentDocument, row: &PublishedRow| {
         arguments.ids.is_empty() || arguments.ids.iter().any(|id| *id == document.doc || row.is_meant_by(id))
     };
     if let Some(id) = arguments
@@ -41,10 +41,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .iter()
         .find(|id| !documents.iter().any(|d| d.doc == **id || d.rows.iter().any(|row| row.is_meant_by(id))))
     {
-        return Err(Failure::Usage(format!("there is no experiment `{id}`: `diskwright list experiments` has them")));
+        return Err(Failure::Usage(format!("there is no experiment `{id}`; `diskwright list experiments` shows all")));
     }
     let bench = simulate::bench(threads());
-    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut outcomes: Vec<RowOutcome> = Vec::new();
     for document in &documents {
         outcomes.extend(run::document(&bench, document, |row| wanted(document, row)));
     }
@@ -55,16 +55,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::text(&screen(&documents, &outcomes, details))
 }
 
+/// The name by which sources cite a document.
+fn short_name(doc: &str) -> &str {
+    match doc {
+        "000" => "SAS 1998",
+        "001" => "Compaq 1997",
+        "002" => "NT Magazine 1998",
+        "003" => "NT Resource Kit",
+        "004" => "InfoStor 1999",
+        other => other,
+    }
+}
+
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn search(documents: &[Document], doc: &str) -> Result<(), Failure> {
+fn search(documents: &[ExperimentDocument], doc: &str) -> Result<(), Failure> {
     let Some(document) = documents.iter().find(|document| document.doc == doc) else {
         return Err(Failure::Usage(format!("there is no document `{doc}`: 000, 001, 002, 003 or 004")));
     };
     let (found, error) = run::search(&simulate::bench(threads()), document, MOST_TRIALS)?;
-    let mut table = Table::new().text("parameter").column("was", Align::Right).column("is", Align::Right);
+    let mut table = TextTable::new().text("parameter").column("was", Align::Right).column("is", Align::Right);
     for parameter in &found {
         table.row([parameter.name.clone(), parameter.before.to_string(), parameter.after.to_string()]);
     }
@@ -73,8 +85,11 @@ fn search(documents: &[Document], doc: &str) -> Result<(), Failure> {
 }
 
 /// Every outcome with its document and row.
-fn beside<'a>(documents: &'a [Document], outcomes: &'a [Outcome]) -> Vec<(&'a Document, &'a Row, &'a Outcome)> {
-    let find = |outcome: &'a Outcome| {
+fn beside<'a>(
+    documents: &'a [ExperimentDocument],
+    outcomes: &'a [RowOutcome],
+) -> Vec<(&'a ExperimentDocument, &'a PublishedRow, &'a RowOutcome)> {
+    let find = |outcome: &'a RowOutcome| {
         let document = documents.iter().find(|d| d.doc == outcome.doc)?;
         Some((document, document.row(&outcome.id)?, outcome))
     };
@@ -82,14 +97,14 @@ fn beside<'a>(documents: &'a [Document], outcomes: &'a [Outcome]) -> Vec<(&'a Do
 }
 
 /// Means of each document that has predicted rows, then of all.
-fn summaries(outcomes: &[Outcome]) -> Vec<Summary> {
+fn summaries(outcomes: &[RowOutcome]) -> Vec<DocumentSummary> {
     let mut docs: Vec<&str> = outcomes.iter().map(|o| o.doc.as_str()).collect();
     docs.dedup();
-    let of = |doc: &str| -> Vec<&Outcome> { outcomes.iter().filter(|o| doc.is_empty() || o.doc == doc).collect() };
-    docs.into_iter().chain([""]).map(|doc| Summary::of(doc, &of(doc))).filter(|s| s.all.rows > 0).collect()
+    let of = |doc: &str| -> Vec<&RowOutcome> { outcomes.iter().filter(|o| doc.is_empty() || o.doc == doc).collect() };
+    docs.into_iter().chain([""]).map(|doc| DocumentSummary::of(doc, &of(doc))).filter(|s| s.all.rows > 0).collect()
 }
 
-fn answer(documents: &[Document], outcomes: &[Outcome]) -> Value {
+fn answer(documents: &[ExperimentDocument], outcomes: &[RowOutcome]) -> Value {
     let experiments: Vec<Value> = beside(documents, outcomes).into_iter().map(|(d, r, o)| entry(d, r, o)).collect();
     let mut summaries = summaries(outcomes);
     let all = summaries.pop().map(|summary| summary_json(&summary));
@@ -101,14 +116,15 @@ fn answer(documents: &[Document], outcomes: &[Outcome]) -> Value {
     })
 }
 
-fn entry(document: &Document, row: &Row, outcome: &Outcome) -> Value {
+fn entry(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> Value {
     let bound = row.bound.map(|bound| match bound {
         Bound::Least => "at least",
         Bound::Within => "within",
     });
     json!({
         "id": row.id, "doc": document.doc, "what": row.what,
-        "published": row.published, "simulated": outcome.simulated, "baseline": outcome.baseline,
+        "published": row.published, "derived": row.derived,
+        "simulated": outcome.simulated, "baseline": outcome.baseline,
         "unit": row.unit, "gain": row.gain, "bound": bound,
         "error": outcome.error, "baseline_error": outcome.baseline_error,
         "error_unit": if row.gain { "percentage points" } else { "1" },
@@ -120,7 +136,7 @@ fn entry(document: &Document, row: &Row, outcome: &Outcome) -> Value {
     })
 }
 
-fn holds_json(row: &Row, outcome: &Outcome) -> Value {
+fn holds_json(row: &PublishedRow, outcome: &RowOutcome) -> Value {
     match outcome.holds {
         Some((held, all)) => {
             json!({ "held": held, "of": all, "tests": row.holds.iter().map(ToString::to_string).collect::<Vec<_>>() })
@@ -130,7 +146,7 @@ fn holds_json(row: &Row, outcome: &Outcome) -> Value {
 }
 
 /// What is to be said of a row: why it has no value, and its own words.
-fn because(row: &Row, outcome: &Outcome) -> String {
+fn because(row: &PublishedRow, outcome: &RowOutcome) -> String {
     match &outcome.failed {
         Some(failed) if row.because != *failed && row.measure.is_some() => {
             [failed.as_str(), row.because.as_str()].join("; ").trim_end_matches("; ").to_owned()
@@ -139,7 +155,7 @@ fn because(row: &Row, outcome: &Outcome) -> String {
     }
 }
 
-fn baseline_words(baseline: &diskwright_experiments::document::Baseline) -> String {
+fn baseline_words(baseline: &diskwright_experiments::document::NaivePrediction) -> String {
     match &baseline.row {
         Some(row) if baseline.times == 1.0 => format!("row {row}"),
         Some(row) => format!("row {row} times {}", (baseline.times * 1000.0).round() / 1000.0),
@@ -147,7 +163,7 @@ fn baseline_words(baseline: &diskwright_experiments::document::Baseline) -> Stri
     }
 }
 
-fn runs_json(document: &Document, row: &Row) -> Vec<Value> {
+fn runs_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
     let one = |name: &str| {
         let run = document.runs.get(name);
         let set = run.map(|run| {
@@ -166,12 +182,12 @@ fn runs_json(document: &Document, row: &Row) -> Vec<Value> {
 }
 
 /// The fitted parameters of the systems that a row's runs use.
-fn fitted_json(document: &Document, row: &Row) -> Vec<Value> {
+fn fitted_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
     let of = |name: &str| document.runs.get(name).map(|run| run.system.as_str());
     let systems: Vec<&str> = row.runs().into_iter().filter_map(of).collect();
     let stands = |key: &String| systems.iter().any(|s| key.split(':').next() == Some(s));
     let used = document.fits.iter().filter(|fitted| fitted.keys.iter().any(stands));
-    let tell = |fitted: &diskwright_experiments::document::Fitted| {
+    let tell = |fitted: &diskwright_experiments::document::FitParameter| {
         let written = if fitted.written.is_empty() { "{}" } else { &fitted.written };
         json!({
             "name": fitted.name, "value": written.replace("{}", &fitted.value.to_string()), "rows": fitted.rows,
@@ -181,14 +197,14 @@ fn fitted_json(document: &Document, row: &Row) -> Vec<Value> {
     used.map(tell).collect()
 }
 
-fn mean_json(mean: &Mean) -> Value {
+fn mean_json(mean: &RowMeans) -> Value {
     json!({
         "rows": mean.rows, "simulated": mean.simulated, "error": mean.error,
         "error_where_baseline": mean.error_where_baseline, "baseline_error": mean.baseline_error,
     })
 }
 
-fn summary_json(summary: &Summary) -> Value {
+fn summary_json(summary: &DocumentSummary) -> Value {
     let mut told = json!({
         "doc": summary.doc, "gains": mean_json(&summary.gains), "others": mean_json(&summary.others),
         "all": mean_json(&summary.all), "shapes_held": summary.shapes.0, "shapes": summary.shapes.1,
@@ -213,7 +229,7 @@ fn error_words(error: Option<f64>, gain: bool) -> String {
     }
 }
 
-fn screen(documents: &[Document], outcomes: &[Outcome], details: bool) -> String {
+fn screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], details: bool) -> String {
     let style = output::wide_style();
     let mut text = String::new();
     let rows = beside(documents, outcomes);
@@ -222,7 +238,7 @@ fn screen(documents: &[Document], outcomes: &[Outcome], details: bool) -> String
         if here.is_empty() {
             continue;
         }
-        let mut table = Table::new().column("id", Align::Left).text("quantity").column("unit", Align::Left);
+        let mut table = TextTable::new().column("id", Align::Left).text("quantity").column("unit", Align::Left);
         for title in ["printed", "simulated", "naive", "error", "naive's"] {
             table = table.column(title, Align::Right);
         }
@@ -231,6 +247,9 @@ fn screen(documents: &[Document], outcomes: &[Outcome], details: bool) -> String
             table.row(cells(row, outcome));
         }
         text += &format!("{} {}\n\n{}\n", document.doc, document.title, table.render(&style));
+    }
+    if rows.iter().any(|(_, row, _)| row.derived.is_some()) {
+        text += "In brackets: derived from published numbers; not itself published.\n\n";
     }
     for (document, row, outcome) in rows.iter().filter(|_| details) {
         text += &detail(document, row, outcome);
@@ -242,7 +261,7 @@ fn screen(documents: &[Document], outcomes: &[Outcome], details: bool) -> String
     text
 }
 
-fn cells(row: &Row, outcome: &Outcome) -> [String; 9] {
+fn cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
     let simulated = match (outcome.simulated, outcome.holds) {
         (None, Some((held, all))) => format!("{held} of {all} hold"),
         (value, _) => number(value),
@@ -250,9 +269,9 @@ fn cells(row: &Row, outcome: &Outcome) -> [String; 9] {
     let printed = match row.bound {
         Some(Bound::Least) => format!("over {}", number(row.published)),
         Some(Bound::Within) => format!("within {}", number(row.published)),
-        None => number(row.published),
+        None => published(row),
     };
-    let counts = row.usage != Use::None;
+    let counts = row.usage != RowUse::None;
     [
         row.id.clone(),
         row.what.clone(),
@@ -266,7 +285,7 @@ fn cells(row: &Row, outcome: &Outcome) -> [String; 9] {
     ]
 }
 
-fn detail(document: &Document, row: &Row, outcome: &Outcome) -> String {
+fn detail(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> String {
     let mut text = format!("{}  {}\n", row.id, row.what);
     let mut line = |name: &str, words: String| {
         if !words.is_empty() {
@@ -294,8 +313,8 @@ fn detail(document: &Document, row: &Row, outcome: &Outcome) -> String {
     text + "\n"
 }
 
-fn means(summaries: &[Summary]) -> Table {
-    let mut table = Table::new().text("predicted rows").column("gains", Align::Right).column("error", Align::Right);
+fn means(summaries: &[DocumentSummary]) -> TextTable {
+    let mut table = TextTable::new().text("predicted rows").column("gains", Align::Right).column("error", Align::Right);
     for title in ["naive's", "others", "error", "naive's", "all", "error", "naive's", "shapes"] {
         table = table.column(title, Align::Right);
     }
@@ -304,7 +323,11 @@ fn means(summaries: &[Summary]) -> Table {
         false => format!("{:.1} {unit}", value * scale),
     };
     for summary in summaries {
-        let name = if summary.doc.is_empty() { "all documents".into() } else { format!("document {}", summary.doc) };
+        let name = if summary.doc.is_empty() {
+            "all documents".into()
+        } else {
+            format!("{} ({})", summary.doc, short_name(&summary.doc))
+        };
         let mut cells = vec![name];
         for (mean, scale, unit) in
             [(&summary.gains, 1.0, "pp"), (&summary.others, 100.0, "%"), (&summary.all, 100.0, "%")]
@@ -319,18 +342,23 @@ fn means(summaries: &[Summary]) -> Table {
     table
 }
 
+/// The printed value; one that follows from print, and stands there nowhere, in brackets.
+fn published(row: &PublishedRow) -> String {
+    if row.derived.is_some() { format!("({})", number(row.published)) } else { number(row.published) }
+}
+
 /// The rows as they are written, for `list experiments`.
-pub fn listing() -> Result<(&'static str, Vec<Value>, Table), Failure> {
-    let mut table = Table::new().column("id", Align::Left).column("doc", Align::Left).text("quantity");
+pub fn listing() -> Result<(&'static str, Vec<Value>, TextTable), Failure> {
+    let mut table = TextTable::new().column("id", Align::Left).column("doc", Align::Left).text("quantity");
     table = table.column("printed", Align::Right).column("unit", Align::Left).column("use", Align::Left);
     let mut entries = Vec::new();
     for document in data::documents()? {
         for row in &document.rows {
             let (id, doc, what) = (row.id.clone(), document.doc.clone(), row.what.clone());
-            table.row([id, doc, what, number(row.published), row.unit.clone(), row.usage.name().to_owned()]);
+            table.row([id, doc, what, published(row), row.unit.clone(), row.usage.name().to_owned()]);
             entries.push(json!({
-                "id": row.id, "doc": document.doc, "what": row.what, "published": row.published, "unit": row.unit,
-                "gain": row.gain, "use": row.usage.name(),
+                "id": row.id, "doc": document.doc, "what": row.what, "published": row.published,
+                "derived": row.derived, "unit": row.unit, "gain": row.gain, "use": row.usage.name(),
             }));
         }
     }

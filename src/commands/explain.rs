@@ -1,63 +1,185 @@
-//! `explain NAME`: a counter by any of its names, a rule, a pack, a suite of `probe`, a drive.
+//! `explain NAME`: a word of the trade, a counter by any of its names, a rule, a pack,
+//! a suite of `probe`, a drive, a RAID level. What is no name of anything is looked
+//! for, and what is found is listed.
 
 use clap::Args;
+use diskwright_base::glossary::{self, GlossaryTerm};
 use diskwright_base::units;
 use diskwright_base::{Catalogue, Counter};
 use diskwright_diagnosis::{Pack, Rule, packs};
 use diskwright_probe::suites::{Suite, Time, Writes, suite, usual_plan};
-use diskwright_report::{Style, explain};
-use diskwright_simulator::catalogue::Entry;
+use diskwright_report::{Style, TextTable, explain};
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::catalogue::CatalogueEntry as Drive;
 use serde_json::{Value, json};
 
-use super::{Failure, drives, output};
+use super::find::{self, ExplainEntry, MatchQuality};
+use super::{Failure, drives, list, output};
 
 /// Arguments of `explain`.
 #[derive(Args)]
 pub struct Arguments {
-    /// A counter by its id or by the name that NT, sysstat, Prometheus or the kernel gives it; a rule, pack, suite
-    /// or drive
+    /// A term such as PSI or fsync; a counter by its id or its name in NT, sysstat, Prometheus or the kernel; a
+    /// rule, pack, suite, drive or RAID level
     #[arg(required = true)]
     name: Vec<String>,
+    /// List everything that contains the name
+    #[arg(long)]
+    all: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// Pages that are printed at once; more are listed.
+const PAGES: usize = 4;
+/// Entries of a list, unless --all is given.
+const LISTED: usize = 20;
+
+/// Everything of one name.
+struct NameMatches<'a> {
+    terms: Vec<&'static GlossaryTerm>,
+    counters: Vec<&'static Counter>,
+    rules: Vec<(&'a Pack, &'a Rule)>,
+    packs: Vec<&'a Pack>,
+    suites: Vec<&'static Suite>,
+    drives: Vec<&'static Drive>,
+    levels: Vec<ArrayLevel>,
+}
+
+impl<'a> NameMatches<'a> {
+    fn of(name: &str, all: &'a [Pack]) -> NameMatches<'a> {
+        let of_pack = |p: &Pack, r: &Rule| r.id == name || format!("{}/{}", p.id, r.id) == name;
+        let is = |t: &&GlossaryTerm| t.names.iter().chain([&t.id]).any(|n| n.eq_ignore_ascii_case(name));
+        let rules = all.iter().flat_map(|p| p.rules.iter().map(move |r| (p, r)));
+        let is_level = |l: &ArrayLevel| name.chars().any(char::is_alphabetic) && ArrayLevel::parse(name) == Some(*l);
+        NameMatches {
+            terms: glossary::terms().iter().filter(is).collect(),
+            counters: Catalogue::builtin().named(name),
+            rules: rules.filter(|(p, r)| of_pack(p, r)).collect(),
+            packs: all.iter().filter(|p| p.id == name).collect(),
+            suites: suite(name).into_iter().collect(),
+            drives: diskwright_simulator::catalogue::find(name).into_iter().collect(),
+            levels: ArrayLevel::ALL.into_iter().filter(is_level).collect(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        let few = self.terms.len() + self.counters.len() + self.rules.len() + self.packs.len();
+        few + self.suites.len() + self.drives.len() + self.levels.len()
+    }
+
+    /// Whether there are only counters, and none by its own id.
+    fn is_by_part(&self, name: &str) -> bool {
+        self.count() == self.counters.len() && self.counters.iter().all(|c| c.id != name)
+    }
+
+    /// Their pages, one after another.
+    fn pages(&self, style: &Style) -> Result<Vec<String>, Failure> {
+        let mut pages: Vec<String> = self.terms.iter().map(|t| explain::term(t, style)).collect();
+        pages.extend(self.counters.iter().map(|c| explain::counter(c, style)));
+        pages.extend(self.rules.iter().map(|(p, r)| explain::rule(p, r, style)));
+        pages.extend(self.packs.iter().map(|p| explain::pack(p, style)));
+        pages.extend(self.suites.iter().map(|s| suite_page(s, style)));
+        for drive in &self.drives {
+            pages.push(drives::page(drive, style)?);
+        }
+        pages.extend(self.levels.iter().map(|l| level_page(*l, style)));
+        Ok(pages)
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.join(" ");
-    let counters = Catalogue::builtin().find(&name);
     let all = packs::all()?;
-    let found_packs: Vec<&Pack> = all.iter().filter(|p| p.id == name).collect();
-    let of_pack = |p: &'_ Pack, r: &Rule| r.id == name || format!("{}/{}", p.id, r.id) == name;
-    let rules: Vec<(&Pack, &Rule)> =
-        all.iter().flat_map(|p| p.rules.iter().map(move |r| (p, r))).filter(|(p, r)| of_pack(p, r)).collect();
-    let suites: Vec<&Suite> = suite(&name).into_iter().collect();
-    let drives: Vec<&Entry> = diskwright_simulator::catalogue::find(&name).into_iter().collect();
-    let none = counters.is_empty() && rules.is_empty() && found_packs.is_empty() && suites.is_empty();
-    if none && drives.is_empty() {
-        let hint = "`diskwright list counters`, `list rules`, `list suites` and `list drives` print all names";
-        return Err(Failure::Failed(format!("`{name}` is no counter, rule, pack, suite or drive known here; {hint}")));
+    let named = NameMatches::of(&name, &all);
+    let entries = find::entries(&all);
+    let found = find::matching(&entries, &name);
+    if named.count() == 0 && found.is_empty() {
+        return Err(unknown(&name, &entries));
     }
     if arguments.json {
-        return output::json(&json!({
-            "schema": "diskwright.explain/1",
-            "name": name,
-            "counters": counters.iter().map(|c| counter_json(c)).collect::<Vec<_>>(),
-            "rules": rules.iter().map(|(p, r)| rule_json(p, r)).collect::<Vec<_>>(),
-            "packs": found_packs.iter().map(|p| pack_json(p)).collect::<Vec<_>>(),
-            "suites": suites.iter().map(|s| suite_json(s)).collect::<Vec<_>>(),
-            "drives": drives.iter().map(|d| drives::drive_json(d)).collect::<Result<Vec<_>, _>>()?,
-        }));
+        return output::json(&document(&name, &named, &found)?);
     }
     let style = output::style();
-    let mut parts: Vec<String> = counters.iter().map(|c| diskwright_report::explain::counter(c, &style)).collect();
-    parts.extend(rules.iter().map(|(p, r)| diskwright_report::explain::rule(p, r, &style)));
-    parts.extend(found_packs.iter().map(|p| diskwright_report::explain::pack(p, &style)));
-    parts.extend(suites.iter().map(|s| suite_page(s, &style)));
-    for drive in drives {
-        parts.push(drives::page(drive, &style)?);
+    let others = found.iter().filter(|(fit, _)| *fit >= MatchQuality::Part).count().saturating_sub(named.count());
+    // `disk` is the last word of a counter's name, and a word of many
+    let vague = named.is_by_part(&name) && others > LISTED;
+    if named.count() == 0 || named.count() > PAGES || vague || arguments.all {
+        return output::text(&listing(&name, &found, arguments.all));
     }
-    output::text(&parts.join("\n"))
+    let mut text = named.pages(&style)?.join("\n");
+    if others > 0 {
+        text.push_str(&format!("\n{others} more contain this name: diskwright explain --all {}\n", quoted(&name)));
+    }
+    output::text(&text)
+}
+
+fn quoted(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_alphanumeric() || "._-/%".contains(c));
+    if plain { name.to_owned() } else { format!("\"{name}\"") }
+}
+
+/// What is said where nothing has that name.
+fn unknown(name: &str, entries: &[ExplainEntry]) -> Failure {
+    let near: Vec<String> = find::near(entries, name).iter().map(|e| format!("`{}` ({})", e.name, e.kind)).collect();
+    let hint = match near.as_slice() {
+        [] => "`diskwright list counters`, `list rules`, `list suites` and `list drives` print all names".to_owned(),
+        near => format!("did you mean {}?", near.join(" or ")),
+    };
+    Failure::Failed(format!("unknown name `{name}`: no term, counter, rule, pack, suite, drive or RAID level; {hint}"))
+}
+
+/// What was found, a line each.
+fn listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], whole: bool) -> String {
+    let most = if whole { usize::MAX } else { LISTED };
+    let mut table = TextTable::new().text("name").text("is a").text("what it is");
+    for (_, entry) in found.iter().take(most) {
+        table.row([entry.name.clone(), entry.kind.to_owned(), entry.title.clone()]);
+    }
+    let mut text = table.render(&output::wide_style());
+    let left = found.len().saturating_sub(most);
+    let more =
+        if left > 0 { format!("{left} more: diskwright explain --all {}. ", quoted(name)) } else { String::new() };
+    text.push_str(&format!("\n{more}`diskwright explain NAME` explains one of them.\n"));
+    text
+}
+
+fn document(name: &str, named: &NameMatches<'_>, found: &[(MatchQuality, &ExplainEntry)]) -> Result<Value, Failure> {
+    // parts of names too, as long as there is no other
+    let counters = Catalogue::builtin().find(name);
+    Ok(json!({
+        "schema": "diskwright.explain/1",
+        "name": name,
+        "terms": named.terms,
+        "counters": counters.iter().map(|c| counter_json(c)).collect::<Vec<_>>(),
+        "rules": named.rules.iter().map(|(p, r)| rule_json(p, r)).collect::<Vec<_>>(),
+        "packs": named.packs.iter().map(|p| pack_json(p)).collect::<Vec<_>>(),
+        "suites": named.suites.iter().map(|s| suite_json(s)).collect::<Vec<_>>(),
+        "drives": named.drives.iter().map(|d| drives::drive_json(d)).collect::<Result<Vec<_>, _>>()?,
+        "levels": named.levels.iter().map(|l| list::level_json(*l)).collect::<Vec<_>>(),
+        "matches": found.iter().map(|(_, e)| e.json()).collect::<Vec<_>>(),
+    }))
+}
+
+/// A RAID level for people.
+fn level_page(level: ArrayLevel, style: &Style) -> String {
+    let told = list::level_json(level);
+    let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+    let info = level.info();
+    explain::page(
+        level.name(),
+        "RAID level",
+        info.explain.trim(),
+        &[
+            ("members", &format!("at least {}", info.members_least)),
+            ("usable", &info.capacity),
+            ("survives", &format!("failures of {}", info.survives)),
+            ("small write", &format!("{} member I/Os", text("small_write_operations"))),
+            ("source", &info.source),
+        ],
+        style,
+    )
 }
 
 /// A suite of `probe` for people.
@@ -65,13 +187,13 @@ fn suite_page(suite: &Suite, style: &Style) -> String {
     let plan = usual_plan(suite);
     let writes = match suite.writes {
         Writes::Never => "never",
-        Writes::IfAllowed => "to a file that it makes, or with --destroy-data-on NAME",
-        Writes::Always => "always: to a file that it makes, or with --destroy-data-on NAME",
+        Writes::IfAllowed => "to a file that it creates, or with --destroy-data-on NAME",
+        Writes::Always => "always: to a file that it creates, or with --destroy-data-on NAME",
     };
     let usual = units::display(suite.time.usual().as_secs_f64(), "s");
     let time = match suite.time {
-        Time::EachRun(_) => format!("--for is the time of each run, {usual} where nobody says"),
-        Time::Whole(_) => format!("--for is the time of all of it, {usual} where nobody says"),
+        Time::EachRun(_) => format!("--for is the duration of each run, by default {usual}"),
+        Time::Whole(_) => format!("--for is the total duration, by default {usual}"),
     };
     let takes = format!("at most about {} in {} runs; {time}", units::display(plan.seconds.round(), "s"), plan.runs);
     explain::page(

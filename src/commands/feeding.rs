@@ -1,75 +1,77 @@
 //! `record --remote-write URL` and `--listen`: the recorder's ticks for other
 //! people's dashboards.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use diskwright_base::{Note, Topology};
 use diskwright_counters::live::Sampler;
-use diskwright_remote::feed::{Feed, Shot};
-use diskwright_remote::{Access, RemoteWriter, Server, Store};
+use diskwright_remote::feed::SeriesFeed;
+use diskwright_remote::{LastTick, MetricStore, MetricsServer, RemoteWriter, ServerLimits};
 use serde_json::{Value, json};
 
-use super::Failure;
+use super::credentials::{self, Credentials};
+use super::{Failure, output};
+
+/// The same store's troubles are reported this often at most.
+const TROUBLE_EVERY: Duration = Duration::from_secs(60);
 
 /// Where ticks go besides the log.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Prometheus")]
-pub struct Feeding {
-    /// Send each tick to a store's /api/v1/write: http://[USER:PASSWORD@]HOST:PORT
+pub struct FeedArguments {
+    /// Send each tick to a store: http://[USER@]HOST:PORT (then /api/v1/write), or a full write URL
     #[arg(long, value_name = "URL")]
     remote_write: Option<String>,
-    /// A header for each request of --remote-write, such as 'Authorization: Bearer …' (repeatable)
+    /// Add a header to each request of --remote-write, such as 'X-Scope-OrgID: NAME' (repeatable)
     #[arg(long, requires = "remote_write", value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// The `instance` label that --remote-write sends; the host name where it is not given
+    /// The `instance` label that --remote-write sends; by default the host name
     #[arg(long, requires = "remote_write", value_name = "NAME")]
     instance: Option<String>,
     /// Serve the counters at /metrics: a port (on the loopback interface), or ADDRESS:PORT
     #[arg(long, value_name = "PORT|ADDRESS:PORT")]
     listen: Option<String>,
+    #[command(flatten)]
+    credentials: Credentials,
 }
 
 /// The feeds of a recording.
 pub struct Feeds {
-    options: Feeding,
-    feed: Feed,
+    options: FeedArguments,
+    feed: SeriesFeed,
     writer: Option<RemoteWriter>,
-    shot: Arc<Mutex<Shot>>,
-    server: Option<Server>,
-    /// Samples that were told to be lost.
-    told_lost: u64,
-    told_trouble: Option<String>,
+    last: LastTick,
+    server: Option<MetricsServer>,
+    reported: FeedStatus,
+}
+
+/// What was said of the store so far.
+#[derive(Default)]
+struct FeedStatus {
+    lost: bool,
+    trouble: Option<(String, Instant)>,
 }
 
 impl Feeds {
     /// Starts what was asked for.
-    pub fn start(options: &Feeding) -> Result<Feeds, Failure> {
-        let shot: Arc<Mutex<Shot>> = Arc::default();
-        let server = match &options.listen {
-            Some(address) => {
-                let server = Server::start(address, Arc::clone(&shot))
-                    .map_err(|e| Failure::Failed(format!("--listen {address}: {e}")))?;
-                eprintln!("diskwright: serving http://{}/metrics", server.address());
-                Some(server)
+    pub fn start(options: &FeedArguments) -> Result<Feeds, Failure> {
+        let last = LastTick::default();
+        let server = options.listen.as_deref().map(|address| serve(address, &last)).transpose()?;
+        match &options.remote_write {
+            Some(url) => {
+                credentials::warn_of_command_line(url, &options.header);
+                // a wrong address is said at once, not at the first tick
+                store(url, options)?;
             }
-            None => None,
-        };
-        if let Some(url) = &options.remote_write {
-            // a wrong address is said at once, not at the first tick
-            store(url, options)?;
+            None if options.credentials.is_given() => {
+                return Err(Failure::Usage("a password or token needs --remote-write".into()));
+            }
+            None => {}
         }
-        Ok(Feeds {
-            options: options.clone(),
-            feed: Feed::new(),
-            writer: None,
-            shot,
-            server,
-            told_lost: 0,
-            told_trouble: None,
-        })
+        let (writer, reported) = (None, FeedStatus::default());
+        Ok(Feeds { options: options.clone(), feed: SeriesFeed::new(), writer, last, server, reported })
     }
 
     /// True where anything is fed.
@@ -95,55 +97,107 @@ impl Feeds {
         Ok(())
     }
 
-    /// Takes in the sampler's last tick.
-    pub fn tick(&mut self, sampler: &Sampler) {
+    /// Takes in the sampler's last tick; `log` is where it is kept besides.
+    pub fn tick(&mut self, sampler: &Sampler, log: Option<&Path>) {
         if !self.is_on() {
             return;
         }
         self.feed.tick(sampler.stamp(), sampler.schema(), sampler.row());
         if let Some(writer) = &self.writer {
             writer.push(self.feed.shot());
+            self.reported.report(writer, log);
         }
-        if self.server.is_some()
-            && let Ok(mut shot) = self.shot.lock()
-        {
-            shot.clone_from(self.feed.shot());
+        if self.server.is_some() {
+            self.last.set(self.feed.shot());
         }
-        self.tell();
     }
 
-    /// Says what went wrong since it was last said.
-    fn tell(&mut self) {
-        let Some(writer) = &self.writer else { return };
-        let trouble = writer.fate().trouble.lock().map(|t| t.clone()).unwrap_or_default();
-        if trouble != self.told_trouble {
-            if let Some(text) = &trouble {
-                eprintln!("diskwright: --remote-write: {text}");
+    /// Sends what is left, for a second or two, and gives what became of all of
+    /// it. It fails where samples are lost and no log has them: `log` is the
+    /// folder, and how many ticks it lost itself.
+    pub fn finish(&mut self, log: Option<(&Path, u64)>) -> (Option<Value>, Result<(), Failure>) {
+        let Some(writer) = &mut self.writer else { return (None, Ok(())) };
+        let result = writer.finish();
+        let (sent, lost, retries) = (result.sent, result.lost, result.retries);
+        let for_good = if log.is_some_and(|(_, lost_ticks)| lost_ticks == 0) { 0 } else { lost };
+        let document = json!({
+            "samples_sent": sent, "samples_lost": lost, "retries": retries, "samples_lost_for_good": for_good,
+        });
+        if lost == 0 {
+            return (Some(document), Ok(()));
+        }
+        let trouble = writer.trouble().map_or_else(String::new, |text| format!(" ({text})"));
+        let what = format!("--remote-write: {sent} samples sent, {lost} rejected or not delivered{trouble}");
+        let done = match log {
+            Some((dir, 0)) => {
+                output::warn(format_args!("{what}; {}", resend(dir)));
+                Ok(())
             }
-            self.told_trouble = trouble;
-        }
-        let lost = writer.fate().lost.load(Ordering::Relaxed);
-        if lost > 0 && self.told_lost == 0 {
-            eprintln!("diskwright: --remote-write: samples are being lost; the log has them");
-        }
-        self.told_lost = lost;
-    }
-
-    /// Sends what is left, and gives what became of all of it.
-    pub fn finish(&mut self) -> Option<Value> {
-        let writer = self.writer.as_mut()?;
-        writer.finish();
-        let count = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
-        let fate = writer.fate();
-        let (sent, lost, retries) = (count(&fate.sent), count(&fate.lost), count(&fate.retries));
-        if lost > 0 {
-            eprintln!("diskwright: --remote-write: {sent} samples sent, {lost} lost");
-        }
-        Some(json!({ "samples_sent": sent, "samples_lost": lost, "retries": retries }))
+            Some((dir, ticks)) => {
+                let dir = dir.display();
+                Err(Failure::Failed(format!("{what}; {dir} has all of these except {ticks} ticks that it lost itself")))
+            }
+            None => Err(Failure::Failed(format!(
+                "{what}: permanently lost, because there is no log; use `record DIR --remote-write …` to keep one"
+            ))),
+        };
+        (Some(document), done)
     }
 }
 
-fn store(url: &str, options: &Feeding) -> Result<Store, Failure> {
-    let access = Access { headers: options.header.clone(), timeout: Duration::from_secs(10), ..Access::new(url) };
-    Store::new(&access).map_err(|e| Failure::Usage(e.to_string()))
+impl FeedStatus {
+    /// Says what goes wrong, and when it goes on.
+    fn report(&mut self, writer: &RemoteWriter, log: Option<&Path>) {
+        match (writer.trouble(), &self.trouble) {
+            (Some(text), before) => {
+                let is_due = before.as_ref().is_none_or(|(_, at)| at.elapsed() >= TROUBLE_EVERY);
+                if is_due && before.as_ref().is_none_or(|(said, _)| *said != text) {
+                    output::warn(format_args!("--remote-write: {text}"));
+                    self.trouble = Some((text, Instant::now()));
+                }
+            }
+            (None, Some(_)) => {
+                output::warn(format_args!("--remote-write: the store accepts samples again"));
+                self.trouble = None;
+            }
+            (None, None) => {}
+        }
+        if writer.result().lost > 0 && !self.lost {
+            self.lost = true;
+            match log {
+                Some(dir) => output::warn(format_args!(
+                    "--remote-write: samples are missing from the store; \
+                                                        {}",
+                    resend(dir)
+                )),
+                None => {
+                    output::warn(format_args!("--remote-write: samples are permanently lost, because there is no log"))
+                }
+            }
+        }
+    }
+}
+
+/// Where samples are that a store did not take.
+fn resend(dir: &Path) -> String {
+    let dir = dir.display();
+    format!("{dir} has them: `diskwright export {dir} --as prometheus -o FILE` writes a file to import")
+}
+
+fn serve(address: &str, last: &LastTick) -> Result<MetricsServer, Failure> {
+    let failed = |e: std::io::Error| {
+        let text = format!("--listen {address}: {e}");
+        if e.kind() == std::io::ErrorKind::InvalidInput { Failure::Usage(text) } else { Failure::Failed(text) }
+    };
+    let server = MetricsServer::start(address, last.clone(), ServerLimits::default()).map_err(failed)?;
+    let at = server.address();
+    let whom = if at.ip().is_loopback() { "" } else { ", without a password, to everyone who can reach this machine" };
+    output::warn(format_args!("serving http://{at}/metrics{whom}"));
+    Ok(server)
+}
+
+fn store(url: &str, options: &FeedArguments) -> Result<MetricStore, Failure> {
+    let mut access = options.credentials.access(url, &options.header)?;
+    access.timeout = Duration::from_secs(10);
+    MetricStore::for_writing(&access).map_err(|e| Failure::Usage(e.to_string()))
 }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use diskwright_base::units::{digits, display};
 use diskwright_base::{Catalogue, Note};
 use diskwright_diagnosis::{Bottleneck, Pack, Verdict};
-use diskwright_remote::fleet::{Fleet, Member, needed};
-use diskwright_remote::{RemoteError, Store};
-use diskwright_report::Table;
+use diskwright_remote::fleet::{Fleet, FleetMember, needed};
+use diskwright_remote::{MetricStore, RemoteError};
+use diskwright_report::TextTable;
 use serde_json::{Value, json};
 
-use super::log::Window;
-use super::store::Asking;
-use super::why::Judging;
+use super::log::LogWindow;
+use super::store::StoreArguments;
+use super::why::JudgingArguments;
 use super::{Failure, live, output, when};
 
 /// The window, where none is given.
@@ -25,32 +25,37 @@ const USUAL_WINDOW: Duration = Duration::from_secs(24 * 3600);
 const WORKERS: usize = 2;
 
 /// One machine's place in the ranking.
-struct Place {
+struct FleetRank {
     host: String,
     /// `Err` says why it could not be judged.
     verdict: Result<Verdict, String>,
 }
 
-impl Place {
+impl FleetRank {
     /// What it is ranked by: held back or not, how much speaks for it, and
     /// how long the longest stretch was that is no verdict.
     fn badness(&self) -> (bool, f64, f64) {
         let Ok(verdict) = &self.verdict else { return (false, -1.0, 0.0) };
-        let held = verdict.bottleneck != Bottleneck::None;
+        let held = verdict.bottleneck.blames();
         let score = verdict.ranking.iter().find(|r| r.bottleneck == verdict.bottleneck).map_or(0.0, |r| r.score);
         (held, score, verdict.episodes.iter().map(|e| e.share).fold(0.0, f64::max))
     }
 }
 
 /// Ranks the machines of a store.
-pub fn run(asking: &Asking, window: &Window, judging: &Judging, as_json: bool) -> Result<(), Failure> {
+pub fn run(
+    asking: &StoreArguments,
+    window: &LogWindow,
+    judging: &JudgingArguments,
+    as_json: bool,
+) -> Result<(), Failure> {
     let started = Instant::now();
     let packs = judging.packs(false)?;
     let store = asking.store()?;
     let wanted = asking.wanted(window, USUAL_WINDOW)?;
     let fleet = Fleet::find(&store, wanted, &counters(&packs))?;
     let mut places = judge_all(&store, &fleet, judging, &packs)?;
-    let others = fleet.others.iter().map(|host| Place {
+    let others = fleet.others.iter().map(|host| FleetRank {
         host: host.clone(),
         verdict: Err("no metrics of node_exporter or windows_exporter".into()),
     });
@@ -60,12 +65,12 @@ pub fn run(asking: &Asking, window: &Window, judging: &Judging, as_json: bool) -
         let by_badness = b_bad.partial_cmp(&a_bad).unwrap_or(std::cmp::Ordering::Equal);
         by_badness.then_with(|| a.host.cmp(&b.host))
     });
-    let took = Took { seconds: started.elapsed().as_secs_f64(), spent: store.spent() };
+    let took = FleetCost { seconds: started.elapsed().as_secs_f64(), spent: store.spent() };
     if as_json {
         return output::json(&document(&places, &store, &fleet, &took));
     }
     output::text(&table(&places).render(&output::wide_style()))?;
-    eprintln!("diskwright: {}", summary(&places, &fleet, &took));
+    output::warn(summary(&places, &fleet, &took));
     Ok(())
 }
 
@@ -102,7 +107,12 @@ fn strings(value: &Value, each: &mut impl FnMut(&str)) {
     }
 }
 
-fn judge_all(store: &Store, fleet: &Fleet, judging: &Judging, packs: &[Pack]) -> Result<Vec<Place>, Failure> {
+fn judge_all(
+    store: &MetricStore,
+    fleet: &Fleet,
+    judging: &JudgingArguments,
+    packs: &[Pack],
+) -> Result<Vec<FleetRank>, Failure> {
     let chunks = fleet.chunks();
     let next = AtomicUsize::new(0);
     let places = Mutex::new(Vec::new());
@@ -115,7 +125,8 @@ fn judge_all(store: &Store, fleet: &Fleet, judging: &Judging, packs: &[Pack]) ->
                 while let Some(hosts) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
                     match fleet.ask(store, hosts) {
                         Ok(members) => {
-                            let judged: Vec<Place> = members.into_iter().map(|m| judge(m, judging, packs)).collect();
+                            let judged: Vec<FleetRank> =
+                                members.into_iter().map(|m| judge(m, judging, packs)).collect();
                             if let Ok(mut places) = places.lock() {
                                 places.extend(judged);
                                 bar.set_message(format!("{} of {} machines", places.len(), fleet.hosts.len()));
@@ -140,7 +151,7 @@ fn judge_all(store: &Store, fleet: &Fleet, judging: &Judging, packs: &[Pack]) ->
     }
 }
 
-fn judge(member: Member, judging: &Judging, packs: &[Pack]) -> Place {
+fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> FleetRank {
     let judged = member.samples.and_then(|samples| {
         let ticks = samples.frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
@@ -150,26 +161,26 @@ fn judge(member: Member, judging: &Judging, packs: &[Pack]) -> Place {
         let topology = serde_json::to_string(&samples.topology).map_err(|e| e.to_string())?;
         judge.note(&Note::new(first.time_ns, Note::TOPOLOGY, topology));
         judge.frame(&samples.frame);
-        judge.finish().into_iter().next().ok_or_else(|| "no pack gave a verdict".to_owned())
+        judge.finish().into_iter().next().ok_or_else(|| "no rule pack gave a verdict".to_owned())
     });
-    Place { host: member.host, verdict: judged }
+    FleetRank { host: member.host, verdict: judged }
 }
 
 /// What the ranking took.
-struct Took {
+struct FleetCost {
     seconds: f64,
     /// Queries, seconds that they took in sum, bytes.
     spent: (u64, f64, u64),
 }
 
-fn summary(places: &[Place], fleet: &Fleet, took: &Took) -> String {
-    let count = |of: fn(&Place) -> bool| places.iter().filter(|p| of(p)).count();
+fn summary(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
+    let count = |of: fn(&FleetRank) -> bool| places.iter().filter(|p| of(p)).count();
     let held = count(|p| p.badness().0);
     let unjudged = count(|p| p.verdict.is_err());
     let (queries, seconds, bytes) = took.spent;
     format!(
-        "{} machines, {held} held back, {unjudged} not judged; {} ticks of {} s; {:.1} s in all, \
-         {queries} queries of the store took {seconds:.1} s (two at a time) and brought {}",
+        "{} machines, {held} with a bottleneck, {unjudged} not judged; {} ticks of {} s; {:.1} s in total; {queries} \
+         queries to the store took {seconds:.1} s (two at a time) and returned {}",
         places.len(),
         fleet.grid.count,
         fleet.grid.step_ms as f64 / 1e3,
@@ -178,8 +189,8 @@ fn summary(places: &[Place], fleet: &Fleet, took: &Took) -> String {
     )
 }
 
-fn table(places: &[Place]) -> Table {
-    let mut table = Table::new()
+fn table(places: &[FleetRank]) -> TextTable {
+    let mut table = TextTable::new()
         .text("host")
         .text("bottleneck")
         .text("instance")
@@ -224,7 +235,7 @@ fn leading(verdict: &Verdict) -> (String, String) {
     }
 }
 
-fn document(places: &[Place], store: &Store, fleet: &Fleet, took: &Took) -> Value {
+fn document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, took: &FleetCost) -> Value {
     let hosts: Vec<Value> =
         places.iter().filter_map(|p| Some(host(&p.host, p.verdict.as_ref().ok()?, p.badness().1))).collect();
     let unjudged: Vec<Value> =
@@ -252,7 +263,7 @@ fn document(places: &[Place], store: &Store, fleet: &Fleet, took: &Took) -> Valu
 }
 
 fn host(name: &str, verdict: &Verdict, score: f64) -> Value {
-    let finding = verdict.findings.first().filter(|_| verdict.bottleneck != Bottleneck::None).map(|f| {
+    let finding = verdict.findings.first().filter(|_| verdict.bottleneck.blames()).map(|f| {
         json!({
             "rule": f.rule,
             "severity": f.severity,

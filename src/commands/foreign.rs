@@ -3,44 +3,45 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::units::parse_duration;
-use diskwright_datastore::{StoreError, Writer, WriterOptions};
-use diskwright_logs::{Input, LogError, Options, Piece, Sink, Summary};
+use diskwright_base::{Note, text};
+use diskwright_datastore::{LogWriter, StoreError, WriterOptions};
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, PieceSink, ReadSummary};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::Failure;
+use super::imported::FileFingerprint;
+use super::temporary::Folder;
+use super::{Failure, output};
 
 /// What a log of another tool may not say itself.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Logs of other tools")]
-pub struct Reading {
-    /// Local time of the log less UTC, where it names no zone: +02:00, -330 (minutes)
+pub struct ForeignOptions {
+    /// UTC offset of the log's local time, if it names no zone: +02:00, -330 (minutes)
     #[arg(long, allow_hyphen_values = true, value_parser = utc_offset, value_name = "OFFSET")]
     utc_offset: Option<i32>,
-    /// Of a log of several machines, the one to read
+    /// The machine to read from a log of several machines
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Time between two reports that bear no time of their own (iostat without -t)
+    /// Interval between two reports without timestamps (iostat without -t)
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     interval: Option<Duration>,
 }
 
-impl Reading {
-    fn options(&self) -> Options {
-        Options { utc_offset_s: self.utc_offset, host: self.host.clone(), interval: self.interval }
+impl ForeignOptions {
+    fn options(&self) -> LogOptions {
+        LogOptions { utc_offset_s: self.utc_offset, host: self.host.clone(), interval: self.interval }
     }
 }
 
 /// Seconds of `+02:00`, `-3:30`, `+5`, `Z`, or of a bare number of minutes from
 /// 15 on (`-330`).
 fn utc_offset(text: &str) -> Result<i32, String> {
-    let wrong = || format!("`{text}` is no offset; write +02:00 or -05:30, east of Greenwich is +");
+    let wrong = || format!("`{text}` is not a UTC offset; write +02:00 or -05:30 (east of Greenwich is +)");
     if matches!(text, "Z" | "z" | "0") {
         return Ok(0);
     }
@@ -63,32 +64,56 @@ fn utc_offset(text: &str) -> Result<i32, String> {
     if minutes > 14 * 60 { Err(wrong()) } else { Ok(sign * minutes * 60) }
 }
 
-/// Reads a foreign log into a log of ours in `to`, which is made or appended
-/// to. What was read before an error is kept, and the error becomes one of the
+/// Where a foreign log goes.
+pub struct ImportTarget<'a> {
+    /// A log of ours, which is made or appended to.
+    pub to: &'a Path,
+    /// Ends the import between two pieces.
+    pub stop: &'a AtomicBool,
+    /// Where that is a folder that goes away: it leaves a reserve on its filesystem.
+    pub temporary: Option<&'a Folder>,
+    /// The files that are read, where the log is to know them again.
+    pub files: &'a [FileFingerprint],
+}
+
+/// Reads a foreign log into a log of ours. What was read before an error is kept, and the error becomes one of the
 /// things that were left out; it is an error only where nothing was read.
-pub fn import_input(file: &Path, mut input: Input, reading: &Reading, to: &Path) -> Result<Summary, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // the first asks, so that a half-made log is put away; the second kills
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+pub fn import_input(
+    file: &Path,
+    mut input: LogInput,
+    reading: &ForeignOptions,
+    into: &ImportTarget<'_>,
+) -> Result<ReadSummary, Failure> {
     let bar = bar(&input);
     let taken = input.taken();
-    let mut store = Store::open(to)?;
-    let mut sink = |piece: Piece<'_>| {
+    let mut store = ImportWriter::open(into.to)?;
+    let mut no_room = None;
+    let mut sink = |piece: LogPiece<'_>| {
         bar.set_position(taken.load(Ordering::Relaxed));
-        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.take(piece) }
+        if let Some(Err(because)) = into.temporary.map(Folder::check_room) {
+            no_room = Some(because);
+            return ControlFlow::Break(());
+        }
+        if into.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.take(piece) }
     };
     let read = diskwright_logs::salvage(&mut input, &reading.options(), &mut sink);
     bar.finish_and_clear();
-    if stop.load(Ordering::Relaxed) {
-        return Err(Failure::Failed(format!("{}: interrupted", file.display())));
+    if let Some(because) = no_room {
+        return Err(Failure::Failed(format!("{}: {because}", file.display())));
+    }
+    if into.stop.load(Ordering::Relaxed) {
+        let (file, to) = (file.display(), into.to.display());
+        return Err(Failure::Failed(format!("{file}: interrupted; {to} contains the part that was read")));
+    }
+    if let Ok(ReadSummary { range: Some((_, last_ns)), .. }) = &read {
+        for file in into.files {
+            let _ = store.take(LogPiece::Note(file.note(*last_ns)?));
+        }
     }
     store.finish()?;
     match read {
         Err(LogError::Unknown { .. }) if diskwright_traces::recognise(&input.head()).is_some() => {
-            let what = "a request trace, without counters to judge; `diskwright show` sums it up";
+            let what = "a request trace has no counters to judge; summarize it with `diskwright show`";
             Err(Failure::Failed(format!("{}: {what}", file.display())))
         }
         read => Ok(read?),
@@ -98,29 +123,40 @@ pub fn import_input(file: &Path, mut input: Input, reading: &Reading, to: &Path)
 /// Writes what `read` brings into a log of ours in `to`.
 pub fn keep<E: std::error::Error>(
     to: &Path,
-    read: impl FnOnce(&mut Sink<'_>) -> Result<Summary, E>,
-) -> Result<Summary, Failure> {
-    let mut store = Store::open(to)?;
-    let summary = read(&mut |piece: Piece<'_>| store.take(piece));
+    read: impl FnOnce(&mut PieceSink<'_>) -> Result<ReadSummary, E>,
+) -> Result<ReadSummary, Failure> {
+    let mut store = ImportWriter::open(to)?;
+    let summary = read(&mut |piece: LogPiece<'_>| store.take(piece));
     store.finish()?;
     Ok(summary?)
 }
 
+/// A writer of a log that is made or appended to.
+pub fn writer(to: &Path) -> Result<LogWriter, Failure> {
+    diskwright_guard::check_new(&to.join("log"))?;
+    let mut options = WriterOptions::bulk();
+    options.keep_each.push(Note::IMPORT.into());
+    Ok(LogWriter::create_or_append(to, options)?)
+}
+
 /// The writer of an import, and why it stopped.
-struct Store {
-    writer: Writer,
+struct ImportWriter {
+    writer: LogWriter,
     failed: Option<StoreError>,
 }
 
-impl Store {
-    fn open(to: &Path) -> Result<Store, Failure> {
-        Ok(Store { writer: Writer::create_or_append(to, WriterOptions::bulk())?, failed: None })
+impl ImportWriter {
+    fn open(to: &Path) -> Result<ImportWriter, Failure> {
+        Ok(ImportWriter { writer: writer(to)?, failed: None })
     }
 
-    fn take(&mut self, piece: Piece<'_>) -> ControlFlow<()> {
+    fn take(&mut self, piece: LogPiece<'_>) -> ControlFlow<()> {
+        if self.failed.is_some() {
+            return ControlFlow::Break(());
+        }
         let done = match piece {
-            Piece::Note(note) => self.writer.note(&note).map(drop),
-            Piece::Frame(frame) => self.writer.push_frame(frame),
+            LogPiece::Note(note) => self.writer.note(&note).map(drop),
+            LogPiece::Frame(frame) => self.writer.push_frame(frame),
         };
         match done {
             Ok(()) => ControlFlow::Continue(()),
@@ -140,26 +176,26 @@ impl Store {
 }
 
 /// A bar of the bytes that were read, on a terminal.
-fn bar(input: &Input) -> ProgressBar {
+fn bar(input: &LogInput) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(input.bytes(), ProgressDrawTarget::stderr());
     let form = "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}";
     if let (Some(_), Ok(style)) = (input.bytes(), ProgressStyle::with_template(form)) {
         bar.set_style(style);
     }
-    bar.set_prefix(format!("reading {}", input.name()));
+    bar.set_prefix(text::printable(&format!("reading {}", input.name())).into_owned());
     bar
 }
 
 /// Says on standard error what was left out of a log, shortly.
-pub fn tell_skipped(file: &Path, summary: &Summary) {
+pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
     const MOST: usize = 5;
     for skipped in summary.skipped.iter().take(MOST) {
         let times = if skipped.times > 1 { format!(" ({} times)", skipped.times) } else { String::new() };
-        eprintln!("diskwright: {}: {}: {}{times}", file.display(), skipped.at, skipped.because);
+        output::warn(format_args!("{}: {}: {}{times}", file.display(), skipped.at, skipped.because));
     }
     if summary.skipped.len() > MOST {
         let more = summary.skipped.len() - MOST;
-        eprintln!("diskwright: {}: {more} more reasons; `import --json` lists them", file.display());
+        output::warn(format_args!("{}: {more} more reasons; `import --json` lists them", file.display()));
     }
 }
 

@@ -1,15 +1,22 @@
 //! `import FILE… --to DIR`: logs of other tools into one of ours.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use diskwright_logs::{Input, Skipped, Summary, prometheus};
+use diskwright_datastore::{LogReader, is_log};
+use diskwright_logs::{LogInput, ReadSummary, Skip, prometheus};
 use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::foreign::{self, Reading};
-use super::log::Window;
-use super::store::{self, Asking};
-use super::{Failure, output, when};
+use super::damage::Losses;
+use super::foreign::{self, ForeignOptions};
+use super::imported::{self, FileFingerprint};
+use super::log::LogWindow;
+use super::merge::{self, MergeMember};
+use super::store::{self, StoreArguments};
+use super::{Failure, output, temporary, when};
 
 /// Arguments of `import`.
 #[derive(Args)]
@@ -17,19 +24,22 @@ pub struct Arguments {
     /// Logs of any known format (`list formats`), oldest first; `-` is standard input
     #[arg(required_unless_present = "prometheus", conflicts_with = "prometheus", value_name = "FILE")]
     file: Vec<PathBuf>,
-    /// The log to write: a folder, made or appended to
+    /// The log to write: a folder, created or appended to
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
-    reading: Reading,
+    reading: ForeignOptions,
     #[command(flatten)]
-    asking: Asking,
-    /// Of a store: start of the window; the last hour where it is not given
+    asking: StoreArguments,
+    /// For a store: start of the window; by default one hour ago
     #[arg(long, requires = "prometheus", allow_hyphen_values = true, value_name = "TIME")]
     from: Option<String>,
-    /// Of a store: end of the window; now where it is not given
+    /// For a store: end of the window; by default now
     #[arg(long, requires = "prometheus", allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
+    /// Import files again that the log already has
+    #[arg(long)]
+    again: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -38,49 +48,141 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut summaries = Vec::new();
     let store = PathBuf::from("the store");
-    if arguments.asking.is_asked() {
-        let window = Window::between(arguments.from.clone(), arguments.until.clone());
+    if arguments.asking.is_asked()? {
+        let window = LogWindow::between(arguments.from.clone(), arguments.until.clone());
         let summary = store::fetch(&arguments.asking, &window, &arguments.to)?;
         if !arguments.json {
             output::text(&line(&store, &summary))?;
         }
         summaries.push((&store, summary));
     }
+    let stop = stop()?;
     let mut pages = prometheus::joined(&arguments.file);
     let files = if pages.is_some() { &arguments.file[..1] } else { &arguments.file[..] };
-    for file in files {
-        let input = pages.take().map_or_else(|| Input::open(file), Ok)?;
-        let summary = foreign::import_input(file, input, &arguments.reading, &arguments.to)?;
-        if !arguments.json {
-            foreign::tell_skipped(file, &summary);
-            output::text(&line(file, &summary))?;
-        }
+    let held = held(&arguments.to);
+    // where it must be known of which time they are before they are written
+    let first_by_themselves = pages.is_none() && (files.len() > 1 || held.is_some() && files.len() == 1);
+    if first_by_themselves {
+        import_several(arguments, &stop, held, &mut summaries)?;
+    }
+    for file in files.iter().filter(|_| !first_by_themselves) {
+        let parts = if pages.is_some() { &arguments.file[..] } else { std::slice::from_ref(file) };
+        let known = known(arguments, parts)?;
+        let input = pages.take().map_or_else(|| LogInput::open(file), Ok)?;
+        let into = foreign::ImportTarget { to: &arguments.to, stop: &stop, temporary: None, files: &known };
+        let summary = foreign::import_input(file, input, &arguments.reading, &into)?;
+        report(arguments, file, &summary)?;
         summaries.push((file, summary));
     }
+    diskwright_datastore::sync(&arguments.to)?;
     if !arguments.json {
         return Ok(());
     }
     output::json(&document(&summaries))
 }
 
-fn line(file: &Path, summary: &Summary) -> String {
-    let Summary { format, series, foreign, ticks, values, gaps, .. } = summary;
+/// Logs of one machine, those that overlap in time joined: each is read by itself first.
+fn import_several<'a>(
+    arguments: &'a Arguments,
+    stop: &AtomicBool,
+    held: Option<(i64, i64)>,
+    summaries: &mut Vec<(&'a PathBuf, ReadSummary)>,
+) -> Result<(), Failure> {
+    let mut members = Vec::new();
+    let mut folders = Vec::new();
+    for file in &arguments.file {
+        let known = known(arguments, std::slice::from_ref(file))?;
+        let made = temporary::Folder::new()?;
+        let into = foreign::ImportTarget { to: made.log(), stop, temporary: Some(&made), files: &known };
+        let summary = foreign::import_input(file, LogInput::open(file)?, &arguments.reading, &into)?;
+        report(arguments, file, &summary)?;
+        if let Some(range) = summary.range {
+            members.push(MergeMember { name: file.display().to_string(), path: made.log().to_owned(), range });
+        }
+        folders.push(made);
+        summaries.push((file, summary));
+    }
+    members.sort_by_key(|member| member.range);
+    merge::same_host(&members)?;
+    if let Some(held) = held {
+        members.iter().for_each(|member| warn_of_overlap(member, &arguments.to, held));
+    }
+    let mut writer = foreign::writer(&arguments.to)?;
+    for group in merge::groups(members) {
+        merge::join(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
+    }
+    Ok(writer.close()?)
+}
+
+/// First and last tick of the log that is appended to.
+fn held(to: &Path) -> Option<(i64, i64)> {
+    LogReader::open(to).ok().filter(|_| to.is_dir() && is_log(to))?.range().ok()?
+}
+
+/// What a log holds of some minutes already is not joined with more of them.
+fn warn_of_overlap(member: &MergeMember, to: &Path, held: (i64, i64)) {
+    if member.range.0 >= held.1 || member.range.1 <= held.0 {
+        return;
+    }
+    let (from, until, to, name) = (when::rfc3339(held.0), when::rfc3339(held.1), to.display(), &member.name);
+    output::warn(format_args!(
+        "{to} already covers {from} to {until}, and {name} overlaps with it, so shared ticks are judged twice; \
+         import all files of that time together into a new folder"
+    ));
+}
+
+/// Says what was read of a file, unless JSON is asked for.
+fn report(arguments: &Arguments, file: &Path, summary: &ReadSummary) -> Result<(), Failure> {
+    if arguments.json {
+        return Ok(());
+    }
+    foreign::tell_skipped(file, summary);
+    output::text(&line(file, summary))
+}
+
+/// What the files are known by; those that the log has already are refused.
+fn known(arguments: &Arguments, files: &[PathBuf]) -> Result<Vec<FileFingerprint>, Failure> {
+    let mut known = Vec::new();
+    for file in files {
+        let Some(now) = FileFingerprint::of(file) else { continue };
+        if !arguments.again {
+            imported::refuse_again(&arguments.to, file, &now)?;
+        }
+        known.push(now);
+    }
+    Ok(known)
+}
+
+/// Set by the first signal, so that a half-made log is put away; the second kills.
+fn stop() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn line(file: &Path, summary: &ReadSummary) -> String {
+    let ReadSummary { format, series, foreign, ticks, values, gaps, .. } = summary;
     let (from, to) = summary.range.unwrap_or_default();
     let span = format!("{} to {}", when::rfc3339(from), when::rfc3339(to));
     let known = if *foreign == 0 { String::new() } else { format!(" ({foreign} of counters not in the catalogue)") };
-    let file = file.display();
+    let file = output::name(file.display());
     format!("{file}: {format}, {ticks} ticks, {series} series{known}, {values} values, {gaps} gaps, {span}\n")
 }
 
 /// The answer for all files together; `files` has each.
-fn document(summaries: &[(&PathBuf, Summary)]) -> Value {
-    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
+fn document(summaries: &[(&PathBuf, ReadSummary)]) -> Value {
+    let sum = |of: fn(&ReadSummary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
     let mut formats: Vec<&str> = summaries.iter().map(|(_, s)| s.format).collect();
     formats.dedup();
     let ranges = || summaries.iter().filter_map(|(_, s)| s.range);
     let skipped: Vec<Value> = summaries.iter().flat_map(|(file, s)| skipped(file, s)).collect();
-    let file =
-        |(file, s): &(&PathBuf, Summary)| json!({ "file": file, "format": s.format, "host": s.host, "ticks": s.ticks });
+    let file = |(file, summary): &(&PathBuf, ReadSummary)| {
+        let ReadSummary { format, host, ticks, .. } = summary;
+        json!({ "file": file, "format": format, "host": host, "ticks": ticks })
+    };
     let files: Vec<Value> = summaries.iter().map(file).collect();
     json!({
         "schema": "diskwright.import/1",
@@ -97,8 +199,8 @@ fn document(summaries: &[(&PathBuf, Summary)]) -> Value {
     })
 }
 
-fn skipped(file: &Path, summary: &Summary) -> Vec<Value> {
-    let one = |skipped: &Skipped| {
+fn skipped(file: &Path, summary: &ReadSummary) -> Vec<Value> {
+    let one = |skipped: &Skip| {
         let place = format!("{}: {}", file.display(), skipped.at);
         json!({ "where": place, "because": skipped.because, "times": skipped.times })
     };

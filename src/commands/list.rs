@@ -4,8 +4,8 @@ use clap::{Args, ValueEnum};
 use diskwright_base::Catalogue;
 use diskwright_counters::live::SOURCES;
 use diskwright_diagnosis::packs;
-use diskwright_report::Table;
-use diskwright_simulator::array::{Form, Level};
+use diskwright_report::TextTable;
+use diskwright_simulator::array::{ArrayLevel, LevelForm};
 use serde_json::{Value, json};
 
 use super::explain::{counter_json, pack_json, rule_json};
@@ -15,34 +15,36 @@ use super::{Failure, output};
 #[derive(Args)]
 pub struct Arguments {
     /// Which registry
-    what: What,
+    what: Registry,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum What {
+enum Registry {
     /// The counter catalogue
     Counters,
     /// The rules of all packs
     Rules,
     /// The rule packs
     Packs,
-    /// Where a live machine's counters come from
+    /// The sources of a live machine's counters
     Sources,
     /// Log formats that can be read
     Formats,
     /// What `probe` can measure
     Suites,
-    /// RAID levels: members, capacity, failures survived, what writes cost
+    /// RAID levels: members, capacity, failures survived, cost of writes
     Levels,
     /// Drives that the simulator knows: disks since 1990, SSDs, cloud volumes
     Drives,
-    /// Published measurements that the simulator is held against
+    /// Published measurements that the simulator is compared with
     Experiments,
-    /// What `probe` measured this machine's devices to do at most
+    /// The maximum that `probe` measured for this machine's devices
     Ceilings,
+    /// Technical terms that `explain` knows
+    Terms,
 }
 
 /// Our own format; the others register themselves in their crate.
@@ -51,16 +53,17 @@ const OWN: (&str, &str, &str) =
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (name, entries, table) = match arguments.what {
-        What::Counters => counters(),
-        What::Rules => rules()?,
-        What::Packs => all_packs()?,
-        What::Sources => sources(),
-        What::Formats => formats(),
-        What::Suites => suites(),
-        What::Levels => levels(),
-        What::Drives => super::drives::listing(),
-        What::Experiments => super::experiments::listing()?,
-        What::Ceilings => super::ceilings::listing(),
+        Registry::Counters => counters(),
+        Registry::Rules => rules()?,
+        Registry::Packs => all_packs()?,
+        Registry::Sources => sources(),
+        Registry::Formats => formats(),
+        Registry::Suites => suites(),
+        Registry::Levels => levels(),
+        Registry::Drives => super::drives::listing(),
+        Registry::Experiments => super::experiments::listing()?,
+        Registry::Ceilings => super::ceilings::listing(),
+        Registry::Terms => terms(),
     };
     if arguments.json {
         return output::json(&json!({ "schema": "diskwright.list/1", "list": name, "entries": entries }));
@@ -68,11 +71,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::text(&table.render(&output::wide_style()))
 }
 
-type Listing = (&'static str, Vec<Value>, Table);
+type Listing = (&'static str, Vec<Value>, TextTable);
 
 fn counters() -> Listing {
     let all = Catalogue::builtin().counters();
-    let mut table = Table::new().text("counter").text("unit").text("kind").text("also known as");
+    let mut table = TextTable::new().text("counter").text("unit").text("kind").text("also known as");
     for counter in all {
         let kind = json!(counter.kind).as_str().unwrap_or_default().replace('_', " ");
         let names = &counter.names;
@@ -83,7 +86,7 @@ fn counters() -> Listing {
 }
 
 fn rules() -> Result<Listing, Failure> {
-    let mut table = Table::new().text("pack").text("rule").text("says").text("severity").text("source");
+    let mut table = TextTable::new().text("pack").text("rule").text("says").text("severity").text("source");
     let mut entries = Vec::new();
     for pack in packs::all()? {
         for rule in &pack.rules {
@@ -98,7 +101,7 @@ fn rules() -> Result<Listing, Failure> {
 
 fn all_packs() -> Result<Listing, Failure> {
     let all = packs::all()?;
-    let mut table = Table::new().text("pack").text("rules").text("title");
+    let mut table = TextTable::new().text("pack").text("rules").text("title");
     for pack in &all {
         table.row([pack.id.clone(), pack.rules.len().to_string(), pack.title.clone()]);
     }
@@ -106,7 +109,7 @@ fn all_packs() -> Result<Listing, Failure> {
 }
 
 fn sources() -> Listing {
-    let mut table = Table::new().text("source").text("files").text("brings");
+    let mut table = TextTable::new().text("source").text("files").text("brings");
     let mut entries = Vec::new();
     for source in SOURCES {
         table.row([source.id.to_owned(), source.files.join(", "), source.explain.to_owned()]);
@@ -116,7 +119,7 @@ fn sources() -> Listing {
 }
 
 fn formats() -> Listing {
-    let mut table = Table::new().text("format").text("what it is").text("more");
+    let mut table = TextTable::new().text("format").text("what it is").text("more");
     let mut entries = Vec::new();
     let foreign = diskwright_logs::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
     let traces = diskwright_traces::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
@@ -128,7 +131,7 @@ fn formats() -> Listing {
 }
 
 fn suites() -> Listing {
-    let mut table = Table::new().text("suite").text("takes").text("measures").text("a good result");
+    let mut table = TextTable::new().text("suite").text("takes").text("measures").text("a good result");
     let mut entries = Vec::new();
     for suite in diskwright_probe::suites::SUITES {
         let told = super::explain::suite_json(suite);
@@ -139,28 +142,44 @@ fn suites() -> Listing {
     ("suites", entries, table)
 }
 
+fn terms() -> Listing {
+    let mut table = TextTable::new().text("term").text("what it is");
+    for term in diskwright_base::glossary::terms() {
+        table.row([term.names[0].clone(), term.title.clone()]);
+    }
+    ("terms", diskwright_base::glossary::terms().iter().map(|t| json!(t)).collect(), table)
+}
+
 fn levels() -> Listing {
-    let mut table = Table::new().text("level").text("members").text("usable").text("survives failures of");
+    let mut table = TextTable::new().text("level").text("members").text("usable").text("survives failures of");
     table = table.text("I/Os a small write").text("whole rows cost");
     let mut entries = Vec::new();
-    for level in Level::ALL {
-        let info = level.info();
-        let [members, _] = info.example;
-        let each = matches!(level, Level::Raid1 | Level::Raid3);
-        let small = if each { "one a member".into() } else { level.small_write_factor(members).to_string() };
-        let rows = match info.form {
-            Form::Parity => format!("N / (N - {})", info.parities),
-            _ => small.clone(),
-        };
-        let layouts: Vec<&str> = info.layouts.iter().map(|l| l.name()).collect();
+    for level in ArrayLevel::ALL {
+        let (info, told) = (level.info(), level_json(level));
+        let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
         let least = format!("at least {}", info.members_least);
         let (capacity, survives) = (info.capacity.clone(), info.survives.clone());
-        table.row([level.name().to_owned(), least, capacity, survives, small.clone(), rows.clone()]);
-        entries.push(json!({
-            "id": level.name(), "also": info.also, "members_least": info.members_least,
-            "capacity": info.capacity, "survives": info.survives, "small_write_operations": small,
-            "full_stripe_factor": rows, "layouts": layouts, "explain": info.explain.trim(), "source": info.source,
-        }));
+        let (small, rows) = (text("small_write_operations"), text("full_stripe_factor"));
+        table.row([level.name().to_owned(), least, capacity, survives, small, rows]);
+        entries.push(told);
     }
     ("levels", entries, table)
+}
+
+/// A RAID level as JSON.
+pub fn level_json(level: ArrayLevel) -> Value {
+    let info = level.info();
+    let [members, _] = info.example;
+    let each = matches!(level, ArrayLevel::Raid1 | ArrayLevel::Raid3);
+    let small = if each { "one a member".into() } else { level.small_write_factor(members).to_string() };
+    let rows = match info.form {
+        LevelForm::Parity => format!("N / (N - {})", info.parities),
+        _ => small.clone(),
+    };
+    let layouts: Vec<&str> = info.layouts.iter().map(|l| l.name()).collect();
+    json!({
+        "id": level.name(), "also": info.also, "members_least": info.members_least,
+        "capacity": info.capacity, "survives": info.survives, "small_write_operations": small,
+        "full_stripe_factor": rows, "layouts": layouts, "explain": info.explain.trim(), "source": info.source,
+    })
 }

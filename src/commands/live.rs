@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use diskwright_counters::live::Sampler;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::thread::nanosleep;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
-use super::Failure;
+use super::{Failure, when};
 
 /// Wakes at each tick, counted from the start so that it does not drift, until
 /// the time is up or a signal asks to stop.
@@ -17,8 +18,21 @@ pub struct Pacer {
     start: Instant,
     ends: Option<Duration>,
     ticks: u32,
+    /// Ticks that were late by a whole interval or more.
+    late: u64,
     stop: Arc<AtomicBool>,
+    /// Set by SIGCONT: this process had been stopped.
+    continued: Arc<AtomicBool>,
+    /// By how much the longest nap since the last tick was longer than asked for.
+    overslept: Duration,
+    /// The tick before was torn by a stop, so this one has no beginning.
+    is_torn: bool,
 }
+
+/// A process that is woken so much later than it asked for did not run.
+const OVERSLEPT: Duration = Duration::from_secs(5);
+/// A tick that is so late is told, whatever the reason.
+const LATE: Duration = Duration::from_secs(10);
 
 impl Pacer {
     /// A pacer that has not ticked yet; `lasts` is `None` for ever.
@@ -27,12 +41,25 @@ impl Pacer {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
-        Ok(Pacer { every, start: Instant::now(), ends: lasts, ticks: 0, stop })
+        let continued = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGCONT, Arc::clone(&continued))?;
+        let (start, overslept) = (Instant::now(), Duration::ZERO);
+        Ok(Pacer { every, start, ends: lasts, ticks: 0, late: 0, stop, continued, overslept, is_torn: false })
+    }
+
+    /// The first tick is now: what was prepared since this was made takes no time of it.
+    pub fn begin(&mut self) {
+        self.start = Instant::now();
     }
 
     /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
+    }
+
+    /// Ticks that were late by a whole interval or more.
+    pub fn late(&self) -> u64 {
+        self.late
     }
 
     /// True when a signal asked to stop.
@@ -62,8 +89,40 @@ impl Pacer {
                 // woken by a signal or done, the loop looks again
                 let _ = nanosleep(&nap);
             }
+            self.overslept = self.overslept.max((self.elapsed() - now).saturating_sub(nap));
             meanwhile(self.elapsed());
         }
+    }
+
+    /// Takes a tick. What it covers is a told gap where this process did not run
+    /// (stopped, frozen): its cells would be an average over all that time.
+    pub fn tick(&mut self, sampler: &mut Sampler) {
+        let before = self.elapsed();
+        sampler.tick();
+        let took = self.elapsed() - before;
+        let stopped = self.continued.swap(false, Ordering::Relaxed)
+            || std::mem::take(&mut self.overslept) >= OVERSLEPT.max(self.every * 5);
+        let stamp = sampler.stamp();
+        let covers = Duration::from_nanos(stamp.elapsed_ns);
+        let is_long = covers >= self.every * 2;
+        self.late += u64::from(is_long);
+        // stopped while it read: some of this tick's cells are from before, some from after
+        let is_torn = stopped && took >= self.every;
+        let was_torn = std::mem::replace(&mut self.is_torn, is_torn);
+        let blank = stopped && is_long || is_torn || was_torn;
+        if !blank && covers < LATE.max(self.every * 10) {
+            return;
+        }
+        let end = stamp.time_ns;
+        let begin = end.saturating_sub(i64::try_from(stamp.elapsed_ns).unwrap_or(i64::MAX));
+        let (begin, end, seconds) = (when::rfc3339(begin), when::rfc3339(end), covers.as_secs_f64());
+        let why = if blank {
+            "this process was stopped"
+        } else {
+            "this process was delayed; the values are means over that \
+                        time"
+        };
+        sampler.gap(format!("no sample from {begin} to {end} ({seconds:.1} s): {why}"), blank);
     }
 
     fn due(&mut self) -> Duration {
@@ -85,6 +144,6 @@ pub fn progress(lasts: Option<Duration>, message: String) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.set_message(message);
+    bar.set_message(diskwright_base::text::printable(&message).into_owned());
     bar
 }

@@ -1,22 +1,26 @@
 //! Reading logs for the commands: what was named on the command line, the
 //! window asked for, and one loop over everything in it.
 
+use std::cell::{Ref, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use diskwright_base::{Device, Frame, Note, Topology};
-use diskwright_datastore::{Damage, Item, Reader, is_log};
-use diskwright_logs::{Input, prometheus};
-use tempfile::TempDir;
+use diskwright_datastore::{LogItem, LogReader, TrimSummary, is_log};
+use diskwright_logs::{LogInput, prometheus};
 
-use super::arrays::{self, Arrays, Described};
-use super::foreign::{self, Reading};
-use super::{Failure, when};
+use super::arrays::{self, Arrays, MachineDescription};
+use super::damage::Losses;
+use super::foreign::{self, ForeignOptions};
+use super::merge::{self, MergeMember};
+use super::processes::Processes;
+use super::{Failure, temporary, when};
 
 /// The stretch of a log that a command looks at.
 #[derive(Args, Clone, Default)]
-pub struct Window {
+pub struct LogWindow {
     /// Start: 2026-11-21T22:15:00Z, "2026-11-21 22:15", 22:15, or -10m (before the log's end)
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     from: Option<String>,
@@ -24,15 +28,15 @@ pub struct Window {
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     to: Option<String>,
     #[command(flatten)]
-    reading: Reading,
+    reading: ForeignOptions,
     #[command(flatten)]
     arrays: Arrays,
 }
 
-impl Window {
+impl LogWindow {
     /// The same way of reading with other ends.
-    pub fn with(&self, from: Option<String>, to: Option<String>) -> Window {
-        Window { from, to, ..self.clone() }
+    pub fn with(&self, from: Option<String>, to: Option<String>) -> LogWindow {
+        LogWindow { from, to, ..self.clone() }
     }
 
     /// The start that was given.
@@ -46,8 +50,8 @@ impl Window {
     }
 
     /// A window of a store, without a log.
-    pub fn between(from: Option<String>, to: Option<String>) -> Window {
-        Window { from, to, ..Window::default() }
+    pub fn between(from: Option<String>, to: Option<String>) -> LogWindow {
+        LogWindow { from, to, ..LogWindow::default() }
     }
 
     /// The ends that are given, nanoseconds since 1970 UTC; `end_ns` is what `-10m` counts from.
@@ -59,148 +63,240 @@ impl Window {
 
 /// Logs opened for reading, with the window in nanoseconds since 1970 UTC.
 pub struct Logs {
-    sources: Vec<Source>,
-    /// Disks that the user described.
+    sources: Vec<LogSource>,
+    /// What the user said of the machine, and the disks among it.
+    said: MachineDescription,
     described: Vec<Device>,
+    /// Processes that are read as counters, where that was asked for.
+    processes: Option<Processes>,
+    losses: RefCell<Losses>,
     /// First and last moment that will be read.
     pub range: (i64, i64),
 }
 
 /// One log of ours, or what was made of another tool's.
-struct Source {
+struct LogSource {
     path: PathBuf,
+    /// What the user calls it.
+    name: String,
     range: (i64, i64),
+    trimmed: Option<TrimSummary>,
     /// Where a foreign log was read into; it goes away with this.
-    _made: Option<TempDir>,
+    _made: Option<temporary::Folder>,
 }
 
 /// What a log holds, in the order in which it is read.
-pub enum Piece<'a> {
+pub enum LogEntry<'a> {
     /// Some ticks.
     Frame(&'a Frame),
-    /// A note.
+    /// A note; a gap where something could not be read.
     Note(Note),
-    /// Something that could not be read.
-    Damage(Damage),
 }
 
 impl Logs {
     /// Opens every log once, to learn its times; logs of other tools are read
     /// into one of ours first, which goes away with the value.
-    pub fn open(paths: &[PathBuf], window: &Window) -> Result<Logs, Failure> {
+    pub fn open(paths: &[PathBuf], window: &LogWindow) -> Result<Logs, Failure> {
         let described = window.arrays.described()?;
         let mut sources = match prometheus::joined(paths) {
             Some(pages) => vec![open_foreign(&paths[0], pages, &window.reading)?],
             None => paths.iter().map(|path| open(path, &window.reading)).collect::<Result<Vec<_>, _>>()?,
         };
         sources.sort_by_key(|s| s.range);
-        Logs::of(sources, window, &described)
+        Logs::of(sources, window, described)
     }
 
     /// The one log that a store was read into; the window was settled there.
-    pub fn of_made(made: TempDir, window: &Window) -> Result<Logs, Failure> {
+    pub fn of_made(made: temporary::Folder, window: &LogWindow) -> Result<Logs, Failure> {
         let described = window.arrays.described()?;
-        let none = || Failure::Failed("no tick came of the store".into());
-        let range = Reader::open(made.path())?.range()?.ok_or_else(none)?;
-        let source = Source { path: made.path().to_owned(), range, _made: Some(made) };
-        Logs::of(vec![source], &Window::default(), &described)
+        let none = || Failure::Failed("the store returned no ticks".into());
+        let range = LogReader::open(made.log())?.range()?.ok_or_else(none)?;
+        let (path, name) = (made.log().to_owned(), "the store".to_owned());
+        let source = LogSource { path, name, range, trimmed: None, _made: Some(made) };
+        Logs::of(vec![source], &LogWindow::default(), described)
     }
 
-    fn of(sources: Vec<Source>, window: &Window, described: &[Described]) -> Result<Logs, Failure> {
-        for pair in sources.windows(2).filter(|pair| pair[0].range.1 > pair[1].range.0) {
-            let (one, two) = (pair[0].path.display(), pair[1].path.display());
-            eprintln!("diskwright: {one} and {two} overlap in time; what they share is judged twice");
-        }
+    fn of(sources: Vec<LogSource>, window: &LogWindow, said: MachineDescription) -> Result<Logs, Failure> {
         let first = sources.iter().map(|s| s.range.0).min();
         let last = sources.iter().map(|s| s.range.1).max();
-        let (Some(first), Some(last)) = (first, last) else { return Err(Failure::Usage("no log named".into())) };
+        let (Some(first), Some(last)) = (first, last) else { return Err(Failure::Usage("no log given".into())) };
         let from = window.from.as_deref().map(|t| when::parse(t, last)).transpose()?;
         let to = window.to.as_deref().map(|t| when::parse(t, last)).transpose()?;
         let range = (from.unwrap_or(first).max(first), to.unwrap_or(last).min(last));
         if range.0 > range.1 {
             let held = format!("{} to {}", when::rfc3339(first), when::rfc3339(last));
-            return Err(Failure::Usage(format!("nothing between --from and --to: the log holds {held}")));
+            return Err(Failure::Usage(format!("nothing between --from and --to: the log covers {held}")));
         }
-        let mut logs = Logs { sources, described: Vec::new(), range };
-        if !described.is_empty() {
-            logs.described = logs.find(described)?;
+        let mut losses = Losses::default();
+        let sources = joined(sources, range, &mut losses)?;
+        let mut logs =
+            Logs { sources, said, described: Vec::new(), processes: None, losses: RefCell::new(losses), range };
+        if logs.said.names_disks() {
+            logs.described = logs.find()?;
         }
         Ok(logs)
     }
 
     /// The described disks by the names in the logs' first frames.
-    fn find(&self, described: &[Described]) -> Result<Vec<Device>, Failure> {
+    fn find(&self) -> Result<Vec<Device>, Failure> {
         let mut schemas = Vec::new();
         for source in &self.sources {
-            let mut reader = Reader::open(&source.path)?;
+            let mut reader = LogReader::open(&source.path)?;
             let mut frame = Frame::default();
             while let Some(item) = reader.next(&mut frame)? {
-                if item == Item::Frame {
+                if item == LogItem::Frame {
                     schemas.push(Arc::clone(frame.schema()));
                     break;
                 }
             }
         }
-        arrays::devices(described, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
+        arrays::devices(&self.said, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
+    }
+
+    /// Reads the process tables as counters too, where that is wanted.
+    pub fn with_processes(mut self, wanted: bool) -> Result<Logs, Failure> {
+        self.processes = if wanted { Processes::find(&self)? } else { None };
+        Ok(self)
+    }
+
+    /// Processes that did too little to be read as counters.
+    pub fn left_out(&self) -> usize {
+        self.processes.as_ref().map_or(0, |processes| processes.left_out)
     }
 
     /// Reads everything in the window, log after log, oldest first.
-    pub fn read(&self, mut each: impl FnMut(Piece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
-        if !self.described.is_empty() {
+    pub fn read(&self, mut each: impl FnMut(LogEntry<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+        if !self.said.is_empty() {
             // a log without a topology has at least what was said of it
-            each(Piece::Note(self.topology(self.range.0, Topology::default())?))?;
+            each(LogEntry::Note(self.topology(self.range.0, Topology::default())?))?;
         }
         for source in &self.sources {
             self.read_one(&source.path, &mut each)?;
         }
+        self.losses.borrow_mut().tell();
         Ok(())
     }
 
+    /// What was lost in the window; known once the logs were read.
+    pub fn losses(&self) -> Ref<'_, Losses> {
+        self.losses.borrow()
+    }
+
+    /// What was removed from these logs because no more was to be kept.
+    pub fn trimmed(&self) -> Option<TrimSummary> {
+        trimmed(&self.sources)
+    }
+
     fn topology(&self, time_ns: i64, mut topology: Topology) -> Result<Note, Failure> {
-        arrays::merge(&mut topology, &self.described);
+        self.said.complete(&mut topology, &self.described);
         Ok(Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&topology)?))
     }
 
-    fn read_one(&self, path: &Path, each: &mut impl FnMut(Piece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
-        let mut reader = Reader::open(path)?;
+    fn read_one(&self, path: &Path, each: &mut impl FnMut(LogEntry<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut reader = LogReader::open(path)?;
         reader.window(self.range.0, self.range.1);
         let mut frame = Frame::default();
+        let mut extended = None;
         while let Some(item) = reader.next(&mut frame)? {
             match item {
-                Item::Frame => each(Piece::Frame(&frame))?,
-                Item::Note(note) if note.kind == Note::TOPOLOGY && !self.described.is_empty() => {
+                LogItem::Frame => match self.said.extended(&frame, &mut extended) {
+                    Some(extended) => each(LogEntry::Frame(&extended))?,
+                    None => each(LogEntry::Frame(&frame))?,
+                },
+                LogItem::Note(note) if note.kind == Note::TOPOLOGY && !self.said.is_empty() => {
                     let topology = serde_json::from_str(&note.text)?;
-                    each(Piece::Note(self.topology(note.time_ns, topology)?))?;
+                    each(LogEntry::Note(self.topology(note.time_ns, topology)?))?;
                 }
-                Item::Note(note) => each(Piece::Note(note))?,
-                Item::Damage(damage) => each(Piece::Damage(damage))?,
+                LogItem::Note(note) => {
+                    let frame = self.processes.as_ref().and_then(|processes| processes.frame(&note));
+                    frame.map_or(Ok(()), |frame| each(LogEntry::Frame(&frame)))?;
+                    each(LogEntry::Note(note))?;
+                }
+                LogItem::Damage(damage) => {
+                    let note = self.losses.borrow_mut().take(damage);
+                    note.map_or(Ok(()), |note| each(LogEntry::Note(note)))?;
+                }
             }
         }
         Ok(())
     }
 }
 
+fn trimmed(sources: &[LogSource]) -> Option<TrimSummary> {
+    let join = |a: TrimSummary, b: TrimSummary| {
+        let (one, two) = (a.range.or(b.range), b.range.or(a.range));
+        TrimSummary {
+            segments: a.segments + b.segments,
+            ticks: a.ticks + b.ticks,
+            bytes: a.bytes + b.bytes,
+            range: one.zip(two).map(|(one, two)| (one.0.min(two.0), one.1.max(two.1))),
+        }
+    };
+    sources.iter().filter_map(|source| source.trimmed).reduce(join)
+}
+
+/// Logs of one machine, those that overlap in time made one.
+fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> Result<Vec<LogSource>, Failure> {
+    let member = |s: &LogSource| MergeMember { name: s.name.clone(), path: s.path.clone(), range: s.range };
+    let members: Vec<MergeMember> = sources.iter().map(member).collect();
+    if members.len() < 2 {
+        return Ok(sources);
+    }
+    merge::same_host(&members)?;
+    let mut left = sources.into_iter();
+    let mut all = Vec::new();
+    for group in merge::groups(members) {
+        let of_group: Vec<LogSource> = left.by_ref().take(group.len()).collect();
+        if of_group.len() == 1 {
+            all.extend(of_group);
+            continue;
+        }
+        let made = temporary::Folder::new()?;
+        let mut writer = foreign::writer(made.log())?;
+        merge::join(group, window, &mut writer, losses, Some(&made))?;
+        writer.close()?;
+        let Some(range) = LogReader::open(made.log())?.range()? else { continue };
+        let name = of_group.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
+        let trimmed = trimmed(&of_group);
+        all.push(LogSource { path: made.log().to_owned(), name, range, trimmed, _made: Some(made) });
+    }
+    Ok(all)
+}
+
 /// A log of ours as it is, or another tool's read into one of ours.
-fn open(path: &Path, reading: &Reading) -> Result<Source, Failure> {
-    let no_tick = || Failure::Failed(format!("{}: no tick in it", path.display()));
+fn open(path: &Path, reading: &ForeignOptions) -> Result<LogSource, Failure> {
     // a folder can only be a log of ours, whatever is wrong with it
     if path.is_dir() || is_log(path) {
-        let range = Reader::open(path)?.range()?.ok_or_else(no_tick)?;
-        return Ok(Source { path: path.to_owned(), range, _made: None });
+        let reader = LogReader::open(path)?;
+        let Some(range) = reader.range()? else { return Err(nothing_left(path, reader)) };
+        let (name, trimmed) = (path.display().to_string(), reader.trimmed());
+        return Ok(LogSource { path: path.to_owned(), name, range, trimmed, _made: None });
     }
-    open_foreign(path, Input::open(path)?, reading)
+    open_foreign(path, LogInput::open(path)?, reading)
 }
 
-fn open_foreign(path: &Path, input: Input, reading: &Reading) -> Result<Source, Failure> {
-    let no_tick = || Failure::Failed(format!("{}: no tick in it", path.display()));
-    let made = tempfile::Builder::new().prefix("diskwright-").tempdir()?;
-    let summary = foreign::import_input(path, input, reading, made.path())?;
+/// A log without any tick; what was lost of it is told.
+fn nothing_left(path: &Path, mut reader: LogReader) -> Failure {
+    let mut losses = Losses::default();
+    let mut frame = Frame::default();
+    while let Ok(Some(item)) = reader.next(&mut frame) {
+        if let LogItem::Damage(damage) = item {
+            losses.take(damage);
+        }
+    }
+    losses.tell();
+    Failure::Failed(format!("{}: contains no ticks", path.display()))
+}
+
+fn open_foreign(path: &Path, input: LogInput, reading: &ForeignOptions) -> Result<LogSource, Failure> {
+    let no_tick = || Failure::Failed(format!("{}: contains no ticks", path.display()));
+    let made = temporary::Folder::new()?;
+    // a signal removes the folder and ends the command
+    let into =
+        foreign::ImportTarget { to: made.log(), stop: &AtomicBool::new(false), temporary: Some(&made), files: &[] };
+    let summary = foreign::import_input(path, input, reading, &into)?;
     foreign::tell_skipped(path, &summary);
-    let range = Reader::open(made.path())?.range()?.ok_or_else(no_tick)?;
-    Ok(Source { path: made.path().to_owned(), range, _made: Some(made) })
-}
-
-/// Says on standard error what was lost; the answer goes on with the rest.
-pub fn tell_damage(damage: &Damage) {
-    eprintln!("diskwright: {damage}");
+    let range = LogReader::open(made.log())?.range()?.ok_or_else(no_tick)?;
+    let (name, trimmed) = (path.display().to_string(), None);
+    Ok(LogSource { path: made.log().to_owned(), name, range, trimmed, _made: Some(made) })
 }

@@ -1,6 +1,8 @@
 //! `mark DIR TEXT`: a bookmark in a log, whether or not a recorder runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::Note;
@@ -8,12 +10,15 @@ use diskwright_counters::live::{Clock, SystemClock};
 
 use super::{Failure, output};
 
+/// A disk that stands still is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Arguments of `mark`.
 #[derive(Args)]
 pub struct Arguments {
     /// The log's folder
     dir: PathBuf,
-    /// What happens now, in your words
+    /// What happens now, in your own words
     #[arg(required = true)]
     text: Vec<String>,
     /// Print what was written as JSON
@@ -27,11 +32,35 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage("a bookmark needs a text".into()));
     }
     let note = Note::new(SystemClock.read().wall_ns, Note::BOOKMARK, text);
-    diskwright_datastore::mark(&arguments.dir, &note)?;
+    write(&arguments.dir, &note)?;
     if arguments.json {
         let at = super::when::rfc3339(note.time_ns);
         let answer = serde_json::json!({ "schema": "diskwright.mark/1", "at": at, "text": note.text });
         return output::json(&answer);
     }
     Ok(())
+}
+
+/// Writes in a thread of its own: a disk that does not answer holds that one, and this one says so.
+fn write(dir: &Path, note: &Note) -> Result<(), Failure> {
+    let (done, answer) = channel();
+    let (own_dir, own_note) = (dir.to_owned(), note.clone());
+    let writes = move || {
+        // who asked may have given up
+        let _ = done.send(diskwright_datastore::mark(&own_dir, &own_note));
+    };
+    std::thread::Builder::new().name("mark".into()).spawn(writes)?;
+    match answer.recv_timeout(PATIENCE) {
+        Ok(written) => Ok(written?),
+        Err(RecvTimeoutError::Disconnected) => Err(Failure::Failed(
+            "the process that writes the bookmark ended \
+                                                                    early"
+                .into(),
+        )),
+        Err(RecvTimeoutError::Timeout) => Err(Failure::Failed(format!(
+            "{}: its disk does not respond; the bookmark is not written (the kernel may keep this process until the \
+             disk responds)",
+            dir.display()
+        ))),
+    }
 }

@@ -1,7 +1,7 @@
 //! The commands, one file each, and what they share: the command line, the
 //! failure type and its exit codes.
 //!
-//! A new command: a file here, a `mod` line, an entry in [`Command`] and an
+//! A new command: a file here, a `mod` line, an entry in [`CliCommand`] and an
 //! arm in [`run`].
 
 mod arrays;
@@ -9,21 +9,29 @@ mod ceilings;
 mod columns;
 mod compare;
 mod compare_results;
+mod credentials;
+mod damage;
 mod disk;
 mod drives;
 mod experiments;
 mod explain;
 mod export;
 mod feeding;
+mod find;
 mod fleet;
 mod foreign;
 mod import;
+mod imported;
 mod list;
 mod live;
 mod log;
+mod manual;
 mod mark;
-mod output;
+mod merge;
+pub mod output;
+mod output_file;
 mod probe;
+mod processes;
 mod record;
 mod report;
 mod select;
@@ -31,6 +39,7 @@ mod show;
 mod show_trace;
 mod simulate;
 mod store;
+mod temporary;
 mod when;
 mod why;
 
@@ -38,65 +47,75 @@ use std::fmt;
 
 use clap::{Parser, Subcommand};
 
-/// Says what holds a server back, with the evidence.
+/// Finds the bottleneck of a server and shows the evidence.
 #[derive(Parser)]
 #[command(name = "diskwright", version, max_term_width = 100)]
 pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// The commands.
 #[derive(Subcommand)]
-pub enum Command {
-    /// Watch this machine, or read logs, and say what holds it back
+pub enum CliCommand {
+    /// Watch this machine or read logs, and find the bottleneck
     Why(why::Arguments),
-    /// Append this machine's counters to a log, for days if wanted
+    /// Record this machine's counters to a log, for days if needed
     Record(record::Arguments),
-    /// Put a bookmark into a log, also while it is being recorded
+    /// Add a bookmark to a log, even while it is being recorded
     Mark(mark::Arguments),
-    /// Read logs of other tools into one of ours
+    /// Import logs of other tools into a Diskwright log
     Import(import::Arguments),
-    /// Look at a log: chart, table or CSV of its counters
+    /// Show the counters of a log as charts, a table or CSV
     Show(show::Arguments),
-    /// Write a log in another format: CSV, JSON lines, Parquet, Prometheus text
+    /// Export a log as CSV, JSON lines, Parquet or Prometheus text
     Export(export::Arguments),
-    /// Write one self-contained HTML page on a log, or on results of `probe`
+    /// Write one self-contained HTML page about a log or results of `probe`
     Report(report::Arguments),
-    /// Put two logs, windows or results of `probe` side by side: did the change help?
+    /// Compare two logs, windows or results of `probe`: did the change help?
     Compare(compare::Arguments),
-    /// Measure a disk or file: what it can do, and what it costs
+    /// Measure what a disk or file can do, and what it costs
     Probe(Box<probe::Arguments>),
-    /// Predict: replay a measured trace on a described drive
+    /// Delete a device's profile that `probe` saved; `list ceilings` shows the profiles
+    Ceilings(ceilings::Arguments),
+    /// Predict what a described system does, or replay a measured trace on a described drive
     Simulate(simulate::Arguments),
-    /// Serve a described system as a disk that real programs use, and attach it
+    /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),
-    /// Hold the simulator against the measurements that its source documents print
+    /// Compare the simulator with the measurements published in its source documents
     Experiments(experiments::Arguments),
-    /// Say what a counter, rule or pack means, by any of its names
+    /// Explain a term, counter, rule or pack, by any of its names
     Explain(explain::Arguments),
-    /// Print a registry: counters, rules, packs, sources, formats, suites, levels, experiments
+    /// List counters, rules, packs, sources, formats, suites, levels, drives, experiments, …
     List(list::Arguments),
+    /// Print shell completions: bash, zsh, fish, elvish, powershell
+    Completions(manual::Completions),
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Manual(manual::Manual),
 }
 
 /// Runs a command.
-pub fn run(command: Command) -> Result<(), Failure> {
+pub fn run(command: CliCommand) -> Result<(), Failure> {
     match command {
-        Command::Why(arguments) => why::run(&arguments),
-        Command::Record(arguments) => record::run(&arguments),
-        Command::Mark(arguments) => mark::run(&arguments),
-        Command::Import(arguments) => import::run(&arguments),
-        Command::Show(arguments) => show::run(&arguments),
-        Command::Export(arguments) => export::run(&arguments),
-        Command::Report(arguments) => report::run(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::Probe(arguments) => probe::run(&arguments),
-        Command::Simulate(arguments) => simulate::run(&arguments),
-        Command::Disk(arguments) => disk::run(&arguments),
-        Command::Experiments(arguments) => experiments::run(&arguments),
-        Command::Explain(arguments) => explain::run(&arguments),
-        Command::List(arguments) => list::run(&arguments),
+        CliCommand::Why(arguments) => why::run(&arguments),
+        CliCommand::Record(arguments) => record::run(&arguments),
+        CliCommand::Mark(arguments) => mark::run(&arguments),
+        CliCommand::Import(arguments) => import::run(&arguments),
+        CliCommand::Show(arguments) => show::run(&arguments),
+        CliCommand::Export(arguments) => export::run(&arguments),
+        CliCommand::Report(arguments) => report::run(&arguments),
+        CliCommand::Compare(arguments) => compare::run(&arguments),
+        CliCommand::Probe(arguments) => probe::run(&arguments),
+        CliCommand::Ceilings(arguments) => ceilings::run(&arguments),
+        CliCommand::Simulate(arguments) => simulate::run(&arguments),
+        CliCommand::Disk(arguments) => disk::run(&arguments),
+        CliCommand::Experiments(arguments) => experiments::run(&arguments),
+        CliCommand::Explain(arguments) => explain::run(&arguments),
+        CliCommand::List(arguments) => list::run(&arguments),
+        CliCommand::Completions(arguments) => manual::completions(&arguments),
+        CliCommand::Manual(arguments) => manual::manual(&arguments),
     }
 }
 
@@ -109,20 +128,30 @@ pub enum Failure {
     Failed(String),
     /// Nobody reads the output any more (success).
     ClosedPipe,
+    /// Another process of this program has said what there is to say; its exit code.
+    Told(u8),
+}
+
+/// The exit code of a command that ended so; a failure is told.
+pub fn ended(result: Result<(), Failure>) -> u8 {
+    match result {
+        Ok(()) | Err(Failure::ClosedPipe) => 0,
+        Err(Failure::Told(code)) => code,
+        Err(failure) => {
+            output::warn(&failure);
+            failure.exit_code()
+        }
+    }
 }
 
 impl Failure {
-    /// True when only the reader of the output has gone.
-    pub fn is_closed_pipe(&self) -> bool {
-        matches!(self, Failure::ClosedPipe)
-    }
-
     /// The exit code by the contract.
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
             Failure::Failed(_) => 1,
             Failure::ClosedPipe => 0,
+            Failure::Told(code) => *code,
         }
     }
 }
@@ -132,6 +161,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Usage(text) | Failure::Failed(text) => f.write_str(text),
             Failure::ClosedPipe => f.write_str("the output was closed"),
+            Failure::Told(code) => write!(f, "ended with {code}"),
         }
     }
 }

@@ -1,88 +1,94 @@
 //! `report LOG -o FILE.html`: one self-contained page; of results of `probe`
 //! too, or their charts as an SVG file.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use diskwright_base::{Note, Schema, Topology};
 use diskwright_diagnosis::Verdict;
-use diskwright_report::probe::{self, Named};
-use diskwright_report::{Book, Chart, Zone, curves, html};
+use diskwright_report::probe::{self, NamedResult};
+use diskwright_report::{Chart, ChartBook, DisplayZone, curves, html};
 
-use super::log::{Logs, Piece, Window};
-use super::{Failure, compare_results, output, select, why};
+use super::log::{LogEntry, LogWindow, Logs};
+use super::{Failure, compare_results, output, output_file, select, why};
 
 /// Arguments of `report`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs to read; or results of `probe`, which share their charts
+    /// Logs to read; or results of `probe`, drawn in common charts
     #[arg(required = true)]
     log: Vec<PathBuf>,
-    /// The page to write; of results of `probe`, their charts alone where it ends in .svg
+    /// The page to write; for results of `probe`, a name ending in .svg writes only the charts
     #[arg(short, long, value_name = "FILE.html")]
     output: PathBuf,
     #[command(flatten)]
-    window: Window,
+    window: LogWindow,
     #[command(flatten)]
-    judging: why::Judging,
+    judging: why::JudgingArguments,
     /// Print what was written as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    output_file::check(&arguments.output)?;
     if arguments.log.iter().any(|path| compare_results::is(path)) {
-        return written(arguments, &results(arguments)?);
+        return written(arguments, &results(arguments)?, None);
     }
     let logs = Logs::open(&arguments.log, &arguments.window)?;
-    let packs = arguments.judging.packs(true)?;
+    let packs = arguments.judging.packs(false)?;
     let verdicts = why::read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
+    let logs = logs.with_processes(true)?;
     let (schemas, notes) = select::look(&logs)?;
-    let first = verdicts.first().ok_or_else(|| Failure::Failed("no pack gave a verdict".into()))?;
+    let first = verdicts.first().ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))?;
     let charts = charts(&logs, first, &schemas)?;
     let newest = notes.iter().rev().find(|n| n.kind == Note::TOPOLOGY);
     let topology: Option<Topology> = newest.map(|n| serde_json::from_str(&n.text)).transpose()?;
     let notes: Vec<Note> = notes.into_iter().filter(|n| n.kind != Note::TOPOLOGY).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let page = html::page(&html::Report { verdicts, charts, notes, topology, zone: Zone::local(), version });
-    written(arguments, &page)
+    let page = html::page(&html::HtmlReport { verdicts, charts, notes, topology, zone: DisplayZone::local(), version });
+    written(arguments, &page, Some(&logs))
 }
 
 /// The page on results of `probe`, or their charts.
 fn results(arguments: &Arguments) -> Result<String, Failure> {
     let (documents, names) = (compare_results::read(&arguments.log)?, compare_results::names(&arguments.log));
     let named = names.iter().zip(&documents);
-    let results: Vec<Named<'_>> = named.map(|(name, document)| Named { name, document }).collect();
+    let results: Vec<NamedResult<'_>> = named.map(|(name, document)| NamedResult { name, document }).collect();
     if arguments.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
         return Ok(curves::file(&names.join(", "), &probe::charts::charts(&results)));
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(probe::page(&probe::Page { results, zone: Zone::local(), version }))
+    Ok(probe::page(&probe::ProbePage { results, zone: DisplayZone::local(), version }))
 }
 
 /// Writes what was made, and says so.
-fn written(arguments: &Arguments, page: &str) -> Result<(), Failure> {
+fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(), Failure> {
     let place = arguments.output.display();
-    fs::write(&arguments.output, page).map_err(|e| Failure::Failed(format!("{place}: {e}")))?;
+    output_file::write(&arguments.output, page.as_bytes())?;
+    if output_file::is_stdout(&arguments.output) {
+        return Ok(());
+    }
     if arguments.json {
         let answer = serde_json::json!({
             "schema": "diskwright.report/1",
             "file": arguments.output,
             "bytes": page.len(),
+            "damage": logs.map(|logs| logs.losses().json()).unwrap_or_default(),
         });
         return output::json(&answer);
     }
+    let place = output::name(&place);
     output::text(&format!("wrote {place} ({} kB)\n", page.len().div_ceil(1000)))
 }
 
 /// Second pass: the charts of the first verdict's findings and of the main
 /// counters.
 fn charts(logs: &Logs, verdict: &Verdict, schemas: &[Arc<Schema>]) -> Result<Vec<Chart>, Failure> {
-    let mut book = Book::new(verdict, schemas, logs.range.0, logs.range.1);
+    let mut book = ChartBook::new(verdict, schemas, logs.range.0, logs.range.1);
     logs.read(|piece| {
-        if let Piece::Frame(frame) = piece {
+        if let LogEntry::Frame(frame) = piece {
             book.push(frame);
         }
         Ok(())

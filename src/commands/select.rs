@@ -1,11 +1,12 @@
 //! Which counters of a log a command looks at.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use diskwright_base::{Catalogue, Note, Plan, Schema};
+use diskwright_base::{Catalogue, CounterPlan, Note, Schema};
 
 use super::Failure;
-use super::log::{Logs, Piece};
+use super::log::{LogEntry, Logs};
 
 /// What is shown when no counter is named: enough to see how a machine fares.
 const OVERVIEW: &[&str] = &[
@@ -34,10 +35,10 @@ pub fn look(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {
     let mut notes = Vec::new();
     logs.read(|piece| {
         match piece {
-            Piece::Frame(frame) if !schemas.iter().any(|s| Arc::ptr_eq(s, frame.schema())) => {
+            LogEntry::Frame(frame) if !schemas.iter().any(|s| Arc::ptr_eq(s, frame.schema())) => {
                 schemas.push(Arc::clone(frame.schema()));
             }
-            Piece::Note(note) if KEPT.contains(&note.kind.as_str()) => notes.push(note),
+            LogEntry::Note(note) if KEPT.contains(&note.kind.as_str()) => notes.push(note),
             _ => {}
         }
         Ok(())
@@ -65,25 +66,27 @@ pub fn choose(
         };
         if found.is_empty() {
             let hint = "`diskwright list counters` prints all";
-            return Err(Failure::Usage(format!("no counter is called `{pattern}`; {hint}")));
+            return Err(Failure::Usage(format!("there is no counter `{pattern}`; {hint}")));
         }
         ids.extend(found.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
     }
     let mut wanted: Vec<(String, String)> = Vec::new();
+    let mut known: HashSet<(String, String)> = HashSet::new();
     for id in ids {
         let object = id.split('.').next().unwrap_or(id);
         for schema in schemas {
             for instance in schema.instances(object) {
                 let named = instances.is_empty() || instances.iter().any(|p| matches(p, instance));
                 let pair = (id.to_owned(), instance.to_owned());
-                if named && !wanted.contains(&pair) && Plan::resolve(catalogue, schema, id, instance).is_some() {
+                if named && !known.contains(&pair) && CounterPlan::resolve(catalogue, schema, id, instance).is_some() {
+                    known.insert(pair.clone());
                     wanted.push(pair);
                 }
             }
         }
     }
     if wanted.is_empty() {
-        return Err(Failure::Failed("the log has none of these counters and instances".into()));
+        return Err(Failure::Failed("the log contains none of these counters and instances".into()));
     }
     Ok(wanted)
 }

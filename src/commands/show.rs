@@ -1,17 +1,18 @@
 //! `show LOG`: counters of a log as a chart, a table or CSV; of a request trace
 //! its statistics.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::{Catalogue, Frame, Note, Plan, Schema, units};
+use diskwright_base::{Catalogue, CounterPlan, Frame, Note, Schema, text, units};
 use diskwright_report::downsample::bucket_unit;
-use diskwright_report::{Align, Bucket, Chart, Downsampler, Line, Table, Zone, chart, spark};
+use diskwright_report::{Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, chart, spark};
 use serde_json::{Value, json};
 
-use super::log::{Logs, Piece, Window, tell_damage};
-use super::{Failure, output, select, show_trace, when};
+use super::log::{LogEntry, LogWindow, Logs};
+use super::{Failure, damage, output, processes, select, show_trace, when};
 
 /// Arguments of `show`.
 #[derive(Args)]
@@ -19,105 +20,148 @@ pub struct Arguments {
     /// A log: a folder made by `record`, one of its files, or a log of another tool; or a request trace
     #[arg(required = true)]
     log: Vec<PathBuf>,
-    /// Counters to show: ids with * as a wildcard, or any name that `explain` knows (repeatable)
+    /// Show these counters: ids with * as a wildcard, or any name that `explain` knows (repeatable)
     #[arg(long, value_name = "GLOB")]
     counter: Vec<String>,
-    /// Only these instances, with * as a wildcard (repeatable)
+    /// Show only these instances, with * as a wildcard (repeatable)
     #[arg(long, value_name = "GLOB")]
     instance: Vec<String>,
     #[command(flatten)]
-    window: Window,
+    window: LogWindow,
     /// How to show it
     #[arg(long = "as", value_enum, default_value = "table")]
-    form: Form,
+    form: ShowForm,
+    /// For CSV: exit with 0 even if the log is damaged and ticks are lost
+    #[arg(long)]
+    allow_damage: bool,
+    #[command(flatten)]
+    cells: Cells,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// How words are written as cells of CSV.
+#[derive(Args, Clone, Copy)]
+pub struct Cells {
+    /// For CSV: put an apostrophe before names that a spreadsheet would run as a formula (those that begin with = +
+    /// - @)
+    #[arg(long, value_name = "yes|no", default_value = "yes", default_missing_value = "yes", num_args = 0..=1,
+          require_equals = true, value_parser = yes_or_no)]
+    spreadsheet_safe: bool,
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("write yes or no".to_owned()),
+    }
+}
+
+impl Cells {
+    /// A cell of words.
+    pub fn word<'a>(&self, word: &'a str) -> Cow<'a, str> {
+        if self.spreadsheet_safe { text::no_formula(word) } else { Cow::Borrowed(word) }
+    }
+
+    /// The same for people: what a terminal would act on is replaced too.
+    pub fn shown(&self, word: &str) -> String {
+        self.word(&text::printable(word)).into_owned()
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Form {
-    /// A chart of each counter; of a request trace all histograms
+enum ShowForm {
+    /// A chart of each counter; for a request trace, all histograms
     Chart,
-    /// Mean, least and most of each counter, with a sparkline
+    /// Mean, minimum and maximum of each counter, with a sparkline
     Table,
-    /// Every tick, a column a counter; of a request trace every request
+    /// Every tick, with one column per counter; for a request trace, every request
     Csv,
 }
 
 /// Points of a series in JSON and in a sparkline's source.
 const POINTS: usize = 120;
+/// Of very many series each has fewer points, so that all take so many at most …
+const CELLS: usize = 2 << 20;
+/// … and not fewer than a sparkline has.
+const FEWEST: usize = 12;
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if show_trace::is_one(&arguments.log) {
         return trace(arguments);
     }
-    let logs = Logs::open(&arguments.log, &arguments.window)?;
+    let logs =
+        Logs::open(&arguments.log, &arguments.window)?.with_processes(processes::are_wanted(&arguments.counter))?;
+    processes::tell_left_out(&logs);
     let (schemas, mut bookmarks) = select::look(&logs)?;
     bookmarks.retain(|n| n.kind == Note::BOOKMARK);
     let wanted = select::choose(&arguments.counter, &arguments.instance, &schemas)?;
-    if arguments.form == Form::Csv && !arguments.json {
-        return csv(&logs, &wanted);
+    if arguments.form == ShowForm::Csv && !arguments.json {
+        csv(&logs, &wanted, arguments.cells)?;
+        return if arguments.allow_damage { Ok(()) } else { logs.losses().require_none() };
     }
     let style = output::style();
-    let count = if arguments.form == Form::Chart && !arguments.json { chart::buckets(&style) } else { POINTS };
+    let count = if arguments.form == ShowForm::Chart && !arguments.json { chart::buckets(&style) } else { POINTS };
     let (from, to) = logs.range;
-    let mut sampler = Downsampler::new(from, to, count, &wanted);
+    let mut sampler = Downsampler::new(from, to, count.min((CELLS / wanted.len().max(1)).max(FEWEST)), &wanted);
     logs.read(|piece| {
-        match piece {
-            Piece::Frame(frame) => sampler.push(frame),
-            Piece::Damage(damage) => tell_damage(&damage),
-            Piece::Note(_) => {}
+        if let LogEntry::Frame(frame) = piece {
+            sampler.push(frame);
         }
         Ok(())
     })?;
-    let lines: Vec<(String, Line)> = wanted
+    let lines: Vec<(String, ChartLine)> = wanted
         .into_iter()
         .zip(sampler.finish())
-        .map(|((counter, instance), buckets)| (counter, Line { instance, buckets }))
+        .map(|((counter, instance), buckets)| (counter, ChartLine { instance, buckets }))
         .collect();
     if arguments.json {
-        return output::json(&document(&lines, logs.range, &bookmarks));
+        return output::json(&document(&lines, &logs, &bookmarks));
     }
     let (lines, idle) = if arguments.counter.is_empty() { without_idle(lines) } else { (lines, 0) };
     match arguments.form {
-        Form::Chart => charts(lines, logs.range, &bookmarks),
+        ShowForm::Chart => charts(lines, logs.range, &bookmarks),
         _ => output::text(&table(&lines, logs.range)),
     }?;
+    if let Some(trimmed) = logs.trimmed() {
+        let (ticks, segments) = (trimmed.ticks, trimmed.segments);
+        output::text(&format!("{ticks} older ticks ({segments} segments) were removed by --keep\n"))?;
+    }
     match idle {
         0 => Ok(()),
-        _ => output::text(&format!(
-            "{idle} series of disks and links that did nothing are left out; name --counter to see them\n"
-        )),
+        _ => output::text(&format!("{idle} series of idle disks and links are left out; use --counter to see them\n")),
     }
 }
 
 /// The same command on a request trace, which has requests and no counters.
 fn trace(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.counter.is_empty() || !arguments.window.is_whole() {
-        let what = "a request trace has no counters, and is read as a whole";
-        return Err(Failure::Usage(format!("{what}: leave out --counter, --from and --to")));
+        let what = "a request trace has no counters and is read whole";
+        return Err(Failure::Usage(format!("{what}; omit --counter, --from and --to")));
     }
-    let (charts, csv) = (arguments.form == Form::Chart, arguments.form == Form::Csv);
-    let wanted = show_trace::Wanted { devices: &arguments.instance, charts, csv, json: arguments.json };
+    let (charts, csv) = (arguments.form == ShowForm::Chart, arguments.form == ShowForm::Csv);
+    let cells = arguments.cells;
+    let wanted = show_trace::TraceView { devices: &arguments.instance, charts, csv, cells, json: arguments.json };
     show_trace::run(&arguments.log, &wanted)
 }
 
 /// The overview without disks and links that moved nothing: a machine can have
 /// hundreds.
-fn without_idle(lines: Vec<(String, Line)>) -> (Vec<(String, Line)>, usize) {
-    let moved = |line: &Line| line.summary().is_some_and(|(_, _, most)| most > 0.0);
+fn without_idle(lines: Vec<(String, ChartLine)>) -> (Vec<(String, ChartLine)>, usize) {
+    let moved = |line: &ChartLine| line.summary().is_some_and(|(_, _, most)| most > 0.0);
     let active: Vec<(String, String)> = lines
         .iter()
         .filter(|(counter, line)| counter.ends_with("bytes_per_s") && moved(line))
         .map(|(counter, line)| (object_of(counter).to_owned(), line.instance.clone()))
         .collect();
     let count = lines.len();
-    let keep = |(counter, line): &(String, Line)| {
+    let keep = |(counter, line): &(String, ChartLine)| {
         let object = object_of(counter);
         !matches!(object, "physical_disk" | "network") || active.iter().any(|(o, i)| o == object && *i == line.instance)
     };
-    let kept: Vec<(String, Line)> = lines.into_iter().filter(keep).collect();
+    let kept: Vec<(String, ChartLine)> = lines.into_iter().filter(keep).collect();
     let left_out = count - kept.len();
     (kept, left_out)
 }
@@ -131,9 +175,9 @@ fn unit_of(counter: &str) -> String {
     bucket_unit(Catalogue::builtin(), counter)
 }
 
-fn table(lines: &[(String, Line)], range: (i64, i64)) -> String {
+fn table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
     let style = output::wide_style();
-    let mut table = Table::new()
+    let mut table = TextTable::new()
         .text("counter")
         .text("instance")
         .column("least", Align::Right)
@@ -149,12 +193,12 @@ fn table(lines: &[(String, Line)], range: (i64, i64)) -> String {
         let sparks = spark::sparkline(&means, None, 12, style.unicode);
         table.row([counter.clone(), line.instance.clone(), least, mean, most, sparks]);
     }
-    format!("{}\n{}", Zone::local().range(range.0, range.1), table.render(&style))
+    format!("{}\n{}", DisplayZone::local().range(range.0, range.1), table.render(&style))
 }
 
-fn charts(lines: Vec<(String, Line)>, range: (i64, i64), bookmarks: &[Note]) -> Result<(), Failure> {
+fn charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &[Note]) -> Result<(), Failure> {
     let style = output::style();
-    let mut by_counter: Vec<(String, Vec<Line>)> = Vec::new();
+    let mut by_counter: Vec<(String, Vec<ChartLine>)> = Vec::new();
     for (counter, line) in lines {
         match by_counter.last_mut() {
             Some((last, group)) if *last == counter => group.push(line),
@@ -163,14 +207,15 @@ fn charts(lines: Vec<(String, Line)>, range: (i64, i64), bookmarks: &[Note]) -> 
     }
     for (counter, group) in by_counter {
         let drawn = Chart::new(&counter, range.0, range.1, group);
-        output::text(&format!("{}\n", chart::draw(&drawn, bookmarks, &Zone::local(), &style, 10)))?;
+        output::text(&format!("{}\n", chart::draw(&drawn, bookmarks, &DisplayZone::local(), &style, 10)))?;
     }
     Ok(())
 }
 
-fn document(lines: &[(String, Line)], range: (i64, i64), bookmarks: &[Note]) -> Value {
+fn document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> Value {
+    let range = logs.range;
     let number = |v: f64| if v.is_finite() { json!(v) } else { Value::Null };
-    let point = |b: &Bucket| number(b.mean);
+    let point = |b: &ChartBucket| number(b.mean);
     let series: Vec<Value> = lines
         .iter()
         .map(|(counter, line)| {
@@ -193,39 +238,35 @@ fn document(lines: &[(String, Line)], range: (i64, i64), bookmarks: &[Note]) -> 
         "window": { "from": when::rfc3339(range.0), "to": when::rfc3339(range.1) },
         "series": series,
         "bookmarks": marks,
+        "damage": logs.losses().json(),
+        "trimmed": damage::trimmed(logs.trimmed()),
     })
 }
 
 /// Second pass for CSV: a line a tick, an empty cell for a gap.
-fn csv(logs: &Logs, wanted: &[(String, String)]) -> Result<(), Failure> {
+fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Failure> {
     let mut out = csv::Writer::from_writer(Vec::new());
     let name = |(counter, instance): &(String, String)| {
-        if instance.is_empty() { counter.clone() } else { format!("{counter}[{instance}]") }
+        cells.shown(&if instance.is_empty() { counter.clone() } else { format!("{counter}[{instance}]") })
     };
     let header = ["time".to_owned(), "elapsed_s".to_owned()].into_iter().chain(wanted.iter().map(name));
     out.write_record(header)?;
-    let mut known: Option<(Arc<Schema>, Vec<Option<Plan>>)> = None;
+    let mut known: Option<(Arc<Schema>, Vec<Option<CounterPlan>>)> = None;
     logs.read(|piece| {
-        match piece {
-            Piece::Frame(frame) => {
-                let fresh = known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema()));
-                if fresh {
-                    let plan = |(c, i): &(String, String)| Plan::resolve(Catalogue::builtin(), frame.schema(), c, i);
-                    known = Some((Arc::clone(frame.schema()), wanted.iter().map(plan).collect()));
-                }
-                let plans = known.as_ref().map(|(_, plans)| plans.as_slice()).unwrap_or_default();
-                rows(&mut out, frame, plans)?;
-                output::text(&String::from_utf8_lossy(out.get_ref()))?;
-                out = csv::Writer::from_writer(Vec::new());
-            }
-            Piece::Damage(damage) => tell_damage(&damage),
-            Piece::Note(_) => {}
+        let LogEntry::Frame(frame) = piece else { return Ok(()) };
+        if known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
+            let plan = |(c, i): &(String, String)| CounterPlan::resolve(Catalogue::builtin(), frame.schema(), c, i);
+            known = Some((Arc::clone(frame.schema()), wanted.iter().map(plan).collect()));
         }
+        let plans = known.as_ref().map(|(_, plans)| plans.as_slice()).unwrap_or_default();
+        rows(&mut out, frame, plans)?;
+        output::data(out.get_ref())?;
+        out = csv::Writer::from_writer(Vec::new());
         Ok(())
     })
 }
 
-fn rows(out: &mut csv::Writer<Vec<u8>>, frame: &Frame, plans: &[Option<Plan>]) -> Result<(), Failure> {
+fn rows(out: &mut csv::Writer<Vec<u8>>, frame: &Frame, plans: &[Option<CounterPlan>]) -> Result<(), Failure> {
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); plans.len()];
     for (column, plan) in columns.iter_mut().zip(plans) {
         match plan {

@@ -25,7 +25,7 @@ pub fn parse(text: &str, end_ns: i64) -> Result<i64, Failure> {
     let civil: Option<DateTime> = text.parse().ok().or_else(|| with_day()?.parse().ok());
     let wrong = || {
         let forms = "write 2026-11-21T22:15:00Z, 2026-11-21 22:15, 22:15 or -10m";
-        Failure::Usage(format!("`{text}` is no time: {forms}"))
+        Failure::Usage(format!("`{text}` is not a time: {forms}"))
     };
     let zoned = civil.ok_or_else(wrong)?.to_zoned(zone).map_err(|_| wrong())?;
     Ok(nanoseconds(zoned.timestamp()))

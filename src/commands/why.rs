@@ -7,37 +7,37 @@ use std::time::Duration;
 use clap::Args;
 use diskwright_base::Frame;
 use diskwright_base::units::parse_duration;
-use diskwright_counters::live::{Options as LiveOptions, Roots, Sampler, SystemClock};
-use diskwright_diagnosis::{Judge, Options, Pack, Verdict, packs};
-use diskwright_report::{Zone, screen};
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
+use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
+use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
 use super::live::{self, Pacer};
-use super::log::{Logs, Piece, Window, tell_damage};
-use super::store::{self, Asking};
-use super::{Failure, ceilings, fleet, output};
+use super::log::{LogEntry, LogWindow, Logs};
+use super::store::{self, StoreArguments};
+use super::{Failure, ceilings, damage, find, fleet, output};
 
 /// Arguments of `why`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs to read; without any, this machine is watched
+    /// Logs to read; by default, watch this machine
     #[arg(conflicts_with = "prometheus")]
     log: Vec<PathBuf>,
     /// How long to watch this machine
     #[arg(long = "for", default_value = "30s", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Duration,
-    /// Time between two ticks
+    /// Sampling interval
     #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
     every: Duration,
     #[command(flatten)]
-    window: Window,
+    window: LogWindow,
     #[command(flatten)]
-    asking: Asking,
-    /// Rank all machines of the store by how badly they are held back, and by what
-    #[arg(long, requires = "prometheus", help_heading = "Stores of metrics")]
+    asking: StoreArguments,
+    /// Rank all machines of the store by the severity of their bottlenecks
+    #[arg(long, requires = "prometheus", help_heading = "Metric stores")]
     fleet: bool,
     #[command(flatten)]
-    judging: Judging,
+    judging: JudgingArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,19 +45,24 @@ pub struct Arguments {
 
 /// By whose rules a verdict is found.
 #[derive(Args)]
-pub struct Judging {
-    /// Rule pack: an id that `list packs` shows, or a file of your own
+pub struct JudgingArguments {
+    /// Rule pack: an id from `list packs`, or your own file
     #[arg(long, default_value = "default", value_name = "ID|FILE")]
     pack: String,
-    /// What the server is for, for rules that differ by role (file-server, database, …)
+    /// Role of the server, for rules that depend on it (file-server, workstation, …)
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// Say also what every other pack would have said
+    /// Also show what every other pack says
     #[arg(long)]
     all_packs: bool,
 }
 
-impl Judging {
+impl JudgingArguments {
+    /// Whether every pack is asked for.
+    pub fn all_packs(&self) -> bool {
+        self.all_packs
+    }
+
     /// The packs to judge by, the one asked for first.
     pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
         let mut known = packs::all()?;
@@ -66,10 +71,12 @@ impl Judging {
             None if Path::new(&self.pack).is_file() => from_file(Path::new(&self.pack))?,
             None => {
                 let ids: Vec<&str> = known.iter().map(|p| p.id.as_str()).collect();
-                let have = ids.join(", ");
-                return Err(Failure::Usage(format!("no pack and no file is called `{}`; packs: {have}", self.pack)));
+                let (have, near) = (ids.join(", "), find::hint(&self.pack, ids.iter().copied()));
+                let reason = format!("there is no pack or file `{}`{near}; packs: {have}", self.pack);
+                return Err(Failure::Usage(reason));
             }
         };
+        self.check_role(std::iter::once(&asked).chain(&known))?;
         let mut chosen = vec![asked];
         if all || self.all_packs {
             chosen.append(&mut known);
@@ -77,10 +84,24 @@ impl Judging {
         Ok(chosen)
     }
 
+    /// A role must be one that some rule knows.
+    fn check_role<'a>(&self, packs: impl Iterator<Item = &'a Pack>) -> Result<(), Failure> {
+        let Some(role) = &self.role else { return Ok(()) };
+        let rules = packs.flat_map(|p| &p.rules);
+        let mut known: Vec<&str> = rules.flat_map(|r| &r.roles).map(String::as_str).collect();
+        known.sort_unstable();
+        known.dedup();
+        if known.contains(&role.as_str()) {
+            return Ok(());
+        }
+        let near = find::hint(role, known.iter().copied());
+        Err(Failure::Usage(format!("unknown role `{role}`{near}; roles: {}", known.join(", "))))
+    }
+
     /// A judge over these packs for a window, nanoseconds since 1970 UTC.
     pub fn judge(&self, packs: Vec<Pack>, expected: Option<(i64, i64)>) -> Judge {
         let ceilings = ceilings::known().to_vec();
-        Judge::new(packs, Options { role: self.role.clone(), expected, ceilings })
+        Judge::new(packs, JudgeOptions { role: self.role.clone(), expected, ceilings })
     }
 }
 
@@ -96,28 +117,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return fleet::run(&arguments.asking, &arguments.window, &arguments.judging, arguments.json);
     }
     let packs = arguments.judging.packs(false)?;
-    let verdicts = if arguments.asking.is_asked() {
-        let logs = store::logs(&arguments.asking, &arguments.window)?;
-        read(&logs, arguments.judging.judge(packs, Some(logs.range)))?
+    let logs = if arguments.asking.is_asked()? {
+        store::logs(&arguments.asking, &arguments.window)?
     } else if arguments.log.is_empty() {
         if !arguments.window.is_whole() {
-            return Err(Failure::Usage("--from and --to need a log; a live machine is watched for --for".into()));
+            return Err(Failure::Usage("--from and --to need a log; to watch a live machine, use --for".into()));
         }
-        watch(arguments, packs)?
+        return answer(&watch(arguments, packs)?, None, arguments.json);
     } else {
-        let logs = Logs::open(&arguments.log, &arguments.window)?;
-        read(&logs, arguments.judging.judge(packs, Some(logs.range)))?
+        Logs::open(&arguments.log, &arguments.window)?
     };
-    answer(&verdicts, arguments.json)
+    let verdicts = read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
+    answer(&verdicts, Some(&logs), arguments.json)
 }
 
 /// Judges what is in logs.
 pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
     logs.read(|piece| {
         match piece {
-            Piece::Frame(frame) => judge.frame(frame),
-            Piece::Note(note) => judge.note(&note),
-            Piece::Damage(damage) => tell_damage(&damage),
+            LogEntry::Frame(frame) => judge.frame(frame),
+            LogEntry::Note(note) => judge.note(&note),
         }
         Ok(())
     })?;
@@ -127,7 +146,7 @@ pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
 /// Judges what this machine does for a while; Ctrl-C judges what was seen.
 fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failure> {
     if arguments.lasts < arguments.every * 2 {
-        return Err(Failure::Usage("--for must hold at least two ticks of --every".into()));
+        return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
     let live = LiveOptions { slow_every: arguments.every.max(Duration::from_secs(2)), ..LiveOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
@@ -140,7 +159,7 @@ fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failur
     let mut frame = Frame::default();
     hand_over(&mut sampler, &mut frame, &mut judge);
     while pacer.wait(|elapsed| bar.set_position(elapsed.as_secs())) {
-        sampler.tick();
+        pacer.tick(&mut sampler);
         hand_over(&mut sampler, &mut frame, &mut judge);
     }
     bar.finish_and_clear();
@@ -158,19 +177,22 @@ fn hand_over(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
 }
 
 /// Prints the first verdict, and the others in short.
-fn answer(verdicts: &[Verdict], as_json: bool) -> Result<(), Failure> {
+fn answer(verdicts: &[Verdict], logs: Option<&Logs>, as_json: bool) -> Result<(), Failure> {
     let Some((first, others)) = verdicts.split_first() else {
-        return Err(Failure::Failed("no pack gave a verdict".into()));
+        return Err(Failure::Failed("no rule pack gave a verdict".into()));
     };
     if as_json {
         let mut document = serde_json::to_value(first)?;
         if let Value::Object(fields) = &mut document {
             fields.insert("packs".into(), verdicts.iter().map(in_short).collect());
+            let lost = logs.map(|logs| logs.losses().json()).unwrap_or_default();
+            fields.insert("damage".into(), lost.into());
+            fields.insert("trimmed".into(), damage::trimmed(logs.and_then(Logs::trimmed)));
         }
         return output::json(&document);
     }
     let style = output::style();
-    output::text(&screen::draw(first, &Zone::local(), &style))?;
+    output::text(&screen::draw(first, &DisplayZone::local(), &style))?;
     if others.is_empty() { Ok(()) } else { output::text(&screen::others(others, &style)) }
 }
 

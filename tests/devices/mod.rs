@@ -47,7 +47,13 @@ impl Bench {
     /// A folder for a test, where loop devices can be made.
     pub fn new(test: &str) -> Option<Bench> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        // what a killed run left behind
+        // what a killed run left behind, the innermost mounts first
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        let left: Vec<&str> = points.filter(|point| Path::new(point).starts_with(&folder)).collect();
+        for point in left.into_iter().rev() {
+            tool("umount", &["-l", point]);
+        }
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         let mut bench = Bench { folder, undo: Vec::new(), children: Vec::new() };
@@ -97,10 +103,30 @@ impl Bench {
         self.undo.push([&[program], arguments].concat().into_iter().map(str::to_owned).collect());
     }
 
+    /// Undoes now what [`Bench::later`] would: what it made may be another's by then.
+    pub fn now(&mut self, program: &str, arguments: &[&str]) {
+        let step: Vec<String> = [&[program], arguments].concat().into_iter().map(str::to_owned).collect();
+        self.undo.retain(|other| *other != step);
+        let done = || Command::new(program).args(arguments).output().is_ok_and(|o| o.status.success());
+        within(done).unwrap_or_else(|| panic!("{}", step.join(" ")));
+    }
+
+    /// Detaches a loop device, and waits until it has gone.
+    pub fn detach(&mut self, device: &str) {
+        let backing = || {
+            fs::read(format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"))).unwrap_or_default()
+        };
+        let before = backing();
+        self.now("losetup", &["-d", device]);
+        within(|| backing() != before).expect("it goes");
+    }
+
     /// A program that is ended with the test.
     pub fn start(&mut self, program: &str, arguments: &[&str]) -> Option<u32> {
-        let started = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let Ok(child) = started else {
+        let mut command = Command::new(program);
+        // a disk that is served in this test is found by no other one
+        command.args(arguments).env("XDG_RUNTIME_DIR", &self.folder).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(child) = command.spawn() else {
             skip(&format!("no {program}"));
             return None;
         };
@@ -159,8 +185,17 @@ impl Bench {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {said}");
         for words in expected {
-            assert!(said.contains(words), "{arguments:?} does not say `{words}`: {said}");
+            assert!(said.contains(words), "{arguments:?} does not say `{words}`: {said}\n{}", self.state());
         }
+    }
+
+    /// Loop devices and the mounts of this test, for whoever reads why it failed.
+    fn state(&self) -> String {
+        let loops = tool("losetup", &["--list"]).unwrap_or_default();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let folder = self.folder.display().to_string();
+        let own: Vec<&str> = mounts.lines().filter(|line| line.contains(&folder)).collect();
+        format!("{loops}\n{}", own.join("\n"))
     }
 
     /// It measures.

@@ -3,18 +3,18 @@
 //! 001 Compaq 1997, 002 Windows NT Magazine 1998, 003 NT Resource Kit ch. 14,
 //! 004 InfoStor 1999).
 
-use crate::topology::Level;
+use crate::topology::RaidLevel;
 
 /// Member operations a second on each disk of an array under `reads` and
 /// `writes` a second (doc 002: reads plus the level's factor times writes,
 /// over the disks).
 ///
 /// ```
-/// use diskwright_base::{Level, arithmetic::member_load};
+/// use diskwright_base::{RaidLevel, arithmetic::member_load};
 /// // doc 002's array before it grew: three disks in RAID 5
-/// assert_eq!(member_load(Level::Raid5, 3, 126.0, 73.0).round(), 139.0);
+/// assert_eq!(member_load(RaidLevel::Raid5, 3, 126.0, 73.0).round(), 139.0);
 /// ```
-pub fn member_load(level: Level, members: usize, reads: f64, writes: f64) -> f64 {
+pub fn member_load(level: RaidLevel, members: usize, reads: f64, writes: f64) -> f64 {
     (reads + level.write_factor(members) * writes) / members.max(1) as f64
 }
 
@@ -88,19 +88,19 @@ mod tests {
     #[test]
     fn w13_raid5_load_before() {
         // (126 + 4 x 73) / 3, printed 139
-        near(member_load(Level::Raid5, 3, 126.0, 73.0), 139.33, 0.01);
+        near(member_load(RaidLevel::Raid5, 3, 126.0, 73.0), 139.33, 0.01);
     }
 
     #[test]
     fn w14_raid5_load_after() {
         // printed 68 divides by 9 for a 10-disk array; by 10 it is 61.5
-        near(member_load(Level::Raid5, 10, 147.0, 117.0), 61.5, 1e-9);
+        near(member_load(RaidLevel::Raid5, 10, 147.0, 117.0), 61.5, 1e-9);
         near((147.0 + 4.0 * 117.0) / 9.0, 68.33, 0.01);
     }
 
     #[test]
     fn w17_raid1_load() {
-        near(member_load(Level::Raid1, 2, 100.0, 50.0), 100.0, 1e-12);
+        near(member_load(RaidLevel::Raid1, 2, 100.0, 50.0), 100.0, 1e-12);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// How a counter behaves, which decides how it aggregates over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum CounterKind {
     /// Events or amounts a second; aggregates weighted by time.
     Rate,
     /// An average per operation; aggregates weighted by the operations.
@@ -62,7 +62,7 @@ pub struct Derive {
     pub minus: Vec<String>,
     /// What the sum is divided by.
     #[serde(default)]
-    pub per: Per,
+    pub per: DeriveDivisor,
     /// The quotient by counters is divided by the seconds of the tick as well
     /// (an amount in the tick against a limit a second).
     #[serde(default)]
@@ -85,7 +85,7 @@ fn one() -> f64 {
 /// The divisor of a [`Derive`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
-pub enum Per {
+pub enum DeriveDivisor {
     /// No division.
     #[default]
     Nothing,
@@ -113,7 +113,7 @@ pub const UNITS: &[&str] =
 /// or a share here, it is what the total grows by in a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Names {
+pub struct CounterNames {
     /// Windows NT Performance Monitor, `Object\Counter`.
     pub nt: Vec<String>,
     /// sysstat: column of sar, iostat, pidstat or key of sadf.
@@ -126,7 +126,7 @@ pub struct Names {
     pub pcp: Vec<String>,
 }
 
-impl Names {
+impl CounterNames {
     /// All names.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         [&self.nt, &self.sysstat, &self.prometheus, &self.linux, &self.pcp].into_iter().flatten().map(String::as_str)
@@ -142,12 +142,12 @@ pub struct Counter {
     /// Unit of its values, one of [`UNITS`].
     pub unit: String,
     /// How it behaves over time.
-    pub kind: Kind,
+    pub kind: CounterKind,
     /// How it adds up over instances.
     pub over_instances: OverInstances,
     /// What others call it.
     #[serde(default)]
-    pub names: Names,
+    pub names: CounterNames,
     /// What it says, in our words.
     pub explain: String,
     /// How it misleads; empty where no trap is known.
@@ -181,7 +181,7 @@ impl Counter {
         };
         for derive in &mut self.derive {
             derive.sum.iter_mut().chain(&mut derive.optional).chain(&mut derive.minus).for_each(full);
-            if let Per::Counters(ids) = &mut derive.per {
+            if let DeriveDivisor::Counters(ids) = &mut derive.per {
                 ids.iter_mut().for_each(full);
             }
         }
@@ -194,7 +194,7 @@ impl Counter {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct CounterFile {
     /// The object that all its counters belong to.
     object: String,
     counter: Vec<Counter>,
@@ -241,7 +241,7 @@ impl Catalogue {
     fn load(files: &[(&str, &str)]) -> Result<Catalogue, String> {
         let mut counters = Vec::new();
         for (name, text) in files {
-            let file: File = toml::from_str(text).map_err(|e| format!("{name}.toml: {e}"))?;
+            let file: CounterFile = toml::from_str(text).map_err(|e| format!("{name}.toml: {e}"))?;
             for mut counter in file.counter {
                 if counter.object() != file.object {
                     return Err(format!("{name}.toml: {} belongs to another object", counter.id));
@@ -291,23 +291,28 @@ impl Catalogue {
     /// assert_eq!(found[0].id, "physical_disk.avg_queue_length");
     /// ```
     pub fn find(&self, name: &str) -> Vec<&Counter> {
+        let named = self.named(name);
+        let wanted = plain(name);
+        if !named.is_empty() || wanted.is_empty() {
+            return named;
+        }
+        let having = self.by_name.iter().filter(|(name, _)| name.contains(&wanted));
+        let mut found: Vec<usize> = having.flat_map(|(_, counters)| counters.iter().copied()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().map(|at| &self.counters[at]).collect()
+    }
+
+    /// By a whole name, as [`Catalogue::find`] does before it looks for parts of names.
+    pub fn named(&self, name: &str) -> Vec<&Counter> {
         if let Some(counter) = self.get(name) {
             return vec![counter];
         }
         let wanted = plain(name);
-        if wanted.is_empty() {
-            return Vec::new();
-        }
         let whole = |wanted: &str| self.by_name.get(wanted).map(Vec::as_slice).unwrap_or_default();
         let mut found = whole(&wanted).to_vec();
         if let (true, Some((_, counter))) = (found.is_empty(), wanted.split_once('\\')) {
             found = whole(counter).to_vec();
-        }
-        if found.is_empty() {
-            let having = self.by_name.iter().filter(|(name, _)| name.contains(&wanted));
-            found = having.flat_map(|(_, counters)| counters.iter().copied()).collect();
-            found.sort_unstable();
-            found.dedup();
         }
         found.into_iter().map(|at| &self.counters[at]).collect()
     }
@@ -373,7 +378,7 @@ mod tests {
         for counter in catalogue.counters() {
             for derive in &counter.derive {
                 let per = match &derive.per {
-                    Per::Counters(ids) => ids.as_slice(),
+                    DeriveDivisor::Counters(ids) => ids.as_slice(),
                     _ => &[],
                 };
                 for id in derive.sum.iter().chain(&derive.optional).chain(&derive.minus).chain(per) {

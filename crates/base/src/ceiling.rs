@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::topology::{Class, Device, DeviceKind, Topology};
+use crate::topology::{Device, DeviceClass, DeviceKind, Topology};
 
 /// The most that a probe measured a device to do. `None` is what was not
 /// measured.
@@ -65,7 +65,7 @@ impl Ceiling {
 /// give every disk the same number) are told apart by their place or name.
 /// Partitions and memory have none.
 pub fn keys(topology: &Topology) -> BTreeMap<&str, String> {
-    let whole = |d: &&Device| d.kind != DeviceKind::Partition && d.class != Class::Memory;
+    let whole = |d: &&Device| d.kind != DeviceKind::Partition && d.class != DeviceClass::Memory;
     let devices: Vec<&Device> = topology.devices.iter().filter(whole).collect();
     let mut keys: BTreeMap<&str, String> = devices.iter().map(|d| (d.name.as_str(), key(d, &topology.host))).collect();
     let name = |d: &&Device| Some(d.name.clone());
@@ -88,7 +88,7 @@ fn key(device: &Device, host: &str) -> String {
     let text = |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
     let model = text(&device.model).unwrap_or_default();
     let bytes = device.bytes.map_or_else(String::new, |b| b.to_string());
-    let physical = matches!(device.class, Class::Rotational | Class::Flash | Class::Nvme);
+    let physical = matches!(device.class, DeviceClass::Rotational | DeviceClass::Flash | DeviceClass::Nvme);
     if matches!(device.kind, DeviceKind::Btrfs | DeviceKind::Zfs) {
         return format!("filesystem:{}@{host}", device.name);
     }
@@ -143,7 +143,7 @@ pub fn settle(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
 mod tests {
     use super::*;
 
-    fn disk(name: &str, class: Class, serial: Option<&str>, path: Option<&str>) -> Device {
+    fn disk(name: &str, class: DeviceClass, serial: Option<&str>, path: Option<&str>) -> Device {
         let text = |t: Option<&str>| t.map(str::to_owned);
         let (serial, path) = (text(serial), text(path));
         Device { name: name.into(), class, model: Some("M ".into()), serial, path, bytes: Some(8), ..Device::default() }
@@ -155,17 +155,17 @@ mod tests {
 
     #[test]
     fn a_device_is_known_again_by_the_best_there_is() {
-        let mut file = disk("loop0", Class::Network, None, None);
+        let mut file = disk("loop0", DeviceClass::Network, None, None);
         (file.model, file.backing) = (None, Some("/a".into()));
-        let mut volume = disk("dm-0", Class::Flash, Some("LVM-x"), None);
+        let mut volume = disk("dm-0", DeviceClass::Flash, Some("LVM-x"), None);
         volume.kind = DeviceKind::Dm;
-        let part = Device { kind: DeviceKind::Partition, ..disk("sda1", Class::Flash, None, None) };
+        let part = Device { kind: DeviceKind::Partition, ..disk("sda1", DeviceClass::Flash, None, None) };
         let topology = machine(vec![
-            disk("sda", Class::Rotational, Some(" X1 "), Some("pci")),
-            disk("vda", Class::Virtual, Some("QM1"), Some("pci")),
-            disk("sdb", Class::Flash, None, Some("pci/ata1")),
-            disk("sdc", Class::Flash, None, None),
-            disk("zram0", Class::Memory, None, None),
+            disk("sda", DeviceClass::Rotational, Some(" X1 "), Some("pci")),
+            disk("vda", DeviceClass::Virtual, Some("QM1"), Some("pci")),
+            disk("sdb", DeviceClass::Flash, None, Some("pci/ata1")),
+            disk("sdc", DeviceClass::Flash, None, None),
+            disk("zram0", DeviceClass::Memory, None, None),
             file,
             volume,
             part,
@@ -186,12 +186,12 @@ mod tests {
     fn two_of_one_model_are_told_apart_and_a_new_name_is_none() {
         let two = |a: &str, b: &str| {
             machine(vec![
-                disk(a, Class::Flash, None, Some("pci/ata1")),
-                disk(b, Class::Flash, None, Some("pci/ata2")),
+                disk(a, DeviceClass::Flash, None, Some("pci/ata1")),
+                disk(b, DeviceClass::Flash, None, Some("pci/ata2")),
                 // an adapter that gives every disk one number
-                disk("sdx", Class::Flash, Some("0123"), Some("usb1/1")),
-                disk("sdy", Class::Flash, Some("0123"), Some("usb1/2")),
-                disk("sdz", Class::Flash, Some("0123"), Some("usb1/2")),
+                disk("sdx", DeviceClass::Flash, Some("0123"), Some("usb1/1")),
+                disk("sdy", DeviceClass::Flash, Some("0123"), Some("usb1/2")),
+                disk("sdz", DeviceClass::Flash, Some("0123"), Some("usb1/2")),
             ])
         };
         let (before, after) = (two("sda", "sdb"), two("sdb", "sda"));
@@ -212,7 +212,10 @@ mod tests {
             requests_per_s: Some(most),
             ..Ceiling::default()
         };
-        let topology = machine(vec![disk("sdq", Class::Flash, Some("X"), None), disk("sda", Class::Flash, None, None)]);
+        let topology = machine(vec![
+            disk("sdq", DeviceClass::Flash, Some("X"), None),
+            disk("sda", DeviceClass::Flash, None, None),
+        ]);
         let known = [ceiling("serial:M:X", "2026-02", 2.0), ceiling("serial:M:X", "2026-01", 1.0)];
         let found = settle(Some(&topology), &known);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -228,13 +231,13 @@ mod tests {
             kind: DeviceKind::Dm,
             below: below.iter().map(|s| s.to_string()).collect(),
             level,
-            ..disk(name, Class::Flash, Some(name), None)
+            ..disk(name, DeviceClass::Flash, Some(name), None)
         };
         let topology = machine(vec![
-            disk("sda", Class::Flash, Some("a"), None),
-            disk("sdb", Class::Flash, Some("b"), None),
+            disk("sda", DeviceClass::Flash, Some("a"), None),
+            disk("sdb", DeviceClass::Flash, Some("b"), None),
             over("dm-0", &["sda"], None),
-            over("dm-1", &["sda", "sdb"], Some(crate::Level::Raid0)),
+            over("dm-1", &["sda", "sdb"], Some(crate::RaidLevel::Raid0)),
         ]);
         let of = |key: &str| Ceiling { key: key.into(), ..Ceiling::default() };
         let found = settle(Some(&topology), &[of("uuid:dm-0@h"), of("uuid:dm-1@h")]);

@@ -1,7 +1,7 @@
 //! What our counters are called in Prometheus: one place for every command
 //! that writes there or reads it back.
 
-use crate::catalogue::{Counter, Kind};
+use crate::catalogue::{Counter, CounterKind};
 
 /// Name of a counter's metric: `diskwright_`, the object, the counter, its unit
 /// spelt out, and `_total` where it only grows.
@@ -42,7 +42,7 @@ pub fn metric_name(counter: &Counter) -> String {
     }
     // `total` is a word with a meaning there: what only grows
     replace(&mut own, "total_bytes", "size_bytes");
-    let ending = if counter.kind == Kind::Total { "_total" } else { "" };
+    let ending = if counter.kind == CounterKind::Total { "_total" } else { "" };
     if ending.is_empty() || own == "total" {
         replace(&mut own, "total", "all");
     }
@@ -75,7 +75,7 @@ mod tests {
         for counter in Catalogue::builtin().counters() {
             let name = metric_name(counter);
             assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
-            assert_eq!(name.ends_with("_total"), counter.kind == Kind::Total, "{name}");
+            assert_eq!(name.ends_with("_total"), counter.kind == CounterKind::Total, "{name}");
             assert!(seen.insert(name.clone()), "{name} twice");
         }
     }

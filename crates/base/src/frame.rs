@@ -9,7 +9,11 @@
 //! during the tick, so they stay small, and a reset or a wrap is settled once,
 //! where the kernel is read.
 
-use std::sync::Arc;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 
 /// One sampling moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -35,30 +39,79 @@ pub struct Series {
 }
 
 /// The series of a frame. A device that comes or goes makes a new schema.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Default)]
 pub struct Schema {
-    /// The series, in column order.
+    /// The series, in column order. They stay as they are once a column was looked up.
     pub series: Vec<Series>,
+    /// Where a series stands, by the hash of its names; made at the first look.
+    places: OnceLock<HashMap<u64, u32>>,
+}
+
+impl Clone for Schema {
+    fn clone(&self) -> Schema {
+        Schema::new(self.series.clone())
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Schema) -> bool {
+        self.series == other.series
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("series", &self.series).finish()
+    }
 }
 
 impl Schema {
-    /// Column of a counter's instance.
+    /// A schema of these series.
+    pub fn new(series: Vec<Series>) -> Schema {
+        Schema { series, places: OnceLock::new() }
+    }
+
+    /// Column of a counter's instance; the first where there are several.
     pub fn column(&self, counter: &str, instance: &str) -> Option<usize> {
-        self.series.iter().position(|s| s.counter == counter && s.instance == instance)
+        let is_it = |s: &Series| s.counter == counter && s.instance == instance;
+        let at = *self.places().get(&hash(counter, instance))? as usize;
+        match self.series.get(at) {
+            Some(found) if is_it(found) => Some(at),
+            // two names of one hash
+            _ => self.series.iter().position(is_it),
+        }
+    }
+
+    fn places(&self) -> &HashMap<u64, u32> {
+        self.places.get_or_init(|| {
+            let mut places = HashMap::with_capacity(self.series.len());
+            for (at, series) in (0..).zip(&self.series) {
+                places.entry(hash(&series.counter, &series.instance)).or_insert(at);
+            }
+            places
+        })
     }
 
     /// Instances that have any series whose counter id starts with `object.`,
     /// in the order of their first appearance.
     pub fn instances(&self, object: &str) -> Vec<&str> {
         let mut found: Vec<&str> = Vec::new();
+        let mut known: HashSet<&str> = HashSet::new();
         for s in &self.series {
             let of_object = s.counter.split_once('.').is_some_and(|(o, _)| o == object);
-            if of_object && !found.contains(&s.instance.as_str()) {
+            if of_object && known.insert(&s.instance) {
                 found.push(&s.instance);
             }
         }
         found
     }
+}
+
+/// Of a series' names, the same in every schema.
+fn hash(counter: &str, instance: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (counter, instance).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A batch of ticks, column by column. It is made to be refilled: clearing
@@ -82,7 +135,12 @@ impl Frame {
     /// Empties the frame and gives it another schema or size.
     pub fn reset(&mut self, schema: Arc<Schema>, capacity: usize) {
         let capacity = capacity.max(1);
-        self.cells.resize(schema.series.len() * capacity, f64::NAN);
+        let cells = schema.series.len() * capacity;
+        if self.cells.capacity() / 4 > cells {
+            // the memory of a machine that had many more devices goes back
+            self.cells = Vec::new();
+        }
+        self.cells.resize(cells, f64::NAN);
         self.ticks.clear();
         self.ticks.reserve(capacity);
         self.schema = schema;
@@ -199,10 +257,32 @@ impl Frame {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_frame_that_becomes_much_narrower_gives_its_memory_back() {
+        let many =
+            (0..5000).map(|i| Series { counter: "physical_disk.reads".into(), instance: i.to_string(), scale: 1.0 });
+        let mut frame = Frame::new(Arc::new(Schema::new(many.collect())), 240);
+        frame.reset(schema(), 240);
+        assert!(frame.cells.capacity() <= 4 * 480, "{}", frame.cells.capacity());
+        let kept = frame.cells.capacity();
+        frame.reset(schema(), 200);
+        assert_eq!(frame.cells.capacity(), kept, "a little less is kept");
+    }
+
     fn schema() -> Arc<Schema> {
         let series =
             |instance: &str| Series { counter: "physical_disk.reads".into(), instance: instance.into(), scale: 1.0 };
-        Arc::new(Schema { series: vec![series("sda"), series("sdb")] })
+        Arc::new(Schema::new(vec![series("sda"), series("sdb")]))
+    }
+
+    #[test]
+    fn a_column_is_found_among_many_and_the_first_of_equals_counts() {
+        let one = |i: usize| Series { counter: "a.b".into(), instance: format!("d{i}"), scale: 1.0 };
+        let many: Vec<Series> = (0..200_000).chain([7]).map(one).collect();
+        let schema = Schema::new(many);
+        assert!((0..200_000).all(|i| schema.column("a.b", &format!("d{i}")) == Some(i)));
+        assert_eq!((schema.column("a.b", "d200000"), schema.column("a.", "bd1")), (None, None));
+        assert_eq!(schema.instances("a").len(), 200_000);
     }
 
     #[test]

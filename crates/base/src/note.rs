@@ -30,6 +30,8 @@ impl Note {
     pub const TOPOLOGY: &'static str = "topology";
     /// Where a foreign log comes from: the id of its format (`perfmon-text`, `pcp`, …). Our own logs have none.
     pub const SOURCE: &'static str = "source";
+    /// A file that was read into the log by an import, and what it is known by; JSON.
+    pub const IMPORT: &'static str = "import";
     /// What probes measured the machine's devices to do at most: a list of [`crate::Ceiling`] as JSON.
     pub const CEILINGS: &'static str = "ceilings";
     /// A [`ProcessTable`] as JSON, on the slow beat.
@@ -51,6 +53,44 @@ pub struct ProcessTable {
     pub unreadable: u32,
     /// Those that did anything, busiest first.
     pub rows: Vec<ProcessRow>,
+    /// Where threads slept at the moment of the look, most threads first. Empty where it was not looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sleepers: Vec<SleepRow>,
+}
+
+/// Threads of processes of one name that slept in one function of the kernel at the moment of a look.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SleepRow {
+    /// Command name of the processes.
+    pub name: String,
+    /// The kernel's function.
+    pub waits_in: String,
+    /// How many threads.
+    pub threads: u32,
+}
+
+/// The busiest thread of a process over one look's span.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRow {
+    /// Thread id.
+    pub tid: u32,
+    /// Name of the thread, which may differ from its process's.
+    pub name: String,
+    /// Share of one processor (1.0 is one full processor).
+    pub processor: f64,
+}
+
+/// A file or block device that a process has open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRow {
+    /// Its path as the process opened it; the kernel adds ` (deleted)`.
+    pub path: String,
+    /// The disk that holds it, and the disks below that one; empty where the filesystem does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<String>,
+    /// Its size; none of a block device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 /// One process over one look's span. `None` is what could not be read.
@@ -90,4 +130,18 @@ pub struct ProcessRow {
     pub resident_bytes: f64,
     /// Swapped-out memory, bytes, where the status file says.
     pub swapped_bytes: Option<f64>,
+    /// Its busiest thread; only of processes that used nearly a whole processor or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest_thread: Option<ThreadRow>,
+    /// What it has open on disks, the most telling first; only of the processes that use disks most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRow>,
+    /// Files that it has open besides.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_files: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

@@ -1,27 +1,27 @@
-//! From stored series to a counter's value: [`Plan`] settles once, for a
+//! From stored series to a counter's value: [`CounterPlan`] settles once, for a
 //! schema, which columns a counter of an instance comes from; then it gives
 //! the value of every tick, or sums a stretch of ticks into one value with the
 //! weights that the counter's kind demands.
 
 mod columnar;
 
-use crate::catalogue::{Catalogue, Counter, Derive, Kind, Per};
+use crate::catalogue::{Catalogue, Counter, CounterKind, Derive, DeriveDivisor};
 use crate::frame::{Frame, Schema, Tick};
 
 /// How one counter of one instance comes from the columns of a schema.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct CounterPlan {
     terms: Vec<(usize, f64)>,
-    divisor: Divisor,
+    divisor: PlanDivisor,
     complement: bool,
     cap: f64,
-    kind: Kind,
+    kind: CounterKind,
     /// The divisor or weight is a rate, so a tick counts by its length too.
     by_rate: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Divisor {
+enum PlanDivisor {
     /// The sum is the value of the tick.
     Nothing,
     Time,
@@ -33,9 +33,9 @@ enum Divisor {
 }
 
 /// A stretch of ticks summed up. Add summaries of the same plan with
-/// [`Summary::add`]; nothing is lost by splitting a stretch.
+/// [`CounterSummary::add`]; nothing is lost by splitting a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct CounterSummary {
     /// Weighted sum of the values (or the plain sum, for a total).
     pub numerator: f64,
     /// Sum of the weights: seconds or operations.
@@ -48,9 +48,9 @@ pub struct Summary {
     pub most: Option<f64>,
 }
 
-impl Summary {
+impl CounterSummary {
     /// Joins two stretches.
-    pub fn add(&mut self, other: &Summary) {
+    pub fn add(&mut self, other: &CounterSummary) {
         self.numerator += other.numerator;
         self.denominator += other.denominator;
         self.ticks += other.ticks;
@@ -71,29 +71,30 @@ fn seconds(tick: &Tick) -> f64 {
     if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 }
 }
 
-impl Plan {
+impl CounterPlan {
     /// Finds the columns for a counter of an instance; `None` where the
     /// schema lacks them. Ready-made cells come before formulas.
-    pub fn resolve(catalogue: &Catalogue, schema: &Schema, counter: &str, instance: &str) -> Option<Plan> {
+    pub fn resolve(catalogue: &Catalogue, schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
         let entry = catalogue.get(counter)?;
         match schema.column(counter, instance) {
-            Some(column) => Some(Plan::stored(catalogue, schema, entry, column, instance)),
-            None => {
-                entry.derive.iter().find_map(|derive| Plan::derived(catalogue, entry.kind, derive, schema, instance))
-            }
+            Some(column) => Some(CounterPlan::stored(catalogue, schema, entry, column, instance)),
+            None => entry
+                .derive
+                .iter()
+                .find_map(|derive| CounterPlan::derived(catalogue, entry.kind, derive, schema, instance)),
         }
     }
 
-    fn stored(catalogue: &Catalogue, schema: &Schema, entry: &Counter, column: usize, instance: &str) -> Plan {
+    fn stored(catalogue: &Catalogue, schema: &Schema, entry: &Counter, column: usize, instance: &str) -> CounterPlan {
         let weight = match (entry.kind, entry.weight.as_deref()) {
-            (Kind::AveragePerOperation, Some(weight)) => weight_columns(catalogue, schema, weight, instance),
+            (CounterKind::AveragePerOperation, Some(weight)) => weight_columns(catalogue, schema, weight, instance),
             _ => None,
         };
         let (divisor, by_rate) = match weight {
-            Some((columns, by_rate)) => (Divisor::Weight(columns), by_rate),
-            None => (Divisor::Nothing, false),
+            Some((columns, by_rate)) => (PlanDivisor::Weight(columns), by_rate),
+            None => (PlanDivisor::Nothing, false),
         };
-        Plan {
+        CounterPlan {
             terms: vec![(column, schema.series[column].scale)],
             divisor,
             complement: false,
@@ -103,7 +104,13 @@ impl Plan {
         }
     }
 
-    fn derived(catalogue: &Catalogue, kind: Kind, derive: &Derive, schema: &Schema, instance: &str) -> Option<Plan> {
+    fn derived(
+        catalogue: &Catalogue,
+        kind: CounterKind,
+        derive: &Derive,
+        schema: &Schema,
+        instance: &str,
+    ) -> Option<CounterPlan> {
         let mut all = terms(schema, &derive.sum, instance)?;
         all.extend(derive.optional.iter().filter_map(|id| term(schema, id, instance)));
         let minus = terms(schema, &derive.minus, instance)?;
@@ -113,18 +120,18 @@ impl Plan {
         }
         let mut by_rate = false;
         let divisor = match &derive.per {
-            Per::Nothing => Divisor::Nothing,
-            Per::Time(_) => Divisor::Time,
-            Per::Counters(ids) => {
+            DeriveDivisor::Nothing => PlanDivisor::Nothing,
+            DeriveDivisor::Time(_) => PlanDivisor::Time,
+            DeriveDivisor::Counters(ids) => {
                 let columns: Vec<_> = ids.iter().filter_map(|id| term(schema, id, instance)).collect();
                 if columns.is_empty() {
                     return None;
                 }
-                by_rate = kind == Kind::AveragePerOperation && ids.iter().any(|id| is_rate(catalogue, id));
-                if derive.per_second { Divisor::ColumnsAndTime(columns) } else { Divisor::Columns(columns) }
+                by_rate = kind == CounterKind::AveragePerOperation && ids.iter().any(|id| is_rate(catalogue, id));
+                if derive.per_second { PlanDivisor::ColumnsAndTime(columns) } else { PlanDivisor::Columns(columns) }
             }
         };
-        Some(Plan {
+        Some(CounterPlan {
             terms: all,
             divisor,
             complement: derive.complement,
@@ -137,14 +144,16 @@ impl Plan {
     /// The columns that the plan reads.
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         let divisor: &[(usize, f64)] = match &self.divisor {
-            Divisor::Columns(columns) | Divisor::ColumnsAndTime(columns) | Divisor::Weight(columns) => columns,
-            Divisor::Nothing | Divisor::Time => &[],
+            PlanDivisor::Columns(columns) | PlanDivisor::ColumnsAndTime(columns) | PlanDivisor::Weight(columns) => {
+                columns
+            }
+            PlanDivisor::Nothing | PlanDivisor::Time => &[],
         };
         self.terms.iter().chain(divisor).map(|(column, _)| *column)
     }
 
     /// The counter's kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> CounterKind {
         self.kind
     }
 
@@ -155,14 +164,14 @@ impl Plan {
         out.resize(frame.ticks().len(), 0.0);
         add_columns(frame, &self.terms, out);
         match &self.divisor {
-            Divisor::Nothing | Divisor::Weight(_) => {}
-            Divisor::Time => {
+            PlanDivisor::Nothing | PlanDivisor::Weight(_) => {}
+            PlanDivisor::Time => {
                 for (value, tick) in out.iter_mut().zip(frame.ticks()) {
                     *value /= seconds(tick);
                 }
             }
-            Divisor::Columns(columns) | Divisor::ColumnsAndTime(columns) => {
-                let and_time = matches!(self.divisor, Divisor::ColumnsAndTime(_));
+            PlanDivisor::Columns(columns) | PlanDivisor::ColumnsAndTime(columns) => {
+                let and_time = matches!(self.divisor, PlanDivisor::ColumnsAndTime(_));
                 for (at, value) in out.iter_mut().enumerate() {
                     let mut divisor: f64 = columns.iter().map(|&(c, scale)| frame.column(c)[at] * scale).sum();
                     if and_time {
@@ -191,8 +200,8 @@ impl Plan {
 
     /// Sums the ticks for which `keep` says so. The sums are of what the
     /// value is made of, so that averages come out weighted.
-    pub fn summarise(&self, frame: &Frame, keep: impl Fn(usize) -> bool) -> Summary {
-        let mut sum = Summary::default();
+    pub fn summarise(&self, frame: &Frame, keep: impl Fn(usize) -> bool) -> CounterSummary {
+        let mut sum = CounterSummary::default();
         for (at, tick) in frame.ticks().iter().enumerate() {
             if !keep(at) {
                 continue;
@@ -202,27 +211,27 @@ impl Plan {
             let top = cell(&self.terms);
             let time = seconds(tick);
             let (numerator, denominator, value) = match &self.divisor {
-                Divisor::Nothing if self.kind == Kind::Total => (top, 1.0, top),
-                Divisor::Nothing => {
+                PlanDivisor::Nothing if self.kind == CounterKind::Total => (top, 1.0, top),
+                PlanDivisor::Nothing => {
                     let weight = if time.is_nan() { 1e-9 } else { time };
                     (top * weight, weight, top)
                 }
-                Divisor::Time => (top, time, top / time),
-                Divisor::Columns(columns) => {
+                PlanDivisor::Time => (top, time, top / time),
+                PlanDivisor::Columns(columns) => {
                     let operations = cell(columns);
                     let weight = match self.kind {
                         // a ratio of levels (share of memory in use) goes by time, not by size
-                        Kind::Level => time / operations,
+                        CounterKind::Level => time / operations,
                         _ if self.by_rate => time,
                         _ => 1.0,
                     };
                     (top * weight, operations * weight, top / operations)
                 }
-                Divisor::ColumnsAndTime(columns) => {
+                PlanDivisor::ColumnsAndTime(columns) => {
                     let share = top / cell(columns);
                     (share, time, share / time)
                 }
-                Divisor::Weight(columns) => {
+                PlanDivisor::Weight(columns) => {
                     let weight = cell(columns) * if self.by_rate { time } else { 1.0 };
                     (top * weight, weight, top)
                 }
@@ -243,11 +252,11 @@ impl Plan {
     }
 
     /// The one value of a summed-up stretch; `None` where nothing was measured.
-    pub fn value(&self, sum: &Summary) -> Option<f64> {
+    pub fn value(&self, sum: &CounterSummary) -> Option<f64> {
         if sum.ticks == 0 || sum.denominator <= 0.0 {
             return None;
         }
-        let value = if self.kind == Kind::Total { sum.numerator } else { sum.numerator / sum.denominator };
+        let value = if self.kind == CounterKind::Total { sum.numerator } else { sum.numerator / sum.denominator };
         Some(self.finish(value))
     }
 }
@@ -262,7 +271,7 @@ fn terms(schema: &Schema, counters: &[String], instance: &str) -> Option<Vec<(us
 }
 
 fn is_rate(catalogue: &Catalogue, counter: &str) -> bool {
-    catalogue.get(counter).is_some_and(|c| c.kind == Kind::Rate)
+    catalogue.get(counter).is_some_and(|c| c.kind == CounterKind::Rate)
 }
 
 /// The columns that weight an average: the weight itself, or what it is
@@ -298,21 +307,19 @@ mod tests {
     /// Two ticks of 1 s and 3 s: 10 reads of 5 ms, then 90 reads of 1 ms.
     fn frame() -> Frame {
         let series = |counter: &str, scale| Series { counter: counter.into(), instance: "sda".into(), scale };
-        let schema = Schema {
-            series: vec![
-                series("physical_disk.reads", 1.0),
-                series("physical_disk.read_time_s", 1e-3),
-                series("physical_disk.weighted_time_s", 1e-3),
-            ],
-        };
+        let schema = Schema::new(vec![
+            series("physical_disk.reads", 1.0),
+            series("physical_disk.read_time_s", 1e-3),
+            series("physical_disk.weighted_time_s", 1e-3),
+        ]);
         let mut frame = Frame::new(Arc::new(schema), 4);
         frame.push(Tick { time_ns: 1, elapsed_ns: 1_000_000_000 }, &[10.0, 50.0, 50.0]);
         frame.push(Tick { time_ns: 4, elapsed_ns: 3_000_000_000 }, &[90.0, 90.0, 90.0]);
         frame
     }
 
-    fn plan(counter: &str) -> Plan {
-        Plan::resolve(Catalogue::builtin(), frame().schema(), counter, "sda").unwrap()
+    fn plan(counter: &str) -> CounterPlan {
+        CounterPlan::resolve(Catalogue::builtin(), frame().schema(), counter, "sda").unwrap()
     }
 
     #[test]
@@ -344,7 +351,7 @@ mod tests {
     /// Ticks of 1 s and 3 s of series that have ready-made cells.
     fn ready_made(series: &[(&str, f64, f64)]) -> Frame {
         let of = |s: &(&str, f64, f64)| Series { counter: s.0.into(), instance: "sda".into(), scale: 1.0 };
-        let mut frame = Frame::new(Arc::new(Schema { series: series.iter().map(of).collect() }), 2);
+        let mut frame = Frame::new(Arc::new(Schema::new(series.iter().map(of).collect())), 2);
         let row = |second: bool| series.iter().map(|s| if second { s.2 } else { s.1 }).collect::<Vec<f64>>();
         frame.push(Tick { time_ns: 1, elapsed_ns: 1_000_000_000 }, &row(false));
         frame.push(Tick { time_ns: 4, elapsed_ns: 3_000_000_000 }, &row(true));
@@ -352,7 +359,7 @@ mod tests {
     }
 
     fn mean(frame: &Frame, counter: &str) -> f64 {
-        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), counter, "sda").unwrap();
+        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, "sda").unwrap();
         plan.value(&plan.summarise(frame, |_| true)).unwrap()
     }
 
@@ -369,7 +376,7 @@ mod tests {
     #[test]
     fn an_amount_stands_against_a_limit_a_second() {
         let frame = ready_made(&[("cgroup.reads", 50.0, 300.0), ("cgroup.read_limit_per_s", 100.0, 100.0)]);
-        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), "cgroup.read_limit_used", "sda").unwrap();
+        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), "cgroup.read_limit_used", "sda").unwrap();
         let mut values = Vec::new();
         plan.values(&frame, &mut values);
         assert_eq!(values, [0.5, 1.0]);
@@ -379,7 +386,7 @@ mod tests {
     #[test]
     fn a_complement_is_never_below_zero_and_keeps_gaps() {
         let frame = ready_made(&[("physical_disk.busy", 1.002, f64::NAN)]);
-        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.idle", "sda").unwrap();
+        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.idle", "sda").unwrap();
         let mut values = Vec::new();
         plan.values(&frame, &mut values);
         assert_eq!(values[0], 0.0);
@@ -389,7 +396,8 @@ mod tests {
     #[test]
     fn what_the_schema_lacks_is_not_resolved() {
         let frame = frame();
-        let missing = Plan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.avg_queue_length", "sdb");
+        let missing =
+            CounterPlan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.avg_queue_length", "sdb");
         assert!(missing.is_none());
     }
 }

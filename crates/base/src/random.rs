@@ -6,14 +6,14 @@ use std::f64::consts::TAU;
 /// A generator of random numbers: SplitMix64 to seed, xoshiro256++ to draw
 /// (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dice([u64; 4]);
+pub struct Rng([u64; 4]);
 
-impl Dice {
+impl Rng {
     /// A generator for a seed and a lane (a user, a drive, a repetition):
     /// lanes of one seed draw independently.
-    pub fn new(seed: u64, lane: u64) -> Dice {
+    pub fn new(seed: u64, lane: u64) -> Rng {
         let mut state = seed ^ lane.wrapping_mul(0xd1b5_4a32_d192_ed03);
-        Dice(std::array::from_fn(|_| {
+        Rng(std::array::from_fn(|_| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut z = state;
             z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -86,8 +86,8 @@ mod tests {
     use super::*;
 
     /// Mean and squared coefficient of variation of many draws.
-    fn moments(mut draw: impl FnMut(&mut Dice) -> f64) -> (f64, f64) {
-        let mut dice = Dice::new(11, 0);
+    fn moments(mut draw: impl FnMut(&mut Rng) -> f64) -> (f64, f64) {
+        let mut dice = Rng::new(11, 0);
         let all: Vec<f64> = (0..400_000).map(|_| draw(&mut dice)).collect();
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         let variance = all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64;
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn distributions_have_their_moments() {
-        near(moments(Dice::share), 0.5, 1.0 / 3.0);
+        near(moments(Rng::share), 0.5, 1.0 / 3.0);
         near(moments(|d| d.exponential(7.0)), 7.0, 1.0);
         near(moments(|d| d.erlang(4, 3.0)), 3.0, 0.25);
         near(moments(|d| 5.0 + d.normal()), 5.0, 0.04);
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn one_seed_one_sequence_and_lanes_apart() {
         let draw = |seed, lane| {
-            let mut dice = Dice::new(seed, lane);
+            let mut dice = Rng::new(seed, lane);
             (0..8).map(|_| dice.bits()).collect::<Vec<u64>>()
         };
         assert_eq!(draw(1, 2), draw(1, 2));
@@ -122,14 +122,14 @@ mod tests {
     #[test]
     fn the_generator_is_the_published_one() {
         // first output of xoshiro256++ for the state 1, 2, 3, 4: rotl(1 + 4, 23) + 1
-        assert_eq!(Dice([1, 2, 3, 4]).bits(), (5 << 23) + 1);
+        assert_eq!(Rng([1, 2, 3, 4]).bits(), (5 << 23) + 1);
         // first output of SplitMix64 for seed 0, as its authors publish it
-        assert_eq!(Dice::new(0, 0).0[0], 0xe220_a839_7b1d_cdaf);
+        assert_eq!(Rng::new(0, 0).0[0], 0xe220_a839_7b1d_cdaf);
     }
 
     #[test]
     fn corners() {
-        let mut dice = Dice::new(3, 3);
+        let mut dice = Rng::new(3, 3);
         assert_eq!((dice.below(0), dice.below(1)), (0, 0));
         assert!(dice.erlang(5000, 1.0).is_finite());
         assert!(!dice.chance(0.0) && dice.chance(1.0));

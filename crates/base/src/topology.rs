@@ -75,7 +75,7 @@ pub enum DeviceKind {
 /// Class of a device, which sets what can be expected of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub enum DeviceClass {
     /// Turning platters.
     Rotational,
     /// SATA or SAS flash.
@@ -96,7 +96,7 @@ pub enum Class {
 /// Level of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum RaidLevel {
     /// Disks end to end; each request goes to one member.
     Linear,
     /// Striped, no redundancy.
@@ -113,35 +113,42 @@ pub enum Level {
     Raid10,
 }
 
-impl Level {
+impl RaidLevel {
     /// All levels, for lists.
-    pub const ALL: [Level; 7] =
-        [Level::Linear, Level::Raid0, Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6, Level::Raid10];
+    pub const ALL: [RaidLevel; 7] = [
+        RaidLevel::Linear,
+        RaidLevel::Raid0,
+        RaidLevel::Raid1,
+        RaidLevel::Raid4,
+        RaidLevel::Raid5,
+        RaidLevel::Raid6,
+        RaidLevel::Raid10,
+    ];
 
     /// The level's name in data and on screen.
     pub fn name(self) -> &'static str {
         match self {
-            Level::Linear => "linear",
-            Level::Raid0 => "raid0",
-            Level::Raid1 => "raid1",
-            Level::Raid4 => "raid4",
-            Level::Raid5 => "raid5",
-            Level::Raid6 => "raid6",
-            Level::Raid10 => "raid10",
+            RaidLevel::Linear => "linear",
+            RaidLevel::Raid0 => "raid0",
+            RaidLevel::Raid1 => "raid1",
+            RaidLevel::Raid4 => "raid4",
+            RaidLevel::Raid5 => "raid5",
+            RaidLevel::Raid6 => "raid6",
+            RaidLevel::Raid10 => "raid10",
         }
     }
 
     /// Reads a level's name: `raid5`, `5`, `RAID 10`, `single`.
-    pub fn parse(text: &str) -> Option<Level> {
+    pub fn parse(text: &str) -> Option<RaidLevel> {
         let plain: String = text.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
         match plain.strip_prefix("raid").unwrap_or(&plain) {
-            "linear" | "single" => Some(Level::Linear),
-            "0" => Some(Level::Raid0),
-            "1" | "1c3" | "1c4" | "dup" => Some(Level::Raid1),
-            "4" => Some(Level::Raid4),
-            "5" => Some(Level::Raid5),
-            "6" => Some(Level::Raid6),
-            "10" => Some(Level::Raid10),
+            "linear" | "single" => Some(RaidLevel::Linear),
+            "0" => Some(RaidLevel::Raid0),
+            "1" | "1c3" | "1c4" | "dup" => Some(RaidLevel::Raid1),
+            "4" => Some(RaidLevel::Raid4),
+            "5" => Some(RaidLevel::Raid5),
+            "6" => Some(RaidLevel::Raid6),
+            "10" => Some(RaidLevel::Raid10),
             _ => None,
         }
     }
@@ -152,11 +159,11 @@ impl Level {
     /// every member is written.
     pub fn write_factor(self, members: usize) -> f64 {
         match self {
-            Level::Linear | Level::Raid0 => 1.0,
-            Level::Raid1 => members.max(1) as f64,
-            Level::Raid10 => 2.0,
-            Level::Raid4 | Level::Raid5 => 4.0,
-            Level::Raid6 => 6.0,
+            RaidLevel::Linear | RaidLevel::Raid0 => 1.0,
+            RaidLevel::Raid1 => members.max(1) as f64,
+            RaidLevel::Raid10 => 2.0,
+            RaidLevel::Raid4 | RaidLevel::Raid5 => 4.0,
+            RaidLevel::Raid6 => 6.0,
         }
     }
 }
@@ -170,12 +177,12 @@ pub struct Device {
     /// What sort it is.
     pub kind: DeviceKind,
     /// Its class, from the device itself or, for a stacked one, its members.
-    pub class: Class,
+    pub class: DeviceClass,
     /// What it stands on: the disk of a partition, the members of an array,
     /// the disk under a loop device's file. Empty for a leaf.
     pub below: Vec<String>,
     /// Level, where it is an array.
-    pub level: Option<Level>,
+    pub level: Option<RaidLevel>,
     /// How many disks stand behind it that nothing here shows: the members of
     /// a hardware array, or 1 for what is known to be one disk. `None` where
     /// nobody said.
@@ -299,12 +306,12 @@ mod tests {
 
     #[test]
     fn levels_are_read_as_people_write_them() {
-        assert_eq!(Level::parse("RAID 10"), Some(Level::Raid10));
-        assert_eq!(Level::parse("raid5"), Some(Level::Raid5));
-        assert_eq!(Level::parse("single"), Some(Level::Linear));
-        assert_eq!(Level::parse("raid7"), None);
-        for level in Level::ALL {
-            assert_eq!(Level::parse(level.name()), Some(level));
+        assert_eq!(RaidLevel::parse("RAID 10"), Some(RaidLevel::Raid10));
+        assert_eq!(RaidLevel::parse("raid5"), Some(RaidLevel::Raid5));
+        assert_eq!(RaidLevel::parse("single"), Some(RaidLevel::Linear));
+        assert_eq!(RaidLevel::parse("raid7"), None);
+        for level in RaidLevel::ALL {
+            assert_eq!(RaidLevel::parse(level.name()), Some(level));
         }
     }
 }

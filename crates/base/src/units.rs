@@ -6,10 +6,10 @@ use thiserror::Error;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum UnitError {
     /// Not a duration.
-    #[error("`{0}` is no duration: write a number and one of ms, s, m, h, d (such as 30s, 5m, 14d)")]
+    #[error("invalid duration `{0}`: write a number and one of ms, s, m, h, d (such as 30s, 5m, 14d)")]
     Duration(String),
     /// Not a size.
-    #[error("`{0}` is no size: write a number and one of B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB")]
+    #[error("`{0}` is not a size: write a number and one of B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB")]
     Size(String),
 }
 

@@ -1,6 +1,6 @@
 //! Zipf's law: few places are asked for often, most seldom.
 
-use crate::Dice;
+use crate::Rng;
 
 /// Zipf's law over ranks 0 to `count - 1`: after Gray et al., "Quickly
 /// generating billion-record synthetic databases", SIGMOD 1994.
@@ -25,7 +25,7 @@ impl Zipf {
 
     /// A rank: 0 is the most wanted.
     #[inline]
-    pub fn draw(&self, dice: &mut Dice) -> u64 {
+    pub fn draw(&self, dice: &mut Rng) -> u64 {
         let share = dice.share();
         let at = share * self.zeta;
         if at < 1.0 || self.count < 2.0 {
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn zipf_draws_ranks_as_its_law_says() {
         let zipf = Zipf::new(1000, 0.99);
-        let mut dice = Dice::new(7, 0);
+        let mut dice = Rng::new(7, 0);
         let mut counts = vec![0u32; 1000];
         for _ in 0..1_000_000 {
             counts[zipf.draw(&mut dice) as usize] += 1;

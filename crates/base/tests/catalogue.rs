@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use diskwright_base::catalogue::{OverInstances, UNITS};
-use diskwright_base::{Catalogue, Counter, Frame, Kind, Plan, Schema, Series, Tick};
+use diskwright_base::{Catalogue, Counter, CounterKind, CounterPlan, Frame, Schema, Series, Tick};
 
 fn all() -> &'static [Counter] {
     Catalogue::builtin().counters()
@@ -14,7 +14,7 @@ fn all() -> &'static [Counter] {
 
 fn schema(counters: &[&str]) -> Schema {
     let of = |c: &&str| Series { counter: (*c).into(), instance: "x".into(), scale: 1.0 };
-    Schema { series: counters.iter().map(of).collect() }
+    Schema::new(counters.iter().map(of).collect())
 }
 
 #[test]
@@ -45,25 +45,25 @@ fn kinds_units_and_sums_do_not_mix() {
         let (id, unit, over) = (counter.id.as_str(), counter.unit.as_str(), counter.over_instances);
         assert!(UNITS.contains(&unit), "{id}: {unit}");
         match counter.kind {
-            Kind::Total => {
+            CounterKind::Total => {
                 assert!(matches!(over, Sum | OverInstances::None), "{id}: a total adds up");
                 assert!(!unit.ends_with("per_s") && unit != "fraction", "{id}: {unit} of a total");
                 assert!(counter.derive.is_empty(), "{id}: a total is stored");
             }
-            Kind::Rate => assert!(unit.ends_with("per_s"), "{id}: {unit} of a rate"),
-            Kind::BusyFraction => {
+            CounterKind::Rate => assert!(unit.ends_with("per_s"), "{id}: {unit} of a rate"),
+            CounterKind::BusyFraction => {
                 assert_eq!(unit, "fraction", "{id}");
                 assert!(matches!(over, Mean | Max | OverInstances::None), "{id}: shares of time have no sum");
             }
-            Kind::AveragePerOperation => {
+            CounterKind::AveragePerOperation => {
                 assert!(matches!(over, Weighted | OverInstances::None), "{id}: an average is weighted");
                 let weight = counter.weight.as_deref().and_then(|w| Catalogue::builtin().get(w));
-                assert_eq!(weight.map(|w| w.kind), Some(Kind::Rate), "{id}: weighted by a rate");
+                assert_eq!(weight.map(|w| w.kind), Some(CounterKind::Rate), "{id}: weighted by a rate");
             }
-            Kind::Level => assert!(over != Weighted, "{id}"),
+            CounterKind::Level => assert!(over != Weighted, "{id}"),
         }
         assert!(unit != "fraction" || over != Sum, "{id}: a sum of shares is no share");
-        assert!(over != Weighted || counter.kind == Kind::AveragePerOperation, "{id}");
+        assert!(over != Weighted || counter.kind == CounterKind::AveragePerOperation, "{id}");
     }
 }
 
@@ -98,7 +98,7 @@ fn all_derived_resolve_where_all_stored_are() {
     let stored: Vec<&str> = all().iter().filter(|c| c.derive.is_empty()).map(|c| c.id.as_str()).collect();
     let schema = schema(&stored);
     for counter in all() {
-        let plan = Plan::resolve(Catalogue::builtin(), &schema, &counter.id, "x");
+        let plan = CounterPlan::resolve(Catalogue::builtin(), &schema, &counter.id, "x");
         assert_eq!(plan.map(|p| p.kind()), Some(counter.kind), "{}", counter.id);
     }
 }
@@ -122,7 +122,7 @@ fn value(given: &[(&str, f64)], wanted: &str) -> Option<f64> {
     let row: Vec<f64> = given.iter().map(|(_, value)| *value).collect();
     let mut frame = Frame::new(Arc::new(schema(&ids)), 1);
     frame.push(Tick { time_ns: 0, elapsed_ns: 2_000_000_000 }, &row);
-    let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), wanted, "x")?;
+    let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), wanted, "x")?;
     plan.value(&plan.summarise(&frame, |_| true))
 }
 

@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use diskwright_counters::live::fake::FakeMachine;
-use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The files of a tick, and whether the kernel hands them out in pieces.
@@ -51,12 +51,12 @@ fn main() {
     let (rounds, ticks, sadc_samples) = if tiny { (3, 5, 1) } else { (15, 200, 30) };
     let machine = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     println!("# cost of a tick: Linux {}, {rounds} rounds of {ticks} ticks", machine.trim());
-    let quiet = Options {
+    let quiet = SamplerOptions {
         slow_every: Duration::from_secs(3600),
         processes: false,
         filesystems: false,
         cgroups: false,
-        ..Options::default()
+        ..SamplerOptions::default()
     };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), quiet);
     let mut bare = Bare::new(FILES.iter().copied());
@@ -139,7 +139,8 @@ fn made_up(disks: u32, times: u32) {
     let line =
         |i| format!("   8 {i:7} sd{i:04}x 8271 0 661040 50093 2004 17 160320 7085 0 9056 120444 0 0 0 0 25 61\n");
     machine.ordinary().put("proc/diskstats", (0..disks).map(line).collect::<String>());
-    let options = Options { slow_every: Duration::from_secs(3600), processes: false, ..Options::default() };
+    let options =
+        SamplerOptions { slow_every: Duration::from_secs(3600), processes: false, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(machine.roots(), Box::new(machine.clock.clone()), options);
     sampler.tick();
     let us = each_us(times, || {
@@ -154,7 +155,7 @@ fn made_up(disks: u32, times: u32) {
 /// clock lets an hour go by between two, so that each part is due.
 fn slow_beat(times: u32) {
     let clock = FakeMachine::new().clock.clone();
-    let cost = |options: Options| {
+    let cost = |options: SamplerOptions| {
         let mut sampler = Sampler::new(Roots::default(), Box::new(clock.clone()), options);
         sampler.tick();
         each_us(times, || {
@@ -163,14 +164,14 @@ fn slow_beat(times: u32) {
             sampler.take_notes();
         })
     };
-    let none = Options { processes: false, cgroups: false, filesystems: false, ..Options::default() };
+    let none = SamplerOptions { processes: false, cgroups: false, filesystems: false, ..SamplerOptions::default() };
     let processes = fs::read_dir("/proc").map_or(0, |entries| {
         let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
         names.filter(|n| n.parse::<u32>().is_ok()).count()
     });
     let without = cost(none.clone());
-    let with_groups = cost(Options { cgroups: true, ..none.clone() });
-    let with_processes = cost(Options { processes: true, ..none });
+    let with_groups = cost(SamplerOptions { cgroups: true, ..none.clone() });
+    let with_processes = cost(SamplerOptions { processes: true, ..none });
     println!("{:<52} {:>9} us", "a tick with the slow beat and a look at topology", one(without));
     println!("{:<52} {:>9} us", "  control groups, on top", one(with_groups - without));
     let name = format!("  {processes} processes, on top");

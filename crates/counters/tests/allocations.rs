@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use diskwright_counters::live::fake::FakeMachine;
-use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 
 thread_local! {
     /// Allocations of this thread; the test harness has others.
@@ -52,8 +52,8 @@ fn allocations(mut what: impl FnMut()) -> u64 {
 
 /// No slow beat after the first tick, and no processes: they are looked at
 /// out of turn when the machine is in trouble.
-fn steady() -> Options {
-    Options { slow_every: Duration::from_secs(3600), processes: false, ..Options::default() }
+fn steady() -> SamplerOptions {
+    SamplerOptions { slow_every: Duration::from_secs(3600), processes: false, ..SamplerOptions::default() }
 }
 
 #[test]

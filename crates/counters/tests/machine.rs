@@ -4,11 +4,11 @@
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
 use diskwright_base::{Catalogue, Note, ProcessTable, Topology};
-use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 
 #[test]
 fn two_ticks_of_this_machine() {
-    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), Options::default());
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), SamplerOptions::default());
     sampler.tick();
     assert_eq!(sampler.stamp().elapsed_ns, 0);
     let until = std::time::Instant::now() + std::time::Duration::from_millis(20);
@@ -39,7 +39,7 @@ fn two_ticks_of_this_machine() {
 
 #[test]
 fn every_series_is_of_the_catalogue() {
-    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), Options::default());
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), SamplerOptions::default());
     sampler.tick();
     for series in &sampler.schema().series {
         assert!(Catalogue::builtin().get(&series.counter).is_some(), "{} is not in the catalogue", series.counter);

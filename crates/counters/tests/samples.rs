@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use diskwright_base::{DeviceKind, Level, Note};
+use diskwright_base::{DeviceKind, Note, RaidLevel};
 use diskwright_counters::live::fake::FakeMachine;
 use diskwright_counters::live::scan::lines;
 use diskwright_counters::live::sources::{diskstats, mdstat};
@@ -103,5 +103,5 @@ fn a_whole_proc_and_sys() {
     let topology = watch.topology();
     println!("{topology:#?}");
     let sets = topology.devices.iter().filter(|d| d.kind == DeviceKind::Btrfs).collect::<Vec<_>>();
-    assert!(sets.iter().any(|d| d.level == Some(Level::Raid0)), "{sets:?}");
+    assert!(sets.iter().any(|d| d.level == Some(RaidLevel::Raid0)), "{sets:?}");
 }

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use diskwright_base::{Frame, Schema, Series, Tick};
-use diskwright_datastore::{Item, Reader, Writer, WriterOptions};
+use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() {
@@ -87,7 +87,7 @@ impl Random {
 
 fn frame(width: usize, ticks: usize, cell: Cell) -> Frame {
     let series = |i| Series { counter: format!("foreign.counter {i}"), instance: String::new(), scale: 1.0 };
-    let schema = Arc::new(Schema { series: (0..width).map(series).collect() });
+    let schema = Arc::new(Schema::new((0..width).map(series).collect()));
     let mut frame = Frame::new(schema, ticks);
     let mut random = Random(1);
     let mut row = vec![0.0; width];
@@ -110,7 +110,7 @@ fn processor_s() -> f64 {
 /// The same cells again and again, later each time.
 fn write(log: &Path, frame: &Frame, rounds: usize) {
     let mut shifted = frame.clone();
-    let mut writer = Writer::create_or_append(log, WriterOptions::bulk()).expect("a log can be made");
+    let mut writer = LogWriter::create_or_append(log, WriterOptions::bulk()).expect("a log can be made");
     for round in 0..rounds {
         let later = |tick: &Tick| Tick { time_ns: tick.time_ns + round as i64 * 1_000_000_000_000, ..*tick };
         let ticks: Vec<Tick> = frame.ticks().iter().map(later).collect();
@@ -133,11 +133,11 @@ fn measure(work: &Path, name: &str, frame: &Frame, rounds: usize, times: usize) 
         writing = writing.min(processor_s() - start);
         bytes = fs::read_dir(&log).expect("the log").flatten().map(|e| e.metadata().map_or(0, |m| m.len())).sum();
         let start = processor_s();
-        let mut reader = Reader::open(&log).expect("the log");
+        let mut reader = LogReader::open(&log).expect("the log");
         let mut back = Frame::default();
         let mut seen = 0;
         while let Some(item) = reader.next(&mut back).expect("the log") {
-            assert_eq!(item, Item::Frame);
+            assert_eq!(item, LogItem::Frame);
             seen += back.ticks().len() * back.schema().series.len();
         }
         assert_eq!(seen as f64, cells, "all that was written");

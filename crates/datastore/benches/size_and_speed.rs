@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diskwright_base::{Frame, Schema, Tick};
-use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
-use diskwright_datastore::{Item, Reader, Writer, WriterOptions};
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() {
@@ -73,9 +73,9 @@ struct Tally {
 }
 
 fn record(log: &Path, ticks: u64, every: f64) -> Tally {
-    let slow = Options { slow_every: Duration::from_secs(10), ..Options::default() };
+    let slow = SamplerOptions { slow_every: Duration::from_secs(10), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), slow);
-    let mut writer = Writer::create_or_append(log, WriterOptions::default()).expect("a log can be made");
+    let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).expect("a log can be made");
     let mut tally = Tally::default();
     let mut before: Option<(Arc<Schema>, Vec<f64>)> = None;
     let start = Instant::now();
@@ -173,20 +173,20 @@ fn thread_ns() -> f64 {
 /// The same ticks and notes again and again, as if it had been recorded for
 /// longer: what is done once a log should not hide what is done for each value.
 fn lengthen(log: &Path, long: &Path, times: u32) {
-    let mut writer = Writer::create_or_append(long, WriterOptions::default()).expect("a log can be made");
-    let (from, to) = Reader::open(log).and_then(|reader| reader.range()).expect("the log").expect("it has ticks");
+    let mut writer = LogWriter::create_or_append(long, WriterOptions::default()).expect("a log can be made");
+    let (from, to) = LogReader::open(log).and_then(|reader| reader.range()).expect("the log").expect("it has ticks");
     let mut frame = Frame::default();
     let mut row = Vec::new();
     for round in 0..i64::from(times) {
         let shift = round * (to - from + 1_000_000_000);
-        let mut reader = Reader::open(log).expect("the log");
+        let mut reader = LogReader::open(log).expect("the log");
         while let Some(item) = reader.next(&mut frame).expect("the log") {
             match item {
-                Item::Note(mut note) => {
+                LogItem::Note(mut note) => {
                     note.time_ns += shift;
                     writer.note(&note).expect("there is room");
                 }
-                Item::Frame => {
+                LogItem::Frame => {
                     for (at, tick) in frame.ticks().iter().enumerate() {
                         row.clear();
                         row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[at]));
@@ -194,7 +194,7 @@ fn lengthen(log: &Path, long: &Path, times: u32) {
                         writer.push(frame.schema(), tick, &row).expect("there is room");
                     }
                 }
-                Item::Damage(damage) => panic!("{damage}"),
+                LogItem::Damage(damage) => panic!("{damage}"),
             }
         }
     }
@@ -206,10 +206,10 @@ fn speed(log: &Path, tally: &Tally, rounds: u32, times: u32) {
     let (mut least, mut values) = (f64::MAX, 0);
     for _ in 0..rounds {
         let start = thread_ns();
-        let mut reader = Reader::open(log).expect("the log");
+        let mut reader = LogReader::open(log).expect("the log");
         values = 0;
         while let Some(item) = reader.next(&mut frame).expect("the log") {
-            if item == Item::Frame {
+            if item == LogItem::Frame {
                 values += frame.ticks().len() * frame.schema().series.len();
             }
         }

@@ -21,13 +21,13 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Reads a slice from its start.
-pub(crate) struct Cursor<'a> {
+pub(crate) struct ByteCursor<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Cursor<'a> {
-    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { rest: bytes }
+impl<'a> ByteCursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> ByteCursor<'a> {
+        ByteCursor { rest: bytes }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Appends a text so that [`Cursor::text`] reads it.
+/// Appends a text so that [`ByteCursor::text`] reads it.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
@@ -88,10 +88,10 @@ mod tests {
         for value in [0, 1, -1, 63, -64, 64, 300, i64::MAX, i64::MIN] {
             let mut out = Vec::new();
             put_varint(&mut out, zigzag(value));
-            let mut cursor = Cursor::new(&out);
+            let mut cursor = ByteCursor::new(&out);
             assert_eq!(cursor.varint().map(unzigzag), Some(value));
             assert!(cursor.is_empty());
-            assert_eq!(Cursor::new(&out[..out.len() - 1]).varint(), None, "cut short");
+            assert_eq!(ByteCursor::new(&out[..out.len() - 1]).varint(), None, "cut short");
         }
     }
 
@@ -99,6 +99,6 @@ mod tests {
     fn an_overlong_number_is_refused() {
         let mut bytes = vec![0xff; 9];
         bytes.push(0x02);
-        assert_eq!(Cursor::new(&bytes).varint(), None);
+        assert_eq!(ByteCursor::new(&bytes).varint(), None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use diskwright_base::{Frame, Schema, Series};
+use diskwright_base::{Frame, Schema, Series, Tick};
 
 use crate::codec::Decoder;
 use crate::format::BlockHead;
@@ -15,7 +15,7 @@ pub(crate) type BlockPart = (Arc<Schema>, usize);
 
 /// Ticks of a decoded block that are still to be given out.
 #[derive(Debug)]
-struct Part {
+struct BlockTicks {
     schema: Arc<Schema>,
     ticks: Range<usize>,
     /// Where its columns stand in the block; `None`: they are the block.
@@ -29,13 +29,20 @@ pub(crate) struct Blocks {
     /// A block of several parts, under the union of their schemas.
     block: Frame,
     nameless: Arc<Schema>,
-    parts: VecDeque<Part>,
+    parts: VecDeque<BlockTicks>,
+    /// Ticks of the block before this are not given out.
+    from: usize,
 }
 
 impl Blocks {
     /// True while a part is still to be given out.
     pub fn is_open(&self) -> bool {
         !self.parts.is_empty()
+    }
+
+    /// Leaves out the first ticks of the block: they were read elsewhere.
+    pub fn leave_out(&mut self, ticks: usize) {
+        self.from = ticks;
     }
 
     /// Decodes a block: one of a single part into `frame`, another to be
@@ -47,7 +54,7 @@ impl Blocks {
                 return false;
             }
             frame.reset(schema.clone(), head.ticks);
-            self.parts.push_back(Part { schema: schema.clone(), ticks: 0..*ticks, columns: None });
+            self.parts.push_back(BlockTicks { schema: schema.clone(), ticks: 0..*ticks, columns: None });
             return self.sound(head, code, frame);
         }
         let schemas: Vec<Arc<Schema>> = parts.iter().map(|(schema, _)| schema.clone()).collect();
@@ -55,7 +62,7 @@ impl Blocks {
         let mut from = 0;
         for (schema, (_, ticks)) in schemas.iter().zip(&parts) {
             let columns = Some(union.join(&schema.series));
-            self.parts.push_back(Part { schema: schema.clone(), ticks: from..from + ticks, columns });
+            self.parts.push_back(BlockTicks { schema: schema.clone(), ticks: from..from + ticks, columns });
             from += ticks;
         }
         if union.series.len() != head.columns {
@@ -66,7 +73,7 @@ impl Blocks {
         if block.schema().series.len() != head.columns {
             // The names of the block's columns are never asked for.
             let nameless = Series { counter: String::new(), instance: String::new(), scale: 1.0 };
-            self.nameless = Arc::new(Schema { series: vec![nameless; head.columns] });
+            self.nameless = Arc::new(Schema::new(vec![nameless; head.columns]));
         }
         block.reset(self.nameless.clone(), head.ticks);
         let sound = self.sound(head, code, &mut block);
@@ -86,6 +93,7 @@ impl Blocks {
     /// when none is left.
     pub fn next_part(&mut self, frame: &mut Frame, from_ns: i64, to_ns: i64) -> bool {
         while let Some(part) = self.parts.pop_front() {
+            let unread = self.from.saturating_sub(part.ticks.start);
             if let Some(columns) = &part.columns {
                 let ticks = part.ticks;
                 frame.reset(part.schema, ticks.len());
@@ -95,9 +103,12 @@ impl Blocks {
                 }
             }
             let inside = |time: i64| time >= from_ns && time <= to_ns;
-            let first = frame.ticks().iter().position(|t| inside(t.time_ns));
+            let wanted = |(at, tick): (usize, &Tick)| at >= unread && inside(tick.time_ns);
+            let first = frame.ticks().iter().enumerate().position(wanted);
             let last = frame.ticks().iter().rposition(|t| inside(t.time_ns));
-            if let (Some(first), Some(last)) = (first, last) {
+            if let (Some(first), Some(last)) = (first, last)
+                && first <= last
+            {
                 frame.keep(first..last + 1);
                 return true;
             }

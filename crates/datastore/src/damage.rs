@@ -1,7 +1,7 @@
 //! What a reader reports when part of a log cannot be had.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How something was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,12 @@ pub enum Loss {
     /// The records on both sides are sound, but ticks between them are gone
     /// (a deleted segment file, or a cut between two records).
     Missing,
+    /// Ticks that were read already, in a copy of a segment.
+    Repeated,
+    /// A link, a pipe or a device in the place of a file; it is not read.
+    Refused,
+    /// A file of bookmarks that holds nothing: with the first one it got a head.
+    Emptied,
 }
 
 /// One place where something was lost.
@@ -35,18 +41,46 @@ pub struct Damage {
     pub notes: Option<u64>,
     /// How it was lost.
     pub loss: Loss,
+    /// Wall time of the last tick before it, as far as there is one.
+    pub after_ns: Option<i64>,
+    /// Wall time of the first tick behind it, as far as there is one.
+    pub before_ns: Option<i64>,
+}
+
+impl Damage {
+    /// A loss whose size is not known yet.
+    pub(crate) fn at(file: &Path, offset: u64, bytes: u64, loss: Loss) -> Damage {
+        Damage { file: file.to_owned(), offset, bytes, ticks: None, notes: None, loss, after_ns: None, before_ns: None }
+    }
+
+    /// Where it is, for people.
+    pub fn place(&self) -> String {
+        match self.loss {
+            Loss::Missing | Loss::Refused | Loss::Emptied => self.file.display().to_string(),
+            _ => format!("{}: byte {}", self.file.display(), self.offset),
+        }
+    }
+
+    /// What is wrong there, as a sentence.
+    pub fn because(&self) -> String {
+        let bytes = self.bytes;
+        match self.loss {
+            Loss::Damaged => format!("{bytes} bytes are damaged"),
+            Loss::Unfinished => format!("the file ends inside a record ({bytes} bytes of it)"),
+            Loss::Unclosed => "the file was cut off, or its recorder was killed".to_owned(),
+            Loss::Missing => "ticks are missing here: a file was deleted, or cut".to_owned(),
+            Loss::Repeated => format!("{bytes} bytes hold ticks that were read already (a copied file)"),
+            Loss::Refused => "it is not a regular file, or cannot be read; it is passed over".to_owned(),
+            Loss::Emptied => "the file of bookmarks is empty; the bookmarks that it held are lost".to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.loss {
-            Loss::Damaged => "damaged",
-            Loss::Unfinished => "unfinished record",
-            Loss::Unclosed => "not closed",
-            Loss::Missing => "ticks missing",
-        };
-        write!(f, "{}: byte {}: {what}, {} bytes", self.file.display(), self.offset, self.bytes)?;
+        write!(f, "{}: {}", self.place(), self.because())?;
         match self.ticks {
+            Some(1) => write!(f, ", 1 tick lost")?,
             Some(ticks) => write!(f, ", {ticks} ticks lost")?,
             None => write!(f, ", how many ticks is not known")?,
         }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use diskwright_hostfiles::private::Distrust;
+
 /// Why a log could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -20,6 +22,13 @@ pub enum StoreError {
         /// The file or directory.
         path: PathBuf,
     },
+    /// A folder or file that somebody else could exchange, or a link, a pipe or
+    /// a device in the place of a file.
+    #[error("{0}; a log is written only where no other user can change it")]
+    Distrust(Distrust),
+    /// A link, a pipe or a device in the place of a file of the log.
+    #[error("{0}")]
+    NotAFile(Distrust),
     /// Another recorder writes to this log.
     #[error("{path}: another recorder writes here{}", by(*pid), path = dir.display())]
     LockHeld {
@@ -73,5 +82,19 @@ impl StoreError {
             io::ErrorKind::PermissionDenied => StoreError::Permission { path: path.to_owned() },
             _ => StoreError::Io { path: path.to_owned(), source },
         }
+    }
+
+    /// Tells why a file or folder is not used.
+    pub(crate) fn distrust(path: &Path, distrust: Distrust) -> StoreError {
+        match distrust {
+            Distrust::Io { source, .. } => StoreError::io(path, source),
+            kind @ Distrust::Kind { .. } => StoreError::NotAFile(kind),
+            other => StoreError::Distrust(other),
+        }
+    }
+
+    /// True where the file is not there (any more).
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }

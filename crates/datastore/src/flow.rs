@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::format::NOTES;
 use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
 use crate::pack::Unpacker;
-use crate::segment::{Peek, Scanner};
+use crate::segment::{Peek, RecordScanner};
 
 /// Most notes that wait for their frame.
 const MOST_WAITING: usize = 1024;
@@ -18,10 +18,10 @@ const MOST_STANDING: usize = 256;
 
 /// Notes on their way out.
 #[derive(Debug)]
-pub(crate) struct Flow {
+pub(crate) struct NoteFlow {
     pub from_ns: i64,
     pub to_ns: i64,
-    pub marks: Option<Scanner>,
+    pub marks: Option<RecordScanner>,
     /// The next bookmark, read ahead.
     ahead: Vec<Note>,
     /// Notes that describe the machine as of now, to know repetitions by.
@@ -32,10 +32,10 @@ pub(crate) struct Flow {
     pub unpacker: Unpacker,
 }
 
-impl Flow {
+impl NoteFlow {
     /// An empty flow over all times.
-    pub fn new(marks: Option<Scanner>) -> Flow {
-        Flow {
+    pub fn new(marks: Option<RecordScanner>) -> NoteFlow {
+        NoteFlow {
             from_ns: i64::MIN,
             to_ns: i64::MAX,
             marks,
@@ -104,8 +104,7 @@ impl Flow {
     fn read_ahead(&mut self) -> Result<bool, StoreError> {
         let Some(scanner) = &mut self.marks else { return Ok(false) };
         let file = scanner.path().to_owned();
-        let lost =
-            |offset, bytes, loss| Damage { file: file.clone(), offset, bytes, ticks: Some(0), notes: None, loss };
+        let lost = |offset, bytes, loss| Damage { ticks: Some(0), ..Damage::at(&file, offset, bytes, loss) };
         loop {
             let offset = scanner.at();
             match scanner.peek()? {

@@ -6,16 +6,18 @@
 //! 00000001.dwlog, 00000002.dwlog, ...   segments; a segment stands alone
 //! tail                                  ticks that no block holds yet
 //! marks.dwlog                           bookmarks, by whoever sets them
+//! ledger                                how many ticks there are; see `ledger.rs`
 //! lock                                  held while a recorder runs; its pid
 //! ```
 //!
 //! Every file but `lock` is a sequence of records and is only ever appended
-//! to; `tail` is cut back whenever a block takes over its ticks. Numbers are
-//! little-endian. A record is a header of 16 bytes and a payload:
+//! to; `tail` is cut back whenever a block takes over its ticks, and `ledger`
+//! is one record that is written over in place. Numbers are little-endian. A
+//! record is a header of 16 bytes and a payload:
 //!
 //! ```text
 //! 0   4  sync mark D1 5C 3A 7E
-//! 4   1  kind: 1 head, 2 schema, 3 block, 4 notes, 5 tick, 6 end
+//! 4   1  kind: 1 head, 2 schema, 3 block, 4 notes, 5 tick, 6 end, 7 ledger
 //! 5   3  length of the payload, bytes
 //! 8   4  CRC-32 of the payload
 //! 12  4  CRC-32 of bytes 0 to 11
@@ -42,18 +44,39 @@
 //! - **notes**: number of the first note u64, then (zstd) the notes; see `notes.rs`.
 //! - **tick**: one tick, only in `tail`; see `tail.rs`.
 //! - **end** closes a segment: number of the next tick u64, least and greatest
-//!   wall time i64 (least above greatest: no tick).
+//!   wall time i64 (least above greatest: no tick), running time of its ticks
+//!   together u64, nanoseconds (logs of earlier releases have no such number).
+//! - **ledger**: see `ledger.rs`.
 //!
 //! Ticks and notes are numbered from 0 over the life of the log. So a reader
 //! knows how many ticks a damaged stretch held, and a tick that is found both
 //! in a block and in the tail is taken once: killed between the writing of a
-//! block and the cutting of the tail, a recorder leaves both.
+//! block and the cutting of the tail, a recorder leaves both. Segments are read
+//! in the order of the numbers in their heads; ticks that were read already (a
+//! copied file) are passed over. The ledger tells what numbers cannot: ticks
+//! cut from the log's end, and whether those before its start were removed
+//! because no more was to be kept.
 //!
 //! A tick is in the tail when `push` returns, so a killed recorder loses none.
 //! The next recorder moves what the tail holds into the first block of a new
 //! segment. An import keeps no tail: killed, it loses what no block holds yet,
-//! and its last segment has no end record. A segment starts with its schema and the notes that describe the
-//! machine, so that the oldest segments can be deleted, or one be sent away.
+//! and its last segment has no end record. A segment starts with its schema and
+//! the notes that describe the machine, so that the oldest segments can be
+//! deleted, or one be sent away.
+//!
+//! **Power cuts.** The tail is synced to the device (fdatasync) every 10
+//! seconds of running time (`record --sync`), a block and the directory as soon
+//! as the block is written; the tail is cut only when the device has the block,
+//! and old segments are deleted only when it has the ledger that says so. A
+//! thread of its own waits for the device, so that a tick never does. A power
+//! cut, or a kernel that dies, costs at most the ticks since the last sync: by
+//! default those of 10 seconds and of the time that the device took for the
+//! sync then under way. A log that was closed loses nothing; nor does an import
+//! that has ended.
+//!
+//! **Age** is running time: the ticks' own lengths added up, which no step of
+//! the wall clock, no sleep and no restart changes. A segment may go when the
+//! segments behind it cover the time that is to be kept.
 
 use std::path::Path;
 
@@ -85,6 +108,7 @@ pub(crate) const BLOCK: u8 = 3;
 pub(crate) const NOTES: u8 = 4;
 pub(crate) const TICK: u8 = 5;
 pub(crate) const END: u8 = 6;
+pub(crate) const LEDGER_KIND: u8 = 7;
 
 /// Length of a whole head record.
 pub(crate) const HEAD_SPAN: u64 = (HEADER + 15 + 2 + 1 + 4 + 8 + 8) as u64;
@@ -99,21 +123,21 @@ pub(crate) const MOST_HELD: usize = MAX_CELLS;
 
 /// A sound header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct RecordHeader {
     pub kind: u8,
     pub length: usize,
     pub crc: u32,
 }
 
-impl Header {
+impl RecordHeader {
     /// Reads a header; `None` where it is not sound.
-    pub fn parse(bytes: &[u8]) -> Option<Header> {
+    pub fn parse(bytes: &[u8]) -> Option<RecordHeader> {
         let bytes: &[u8; HEADER] = bytes.get(..HEADER)?.try_into().ok()?;
         if bytes[..4] != SYNC || u32_at(bytes, 12)? != crc32fast::hash(&bytes[..12]) {
             return None;
         }
         let length = u32::from_le_bytes([bytes[5], bytes[6], bytes[7], 0]) as usize;
-        Some(Header { kind: bytes[4], length, crc: u32_at(bytes, 8)? })
+        Some(RecordHeader { kind: bytes[4], length, crc: u32_at(bytes, 8)? })
     }
 
     /// The whole record's length, bytes.
@@ -148,7 +172,7 @@ pub(crate) fn close_record(out: &mut Vec<u8>, start: usize, kind: u8) -> bool {
 
 /// What a head record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct HeadRecord {
     pub role: Role,
     pub segment: u32,
     pub next_tick: u64,
@@ -163,7 +187,7 @@ pub(crate) enum Role {
     Marks = 2,
 }
 
-impl Head {
+impl HeadRecord {
     /// Appends the head as a record.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = open_record(out);
@@ -178,7 +202,7 @@ impl Head {
 
     /// Reads a head's payload; `None` where it is none. A later version is an
     /// error, because nothing behind it can be trusted to mean what we think.
-    pub fn parse(payload: &[u8], file: &Path) -> Result<Option<Head>, StoreError> {
+    pub fn parse(payload: &[u8], file: &Path) -> Result<Option<HeadRecord>, StoreError> {
         let Some(version) = payload.strip_prefix(MAGIC).and_then(|rest| u16_at(rest, 0)) else {
             return Ok(None);
         };
@@ -186,17 +210,22 @@ impl Head {
             let offset = (HEADER + MAGIC.len()) as u64;
             return Err(StoreError::NewerVersion { path: file.to_owned(), offset, found: version, known: VERSION });
         }
-        Ok(Head::fields(&payload[MAGIC.len() + 2..]))
+        Ok(HeadRecord::fields(&payload[MAGIC.len() + 2..]))
     }
 
-    fn fields(bytes: &[u8]) -> Option<Head> {
+    fn fields(bytes: &[u8]) -> Option<HeadRecord> {
         let role = match bytes.first()? {
             0 => Role::Segment,
             1 => Role::Tail,
             2 => Role::Marks,
             _ => return None,
         };
-        Some(Head { role, segment: u32_at(bytes, 1)?, next_tick: u64_at(bytes, 5)?, next_note: u64_at(bytes, 13)? })
+        Some(HeadRecord {
+            role,
+            segment: u32_at(bytes, 1)?,
+            next_tick: u64_at(bytes, 5)?,
+            next_note: u64_at(bytes, 13)?,
+        })
     }
 }
 
@@ -243,15 +272,17 @@ impl BlockHead {
 
 /// What an end record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct EndRecord {
     pub next_tick: u64,
     pub least_ns: i64,
     pub most_ns: i64,
+    /// Running time of all ticks; `None` in logs of earlier releases.
+    pub covered_ns: Option<u64>,
 }
 
-impl End {
-    /// Length of the whole record.
-    pub const SPAN: u64 = HEADER as u64 + 24;
+impl EndRecord {
+    /// Length of the whole record, and of those of earlier releases.
+    pub const SPANS: [u64; 2] = [HEADER as u64 + 32, HEADER as u64 + 24];
 
     /// Appends it as a record.
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -259,15 +290,19 @@ impl End {
         out.extend_from_slice(&self.next_tick.to_le_bytes());
         out.extend_from_slice(&self.least_ns.to_le_bytes());
         out.extend_from_slice(&self.most_ns.to_le_bytes());
+        if let Some(covered) = self.covered_ns {
+            out.extend_from_slice(&covered.to_le_bytes());
+        }
         close_record(out, start, END);
     }
 
     /// Reads its payload.
-    pub fn parse(payload: &[u8]) -> Option<End> {
-        Some(End {
+    pub fn parse(payload: &[u8]) -> Option<EndRecord> {
+        Some(EndRecord {
             next_tick: u64_at(payload, 0)?,
             least_ns: u64_at(payload, 8)? as i64,
             most_ns: u64_at(payload, 16)? as i64,
+            covered_ns: u64_at(payload, 24),
         })
     }
 }
@@ -299,6 +334,7 @@ pub(crate) fn segment_number(name: &str) -> Option<u32> {
 pub(crate) const TAIL: &str = "tail";
 pub(crate) const MARKS: &str = "marks.dwlog";
 pub(crate) const LOCK: &str = "lock";
+pub(crate) const LEDGER: &str = "ledger";
 
 #[cfg(test)]
 mod tests {
@@ -307,15 +343,15 @@ mod tests {
     #[test]
     fn a_header_with_any_flipped_bit_is_refused() {
         let mut record = Vec::new();
-        Head { role: Role::Segment, segment: 7, next_tick: 8, next_note: 9 }.write(&mut record);
-        let header = Header::parse(&record).expect("just written");
+        HeadRecord { role: Role::Segment, segment: 7, next_tick: 8, next_note: 9 }.write(&mut record);
+        let header = RecordHeader::parse(&record).expect("just written");
         assert_eq!(header.span() as usize, record.len());
         for bit in 0..HEADER * 8 {
             let mut flipped = record.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Header::parse(&flipped), None, "bit {bit}");
+            assert_eq!(RecordHeader::parse(&flipped), None, "bit {bit}");
         }
-        let head = Head::parse(&record[HEADER..], Path::new("x")).expect("our version").expect("a head");
+        let head = HeadRecord::parse(&record[HEADER..], Path::new("x")).expect("our version").expect("a head");
         assert_eq!((head.segment, head.next_tick, head.next_note), (7, 8, 9));
     }
 

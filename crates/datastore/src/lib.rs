@@ -1,7 +1,7 @@
 //! The log: frames and notes to disk and back. It knows no counter by name.
 //!
 //! Reading order: `format` (what lies on disk, and what survives what),
-//! `codec` (how a block's numbers become small), [`Writer`], [`Reader`].
+//! `codec` (how a block's numbers become small), [`LogWriter`], [`LogReader`].
 
 mod account;
 mod bits;
@@ -11,13 +11,16 @@ mod damage;
 mod error;
 mod flow;
 mod format;
+mod ledger;
 mod lock;
 mod marks;
 mod notes;
+mod order;
 mod output;
 mod pack;
 mod place;
 mod reader;
+mod recognise;
 mod recover;
 mod retention;
 mod schema;
@@ -29,7 +32,21 @@ mod writer;
 pub use damage::{Damage, Loss};
 pub use error::StoreError;
 pub use format::explain;
+pub use ledger::TrimSummary;
 pub use marks::mark;
 pub use place::lies_on;
-pub use reader::{Item, Reader, is_log};
-pub use writer::{State, Writer, WriterOptions};
+pub use reader::{LogItem, LogReader};
+pub use recognise::is_log;
+pub use writer::{LogWriter, WriteOutcome, WriterOptions};
+
+/// Waits until the device has all files of the log in `dir`: after an import.
+///
+/// # Errors
+/// When a file cannot be opened, or the device fails.
+pub fn sync(dir: &std::path::Path) -> Result<(), StoreError> {
+    let wrap = |e| StoreError::io(dir, e);
+    for place in order::segments(dir)? {
+        std::fs::File::open(place.path(dir)).and_then(|file| file.sync_data()).map_err(wrap)?;
+    }
+    std::fs::File::open(dir).and_then(|folder| folder.sync_all()).map_err(wrap)
+}

@@ -1,16 +1,30 @@
 //! One recorder a log: a lock that the kernel drops when its holder dies.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use diskwright_hostfiles::private;
 
 use crate::error::StoreError;
 use crate::format::LOCK;
 
+/// True where `path` still names the open file; where the system does not
+/// tell, it is taken for that.
+pub(crate) fn is_same(file: &File, path: &Path) -> bool {
+    let (Ok(held), found) = (file.metadata(), std::fs::symlink_metadata(path)) else { return true };
+    match found {
+        Ok(found) => (found.dev(), found.ino()) == (held.dev(), held.ino()),
+        Err(e) => !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    }
+}
+
 /// Holds the lock until dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
+    path: PathBuf,
 }
 
 impl Lock {
@@ -18,9 +32,8 @@ impl Lock {
     pub fn take(dir: &Path) -> Result<Lock, StoreError> {
         let path = dir.join(LOCK);
         let wrap = |e| StoreError::io(&path, e);
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(wrap)?;
-        match file.try_lock() {
+        let mut file = private::open(&path).map_err(|e| StoreError::distrust(&path, e))?;
+        match private::lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
@@ -33,6 +46,11 @@ impl Lock {
         // The pid is a courtesy to whoever comes second; a full disk may refuse it.
         let courtesy = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
         let _ = courtesy.and_then(|_| writeln!(file, "{}", std::process::id()));
-        Ok(Lock { _file: file })
+        Ok(Lock { file, path })
+    }
+
+    /// True where the log's lock is another file by now, or none.
+    pub fn is_lost(&self) -> bool {
+        !is_same(&self.file, &self.path)
     }
 }

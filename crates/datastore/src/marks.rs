@@ -1,16 +1,17 @@
 //! Bookmarks, set by anybody at any time: each is one appending write of
 //! whole records, so no lock is needed beside a running recorder.
 
-use std::fs::OpenOptions;
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 
 use diskwright_base::Note;
+use diskwright_hostfiles::private;
 
 use crate::error::StoreError;
-use crate::format::{Head, MARKS, Role};
+use crate::format::{HeadRecord, MARKS, Role};
 use crate::notes::{self, StoredNote};
-use crate::reader::require_log;
+use crate::recognise::require_log;
 
 /// Adds a note to the log in `dir`, whether or not a recorder runs.
 ///
@@ -18,14 +19,18 @@ use crate::reader::require_log;
 /// When `dir` is no log, or its bookmarks cannot be written.
 pub fn mark(dir: &Path, note: &Note) -> Result<(), StoreError> {
     require_log(dir)?;
+    private::trust_folder(dir).map_err(|e| StoreError::distrust(dir, e))?;
     let path = dir.join(MARKS);
     let wrap = |e| StoreError::io(&path, e);
-    let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(wrap)?;
+    if !path.try_exists().map_err(wrap)? {
+        begin(dir, &path)?;
+    }
+    let mut file = private::append(&path).map_err(|e| StoreError::distrust(&path, e))?;
     let before = file.metadata().map_err(wrap)?.len();
     let mut record = Vec::new();
     if before == 0 {
         // Two first marks at once both write a head; readers pass a second one over.
-        Head { role: Role::Marks, segment: 0, next_tick: 0, next_note: 0 }.write(&mut record);
+        write_head(&mut record);
     }
     let mut note = note.clone();
     let mut end = note.text.len().min(notes::MOST_PLAIN / 2);
@@ -33,6 +38,30 @@ pub fn mark(dir: &Path, note: &Note) -> Result<(), StoreError> {
         end -= 1;
     }
     note.text.truncate(end);
-    notes::write(&mut record, &mut notes::Scratch::default(), 0, &[StoredNote { flags: 0, note }]);
-    file.write_all(&record).map_err(wrap)
+    notes::write(&mut record, &mut notes::NoteScratch::default(), 0, &[StoredNote { flags: 0, note }]);
+    file.write_all(&record).and_then(|()| file.sync_data()).map_err(wrap)
+}
+
+fn write_head(out: &mut Vec<u8>) {
+    HeadRecord { role: Role::Marks, segment: 0, next_tick: 0, next_note: 0 }.write(out);
+}
+
+/// Makes the file with its head at once: one that holds nothing has lost what it held.
+fn begin(dir: &Path, path: &Path) -> Result<(), StoreError> {
+    let made = dir.join(format!("{MARKS}.{}", std::process::id()));
+    let wrap = |e| StoreError::io(&made, e);
+    let mut head = Vec::new();
+    write_head(&mut head);
+    let mut file = private::create(&made).map_err(|e| StoreError::distrust(&made, e))?;
+    file.write_all(&head).and_then(|()| file.sync_data()).map_err(wrap)?;
+    // where another one was quicker, or the filesystem cannot do this, `mark` goes on with what is there
+    if private::rename_to_free(&made, path).is_err() {
+        fs::remove_file(&made).map_err(wrap)?;
+    }
+    Ok(())
+}
+
+/// True where there is a file of bookmarks without even a head.
+pub(crate) fn is_emptied(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() == 0)
 }

@@ -6,7 +6,7 @@
 
 use diskwright_base::Note;
 
-use crate::bits::{Cursor, put_text, put_varint, unzigzag, zigzag};
+use crate::bits::{ByteCursor, put_text, put_varint, unzigzag, zigzag};
 use crate::format::{NOTES, close_record, open_record, u32_at, u64_at};
 use crate::pack::{Packer, Unpacker};
 
@@ -18,8 +18,26 @@ pub(crate) const KEEP_EACH: u8 = 2;
 /// A repetition, which a reader coming from the segment before passes over.
 pub(crate) const REPEATED: u8 = 4;
 
-/// Longest plain form of a record's notes; a longer text is cut by the writer.
-pub(crate) const MOST_PLAIN: usize = 1 << 23;
+/// Longest plain form of a record's notes.
+pub(crate) const MOST_PLAIN: usize = 128 << 20;
+/// Longest text of a note. A description of 100,000 devices takes some 25 MB.
+pub(crate) const MOST_TEXT: usize = 32 << 20;
+
+/// The note as it can be stored. A text that is too long is cut; a document (JSON) would
+/// be no document after that, so a warning that it is too long takes its place.
+pub(crate) fn fitting(note: &Note) -> Note {
+    if note.text.len() <= MOST_TEXT {
+        return note.clone();
+    }
+    if note.text.starts_with(['{', '[']) {
+        let (kind, length) = (&note.kind, note.text.len());
+        let text = format!("a note ({kind}) of {length} bytes is longer than a log takes, and is left out");
+        return Note::new(note.time_ns, Note::WARNING, text);
+    }
+    let most = note.text.len().min(MOST_TEXT);
+    let end = (0..=most).rev().find(|end| note.text.is_char_boundary(*end)).unwrap_or(0);
+    Note::new(note.time_ns, &note.kind, &note.text[..end])
+}
 
 /// A note and how it is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,13 +53,13 @@ pub(crate) fn plain_length(note: &Note) -> usize {
 
 /// Scratch of writing notes.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct NoteScratch {
     plain: Vec<u8>,
     packer: Packer,
 }
 
 /// Appends the notes as a record.
-pub(crate) fn write(out: &mut Vec<u8>, scratch: &mut Scratch, first: u64, notes: &[StoredNote]) -> bool {
+pub(crate) fn write(out: &mut Vec<u8>, scratch: &mut NoteScratch, first: u64, notes: &[StoredNote]) -> bool {
     let plain = &mut scratch.plain;
     plain.clear();
     let mut before = 0i64;
@@ -67,7 +85,7 @@ pub(crate) fn parse(payload: &[u8], unpacker: &mut Unpacker) -> Option<(u64, Vec
         return None;
     }
     let plain = unpacker.unpack(&payload[12..], length, &[])?;
-    let mut cursor = Cursor::new(plain);
+    let mut cursor = ByteCursor::new(plain);
     let mut notes = Vec::new();
     let mut before = 0i64;
     while !cursor.is_empty() {
@@ -92,11 +110,23 @@ mod tests {
     use crate::format::HEADER;
 
     #[test]
+    fn documents_are_stored_whole_or_not_at_all() {
+        let document = format!("[{}0]", "\"ä disk\",".repeat(400_000));
+        let kept = fitting(&Note::new(5, Note::TOPOLOGY, document.clone()));
+        assert!(kept.text == document && kept.kind == Note::TOPOLOGY);
+        let left_out = fitting(&Note::new(5, Note::TOPOLOGY, format!("[{}]", " ".repeat(MOST_TEXT))));
+        assert_eq!((left_out.kind.as_str(), left_out.time_ns), (Note::WARNING, 5));
+        assert!(left_out.text.contains("note (topology) of 33554434 bytes"));
+        let plain = fitting(&Note::new(5, Note::BOOKMARK, "ä".repeat(MOST_TEXT / 2) + "ä"));
+        assert_eq!((plain.kind.as_str(), plain.text.len()), (Note::BOOKMARK, MOST_TEXT));
+    }
+
+    #[test]
     fn notes_come_back() {
         let note = |time_ns, text: &str| StoredNote { flags: KEEP_EACH, note: Note::new(time_ns, Note::UNSEEN, text) };
         let notes = [note(5, "io of others"), note(-3, ""), note(i64::MIN, &"long ".repeat(1000)), note(i64::MAX, "ü")];
         let mut record = Vec::new();
-        assert!(write(&mut record, &mut Scratch::default(), 77, &notes));
+        assert!(write(&mut record, &mut NoteScratch::default(), 77, &notes));
         assert!(record.len() < 200);
         assert_eq!(parse(&record[HEADER..], &mut Unpacker::default()), Some((77, notes.to_vec())));
     }

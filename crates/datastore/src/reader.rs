@@ -1,6 +1,8 @@
 //! The reader's side of a log: frames and notes of a window of time, beside a
 //! live recorder too, in memory that does not depend on the log's length.
 
+mod tail;
+
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,20 +13,23 @@ use crate::account::Account;
 use crate::blocks::{BlockPart, Blocks};
 use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
-use crate::flow::Flow;
+use crate::flow::NoteFlow;
 use crate::format::{
-    BLOCK, BLOCK_FIXED, BlockHead, END, End, HEAD, Head, Header, MARKS, MAX_CELLS, NOTES, PART, Role, SCHEMA, TAIL,
-    segment_name, u16_at, u64_at,
+    BLOCK, BLOCK_FIXED, BlockHead, END, EndRecord, HEAD, HEADER, HeadRecord, MARKS, NOTES, PART, RecordHeader, Role,
+    SCHEMA, TAIL, u16_at, u64_at,
 };
+use crate::ledger::{TickLedger, TrimSummary};
 use crate::notes;
+use crate::order::{self, SegmentPlace};
+use crate::recognise::require_log;
 use crate::recover::{self, TailContent};
 use crate::retention;
 use crate::schema::Schemas;
-use crate::segment::{AHEAD, GLANCE, Peek, Scanner, Source};
+use crate::segment::{AHEAD, GLANCE, Peek, RecordScanner, SegmentSource};
 
-/// What [`Reader::next`] came upon.
+/// What [`LogReader::next`] came upon.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item {
+pub enum LogItem {
     /// The caller's frame has been filled.
     Frame,
     /// A note; those of a frame's stretch come before the frame.
@@ -35,7 +40,7 @@ pub enum Item {
 
 /// What is read next.
 #[derive(Debug)]
-enum Stage {
+enum ReadStage {
     Segments,
     /// The tail, and how many of its ticks and cells are done.
     Tail(Box<TailContent>, usize, usize),
@@ -43,7 +48,7 @@ enum Stage {
 }
 
 /// What became of a record.
-enum Taken {
+enum RecordOutcome {
     Frame,
     Other,
     Bad,
@@ -51,35 +56,38 @@ enum Taken {
 
 /// Reads a log from its start to its end.
 #[derive(Debug)]
-pub struct Reader {
+pub struct LogReader {
     /// The log's directory, or the single file that is read.
     path: PathBuf,
     is_dir: bool,
-    stage: Stage,
-    segment: Option<Scanner>,
-    number: u32,
+    stage: ReadStage,
+    /// The segments as far as they are known, and the one that is read.
+    places: Vec<SegmentPlace>,
+    place: Option<SegmentPlace>,
+    segment: Option<RecordScanner>,
     closed: bool,
+    /// As it was before the tail was read, or the first segment.
+    ledger: Option<TickLedger>,
     payload: Vec<u8>,
     blocks: Blocks,
     schemas: Schemas,
     account: Account,
-    flow: Flow,
-    ready: VecDeque<Item>,
+    flow: NoteFlow,
+    ready: VecDeque<LogItem>,
 }
 
-impl Reader {
+impl LogReader {
     /// Opens a log: its directory, or one of its files.
     ///
     /// # Errors
     /// When there is no log, or it was written by a later release, or the
     /// system refuses.
-    pub fn open(path: &Path) -> Result<Reader, StoreError> {
+    pub fn open(path: &Path) -> Result<LogReader, StoreError> {
         require_log(path)?;
-        let is_dir = path.is_dir();
-        let marks = path.join(MARKS);
-        let marks = if is_dir && marks.exists() { Some(Scanner::open(&marks, AHEAD)?) } else { None };
-        let mut reader = Reader::new(path, is_dir, marks);
-        if !is_dir {
+        let mut reader = LogReader::new(path, path.is_dir());
+        if reader.is_dir {
+            reader.open_folder()?;
+        } else {
             reader.open_single()?;
         }
         Ok(reader)
@@ -90,47 +98,82 @@ impl Reader {
     ///
     /// # Errors
     /// When they were written by a later release.
-    pub fn of_bytes(bytes: Vec<u8>, name: &Path) -> Result<Reader, StoreError> {
-        let mut reader = Reader::new(name, false, None);
-        let mut scanner = Scanner::new(Source::Bytes(bytes.clone()), name, AHEAD)?;
+    pub fn of_bytes(bytes: Vec<u8>, name: &Path) -> Result<LogReader, StoreError> {
+        let mut reader = LogReader::new(name, false);
+        let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes.clone()), name, AHEAD)?;
         match scanner.head()?.map(|head| head.role) {
             Some(Role::Tail) => reader.enter_tail(recover::read_tail(name, bytes)?),
-            _ => reader.segment = Some(Scanner::new(Source::Bytes(bytes), name, AHEAD)?),
+            _ => reader.segment = Some(RecordScanner::new(SegmentSource::Bytes(bytes), name, AHEAD)?),
         }
         Ok(reader)
     }
 
-    fn new(path: &Path, is_dir: bool, marks: Option<Scanner>) -> Reader {
-        Reader {
+    fn new(path: &Path, is_dir: bool) -> LogReader {
+        LogReader {
             path: path.to_owned(),
             is_dir,
-            stage: Stage::Segments,
+            stage: ReadStage::Segments,
+            places: Vec::new(),
+            place: None,
             segment: None,
-            number: 0,
             closed: false,
+            ledger: None,
             payload: Vec::new(),
             blocks: Blocks::default(),
             schemas: Schemas::default(),
             account: Account::default(),
-            flow: Flow::new(marks),
+            flow: NoteFlow::new(None),
             ready: VecDeque::new(),
         }
     }
 
+    fn open_folder(&mut self) -> Result<(), StoreError> {
+        let marks = self.path.join(MARKS);
+        match RecordScanner::open(&marks, AHEAD) {
+            Ok(_) if crate::marks::is_emptied(&marks) => {
+                let damage = Damage::at(&marks, 0, 0, Loss::Emptied);
+                self.ready.push_back(LogItem::Damage(Damage { ticks: Some(0), ..damage }));
+            }
+            Ok(scanner) => self.flow.marks = Some(scanner),
+            Err(e) if e.is_absence() => {}
+            Err(StoreError::NotAFile(_)) => {
+                let damage = Damage::at(&marks, 0, 0, Loss::Refused);
+                self.ready.push_back(LogItem::Damage(Damage { ticks: Some(0), ..damage }));
+            }
+            Err(e) => return Err(e),
+        }
+        // In this order: a recorder writes the ledger before it deletes a segment.
+        order::refresh(&self.path, &mut self.places)?;
+        let (ledger, damage) = TickLedger::read(&self.path);
+        self.ready.extend(damage.map(LogItem::Damage));
+        // The first segment of all begins with the first tick.
+        let begins_log = self.places.first().is_none_or(|place| place.number == 1);
+        let first = ledger.and_then(|ledger| ledger.first);
+        self.account.tick = first.or((begins_log && !self.places.is_empty()).then_some(0));
+        self.ledger = ledger;
+        Ok(())
+    }
+
     fn open_single(&mut self) -> Result<(), StoreError> {
-        let head = Scanner::open(&self.path, GLANCE)?.head()?;
+        let head = RecordScanner::open_named(&self.path, GLANCE)?.head()?;
         match head.map(|h| h.role) {
             Some(Role::Tail) => {
                 let bytes = std::fs::read(&self.path).map_err(|e| StoreError::io(&self.path, e))?;
                 self.enter_tail(recover::read_tail(&self.path, bytes)?);
             }
             Some(Role::Marks) => {
-                self.flow.marks = Some(Scanner::open(&self.path, AHEAD)?);
-                self.stage = Stage::Rest;
+                self.flow.marks = Some(RecordScanner::open_named(&self.path, AHEAD)?);
+                self.stage = ReadStage::Rest;
             }
-            _ => self.segment = Some(Scanner::open(&self.path, AHEAD)?),
+            _ => self.segment = Some(RecordScanner::open_named(&self.path, AHEAD)?),
         }
         Ok(())
+    }
+
+    /// What was removed from the log's start because no more was to be kept;
+    /// `None` where nothing was, or where no ledger tells.
+    pub fn trimmed(&self) -> Option<TrimSummary> {
+        self.ledger.map(|ledger| ledger.trimmed).filter(|trimmed| trimmed.segments > 0)
     }
 
     /// Reads only ticks and notes from `from_ns` to `to_ns`, both included
@@ -155,16 +198,21 @@ impl Reader {
             }
         };
         let tail = match &self.stage {
-            Stage::Tail(content, ..) => content,
+            ReadStage::Tail(content, ..) => content,
             _ if !self.is_dir => {
-                join(retention::times(&self.path)?);
+                join(retention::times(RecordScanner::open_named(&self.path, GLANCE)?)?);
                 return Ok(span);
             }
             _ => {
-                for number in retention::segments(&self.path)? {
-                    join(retention::times(&self.path.join(segment_name(number)))?);
+                for place in &self.places {
+                    match RecordScanner::open(&place.path(&self.path), GLANCE) {
+                        Ok(scanner) => join(retention::times(scanner)?),
+                        Err(e) if e.is_absence() => {}
+                        Err(StoreError::NotAFile(_)) => {}
+                        Err(e) => return Err(e),
+                    }
                 }
-                &recover::tail_of(&self.path)?
+                &recover::tail_of(&self.path, &self.places)?
             }
         };
         tail.ticks.iter().for_each(|t| join(Some((t.tick.time_ns, t.tick.time_ns))));
@@ -172,23 +220,26 @@ impl Reader {
     }
 
     /// The next frame, note or loss; `None` at the end of the log. The frame
-    /// holds a stretch of ticks when the answer is [`Item::Frame`], and
+    /// holds a stretch of ticks when the answer is [`LogItem::Frame`], and
     /// nothing of worth otherwise.
     ///
     /// # Errors
     /// When a file cannot be read or was written by a later release. What is
     /// damaged is an item, not an error.
-    pub fn next(&mut self, frame: &mut Frame) -> Result<Option<Item>, StoreError> {
+    pub fn next(&mut self, frame: &mut Frame) -> Result<Option<LogItem>, StoreError> {
         loop {
             if let Some(item) = self.ready.pop_front() {
                 return Ok(Some(item));
             }
             let filled = match &mut self.stage {
-                Stage::Segments => self.segment_step(frame)?,
-                Stage::Tail(..) => self.tail_step(frame)?,
-                Stage::Rest => {
+                ReadStage::Segments => self.segment_step(frame)?,
+                ReadStage::Tail(..) => self.tail_step(frame)?,
+                ReadStage::Rest => {
+                    if let Some(ledger) = self.ledger.take().filter(|_| self.is_dir) {
+                        self.account.end(&self.path, &ledger);
+                    }
                     let losses = self.account.give_up();
-                    self.ready.extend(losses.into_iter().map(Item::Damage));
+                    self.tell(losses);
                     self.release(i64::MAX)?;
                     if self.ready.is_empty() {
                         return Ok(None);
@@ -198,15 +249,26 @@ impl Reader {
             };
             if filled {
                 self.release(frame.ticks().last().map_or(i64::MIN, |t| t.time_ns))?;
-                self.ready.push_back(Item::Frame);
+                self.ready.push_back(LogItem::Frame);
             }
         }
     }
 
+    /// Tells losses, but for those that lie outside the window.
+    fn tell(&mut self, losses: Vec<Damage>) {
+        let (from, to) = (self.flow.from_ns, self.flow.to_ns);
+        let inside = |damage: &Damage| {
+            let (after, before) = (damage.after_ns.unwrap_or(i64::MIN), damage.before_ns.unwrap_or(i64::MAX));
+            // A clock that was stepped makes them change places.
+            after.min(before) <= to && after.max(before) >= from
+        };
+        self.ready.extend(losses.into_iter().filter(inside).map(LogItem::Damage));
+    }
+
     fn release(&mut self, until_ns: i64) -> Result<(), StoreError> {
         let notes = self.flow.release(until_ns)?;
-        self.ready.extend(self.flow.damages.drain(..).map(Item::Damage));
-        self.ready.extend(notes.into_iter().map(Item::Note));
+        self.ready.extend(self.flow.damages.drain(..).map(LogItem::Damage));
+        self.ready.extend(notes.into_iter().map(LogItem::Note));
         Ok(())
     }
 
@@ -235,9 +297,9 @@ impl Reader {
             }
         };
         match self.record(&header, offset, frame)? {
-            Taken::Frame => return Ok(true),
-            Taken::Other => {}
-            Taken::Bad => self.account.lose(&self.segment_path(), offset, header.span(), Loss::Damaged),
+            RecordOutcome::Frame => return Ok(true),
+            RecordOutcome::Other => {}
+            RecordOutcome::Bad => self.account.lose(&self.segment_path(), offset, header.span(), Loss::Damaged),
         }
         Ok(false)
     }
@@ -248,11 +310,18 @@ impl Reader {
 
     /// A sound record says what comes next; losses before it are sized by that.
     fn reach(&mut self, offset: u64, tick: u64, note: u64) {
-        let told = self.account.reach(&self.segment_path(), offset, tick, note);
-        self.ready.extend(told.into_iter().map(Item::Damage));
+        self.account.size(&self.segment_path(), offset, tick, note);
     }
 
-    fn record(&mut self, header: &Header, offset: u64, frame: &mut Frame) -> Result<Taken, StoreError> {
+    /// So does a block, and when that was.
+    fn reach_block(&mut self, offset: u64, head: &BlockHead) {
+        self.reach(offset, head.first_tick, head.next_note);
+        self.account.tick = Some(head.first_tick.saturating_add(head.ticks as u64));
+        let told = self.account.arrive(head.from_ns, head.to_ns);
+        self.tell(told);
+    }
+
+    fn record(&mut self, header: &RecordHeader, offset: u64, frame: &mut Frame) -> Result<RecordOutcome, StoreError> {
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
         let sound = match &mut self.segment {
@@ -260,38 +329,40 @@ impl Reader {
             None => false,
         };
         let taken = match (sound, header.kind) {
-            (false, _) => Ok(Taken::Bad),
+            (false, _) => Ok(RecordOutcome::Bad),
             (_, HEAD) => self.head(&payload, offset),
             (_, BLOCK) => self.block(&payload, offset, frame),
             (_, SCHEMA) => Ok(self.schema(&payload)),
             (_, NOTES) => self.notes(&payload),
             (_, END) => Ok(self.end(&payload, offset)),
             // Kinds of a later release that kept the version can be done without.
-            _ => Ok(Taken::Other),
+            _ => Ok(RecordOutcome::Other),
         };
         self.payload = payload;
         taken
     }
 
-    fn head(&mut self, payload: &[u8], offset: u64) -> Result<Taken, StoreError> {
-        let Some(head) = Head::parse(payload, &self.segment_path())? else { return Ok(Taken::Bad) };
+    fn head(&mut self, payload: &[u8], offset: u64) -> Result<RecordOutcome, StoreError> {
+        let Some(head) = HeadRecord::parse(payload, &self.segment_path())? else { return Ok(RecordOutcome::Bad) };
         self.reach(offset, head.next_tick, head.next_note);
-        Ok(Taken::Other)
+        Ok(RecordOutcome::Other)
     }
 
-    fn end(&mut self, payload: &[u8], offset: u64) -> Taken {
-        let Some(end) = End::parse(payload) else { return Taken::Bad };
+    fn end(&mut self, payload: &[u8], offset: u64) -> RecordOutcome {
+        let Some(end) = EndRecord::parse(payload) else { return RecordOutcome::Bad };
         self.closed = true;
         self.reach(offset, end.next_tick, self.account.note.unwrap_or(0));
-        Taken::Other
+        RecordOutcome::Other
     }
 
-    fn schema(&mut self, payload: &[u8]) -> Taken {
-        if self.schemas.learn(payload) { Taken::Other } else { Taken::Bad }
+    fn schema(&mut self, payload: &[u8]) -> RecordOutcome {
+        if self.schemas.learn(payload) { RecordOutcome::Other } else { RecordOutcome::Bad }
     }
 
-    fn notes(&mut self, payload: &[u8]) -> Result<Taken, StoreError> {
-        let Some((first, notes)) = notes::parse(payload, &mut self.flow.unpacker) else { return Ok(Taken::Bad) };
+    fn notes(&mut self, payload: &[u8]) -> Result<RecordOutcome, StoreError> {
+        let Some((first, notes)) = notes::parse(payload, &mut self.flow.unpacker) else {
+            return Ok(RecordOutcome::Bad);
+        };
         if self.account.note.is_none_or(|expected| expected <= first) && !self.account.is_open() {
             self.account.note = Some(notes::after(first, &notes).max(self.account.note.unwrap_or(0)));
         } else {
@@ -303,30 +374,35 @@ impl Reader {
         if self.flow.is_crowded() {
             self.release(i64::MAX)?;
         }
-        Ok(Taken::Other)
+        Ok(RecordOutcome::Other)
     }
 
-    fn block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<Taken, StoreError> {
-        let Some(head) = BlockHead::parse(payload) else { return Ok(Taken::Bad) };
+    fn block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<RecordOutcome, StoreError> {
+        let Some(head) = BlockHead::parse(payload) else { return Ok(RecordOutcome::Bad) };
         let next = head.first_tick.saturating_add(head.ticks as u64);
+        let read = self.account.tick.unwrap_or(0).saturating_sub(head.first_tick);
+        if read >= head.ticks as u64 {
+            self.account.repeat(&self.segment_path(), offset, (HEADER + payload.len()) as u64);
+            return Ok(RecordOutcome::Other);
+        }
         if head.to_ns < self.flow.from_ns || head.from_ns > self.flow.to_ns {
-            self.reach(offset, head.first_tick, head.next_note);
-            self.account.tick = Some(next);
-            return Ok(Taken::Other);
+            self.reach_block(offset, &head);
+            return Ok(RecordOutcome::Other);
         }
         let Some((parts, code)) = payload[BLOCK_FIXED..].split_at_checked(head.parts * PART) else {
-            return Ok(Taken::Bad);
+            return Ok(RecordOutcome::Bad);
         };
-        let Some(parts) = self.parts_of(parts, &head)? else { return Ok(Taken::Bad) };
+        let Some(parts) = self.parts_of(parts, &head)? else { return Ok(RecordOutcome::Bad) };
         let whole = self.blocks.decode(&head, parts, code, frame);
         if !whole {
-            return Ok(Taken::Bad);
+            return Ok(RecordOutcome::Bad);
         }
-        self.reach(offset, head.first_tick, head.next_note);
+        self.blocks.leave_out(read as usize);
+        self.reach_block(offset, &head);
         self.account.tick = Some(next);
         match self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns) {
-            true => Ok(Taken::Frame),
-            false => Ok(Taken::Other),
+            true => Ok(RecordOutcome::Frame),
+            false => Ok(RecordOutcome::Other),
         }
     }
 
@@ -351,10 +427,14 @@ impl Reader {
         let mut files = vec![self.segment_path()];
         if self.is_dir {
             files.push(self.path.join(TAIL));
-            files.extend(retention::segments(&self.path)?.into_iter().map(|n| self.path.join(segment_name(n))));
+            files.extend(self.places.iter().map(|place| place.path(&self.path)));
         }
-        for file in files.iter().filter(|file| file.exists()) {
-            if let Some(schema) = recover::schema_of(file, id)? {
+        for file in files {
+            let found = match RecordScanner::open(&file, GLANCE) {
+                Ok(scanner) => recover::schema_of(scanner, id)?,
+                Err(_) => None,
+            };
+            if let Some(schema) = found {
                 self.schemas.add(id, schema.clone());
                 return Ok(Some(schema));
             }
@@ -362,39 +442,60 @@ impl Reader {
         Ok(None)
     }
 
+    /// The segment behind the one that was read; new ones are looked for when
+    /// there is none.
+    fn following(&mut self) -> Result<Option<SegmentPlace>, StoreError> {
+        let behind = |reader: &LogReader| reader.places.iter().find(|p| Some(*p) > reader.place.as_ref()).cloned();
+        if let Some(place) = behind(self) {
+            return Ok(Some(place));
+        }
+        order::refresh(&self.path, &mut self.places)?;
+        Ok(behind(self))
+    }
+
     /// Opens the next segment that the window needs, or goes on to the tail.
     fn open_next(&mut self) -> Result<(), StoreError> {
-        let numbers = retention::segments(&self.path)?;
-        let Some(&number) = numbers.iter().find(|n| **n > self.number) else {
-            return self.leave_for_tail();
-        };
-        self.number = number;
-        let path = self.path.join(segment_name(number));
-        let limited = self.flow.from_ns != i64::MIN || self.flow.to_ns != i64::MAX;
-        // The newest may be growing: its times are not settled.
-        if limited && numbers.last() != Some(&number) {
-            let outside =
-                |span: Option<(i64, i64)>| span.is_none_or(|(a, b)| b < self.flow.from_ns || a > self.flow.to_ns);
-            if retention::times(&path).is_ok_and(outside) {
-                self.account.skip();
-                return Ok(());
-            }
-        }
-        match Scanner::open(&path, AHEAD) {
+        let Some(place) = self.following()? else { return self.leave_for_tail() };
+        self.place = Some(place.clone());
+        self.closed = false;
+        let path = place.path(&self.path);
+        match RecordScanner::open(&path, AHEAD) {
+            Ok(_) if self.is_outside(&path)? => {}
             Ok(scanner) => self.segment = Some(scanner),
             // Deleted by a recorder that keeps only so much.
-            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => self.account.skip(),
+            Err(e) if e.is_absence() => self.account.skip(),
+            Err(StoreError::NotAFile(_)) => self.account.lose(&path, 0, 0, Loss::Refused),
             Err(e) => return Err(e),
         }
-        self.closed = false;
         Ok(())
+    }
+
+    /// True where a segment lies wholly outside the window, by its first and
+    /// its last record; it is counted then and not read.
+    fn is_outside(&mut self, path: &Path) -> Result<bool, StoreError> {
+        if self.flow.from_ns == i64::MIN && self.flow.to_ns == i64::MAX {
+            return Ok(false);
+        }
+        let mut scanner = RecordScanner::open(path, GLANCE)?;
+        let Some(head) = scanner.head()? else { return Ok(false) };
+        let Some(end) = scanner.closing()? else { return Ok(false) };
+        let empty = end.least_ns > end.most_ns;
+        let repeated = head.next_tick < self.account.tick.unwrap_or(0);
+        if empty || repeated || end.most_ns >= self.flow.from_ns && end.least_ns <= self.flow.to_ns {
+            return Ok(false);
+        }
+        self.account.size(path, 0, head.next_tick, head.next_note);
+        let told = self.account.arrive(end.least_ns, end.most_ns);
+        self.tell(told);
+        self.account.tick = Some(end.next_tick);
+        self.account.note = None;
+        Ok(true)
     }
 
     /// Nothing more stands in this segment, as far as could be seen.
     fn end_of_segment(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
         if self.is_dir {
-            let newest = retention::segments(&self.path)?.last().copied();
-            if newest == Some(self.number) {
+            if self.following()?.is_none() {
                 return self.end_of_newest(unfinished);
             }
             if self.has_grown()? {
@@ -403,7 +504,7 @@ impl Reader {
         }
         self.leave_segment(unfinished);
         if !self.is_dir {
-            self.stage = Stage::Rest;
+            self.stage = ReadStage::Rest;
         }
         Ok(())
     }
@@ -418,11 +519,11 @@ impl Reader {
     /// A recorder may be moving ticks from the tail to the segment just now.
     /// So the tail is read first: what has left it by then is in the segment.
     fn end_of_newest(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
-        let content = recover::tail_of(&self.path)?;
-        let newest = retention::segments(&self.path)?.last().copied();
-        if self.has_grown()? || newest != Some(self.number) {
+        let (ledger, content) = self.read_tail()?;
+        if self.following()?.is_some() || self.has_grown()? {
             return Ok(());
         }
+        self.ledger = ledger;
         self.leave_segment(unfinished);
         self.enter_tail(content);
         Ok(())
@@ -433,120 +534,16 @@ impl Reader {
         if self.closed && unfinished.is_none() {
             return;
         }
-        // Losses since the last block: the next recorder could not know of
-        // them when it chose its numbers, so numbers cannot size them.
-        let told = self.account.give_up();
-        self.ready.extend(told.into_iter().map(Item::Damage));
+        // Losses since the last block: without a ledger the next recorder could
+        // not know of them when it chose its numbers, so those cannot size them.
+        let counted = |tick: u64| self.ledger.is_some_and(|ledger| ledger.begins <= tick);
+        if !self.account.tick.is_some_and(counted) {
+            let told = self.account.give_up();
+            self.tell(told);
+        }
         match unfinished {
             Some((offset, bytes)) => self.account.lose(scanner.path(), offset, bytes, Loss::Unfinished),
             None => self.account.lose(scanner.path(), scanner.length(), 0, Loss::Unclosed),
-        }
-    }
-
-    fn leave_for_tail(&mut self) -> Result<(), StoreError> {
-        let content = recover::tail_of(&self.path)?;
-        self.enter_tail(content);
-        Ok(())
-    }
-
-    fn enter_tail(&mut self, content: TailContent) {
-        let expected = self.account.note;
-        let path = self.path.join(TAIL);
-        let tick = self.account.tick.unwrap_or(0);
-        if let Some(head) = content.head
-            && content.ticks.iter().all(|t| t.number < tick)
-        {
-            // A tail without news says that nothing more was under way.
-            let note = self.account.note.unwrap_or(0);
-            let told = self.account.reach(&path, 0, head.next_tick.max(tick), note);
-            self.ready.extend(told.into_iter().map(Item::Damage));
-        }
-        let new = content.notes.iter().filter(|(number, _)| expected.is_none_or(|e| *number >= e));
-        self.flow.take(new.map(|(_, stored)| stored.clone()));
-        self.ready.extend(content.damages.iter().cloned().map(Item::Damage));
-        self.stage = Stage::Tail(Box::new(content), 0, 0);
-    }
-
-    /// Fills the frame with ticks of the tail that no block has; false (and
-    /// the stage ends) when there are none left.
-    fn tail_step(&mut self, frame: &mut Frame) -> Result<bool, StoreError> {
-        let Stage::Tail(content, done, cell) = &mut self.stage else { return Ok(false) };
-        let (from, to) = (self.flow.from_ns, self.flow.to_ns);
-        let mut filled: Option<u64> = None;
-        let mut told = Vec::new();
-        while let Some(taken) = content.ticks.get(*done).copied() {
-            let width = taken.columns;
-            if filled.is_some_and(|id| id != taken.schema) || filled.is_some() && frame.is_full() {
-                break;
-            }
-            *done += 1;
-            let row = *cell..*cell + width;
-            *cell = row.end;
-            // Where the schema is lost, the next tick tells that this one is.
-            let Some(schema) = content.schema(&taken).cloned() else { continue };
-            let fresh = self.account.tick.is_none_or(|expected| taken.number >= expected);
-            if fresh {
-                let note = self.account.note.unwrap_or(0);
-                told.extend(self.account.reach(&self.path.join(TAIL), 0, taken.number, note));
-                self.account.tick = Some(taken.number.saturating_add(1));
-            }
-            if !fresh || taken.tick.time_ns < from || taken.tick.time_ns > to {
-                continue;
-            }
-            if filled.is_none() {
-                let room = (MAX_CELLS / width.max(1)).clamp(1, content.ticks.len() + 1 - *done);
-                frame.reset(schema, room);
-                filled = Some(taken.schema);
-            }
-            frame.push(taken.tick, &content.cells[row]);
-        }
-        self.ready.extend(told.into_iter().map(Item::Damage));
-        if filled.is_none() {
-            self.stage = Stage::Rest;
-        }
-        Ok(filled.is_some())
-    }
-}
-
-/// True where `path` is a log, or a file of one, by its content.
-pub fn is_log(path: &Path) -> bool {
-    require_log(path).is_ok()
-}
-
-/// How far into a file a first sound record is looked for.
-const SEARCH: u64 = 1 << 20;
-
-/// Refuses what is no log, with the place where that shows.
-pub(crate) fn require_log(path: &Path) -> Result<(), StoreError> {
-    let metadata = std::fs::metadata(path).map_err(|e| StoreError::io(path, e))?;
-    if metadata.is_dir() {
-        let named = !retention::segments(path)?.is_empty() || path.join(TAIL).exists();
-        return named.then_some(()).ok_or_else(|| StoreError::NotALog {
-            path: path.to_owned(),
-            offset: 0,
-            expected: "segment files (00000001.dwlog)",
-            found: "none".into(),
-        });
-    }
-    let mut scanner = Scanner::open(path, GLANCE)?;
-    if scanner.head()?.is_some() {
-        return Ok(());
-    }
-    scanner.limit(SEARCH);
-    let found = match scanner.length() {
-        0 => "an empty file".to_owned(),
-        length if length < crate::format::HEAD_SPAN => format!("a file of {length} bytes"),
-        _ => "other bytes".to_owned(),
-    };
-    // The head may be damaged and the rest sound.
-    loop {
-        match scanner.peek()? {
-            Peek::Record(header) if scanner.take(&header)?.is_some() => return Ok(()),
-            Peek::Record(_) | Peek::Lost { loss: Loss::Damaged, .. } => {}
-            Peek::Lost { .. } | Peek::End => {
-                let expected = "a head record (D1 5C 3A 7E … diskwright log)";
-                return Err(StoreError::NotALog { path: path.to_owned(), offset: 0, expected, found });
-            }
         }
     }
 }

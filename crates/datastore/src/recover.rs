@@ -1,19 +1,21 @@
 //! What a log was left with: the numbers to go on from, and what its tail
 //! still holds.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use diskwright_base::Schema;
+use diskwright_hostfiles::private;
 
 use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
-use crate::format::{BLOCK, BlockHead, END, End, HEAD, Head, MAX_CELLS, NOTES, SCHEMA, TAIL, TICK, segment_name};
+use crate::format::{BLOCK, BlockHead, END, EndRecord, HEAD, HeadRecord, MAX_CELLS, NOTES, SCHEMA, TAIL, TICK};
 use crate::notes::{self, StoredNote};
+use crate::order::{self, SegmentPlace};
 use crate::pack::Unpacker;
-use crate::retention;
 use crate::schema::Schemas;
-use crate::segment::{AHEAD, GLANCE, Peek, Scanner, Source};
+use crate::segment::{AHEAD, GLANCE, Peek, RecordScanner, SegmentSource};
 use crate::tail::{self, TailTick};
 
 /// Largest tail that is read; a recorder's is a hundredth of this.
@@ -25,13 +27,14 @@ const MOST_BORROWED: usize = 4;
 /// All that a tail holds.
 #[derive(Debug, Default)]
 pub(crate) struct TailContent {
-    pub head: Option<Head>,
+    pub head: Option<HeadRecord>,
     pub schemas: Schemas,
     pub ticks: Vec<TailTick>,
     /// The cells of the ticks, row after row.
     pub cells: Vec<f64>,
     pub notes: Vec<(u64, StoredNote)>,
-    pub damages: Vec<Damage>,
+    /// Damages, each with the number of ticks before it.
+    pub damages: Vec<(usize, Damage)>,
     unpacker: Unpacker,
 }
 
@@ -42,13 +45,14 @@ impl TailContent {
     }
 
     /// Borrows from the segments of `dir` the schemas that are damaged here.
-    fn borrow_schemas(&mut self, dir: &Path) -> Result<(), StoreError> {
+    fn borrow_schemas(&mut self, dir: &Path, places: &[SegmentPlace]) -> Result<(), StoreError> {
         let mut wanted: Vec<u64> = self.ticks.iter().map(|tick| tick.schema).collect();
         wanted.dedup();
         wanted.retain(|id| self.schemas.get(*id).is_none());
         for id in wanted.into_iter().take(MOST_BORROWED) {
-            for number in retention::segments(dir)?.into_iter().rev() {
-                if let Some(schema) = schema_of(&dir.join(segment_name(number)), id)? {
+            for place in places.iter().rev() {
+                let Ok(scanner) = RecordScanner::open(&place.path(dir), GLANCE) else { continue };
+                if let Some(schema) = schema_of(scanner, id)? {
                     self.schemas.add(id, schema);
                     break;
                 }
@@ -61,31 +65,38 @@ impl TailContent {
 /// The tail's bytes as they are now; empty where there is no tail.
 pub(crate) fn tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
     let path = dir.join(TAIL);
-    match std::fs::metadata(&path).map(|m| m.len()) {
-        Ok(length) if length > MOST_TAIL => {
-            Err(StoreError::NotALog { path, offset: 0, expected: "a tail of ticks", found: format!("{length} bytes") })
-        }
-        Ok(_) => match std::fs::read(&path) {
-            Ok(bytes) => Ok((path, bytes)),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok((path, Vec::new())),
-            Err(e) => Err(StoreError::io(&path, e)),
-        },
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok((path, Vec::new())),
-        Err(e) => Err(StoreError::io(&path, e)),
+    let wrap = |e| StoreError::io(&path, e);
+    let file = match private::read(&path).map_err(|e| StoreError::distrust(&path, e)) {
+        Ok(file) => file,
+        Err(e) if e.is_absence() => return Ok((path, Vec::new())),
+        Err(e) => return Err(e),
+    };
+    let length = file.metadata().map_err(wrap)?.len();
+    if length > MOST_TAIL {
+        let found = format!("{length} bytes");
+        return Err(StoreError::NotALog { path, offset: 0, expected: "a tail of ticks", found });
     }
+    let mut bytes = Vec::new();
+    file.take(MOST_TAIL).read_to_end(&mut bytes).map_err(wrap)?;
+    Ok((path, bytes))
 }
 
-/// Reads the tail of the log in `dir`.
-pub(crate) fn tail_of(dir: &Path) -> Result<TailContent, StoreError> {
-    let (path, bytes) = tail_bytes(dir)?;
+/// Reads the tail of the log in `dir`, whose segments are `places`.
+pub(crate) fn tail_of(dir: &Path, places: &[SegmentPlace]) -> Result<TailContent, StoreError> {
+    let (path, bytes) = match tail_bytes(dir) {
+        Err(StoreError::NotAFile(_)) => {
+            let damage = Damage::at(&dir.join(TAIL), 0, 0, Loss::Refused);
+            return Ok(TailContent { damages: vec![(0, damage)], ..TailContent::default() });
+        }
+        other => other?,
+    };
     let mut content = read_tail(&path, bytes)?;
-    content.borrow_schemas(dir)?;
+    content.borrow_schemas(dir, places)?;
     Ok(content)
 }
 
 /// Looks for a schema in a segment by its id.
-pub(crate) fn schema_of(path: &Path, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
-    let mut scanner = Scanner::open(path, GLANCE)?;
+pub(crate) fn schema_of(mut scanner: RecordScanner, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
     let mut schemas = Schemas::default();
     loop {
         match scanner.peek()? {
@@ -106,16 +117,16 @@ pub(crate) fn schema_of(path: &Path, id: u64) -> Result<Option<Arc<Schema>>, Sto
 
 /// Reads a tail.
 pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>) -> Result<TailContent, StoreError> {
-    let mut scanner = Scanner::new(Source::Bytes(bytes), path, AHEAD)?;
+    let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes), path, AHEAD)?;
     let mut content = TailContent::default();
     let mut row = Vec::new();
-    let lost = |offset, bytes, loss| Damage { file: path.to_owned(), offset, bytes, ticks: None, notes: None, loss };
+    let lost = |offset, bytes, loss| Damage::at(path, offset, bytes, loss);
     loop {
         let offset = scanner.at();
         match scanner.peek()? {
             Peek::End => return Ok(content),
             Peek::Lost { offset, bytes, loss } => {
-                content.damages.push(lost(offset, bytes, loss));
+                content.damages.push((content.ticks.len(), lost(offset, bytes, loss)));
                 if loss != Loss::Damaged {
                     return Ok(content);
                 }
@@ -126,7 +137,7 @@ pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>) -> Result<TailContent, Stor
                     None => false,
                 };
                 if !sound {
-                    content.damages.push(lost(offset, header.span(), Loss::Damaged));
+                    content.damages.push((content.ticks.len(), lost(offset, header.span(), Loss::Damaged)));
                 }
             }
         }
@@ -142,7 +153,7 @@ fn tail_record(
     row: &mut Vec<f64>,
 ) -> Result<bool, StoreError> {
     match kind {
-        HEAD => content.head = Head::parse(payload, path)?,
+        HEAD => content.head = HeadRecord::parse(payload, path)?,
         SCHEMA => return Ok(content.schemas.learn(payload)),
         NOTES => match notes::parse(payload, &mut content.unpacker) {
             Some((first, notes)) => content.notes.extend((first..).zip(notes)),
@@ -162,17 +173,17 @@ fn tail_record(
 
 /// The numbers that a log goes on from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Next {
+pub(crate) struct NextNumbers {
     pub segment: u32,
     pub tick: u64,
     pub note: u64,
 }
 
-/// Finds them from the newest segment that tells. `numbers` are the segments there are.
-pub(crate) fn next(dir: &Path, numbers: &[u32]) -> Result<Next, StoreError> {
-    let mut next = Next { segment: numbers.last().map_or(1, |last| last.saturating_add(1)), tick: 0, note: 0 };
-    for number in numbers.iter().rev() {
-        if look_through(&dir.join(segment_name(*number)), &mut next)? {
+/// Finds them from the newest segment that tells.
+pub(crate) fn next(dir: &Path, places: &[SegmentPlace]) -> Result<NextNumbers, StoreError> {
+    let mut next = NextNumbers { segment: order::free(places), tick: 0, note: 0 };
+    for place in places.iter().rev() {
+        if look_through(&place.path(dir), &mut next)? {
             break;
         }
     }
@@ -180,8 +191,11 @@ pub(crate) fn next(dir: &Path, numbers: &[u32]) -> Result<Next, StoreError> {
 }
 
 /// Raises the numbers by what a segment says; true where it said anything.
-fn look_through(path: &Path, next: &mut Next) -> Result<bool, StoreError> {
-    let mut scanner = Scanner::open(path, AHEAD)?;
+fn look_through(path: &Path, next: &mut NextNumbers) -> Result<bool, StoreError> {
+    let mut scanner = match RecordScanner::open(path, AHEAD) {
+        Err(StoreError::NotAFile(_)) => return Ok(false),
+        other => other?,
+    };
     let mut told = false;
     let mut unpacker = Unpacker::default();
     loop {
@@ -193,10 +207,10 @@ fn look_through(path: &Path, next: &mut Next) -> Result<bool, StoreError> {
         let Some(payload) = scanner.take(&header)? else { continue };
         let (tick, note) =
             match header.kind {
-                HEAD => Head::parse(payload, path)?.map_or((0, 0), |h| (h.next_tick, h.next_note)),
+                HEAD => HeadRecord::parse(payload, path)?.map_or((0, 0), |h| (h.next_tick, h.next_note)),
                 BLOCK => BlockHead::parse(payload)
                     .map_or((0, 0), |b| (b.first_tick.saturating_add(b.ticks as u64), b.next_note)),
-                END => End::parse(payload).map_or((0, 0), |e| (e.next_tick, 0)),
+                END => EndRecord::parse(payload).map_or((0, 0), |e| (e.next_tick, 0)),
                 NOTES => notes::parse(payload, &mut unpacker)
                     .map_or((0, 0), |(first, notes)| (0, notes::after(first, &notes))),
                 _ => continue,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use diskwright_base::{Schema, Series};
 
-use crate::bits::{Cursor, put_text, put_varint};
+use crate::bits::{ByteCursor, put_text, put_varint};
 use crate::format::{MAX_SERIES, SCHEMA, close_record, open_record, u32_at, u64_at};
 use crate::pack::{Packer, Unpacker};
 
@@ -121,7 +121,7 @@ fn parse(unpacker: &mut Unpacker, packed: &[u8], length: usize, dictionary: &[u8
         return None;
     }
     let plain = unpacker.unpack(packed, length, dictionary)?;
-    let mut cursor = Cursor::new(plain);
+    let mut cursor = ByteCursor::new(plain);
     let count = usize::try_from(cursor.varint()?).ok()?;
     if count > MAX_SERIES || hash(plain) != id {
         return None;
@@ -132,7 +132,7 @@ fn parse(unpacker: &mut Unpacker, packed: &[u8], length: usize, dictionary: &[u8
     for (counter, instance) in counters.into_iter().zip(instances) {
         series.push(Series { counter, instance, scale: f64::from_bits(cursor.u64()?) });
     }
-    cursor.is_empty().then_some(Schema { series })
+    cursor.is_empty().then_some(Schema::new(series))
 }
 
 /// FNV-1a, 64 bits; never 0, which stands for no schema.
@@ -148,7 +148,7 @@ mod tests {
 
     fn schema(names: impl Iterator<Item = usize>) -> Arc<Schema> {
         let series = |i: usize| Series { counter: "a.b".into(), instance: format!("Gerät {i}"), scale: 0.001 };
-        Arc::new(Schema { series: names.map(series).collect() })
+        Arc::new(Schema::new(names.map(series).collect()))
     }
 
     #[test]

@@ -7,23 +7,33 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::damage::Loss;
+use diskwright_hostfiles::holes;
+
 use crate::error::StoreError;
-use crate::format::{END, End, HEAD, HEADER, Head, Header, SYNC};
+use crate::format::{END, EndRecord, HEAD, HEADER, HeadRecord, RecordHeader, SYNC};
 
 /// Where records are read from.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum SegmentSource {
     /// A file, possibly growing.
     File(File),
     /// A snapshot in memory.
     Bytes(Vec<u8>),
 }
 
-impl Source {
+impl SegmentSource {
     fn length(&self) -> io::Result<u64> {
         match self {
-            Source::File(file) => Ok(file.metadata()?.len()),
-            Source::Bytes(bytes) => Ok(bytes.len() as u64),
+            SegmentSource::File(file) => Ok(file.metadata()?.len()),
+            SegmentSource::Bytes(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    /// Behind the hole that begins at `from` or holds it; `from` where there is none.
+    fn next_data(&self, from: u64) -> u64 {
+        match self {
+            SegmentSource::File(file) => holes::next_data(file, from),
+            SegmentSource::Bytes(_) => from,
         }
     }
 
@@ -32,11 +42,11 @@ impl Source {
         let wanted = into.len();
         while !into.is_empty() {
             let read = match self {
-                Source::File(file) => match file.read_at(into, at) {
+                SegmentSource::File(file) => match file.read_at(into, at) {
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                     other => other?,
                 },
-                Source::Bytes(bytes) => {
+                SegmentSource::Bytes(bytes) => {
                     let from = bytes.get(at as usize..).unwrap_or(&[]);
                     let count = from.len().min(into.len());
                     into[..count].copy_from_slice(&from[..count]);
@@ -57,7 +67,7 @@ impl Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peek {
     /// A record that lies wholly in the file; its payload is not yet checked.
-    Record(Header),
+    Record(RecordHeader),
     /// Bytes that are no record. Damaged ones were passed over; an unfinished
     /// record is stayed at, for the file may grow.
     Lost { offset: u64, bytes: u64, loss: Loss },
@@ -67,8 +77,8 @@ pub(crate) enum Peek {
 
 /// A place in a file of records.
 #[derive(Debug)]
-pub(crate) struct Scanner {
-    source: Source,
+pub(crate) struct RecordScanner {
+    source: SegmentSource,
     path: PathBuf,
     length: u64,
     at: u64,
@@ -85,17 +95,24 @@ const MOST_DOUBTS: u32 = 64;
 /// How much is read ahead when only headers are looked at.
 pub(crate) const GLANCE: usize = 64;
 
-impl Scanner {
+impl RecordScanner {
     /// Starts at the beginning of `source`, reading `chunk` bytes at a time.
-    pub fn new(source: Source, path: &Path, chunk: usize) -> Result<Scanner, StoreError> {
+    pub fn new(source: SegmentSource, path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
         let length = source.length().map_err(|e| StoreError::io(path, e))?;
-        Ok(Scanner { source, path: path.to_owned(), length, at: 0, buffer: Vec::new(), start: 0, chunk })
+        Ok(RecordScanner { source, path: path.to_owned(), length, at: 0, buffer: Vec::new(), start: 0, chunk })
     }
 
-    /// Opens a file.
-    pub fn open(path: &Path, chunk: usize) -> Result<Scanner, StoreError> {
-        let file = File::open(path).map_err(|e| StoreError::io(path, e))?;
-        Scanner::new(Source::File(file), path, chunk)
+    /// Opens a regular file; a link is not followed.
+    pub fn open(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
+        let file = diskwright_hostfiles::private::read(path).map_err(|e| StoreError::distrust(path, e))?;
+        RecordScanner::new(SegmentSource::File(file), path, chunk)
+    }
+
+    /// Opens a file that the user named: a link is followed.
+    pub fn open_named(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
+        let real = std::fs::canonicalize(path).map_err(|e| StoreError::io(path, e))?;
+        let file = diskwright_hostfiles::private::read(&real).map_err(|e| StoreError::distrust(path, e))?;
+        RecordScanner::new(SegmentSource::File(file), path, chunk)
     }
 
     /// The file.
@@ -149,7 +166,7 @@ impl Scanner {
             return Ok(Peek::End);
         }
         let unfinished = Peek::Lost { offset: self.at, bytes: left, loss: Loss::Unfinished };
-        let header = Header::parse(self.bytes(self.at, HEADER)?);
+        let header = RecordHeader::parse(self.bytes(self.at, HEADER)?);
         match header {
             Some(header) if header.span() <= left => Ok(Peek::Record(header)),
             Some(_) => Ok(unfinished),
@@ -166,6 +183,7 @@ impl Scanner {
     fn resync(&mut self, mut from: u64) -> Result<u64, StoreError> {
         let mut doubts = 0;
         while from + HEADER as u64 <= self.length {
+            from = self.source.next_data(from);
             let chunk = self.bytes(from, AHEAD)?;
             if chunk.len() < HEADER {
                 break;
@@ -187,7 +205,7 @@ impl Scanner {
     /// True where a whole record starts at `at`, or a sound header whose
     /// payload the file has not got yet.
     fn is_sound(&mut self, at: u64, doubts: &mut u32) -> Result<bool, StoreError> {
-        let Some(header) = Header::parse(self.bytes(at, HEADER)?) else { return Ok(false) };
+        let Some(header) = RecordHeader::parse(self.bytes(at, HEADER)?) else { return Ok(false) };
         // A file made of sound headers without payloads must not cost the
         // square of its length.
         if at + header.span() > self.length || *doubts == MOST_DOUBTS {
@@ -200,13 +218,13 @@ impl Scanner {
     }
 
     /// Passes over the peeked record.
-    pub fn pass(&mut self, header: &Header) {
+    pub fn pass(&mut self, header: &RecordHeader) {
         self.at += header.span();
     }
 
     /// Passes over the peeked record and gives its payload; `None` where that
     /// is damaged.
-    pub fn take(&mut self, header: &Header) -> Result<Option<&[u8]>, StoreError> {
+    pub fn take(&mut self, header: &RecordHeader) -> Result<Option<&[u8]>, StoreError> {
         let at = self.at;
         self.at += header.span();
         let record = self.bytes(at, HEADER + header.length)?;
@@ -215,23 +233,30 @@ impl Scanner {
     }
 
     /// The closing record, where the file has one; the place stays.
-    pub fn closing(&mut self) -> Result<Option<End>, StoreError> {
-        let Some(at) = self.length.checked_sub(End::SPAN) else { return Ok(None) };
-        let record = self.bytes(at, End::SPAN as usize)?;
-        let Some(header) = Header::parse(record) else { return Ok(None) };
-        let payload = record.get(HEADER..).filter(|p| header.kind == END && crc32fast::hash(p) == header.crc);
-        Ok(payload.and_then(End::parse))
+    pub fn closing(&mut self) -> Result<Option<EndRecord>, StoreError> {
+        for span in EndRecord::SPANS {
+            let Some(at) = self.length.checked_sub(span) else { continue };
+            let record = self.bytes(at, span as usize)?;
+            let Some(header) = RecordHeader::parse(record).filter(|h| h.kind == END && h.span() == span) else {
+                continue;
+            };
+            let payload = record.get(HEADER..).filter(|p| crc32fast::hash(p) == header.crc);
+            if let Some(end) = payload.and_then(EndRecord::parse) {
+                return Ok(Some(end));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads the head record, if the file starts with a sound one, and passes it.
-    pub fn head(&mut self) -> Result<Option<Head>, StoreError> {
+    pub fn head(&mut self) -> Result<Option<HeadRecord>, StoreError> {
         let Peek::Record(header) = self.peek()? else { return Ok(None) };
         if header.kind != HEAD || self.at != 0 {
             return Ok(None);
         }
         let path = self.path.clone();
         match self.take(&header)? {
-            Some(payload) => Head::parse(payload, &path),
+            Some(payload) => HeadRecord::parse(payload, &path),
             None => Ok(None),
         }
     }
@@ -256,7 +281,7 @@ mod tests {
     }
 
     fn walk(bytes: Vec<u8>) -> (Vec<u8>, u64) {
-        let mut scanner = Scanner::new(Source::Bytes(bytes), Path::new("x"), GLANCE).expect("in memory");
+        let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes), Path::new("x"), GLANCE).expect("in memory");
         let (mut kinds, mut lost) = (Vec::new(), 0);
         loop {
             match scanner.peek().expect("in memory") {
@@ -300,12 +325,15 @@ mod tests {
 
     #[test]
     fn a_closing_record_is_found_from_behind() {
-        let mut bytes = Vec::new();
-        Head { role: Role::Segment, segment: 1, next_tick: 0, next_note: 0 }.write(&mut bytes);
-        let end = End { next_tick: 5, least_ns: -3, most_ns: 9 };
-        end.write(&mut bytes);
-        let mut scanner = Scanner::new(Source::Bytes(bytes), Path::new("x"), GLANCE).expect("in memory");
-        assert_eq!(scanner.closing().expect("in memory"), Some(end));
-        assert!(scanner.head().expect("our version").is_some());
+        for covered_ns in [None, Some(77)] {
+            let mut bytes = Vec::new();
+            HeadRecord { role: Role::Segment, segment: 1, next_tick: 0, next_note: 0 }.write(&mut bytes);
+            let end = EndRecord { next_tick: 5, least_ns: -3, most_ns: 9, covered_ns };
+            end.write(&mut bytes);
+            let mut scanner =
+                RecordScanner::new(SegmentSource::Bytes(bytes), Path::new("x"), GLANCE).expect("in memory");
+            assert_eq!(scanner.closing().expect("in memory"), Some(end));
+            assert!(scanner.head().expect("our version").is_some());
+        }
     }
 }

@@ -8,7 +8,7 @@
 
 use diskwright_base::Tick;
 
-use crate::bits::{Cursor, put_varint, unzigzag, zigzag};
+use crate::bits::{ByteCursor, put_varint, unzigzag, zigzag};
 use crate::format::{MAX_SERIES, TICK, close_record, open_record, u32_at, u64_at};
 
 const FIXED: usize = 8 * 4 + 4;
@@ -56,7 +56,7 @@ pub(crate) fn parse(payload: &[u8], row: &mut Vec<f64>) -> Option<TailTick> {
     if columns > MAX_SERIES {
         return None;
     }
-    let mut cursor = Cursor::new(payload.get(FIXED..)?);
+    let mut cursor = ByteCursor::new(payload.get(FIXED..)?);
     let mask = cursor.bytes(columns.div_ceil(8))?;
     row.clear();
     for column in 0..columns {
@@ -66,7 +66,7 @@ pub(crate) fn parse(payload: &[u8], row: &mut Vec<f64>) -> Option<TailTick> {
     cursor.is_empty().then_some(head)
 }
 
-fn cell(cursor: &mut Cursor) -> Option<f64> {
+fn cell(cursor: &mut ByteCursor) -> Option<f64> {
     Some(match cursor.varint()? {
         0 => f64::NAN,
         1 => f64::from_bits(cursor.u64()?),

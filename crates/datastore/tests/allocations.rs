@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{Dir, options, schema, tick};
-use diskwright_datastore::Writer;
+use diskwright_datastore::LogWriter;
 
 thread_local! {
     /// Allocations of this thread; the test harness has others.
@@ -65,7 +65,7 @@ fn cells(i: u64, row: &mut [f64]) {
 fn a_steady_recorder_allocates_nothing() {
     let dir = Dir::new();
     let schema = schema(100);
-    let mut writer = Writer::create_or_append(&dir.0, options(30)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(30)).expect("new log");
     let mut row = vec![0.0; 100];
     let mut push = |i: u64| {
         cells(i, &mut row);

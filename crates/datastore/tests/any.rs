@@ -1,14 +1,12 @@
 //! Any cells come back to the last bit, and any bytes can be opened.
 #![allow(clippy::expect_used)]
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Dir, Seen, bits, fill, options, schema};
+use crate::common::{Dir, Seen, bits, fill, options, schema};
 use diskwright_base::{Frame, Note, Schema, Series, Tick};
-use diskwright_datastore::{Item, Reader, Writer};
+use diskwright_datastore::{LogItem, LogReader, LogWriter};
 use proptest::prelude::*;
 
 /// A column of some sort, for 60 ticks.
@@ -81,8 +79,8 @@ proptest! {
     ) {
         let dir = Dir::new();
         let series = |i| Series { counter: format!("a.{i}"), instance: String::new(), scale: 0.01 };
-        let schema = Arc::new(Schema { series: (0..columns.len()).map(series).collect() });
-        let mut writer = Writer::create_or_append(&dir.0, options(block)).expect("new log");
+        let schema = Arc::new(Schema::new((0..columns.len()).map(series).collect()));
+        let mut writer = LogWriter::create_or_append(&dir.0, options(block)).expect("new log");
         let row = |t: usize| columns.iter().map(|c| c[t]).collect::<Vec<f64>>();
         for (t, tick) in times.iter().enumerate().take(count) {
             writer.push(&schema, *tick, &row(t)).expect("writable");
@@ -106,10 +104,10 @@ proptest! {
 }
 
 fn read_through(bytes: Vec<u8>) {
-    let Ok(mut reader) = Reader::of_bytes(bytes, Path::new("made up")) else { return };
+    let Ok(mut reader) = LogReader::of_bytes(bytes, Path::new("made up")) else { return };
     let mut frame = Frame::default();
     while let Ok(Some(item)) = reader.next(&mut frame) {
-        if item == Item::Frame {
+        if item == LogItem::Frame {
             assert!(frame.ticks().len() * frame.schema().series.len() <= 1 << 20);
         }
     }
@@ -120,7 +118,7 @@ fn read_through(bytes: Vec<u8>) {
 #[test]
 fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
     let dir = Dir::new();
-    let mut writer = Writer::create_or_append(&dir.0, options(20)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(20)).expect("new log");
     writer.note(&Note::new(5, Note::TOPOLOGY, "{}")).expect("writable");
     fill(&mut writer, &schema(12), 0..50);
     let tail = std::fs::read(dir.0.join("tail")).expect("ticks are held");

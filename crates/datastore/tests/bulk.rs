@@ -2,13 +2,11 @@
 //! times and their fate.
 #![allow(clippy::expect_used)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
+use crate::common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
 use diskwright_base::{Frame, Note, Schema, Series, Tick};
-use diskwright_datastore::{Item, Loss, Reader, Writer, WriterOptions, is_log};
+use diskwright_datastore::{LogItem, LogReader, LogWriter, Loss, WriterOptions, is_log};
 use proptest::prelude::*;
 
 fn bulk(block_ticks: usize) -> WriterOptions {
@@ -29,7 +27,7 @@ fn frames_of_any_size_come_back_in_order() {
     for block in [1, 7, 10, 64, 1024] {
         let dir = Dir::new();
         let schema = schema(9);
-        let mut writer = Writer::create_or_append(&dir.0, bulk(block)).expect("new log");
+        let mut writer = LogWriter::create_or_append(&dir.0, bulk(block)).expect("new log");
         writer.note(&Note::new(999 * SECOND, Note::TOPOLOGY, "{}")).expect("writable");
         let mut from = 0;
         for length in [3, 10, 1, 1, 300, 5, 0, 2000, 4] {
@@ -48,10 +46,25 @@ fn frames_of_any_size_come_back_in_order() {
 }
 
 #[test]
+fn notes_alone_are_kept() {
+    let dir = Dir::new();
+    let schema = schema(3);
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("new log");
+    writer.push_frame(&frame(&schema, 0..4)).expect("writable");
+    writer.close().expect("writable");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("the log");
+    writer.note(&Note::new(1003 * SECOND, Note::WARNING, "nothing more came")).expect("writable");
+    writer.close().expect("writable");
+    let seen = Seen::all(&dir.0);
+    assert_eq!((seen.numbers(), seen.texts()), (numbers(0..4), vec!["nothing more came"]));
+    assert_eq!(seen.damages, []);
+}
+
+#[test]
 fn schemas_may_change_from_frame_to_frame() {
     let dir = Dir::new();
     let (narrow, wide) = (schema(5), schema(8));
-    let mut writer = Writer::create_or_append(&dir.0, bulk(50)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk(50)).expect("new log");
     for (some, schema) in [(0..4, &narrow), (4..9, &wide), (9..10, &narrow), (10..70, &wide), (70..200, &narrow)] {
         writer.push_frame(&frame(schema, some)).expect("writable");
     }
@@ -66,7 +79,7 @@ fn schemas_may_change_from_frame_to_frame() {
 fn any_writer_takes_frames() {
     let dir = Dir::new();
     let schema = schema(3);
-    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
     writer.push_frame(&frame(&schema, 0..25)).expect("writable");
     assert_eq!(Seen::all(&dir.0).numbers(), numbers(0..25), "the tail has the last five");
     drop(writer);
@@ -80,7 +93,7 @@ fn times_that_fall_or_repeat_are_kept_and_found() {
             let dir = Dir::new();
             let schema = schema(1);
             let times = [5, 6, 7, 7, 7, 3, 4, 8, 8, 1, 0, 9, 2];
-            let mut writer = Writer::create_or_append(&dir.0, options).expect("new log");
+            let mut writer = LogWriter::create_or_append(&dir.0, options).expect("new log");
             let mut frame = Frame::new(schema.clone(), times.len());
             for (at, time) in times.iter().enumerate() {
                 let tick = Tick { time_ns: time * SECOND, elapsed_ns: 0 };
@@ -96,7 +109,7 @@ fn times_that_fall_or_repeat_are_kept_and_found() {
             assert_eq!(cells, numbers(0..13), "in the order of coming");
             assert_eq!(seen.ticks.iter().map(|t| t.time_ns / SECOND).collect::<Vec<_>>(), times);
             assert_eq!(seen.damages, []);
-            let mut reader = Reader::open(&dir.0).expect("a log");
+            let mut reader = LogReader::open(&dir.0).expect("a log");
             assert_eq!(reader.range().expect("readable"), Some((0, 9 * SECOND)));
             reader.window(3 * SECOND, 7 * SECOND);
             let found: Vec<i64> = Seen::of(&mut reader).ticks.iter().map(|t| t.time_ns / SECOND).collect();
@@ -109,7 +122,7 @@ fn times_that_fall_or_repeat_are_kept_and_found() {
 fn an_import_cut_off_anywhere_leaves_a_log() {
     let dir = Dir::new();
     let schema = schema(6);
-    let mut writer = Writer::create_or_append(&dir.0, bulk(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("new log");
     writer.push_frame(&frame(&schema, 0..54)).expect("writable");
     // Its process dies: nothing is closed, nothing is flushed.
     std::mem::forget(writer);
@@ -136,16 +149,16 @@ fn an_import_cut_off_anywhere_leaves_a_log() {
 fn an_import_goes_on_where_a_recorder_was_killed() {
     let dir = Dir::new();
     let schema = schema(4);
-    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
     fill(&mut writer, &schema, 0..15);
     std::mem::forget(writer);
     // The dead do not hold locks; this process does.
     std::fs::remove_file(dir.0.join("lock")).expect("a lock");
-    let mut writer = Writer::create_or_append(&dir.0, bulk(10)).expect("a log");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("a log");
     writer.push_frame(&frame(&schema, 15..40)).expect("writable");
     writer.flush().expect("writable");
     writer.close().expect("writable");
-    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("a log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("a log");
     fill(&mut writer, &schema, 40..44);
     drop(writer);
     let seen = Seen::all(&dir.0);
@@ -157,7 +170,7 @@ fn an_import_goes_on_where_a_recorder_was_killed() {
 fn a_flipped_bit_costs_its_block_and_is_told() {
     let dir = Dir::new();
     let schema = schema(6);
-    let mut writer = Writer::create_or_append(&dir.0, bulk(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("new log");
     writer.push_frame(&frame(&schema, 0..50)).expect("writable");
     writer.close().expect("writable");
     let path = dir.0.join("00000001.dwlog");
@@ -219,7 +232,7 @@ proptest! {
     ) {
         let dir = Dir::new();
         let series = |i| Series { counter: format!("foreign.{i}"), instance: "x".into(), scale: 0.01 };
-        let schema = Arc::new(Schema { series: (0..columns.len()).map(series).collect() });
+        let schema = Arc::new(Schema::new((0..columns.len()).map(series).collect()));
         let mut frame = Frame::new(schema.clone(), 300);
         let mut time_ns = start;
         for (at, (step, elapsed_ns)) in steps.iter().enumerate().take(count) {
@@ -227,7 +240,7 @@ proptest! {
             let row: Vec<f64> = columns.iter().map(|column| column[at]).collect();
             frame.push(Tick { time_ns, elapsed_ns: *elapsed_ns }, &row);
         }
-        let mut writer = Writer::create_or_append(&dir.0, bulk(block)).expect("new log");
+        let mut writer = LogWriter::create_or_append(&dir.0, bulk(block)).expect("new log");
         writer.push_frame(&frame).expect("writable");
         writer.close().expect("writable");
         let seen = Seen::all(&dir.0);
@@ -244,7 +257,7 @@ proptest! {
 fn a_hundred_thousand_series_are_held_in_bounds() {
     let dir = Dir::new();
     let wide = schema(100_000);
-    let mut writer = Writer::create_or_append(&dir.0, WriterOptions::bulk()).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, WriterOptions::bulk()).expect("new log");
     let ticks = writer.frame_ticks(100_000);
     assert!(ticks >= 8 && ticks * 100_000 <= 1 << 20, "{ticks}");
     let mut row = vec![0.5; 100_000];
@@ -253,11 +266,11 @@ fn a_hundred_thousand_series_are_held_in_bounds() {
         writer.push(&wide, tick(i), &row).expect("writable");
     }
     writer.close().expect("writable");
-    let mut reader = Reader::open(&dir.0).expect("a log");
+    let mut reader = LogReader::open(&dir.0).expect("a log");
     let mut back = Frame::default();
     let mut count = 0;
     while let Some(item) = reader.next(&mut back).expect("readable") {
-        assert_eq!(item, Item::Frame);
+        assert_eq!(item, LogItem::Frame);
         assert!(back.ticks().len() <= ticks);
         for at in 0..back.ticks().len() {
             assert_eq!(back.column((count + at) * 7)[at], (count + at) as f64);

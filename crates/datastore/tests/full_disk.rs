@@ -1,14 +1,12 @@
 //! A full disk: a real one, small, in memory.
 #![allow(clippy::expect_used)]
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Dir, SECOND, Seen, numbers, options, schema, tick};
+use crate::common::{Dir, SECOND, Seen, numbers, options, schema, tick};
 use diskwright_base::{Note, Tick};
-use diskwright_datastore::{State, StoreError, Writer};
+use diskwright_datastore::{LogWriter, StoreError, WriteOutcome};
 
 /// A mounted tmpfs, unmounted when dropped.
 struct SmallDisk(Dir);
@@ -68,7 +66,7 @@ fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
     let log = disk.0.0.join("log");
     let ballast = disk.0.0.join("ballast");
     let schema = schema(50);
-    let mut writer = Writer::create_or_append(&log, options(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&log, options(10)).expect("new log");
     let mut kept = Vec::new();
     let mut paused = 0;
     for i in 0..900 {
@@ -78,8 +76,8 @@ fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
             _ => {}
         }
         match writer.push(&schema, tick(i), &noise(i)).expect("no other trouble") {
-            State::Recorded => kept.push(i),
-            State::Paused => paused += 1,
+            WriteOutcome::Recorded => kept.push(i),
+            WriteOutcome::Paused => paused += 1,
         }
         if i == 300 || i == 600 {
             let seen = Seen::all(&log);
@@ -103,7 +101,7 @@ fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
 fn a_log_on_a_full_disk_is_not_begun() {
     let Some(disk) = SmallDisk::new("64k") else { return };
     fill_up(&disk.0.0.join("ballast"));
-    match Writer::create_or_append(&disk.0.0.join("log"), options(10)) {
+    match LogWriter::create_or_append(&disk.0.0.join("log"), options(10)) {
         Err(StoreError::Io { source, .. }) => assert_eq!(source.kind(), std::io::ErrorKind::StorageFull),
         other => panic!("{other:?}"),
     }

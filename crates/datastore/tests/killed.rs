@@ -1,15 +1,15 @@
 //! Recorders that are killed, and readers beside recorders in a hurry.
 #![allow(clippy::expect_used)]
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Dir, Seen, fill, numbers, options, schema};
+use crate::common::{Dir, Seen, fill, numbers, options, schema};
 use diskwright_base::Note;
-use diskwright_datastore::{Loss, Writer};
+use diskwright_datastore::{LogWriter, Loss};
 
 const CHILD: &str = "DWLOG_TEST_CHILD_WRITES_TO";
 
@@ -19,7 +19,7 @@ fn the_child_that_is_killed() {
     let Some(dir) = std::env::var_os(CHILD) else { return };
     let first: u64 = std::env::var("DWLOG_TEST_FIRST").expect("set beside").parse().expect("a number");
     let schema = schema(40);
-    let mut writer = Writer::create_or_append(std::path::Path::new(&dir), options(7)).expect("a log");
+    let mut writer = LogWriter::create_or_append(std::path::Path::new(&dir), options(7)).expect("a log");
     for i in first.. {
         if i % 5 == 0 {
             writer.note(&Note::new(common::tick(i).time_ns, Note::WARNING, format!("{i}"))).expect("writable");
@@ -36,7 +36,7 @@ fn a_killed_recorder_loses_no_tick_it_was_told_of() {
     let mut next = 0;
     for wanted in [1, 6, 7, 8, 13, 14, 15, 50, 500, 501, 502, 503] {
         let mut child = Command::new(&program)
-            .args(["--exact", "the_child_that_is_killed", "--nocapture"])
+            .args(["--exact", "killed::the_child_that_is_killed", "--nocapture"])
             .env(CHILD, &dir.0)
             .env("DWLOG_TEST_FIRST", next.to_string())
             .stdout(Stdio::piped())
@@ -75,7 +75,7 @@ fn readers_beside_a_recorder_in_a_hurry_see_a_whole_beginning() {
     let dir = Dir::new();
     let schema = schema(20);
     let done = AtomicBool::new(false);
-    let mut writer = Writer::create_or_append(&dir.0, options(9)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(9)).expect("new log");
     fill(&mut writer, &schema, 0..1);
     std::thread::scope(|scope| {
         let (path, stop) = (&dir.0, &done);

@@ -2,20 +2,18 @@
 //! beside a live recorder.
 #![allow(clippy::expect_used)]
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
+use crate::common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
 use diskwright_base::{Note, Schema, Series, Tick};
-use diskwright_datastore::{Reader, StoreError, Writer, WriterOptions, is_log, lies_on, mark};
+use diskwright_datastore::{LogReader, LogWriter, StoreError, WriterOptions, is_log, lies_on, mark};
 
 #[test]
 fn ticks_and_notes_come_back_in_order() {
     let dir = Dir::new();
     let schema = schema(9);
-    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
     writer.note(&Note::new(999 * SECOND, Note::TOPOLOGY, "{}")).expect("writable");
     fill(&mut writer, &schema, 0..15);
     writer.note(&Note::new(1014 * SECOND, Note::CLOCK, "slept")).expect("writable");
@@ -26,7 +24,7 @@ fn ticks_and_notes_come_back_in_order() {
     assert_eq!(seen.texts(), ["{}", "slept"]);
     assert_eq!(seen.damages, []);
     assert!(is_log(&dir.0) && is_log(&dir.0.join("00000001.dwlog")));
-    let range = Reader::open(&dir.0).expect("a log").range().expect("readable");
+    let range = LogReader::open(&dir.0).expect("a log").range().expect("readable");
     assert_eq!(range, Some((1000 * SECOND, 1034 * SECOND)));
 }
 
@@ -34,13 +32,13 @@ fn ticks_and_notes_come_back_in_order() {
 fn a_reader_beside_a_live_recorder_sees_every_tick_pushed() {
     let dir = Dir::new();
     let schema = schema(3);
-    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
     for i in 0..45 {
         fill(&mut writer, &schema, i..i + 1);
         let seen = Seen::all(&dir.0);
         assert_eq!(seen.numbers(), numbers(0..i + 1));
         assert_eq!(seen.damages, [], "after tick {i}");
-        let range = Reader::open(&dir.0).expect("a log").range().expect("readable");
+        let range = LogReader::open(&dir.0).expect("a log").range().expect("readable");
         assert_eq!(range, Some((tick(0).time_ns, tick(i).time_ns)));
     }
 }
@@ -49,11 +47,11 @@ fn a_reader_beside_a_live_recorder_sees_every_tick_pushed() {
 fn a_reader_follows_what_moves_from_tail_to_block_while_it_reads() {
     let dir = Dir::new();
     let schema = schema(3);
-    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
     fill(&mut writer, &schema, 0..15);
-    let mut reader = Reader::open(&dir.0).expect("a log");
+    let mut reader = LogReader::open(&dir.0).expect("a log");
     let mut frame = diskwright_base::Frame::default();
-    assert_eq!(reader.next(&mut frame).expect("readable"), Some(diskwright_datastore::Item::Frame));
+    assert_eq!(reader.next(&mut frame).expect("readable"), Some(diskwright_datastore::LogItem::Frame));
     assert_eq!(frame.ticks().len(), 10);
     fill(&mut writer, &schema, 15..27);
     let rest = Seen::of(&mut reader);
@@ -67,7 +65,7 @@ fn windows_take_what_lies_in_them_and_the_machine_description_from_before() {
     let schema = schema(2);
     let span = Duration::from_secs(20);
     let mut writer =
-        Writer::create_or_append(&dir.0, WriterOptions { segment_span: span, ..options(8) }).expect("new log");
+        LogWriter::create_or_append(&dir.0, WriterOptions { segment_span: span, ..options(8) }).expect("new log");
     writer.note(&Note::new(999 * SECOND, Note::TOPOLOGY, "first")).expect("writable");
     writer.note(&Note::new(999 * SECOND, Note::UNSEEN, "no pressure")).expect("writable");
     fill(&mut writer, &schema, 0..30);
@@ -76,13 +74,13 @@ fn windows_take_what_lies_in_them_and_the_machine_description_from_before() {
     mark(&dir.0, &Note::new(1055 * SECOND, Note::BOOKMARK, "within")).expect("writable");
     fill(&mut writer, &schema, 30..100);
     for live in [true, false] {
-        let mut reader = Reader::open(&dir.0).expect("a log");
+        let mut reader = LogReader::open(&dir.0).expect("a log");
         reader.window(1050 * SECOND, 1060 * SECOND + 5);
         let seen = Seen::of(&mut reader);
         assert_eq!(seen.numbers(), numbers(50..61));
         assert_eq!(seen.texts(), ["no pressure", "second", "within"]);
         assert_eq!(seen.damages, [], "live {live}");
-        let mut reader = Reader::open(&dir.0).expect("a log");
+        let mut reader = LogReader::open(&dir.0).expect("a log");
         reader.window(1095 * SECOND, i64::MAX);
         assert_eq!(Seen::of(&mut reader).numbers(), numbers(95..100));
         if live {
@@ -97,7 +95,7 @@ fn windows_take_what_lies_in_them_and_the_machine_description_from_before() {
 fn a_changed_schema_starts_a_block_and_comes_back_too() {
     let dir = Dir::new();
     let (narrow, wide) = (schema(2), schema(40));
-    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
     fill(&mut writer, &narrow, 0..4);
     fill(&mut writer, &wide, 4..18);
     fill(&mut writer, &narrow, 18..21);
@@ -114,13 +112,13 @@ fn a_changed_schema_starts_a_block_and_comes_back_too() {
 /// Devices 0 to 9 and those of `some` beyond.
 fn devices(some: &[u64]) -> Arc<Schema> {
     let one = |i: u64| Series { counter: "physical_disk.reads".into(), instance: format!("sd{i}"), scale: 1.0 };
-    Arc::new(Schema { series: (0..10).chain(some.iter().copied()).map(one).collect() })
+    Arc::new(Schema::new((0..10).chain(some.iter().copied()).map(one).collect()))
 }
 
 #[test]
 fn devices_that_come_and_go_do_not_end_a_block() {
     let dir = Dir::new();
-    let mut writer = Writer::create_or_append(&dir.0, options(100)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(100)).expect("new log");
     let mut pushed = Vec::new();
     for i in 0..400u64 {
         let schema = match i / 9 % 5 {
@@ -137,7 +135,7 @@ fn devices_that_come_and_go_do_not_end_a_block() {
             // As a kill leaves it.
             std::mem::forget(writer);
             unlock_by_copy(&dir);
-            writer = Writer::create_or_append(&dir.0, options(100)).expect("a log");
+            writer = LogWriter::create_or_append(&dir.0, options(100)).expect("a log");
         }
     }
     let live = Seen::all(&dir.0);
@@ -156,7 +154,7 @@ fn devices_that_come_and_go_do_not_end_a_block() {
         at += 16 + u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]) as usize;
     }
     assert_eq!(blocks, 2, "blocks of 100 ticks before the kill at 250");
-    let mut reader = Reader::open(&dir.0).expect("a log");
+    let mut reader = LogReader::open(&dir.0).expect("a log");
     reader.window(1055 * SECOND, 1120 * SECOND);
     assert_eq!(Seen::of(&mut reader).ticks, (55..121).map(tick).collect::<Vec<_>>());
 }
@@ -165,14 +163,14 @@ fn devices_that_come_and_go_do_not_end_a_block() {
 fn a_clock_that_falls_is_stored_as_it_is_and_windows_still_work() {
     let dir = Dir::new();
     let schema = schema(2);
-    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
     for i in (0..15).chain(5..30) {
         fill(&mut writer, &schema, i..i + 1);
     }
     writer.close().expect("writable");
     let expected: Vec<u64> = (0..15).chain(5..30).collect();
     assert_eq!(Seen::all(&dir.0).numbers(), expected);
-    let mut reader = Reader::open(&dir.0).expect("a log");
+    let mut reader = LogReader::open(&dir.0).expect("a log");
     reader.window(1008 * SECOND, 1012 * SECOND);
     assert_eq!(Seen::of(&mut reader).numbers(), [8, 9, 10, 11, 12, 8, 9, 10, 11, 12]);
 }
@@ -182,7 +180,7 @@ fn recorders_one_after_the_other_make_one_log() {
     let dir = Dir::new();
     let schema = schema(5);
     for run in 0..4 {
-        let mut writer = Writer::create_or_append(&dir.0, options(6)).expect("a log");
+        let mut writer = LogWriter::create_or_append(&dir.0, options(6)).expect("a log");
         writer.note(&Note::new(tick(run * 10).time_ns, Note::WARNING, format!("run {run}"))).expect("writable");
         fill(&mut writer, &schema, run * 10..run * 10 + 10);
         if run % 2 == 0 {
@@ -208,13 +206,13 @@ fn unlock_by_copy(dir: &Dir) {
 #[test]
 fn a_second_recorder_is_refused_with_the_first_ones_pid() {
     let dir = Dir::new();
-    let first = Writer::create_or_append(&dir.0, options(6)).expect("new log");
-    match Writer::create_or_append(&dir.0, options(6)) {
+    let first = LogWriter::create_or_append(&dir.0, options(6)).expect("new log");
+    match LogWriter::create_or_append(&dir.0, options(6)) {
         Err(StoreError::LockHeld { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
         other => panic!("{other:?}"),
     }
     drop(first);
-    assert!(Writer::create_or_append(&dir.0, options(6)).is_ok());
+    assert!(LogWriter::create_or_append(&dir.0, options(6)).is_ok());
 }
 
 #[test]
@@ -222,7 +220,7 @@ fn bookmarks_need_no_recorder_and_disturb_none() {
     let dir = Dir::new();
     let schema = schema(1);
     assert!(mark(&dir.0, &Note::new(0, Note::BOOKMARK, "x")).is_err(), "no log here");
-    let mut writer = Writer::create_or_append(&dir.0, options(6)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(6)).expect("new log");
     mark(&dir.0, &Note::new(999 * SECOND, Note::BOOKMARK, "before")).expect("a log");
     fill(&mut writer, &schema, 0..8);
     mark(&dir.0, &Note::new(1003 * SECOND, Note::BOOKMARK, "during")).expect("a log");
@@ -241,7 +239,7 @@ fn the_oldest_segments_go_by_age_and_by_size() {
     for (options, least, most) in [(by_age, 100, 125), (by_size, 50, 1500)] {
         let dir = Dir::new();
         let schema = schema(30);
-        let mut writer = Writer::create_or_append(&dir.0, options.clone()).expect("new log");
+        let mut writer = LogWriter::create_or_append(&dir.0, options.clone()).expect("new log");
         writer.note(&Note::new(999 * SECOND, Note::TOPOLOGY, "{}")).expect("writable");
         fill(&mut writer, &schema, 0..2000);
         writer.close().expect("writable");
@@ -266,21 +264,21 @@ fn what_is_no_log_is_refused_and_left_alone() {
     let dir = Dir::new();
     let file = dir.0.join("letter.txt");
     std::fs::write(&file, "Dear reader, this is no log at all.").expect("writable");
-    let error = Writer::create_or_append(&dir.0, options(5)).expect_err("foreign").to_string();
+    let error = LogWriter::create_or_append(&dir.0, options(5)).expect_err("foreign").to_string();
     assert!(error.contains("letter.txt") && !error.contains('\n'), "{error}");
     assert_eq!(std::fs::read_dir(&dir.0).expect("a directory").count(), 1, "nothing was written");
-    let error = Reader::open(&file).expect_err("foreign").to_string();
+    let error = LogReader::open(&file).expect_err("foreign").to_string();
     assert!(error.contains("letter.txt") && error.contains("at byte 0") && !error.contains('\n'), "{error}");
     assert!(!is_log(&dir.0) && !is_log(&file) && !is_log(&dir.0.join("absent")));
     std::fs::write(&file, "").expect("writable");
-    assert!(Reader::open(&file).expect_err("empty").to_string().contains("empty file"));
+    assert!(LogReader::open(&file).expect_err("empty").to_string().contains("empty file"));
     assert!(lies_on(&dir.0).is_ok());
 }
 
 #[test]
 fn a_log_of_a_later_version_is_refused_by_name() {
     let dir = Dir::new();
-    let mut writer = Writer::create_or_append(&dir.0, options(5)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(5)).expect("new log");
     fill(&mut writer, &schema(1), 0..5);
     writer.close().expect("writable");
     let path = dir.0.join("00000001.dwlog");
@@ -291,7 +289,7 @@ fn a_log_of_a_later_version_is_refused_by_name() {
     let crc = crc32fast::hash(&bytes[..12]).to_le_bytes();
     bytes[12..16].copy_from_slice(&crc);
     std::fs::write(&path, bytes).expect("writable");
-    let error = Reader::open(&path).expect_err("newer").to_string();
+    let error = LogReader::open(&path).expect_err("newer").to_string();
     assert!(error.contains("log version 2") && error.contains("reads up to 1"), "{error}");
 }
 
@@ -299,7 +297,7 @@ fn a_log_of_a_later_version_is_refused_by_name() {
 fn times_are_rounded_to_the_unit_asked_for() {
     let dir = Dir::new();
     let mut writer =
-        Writer::create_or_append(&dir.0, WriterOptions { time_unit_ns: 1000, ..options(5) }).expect("new log");
+        LogWriter::create_or_append(&dir.0, WriterOptions { time_unit_ns: 1000, ..options(5) }).expect("new log");
     let given = [(-1_501, 0), (1_499, 1), (7_500, 2_999_999_501), (i64::MAX, u64::MAX)];
     let kept = [(-2_000, 0), (1_000, 1_000), (8_000, 3_000_000_000), (i64::MAX, u64::MAX)];
     for (time_ns, elapsed_ns) in given {
@@ -314,7 +312,7 @@ fn times_are_rounded_to_the_unit_asked_for() {
 fn a_tick_is_safe_once_push_returns() {
     let dir = Dir::new();
     let schema = schema(4);
-    let mut writer = Writer::create_or_append(&dir.0, options(100)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, options(100)).expect("new log");
     fill(&mut writer, &schema, 0..3);
     let odd = Tick { time_ns: i64::MAX, elapsed_ns: u64::MAX };
     writer.push(&schema, odd, &row(3, 4)).expect("writable");

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use diskwright_base::{Class, Device, Frame, Level, Note, Schema, Series, Tick, Topology};
-use diskwright_datastore::{Item, Reader, Writer, WriterOptions};
-use diskwright_diagnosis::{Judge, Options, Verdict, packs};
+use diskwright_base::{Device, DeviceClass, Frame, Note, RaidLevel, Schema, Series, Tick, Topology};
+use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
+use diskwright_diagnosis::{Judge, JudgeOptions, Verdict, packs};
 
 const DISKS: usize = 24;
 const PROCESSORS: usize = 16;
@@ -128,15 +128,16 @@ fn server(load: Load) -> (Schema, Vec<f64>) {
     for (counter, scale, value) in MACHINE {
         add((*counter).into(), "", *scale, *value);
     }
-    (Schema { series }, values)
+    (Schema::new(series), values)
 }
 
 fn topology(load: Load) -> Note {
-    let mut devices: Vec<Device> =
-        (0..DISKS).map(|d| Device { name: disk_name(d), class: Class::Rotational, ..Device::default() }).collect();
+    let mut devices: Vec<Device> = (0..DISKS)
+        .map(|d| Device { name: disk_name(d), class: DeviceClass::Rotational, ..Device::default() })
+        .collect();
     if load.array {
         let below = (0..DISKS).map(disk_name).collect();
-        devices.push(Device { name: "md0".into(), below, level: Some(Level::Raid6), ..Device::default() });
+        devices.push(Device { name: "md0".into(), below, level: Some(RaidLevel::Raid6), ..Device::default() });
     }
     let topology = Topology { devices, processors: PROCESSORS as u32, ..Topology::default() };
     Note::new(0, Note::TOPOLOGY, serde_json::to_string(&topology).expect("a topology is JSON"))
@@ -165,8 +166,8 @@ fn tick(at: usize) -> Tick {
     Tick { time_ns: (at as i64 + 1) * SECOND as i64, elapsed_ns: SECOND }
 }
 
-fn options(ticks: usize) -> Options {
-    Options { expected: Some((0, (ticks as u64 * SECOND) as i64)), ..Options::default() }
+fn options(ticks: usize) -> JudgeOptions {
+    JudgeOptions { expected: Some((0, (ticks as u64 * SECOND) as i64)), ..JudgeOptions::default() }
 }
 
 fn judge(load: Load, ticks: usize) -> Judge {
@@ -216,7 +217,7 @@ fn from_log(load: Load, ticks: usize) -> Result<(usize, f64, f64, u64), Box<dyn 
     let (schema, values) = server(load);
     let width = schema.series.len();
     let schema = Arc::new(schema);
-    let mut writer = Writer::create_or_append(&folder, WriterOptions::default())?;
+    let mut writer = LogWriter::create_or_append(&folder, WriterOptions::default())?;
     writer.note(&topology(load))?;
     let (mut row, mut state) = (Vec::new(), 1);
     for at in 0..ticks {
@@ -229,12 +230,12 @@ fn from_log(load: Load, ticks: usize) -> Result<(usize, f64, f64, u64), Box<dyn 
         let mut judge = judge;
         let began = Instant::now();
         let start = ran(began);
-        let mut reader = Reader::open(&folder)?;
+        let mut reader = LogReader::open(&folder)?;
         let mut frame = Frame::default();
         while let Some(item) = reader.next(&mut frame)? {
             match (item, &mut judge) {
-                (Item::Frame, Some(judge)) => judge.frame(&frame),
-                (Item::Note(note), Some(judge)) => judge.note(&note),
+                (LogItem::Frame, Some(judge)) => judge.frame(&frame),
+                (LogItem::Note(note), Some(judge)) => judge.note(&note),
                 _ => {}
             }
         }

@@ -2,12 +2,13 @@
 
 use std::sync::OnceLock;
 
+use diskwright_base::DeviceClass;
 use serde::Serialize;
 
-use crate::read::{Fields, RuleError, Source, parse};
+use crate::read::{PackFields, PackSource, RuleError, parse};
 
 /// One remedy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
     /// Id that rules name, such as `memory.add`.
     pub id: String,
@@ -20,6 +21,124 @@ pub struct Advice {
     pub source: String,
     /// From 1 (a setting) to 9 (another machine): cheapest first.
     pub cost: u8,
+    /// The load and device that it helps with.
+    #[serde(skip_serializing)]
+    pub when: AdviceCondition,
+}
+
+/// What must not be known to be otherwise for advice to be given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AdviceCondition {
+    /// `read` or `write`: at least a fifth of the requests or bytes go that way.
+    pub direction: Option<IoDirection>,
+    /// Mean bytes of a request (of that direction, where one is asked for) below this.
+    pub size_below: Option<f64>,
+    /// Mean bytes of a request at least this.
+    pub size_at_least: Option<f64>,
+    /// Requests in flight below this.
+    pub queue_below: Option<f64>,
+    /// Requests in flight at least this.
+    pub queue_at_least: Option<f64>,
+    /// Only for devices of these classes; one of unknown class is none of them.
+    pub classes: Vec<DeviceClass>,
+    /// Never for devices of these classes.
+    pub except_classes: Vec<DeviceClass>,
+    /// Only for findings about these objects.
+    pub objects: Vec<String>,
+    /// Only where the device's write cache is not known to be on.
+    pub write_cache_off: bool,
+}
+
+/// Which way data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoDirection {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+}
+
+/// What is known of the load that a finding is about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoadFacts<'a> {
+    pub object: &'a str,
+    pub class: Option<DeviceClass>,
+    pub reads_per_s: Option<f64>,
+    pub writes_per_s: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
+    pub transfers_per_s: Option<f64>,
+    pub bytes_per_s: Option<f64>,
+    pub queue: Option<f64>,
+    pub write_cache_on: bool,
+}
+
+/// Share of the requests or bytes that makes a direction matter.
+const MATTERS: f64 = 0.2;
+
+impl LoadFacts<'_> {
+    /// True unless it is known that hardly anything goes that way.
+    fn goes(&self, direction: IoDirection) -> bool {
+        let share = |reads: Option<f64>, writes: Option<f64>| {
+            let (reads, writes) = (reads?, writes?);
+            let part = if direction == IoDirection::Read { reads } else { writes };
+            (reads + writes > 0.0).then(|| part / (reads + writes))
+        };
+        let shares = [share(self.reads_per_s, self.writes_per_s), share(self.read_bytes_per_s, self.write_bytes_per_s)];
+        let mut known = shares.into_iter().flatten().peekable();
+        known.peek().is_none() || known.any(|share| share >= MATTERS)
+    }
+
+    /// Mean bytes of a request, of one direction or of both.
+    fn size(&self, direction: Option<IoDirection>) -> Option<f64> {
+        let (count, bytes) = match direction {
+            Some(IoDirection::Read) => (self.reads_per_s?, self.read_bytes_per_s?),
+            Some(IoDirection::Write) => (self.writes_per_s?, self.write_bytes_per_s?),
+            None => match (self.reads_per_s, self.writes_per_s, self.read_bytes_per_s, self.write_bytes_per_s) {
+                (Some(reads), Some(writes), Some(read), Some(written)) => (reads + writes, read + written),
+                _ => (self.transfers_per_s?, self.bytes_per_s?),
+            },
+        };
+        (count > 0.0).then(|| bytes / count)
+    }
+}
+
+impl AdviceCondition {
+    /// True unless something that is known speaks against it.
+    pub(crate) fn fits(&self, facts: &LoadFacts<'_>) -> bool {
+        let size = facts.size(self.direction);
+        let below = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v < l));
+        let from = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v >= l));
+        let class = facts.class.unwrap_or(DeviceClass::Unknown);
+        self.direction.is_none_or(|direction| facts.goes(direction))
+            && below(size, self.size_below)
+            && from(size, self.size_at_least)
+            && below(facts.queue, self.queue_below)
+            && from(facts.queue, self.queue_at_least)
+            && (self.classes.is_empty() || self.classes.contains(&class))
+            && !self.except_classes.contains(&class)
+            && !(self.write_cache_off && facts.write_cache_on)
+            && (self.objects.is_empty() || self.objects.iter().any(|object| object == facts.object))
+    }
+}
+
+fn take_when(top: &mut PackFields<'_, '_>) -> Result<AdviceCondition, RuleError> {
+    let Some(value) = top.take("when") else { return Ok(AdviceCondition::default()) };
+    let mut fields = PackFields::of(top.source, &top.item, value)?;
+    let directions = [("read", IoDirection::Read), ("write", IoDirection::Write)];
+    let when = AdviceCondition {
+        direction: fields.word("direction", &directions)?,
+        size_below: fields.number("size_below")?,
+        size_at_least: fields.number("size_at_least")?,
+        queue_below: fields.number("queue_below")?,
+        queue_at_least: fields.number("queue_at_least")?,
+        classes: crate::load::read_classes(&mut fields, "classes")?,
+        except_classes: crate::load::read_classes(&mut fields, "except_classes")?,
+        write_cache_off: fields.truth("write_cache_off")?.unwrap_or(false),
+        objects: fields.texts("objects")?.into_iter().map(|(object, _)| object).collect(),
+    };
+    fields.finish()?;
+    Ok(when)
 }
 
 /// The texts that are built in.
@@ -36,19 +155,19 @@ pub fn builtin() -> &'static [Advice] {
 
 /// Reads a file of `[[advice]]` alone.
 pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, RuleError> {
-    let source = Source { file, text };
+    let source = PackSource { file, text };
     let table = parse(&source)?;
-    let mut top = Fields::new(&source, "", table.get_ref(), 0..text.len());
+    let mut top = PackFields::new(&source, "", table.get_ref(), 0..text.len());
     let list = take(&mut top)?;
     top.finish()?;
     Ok(list)
 }
 
 /// The `[[advice]]` of a file.
-pub(crate) fn take(top: &mut Fields<'_, '_>) -> Result<Vec<Advice>, RuleError> {
+pub(crate) fn take(top: &mut PackFields<'_, '_>) -> Result<Vec<Advice>, RuleError> {
     let mut list: Vec<Advice> = Vec::new();
     for value in top.list("advice")? {
-        let mut fields = Fields::of(top.source, "advice", value)?;
+        let mut fields = PackFields::of(top.source, "advice", value)?;
         let id = fields.needed("id")?;
         fields.item = format!("advice {id}");
         let text = fields.needed("text")?;
@@ -58,11 +177,12 @@ pub(crate) fn take(top: &mut Fields<'_, '_>) -> Result<Vec<Advice>, RuleError> {
         if !(1.0..=9.0).contains(&cost) || cost.fract() != 0.0 {
             return Err(fields.wrong("`cost` must be a whole number from 1 to 9"));
         }
+        let when = take_when(&mut fields)?;
         fields.finish()?;
         if list.iter().any(|a| a.id == id) {
             return Err(fields.wrong("a second advice with this id"));
         }
-        list.push(Advice { id, text, modern, source, cost: cost as u8 });
+        list.push(Advice { id, text, modern, source, cost: cost as u8, when });
     }
     Ok(list)
 }

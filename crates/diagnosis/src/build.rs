@@ -5,18 +5,18 @@ use std::collections::HashMap;
 
 use diskwright_base::arithmetic::member_load;
 use diskwright_base::catalogue::OverInstances;
-use diskwright_base::{Catalogue, Ceiling, Class, Kind, Level};
+use diskwright_base::{Catalogue, Ceiling, CounterKind, DeviceClass, RaidLevel};
 
-use crate::ceilings::Most;
-use crate::names::Name;
-use crate::node::{Factor, Formula, Measured, Node, NodeId};
+use crate::ceilings::DeviceCeiling;
+use crate::names::RuleCounter;
+use crate::node::{CeilingNodes, Formula, NodeFactor, NodeId, ProgramNode};
 use crate::pseudo::Pseudo;
-use crate::rule::{Operand, PerWhat, Quantity};
-use crate::scene::{Scene, over_instances};
+use crate::rule::{Operand, QuantityDivisor, RuleQuantity};
+use crate::scene::{SchemaIndex, over_instances};
 
 /// What a rule is judged for.
 #[derive(Clone, Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum RuleScope<'a> {
     /// The whole machine.
     Machine,
     /// One instance of an object.
@@ -27,30 +27,30 @@ pub(crate) enum Place<'a> {
     Together(&'a str, Vec<&'a str>),
 }
 
-impl Place<'_> {
+impl RuleScope<'_> {
     /// The instance as findings name it.
     pub fn instance(&self) -> &str {
         match self {
-            Place::One(_, instance) | Place::Set(instance) => instance,
-            Place::Machine | Place::Together(..) => "",
+            RuleScope::One(_, instance) | RuleScope::Set(instance) => instance,
+            RuleScope::Machine | RuleScope::Together(..) => "",
         }
     }
 
     fn object(&self) -> &str {
         match self {
-            Place::Machine => "machine",
-            Place::Set(_) => "physical_disk",
-            Place::One(object, _) | Place::Together(object, _) => object,
+            RuleScope::Machine => "machine",
+            RuleScope::Set(_) => "physical_disk",
+            RuleScope::One(object, _) | RuleScope::Together(object, _) => object,
         }
     }
 
     /// Text that tells this place from others.
     pub fn key(&self) -> String {
         match self {
-            Place::Machine => String::new(),
-            Place::One(object, instance) => format!("{object}:{instance}"),
-            Place::Set(set) => format!("set:{set}"),
-            Place::Together(object, instances) => format!("{object}:{}", instances.join("+")),
+            RuleScope::Machine => String::new(),
+            RuleScope::One(object, instance) => format!("{object}:{instance}"),
+            RuleScope::Set(set) => format!("set:{set}"),
+            RuleScope::Together(object, instances) => format!("{object}:{}", instances.join("+")),
         }
     }
 }
@@ -74,20 +74,20 @@ const LEAST_LATENCY: f64 = 20e-6;
 const LEAST_QUEUE: f64 = 0.05;
 
 /// The nodes of a program being made; equal ones are made once.
-pub(crate) struct Builder<'a> {
-    pub scene: &'a Scene<'a>,
-    pub nodes: Vec<Node>,
+pub(crate) struct NodeBuilder<'a> {
+    pub scene: &'a SchemaIndex<'a>,
+    pub nodes: Vec<ProgramNode>,
     /// What each node is, the same text in every program: states go by it.
     pub keys: Vec<String>,
     ids: HashMap<String, NodeId>,
 }
 
-impl<'a> Builder<'a> {
-    pub fn new(scene: &'a Scene<'a>) -> Builder<'a> {
-        Builder { scene, nodes: Vec::new(), keys: Vec::new(), ids: HashMap::new() }
+impl<'a> NodeBuilder<'a> {
+    pub fn new(scene: &'a SchemaIndex<'a>) -> NodeBuilder<'a> {
+        NodeBuilder { scene, nodes: Vec::new(), keys: Vec::new(), ids: HashMap::new() }
     }
 
-    fn push(&mut self, key: String, node: Node) -> NodeId {
+    pub(crate) fn push(&mut self, key: String, node: ProgramNode) -> NodeId {
         if let Some(&id) = self.ids.get(&key) {
             return id;
         }
@@ -97,8 +97,8 @@ impl<'a> Builder<'a> {
         self.nodes.len() - 1
     }
 
-    fn constant(&mut self, value: f64) -> NodeId {
-        self.push(format!("={value}"), Node::Constant(value))
+    pub(crate) fn constant(&mut self, value: f64) -> NodeId {
+        self.push(format!("={value}"), ProgramNode::Constant(value))
     }
 
     /// A counter of one instance.
@@ -108,8 +108,8 @@ impl<'a> Builder<'a> {
             return Some(id);
         }
         let plan = self.scene.plan(counter, instance)?;
-        let is_total = plan.kind() == Kind::Total;
-        Some(self.push(key, Node::Cells { plan, is_total }))
+        let is_total = plan.kind() == CounterKind::Total;
+        Some(self.push(key, ProgramNode::Cells { plan, is_total }))
     }
 
     /// A counter over several instances, by the catalogue's rule for it.
@@ -118,17 +118,17 @@ impl<'a> Builder<'a> {
         let node = match (of.as_slice(), over_instances(counter)) {
             ([], _) => return None,
             ([only], _) => return Some(*only),
-            (_, OverInstances::Sum) => Node::Sum(of),
-            (_, OverInstances::Mean) => Node::Mean(of),
-            (_, OverInstances::Weighted) => Node::Weighted(of),
-            (_, OverInstances::Max) => Node::Max(of),
+            (_, OverInstances::Sum) => ProgramNode::Sum(of),
+            (_, OverInstances::Mean) => ProgramNode::Mean(of),
+            (_, OverInstances::Weighted) => ProgramNode::Weighted(of),
+            (_, OverInstances::Max) => ProgramNode::Max(of),
             (_, OverInstances::None) => return None,
         };
         Some(self.push(format!("{counter}@{}", instances.join("+")), node))
     }
 
     /// A counter's only instance, or its total.
-    fn total(&mut self, counter: &str) -> Option<NodeId> {
+    pub(crate) fn total(&mut self, counter: &str) -> Option<NodeId> {
         let object = counter.split_once('.').map_or("", |(object, _)| object);
         let instances = self.scene.all_of(object);
         let sum = self.together(counter, &instances);
@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
     fn of_set(&mut self, counter: &str, set: &'a str) -> Option<NodeId> {
         let members = self.scene.members(set);
         let entry = Catalogue::builtin().get(counter)?;
-        let asked = matches!(entry.kind, Kind::Rate | Kind::Total) || entry.unit == "bytes";
+        let asked = matches!(entry.kind, CounterKind::Rate | CounterKind::Total) || entry.unit == "bytes";
         if asked {
             self.cells(counter, set).or_else(|| self.together(counter, &members))
         } else {
@@ -149,24 +149,24 @@ impl<'a> Builder<'a> {
     }
 
     /// A name's node at a place.
-    pub fn name(&mut self, name: &Name, place: &Place<'a>) -> Result<NodeId, Absence> {
+    pub fn name(&mut self, name: &RuleCounter, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
         if let Some(pseudo) = name.pseudo {
             return self.pseudo(pseudo, place, &name.id);
         }
         let found = if name.object == place.object() {
             match place {
-                Place::Machine => None,
-                Place::One(_, instance) => {
+                RuleScope::Machine => None,
+                RuleScope::One(_, instance) => {
                     // a group's device counters and its own stand under two instances
                     let group = instance.rsplit_once('@').map(|(path, _)| path).filter(|_| name.object == "cgroup");
                     self.cells(&name.id, instance).or_else(|| self.cells(&name.id, group?))
                 }
-                Place::Set(set) => self.of_set(&name.id, set),
-                Place::Together(_, instances) => self.together(&name.id, instances),
+                RuleScope::Set(set) => self.of_set(&name.id, set),
+                RuleScope::Together(_, instances) => self.together(&name.id, instances),
             }
         } else {
             match place {
-                Place::One(object, instance) if name.object == "physical_disk" => {
+                RuleScope::One(object, instance) if name.object == "physical_disk" => {
                     match self.scene.disks_below(object, instance) {
                         disks if disks.is_empty() => self.total(&name.id),
                         disks => self.together(&name.id, &disks),
@@ -179,7 +179,7 @@ impl<'a> Builder<'a> {
     }
 
     /// A rule's quantity at a place.
-    pub fn quantity(&mut self, quantity: &Quantity, place: &Place<'a>) -> Result<NodeId, Absence> {
+    pub fn quantity(&mut self, quantity: &RuleQuantity, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
         let first = self.name(&quantity.counter, place)?;
         if quantity.is_plain() && quantity.per.is_none() {
             return Ok(first);
@@ -192,43 +192,43 @@ impl<'a> Builder<'a> {
             over: self.operand(quantity.over.as_ref(), place)?,
             per: self.per(quantity.per, place)?,
         };
-        if formula.per == Factor::Number(1.0) && quantity.is_plain() {
+        if formula.per == NodeFactor::Number(1.0) && quantity.is_plain() {
             return Ok(first);
         }
-        Ok(self.push(format!("{}@{}", quantity.text(), place.key()), Node::Formula(Box::new(formula))))
+        Ok(self.push(format!("{}@{}", quantity.text(), place.key()), ProgramNode::Formula(Box::new(formula))))
     }
 
-    fn operand(&mut self, operand: Option<&Operand>, place: &Place<'a>) -> Result<Factor, Absence> {
+    fn operand(&mut self, operand: Option<&Operand>, place: &RuleScope<'a>) -> Result<NodeFactor, Absence> {
         Ok(match operand {
-            None => Factor::One,
-            Some(Operand::Number(number)) => Factor::Number(*number),
-            Some(Operand::Counter(name)) => Factor::Node(self.name(name, place)?),
+            None => NodeFactor::One,
+            Some(Operand::Number(number)) => NodeFactor::Number(*number),
+            Some(Operand::Counter(name)) => NodeFactor::Node(self.name(name, place)?),
         })
     }
 
     /// The divisor of `per`.
-    pub fn per(&mut self, per: Option<PerWhat>, place: &Place<'a>) -> Result<Factor, Absence> {
+    pub fn per(&mut self, per: Option<QuantityDivisor>, place: &RuleScope<'a>) -> Result<NodeFactor, Absence> {
         Ok(match per {
-            None => Factor::One,
-            Some(PerWhat::Spindle) => Factor::Number(self.spindles(place)?),
-            Some(PerWhat::Processor) => match self.processors() {
+            None => NodeFactor::One,
+            Some(QuantityDivisor::Spindle) => NodeFactor::Number(self.spindles(place)?),
+            Some(QuantityDivisor::Processor) => match self.processors() {
                 Some(id) => match self.nodes[id] {
-                    Node::Constant(number) => Factor::Number(number),
-                    _ => Factor::Node(id),
+                    ProgramNode::Constant(number) => NodeFactor::Number(number),
+                    _ => NodeFactor::Node(id),
                 },
                 None => return Err(Absence::Missing("system.processors".into())),
             },
         })
     }
 
-    fn spindles(&self, place: &Place<'a>) -> Result<f64, Absence> {
+    fn spindles(&self, place: &RuleScope<'a>) -> Result<f64, Absence> {
         let known = |device: &str| self.scene.spindles(device);
         let all = |devices: &[&str]| devices.iter().map(|d| known(d)).sum::<Option<usize>>();
         let count = match place {
-            Place::Machine => all(self.scene.disks()),
-            Place::Together(_, instances) => all(instances),
-            Place::Set(device) | Place::One("physical_disk" | "array", device) => known(device),
-            Place::One(object, instance) => all(&self.scene.disks_below(object, instance)),
+            RuleScope::Machine => all(self.scene.disks()),
+            RuleScope::Together(_, instances) => all(instances),
+            RuleScope::Set(device) | RuleScope::One("physical_disk" | "array", device) => known(device),
+            RuleScope::One(object, instance) => all(&self.scene.disks_below(object, instance)),
         };
         count.map(|count| count.max(1) as f64).ok_or_else(|| Absence::Missing(SPINDLES.into()))
     }
@@ -245,7 +245,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn pseudo(&mut self, pseudo: Pseudo, place: &Place<'a>, id: &str) -> Result<NodeId, Absence> {
+    fn pseudo(&mut self, pseudo: Pseudo, place: &RuleScope<'a>, id: &str) -> Result<NodeId, Absence> {
         let missing = || Absence::Missing(id.to_owned());
         match pseudo {
             Pseudo::Spindles => {
@@ -257,7 +257,8 @@ impl<'a> Builder<'a> {
                 Some(t) if t.memory_bytes > 0 => Ok(self.constant(t.memory_bytes as f64)),
                 _ => self.total("memory.total_bytes").ok_or_else(missing),
             },
-            Pseudo::BackEndLoad => self.back_end_load(place).ok_or_else(missing),
+            Pseudo::BackEndLoad => self.back_end_load(place, false).ok_or_else(missing),
+            Pseudo::MemberLoad => self.back_end_load(place, true).ok_or_else(missing),
             Pseudo::CeilingRequests => self.ceiling(place, |c| c.requests_per_s).ok_or_else(missing),
             Pseudo::CeilingBytes => self.ceiling(place, |c| c.bytes_per_s).ok_or_else(missing),
             Pseudo::CeilingKnee => self.ceiling(place, |c| c.knee_depth).ok_or_else(missing),
@@ -272,6 +273,10 @@ impl<'a> Builder<'a> {
             Pseudo::Waiting => self.waiting().ok_or_else(missing),
             Pseudo::WaitingUnseen => Ok(self.waiting_unseen(place)),
             Pseudo::SwapInMemory => self.swap_in_memory().ok_or_else(missing),
+            Pseudo::SwapShare => self.swap_share(place),
+            Pseudo::PageShare => self.page_share(place),
+            Pseudo::RefaultShare => self.refault_share(),
+            Pseudo::PagingUnseen => Ok(self.paging_unseen()),
             // settled at the end of the window; see the program's operands
             Pseudo::LightLoad | Pseudo::BusySteadiness => Err(missing()),
         }
@@ -279,50 +284,53 @@ impl<'a> Builder<'a> {
 
     /// 1 where no counter of the log tells who waits: many logs of Windows have
     /// a disk's whole queue alone.
-    fn waiting_unseen(&mut self, place: &Place<'a>) -> NodeId {
+    fn waiting_unseen(&mut self, place: &RuleScope<'a>) -> NodeId {
         let mut reads = |object: &str, device: &str| {
             let mut has = |name: &str| self.cells(&format!("{object}.{name}"), device).is_some();
             has("avg_read_queue_length") || (has("avg_s_per_read") && has("reads_per_s"))
         };
         let seen = match place {
-            Place::One(object, device) => reads(object, device),
-            Place::Set(device) => reads("physical_disk", device),
-            Place::Machine | Place::Together(..) => true,
+            RuleScope::One(object, device) => reads(object, device),
+            RuleScope::Set(device) => reads("physical_disk", device),
+            RuleScope::Machine | RuleScope::Together(..) => true,
         };
         let pressure = self.total("pressure.io_some").is_some();
         self.constant(f64::from(u8::from(!seen && !pressure)))
     }
 
-    fn back_end_load(&mut self, place: &Place<'a>) -> Option<NodeId> {
+    fn back_end_load(&mut self, place: &RuleScope<'a>, fewest: bool) -> Option<NodeId> {
         let transfers = "physical_disk.transfers_per_s";
-        let mean = |builder: &mut Builder<'a>, disks: &[&str]| {
+        let mean = |builder: &mut NodeBuilder<'a>, disks: &[&str]| {
             let of: Vec<NodeId> = disks.iter().filter_map(|d| builder.cells(transfers, d)).collect();
-            (!of.is_empty()).then(|| builder.push(format!("load@{}", disks.join("+")), Node::Mean(of)))
+            (!of.is_empty()).then(|| builder.push(format!("load@{}", disks.join("+")), ProgramNode::Mean(of)))
         };
         match place {
-            Place::Machine => {
+            RuleScope::Machine => {
                 let scene = self.scene;
                 mean(self, scene.disks())
             }
-            Place::Together(_, disks) => mean(self, disks),
-            Place::One(_, device) | Place::Set(device) => {
+            RuleScope::Together(_, disks) => mean(self, disks),
+            RuleScope::One(_, device) | RuleScope::Set(device) => {
                 let set = self.scene.device(device).filter(|d| d.level.is_some());
                 let Some(set) = set else { return self.cells(transfers, device) };
                 let members = self.scene.members(&set.name);
                 let reads = self.cells("physical_disk.reads_per_s", device);
                 let writes = self.cells("physical_disk.writes_per_s", device);
                 let (Some(reads), Some(writes)) = (reads, writes) else { return mean(self, &members) };
-                let level = set.level.unwrap_or(Level::Linear);
+                let level = set.level.unwrap_or(RaidLevel::Linear);
                 let count = self.scene.spindles(&set.name).unwrap_or(1);
                 // the printed arithmetic, applied to one write a second
-                let factor = member_load(level, count, 0.0, 1.0) * count as f64;
-                let load = Node::Load { reads, writes, factor, members: count as f64 };
-                Some(self.push(format!("load@{device}"), load))
+                let printed = member_load(level, count, 0.0, 1.0) * count as f64;
+                // an array with parity reconstructs where that reads less: as many operations as members
+                let parity = matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
+                let factor = if fewest && parity { printed.min(count as f64) } else { printed };
+                let load = ProgramNode::Load { reads, writes, factor, members: count as f64 };
+                Some(self.push(format!("load {factor}@{device}"), load))
             }
         }
     }
 
-    fn ceiling(&mut self, place: &Place<'a>, of: fn(&Ceiling) -> Option<f64>) -> Option<NodeId> {
+    fn ceiling(&mut self, place: &RuleScope<'a>, of: fn(&Ceiling) -> Option<f64>) -> Option<NodeId> {
         let device = place.instance();
         let value = self.scene.ceilings.iter().find(|c| c.device == device).and_then(of)?;
         Some(self.constant(value))
@@ -330,11 +338,12 @@ impl<'a> Builder<'a> {
 
     /// A device's own counts against its ceilings; of a set only where it
     /// counts what it was asked for, since its members count other things.
-    fn measured(&mut self, place: &Place<'a>, latency: bool) -> Option<NodeId> {
+    fn measured(&mut self, place: &RuleScope<'a>, latency: bool) -> Option<NodeId> {
         let device = place.instance();
-        let most = Most::of(self.scene.ceilings.iter().find(|c| c.device == device)?, self.scene.class(device));
+        let most =
+            DeviceCeiling::of(self.scene.ceilings.iter().find(|c| c.device == device)?, self.scene.class(device));
         let mut own = |name: &str| self.cells(&format!("physical_disk.{name}"), device);
-        let measured = Measured {
+        let measured = CeilingNodes {
             reads: own("reads_per_s")?,
             writes: own("writes_per_s")?,
             read_bytes: own("read_bytes_per_s")?,
@@ -345,25 +354,41 @@ impl<'a> Builder<'a> {
         let what = if latency { "latency" } else { "used" };
         // a ceiling that a note brings later makes another node
         let key = format!("ceiling {what}@{device} {most:?}");
-        Some(self.push(key, Node::Measured(Box::new(measured))))
+        Some(self.push(key, ProgramNode::Measured(Box::new(measured))))
     }
 
-    fn link_used(&mut self, place: &Place<'a>) -> Option<NodeId> {
+    fn link_used(&mut self, place: &RuleScope<'a>) -> Option<NodeId> {
         let device = place.instance();
         let speed = self.scene.device(device)?.link_bytes_per_s.filter(|s| *s > 0.0)?;
-        let bytes = self.cells("physical_disk.bytes_per_s", device)?;
+        let bytes = self.carried(device)?;
         let formula = Formula {
             first: bytes,
             plus: Vec::new(),
             minus: Vec::new(),
-            times: Factor::One,
-            over: Factor::Number(speed),
-            per: Factor::One,
+            times: NodeFactor::One,
+            over: NodeFactor::Number(speed),
+            per: NodeFactor::One,
         };
-        Some(self.push(format!("link@{device}"), Node::Formula(Box::new(formula))))
+        Some(self.push(format!("link@{device}"), ProgramNode::Formula(Box::new(formula))))
     }
 
-    fn member_ratio(&mut self, place: &Place<'a>, latency: bool) -> Result<NodeId, Absence> {
+    /// What a device's link carries: where both directions go at once, the busier one.
+    fn carried(&mut self, device: &str) -> Option<NodeId> {
+        let both = self.cells("physical_disk.bytes_per_s", device);
+        let known = self.scene.device(device);
+        let path = known.and_then(|d| d.path.as_deref()).unwrap_or_default();
+        let duplex = known.is_some_and(|d| d.class == DeviceClass::Nvme)
+            || path.split('/').any(|part| part.starts_with("port-") || part.starts_with("rport-"));
+        let mut of = |name: &str| self.cells(&format!("physical_disk.{name}"), device);
+        match (duplex, of("read_bytes_per_s"), of("write_bytes_per_s")) {
+            (true, Some(read), Some(written)) => {
+                Some(self.push(format!("busier direction@{device}"), ProgramNode::Max(vec![read, written])))
+            }
+            _ => both,
+        }
+    }
+
+    fn member_ratio(&mut self, place: &RuleScope<'a>, latency: bool) -> Result<NodeId, Absence> {
         let device = place.instance();
         let set = self.scene.set_over(device).filter(|set| *set != device).ok_or(Absence::Nowhere)?;
         let (counter, floor, least) = if latency {
@@ -375,34 +400,34 @@ impl<'a> Builder<'a> {
         let own = self.cells(counter, device).ok_or_else(missing)?;
         let members = self.scene.members(set);
         let members: Vec<NodeId> = members.iter().filter_map(|m| self.cells(counter, m)).collect();
-        let order = self.push(format!("order {counter}@{set}"), Node::Order { members, least });
-        Ok(self.push(format!("ratio {counter}@{device}"), Node::Ratio { own, order, floor, least }))
+        let order = self.push(format!("order {counter}@{set}"), ProgramNode::Order { members, least });
+        Ok(self.push(format!("ratio {counter}@{device}"), ProgramNode::Ratio { own, order, floor, least }))
     }
 
     /// Arrays whose background work a place feels.
-    fn arrays(&self, place: &Place<'a>) -> Vec<&'a str> {
+    fn arrays(&self, place: &RuleScope<'a>) -> Vec<&'a str> {
         let Some(topology) = self.scene.topology else { return self.scene.instances("array").to_vec() };
         let sets = topology.devices.iter().filter(|d| d.level.is_some());
         match place {
-            Place::Machine | Place::Together(..) => sets.map(|d| d.name.as_str()).collect(),
-            Place::One(_, device) | Place::Set(device) => {
+            RuleScope::Machine | RuleScope::Together(..) => sets.map(|d| d.name.as_str()).collect(),
+            RuleScope::One(_, device) | RuleScope::Set(device) => {
                 sets.filter(|d| topology.leaves(&d.name).contains(device)).map(|d| d.name.as_str()).collect()
             }
         }
     }
 
-    fn background(&mut self, place: &Place<'a>) -> Option<NodeId> {
+    fn background(&mut self, place: &RuleScope<'a>) -> Option<NodeId> {
         let arrays = self.arrays(place);
         let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.cells("array.background", a)).collect();
         if !measured.is_empty() {
-            return Some(self.push(format!("background@{}", arrays.join("+")), Node::Max(measured)));
+            return Some(self.push(format!("background@{}", arrays.join("+")), ProgramNode::Max(measured)));
         }
         let topology = self.scene.topology?;
         let runs = arrays.iter().any(|a| topology.device(a).is_some_and(|d| d.background.is_some()));
         Some(self.constant(if runs { 1.0 } else { 0.0 }))
     }
 
-    fn background_share(&mut self, place: &Place<'a>) -> Result<NodeId, Absence> {
+    fn background_share(&mut self, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
         let arrays = self.arrays(place);
         let sync = "array.sync_bytes_per_s";
         let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.cells(sync, a)).collect();
@@ -413,12 +438,12 @@ impl<'a> Builder<'a> {
         let bytes = "physical_disk.bytes_per_s";
         let missing = || Absence::Missing(bytes.to_owned());
         let whole = match place {
-            Place::Set(set) => self.of_set(bytes, set),
+            RuleScope::Set(set) => self.of_set(bytes, set),
             _ => self.cells(bytes, place.instance()),
         };
         let whole = whole.ok_or_else(missing)?;
-        let part = self.push(format!("sync@{}", arrays.join("+")), Node::Max(measured));
-        Ok(self.push(format!("background share@{}", place.key()), Node::Share { part, whole }))
+        let part = self.push(format!("sync@{}", arrays.join("+")), ProgramNode::Max(measured));
+        Ok(self.push(format!("background share@{}", place.key()), ProgramNode::Share { part, whole }))
     }
 
     fn waiting(&mut self) -> Option<NodeId> {
@@ -426,7 +451,7 @@ impl<'a> Builder<'a> {
             return Some(pressure);
         }
         match self.total("system.blocked") {
-            Some(blocked) => Some(self.push("waiting@".into(), Node::Positive(blocked))),
+            Some(blocked) => Some(self.push("waiting@".into(), ProgramNode::Positive(blocked))),
             None => self.total("processor.iowait"),
         }
     }
@@ -434,7 +459,7 @@ impl<'a> Builder<'a> {
     fn swap_in_memory(&mut self) -> Option<NodeId> {
         let topology = self.scene.topology?;
         let all: u64 = topology.swaps.iter().map(|s| s.bytes).sum();
-        let in_memory = topology.swaps.iter().filter(|s| self.scene.class(&s.device) == Class::Memory);
+        let in_memory = topology.swaps.iter().filter(|s| self.scene.class(&s.device) == DeviceClass::Memory);
         let in_memory: u64 = in_memory.map(|s| s.bytes).sum();
         let share = if all == 0 { 0.0 } else { in_memory as f64 / all as f64 };
         Some(self.constant(share))

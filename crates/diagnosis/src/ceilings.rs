@@ -1,10 +1,10 @@
 //! A load against what a probe measured its device to do at most.
 
 use diskwright_base::units::{digits, display};
-use diskwright_base::{Ceiling, Class};
+use diskwright_base::{Ceiling, DeviceClass};
 
 use crate::judge::Judge;
-use crate::outcome::Outcome;
+use crate::outcome::RuleOutcome;
 use crate::pseudo::Pseudo;
 use crate::rule::{Absent, Bottleneck, Rule};
 use crate::verdict::Evidence;
@@ -23,7 +23,7 @@ const OLD_DAYS: i64 = 180;
 
 /// What is asked of a device in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Load {
+pub(crate) struct DeviceLoad {
     pub reads: f64,
     pub writes: f64,
     pub read_bytes: f64,
@@ -32,7 +32,7 @@ pub(crate) struct Load {
 
 /// A device's ceilings as a load is held against them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Most {
+pub(crate) struct DeviceCeiling {
     reads: Option<f64>,
     writes: Option<f64>,
     read_bytes: Option<f64>,
@@ -55,16 +55,16 @@ fn part(amount: f64, whole: f64, most: Option<f64>) -> Option<f64> {
     }
 }
 
-impl Most {
-    pub fn of(ceiling: &Ceiling, class: Class) -> Most {
-        Most {
+impl DeviceCeiling {
+    pub fn of(ceiling: &Ceiling, class: DeviceClass) -> DeviceCeiling {
+        DeviceCeiling {
             reads: ceiling.reads_per_s,
             writes: ceiling.writes_per_s,
             read_bytes: ceiling.read_bytes_per_s,
             write_bytes: ceiling.write_bytes_per_s,
             read_s: ceiling.read_s,
             write_s: ceiling.write_s,
-            turns: class == Class::Rotational,
+            turns: class == DeviceClass::Rotational,
         }
     }
 
@@ -75,13 +75,13 @@ impl Most {
     /// of throughput times demand over the classes of requests. A device that
     /// does `m` of a class a second at most spends `1 / m` of its time on each,
     /// so reads and writes together use `r / r_max + w / w_max` of it.
-    fn requests(&self, load: &Load) -> (f64, bool) {
+    fn requests(&self, load: &DeviceLoad) -> (f64, bool) {
         let all = load.reads + load.writes;
         sum(part(load.reads, all, self.reads), part(load.writes, all, self.writes))
     }
 
     /// The same for bytes.
-    fn bytes(&self, load: &Load) -> (f64, bool) {
+    fn bytes(&self, load: &DeviceLoad) -> (f64, bool) {
         let all = load.read_bytes + load.write_bytes;
         sum(part(load.read_bytes, all, self.read_bytes), part(load.write_bytes, all, self.write_bytes))
     }
@@ -91,7 +91,7 @@ impl Most {
     /// and large ones by the other. NaN where an unmeasured part could add to a
     /// share that is not full. More requests than a turning disk does at random
     /// were in order, so there the bytes alone tell.
-    pub fn used(&self, load: &Load) -> f64 {
+    pub fn used(&self, load: &DeviceLoad) -> f64 {
         let (requests, all_requests) = self.requests(load);
         let (bytes, all_bytes) = self.bytes(load);
         let (used, known) = match self.turns && requests > IN_ORDER {
@@ -104,7 +104,7 @@ impl Most {
     /// Mean seconds that the load's requests would take one by one: each as
     /// long as one of 4 KiB alone, and what they have beyond that at full
     /// bandwidth. NaN where that was not measured.
-    pub fn alone_s(&self, load: &Load) -> f64 {
+    pub fn alone_s(&self, load: &DeviceLoad) -> f64 {
         let all = load.reads + load.writes;
         let of = |count: f64, bytes: f64, alone: Option<f64>, most: Option<f64>| match (alone, most) {
             (Some(alone), Some(most)) => Some(count * alone + (bytes - PLAIN_BYTES * count).max(0.0) / most),
@@ -119,7 +119,7 @@ impl Most {
     }
 
     /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`.
-    fn told(&self, load: &Load, bound: &str) -> String {
+    fn told(&self, load: &DeviceLoad, bound: &str) -> String {
         let by_bytes = self.bytes(load).0 > self.requests(load).0;
         let of = |amount: f64, most: Option<f64>, number: fn(f64) -> String, what: &str| {
             let most = most.filter(|_| amount > 0.0)?;
@@ -180,21 +180,21 @@ fn days(time: &str) -> Option<i64> {
 pub(crate) fn limit_from(judge: &Judge, rule: &Rule, instance: &str, evidence: &[Evidence]) -> Option<String> {
     let judged_by = rule.conditions().flat_map(|c| c.quantity.names()).any(|n| n.pseudo == Some(Pseudo::CeilingUsed));
     let ceiling = judge.ceilings.iter().find(|c| c.device == instance).filter(|_| judged_by)?;
-    let class = judge.topology.as_ref().and_then(|t| t.device(instance)).map_or(Class::Unknown, |d| d.class);
+    let class = judge.topology.as_ref().and_then(|t| t.device(instance)).map_or(DeviceClass::Unknown, |d| d.class);
     let of = |name: &str| {
         let found = evidence.iter().find(|e| e.counter.strip_prefix("physical_disk.") == Some(name));
         found.and_then(|e| e.value).unwrap_or(0.0)
     };
-    let load = Load {
+    let load = DeviceLoad {
         reads: of("reads_per_s"),
         writes: of("writes_per_s"),
         read_bytes: of("read_bytes_per_s"),
         write_bytes: of("write_bytes_per_s"),
     };
     let bound = if ceiling.is_firm() { "most" } else { "least" };
-    let told = Most::of(ceiling, class).told(&load, bound);
+    let told = DeviceCeiling::of(ceiling, class).told(&load, bound);
     let because = if ceiling.is_firm() { String::new() } else { format!(" ({})", ceiling.at_least.join("; ")) };
-    (!told.is_empty()).then(|| format!("{told} that probe measured on {}{because}", day(&ceiling.measured)))
+    (!told.is_empty()).then(|| format!("{told}, measured by probe on {}{because}", day(&ceiling.measured)))
 }
 
 impl Rule {
@@ -212,9 +212,9 @@ impl Rule {
 
 /// What is to be said of the ceilings of disks that the verdict is about, or
 /// nearly is: that there is none and what would give it, or that it is old.
-pub(crate) fn remarks(judge: &Judge, outcomes: &[Outcome<'_>]) -> Vec<String> {
+pub(crate) fn remarks(judge: &Judge, outcomes: &[RuleOutcome<'_>]) -> Vec<String> {
     let mut list = Vec::new();
-    let near = |o: &&Outcome<'_>| {
+    let near = |o: &&RuleOutcome<'_>| {
         let blames = matches!(o.rule.bottleneck, Bottleneck::Disk | Bottleneck::Application) && o.rule.weight > 0.0;
         let half = o.share.is_some_and(|share| share > 0.0 && share >= o.rule.sustained.share / 2.0);
         o.rule.object == "physical_disk" && blames && half
@@ -238,8 +238,8 @@ fn age(judge: &Judge, ceiling: &Ceiling) -> Option<String> {
     let days = judge.window.to_ns / 86_400_000_000_000 - days(&ceiling.measured)?;
     (days > OLD_DAYS).then(|| {
         format!(
-            "what {} can do was measured {days} days before, on {}: disks change, so `diskwright probe quick` should \
-             measure it again",
+            "the ceiling of {} was measured {days} days earlier, on {}: disks change, so measure it again with \
+             `diskwright probe quick`",
             ceiling.device,
             day(&ceiling.measured)
         )
@@ -248,7 +248,7 @@ fn age(judge: &Judge, ceiling: &Ceiling) -> Option<String> {
 
 /// Of our own recordings alone: another tool's log may come from anywhere.
 fn how_to_measure(judge: &Judge, disk: &str, others: usize) -> Option<String> {
-    let topology = judge.topology.as_ref().filter(|_| judge.notes.source == crate::missing::Source::Live)?;
+    let topology = judge.topology.as_ref().filter(|_| judge.notes.source == crate::missing::LogOrigin::Live)?;
     topology.device(disk)?;
     let bears = |device: &str| topology.leaves(device).contains(&disk);
     let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
@@ -257,15 +257,15 @@ fn how_to_measure(judge: &Judge, disk: &str, others: usize) -> Option<String> {
         None => format!("/dev/{disk} --live"),
     };
     let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
-    Some(format!("no measured ceiling for {disk}{more}; `diskwright probe quick {target}` would give one to judge by"))
+    Some(format!("{disk} has no measured ceiling{more}; measure one with `diskwright probe quick {target}`"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn most() -> Most {
-        Most {
+    fn most() -> DeviceCeiling {
+        DeviceCeiling {
             reads: Some(1000.0),
             writes: Some(500.0),
             read_bytes: Some(200e6),
@@ -276,8 +276,8 @@ mod tests {
         }
     }
 
-    fn load(reads: f64, writes: f64, size: f64) -> Load {
-        Load { reads, writes, read_bytes: reads * size, write_bytes: writes * size }
+    fn load(reads: f64, writes: f64, size: f64) -> DeviceLoad {
+        DeviceLoad { reads, writes, read_bytes: reads * size, write_bytes: writes * size }
     }
 
     fn near(value: f64, expected: f64) {
@@ -300,21 +300,21 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_can_only_add() {
-        let reads_only = Most { writes: None, write_bytes: None, ..most() };
+        let reads_only = DeviceCeiling { writes: None, write_bytes: None, ..most() };
         near(reads_only.used(&load(500.0, 20.0, 4096.0)), 0.5);
         assert!(reads_only.used(&load(500.0, 100.0, 4096.0)).is_nan());
         near(reads_only.used(&load(920.0, 400.0, 4096.0)), 0.92);
-        let no_requests = Most { reads: None, writes: None, ..most() };
+        let no_requests = DeviceCeiling { reads: None, writes: None, ..most() };
         assert!(no_requests.used(&load(500.0, 0.0, 4096.0)).is_nan());
         near(no_requests.used(&load(190.0, 0.0, 1e6)), 0.95);
     }
 
     #[test]
     fn more_than_an_arm_does_at_random_was_in_order() {
-        let disk = Most { reads: Some(100.0), turns: true, ..most() };
+        let disk = DeviceCeiling { reads: Some(100.0), turns: true, ..most() };
         near(disk.used(&load(110.0, 0.0, 4096.0)), 1.1);
         near(disk.used(&load(10_000.0, 0.0, 4096.0)), 0.2048);
-        near(Most { turns: false, ..disk }.used(&load(10_000.0, 0.0, 4096.0)), 100.0);
+        near(DeviceCeiling { turns: false, ..disk }.used(&load(10_000.0, 0.0, 4096.0)), 100.0);
     }
 
     #[test]
@@ -324,7 +324,7 @@ mod tests {
         // a read of 1,004,096 bytes: 4 ms and 1 MB at 200 MB/s
         near(most().alone_s(&load(10.0, 0.0, 1_004_096.0)), 0.009);
         assert!(most().alone_s(&load(0.0, 0.0, 4096.0)).is_nan());
-        assert!(Most { write_s: None, ..most() }.alone_s(&load(1.0, 1.0, 4096.0)).is_nan());
+        assert!(DeviceCeiling { write_s: None, ..most() }.alone_s(&load(1.0, 1.0, 4096.0)).is_nan());
     }
 
     #[test]

@@ -4,9 +4,9 @@ use diskwright_base::Note;
 use diskwright_base::units::display;
 
 use crate::judge::Judge;
-use crate::missing::Source;
+use crate::missing::LogOrigin;
 use crate::rule::{Bottleneck, Rule};
-use crate::verdict::{Rank, Unjudged};
+use crate::verdict::{Finding, Rank, UnjudgedRule};
 
 /// Share of steal time from which latencies and processor figures are doubtful.
 const STEAL: f64 = 0.05;
@@ -14,38 +14,45 @@ const STEAL: f64 = 0.05;
 const FEW_TICKS: u64 = 10;
 
 /// What limits the certainty, a sentence each.
-pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottleneck: Bottleneck) -> Vec<String> {
+pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[UnjudgedRule], bottleneck: Bottleneck) -> Vec<String> {
     let mut list = Vec::new();
     let seconds = judge.window.seconds();
     let rules: Vec<&Rule> = awake(judge, pack).collect();
     let longest = rules.iter().map(|r| r.sustained.longest_s()).fold(0.0, f64::max);
     if longest > seconds / 2.0 {
-        let count = rules.iter().filter(|r| r.sustained.longest_s() > seconds / 2.0).count();
-        list.push(format!(
-            "the window of {} is short: {count} rules ask for up to {} of what they say, and half of the \
-             window was taken instead",
-            display(seconds, "s"),
-            display(longest, "s"),
-        ));
+        let (longest, window) = (display(longest, "s"), display(seconds, "s"));
+        let text = match rules.iter().filter(|r| r.sustained.longest_s() > seconds / 2.0).count() {
+            1 => format!(
+                "the window of {window} is short: one rule normally needs {longest}; here half of the window was \
+                 enough"
+            ),
+            count => {
+                format!(
+                    "the window of {window} is short: {count} rules normally need up to {longest}; here half of the \
+                     window was enough"
+                )
+            }
+        };
+        list.push(text);
     }
     if judge.window.ticks < FEW_TICKS {
-        list.push(format!("only {} ticks were seen", judge.window.ticks));
+        list.push(format!("the window has only {} ticks", judge.window.ticks));
     }
     if let Some(steal) = steal(judge).filter(|s| *s > STEAL) {
         let steal = display(steal, "fraction");
         list.push(format!(
-            "the host withheld {steal} of the processors: latencies and processor figures are uncertain"
+            "the hypervisor withheld {steal} of the processor time: latencies and processor figures are uncertain"
         ));
     }
     if judge.window.ticks > 0 && !judge.states.has_pressure {
-        list.push("no pressure stall information was there: who waits is inferred, not measured".into());
+        list.push("the log has no pressure data; waiting is inferred".into());
     }
-    if judge.notes.source == Source::Perfmon {
-        list.push("the commands that the advice names are those of Linux; on Windows its own tools do the same".into());
+    if judge.notes.source == LogOrigin::Perfmon {
+        list.push("the commands in the advice are for Linux; use the equivalent Windows tools".into());
     }
     list.extend(stand_ins(judge, pack));
     if judge.notes.gaps > 0 {
-        list.push(format!("the log tells of {} gaps", judge.notes.gaps));
+        list.push(format!("the log has {} gaps", judge.notes.gaps));
     }
     if judge.notes.list.iter().any(|r| r.kind == Note::CLOCK) {
         list.push("the clock was stepped or the machine slept during the window".into());
@@ -55,15 +62,23 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
             unjudged.iter().filter(|u| u.bottleneck == suspect).flat_map(|u| &u.missing).map(String::as_str).collect();
         list.push(format!("{} could not be judged: {} missing", suspect.name(), first_few(&missing)));
     }
-    if judge.culprits.unreadable > 0 {
-        let count = judge.culprits.unreadable;
-        let processes = if count == 1 { "a process".into() } else { format!("{count} processes") };
-        list.push(format!("the I/O of {processes} of other users could not be read, so culprits may be missing"));
+    if let (Bottleneck::None, Some((_, waited))) = (bottleneck, waiting(judge)) {
+        list.push(format!("no rule explains why {waited}"));
     }
+    list.extend(unreadable(judge));
     if judge.states.forgotten > 0 {
-        list.push("instances came and went in such numbers that some which never mattered were forgotten".into());
+        list.push("so many instances came and went that some were dropped; none of them had mattered".into());
     }
     list
+}
+
+/// Processes that did not show their I/O.
+fn unreadable(judge: &Judge) -> Option<String> {
+    match judge.culprits.unreadable {
+        0 => None,
+        1 => Some("the I/O of one process was unreadable; the list of processes may be incomplete".into()),
+        count => Some(format!("the I/O of {count} processes was unreadable; the list of processes may be incomplete")),
+    }
 }
 
 /// The rules of a pack but for those that wait for a probe's ceilings where there are none.
@@ -81,8 +96,8 @@ fn stand_ins(judge: &Judge, pack: usize) -> Option<String> {
         n => format!("{n} rules were"),
     };
     Some(format!(
-        "{rules} judged by logical disks, because the log lacks counters of physical ones: letters on one disk share \
-         it, and a set of disks looks like one"
+        "{rules} judged by logical disks, because the log lacks counters of physical disks; drive letters may share a \
+         disk, and a set of disks looks like one"
     ))
 }
 
@@ -101,12 +116,12 @@ fn first_few(names: &[&str]) -> String {
 
 /// Mean share of time that the host withheld.
 fn steal(judge: &Judge) -> Option<f64> {
-    judge.states.tracks[judge.states.steal?].mean()
+    judge.states.tracks[*judge.states.signs.get("processor.steal")?].mean()
 }
 
 /// Bottlenecks suspected before this one of which no blaming rule could be judged.
-fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottleneck: Bottleneck) -> Vec<Bottleneck> {
-    let suspected = Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && *b != Bottleneck::None);
+fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[UnjudgedRule], bottleneck: Bottleneck) -> Vec<Bottleneck> {
+    let suspected = Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && b.blames());
     let none_judged = |suspect: &Bottleneck| {
         let blaming = awake(judge, pack).filter(|r| r.bottleneck == *suspect && r.weight > 0.0);
         let mut blaming = blaming.peekable();
@@ -116,21 +131,80 @@ fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
 }
 
 /// Share, by weight, of a bottleneck's rules that could not be judged.
-fn share_unjudged(judge: &Judge, pack: usize, suspect: Bottleneck, unjudged: &[Unjudged]) -> f64 {
+fn share_unjudged(judge: &Judge, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
     let blaming = || awake(judge, pack).filter(move |r| r.bottleneck == suspect);
     let all: f64 = blaming().map(|r| r.weight).sum();
     let open: f64 = blaming().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
     if all > 0.0 { open / all } else { 0.0 }
 }
 
-/// Share, by weight, of the rules that blame something and could be judged.
-fn share_judged(judge: &Judge, pack: usize, unjudged: &[Unjudged]) -> f64 {
-    let asked =
-        |r: &&Rule| r.roles.is_empty() || judge.options.role.as_ref().is_some_and(|role| r.roles.contains(role));
-    let rules = || awake(judge, pack).filter(|r| r.bottleneck != Bottleneck::None).filter(asked);
-    let all: f64 = rules().map(|r| r.weight).sum();
-    let open: f64 = rules().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
-    if all > 0.0 { 1.0 - open / all } else { 1.0 }
+/// Rules of a pack that could be judged somewhere.
+pub(crate) fn judged(judge: &Judge, pack: usize) -> usize {
+    judge.states.rules[pack].iter().filter(|state| state.judged).count()
+}
+
+/// Share, by weight, of the rules that blame something and could be judged;
+/// rules that are for other logs than this count neither way.
+fn share_judged(judge: &Judge, pack: usize, unjudged: &[UnjudgedRule]) -> f64 {
+    let rules = || judge.packs[pack].rules.iter().zip(&judge.states.rules[pack]).filter(|(r, _)| r.bottleneck.blames());
+    let is_open = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
+    let done: f64 = rules().filter(|(r, state)| state.judged && !is_open(r)).map(|(r, _)| r.weight).sum();
+    let open: f64 = rules().filter(|(r, _)| is_open(r)).map(|(r, _)| r.weight).sum();
+    if done + open > 0.0 { done / (done + open) } else { 1.0 }
+}
+
+/// Share of the rules below which nothing can be said where none of them blames anything.
+const LEAST_JUDGED: f64 = 0.1;
+/// What must be looked at before "nothing" is said: one of these at least.
+const FIRST_SUSPECTS: [Bottleneck; 3] = [Bottleneck::Memory, Bottleneck::Disk, Bottleneck::Cpu];
+
+/// True where "nothing" would be more than the log allows: too few rules could
+/// be judged, or one found something that the log cannot settle.
+pub(crate) fn unsettled(judge: &Judge, pack: usize, findings: &[Finding], unjudged: &[UnjudgedRule]) -> bool {
+    judge.window.elapsed_ns == 0
+        || share_judged(judge, pack, unjudged) < LEAST_JUDGED
+        // pressure tells of every wait, whatever it is for
+        || (!judge.states.has_pressure && no_suspect_seen(judge, pack))
+        || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
+}
+
+/// True where none of the first suspects could be judged, of those that the pack knows.
+fn no_suspect_seen(judge: &Judge, pack: usize) -> bool {
+    let rules = || {
+        let all = judge.packs[pack].rules.iter().zip(&judge.states.rules[pack]);
+        all.filter(|(rule, _)| rule.weight > 0.0 && FIRST_SUSPECTS.contains(&rule.bottleneck))
+    };
+    rules().next().is_some() && !rules().any(|(_, state)| state.judged)
+}
+
+/// Waiting below this share of the time needs no explanation.
+const LEAST_WAITING: f64 = 0.02;
+
+/// How much waiting there was, from 0 to 1, and in words: where no rule blames
+/// anything it has no explanation.
+pub(crate) fn waiting(judge: &Judge) -> Option<(f64, String)> {
+    let signs = &judge.states.signs;
+    let mean = |name: &str| judge.states.tracks[*signs.get(name)?].mean();
+    let processors = mean("processors").unwrap_or(2.0).max(1.0);
+    let percent = |share: f64| display(share, "fraction");
+    let told = |name: &str, grade: fn(f64, f64) -> f64, words: &dyn Fn(f64) -> String| {
+        let value = mean(name)?;
+        let grade = grade(value, processors).clamp(0.0, 1.0);
+        (grade >= LEAST_WAITING).then(|| (grade, words(value)))
+    };
+    let some = [
+        told("pressure.io_some", |v, _| v, &|v| format!("tasks waited for I/O for {} of the time", percent(v))),
+        told("pressure.memory_some", |v, _| v, &|v| format!("tasks waited for memory for {} of the time", percent(v))),
+        told("pressure.cpu_some", |v, _| 0.7 * (v - 0.1), &|v| {
+            format!("tasks waited for a processor for {} of the time", percent(v))
+        }),
+        told("processor.iowait", |v, n| v * n, &|v| {
+            format!("processors were in iowait for {} of the time", percent(v))
+        }),
+        told("system.blocked", |v, _| v / 2.0, &|v| format!("{} tasks were blocked on average", display(v, ""))),
+        told("system.running", |v, n| v / n - 1.0, &|v| format!("{} tasks were runnable on average", display(v, ""))),
+    ];
+    some.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// From 0 to 1: how strong the verdict is by itself and against the next one,
@@ -141,37 +215,59 @@ pub(crate) fn confidence(
     pack: usize,
     bottleneck: Bottleneck,
     ranking: &[Rank],
-    unjudged: &[Unjudged],
+    unjudged: &[UnjudgedRule],
 ) -> f64 {
     if judge.window.elapsed_ns == 0 {
         return 0.0;
     }
-    let score = |b: Bottleneck| ranking.iter().find(|r| r.bottleneck == b).map_or(0.0, |r| r.score);
+    let score = ranking.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
     let rival = ranking.iter().filter(|r| r.bottleneck != bottleneck).map(|r| r.score).fold(0.0, f64::max);
-    let mut confidence = if bottleneck == Bottleneck::None {
-        // the nearer something came to being blamed, the less sure
-        0.95 - 0.6 * rival.min(1.0)
-    } else {
-        let strength = score(bottleneck).min(1.0);
-        let margin = ((strength - rival) / strength).clamp(0.0, 1.0);
-        strength.sqrt() * (0.75 + 0.22 * margin)
-    };
-    let ticks = judge.window.ticks as f64;
-    confidence *= ticks / (ticks + 2.0);
-    for suspect in Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && *b != Bottleneck::None) {
-        // memory is to be ruled out first, so not having judged it weighs most
-        let weight = if suspect == Bottleneck::Memory { 0.25 } else { 0.05 };
-        confidence *= 1.0 - weight * share_unjudged(judge, pack, suspect, unjudged);
-    }
-    if steal(judge).is_some_and(|s| s > STEAL) {
-        confidence *= 0.85;
-    }
-    if judge.notes.gaps > 0 {
-        confidence *= 0.95;
-    }
+    let mut confidence =
+        lowered(judge, pack, bottleneck, unjudged) * plain(bottleneck, score, rival, judge.window.ticks);
     if bottleneck == Bottleneck::None {
+        if let Some((grade, _)) = waiting(judge) {
+            confidence *= 1.0 - 0.8 * grade.powf(0.7);
+        }
         // no surer than what was looked at allows: nothing, where no rule could be judged
         confidence = confidence.min(share_judged(judge, pack, unjudged).max(0.0).sqrt());
     }
-    confidence.clamp(0.0, 1.0)
+    rounded(confidence)
+}
+
+/// Without the last bits, which depend on how a log is cut into frames.
+pub(crate) fn rounded(confidence: f64) -> f64 {
+    (confidence.clamp(0.0, 1.0) * 1e6).round() / 1e6
+}
+
+/// How sure scores make by themselves, over so many ticks.
+pub(crate) fn plain(bottleneck: Bottleneck, score: f64, rival: f64, ticks: u64) -> f64 {
+    let ticks = ticks as f64;
+    let sure = match bottleneck {
+        Bottleneck::Unknown => 0.0,
+        // the nearer something came to being blamed, the less sure
+        Bottleneck::None => 0.95 - 0.6 * rival.min(1.0),
+        _ => {
+            let strength = score.min(1.0);
+            let margin = ((strength - rival) / strength).clamp(0.0, 1.0);
+            strength.sqrt() * (0.75 + 0.22 * margin)
+        }
+    };
+    sure * ticks / (ticks + 2.0)
+}
+
+/// What suspects that could not be judged, steal time and gaps leave of it.
+pub(crate) fn lowered(judge: &Judge, pack: usize, bottleneck: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
+    let mut left = 1.0;
+    for suspect in Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && b.blames()) {
+        // memory is to be ruled out first, so not having judged it weighs most
+        let weight = if suspect == Bottleneck::Memory { 0.25 } else { 0.05 };
+        left *= 1.0 - weight * share_unjudged(judge, pack, suspect, unjudged);
+    }
+    if steal(judge).is_some_and(|s| s > STEAL) {
+        left *= 0.85;
+    }
+    if judge.notes.gaps > 0 {
+        left *= 0.95;
+    }
+    left
 }

@@ -4,22 +4,67 @@
 use std::collections::{BTreeMap, HashMap};
 
 use diskwright_base::units::display;
-use diskwright_base::{ProcessRow, ProcessTable};
+use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow};
 
 use crate::rule::Bottleneck;
-use crate::verdict::Culprit;
+use crate::verdict::{Culprit, ProgramActivity};
+use crate::waits::{Activity, Waits};
 
 /// Processes kept when there are too many; twice as many are taken in first.
 const KEPT: usize = 1024;
 /// Processes named in a verdict at most.
 const NAMED: usize = 5;
+/// Files of a process that its sentence names.
+const FILES: usize = 2;
+/// What is left of the share of a process that has files of other disks open, and none of the blamed one.
+const ELSEWHERE: f64 = 0.25;
 /// Share of the matter below which a process is not named.
 const LEAST_SHARE: f64 = 0.05;
+
+/// A blamed disk among others, and what is known of who uses it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlamedDisk {
+    pub name: String,
+    pub read_bytes_per_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
+    /// Share of each cgroup's bytes that goes to this disk, where cgroups are accounted by device.
+    pub groups: BTreeMap<String, f64>,
+}
+
+impl BlamedDisk {
+    /// How much of a process's I/O can be with the disk, from 0 to 1: the share
+    /// of its cgroup; else no more than the disk moves at all.
+    fn share(&self, sum: &ProcessTotals, seconds: f64) -> f64 {
+        if let Some(share) = self.groups.get(&sum.cgroup) {
+            return *share;
+        }
+        let on_disk = |mine: f64, all: Option<f64>| match all {
+            // more than the disk moves went elsewhere for the most part
+            Some(all) if mine > all * seconds => all * seconds * (all * seconds / mine),
+            _ => mine,
+        };
+        let part = on_disk(sum.read_bytes, self.read_bytes_per_s) + on_disk(sum.write_bytes, self.write_bytes_per_s);
+        let share = if sum.moved_bytes() > 0.0 { part / sum.moved_bytes() } else { 1.0 };
+        if self.is_elsewhere(sum) { share * ELSEWHERE } else { share }
+    }
+
+    /// It has files of this disk open.
+    fn is_used_by(&self, sum: &ProcessTotals) -> bool {
+        sum.files.iter().any(|file| file.disks.contains(&self.name))
+    }
+
+    /// All that it has open lies on other disks. It may have closed what it read here.
+    fn is_elsewhere(&self, sum: &ProcessTotals) -> bool {
+        let is_known = |file: &FileRow| !file.disks.is_empty();
+        !sum.files.is_empty() && sum.more_files == 0 && sum.files.iter().all(is_known) && !self.is_used_by(sum)
+    }
+}
 
 /// Processes over the window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Culprits {
-    people: HashMap<(u32, String), Sum>,
+    people: HashMap<(u32, String), ProcessTotals>,
+    waits: Waits,
     /// Seconds that the tables cover.
     seconds: f64,
     /// Most processes of other users whose I/O could not be read.
@@ -28,7 +73,7 @@ pub(crate) struct Culprits {
 
 /// One process over the window: amounts, not rates.
 #[derive(Clone, Debug, Default)]
-struct Sum {
+struct ProcessTotals {
     cgroup: String,
     seconds: f64,
     processor_s: f64,
@@ -44,9 +89,17 @@ struct Sum {
     resident_bytes: f64,
     swapped_bytes: f64,
     waits_in: Option<String>,
+    /// Its busiest threads, and for how long each was looked at, seconds.
+    threads: Vec<(ThreadRow, f64)>,
+    /// What it had open at the last look that told.
+    files: Vec<FileRow>,
+    more_files: u32,
 }
 
-impl Sum {
+/// Busiest threads of a process that are kept.
+const THREADS: usize = 8;
+
+impl ProcessTotals {
     fn add(&mut self, row: &ProcessRow, seconds: f64) {
         if self.seconds == 0.0 {
             self.resident_first = row.resident_bytes;
@@ -69,9 +122,42 @@ impl Sum {
         if row.waits_in.is_some() {
             self.waits_in.clone_from(&row.waits_in);
         }
+        if let Some(thread) = &row.busiest_thread {
+            self.add_thread(thread, seconds);
+        }
+        if !row.files.is_empty() {
+            self.files.clone_from(&row.files);
+            self.more_files = row.more_files;
+        }
     }
 
-    fn join(&mut self, other: &Sum) {
+    fn add_thread(&mut self, thread: &ThreadRow, seconds: f64) {
+        if let Some((known, looked_at)) = self.threads.iter_mut().find(|(known, _)| known.tid == thread.tid) {
+            let used = known.processor * *looked_at + thread.processor * seconds;
+            *looked_at += seconds;
+            known.processor = used / *looked_at;
+            known.name.clone_from(&thread.name);
+            return;
+        }
+        self.threads.push((thread.clone(), seconds));
+        if self.threads.len() > THREADS {
+            let used = |(thread, seconds): &(ThreadRow, f64)| thread.processor * seconds;
+            self.threads.sort_by(|a, b| used(b).total_cmp(&used(a)));
+            self.threads.truncate(THREADS);
+        }
+    }
+
+    /// The thread that used most processor time.
+    fn thread(&self) -> Option<&(ThreadRow, f64)> {
+        self.threads.iter().max_by(|a, b| (a.0.processor * a.1).total_cmp(&(b.0.processor * b.1)))
+    }
+
+    /// Processor time of that thread.
+    fn thread_s(&self) -> f64 {
+        self.thread().map_or(0.0, |(thread, seconds)| thread.processor * seconds)
+    }
+
+    fn join(&mut self, other: &ProcessTotals) {
         self.cgroup.clone_from(&other.cgroup);
         // seconds of a process each: shares of time stay shares
         self.seconds += other.seconds;
@@ -89,6 +175,21 @@ impl Sum {
         self.swapped_bytes += other.swapped_bytes;
         if other.waits_in.is_some() {
             self.waits_in.clone_from(&other.waits_in);
+        }
+        self.threads.extend_from_slice(&other.threads);
+    }
+
+    /// The same with a share of its I/O.
+    fn scaled(&self, share: f64) -> ProcessTotals {
+        ProcessTotals {
+            read_bytes: self.read_bytes * share,
+            write_bytes: self.write_bytes * share,
+            read_calls: self.read_calls * share,
+            write_calls: self.write_calls * share,
+            asked_bytes: self.asked_bytes * share,
+            delay_s: self.delay_s * share,
+            blocked_s: self.blocked_s * share,
+            ..self.clone()
         }
     }
 
@@ -113,20 +214,22 @@ impl Sum {
 
 /// Processes of one name in one cgroup (a server's workers) are named as one.
 #[derive(Clone, Debug, Default)]
-struct Party {
+struct ProcessGroup {
     name: String,
     /// Of the one that did most.
     pid: u32,
     most: f64,
     processes: u32,
-    sum: Sum,
+    sum: ProcessTotals,
 }
 
-impl Party {
-    fn join(&mut self, pid: u32, name: &str, sum: &Sum, matters: &[Matter]) {
+impl ProcessGroup {
+    fn join(&mut self, pid: u32, name: &str, sum: &ProcessTotals, matters: &[BlameQuantity]) {
         let did: f64 = matters.iter().map(|(of, weight)| weight * of(sum)).sum();
         if self.processes == 0 || (did, self.pid) > (self.most, pid) {
             (self.pid, self.most) = (pid, did);
+            self.sum.files.clone_from(&sum.files);
+            self.sum.more_files = sum.more_files;
         }
         name.clone_into(&mut self.name);
         self.processes += 1;
@@ -135,13 +238,18 @@ impl Party {
 }
 
 /// A quantity by which processes are blamed, and how much it counts.
-type Matter = (fn(&Sum) -> f64, f64);
+type BlameQuantity = (fn(&ProcessTotals) -> f64, f64);
 
-const DISK: &[Matter] = &[(Sum::moved_bytes, 0.6), (Sum::waited_s, 0.4)];
-const MEMORY: &[Matter] =
-    &[(|s| s.major_faults, 0.4), (Sum::growth_bytes, 0.2), (|s| s.swapped_bytes, 0.2), (|s| s.resident_bytes, 0.2)];
-const PROCESSOR: &[Matter] = &[(|s| s.processor_s, 1.0)];
-const CALLS: &[Matter] = &[(|s| s.read_calls + s.write_calls, 0.5), (Sum::moved_bytes, 0.5)];
+const DISK: &[BlameQuantity] = &[(ProcessTotals::moved_bytes, 0.6), (ProcessTotals::waited_s, 0.4)];
+const MEMORY: &[BlameQuantity] = &[
+    (|s| s.major_faults, 0.4),
+    (ProcessTotals::growth_bytes, 0.2),
+    (|s| s.swapped_bytes, 0.2),
+    (|s| s.resident_bytes, 0.2),
+];
+const PROCESSOR: &[BlameQuantity] = &[(|s| s.processor_s, 1.0)];
+const THREAD: &[BlameQuantity] = &[(ProcessTotals::thread_s, 1.0)];
+const CALLS: &[BlameQuantity] = &[(|s| s.read_calls + s.write_calls, 0.5), (ProcessTotals::moved_bytes, 0.5)];
 
 impl Culprits {
     /// Takes in a table.
@@ -150,12 +258,13 @@ impl Culprits {
             return;
         }
         self.seconds += table.elapsed_s;
+        self.waits.add(table);
         self.unreadable = self.unreadable.max(table.unreadable);
         for row in &table.rows {
             self.people.entry((row.pid, row.name.clone())).or_default().add(row, table.elapsed_s);
         }
         if self.people.len() > 2 * KEPT {
-            let mut weights: Vec<f64> = self.people.values().map(Sum::weight).collect();
+            let mut weights: Vec<f64> = self.people.values().map(ProcessTotals::weight).collect();
             weights.sort_unstable_by(|a, b| b.total_cmp(a));
             let least = weights[KEPT];
             self.people.retain(|_, sum| sum.weight() > least);
@@ -163,34 +272,87 @@ impl Culprits {
     }
 
     /// Those who stand out in what the bottleneck is about; of a cgroup only
-    /// its own, where the tables know it.
-    pub fn of(&self, bottleneck: Bottleneck, cgroup: Option<&str>) -> Vec<Culprit> {
+    /// its own, where the tables know it; of one disk among several those who
+    /// can have used it.
+    pub fn of(&self, bottleneck: Bottleneck, cgroup: Option<&str>, blamed: Option<&BlamedDisk>) -> Vec<Culprit> {
         let matters = match bottleneck {
             Bottleneck::Memory => MEMORY,
             Bottleneck::Cpu | Bottleneck::Interrupts => PROCESSOR,
             Bottleneck::Application => CALLS,
             Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller | Bottleneck::Throttle => DISK,
-            Bottleneck::Network | Bottleneck::None => return self.group(cgroup),
+            Bottleneck::Network | Bottleneck::None | Bottleneck::Unknown => return self.group(cgroup),
         };
+        self.by(matters, bottleneck, cgroup, blamed)
+    }
+
+    /// Those with the busiest single threads.
+    pub fn of_threads(&self) -> Vec<Culprit> {
+        self.by(THREAD, Bottleneck::Cpu, None, None)
+    }
+
+    /// What programs do and wait for, where nothing is blamed.
+    pub fn programs(&self) -> Vec<ProgramActivity> {
+        let mut parties: BTreeMap<&str, ProcessGroup> = BTreeMap::new();
+        let mut people: Vec<_> = self.people.iter().collect();
+        people.sort_by_key(|(key, _)| *key);
+        for ((pid, name), sum) in people {
+            parties.entry(name).or_default().join(*pid, name, sum, &[(|s| s.processor_s + s.waited_s(), 1.0)]);
+        }
+        let activity = |party: ProcessGroup| Activity {
+            processor: party.sum.processor_s / self.seconds,
+            blocked: (party.sum.waited_s() / self.seconds).min(1.0),
+            name: party.name,
+            pid: party.pid,
+            processes: party.processes,
+            waits_in: party.sum.waits_in,
+        };
+        self.waits.programs(&parties.into_values().map(activity).collect::<Vec<_>>())
+    }
+
+    fn by(
+        &self,
+        matters: &[BlameQuantity],
+        bottleneck: Bottleneck,
+        cgroup: Option<&str>,
+        blamed: Option<&BlamedDisk>,
+    ) -> Vec<Culprit> {
         let mut found = self.group(cgroup);
-        let inside = |sum: &Sum| {
+        let inside = |sum: &ProcessTotals| {
             cgroup.is_none_or(|path| {
                 sum.cgroup.strip_prefix(path).is_some_and(|r| r.is_empty() || r.starts_with('/') || path == "/")
             })
         };
-        let mut people: BTreeMap<(&str, &str), Party> = BTreeMap::new();
+        let mut people: BTreeMap<(&str, &str), ProcessGroup> = BTreeMap::new();
         let mut inmates: Vec<_> = self.people.iter().filter(|(_, sum)| inside(sum)).collect();
         // in a fixed order, for sums depend on theirs
         inmates.sort_by_key(|(key, _)| *key);
         for ((pid, name), sum) in inmates {
-            people.entry((name, &sum.cgroup)).or_default().join(*pid, name, sum, matters);
+            match blamed {
+                Some(disk) => {
+                    let sum = sum.scaled(disk.share(sum, self.seconds));
+                    people
+                        .entry((name, &self.people[&(*pid, name.clone())].cgroup))
+                        .or_default()
+                        .join(*pid, name, &sum, matters);
+                }
+                None => people.entry((name, &sum.cgroup)).or_default().join(*pid, name, sum, matters),
+            }
         }
         let totals: Vec<f64> = matters.iter().map(|(of, _)| people.values().map(|p| of(&p.sum)).sum()).collect();
-        let mut shares: Vec<(f64, Party)> =
+        let mut shares: Vec<(f64, ProcessGroup)> =
             people.into_values().map(|party| (share(&party.sum, matters, &totals), party)).collect();
         // by share, then by id, so that the answer does not depend on chance
         shares.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.pid.cmp(&b.1.pid)));
+        // cgroups and open files tell which disk is used, a process's bytes do not
+        let unsure = |sum: &ProcessTotals| match blamed {
+            Some(disk) if !disk.groups.contains_key(&sum.cgroup) && !disk.is_used_by(sum) => {
+                " (by total I/O; the log does not show which disk)"
+            }
+            _ => "",
+        };
         for (share, party) in shares.into_iter().take(NAMED).filter(|(s, _)| *s >= LEAST_SHARE) {
+            let files = files(&party.sum, bottleneck, blamed);
+            let open = open_files(&files, party.sum.more_files);
             found.push(Culprit {
                 kind: "process".into(),
                 pid: Some(party.pid),
@@ -198,7 +360,9 @@ impl Culprits {
                 cgroup: party.sum.cgroup.clone(),
                 processes: party.processes,
                 share: Some(share),
-                what: what(&party.sum, party.processes, bottleneck, self.seconds),
+                thread: party.sum.thread().map(|(thread, _)| thread.clone()),
+                what: what(&party.sum, party.processes, bottleneck, self.seconds) + &open + unsure(&party.sum),
+                files,
             });
         }
         found
@@ -212,14 +376,16 @@ impl Culprits {
             cgroup: path.to_owned(),
             processes: 0,
             share: None,
-            what: "the group that the finding is about".into(),
+            thread: None,
+            files: Vec::new(),
+            what: "the cgroup of the finding".into(),
         };
         cgroup.map(of).into_iter().collect()
     }
 }
 
 /// Share of the matters that is a process's own, by their weights; what nobody did counts for nobody.
-fn share(sum: &Sum, matters: &[Matter], totals: &[f64]) -> f64 {
+fn share(sum: &ProcessTotals, matters: &[BlameQuantity], totals: &[f64]) -> f64 {
     let (mut mine, mut all) = (0.0, 0.0);
     for ((of, weight), total) in matters.iter().zip(totals).filter(|(_, total)| **total > 0.0) {
         mine += weight * of(sum) / total;
@@ -228,8 +394,33 @@ fn share(sum: &Sum, matters: &[Matter], totals: &[f64]) -> f64 {
     if all > 0.0 { mine / all } else { 0.0 }
 }
 
+/// What a process has open where that matters: on the blamed disk, or on one that is not known.
+fn files(sum: &ProcessTotals, bottleneck: Bottleneck, blamed: Option<&BlamedDisk>) -> Vec<FileRow> {
+    if !matters_of_disks(bottleneck) {
+        return Vec::new();
+    }
+    let may_be =
+        |file: &&FileRow| file.disks.is_empty() || blamed.is_none_or(|blamed| file.disks.contains(&blamed.name));
+    sum.files.iter().filter(may_be).cloned().collect()
+}
+
+/// The same as words; `more` it has open besides.
+fn open_files(files: &[FileRow], more: u32) -> String {
+    let names: Vec<&str> = files.iter().take(FILES).map(|file| file.path.as_str()).collect();
+    let more = more as usize + files.len() - names.len();
+    match (names.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!("; open files: {}", names.join(", ")),
+        (false, more) => format!("; open files: {} and {more} more", names.join(", ")),
+    }
+}
+
+fn matters_of_disks(bottleneck: Bottleneck) -> bool {
+    !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts | Bottleneck::Memory)
+}
+
 /// What a process did, in numbers; only what it did at all.
-fn what(sum: &Sum, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
+fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
     let rate = |amount: f64| amount / seconds;
     let mut parts: Vec<String> = Vec::new();
     let mut say = |amount: f64, text: String| {
@@ -255,11 +446,14 @@ fn what(sum: &Sum, processes: u32, bottleneck: Bottleneck, seconds: f64) -> Stri
         say(sum.write_bytes, format!("writes {}", display(rate(sum.write_bytes), "bytes_per_s")));
         let waited = (sum.waited_s() / sum.seconds).min(1.0);
         let place = sum.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
-        say(waited, format!("waits for I/O {} of the time{place}", display(waited, "fraction")));
+        say(waited, format!("waits for I/O for {} of the time{place}", display(waited, "fraction")));
     }
     let processor = rate(sum.processor_s);
     if !disk || processor >= 0.1 {
         say(processor, format!("{} of a processor", display(processor, "fraction")));
+    }
+    if let Some((ThreadRow { tid, name, processor }, _)) = sum.thread().filter(|_| !disk) {
+        say(*processor, format!("its thread {name} ({tid}) {} of one", display(*processor, "fraction")));
     }
     let together = if processes > 1 { format!("{processes} processes together: ") } else { String::new() };
     together + &parts.join(", ")
@@ -274,7 +468,7 @@ mod tests {
     }
 
     fn table(rows: Vec<ProcessRow>) -> ProcessTable {
-        ProcessTable { elapsed_s: 10.0, unreadable: 0, rows }
+        ProcessTable { elapsed_s: 10.0, rows, ..ProcessTable::default() }
     }
 
     #[test]
@@ -284,11 +478,11 @@ mod tests {
         let other = ProcessRow { write_bytes_per_s: Some(1e6), processor: 3.0, ..row(8, "cc1") };
         culprits.add(&table(vec![reader.clone(), other.clone()]));
         culprits.add(&table(vec![reader, other]));
-        let found = culprits.of(Bottleneck::Disk, None);
+        let found = culprits.of(Bottleneck::Disk, None, None);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].pid, Some(7));
-        assert_eq!(found[0].what, "reads 30 MB/s, waits for I/O 50 % of the time");
-        let busy = culprits.of(Bottleneck::Cpu, None);
+        assert_eq!(found[0].what, "reads 30 MB/s, waits for I/O for 50 % of the time");
+        let busy = culprits.of(Bottleneck::Cpu, None, None);
         assert_eq!((busy[0].name.as_str(), busy[0].what.as_str()), ("cc1", "300 % of a processor"));
     }
 
@@ -297,7 +491,7 @@ mod tests {
         let mut culprits = Culprits::default();
         let reader = ProcessRow { asked_read_bytes_per_s: Some(5e6), ..row(1404, "sqlservr") };
         culprits.add(&table(vec![reader, row(9, "explorer")]));
-        let found = culprits.of(Bottleneck::Disk, None);
+        let found = culprits.of(Bottleneck::Disk, None, None);
         assert_eq!((found.len(), found[0].name.as_str()), (1, "sqlservr"));
     }
 
@@ -306,9 +500,29 @@ mod tests {
         let mut culprits = Culprits::default();
         let worker = |pid, bytes| ProcessRow { read_bytes_per_s: Some(bytes), blocked_share: 0.25, ..row(pid, "fio") };
         culprits.add(&table(vec![worker(5, 1e6), worker(6, 2e6), worker(7, 1e6)]));
-        let found = culprits.of(Bottleneck::Disk, None);
+        let found = culprits.of(Bottleneck::Disk, None, None);
         assert_eq!((found.len(), found[0].pid, found[0].processes), (1, Some(6), 3));
-        assert_eq!(found[0].what, "3 processes together: reads 4 MB/s, waits for I/O 25 % of the time");
+        assert_eq!(found[0].what, "3 processes together: reads 4 MB/s, waits for I/O for 25 % of the time");
+    }
+
+    #[test]
+    fn open_files_are_those_of_the_blamed_disk() {
+        let file = |path: &str, disks: &[&str]| FileRow {
+            path: path.into(),
+            disks: disks.iter().map(|d| (*d).to_owned()).collect(),
+            bytes: Some(1),
+        };
+        let files = vec![file("/srv/base/1", &["dm-0", "sdb"]), file("/etc/x", &["sda"]), file("/pool/y", &[])];
+        let mut culprits = Culprits::default();
+        let reader =
+            ProcessRow { read_bytes_per_s: Some(1e6), processor: 0.5, files, more_files: 3, ..row(7, "postgres") };
+        culprits.add(&table(vec![reader]));
+        let blamed = BlamedDisk { name: "sdb".into(), read_bytes_per_s: Some(2e6), ..BlamedDisk::default() };
+        let found = culprits.of(Bottleneck::Disk, None, Some(&blamed));
+        let paths: Vec<&str> = found[0].files.iter().map(|f| f.path.as_str()).collect();
+        assert_eq!(paths, ["/srv/base/1", "/pool/y"]);
+        assert!(found[0].what.contains("; open files: /srv/base/1, /pool/y and 3 more"), "{}", found[0].what);
+        assert!(culprits.of(Bottleneck::Cpu, None, None)[0].files.is_empty());
     }
 
     #[test]
@@ -316,7 +530,7 @@ mod tests {
         let mut culprits = Culprits::default();
         let reader = |pid, name| ProcessRow { read_bytes_per_s: Some(1e6), ..row(pid, name) };
         culprits.add(&table(vec![reader(7, "fio"), reader(8, "dd")]));
-        let found = culprits.of(Bottleneck::Throttle, Some("/jobs/dd"));
+        let found = culprits.of(Bottleneck::Throttle, Some("/jobs/dd"), None);
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].kind.as_str(), found[0].name.as_str()), ("cgroup", "/jobs/dd"));
         assert_eq!((found[1].pid, found[1].share), (Some(8), Some(1.0)));
@@ -332,6 +546,6 @@ mod tests {
             culprits.add(&table(rows));
         }
         assert!(culprits.people.len() <= 2 * KEPT + 1000);
-        assert_eq!(culprits.of(Bottleneck::Cpu, None)[0].name, "hog");
+        assert_eq!(culprits.of(Bottleneck::Cpu, None, None)[0].name, "hog");
     }
 }

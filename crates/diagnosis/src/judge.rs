@@ -1,27 +1,29 @@
 //! The judge: frames and notes go in one after another, verdicts come out at
 //! the end. It keeps sums, not samples.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use diskwright_base::{Ceiling, Frame, Note, ProcessTable, Schema, Topology, ceiling};
 
 use crate::culprits::Culprits;
-use crate::missing::Source;
-use crate::node::{CHUNK, Chunk, Columns, Slot};
-use crate::notes::Notes;
-use crate::program::{Program, StatisticPlan, Wanted, compile};
+use crate::grid::WindowGrid;
+use crate::missing::LogOrigin;
+use crate::node::{CHUNK, Chunk, NodeColumn, NodeColumns};
+use crate::notes::VerdictNotes;
+use crate::program::{JudgeProgram, ProgramOptions, StatisticPlan, compile};
 use crate::pseudo::Pseudo;
 use crate::rule::{Pack, Rule};
-use crate::scene::Scene;
+use crate::scene::SchemaIndex;
 use crate::states::{LIGHT_QUEUES, States, Statistic};
-use crate::stream::{Scratch, Stream, Times};
-use crate::trends::timeline::{Stretch, Timeline};
+use crate::stream::{ChunkTimes, MaskScratch, RuleProgress};
+use crate::trends::timeline::{ClockBucketTicks, Timeline};
 use crate::verdict::Verdict;
-use crate::window::{Segment, Window, start_of};
+use crate::window::{WindowBucketTicks, WindowState, start_of};
 
 /// What the caller knows beside the samples.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct JudgeOptions {
     /// The server's role (`file-server`, …); rules for roles apply only with it.
     pub role: Option<String>,
     /// Start and end of the window, nanoseconds since 1970, where known
@@ -35,19 +37,20 @@ pub struct Options {
 /// Judges a window by one or more packs.
 pub struct Judge {
     pub(crate) packs: Vec<Pack>,
-    pub(crate) options: Options,
+    pub(crate) options: JudgeOptions,
     pub(crate) topology: Option<Topology>,
     /// The ceilings of the devices that the topology shows, by their names there.
     pub(crate) ceilings: Vec<Ceiling>,
     pub(crate) states: States,
-    pub(crate) window: Window,
+    pub(crate) window: WindowState,
+    pub(crate) grid: WindowGrid,
     /// Buckets for trends; none where the window is known to be too short for any.
     timeline: Option<Timeline>,
-    pub(crate) notes: Notes,
+    pub(crate) notes: VerdictNotes,
     pub(crate) culprits: Culprits,
     schema: Option<Arc<Schema>>,
-    program: Program,
-    room: Room,
+    program: JudgeProgram,
+    room: JudgeScratch,
 }
 
 /// Ceilings that notes of a log may bring at most.
@@ -55,12 +58,12 @@ const MOST_CEILINGS: usize = 65_536;
 
 /// Memory that is reused from chunk to chunk.
 #[derive(Default)]
-struct Room {
-    slots: Vec<Slot>,
-    times: Times,
-    segments: Vec<Segment>,
-    stretches: Vec<Stretch>,
-    scratch: Scratch,
+struct JudgeScratch {
+    slots: Vec<NodeColumn>,
+    times: ChunkTimes,
+    segments: Vec<WindowBucketTicks>,
+    stretches: Vec<ClockBucketTicks>,
+    scratch: MaskScratch,
     /// The last chunk for which a lazy node was computed.
     computed: Vec<u64>,
     chunk: u64,
@@ -68,7 +71,7 @@ struct Room {
 
 impl Judge {
     /// A judge that has seen nothing.
-    pub fn new(packs: Vec<Pack>, options: Options) -> Judge {
+    pub fn new(packs: Vec<Pack>, options: JudgeOptions) -> Judge {
         let timeline = match options.expected {
             Some(window) if !crate::trends::long_enough(window) => None,
             expected => {
@@ -80,16 +83,17 @@ impl Judge {
         Judge {
             ceilings: ceiling::settle(None, &options.ceilings),
             states: States::new(&packs),
-            window: Window::default(),
+            window: WindowState::default(),
+            grid: WindowGrid::default(),
             timeline,
             packs,
             options,
             topology: None,
-            notes: Notes::default(),
+            notes: VerdictNotes::default(),
             culprits: Culprits::default(),
             schema: None,
-            program: Program::default(),
-            room: Room::default(),
+            program: JudgeProgram::default(),
+            room: JudgeScratch::default(),
         }
     }
 
@@ -146,7 +150,7 @@ impl Judge {
     }
 
     /// The rule that a stream judges, with logical disks where they stand in.
-    pub(crate) fn rule_of(&self, stream: &Stream) -> &Rule {
+    pub(crate) fn rule_of(&self, stream: &RuleProgress) -> &Rule {
         let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
         other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
     }
@@ -154,6 +158,40 @@ impl Judge {
     /// True where the last frame had series of this instance.
     pub(crate) fn has_seen(&self, instance: &str) -> bool {
         self.schema.as_ref().is_some_and(|schema| schema.series.iter().any(|s| s.instance == instance))
+    }
+
+    /// Measured disks that stand on nothing and are not memory.
+    pub(crate) fn disks_seen(&self) -> usize {
+        let Some(schema) = &self.schema else { return 0 };
+        SchemaIndex::new(schema, self.topology.as_ref(), &self.ceilings).disks().len()
+    }
+
+    /// Of each cgroup whose I/O is accounted by device: the share of its bytes
+    /// that goes to a device, or to one that stands on it.
+    pub(crate) fn groups_on(&self, device: &str) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        let stands_on = |upper: &str, lower: &str| {
+            upper != lower && self.topology.as_ref().is_some_and(|t| t.leaves(upper).contains(&lower))
+        };
+        let stacked = |name: &str| {
+            let device = self.topology.as_ref().and_then(|t| t.device(name));
+            device.is_some_and(|d| !d.below.is_empty())
+        };
+        for (instance, tracks) in &self.states.groups {
+            let Some((path, of)) = instance.rsplit_once('@') else { continue };
+            let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
+            let same = of == device || stands_on(of, device) || stands_on(device, of);
+            let sum = sums.entry(path.to_owned()).or_default();
+            // a stacked device counts what its disks count, too
+            if same || !stacked(of) {
+                sum.1 += bytes;
+            }
+            sum.0 += if same { bytes } else { 0.0 };
+        }
+        sums.into_iter()
+            .filter(|(_, (_, all))| *all > 0.0)
+            .map(|(path, (on, all))| (path, (on / all).min(1.0)))
+            .collect()
     }
 
     fn unreadable(&mut self, note: &Note, error: &serde_json::Error) {
@@ -171,19 +209,19 @@ impl Judge {
         if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
             return;
         }
-        let foreign = self.notes.source != Source::Live;
-        let scene = Scene::new(schema, self.topology.as_ref(), &self.ceilings).hiding_spindles(foreign);
+        let foreign = self.notes.source != LogOrigin::Live;
+        let scene = SchemaIndex::new(schema, self.topology.as_ref(), &self.ceilings).hiding_spindles(foreign);
         self.states.prune(|instance| scene.has(instance));
-        let wanted = Wanted { role: self.options.role.as_deref(), expected: self.options.expected };
+        let wanted = ProgramOptions { role: self.options.role.as_deref(), expected: self.options.expected };
         self.program = compile(&self.packs, &scene, &wanted, &mut self.states);
-        self.room.slots.resize_with(self.program.slots, Slot::default);
+        self.room.slots.resize_with(self.program.slots, NodeColumn::default);
         self.room.computed.clear();
         self.room.computed.resize(self.program.nodes.len(), 0);
         self.schema = Some(schema.clone());
     }
 
     fn chunk(&mut self, frame: &Frame, range: std::ops::Range<usize>) {
-        let Judge { program, states, window, timeline, room, .. } = self;
+        let Judge { program, states, window, grid, timeline, room, .. } = self;
         room.chunk += 1;
         let number = (window.ticks % (1 << 48)) as usize;
         window.watch(frame, range.clone(), &mut room.segments);
@@ -192,9 +230,11 @@ impl Judge {
             timeline.cut(frame, range.clone(), &mut room.stretches);
         }
         fill_times(frame, range.clone(), window.from_ns, number, &mut room.times);
+        room.times.cells.clear();
+        room.times.cells.extend(frame.ticks()[range.clone()].iter().map(|tick| grid.add(tick)));
         let seconds = std::mem::take(&mut room.times.seconds);
         let chunk = Chunk { frame, range, seconds: &seconds };
-        let mut columns = Columns { slot_of: &program.slot_of, slots: &mut room.slots };
+        let mut columns = NodeColumns { slot_of: &program.slot_of, slots: &mut room.slots };
         for &node in &program.shared {
             columns.evaluate(node, &program.nodes[node], &chunk);
         }
@@ -231,7 +271,7 @@ impl Judge {
     }
 }
 
-fn fill_times(frame: &Frame, range: std::ops::Range<usize>, origin_ns: i64, number: usize, times: &mut Times) {
+fn fill_times(frame: &Frame, range: std::ops::Range<usize>, origin_ns: i64, number: usize, times: &mut ChunkTimes) {
     let ticks = &frame.ticks()[range];
     for list in [&mut times.starts, &mut times.ends] {
         list.clear();
@@ -256,7 +296,7 @@ const BUSY_QUEUE: f64 = 1.0;
 /// smooth whatever the load is.
 const LONGEST_STEADY_NS: u64 = 60_000_000_000;
 
-fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &Columns<'_>, times: &Times) {
+fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &NodeColumns<'_>, times: &ChunkTimes) {
     let (queue, value) = (columns.of(plan.queue), columns.of(plan.value));
     for at in 0..times.ns.len() {
         let gap = queue.weights[at].is_nan() || value.weights[at].is_nan();

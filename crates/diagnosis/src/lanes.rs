@@ -7,12 +7,12 @@ pub(crate) const LANES: usize = 4;
 
 /// A weighted mean being collected.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Sums {
+pub(crate) struct LaneSums {
     products: [f64; LANES],
     weights: [f64; LANES],
 }
 
-impl Sums {
+impl LaneSums {
     /// Adds all ticks that have a weight. `phase` is the number of the first tick.
     pub fn add(&mut self, phase: usize, values: &[f64], weights: &[f64]) {
         let head = (LANES - phase % LANES) % LANES;
@@ -80,10 +80,10 @@ mod tests {
         let values: Vec<f64> = (0..101).map(|i| 1.0 / (i as f64 + 0.7)).collect();
         let mut weights: Vec<f64> = (0..101).map(|i| 0.1 + (i % 7) as f64).collect();
         weights[13] = f64::NAN;
-        let mut whole = Sums::default();
+        let mut whole = LaneSums::default();
         whole.add(0, &values, &weights);
         for cut in [1, 2, 3, 5, 8, 64, 100] {
-            let mut parts = Sums::default();
+            let mut parts = LaneSums::default();
             for start in (0..101).step_by(cut) {
                 let end = (start + cut).min(101);
                 parts.add(start, &values[start..end], &weights[start..end]);
@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(parts, whole, "cut at {cut}");
         }
         let held = vec![1; 101];
-        let mut masked = Sums::default();
+        let mut masked = LaneSums::default();
         masked.add_held(0, &values, &weights, &held);
         assert_eq!(masked, whole);
     }

@@ -10,6 +10,7 @@
 //!
 //! - `load`, `read`, `names`, `pseudo`, `advice`, `packs`: text to rules
 //! - `scene`, `build`, `program`, `stand_in`: a schema and topology to columns to compute
+//! - `paging`: how much of a disk's work is paging
 //! - `ceilings`: a load against what a probe measured its device to do
 //! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums
 //! - `trends`: where the judged quantities are heading, and what changed
@@ -22,6 +23,7 @@ mod ceilings;
 mod certainty;
 pub mod compare;
 mod culprits;
+mod grid;
 mod judge;
 mod lanes;
 mod load;
@@ -31,6 +33,8 @@ mod node;
 mod notes;
 mod outcome;
 pub mod packs;
+mod paging;
+mod phases;
 mod program;
 pub mod pseudo;
 mod rank;
@@ -41,15 +45,17 @@ mod spread;
 mod stand_in;
 mod states;
 mod stream;
+mod stretches;
 mod time;
 pub mod trends;
 pub mod verdict;
+mod waits;
 mod window;
 mod words;
 
 pub use advice::Advice;
 pub use diskwright_base::Ceiling;
-pub use judge::{Judge, Options};
+pub use judge::{Judge, JudgeOptions};
 pub use read::RuleError;
 pub use rule::{Bottleneck, Pack, Rule, Severity};
 pub use verdict::{Culprit, Finding, Verdict};

@@ -1,37 +1,38 @@
 //! From the text of a pack to its rules. Everything that can be checked
 //! without a log is checked here: keys, words, counters, units, references.
 
-use diskwright_base::Class;
+use diskwright_base::DeviceClass;
 use diskwright_base::units::parse_duration;
 use diskwright_base::words::{nearest, number};
 
 use crate::advice::{self, Advice};
-use crate::names::{Name, comparable, objects, product_unit, quotient_unit};
-use crate::read::{Fields, RuleError, Source, Value, parse};
+use crate::names::{RuleCounter, comparable, objects, product_unit, quotient_unit};
+use crate::read::{PackFields, PackSource, PackValue, RuleError, parse};
 use crate::rule::*;
 
-const CLASSES: &[(&str, Class)] = &[
-    ("rotational", Class::Rotational),
-    ("flash", Class::Flash),
-    ("nvme", Class::Nvme),
-    ("virtual", Class::Virtual),
-    ("network", Class::Network),
-    ("memory", Class::Memory),
-    ("unknown", Class::Unknown),
+const CLASSES: &[(&str, DeviceClass)] = &[
+    ("rotational", DeviceClass::Rotational),
+    ("flash", DeviceClass::Flash),
+    ("nvme", DeviceClass::Nvme),
+    ("virtual", DeviceClass::Virtual),
+    ("network", DeviceClass::Network),
+    ("memory", DeviceClass::Memory),
+    ("unknown", DeviceClass::Unknown),
 ];
-const PER: &[(&str, PerWhat)] = &[("spindle", PerWhat::Spindle), ("processor", PerWhat::Processor)];
+const PER: &[(&str, QuantityDivisor)] =
+    &[("spindle", QuantityDivisor::Spindle), ("processor", QuantityDivisor::Processor)];
 const ABSENT: &[(&str, Absent)] = &[("unjudged", Absent::Unjudged), ("inapplicable", Absent::Inapplicable)];
 
 impl Pack {
     /// Reads a pack. `file` is what errors call it.
     pub fn load(file: &str, text: &str) -> Result<Pack, RuleError> {
-        let source = Source { file, text };
+        let source = PackSource { file, text };
         let table = parse(&source)?;
-        let mut top = Fields::new(&source, "", table.get_ref(), 0..text.len());
+        let mut top = PackFields::new(&source, "", table.get_ref(), 0..text.len());
         let head = top.take("pack").ok_or_else(|| source.error(0, "pack", "the [pack] table is missing"))?;
         let own_advice = advice::take(&mut top)?;
         let mut rules: Vec<Rule> = Vec::new();
-        let mut wanted = Wanted { own: &own_advice, taken: Vec::new() };
+        let mut wanted = AdviceSelection { own: &own_advice, taken: Vec::new() };
         let tables = top.list("rule")?;
         for value in &tables {
             let rule = read_rule(&source, value, &mut wanted)?;
@@ -42,8 +43,9 @@ impl Pack {
             rules.push(rule);
         }
         top.finish()?;
+        spell_out(&mut rules);
         check_relations(&source, &rules, &tables)?;
-        let mut head = Fields::of(&source, "pack", head)?;
+        let mut head = PackFields::of(&source, "pack", head)?;
         let pack = Pack {
             id: head.needed("id")?,
             title: head.needed("title")?,
@@ -63,12 +65,12 @@ impl Pack {
 }
 
 /// Advice that rules asked for so far.
-struct Wanted<'a> {
+struct AdviceSelection<'a> {
     own: &'a [Advice],
     taken: Vec<Advice>,
 }
 
-impl Wanted<'_> {
+impl AdviceSelection<'_> {
     /// Settles an id; the error is a suggestion.
     fn want(&mut self, id: &str) -> Result<(), String> {
         let known = || self.own.iter().chain(advice::builtin());
@@ -83,8 +85,32 @@ impl Wanted<'_> {
     }
 }
 
+/// `none = ["memory.*"]` stands for every rule of that name that blames something.
+fn spell_out(rules: &mut [Rule]) {
+    let blaming: Vec<String> = rules.iter().filter(|r| r.weight > 0.0).map(|r| r.id.clone()).collect();
+    for rule in rules {
+        let listed = std::mem::take(&mut rule.none);
+        for id in listed {
+            let family = id.strip_suffix('*').filter(|prefix| prefix.ends_with('.'));
+            let of_family = || blaming.iter().filter(|b| family.is_some_and(|prefix| b.starts_with(prefix)));
+            let named = of_family().filter(|b| **b != rule.id).cloned();
+            match of_family().next() {
+                Some(_) => rule.none.extend(named),
+                None => rule.none.push(id),
+            }
+        }
+        let mut seen: Vec<String> = Vec::new();
+        rule.none.retain(|id| {
+            !seen.contains(id) && {
+                seen.push(id.clone());
+                true
+            }
+        });
+    }
+}
+
 /// `none` names rules of the pack, and no rule sets itself aside, be it over others.
-fn check_relations(source: &Source<'_>, rules: &[Rule], tables: &[Value<'_, '_>]) -> Result<(), RuleError> {
+fn check_relations(source: &PackSource<'_>, rules: &[Rule], tables: &[PackValue<'_, '_>]) -> Result<(), RuleError> {
     for (rule, table) in rules.iter().zip(tables) {
         let wrong = |message: String| source.error(table.span().start, &format!("rule {}", rule.id), message);
         for id in &rule.none {
@@ -98,7 +124,7 @@ fn check_relations(source: &Source<'_>, rules: &[Rule], tables: &[Value<'_, '_>]
         let mut seen: Vec<&str> = Vec::new();
         while let Some(id) = pending.pop() {
             if id == rule.id {
-                return Err(wrong("`none` goes in a circle back to this rule".into()));
+                return Err(wrong("`none` leads back to this rule in a circle".into()));
             }
             if !seen.contains(&id) {
                 seen.push(id);
@@ -110,8 +136,12 @@ fn check_relations(source: &Source<'_>, rules: &[Rule], tables: &[Value<'_, '_>]
     Ok(())
 }
 
-fn read_rule(source: &Source<'_>, value: Value<'_, '_>, wanted: &mut Wanted<'_>) -> Result<Rule, RuleError> {
-    let mut fields = Fields::of(source, "rule", value)?;
+fn read_rule(
+    source: &PackSource<'_>,
+    value: PackValue<'_, '_>,
+    wanted: &mut AdviceSelection<'_>,
+) -> Result<Rule, RuleError> {
+    let mut fields = PackFields::of(source, "rule", value)?;
     let id = fields.needed("id")?;
     fields.item = format!("rule {id}");
     let object = read_object(&mut fields)?;
@@ -123,9 +153,9 @@ fn read_rule(source: &Source<'_>, value: Value<'_, '_>, wanted: &mut Wanted<'_>)
     if !(0.0..=2.0).contains(&weight) {
         return Err(fields.wrong("`weight` must be from 0 to 2"));
     }
-    let default_which = if object == "physical_disk" { Which::Leaf } else { Which::All };
-    let which = fields.word("which", &Which::ALL)?.unwrap_or(default_which);
-    if matches!(which, Which::Set | Which::Stacked) && object != "physical_disk" {
+    let default_which = if object == "physical_disk" { InstanceFilter::Leaf } else { InstanceFilter::All };
+    let which = fields.word("which", &InstanceFilter::ALL)?.unwrap_or(default_which);
+    if matches!(which, InstanceFilter::Set | InstanceFilter::Stacked) && object != "physical_disk" {
         return Err(fields.wrong("`which` is set or stacked only for physical_disk"));
     }
     let classes = read_classes(&mut fields, "classes")?;
@@ -156,6 +186,7 @@ fn read_rule(source: &Source<'_>, value: Value<'_, '_>, wanted: &mut Wanted<'_>)
         all,
         any,
         none: fields.texts("none")?.into_iter().map(|(id, _)| id).collect(),
+        without: Vec::new(),
         sustained: read_sustained(&mut fields)?,
         evidence: Vec::new(),
         source: fields.needed("source")?,
@@ -167,11 +198,43 @@ fn read_rule(source: &Source<'_>, value: Value<'_, '_>, wanted: &mut Wanted<'_>)
     read_lists(fields, rule, wanted)
 }
 
+/// What is shown of every disk that is blamed: rates, sizes, both directions, queue and busy time.
+fn always_shown(rule: &Rule) -> &'static [&'static str] {
+    let disk = matches!(rule.object.as_str(), "physical_disk" | "logical_disk");
+    if !disk || !(rule.bottleneck.blames() || rule.bottleneck == Bottleneck::Unknown) {
+        return &[];
+    }
+    &[
+        "reads_per_s",
+        "writes_per_s",
+        "read_bytes_per_s",
+        "write_bytes_per_s",
+        "avg_s_per_read",
+        "avg_s_per_write",
+        "avg_queue_length",
+        "busy",
+    ]
+}
+
 /// The lists that name counters and advice; then the rule is complete.
-fn read_lists(mut fields: Fields<'_, '_>, mut rule: Rule, wanted: &mut Wanted<'_>) -> Result<Rule, RuleError> {
+fn read_lists(
+    mut fields: PackFields<'_, '_>,
+    mut rule: Rule,
+    wanted: &mut AdviceSelection<'_>,
+) -> Result<Rule, RuleError> {
     for (text, value) in fields.texts("evidence")? {
-        let name = Name::settle(&rule.object, &text).map_err(|m| fields.wrong_at(value, m))?;
+        let name = RuleCounter::settle(&rule.object, &text).map_err(|m| fields.wrong_at(value, m))?;
         rule.evidence.push(name);
+    }
+    for counter in always_shown(&rule) {
+        let name = RuleCounter::settle(&rule.object, counter).map_err(|m| fields.wrong(m))?;
+        if !rule.evidence.contains(&name) {
+            rule.evidence.push(name);
+        }
+    }
+    for (text, value) in fields.texts("without")? {
+        let name = RuleCounter::settle(&rule.object, &text).map_err(|m| fields.wrong_at(value, m))?;
+        rule.without.push(name);
     }
     for (id, value) in fields.texts("advice")? {
         wanted.want(&id).map_err(|near| fields.wrong_at(value, format!("unknown advice `{id}`{near}")))?;
@@ -181,7 +244,7 @@ fn read_lists(mut fields: Fields<'_, '_>, mut rule: Rule, wanted: &mut Wanted<'_
     Ok(rule)
 }
 
-fn read_object(fields: &mut Fields<'_, '_>) -> Result<String, RuleError> {
+fn read_object(fields: &mut PackFields<'_, '_>) -> Result<String, RuleError> {
     let object = fields.needed("object")?;
     let known = objects();
     if known.contains(object.as_str()) {
@@ -194,15 +257,15 @@ fn read_object(fields: &mut Fields<'_, '_>) -> Result<String, RuleError> {
     Err(value.map_or_else(|| fields.wrong(message.clone()), |v| fields.wrong_at(v, message.clone())))
 }
 
-fn read_classes(fields: &mut Fields<'_, '_>, key: &'static str) -> Result<Vec<Class>, RuleError> {
+pub(crate) fn read_classes(fields: &mut PackFields<'_, '_>, key: &'static str) -> Result<Vec<DeviceClass>, RuleError> {
     let texts = fields.texts(key)?;
     texts.iter().map(|(text, value)| fields.pick(key, text, value, CLASSES)).collect()
 }
 
-fn read_sustained(fields: &mut Fields<'_, '_>) -> Result<Sustained, RuleError> {
+fn read_sustained(fields: &mut PackFields<'_, '_>) -> Result<Sustained, RuleError> {
     let mut sustained = Sustained::default();
     let Some(value) = fields.take("sustained") else { return Ok(sustained) };
-    let mut inner = Fields::of(fields.source, &fields.item, value)?;
+    let mut inner = PackFields::of(fields.source, &fields.item, value)?;
     if let Some(share) = inner.number("share")? {
         if !(0.0..=1.0).contains(&share) {
             return Err(inner.wrong(format!("`share` must be from 0 to 1, not {share}")));
@@ -215,21 +278,31 @@ fn read_sustained(fields: &mut Fields<'_, '_>) -> Result<Sustained, RuleError> {
     if let Some(text) = inner.text("in_a_row")? {
         sustained.in_a_row_s = parse_duration(&text).map_err(|e| inner.wrong(e.to_string()))?.as_secs_f64();
     }
+    if let Some(times) = inner.number("times")? {
+        if times < 1.0 || times.fract() != 0.0 || times > 1e6 {
+            return Err(inner.wrong(format!("`times` must be a whole number from 1 on, not {times}")));
+        }
+        sustained.times = times as u64;
+    }
     inner.finish()?;
     Ok(sustained)
 }
 
-fn read_conditions(fields: &mut Fields<'_, '_>, key: &'static str, object: &str) -> Result<Vec<Condition>, RuleError> {
+fn read_conditions(
+    fields: &mut PackFields<'_, '_>,
+    key: &'static str,
+    object: &str,
+) -> Result<Vec<Condition>, RuleError> {
     let values = fields.list(key)?;
-    let read = |value| read_condition(Fields::of(fields.source, &fields.item, value)?, object);
+    let read = |value| read_condition(PackFields::of(fields.source, &fields.item, value)?, object);
     values.into_iter().map(read).collect()
 }
 
-fn read_condition(mut fields: Fields<'_, '_>, object: &str) -> Result<Condition, RuleError> {
+fn read_condition(mut fields: PackFields<'_, '_>, object: &str) -> Result<Condition, RuleError> {
     let quantity = read_quantity(&mut fields, object)?;
     let over = read_over(&mut fields)?;
-    let mut found: Option<(&'static str, Compare, Value<'_, '_>)> = None;
-    for (key, compare) in Compare::ALL {
+    let mut found: Option<(&'static str, Comparator, PackValue<'_, '_>)> = None;
+    for (key, compare) in Comparator::ALL {
         let Some(value) = fields.take(key) else { continue };
         if let Some((first, ..)) = found {
             return Err(fields.wrong_at(value, format!("both `{first}` and `{key}`: one condition has one limit")));
@@ -249,19 +322,19 @@ fn read_condition(mut fields: Fields<'_, '_>, object: &str) -> Result<Condition,
     Ok(condition)
 }
 
-fn read_quantity(fields: &mut Fields<'_, '_>, object: &str) -> Result<Quantity, RuleError> {
+fn read_quantity(fields: &mut PackFields<'_, '_>, object: &str) -> Result<RuleQuantity, RuleError> {
     let Some(value) = fields.take("counter") else {
         return Err(fields.wrong("a condition needs a `counter`"));
     };
     let Some(text) = value.get_ref().as_str() else {
         return Err(fields.wrong_at(value, "`counter` must be a text"));
     };
-    let counter = Name::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
+    let counter = RuleCounter::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
     let mut unit = counter.unit.clone();
     let mut lists = [Vec::new(), Vec::new()];
     for (key, list) in ["plus", "minus"].into_iter().zip(&mut lists) {
         for (text, value) in fields.texts(key)? {
-            let name = Name::settle(object, &text).map_err(|m| fields.wrong_at(value, m))?;
+            let name = RuleCounter::settle(object, &text).map_err(|m| fields.wrong_at(value, m))?;
             if !comparable(&name.unit, &unit) {
                 let message = format!("`{key}`: {} is in {}, {} in {unit}", name.id, name.unit, counter.id);
                 return Err(fields.wrong_at(value, message));
@@ -279,13 +352,17 @@ fn read_quantity(fields: &mut Fields<'_, '_>, object: &str) -> Result<Quantity, 
     }
     let per = fields.word("per", PER)?;
     let [plus, minus] = lists;
-    Ok(Quantity { counter, plus, minus, times, over, per, unit })
+    Ok(RuleQuantity { counter, plus, minus, times, over, per, unit })
 }
 
-fn read_operand(fields: &mut Fields<'_, '_>, key: &'static str, object: &str) -> Result<Option<Operand>, RuleError> {
+fn read_operand(
+    fields: &mut PackFields<'_, '_>,
+    key: &'static str,
+    object: &str,
+) -> Result<Option<Operand>, RuleError> {
     let Some(value) = fields.take(key) else { return Ok(None) };
     if let Some(text) = value.get_ref().as_str() {
-        let name = Name::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
+        let name = RuleCounter::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
         return Ok(Some(Operand::Counter(name)));
     }
     match number(value) {
@@ -295,10 +372,10 @@ fn read_operand(fields: &mut Fields<'_, '_>, key: &'static str, object: &str) ->
     }
 }
 
-fn read_over(fields: &mut Fields<'_, '_>) -> Result<Over, RuleError> {
-    let mut over = Over::Tick;
+fn read_over(fields: &mut PackFields<'_, '_>) -> Result<ConditionSpan, RuleError> {
+    let mut over = ConditionSpan::Tick;
     if let Some(value) = fields.take("change") {
-        let mut inner = Fields::of(fields.source, &fields.item, value)?;
+        let mut inner = PackFields::of(fields.source, &fields.item, value)?;
         let against = inner.word("against", &[("start", false), ("previous", true)])?;
         let previous = against.ok_or_else(|| inner.wrong("`change` needs `against`: \"start\" or \"previous\""))?;
         let share = inner.number("share")?;
@@ -310,14 +387,14 @@ fn read_over(fields: &mut Fields<'_, '_>) -> Result<Over, RuleError> {
             return Err(inner.wrong("`share` of a change must be from 0.01 to 0.9"));
         }
         inner.finish()?;
-        over = if previous { Over::Step } else { Over::Change { share } };
+        over = if previous { ConditionSpan::Step } else { ConditionSpan::Change { share } };
     }
-    for (key, span) in [("steadiness", Over::Steadiness), ("trend", Over::Trend)] {
+    for (key, span) in [("steadiness", ConditionSpan::Steadiness), ("trend", ConditionSpan::Trend)] {
         let Some(value) = fields.take(key) else { continue };
         if value.get_ref().as_bool() != Some(true) {
             return Err(fields.wrong_at(value, format!("`{key}` can only be true")));
         }
-        if over != Over::Tick {
+        if over != ConditionSpan::Tick {
             return Err(fields.wrong_at(value, "`change`, `steadiness` and `trend` exclude each other"));
         }
         over = span;
@@ -326,60 +403,62 @@ fn read_over(fields: &mut Fields<'_, '_>) -> Result<Over, RuleError> {
 }
 
 fn read_limit(
-    fields: &Fields<'_, '_>,
+    fields: &PackFields<'_, '_>,
     object: &str,
     key: &str,
-    value: Value<'_, '_>,
+    value: PackValue<'_, '_>,
     factor: Option<f64>,
-) -> Result<Limit, RuleError> {
+) -> Result<RuleLimit, RuleError> {
     if let Some(text) = value.get_ref().as_str() {
-        let counter = Name::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
-        return Ok(Limit::Counter { counter, times: factor.unwrap_or(1.0) });
+        let counter = RuleCounter::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
+        return Ok(RuleLimit::Counter { counter, times: factor.unwrap_or(1.0) });
     }
     let limit =
         number(value).ok_or_else(|| fields.wrong_at(value, format!("`{key}` must be a number or a counter")))?;
     match factor {
         Some(_) => Err(fields.wrong_at(value, "`limit_times` goes with a counter as the limit")),
-        None => Ok(Limit::Number(limit)),
+        None => Ok(RuleLimit::Number(limit)),
     }
 }
 
 /// Counters of the whole window go with neither sums, changes nor limits.
-fn check_window_counters(fields: &Fields<'_, '_>, condition: &Condition) -> Result<(), RuleError> {
+fn check_window_counters(fields: &PackFields<'_, '_>, condition: &Condition) -> Result<(), RuleError> {
     let quantity = &condition.quantity;
     let limit = match &condition.limit {
-        Limit::Counter { counter, .. } => Some(counter),
-        Limit::Number(_) => None,
+        RuleLimit::Counter { counter, .. } => Some(counter),
+        RuleLimit::Number(_) => None,
     };
     let mut elsewhere = quantity.plus.iter().chain(&quantity.minus).chain(limit);
     if let Some(name) = elsewhere.find(|name| name.is_of_window()) {
         return Err(fields.wrong(format!("{} is of the whole window: only a `counter`, `times` or `over`", name.id)));
     }
     match quantity.names().find(|name| name.is_of_window()) {
-        Some(name) if condition.over != Over::Tick || matches!(condition.limit, Limit::Counter { .. }) => {
-            Err(fields.wrong(format!("{} is of the whole window and goes with a plain number alone", name.id)))
+        Some(name) if condition.over != ConditionSpan::Tick || matches!(condition.limit, RuleLimit::Counter { .. }) => {
+            Err(fields.wrong(format!("{} is of the whole window and goes only with a plain number", name.id)))
         }
         _ => Ok(()),
     }
 }
 
 /// A limit must be in the quantity's unit.
-fn check_limit(fields: &Fields<'_, '_>, value: Value<'_, '_>, condition: &Condition) -> Result<(), RuleError> {
+fn check_limit(fields: &PackFields<'_, '_>, value: PackValue<'_, '_>, condition: &Condition) -> Result<(), RuleError> {
     let quantity = &condition.quantity;
-    let of_window = condition.over != Over::Tick;
+    let of_window = condition.over != ConditionSpan::Tick;
     match &condition.limit {
-        Limit::Counter { counter, .. } if of_window => {
-            let message = format!("a change, steadiness or trend is a bare number; its limit cannot be {}", counter.id);
+        RuleLimit::Counter { counter, .. } if of_window => {
+            let message = format!("a change, steadiness or trend has no unit; its limit cannot be {}", counter.id);
             Err(fields.wrong_at(value, message))
         }
-        Limit::Counter { counter, .. } if !comparable(&counter.unit, &quantity.unit) => {
+        RuleLimit::Counter { counter, .. } if !comparable(&counter.unit, &quantity.unit) => {
             let message =
                 format!("{} is in {}, but {} is in {}", quantity.text(), quantity.unit, counter.id, counter.unit);
             Err(fields.wrong_at(value, message))
         }
-        Limit::Number(limit) if !of_window && quantity.is_plain() && quantity.unit == "fraction" && *limit > 2.0 => {
+        RuleLimit::Number(limit)
+            if !of_window && quantity.is_plain() && quantity.unit == "fraction" && *limit > 2.0 =>
+        {
             let message = format!(
-                "{} is a fraction, of which {limit} can be no limit; write {} for {limit} %",
+                "{} is a fraction, so {limit} cannot be its limit; write {} for {limit} %",
                 quantity.text(),
                 limit / 100.0
             );

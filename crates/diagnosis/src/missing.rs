@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use diskwright_base::catalogue::{Names, Per};
+use diskwright_base::catalogue::{CounterNames, DeriveDivisor};
 use diskwright_base::{Catalogue, Counter};
 use serde::{Deserialize, Serialize};
 
 use crate::build::SPINDLES;
-use crate::verdict::Unjudged;
+use crate::verdict::UnjudgedRule;
 
 /// What kind of program made a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum LogOrigin {
     /// Our own recorder.
     #[default]
     Live,
@@ -30,25 +30,25 @@ pub enum Source {
     Unknown,
 }
 
-impl Source {
-    const ALL: [(&str, Source); 5] = [
-        ("live", Source::Live),
-        ("perfmon", Source::Perfmon),
-        ("sysstat", Source::Sysstat),
-        ("pcp", Source::Pcp),
-        ("prometheus", Source::Prometheus),
+impl LogOrigin {
+    const ALL: [(&str, LogOrigin); 5] = [
+        ("live", LogOrigin::Live),
+        ("perfmon", LogOrigin::Perfmon),
+        ("sysstat", LogOrigin::Sysstat),
+        ("pcp", LogOrigin::Pcp),
+        ("prometheus", LogOrigin::Prometheus),
     ];
 
     /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
-    pub fn of_format(format: &str) -> Source {
-        let known = |of: &&Of| of.formats.iter().any(|start| format.starts_with(start.as_str()));
+    pub fn of_format(format: &str) -> LogOrigin {
+        let known = |of: &&OriginHints| of.formats.iter().any(|start| format.starts_with(start.as_str()));
         let found = data().source.iter().find(known);
-        let named = |of: &Of| Source::ALL.iter().find(|(id, _)| *id == of.id).map(|(_, source)| *source);
-        found.and_then(named).unwrap_or(Source::Unknown)
+        let named = |of: &OriginHints| LogOrigin::ALL.iter().find(|(id, _)| *id == of.id).map(|(_, source)| *source);
+        found.and_then(named).unwrap_or(LogOrigin::Unknown)
     }
 
-    fn data(self) -> Option<&'static Of> {
-        let (id, _) = Source::ALL.iter().find(|(_, source)| *source == self)?;
+    fn data(self) -> Option<&'static OriginHints> {
+        let (id, _) = LogOrigin::ALL.iter().find(|(_, source)| *source == self)?;
         data().source.iter().find(|of| of.id == *id)
     }
 
@@ -60,9 +60,9 @@ impl Source {
 
 /// What could not be judged for want of counters, and how to record them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Missing {
+pub struct MissingCounters {
     /// What made the log.
-    pub source: Source,
+    pub source: LogOrigin,
     /// The counters, each once.
     pub counters: Vec<String>,
     /// What to do to have them next time: commands and settings, a sentence or line each.
@@ -74,31 +74,31 @@ pub struct Missing {
 }
 
 /// What to do where nobody knows how many disks stand behind one.
-const ARRAYS: &str = "no log of another tool shows how many disks stand behind a controller: judge it again with \
-                      `--array 'PhysicalDisk(0)=raid5:3'`, or `--array '*=single'` where each disk is one";
+const ARRAYS: &str = "this log does not show how many disks are behind a controller: run again with `--array \
+                      'PhysicalDisk(0)=raid5:3'`, or with `--array '*=single'` if each is a single disk";
 
-impl Missing {
+impl MissingCounters {
     /// Of the rules that could not be judged in a log of a source.
-    pub fn of(unjudged: &[Unjudged], source: Source) -> Missing {
+    pub fn of(unjudged: &[UnjudgedRule], source: LogOrigin) -> MissingCounters {
         let names = unjudged.iter().flat_map(|u| &u.missing);
         // a counter of nothing but gaps was recorded
         let mut counters: Vec<String> = names.filter(|name| !name.ends_with(" (gaps only)")).cloned().collect();
         counters.sort();
         counters.dedup();
         // no counter brings this one: it has to be said
-        let plan = Plan::new(counters.iter().map(String::as_str).filter(|name| *name != SPINDLES), source);
+        let plan = RecordingPlan::new(counters.iter().map(String::as_str).filter(|name| *name != SPINDLES), source);
         let mut how = plan.how();
         if counters.iter().any(|name| name == SPINDLES) {
             how.push(ARRAYS.into());
         }
-        Missing { source, how, never: plan.never(), short: plan.short(), counters }
+        MissingCounters { source, how, never: plan.never(), short: plan.short(), counters }
     }
 }
 
 /// How to record counters next time with what made the log: commands and
 /// settings, then what that program can never bring.
-pub fn how_to_record(counters: &[&str], source: Source) -> Vec<String> {
-    let plan = Plan::new(counters.iter().copied(), source);
+pub fn how_to_record(counters: &[&str], source: LogOrigin) -> Vec<String> {
+    let plan = RecordingPlan::new(counters.iter().copied(), source);
     let mut lines = plan.how();
     lines.extend(plan.never());
     lines
@@ -106,20 +106,20 @@ pub fn how_to_record(counters: &[&str], source: Source) -> Vec<String> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Data {
-    source: Vec<Of>,
-    made_of: Vec<MadeOf>,
-    never: Vec<Never>,
+struct RecordingData {
+    source: Vec<OriginHints>,
+    made_of: Vec<CounterParts>,
+    never: Vec<UnavailableCounter>,
 }
 
 /// A kind of source.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Of {
+struct OriginHints {
     id: String,
     title: String,
     formats: Vec<String>,
-    names: Vocabulary,
+    names: NameVocabulary,
     every: bool,
     short: String,
     tool: Vec<Tool>,
@@ -127,7 +127,7 @@ struct Of {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Vocabulary {
+enum NameVocabulary {
     Nt,
     Sysstat,
     Prometheus,
@@ -135,14 +135,14 @@ enum Vocabulary {
     Linux,
 }
 
-impl Vocabulary {
-    fn of(self, names: &Names) -> &[String] {
+impl NameVocabulary {
+    fn of(self, names: &CounterNames) -> &[String] {
         match self {
-            Vocabulary::Nt => &names.nt,
-            Vocabulary::Sysstat => &names.sysstat,
-            Vocabulary::Prometheus => &names.prometheus,
-            Vocabulary::Pcp => &names.pcp,
-            Vocabulary::Linux => &names.linux,
+            NameVocabulary::Nt => &names.nt,
+            NameVocabulary::Sysstat => &names.sysstat,
+            NameVocabulary::Prometheus => &names.prometheus,
+            NameVocabulary::Pcp => &names.pcp,
+            NameVocabulary::Linux => &names.linux,
         }
     }
 }
@@ -156,12 +156,12 @@ struct Tool {
     join: String,
     reads_join: String,
     names_join: String,
-    group: Vec<Group>,
+    group: Vec<ToolGroup>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Group {
+struct ToolGroup {
     is: Vec<String>,
     holds: Vec<String>,
     gives: Vec<String>,
@@ -173,7 +173,7 @@ struct Group {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MadeOf {
+struct CounterParts {
     id: String,
     #[serde(default)]
     any: Vec<String>,
@@ -183,15 +183,15 @@ struct MadeOf {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Never {
+struct UnavailableCounter {
     id: String,
     because: String,
 }
 
 /// # Panics
 /// When `rules/record.toml` is wrong, which a test rules out.
-fn data() -> &'static Data {
-    static DATA: OnceLock<Data> = OnceLock::new();
+fn data() -> &'static RecordingData {
+    static DATA: OnceLock<RecordingData> = OnceLock::new();
     DATA.get_or_init(|| {
         let text = include_str!("../../../rules/record.toml");
         toml::from_str(text).unwrap_or_else(|error| panic!("rules/record.toml: {error}"))
@@ -199,14 +199,14 @@ fn data() -> &'static Data {
 }
 
 /// A name in a source's vocabulary, and the group of a tool that brings it.
-type Found = (usize, usize, String);
+type GroupMatch = (usize, usize, String);
 
 /// Formulas within formulas that are followed.
 const DEPTH: usize = 4;
 
-impl Of {
+impl OriginHints {
     /// What of a tool brings a counter: by name, or what it is computed from.
-    fn brings(&self, tool: usize, id: &str, depth: usize) -> Option<Vec<Found>> {
+    fn brings(&self, tool: usize, id: &str, depth: usize) -> Option<Vec<GroupMatch>> {
         let counter = Catalogue::builtin().get(id)?;
         self.by_name(tool, counter).map(|found| vec![found]).or_else(|| {
             let ways = counter.derive.iter().filter(|_| depth > 0);
@@ -215,8 +215,8 @@ impl Of {
                 for part in derive.sum.iter().chain(&derive.minus) {
                     all.extend(self.brings(tool, part, depth - 1)?);
                 }
-                if let Per::Counters(ids) = &derive.per {
-                    let parts: Vec<Found> =
+                if let DeriveDivisor::Counters(ids) = &derive.per {
+                    let parts: Vec<GroupMatch> =
                         ids.iter().filter_map(|part| self.brings(tool, part, depth - 1)).flatten().collect();
                     all.extend((!parts.is_empty()).then_some(parts)?);
                 }
@@ -226,10 +226,10 @@ impl Of {
         })
     }
 
-    fn by_name(&self, tool: usize, counter: &Counter) -> Option<Found> {
+    fn by_name(&self, tool: usize, counter: &Counter) -> Option<GroupMatch> {
         let groups = &self.tool[tool].group;
         let of = |name: &String| {
-            let fits = |g: &Group| g.is.contains(name) || g.holds.iter().any(|part| name.contains(part.as_str()));
+            let fits = |g: &ToolGroup| g.is.contains(name) || g.holds.iter().any(|part| name.contains(part.as_str()));
             groups.iter().position(fits).map(|group| (tool, group, name.clone()))
         };
         let given = || groups.iter().position(|g| g.gives.contains(&counter.id));
@@ -239,16 +239,16 @@ impl Of {
 }
 
 /// What was asked for, sorted into tools.
-struct Plan {
-    source: Source,
-    of: Option<&'static Of>,
-    found: Vec<Found>,
+struct RecordingPlan {
+    source: LogOrigin,
+    of: Option<&'static OriginHints>,
+    found: Vec<GroupMatch>,
     never: Vec<String>,
 }
 
-impl Plan {
-    fn new<'c>(counters: impl Iterator<Item = &'c str>, source: Source) -> Plan {
-        let mut plan = Plan { source, of: source.data(), found: Vec::new(), never: Vec::new() };
+impl RecordingPlan {
+    fn new<'c>(counters: impl Iterator<Item = &'c str>, source: LogOrigin) -> RecordingPlan {
+        let mut plan = RecordingPlan { source, of: source.data(), found: Vec::new(), never: Vec::new() };
         for counter in counters {
             let had = match made_of(counter) {
                 Some(made) if !made.any.is_empty() => made.any.iter().any(|part| plan.add(part)),
@@ -269,14 +269,14 @@ impl Plan {
     fn add(&mut self, counter: &str) -> bool {
         let Some(of) = self.of else { return false };
         let mut ways = (0..of.tool.len()).filter_map(|tool| of.brings(tool, counter, DEPTH));
-        let found: Vec<Found> = if of.every { ways.flatten().collect() } else { ways.next().unwrap_or_default() };
+        let found: Vec<GroupMatch> = if of.every { ways.flatten().collect() } else { ways.next().unwrap_or_default() };
         self.found.extend_from_slice(&found);
         !found.is_empty()
     }
 
     /// The tools in use with their groups and names.
-    fn used(&self) -> BTreeMap<usize, Vec<(&'static Group, &str)>> {
-        let mut used: BTreeMap<usize, Vec<(&Group, &str)>> = BTreeMap::new();
+    fn used(&self) -> BTreeMap<usize, Vec<(&'static ToolGroup, &str)>> {
+        let mut used: BTreeMap<usize, Vec<(&ToolGroup, &str)>> = BTreeMap::new();
         for (tool, group, name) in &self.found {
             if let Some(of) = self.of {
                 used.entry(*tool).or_default().push((&of.tool[*tool].group[*group], name));
@@ -290,12 +290,12 @@ impl Plan {
             if self.never.is_empty() {
                 return Vec::new();
             }
-            return vec!["`diskwright record DIR` on Linux records all that the rules judge".into()];
+            return vec!["`diskwright record DIR` on Linux records everything that the rules need".into()];
         };
         let mut lines = Vec::new();
         for (at, groups) in self.used() {
             let tool = &of.tool[at];
-            let list = |join: &str, part: &dyn Fn(&Group, &str) -> String| {
+            let list = |join: &str, part: &dyn Fn(&ToolGroup, &str) -> String| {
                 let mut parts: Vec<String> = Vec::new();
                 for (group, name) in &groups {
                     let text = part(group, name);
@@ -346,7 +346,7 @@ impl Plan {
 }
 
 /// A name as its group writes it.
-fn formed(group: &Group, name: &str) -> String {
+fn formed(group: &ToolGroup, name: &str) -> String {
     let (object, counter) = name.split_once('\\').unwrap_or(("", name));
     match group.form.as_str() {
         "" => name.to_owned(),
@@ -355,7 +355,7 @@ fn formed(group: &Group, name: &str) -> String {
 }
 
 /// What a quantity that is no counter is made of.
-fn made_of(counter: &str) -> Option<&'static MadeOf> {
+fn made_of(counter: &str) -> Option<&'static CounterParts> {
     let (_, short) = counter.split_once('.')?;
     data().made_of.iter().find(|made| made.id == short && Catalogue::builtin().get(counter).is_none())
 }
@@ -364,23 +364,23 @@ fn made_of(counter: &str) -> Option<&'static MadeOf> {
 mod tests {
     use super::*;
 
-    fn how(counters: &[&str], source: Source) -> String {
+    fn how(counters: &[&str], source: LogOrigin) -> String {
         how_to_record(counters, source).join("\n")
     }
 
     #[test]
     fn formats_have_their_sources() {
         for (format, source) in [
-            ("perfmon-text", Source::Perfmon),
-            ("perfmon-blg", Source::Perfmon),
-            ("sadf-json", Source::Sysstat),
-            ("sa-binary", Source::Sysstat),
-            ("iostat-text", Source::Sysstat),
-            ("pcp", Source::Pcp),
-            ("prometheus-text", Source::Prometheus),
-            ("blktrace", Source::Unknown),
+            ("perfmon-text", LogOrigin::Perfmon),
+            ("perfmon-blg", LogOrigin::Perfmon),
+            ("sadf-json", LogOrigin::Sysstat),
+            ("sa-binary", LogOrigin::Sysstat),
+            ("iostat-text", LogOrigin::Sysstat),
+            ("pcp", LogOrigin::Pcp),
+            ("prometheus-text", LogOrigin::Prometheus),
+            ("blktrace", LogOrigin::Unknown),
         ] {
-            assert_eq!(Source::of_format(format), source, "{format}");
+            assert_eq!(LogOrigin::of_format(format), source, "{format}");
         }
     }
 
@@ -388,7 +388,7 @@ mod tests {
     fn windows_is_given_counter_paths() {
         let text = how(
             &["physical_disk.avg_queue_length", "memory.available_bytes", "physical_disk.busy", "pressure.io_some"],
-            Source::Perfmon,
+            LogOrigin::Perfmon,
         );
         let paths = r#"`typeperf -si 15 -f CSV -o next.csv "\Memory\Available Bytes" "\PhysicalDisk(*)\% Idle Time" "#;
         assert!(text.starts_with(paths), "{text}");
@@ -398,45 +398,47 @@ mod tests {
 
     #[test]
     fn sysstat_is_given_flags() {
-        let text =
-            how(&["physical_disk.avg_queue_length", "pressure.io_some", "logical_disk.free_fraction"], Source::Sysstat);
+        let text = how(
+            &["physical_disk.avg_queue_length", "pressure.io_some", "logical_disk.free_fraction"],
+            LogOrigin::Sysstat,
+        );
         assert!(text.contains("`sadc -S DISK,XDISK 10 FILE`"), "{text}");
         assert!(text.contains("-- -d -F -q ALL`"), "{text}");
-        let text = how(&["physical_disk.avg_s_per_flush"], Source::Sysstat);
-        assert!(text.contains("iostat -x -t -o JSON 10 > FILE` brings f_await"), "{text}");
-        assert!(how(&["physical_disk.stalled"], Source::Sysstat).contains("no such counter: physical_disk.stalled"));
+        let text = how(&["physical_disk.avg_s_per_flush"], LogOrigin::Sysstat);
+        assert!(text.contains("iostat -x -t -o JSON 10 > FILE` provides f_await"), "{text}");
+        assert!(how(&["physical_disk.stalled"], LogOrigin::Sysstat).contains("no such counter: physical_disk.stalled"));
     }
 
     #[test]
     fn pcp_and_exporters_are_given_what_formulas_need() {
-        let text = how(&["physical_disk.avg_s_per_read"], Source::Pcp);
+        let text = how(&["physical_disk.avg_s_per_read"], LogOrigin::Pcp);
         assert!(text.contains("{ disk.dev.read disk.dev.read_rawactive }"), "{text}");
-        let text = how(&["physical_disk.avg_s_per_transfer", "machine.waiting"], Source::Prometheus);
-        assert!(text.contains("node_exporter --collector.diskstats --collector.pressure` brings"), "{text}");
+        let text = how(&["physical_disk.avg_s_per_transfer", "machine.waiting"], LogOrigin::Prometheus);
+        assert!(text.contains("node_exporter --collector.diskstats --collector.pressure` provides"), "{text}");
         assert!(text.contains("node_disk_reads_completed_total"), "{text}");
-        assert!(text.contains("--collectors.enabled=physical_disk` brings"), "{text}");
+        assert!(text.contains("--collectors.enabled=physical_disk` provides"), "{text}");
     }
 
     #[test]
     fn a_live_machine_is_told_what_its_kernel_lacks() {
-        let text = how(&["pressure.io_some", "physical_disk.ceiling.requests_per_s"], Source::Live);
+        let text = how(&["pressure.io_some", "physical_disk.ceiling.requests_per_s"], LogOrigin::Live);
         assert!(text.contains("psi=1"), "{text}");
         assert!(text.contains("no probe has measured this disk: physical_disk.ceiling.requests_per_s"), "{text}");
     }
 
     #[test]
     fn one_phrase_tells_it_on_a_screen() {
-        let unjudged = |missing: &[&str]| Unjudged {
+        let unjudged = |missing: &[&str]| UnjudgedRule {
             rule: "r".into(),
             bottleneck: crate::Bottleneck::Disk,
             missing: missing.iter().map(|m| m.to_string()).collect(),
         };
         let list =
             [unjudged(&["physical_disk.busy", "memory.free_bytes"]), unjudged(&["paging.pages_per_s (gaps only)"])];
-        let missing = Missing::of(&list, Source::Perfmon);
+        let missing = MissingCounters::of(&list, LogOrigin::Perfmon);
         assert_eq!(missing.counters, ["memory.free_bytes", "physical_disk.busy"]);
         assert!(missing.short.contains("PhysicalDisk"), "{}", missing.short);
-        assert!(Missing::of(&[], Source::Perfmon).how.is_empty());
+        assert!(MissingCounters::of(&[], LogOrigin::Perfmon).how.is_empty());
     }
 
     /// Every counter of every pack has an answer for every source.
@@ -445,7 +447,7 @@ mod tests {
         for pack in crate::packs::all().unwrap() {
             for rule in &pack.rules {
                 for name in rule.conditions().flat_map(|c| c.quantity.names()) {
-                    for (_, source) in Source::ALL {
+                    for (_, source) in LogOrigin::ALL {
                         let lines = how_to_record(&[name.id.as_str()], source);
                         assert!(!lines.is_empty(), "{}: {} of {source:?}", rule.id, name.id);
                         let left =

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use diskwright_base::words::nearest;
-use diskwright_base::{Catalogue, Kind};
+use diskwright_base::{Catalogue, CounterKind};
 use serde::{Serialize, Serializer};
 
 use crate::pseudo::{self, PSEUDO, Pseudo};
 
 /// A counter that a rule names, settled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Name {
+pub struct RuleCounter {
     /// Object, as in the catalogue, or `machine`.
     pub object: String,
     /// Full id, such as `physical_disk.busy` or `machine.waiting`.
@@ -24,18 +24,18 @@ pub struct Name {
     pub is_total: bool,
 }
 
-impl Serialize for Name {
+impl Serialize for RuleCounter {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.id)
     }
 }
 
-impl Name {
+impl RuleCounter {
     /// What `text` means in a rule on `object`: a counter of the object, a
     /// pseudo counter of it, or a full id. The error is a suggestion.
-    pub fn settle(object: &str, text: &str) -> Result<Name, String> {
+    pub fn settle(object: &str, text: &str) -> Result<RuleCounter, String> {
         let own = format!("{object}.{text}");
-        if let Some(name) = Name::known(&own).or_else(|| Name::known(text)) {
+        if let Some(name) = RuleCounter::known(&own).or_else(|| RuleCounter::known(text)) {
             return Ok(name);
         }
         let other = match nearest(text, candidates(object).iter().map(String::as_str)) {
@@ -50,10 +50,10 @@ impl Name {
         self.pseudo.is_some_and(Pseudo::is_of_window)
     }
 
-    fn known(id: &str) -> Option<Name> {
+    fn known(id: &str) -> Option<RuleCounter> {
         let (object, short) = id.split_once('.')?;
         if let Some(entry) = pseudo::find(object, short) {
-            return Some(Name {
+            return Some(RuleCounter {
                 object: object.into(),
                 id: id.into(),
                 unit: entry.unit.into(),
@@ -63,12 +63,12 @@ impl Name {
         }
         let counter = Catalogue::builtin().get(id)?;
         // processes are no series: they come in tables, and name culprits
-        (object != "process").then(|| Name {
+        (object != "process").then(|| RuleCounter {
             object: object.into(),
             id: id.into(),
             unit: counter.unit.clone(),
             pseudo: None,
-            is_total: counter.kind == Kind::Total,
+            is_total: counter.kind == CounterKind::Total,
         })
     }
 }
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn short_and_full_names() {
-        assert_eq!(Name::settle("physical_disk", "reads").unwrap().id, "physical_disk.reads");
-        assert_eq!(Name::settle("machine", "physical_disk.reads").unwrap().id, "physical_disk.reads");
-        let ceiling = Name::settle("physical_disk", "ceiling.requests_per_s").unwrap();
+        assert_eq!(RuleCounter::settle("physical_disk", "reads").unwrap().id, "physical_disk.reads");
+        assert_eq!(RuleCounter::settle("machine", "physical_disk.reads").unwrap().id, "physical_disk.reads");
+        let ceiling = RuleCounter::settle("physical_disk", "ceiling.requests_per_s").unwrap();
         assert_eq!(ceiling.pseudo, Some(Pseudo::CeilingRequests));
-        let wrong = Name::settle("physical_disk", "avg_queue_lenght").unwrap_err();
+        let wrong = RuleCounter::settle("physical_disk", "avg_queue_lenght").unwrap_err();
         assert_eq!(wrong, "unknown counter `avg_queue_lenght`; did you mean `avg_queue_length`?");
-        assert_eq!(Name::settle("physical_disk", "xyzzy").unwrap_err(), "unknown counter `xyzzy`");
+        assert_eq!(RuleCounter::settle("physical_disk", "xyzzy").unwrap_err(), "unknown counter `xyzzy`");
     }
 
     #[test]

@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
-use diskwright_base::{Frame, Plan};
+use diskwright_base::{CounterPlan, Frame};
 
-use crate::ceilings::{Load, Most};
+use crate::ceilings::{DeviceCeiling, DeviceLoad};
+use crate::paging::PAGE_BYTES;
 
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;
@@ -20,9 +21,9 @@ pub(crate) const CHUNK: usize = 256;
 
 /// How a node is computed.
 #[derive(Clone, Debug)]
-pub(crate) enum Node {
+pub(crate) enum ProgramNode {
     /// A counter of an instance. A total weighs 1 a tick, so that it adds up.
-    Cells { plan: Plan, is_total: bool },
+    Cells { plan: CounterPlan, is_total: bool },
     /// The same at every tick.
     Constant(f64),
     /// Sum over instances.
@@ -37,7 +38,7 @@ pub(crate) enum Node {
     Formula(Box<Formula>),
     /// Operations a second on each member of an array (doc 002).
     Load { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
-    /// The middle of a set's members, for [`Node::Ratio`]; `least` is the
+    /// The middle of a set's members, for [`ProgramNode::Ratio`]; `least` is the
     /// weight below which a member does not count.
     Order { members: Vec<NodeId>, least: f64 },
     /// A member over the median of its fellows, of at least `floor`.
@@ -45,14 +46,16 @@ pub(crate) enum Node {
     /// 1 where the node is above 0, else 0.
     Positive(NodeId),
     /// A device's load against what a probe measured of it.
-    Measured(Box<Measured>),
+    Measured(Box<CeilingNodes>),
+    /// Share of disks' traffic that is swapping.
+    Swapping(Box<SwapNodes>),
     /// A part of a whole, from 0 to 1; 0 where there is no whole.
     Share { part: NodeId, whole: NodeId },
 }
 
 /// What a device does, and the most that it was measured to do.
 #[derive(Clone, Debug)]
-pub(crate) struct Measured {
+pub(crate) struct CeilingNodes {
     pub reads: NodeId,
     pub writes: NodeId,
     pub read_bytes: NodeId,
@@ -60,7 +63,40 @@ pub(crate) struct Measured {
     /// Seconds a transfer, where they are to be held against those of one
     /// request alone; the share of the ceiling otherwise.
     pub latency: Option<NodeId>,
-    pub most: Most,
+    pub most: DeviceCeiling,
+}
+
+/// Swap traffic, and the disks that it may go to. What the log lacks is `None`.
+#[derive(Clone, Debug)]
+pub(crate) struct SwapNodes {
+    pub pages_in: Option<NodeId>,
+    pub pages_out: Option<NodeId>,
+    pub faults: Option<NodeId>,
+    pub bytes: Option<NodeId>,
+    pub transfers: Option<NodeId>,
+    /// Bytes a second that go to zram.
+    pub in_memory: Option<NodeId>,
+}
+
+impl SwapNodes {
+    fn all(&self) -> [Option<NodeId>; 6] {
+        [self.pages_in, self.pages_out, self.faults, self.bytes, self.transfers, self.in_memory]
+    }
+
+    /// The share at a tick, of the values in the order of [`SwapNodes::all`].
+    fn share(values: [Option<f64>; 6]) -> f64 {
+        let [pages_in, pages_out, faults, bytes, transfers, in_memory] = values;
+        let (pages_in, pages_out) = (pages_in.unwrap_or(0.0), pages_out.unwrap_or(0.0));
+        let all = (pages_in + pages_out) * PAGE_BYTES;
+        let on_disk = (all - in_memory.unwrap_or(0.0)).max(0.0);
+        let by_bytes = bytes.filter(|b| *b > 0.0).map_or(0.0, |bytes| on_disk / bytes);
+        // a swap-in brings its neighbours along, eight pages at once where the kernel is not told otherwise; a
+        // swap-out goes with the others of its batch of 32
+        let reads = faults.map_or(pages_in / 8.0, |faults| faults.min(pages_in));
+        let requests = (reads + pages_out / 32.0) * if all > 0.0 { on_disk / all } else { 0.0 };
+        let by_requests = transfers.filter(|t| *t > 0.0).map_or(0.0, |transfers| requests / transfers);
+        by_bytes.max(by_requests).min(1.0)
+    }
 }
 
 /// A rule's quantity.
@@ -69,48 +105,51 @@ pub(crate) struct Formula {
     pub first: NodeId,
     pub plus: Vec<NodeId>,
     pub minus: Vec<NodeId>,
-    pub times: Factor,
-    pub over: Factor,
-    pub per: Factor,
+    pub times: NodeFactor,
+    pub over: NodeFactor,
+    pub per: NodeFactor,
 }
 
 /// A factor or divisor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Factor {
+pub(crate) enum NodeFactor {
     /// None given.
     One,
     Number(f64),
     Node(NodeId),
 }
 
-impl Factor {
+impl NodeFactor {
     fn node(&self) -> Option<NodeId> {
         match self {
-            Factor::Node(id) => Some(*id),
+            NodeFactor::Node(id) => Some(*id),
             _ => None,
         }
     }
 }
 
-impl Node {
+impl ProgramNode {
     /// The nodes that this one reads.
     pub fn operands(&self) -> Vec<NodeId> {
         match self {
-            Node::Cells { .. } | Node::Constant(_) => Vec::new(),
-            Node::Sum(of) | Node::Mean(of) | Node::Weighted(of) | Node::Max(of) => of.clone(),
-            Node::Formula(f) => {
+            ProgramNode::Cells { .. } | ProgramNode::Constant(_) => Vec::new(),
+            ProgramNode::Sum(of) | ProgramNode::Mean(of) | ProgramNode::Weighted(of) | ProgramNode::Max(of) => {
+                of.clone()
+            }
+            ProgramNode::Formula(f) => {
                 let factors = [f.times, f.over, f.per].into_iter().filter_map(|f| f.node());
                 let sums = f.plus.iter().chain(&f.minus).copied();
                 std::iter::once(f.first).chain(sums).chain(factors).collect()
             }
-            Node::Load { reads, writes, .. } => vec![*reads, *writes],
-            Node::Order { members, .. } => members.clone(),
-            Node::Ratio { own, order, .. } => vec![*own, *order],
-            Node::Positive(of) => vec![*of],
-            Node::Measured(m) => {
+            ProgramNode::Load { reads, writes, .. } => vec![*reads, *writes],
+            ProgramNode::Order { members, .. } => members.clone(),
+            ProgramNode::Ratio { own, order, .. } => vec![*own, *order],
+            ProgramNode::Positive(of) => vec![*of],
+            ProgramNode::Measured(m) => {
                 [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
             }
-            Node::Share { part, whole } => vec![*part, *whole],
+            ProgramNode::Swapping(swapping) => swapping.all().into_iter().flatten().collect(),
+            ProgramNode::Share { part, whole } => vec![*part, *whole],
         }
     }
 }
@@ -132,17 +171,17 @@ impl Chunk<'_> {
 
 /// Columns of a node for the chunk under evaluation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slot {
+pub(crate) struct NodeColumn {
     pub values: Vec<f64>,
     pub weights: Vec<f64>,
-    /// These two are used by [`Node::Order`] alone.
+    /// These two are used by [`ProgramNode::Order`] alone.
     middle: Vec<f64>,
     sorted: Vec<f64>,
     /// True where any weight is a gap.
     pub gap: bool,
 }
 
-impl Slot {
+impl NodeColumn {
     fn size(&mut self, len: usize) {
         self.values.resize(len, 0.0);
         self.weights.resize(len, 0.0);
@@ -150,18 +189,18 @@ impl Slot {
 }
 
 /// Where nodes find their columns: `slot_of[node]` in `slots`.
-pub(crate) struct Columns<'a> {
+pub(crate) struct NodeColumns<'a> {
     pub slot_of: &'a [usize],
-    pub slots: &'a mut [Slot],
+    pub slots: &'a mut [NodeColumn],
 }
 
-impl Columns<'_> {
-    pub fn of(&self, node: NodeId) -> &Slot {
+impl NodeColumns<'_> {
+    pub fn of(&self, node: NodeId) -> &NodeColumn {
         &self.slots[self.slot_of[node]]
     }
 
     /// Computes a node whose operands are there already.
-    pub fn evaluate(&mut self, id: NodeId, node: &Node, chunk: &Chunk<'_>) {
+    pub fn evaluate(&mut self, id: NodeId, node: &ProgramNode, chunk: &Chunk<'_>) {
         let mut out = std::mem::take(&mut self.slots[self.slot_of[id]]);
         out.size(chunk.len());
         self.compute(node, chunk, &mut out);
@@ -169,41 +208,49 @@ impl Columns<'_> {
         self.slots[self.slot_of[id]] = out;
     }
 
-    fn compute(&self, node: &Node, chunk: &Chunk<'_>, out: &mut Slot) {
+    fn compute(&self, node: &ProgramNode, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         match node {
-            Node::Cells { plan, is_total } => {
+            ProgramNode::Cells { plan, is_total } => {
                 plan.weighted(chunk.frame, chunk.range.clone(), chunk.seconds, &mut out.values, &mut out.weights);
                 if *is_total {
                     out.weights.iter_mut().for_each(|w| *w = *w * 0.0 + 1.0);
                 }
             }
-            Node::Constant(value) => {
+            ProgramNode::Constant(value) => {
                 out.values.fill(*value);
                 out.weights.copy_from_slice(chunk.seconds);
             }
-            Node::Sum(of) => self.sum(of, 1.0, chunk, out),
-            Node::Mean(of) => self.sum(of, 1.0 / of.len().max(1) as f64, chunk, out),
-            Node::Weighted(of) => self.weighted(of, out),
-            Node::Max(of) => self.max(of, chunk, out),
-            Node::Formula(formula) => self.formula(formula, chunk, out),
-            Node::Load { reads, writes, factor, members } => {
+            ProgramNode::Sum(of) => self.sum(of, 1.0, chunk, out),
+            ProgramNode::Mean(of) => self.sum(of, 1.0 / of.len().max(1) as f64, chunk, out),
+            ProgramNode::Weighted(of) => self.weighted(of, out),
+            ProgramNode::Max(of) => self.max(of, chunk, out),
+            ProgramNode::Formula(formula) => self.formula(formula, chunk, out),
+            ProgramNode::Load { reads, writes, factor, members } => {
                 let (reads, writes) = (self.of(*reads), self.of(*writes));
                 for at in 0..chunk.len() {
                     out.values[at] = (reads.values[at] + factor * writes.values[at]) / members;
                     out.weights[at] = chunk.seconds[at] + (reads.weights[at] + writes.weights[at]) * 0.0;
                 }
             }
-            Node::Order { members, least } => self.order(members, *least, out),
-            Node::Ratio { own, order, floor, least } => self.ratio(*own, *order, *floor, *least, chunk, out),
-            Node::Positive(of) => {
+            ProgramNode::Order { members, least } => self.order(members, *least, out),
+            ProgramNode::Ratio { own, order, floor, least } => self.ratio(*own, *order, *floor, *least, chunk, out),
+            ProgramNode::Positive(of) => {
                 let of = self.of(*of);
                 for at in 0..chunk.len() {
                     out.values[at] = if of.values[at] > 0.0 { 1.0 } else { 0.0 };
                     out.weights[at] = of.weights[at];
                 }
             }
-            Node::Measured(measured) => self.measured(measured, chunk, out),
-            Node::Share { part, whole } => {
+            ProgramNode::Measured(measured) => self.measured(measured, chunk, out),
+            ProgramNode::Swapping(swapping) => {
+                let of = swapping.all().map(|node| node.map(|node| self.of(node)));
+                for at in 0..chunk.len() {
+                    out.values[at] = SwapNodes::share(of.map(|slot| slot.map(|slot| slot.values[at])));
+                    let gaps: f64 = of.iter().flatten().map(|slot| slot.weights[at] * 0.0).sum();
+                    out.weights[at] = chunk.seconds[at] + gaps;
+                }
+            }
+            ProgramNode::Share { part, whole } => {
                 let (part, whole) = (self.of(*part), self.of(*whole));
                 for at in 0..chunk.len() {
                     let share = part.values[at] / whole.values[at];
@@ -215,13 +262,13 @@ impl Columns<'_> {
         }
     }
 
-    fn measured(&self, measured: &Measured, chunk: &Chunk<'_>, out: &mut Slot) {
-        let Measured { reads, writes, read_bytes, write_bytes, latency, most } = measured;
+    fn measured(&self, measured: &CeilingNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {
+        let CeilingNodes { reads, writes, read_bytes, write_bytes, latency, most } = measured;
         let of = |node: &NodeId| self.of(*node);
         let (reads, writes, read_bytes, write_bytes) = (of(reads), of(writes), of(read_bytes), of(write_bytes));
         let latency = latency.as_ref().map(of);
         for at in 0..chunk.len() {
-            let load = Load {
+            let load = DeviceLoad {
                 reads: reads.values[at],
                 writes: writes.values[at],
                 read_bytes: read_bytes.values[at],
@@ -237,7 +284,7 @@ impl Columns<'_> {
         quiet(out);
     }
 
-    fn sum(&self, of: &[NodeId], factor: f64, chunk: &Chunk<'_>, out: &mut Slot) {
+    fn sum(&self, of: &[NodeId], factor: f64, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         out.values.fill(0.0);
         out.weights.copy_from_slice(chunk.seconds);
         for &id in of {
@@ -253,7 +300,7 @@ impl Columns<'_> {
         quiet(out);
     }
 
-    fn weighted(&self, of: &[NodeId], out: &mut Slot) {
+    fn weighted(&self, of: &[NodeId], out: &mut NodeColumn) {
         out.values.fill(0.0);
         out.weights.fill(0.0);
         for &id in of {
@@ -270,7 +317,7 @@ impl Columns<'_> {
         }
     }
 
-    fn max(&self, of: &[NodeId], chunk: &Chunk<'_>, out: &mut Slot) {
+    fn max(&self, of: &[NodeId], chunk: &Chunk<'_>, out: &mut NodeColumn) {
         out.values.fill(f64::NEG_INFINITY);
         out.weights.copy_from_slice(chunk.seconds);
         for &id in of {
@@ -286,11 +333,11 @@ impl Columns<'_> {
         quiet(out);
     }
 
-    fn formula(&self, formula: &Formula, chunk: &Chunk<'_>, out: &mut Slot) {
+    fn formula(&self, formula: &Formula, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         let first = self.of(formula.first);
         out.values.copy_from_slice(&first.values);
-        let plain = formula.plus.is_empty() && formula.minus.is_empty() && formula.times == Factor::One;
-        let own_weight = plain && formula.over == Factor::One;
+        let plain = formula.plus.is_empty() && formula.minus.is_empty() && formula.times == NodeFactor::One;
+        let own_weight = plain && formula.over == NodeFactor::One;
         if own_weight {
             out.weights.copy_from_slice(&first.weights);
         } else {
@@ -309,14 +356,14 @@ impl Columns<'_> {
             out.values.iter_mut().for_each(|v| *v = if *v < 0.0 { 0.0 } else { *v });
         }
         match formula.times {
-            Factor::One => {}
-            Factor::Number(number) => out.values.iter_mut().for_each(|v| *v *= number),
-            Factor::Node(id) => self.with(id, out, |value, operand| value * operand),
+            NodeFactor::One => {}
+            NodeFactor::Number(number) => out.values.iter_mut().for_each(|v| *v *= number),
+            NodeFactor::Node(id) => self.with(id, out, |value, operand| value * operand),
         }
         match formula.over {
-            Factor::One => {}
-            Factor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
-            Factor::Node(id) => {
+            NodeFactor::One => {}
+            NodeFactor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
+            NodeFactor::Node(id) => {
                 self.with(id, out, quotient);
                 // a ratio's mean is the ratio of the means
                 for (weight, divisor) in out.weights.iter_mut().zip(&self.of(id).values) {
@@ -325,14 +372,14 @@ impl Columns<'_> {
             }
         }
         match formula.per {
-            Factor::One => {}
-            Factor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
-            Factor::Node(id) => self.with(id, out, quotient),
+            NodeFactor::One => {}
+            NodeFactor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
+            NodeFactor::Node(id) => self.with(id, out, quotient),
         }
         quiet(out);
     }
 
-    fn with(&self, id: NodeId, out: &mut Slot, of: impl Fn(f64, f64) -> f64) {
+    fn with(&self, id: NodeId, out: &mut NodeColumn, of: impl Fn(f64, f64) -> f64) {
         let slot = self.of(id);
         for ((value, weight), (v, w)) in
             out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
@@ -344,7 +391,7 @@ impl Columns<'_> {
 
     /// Leaves the members next to the middle: `values` and `weights` below and
     /// above it, `middle` itself where their number is odd.
-    fn order(&self, members: &[NodeId], least: f64, out: &mut Slot) {
+    fn order(&self, members: &[NodeId], least: f64, out: &mut NodeColumn) {
         out.middle.resize(out.values.len(), 0.0);
         let sorted = &mut out.sorted;
         for at in 0..out.values.len() {
@@ -363,7 +410,7 @@ impl Columns<'_> {
         }
     }
 
-    fn ratio(&self, own: NodeId, order: NodeId, floor: f64, least: f64, chunk: &Chunk<'_>, out: &mut Slot) {
+    fn ratio(&self, own: NodeId, order: NodeId, floor: f64, least: f64, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         let (own, order) = (self.of(own), self.of(order));
         for at in 0..chunk.len() {
             let (value, weight) = (own.values[at], own.weights[at]);
@@ -391,7 +438,7 @@ fn quotient(a: f64, b: f64) -> f64 {
 }
 
 /// Where there is no value there is no weight, except that a gap stays one.
-fn quiet(out: &mut Slot) {
+fn quiet(out: &mut NodeColumn) {
     for (value, weight) in out.values.iter().zip(&mut out.weights) {
         *weight = if value.is_nan() { *weight * 0.0 } else { *weight };
     }

@@ -2,26 +2,31 @@
 
 use diskwright_base::Note;
 
-use crate::missing::Source;
+use crate::missing::LogOrigin;
 
 /// Texts kept of each kind; of more only the number is known.
 const TEXTS: usize = 50;
 
+/// Bookmarks kept: people set them, and look for each of them.
+const BOOKMARKS: usize = 100_000;
+
 /// Notes collected so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Notes {
-    pub list: Vec<Remark>,
+pub(crate) struct VerdictNotes {
+    pub list: Vec<NoteCount>,
+    /// Bookmarks, each at its own time, in order of time.
+    pub bookmarks: Vec<NoteCount>,
     /// Gaps told, repeated ones too.
     pub gaps: u64,
     /// Notes beyond those kept.
     pub left_out: u64,
     /// What made the log; of several, the first that was not ours.
-    pub source: Source,
+    pub source: LogOrigin,
 }
 
 /// A note's text and how often it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Remark {
+pub(crate) struct NoteCount {
     /// Of the first, nanoseconds since 1970.
     pub time_ns: i64,
     pub kind: String,
@@ -29,23 +34,31 @@ pub(crate) struct Remark {
     pub times: u64,
 }
 
-impl Notes {
+impl VerdictNotes {
     pub fn add(&mut self, note: &Note) {
         if note.kind == Note::SOURCE {
-            if self.source == Source::Live {
-                self.source = Source::of_format(&note.text);
+            if self.source == LogOrigin::Live {
+                self.source = LogOrigin::of_format(&note.text);
             }
             return;
         }
         if note.kind == Note::GAP {
             self.gaps += 1;
         }
-        let same = |r: &&mut Remark| r.kind == note.kind && r.text == note.text;
+        if note.kind == Note::IMPORT {
+            return;
+        }
+        if note.kind == Note::BOOKMARK && self.bookmarks.len() < BOOKMARKS {
+            let (kind, text) = (note.kind.clone(), note.text.clone());
+            let index = self.bookmarks.partition_point(|remark| remark.time_ns <= note.time_ns);
+            return self.bookmarks.insert(index, NoteCount { time_ns: note.time_ns, kind, text, times: 1 });
+        }
+        let same = |r: &&mut NoteCount| r.kind == note.kind && r.text == note.text;
         if let Some(remark) = self.list.iter_mut().find(same) {
             remark.times += 1;
         } else if self.list.iter().filter(|r| r.kind == note.kind).count() < TEXTS {
             let (kind, text) = (note.kind.clone(), note.text.clone());
-            self.list.push(Remark { time_ns: note.time_ns, kind, text, times: 1 });
+            self.list.push(NoteCount { time_ns: note.time_ns, kind, text, times: 1 });
         } else {
             self.left_out += 1;
         }
@@ -57,8 +70,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_bookmark_is_kept() {
+        let mut notes = VerdictNotes::default();
+        (0..500).for_each(|i| notes.add(&Note::new(i, Note::BOOKMARK, "backup")));
+        assert_eq!((notes.bookmarks.len(), notes.list.len(), notes.left_out), (500, 0, 0));
+        assert!(notes.bookmarks.iter().enumerate().all(|(i, r)| r.time_ns == i as i64 && r.times == 1));
+    }
+
+    #[test]
     fn a_text_is_kept_once_and_all_of_them_only_so_many() {
-        let mut notes = Notes::default();
+        let mut notes = VerdictNotes::default();
         for i in 0..1000 {
             notes.add(&Note::new(i, Note::GAP, "sda vanished"));
             notes.add(&Note::new(i, Note::WARNING, format!("warning {i}")));

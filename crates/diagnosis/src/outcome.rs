@@ -2,17 +2,18 @@
 //! finding that says so.
 
 use crate::judge::Judge;
-use crate::rule::{Condition, Limit, Over, Rule};
-use crate::stream::{ConditionState, EvidenceState, OperandState, Stream};
+use crate::names::RuleCounter;
+use crate::rule::{Condition, ConditionSpan, Rule, RuleLimit};
+use crate::stream::{ConditionState, EvidenceState, OperandState, RuleProgress};
 use crate::time::rfc3339;
-use crate::verdict::{Episode, Evidence, Finding};
+use crate::verdict::{Episode, Evidence, Finding, HoldInterval};
 
 /// How a rule fared at an instance.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome<'a> {
+pub(crate) struct RuleOutcome<'a> {
     pub rule: &'a Rule,
     pub rule_at: usize,
-    pub stream: &'a Stream,
+    pub stream: &'a RuleProgress,
     /// Share of the judged time at which it held; `None` where nothing could be judged.
     pub share: Option<f64>,
     /// Seconds at which it had to hold.
@@ -23,20 +24,20 @@ pub(crate) struct Outcome<'a> {
 
 /// A condition's value over the window, and what it was compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Measured {
+pub(crate) struct ConditionValue {
     pub value: f64,
     pub limit: f64,
 }
 
 /// The outcomes of all rules of a pack at all instances, in the rules' order.
-pub(crate) fn outcomes(judge: &Judge, pack: usize) -> Vec<Outcome<'_>> {
+pub(crate) fn outcomes(judge: &Judge, pack: usize) -> Vec<RuleOutcome<'_>> {
     let streams = judge.states.streams.iter().filter(|s| s.pack == pack);
-    let mut list: Vec<Outcome> = streams.map(|stream| outcome(judge, judge.rule_of(stream), stream)).collect();
+    let mut list: Vec<RuleOutcome> = streams.map(|stream| outcome(judge, judge.rule_of(stream), stream)).collect();
     list.sort_by_key(|o| o.rule_at);
     list
 }
 
-fn outcome<'a>(judge: &'a Judge, rule: &'a Rule, stream: &'a Stream) -> Outcome<'a> {
+fn outcome<'a>(judge: &'a Judge, rule: &'a Rule, stream: &'a RuleProgress) -> RuleOutcome<'a> {
     let half_s = judge.window.seconds() / 2.0;
     let needed_s = rule.sustained.longest_s().min(half_s);
     let share = (stream.judged_ns > 0).then(|| stream.held_ns as f64 / stream.judged_ns as f64);
@@ -45,52 +46,53 @@ fn outcome<'a>(judge: &'a Judge, rule: &'a Rule, stream: &'a Stream) -> Outcome<
     let enough = |ns: u64, asked_s: f64| ns > 0 && ns as f64 / 1e9 >= asked_s.min(half_s) - 1e-9;
     let long =
         enough(stream.held_ns, rule.sustained.at_least_s) && enough(stream.longest_ns, rule.sustained.in_a_row_s);
+    let again = stream.runs >= rule.sustained.times;
     let mut of_window = rule.all.iter().enumerate().filter(|(_, c)| c.is_of_window());
     let windows = of_window.all(|(at, condition)| {
         of_whole(judge, condition, &stream.conditions[at]).is_some_and(|m| condition.compare.holds(m.value, m.limit))
     });
-    Outcome { rule, rule_at: stream.rule, stream, share, needed_s, holds: often && long && windows }
+    RuleOutcome { rule, rule_at: stream.rule, stream, share, needed_s, holds: often && long && windows && again }
 }
 
 /// Mean of a condition's quantity over the window, held or not.
-pub(crate) fn over_window(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<Measured> {
+pub(crate) fn over_window(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
     if condition.is_of_window() {
         return of_whole(judge, condition, state);
     }
     let tracks = &judge.states.tracks;
     let mean = tracks[state.track?].mean()?;
     let value = match condition.over {
-        Over::Change { .. } => mean / state.baseline.sums.mean().filter(|base| *base != 0.0)?,
+        ConditionSpan::Change { .. } => mean / state.baseline.sums.mean().filter(|base| *base != 0.0)?,
         // over a whole window what rises from tick to tick falls as well
-        Over::Step => 1.0,
+        ConditionSpan::Step => 1.0,
         _ => mean,
     };
     let limit = match &condition.limit {
-        Limit::Number(number) => *number,
-        Limit::Counter { times, .. } => tracks[state.limit_track?].mean()? * times,
+        RuleLimit::Number(number) => *number,
+        RuleLimit::Counter { times, .. } => tracks[state.limit_track?].mean()? * times,
     };
-    Some(Measured { value, limit })
+    Some(ConditionValue { value, limit })
 }
 
 /// The same while the rule held.
-fn while_held(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<Measured> {
+fn while_held(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
     if condition.is_of_window() {
         return of_whole(judge, condition, state);
     }
     let value = if state.adds_up { state.value.product() } else { state.value.mean()? };
     let limit = match &condition.limit {
-        Limit::Number(number) => *number,
-        Limit::Counter { times, .. } => state.limit.mean()? * times,
+        RuleLimit::Number(number) => *number,
+        RuleLimit::Counter { times, .. } => state.limit.mean()? * times,
     };
-    Some(Measured { value, limit })
+    Some(ConditionValue { value, limit })
 }
 
 /// A condition of the whole window.
-fn of_whole(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<Measured> {
-    let Limit::Number(limit) = condition.limit else { return None };
+fn of_whole(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+    let RuleLimit::Number(limit) = condition.limit else { return None };
     let value = match condition.over {
-        Over::Steadiness => state.spread.steadiness()?,
-        Over::Trend => state.spread.trend()?,
+        ConditionSpan::Steadiness => state.spread.steadiness()?,
+        ConditionSpan::Trend => state.spread.trend()?,
         _ => {
             let [first, times, over, per] = &**state.operands.as_ref()?;
             let of = |operand: &OperandState| match operand {
@@ -101,12 +103,12 @@ fn of_whole(judge: &Judge, condition: &Condition, state: &ConditionState) -> Opt
             of(first)? * of(times)? / of(over)? / of(per)?
         }
     };
-    value.is_finite().then_some(Measured { value, limit })
+    value.is_finite().then_some(ConditionValue { value, limit })
 }
 
 /// The condition that a finding is told by: the first that is compared at each
 /// tick; of `any` alone, the one that held longest.
-pub(crate) fn lead(rule: &Rule, stream: &Stream) -> usize {
+pub(crate) fn lead(rule: &Rule, stream: &RuleProgress) -> usize {
     let in_all = rule.all.iter().position(|c| !c.is_of_window());
     let of_any = || {
         let any = rule.all.len()..rule.all.len() + rule.any.len();
@@ -118,12 +120,12 @@ pub(crate) fn lead(rule: &Rule, stream: &Stream) -> usize {
 
 /// The finding that an outcome which holds makes; `None` where its numbers
 /// cannot be told, which a rule that held rules out.
-pub(crate) fn finding(judge: &Judge, outcome: &Outcome<'_>) -> Option<Finding> {
+pub(crate) fn finding(judge: &Judge, outcome: &RuleOutcome<'_>) -> Option<Finding> {
     let (rule, stream) = (outcome.rule, outcome.stream);
     let at = lead(rule, stream);
     let condition = rule.conditions().nth(at)?;
     let state = &stream.conditions[at];
-    let Measured { value, limit } = while_held(judge, condition, state)?;
+    let ConditionValue { value, limit } = while_held(judge, condition, state)?;
     let evidence = evidence(judge, rule, stream);
     Some(Finding {
         rule: rule.id.clone(),
@@ -141,7 +143,11 @@ pub(crate) fn finding(judge: &Judge, outcome: &Outcome<'_>) -> Option<Finding> {
         unit: unit_of(condition),
         limit_from: crate::ceilings::limit_from(judge, rule, &stream.instance, &evidence),
         share: outcome.share?,
+        mean: over_window(judge, condition, state).map(|m| without_last_bits(m.value)),
         seconds: stream.held_ns as f64 / 1e9,
+        times: stream.runs,
+        stretches: stream.stretches.list().iter().map(|(from, to)| stretch(*from, *to)).collect(),
+        longest_from: rfc3339(stream.longest_span.0),
         longest_s: stream.longest_ns as f64 / 1e9,
         from: rfc3339(stream.first_ns),
         to: rfc3339(stream.last_ns),
@@ -153,22 +159,32 @@ pub(crate) fn finding(judge: &Judge, outcome: &Outcome<'_>) -> Option<Finding> {
     })
 }
 
+/// A mean over the window is summed up part by part, so that its last bits
+/// depend on how a log is cut into frames.
+fn without_last_bits(value: f64) -> f64 {
+    format!("{value:.10e}").parse().unwrap_or(value)
+}
+
+fn stretch(from_ns: i64, to_ns: i64) -> HoldInterval {
+    HoldInterval { from: rfc3339(from_ns), to: rfc3339(to_ns) }
+}
+
 /// Shortest stretch that is told as an episode, seconds.
 const LEAST_EPISODE_S: f64 = 60.0;
 
 /// Stretches of rules that blame something and held long enough for once, but
 /// not for their share of the window: a bad hour of a quiet day.
-pub(crate) fn episodes(outcomes: &[Outcome<'_>]) -> Vec<Episode> {
-    let stretch_s = |o: &Outcome<'_>| o.stream.longest_ns as f64 / 1e9;
-    let worth_telling = |o: &&Outcome<'_>| {
+pub(crate) fn episodes(outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
+    let stretch_s = |o: &RuleOutcome<'_>| o.stream.longest_ns as f64 / 1e9;
+    let worth_telling = |o: &&RuleOutcome<'_>| {
         let at_all_times = o.rule.all.iter().all(|c| !c.is_of_window());
         let long = stretch_s(o) >= o.rule.sustained.longest_s().max(LEAST_EPISODE_S);
         let explained = || outcomes.iter().any(|other| o.rule.none.contains(&other.rule.id) && overlap(o, other));
         !o.holds && o.rule.weight > 0.0 && at_all_times && long && !explained()
     };
-    let mut told: Vec<&Outcome<'_>> = outcomes.iter().filter(worth_telling).collect();
+    let mut told: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(worth_telling).collect();
     told.sort_by_key(|o| std::cmp::Reverse(o.stream.longest_ns));
-    let episode = |o: &&Outcome<'_>| Episode {
+    let episode = |o: &&RuleOutcome<'_>| Episode {
         rule: o.rule.id.clone(),
         title: o.rule.title.clone(),
         bottleneck: o.rule.bottleneck,
@@ -183,42 +199,47 @@ pub(crate) fn episodes(outcomes: &[Outcome<'_>]) -> Vec<Episode> {
 }
 
 /// Whether the longest stretches of two outcomes share most of the first's time.
-fn overlap(of: &Outcome<'_>, with: &Outcome<'_>) -> bool {
+fn overlap(of: &RuleOutcome<'_>, with: &RuleOutcome<'_>) -> bool {
     let ((a, b), (c, d)) = (of.stream.longest_span, with.stream.longest_span);
     (b.min(d) - a.max(c)).saturating_mul(2) > b - a
 }
 
-fn evidence(judge: &Judge, rule: &Rule, stream: &Stream) -> Vec<Evidence> {
+fn evidence(judge: &Judge, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
     let of = |state: &EvidenceState| match state {
-        EvidenceState::Mean(sums) => sums.mean(),
-        EvidenceState::Statistic(at) => judge.states.statistics[*at].value(),
+        EvidenceState::Mean(sums, most) => (sums.mean(), Some(*most).filter(|most| most.is_finite())),
+        EvidenceState::Statistic(at) => (judge.states.statistics[*at].value(), None),
     };
-    let both = rule.evidence.iter().zip(&stream.evidence);
-    both.map(|(name, state)| Evidence { counter: name.id.clone(), value: of(state), unit: name.unit.clone() }).collect()
+    let told = |(name, state): (&RuleCounter, &EvidenceState)| {
+        let (value, max) = of(state);
+        Evidence { counter: name.id.clone(), value, max, unit: name.unit.clone() }
+    };
+    rule.evidence.iter().zip(&stream.evidence).map(told).collect()
 }
 
 /// The quantity in full, with the span that it is of.
 pub(crate) fn quantity_text(condition: &Condition) -> String {
     let text = condition.quantity.text();
     match condition.over {
-        Over::Tick => text,
-        Over::Change { .. } => format!("change of {text}"),
-        Over::Step => format!("change from tick to tick of {text}"),
-        Over::Steadiness => format!("variation of {text}"),
-        Over::Trend => format!("trend of {text}"),
+        ConditionSpan::Tick => text,
+        ConditionSpan::Change { .. } => format!("change of {text}"),
+        ConditionSpan::Step => format!("change from tick to tick of {text}"),
+        ConditionSpan::Steadiness => format!("variation of {text}"),
+        ConditionSpan::Trend => format!("trend of {text}"),
     }
 }
 
 /// Unit of a condition's value; what is relative has none.
 pub(crate) fn unit_of(condition: &Condition) -> String {
     match condition.over {
-        Over::Tick => condition.quantity.unit.clone(),
+        ConditionSpan::Tick => condition.quantity.unit.clone(),
         _ => String::new(),
     }
 }
 
 /// The outcomes that are findings, and those set aside with the rule that does so.
-pub(crate) fn relate<'a, 'b>(outcomes: &'b [Outcome<'a>]) -> (Vec<&'b Outcome<'a>>, Vec<(&'b Outcome<'a>, String)>) {
+pub(crate) fn relate<'a, 'b>(
+    outcomes: &'b [RuleOutcome<'a>],
+) -> (Vec<&'b RuleOutcome<'a>>, Vec<(&'b RuleOutcome<'a>, String)>) {
     let mut findings = Vec::new();
     let mut set_aside = Vec::new();
     for outcome in outcomes.iter().filter(|o| o.holds) {
@@ -232,8 +253,8 @@ pub(crate) fn relate<'a, 'b>(outcomes: &'b [Outcome<'a>]) -> (Vec<&'b Outcome<'a
 
 /// The first rule of `none` that is a finding itself. One on the same object
 /// explains only what it says of the same instance. The loader has refused circles.
-fn explained_by(outcomes: &[Outcome<'_>], outcome: &Outcome<'_>) -> Option<String> {
-    let explains = |other: &&Outcome<'_>| {
+fn explained_by(outcomes: &[RuleOutcome<'_>], outcome: &RuleOutcome<'_>) -> Option<String> {
+    let explains = |other: &&RuleOutcome<'_>| {
         let same_object = other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which;
         other.holds
             && (!same_object || other.stream.instance == outcome.stream.instance)

@@ -3,31 +3,32 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::build::{Absence, Builder, Place, SPINDLES};
-use crate::lanes::Sums;
-use crate::names::Name;
-use crate::node::{Factor, Node, NodeId};
+use crate::build::{Absence, NodeBuilder, RuleScope, SPINDLES};
+use crate::grid::Presence;
+use crate::lanes::LaneSums;
+use crate::names::RuleCounter;
+use crate::node::{NodeFactor, NodeId, ProgramNode};
 use crate::pseudo::Pseudo;
-use crate::rule::{Absent, Condition, Limit, Operand, Over, Pack, Rule, Which};
-use crate::scene::Scene;
+use crate::rule::{Absent, Condition, ConditionSpan, InstanceFilter, Operand, Pack, Rule, RuleLimit};
+use crate::scene::SchemaIndex;
 use crate::stand_in::{may_stand_in, on_logical_disks};
 use crate::states::States;
 use crate::stream::*;
 
 /// A program for a schema.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Program {
-    pub nodes: Vec<Node>,
+pub(crate) struct JudgeProgram {
+    pub nodes: Vec<ProgramNode>,
     pub slot_of: Vec<usize>,
     pub slots: usize,
     /// Nodes that several groups read, computed first.
     pub shared: Vec<NodeId>,
-    pub groups: Vec<Group>,
+    pub groups: Vec<ProgramGroup>,
 }
 
 /// What is judged at one place, with nodes that nobody else reads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Group {
+pub(crate) struct ProgramGroup {
     pub order: Vec<NodeId>,
     pub tracks: Vec<(NodeId, usize)>,
     pub statistics: Vec<StatisticPlan>,
@@ -42,20 +43,41 @@ pub(crate) struct StatisticPlan {
     pub value: NodeId,
 }
 
+/// Counters of the machine that bear on how sure any answer is.
+const SIGNS: [&str; 8] = [
+    "processor.steal",
+    "processors",
+    "pressure.io_some",
+    "pressure.memory_some",
+    "pressure.cpu_some",
+    "processor.iowait",
+    "system.blocked",
+    "system.running",
+];
+
+/// Cgroups with a device that are followed to tell who uses it, at most.
+const GROUPS: usize = 256;
+
 /// What the caller asked for, as far as the program depends on it.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ProgramOptions<'a> {
     pub role: Option<&'a str>,
     pub expected: Option<(i64, i64)>,
 }
 
 /// Makes the program for a scene and finds or makes the states that it feeds.
-pub(crate) fn compile(packs: &[Pack], scene: &Scene<'_>, wanted: &Wanted<'_>, states: &mut States) -> Program {
-    let mut maker = Maker {
-        builder: Builder::new(scene),
+pub(crate) fn compile(
+    packs: &[Pack],
+    scene: &SchemaIndex<'_>,
+    wanted: &ProgramOptions<'_>,
+    states: &mut States,
+) -> JudgeProgram {
+    let mut maker = ProgramBuilder {
+        builder: NodeBuilder::new(scene),
         states,
         expected: wanted.expected,
         groups: Vec::new(),
         group_of: HashMap::new(),
+        fed: BTreeSet::new(),
     };
     for (pack, rules) in packs.iter().enumerate() {
         for (at, rule) in rules.rules.iter().enumerate() {
@@ -66,44 +88,55 @@ pub(crate) fn compile(packs: &[Pack], scene: &Scene<'_>, wanted: &Wanted<'_>, st
         }
     }
     maker.certainty();
-    let Maker { builder, groups, .. } = maker;
+    let ProgramBuilder { builder, groups, .. } = maker;
     lay_out(builder.nodes, groups)
 }
 
 /// A rule to be judged, and what its streams are known by.
-struct Asked<'r> {
+struct RuleRequest<'r> {
     pack: usize,
     at: usize,
     rule: &'r Rule,
     stands_in: bool,
 }
 
-struct Maker<'a, 's> {
-    builder: Builder<'a>,
+struct ProgramBuilder<'a, 's> {
+    builder: NodeBuilder<'a>,
     states: &'s mut States,
     expected: Option<(i64, i64)>,
-    groups: Vec<Group>,
+    groups: Vec<ProgramGroup>,
     group_of: HashMap<String, usize>,
+    /// Tracks that some group feeds.
+    fed: BTreeSet<usize>,
 }
 
-impl<'a> Maker<'a, '_> {
+impl<'a> ProgramBuilder<'a, '_> {
     fn rule(&mut self, pack: usize, at: usize, rule: &Rule, stand_ins: bool) {
         if rule.sleeps_without_ceiling() && self.builder.scene.ceilings.is_empty() {
             return;
         }
-        let asked = Asked { pack, at, rule, stands_in: false };
+        if !rule.without.is_empty() {
+            let places = places(self.builder.scene, rule);
+            let never = !places.is_empty() && places.iter().all(|place| self.has_any(&rule.without, place));
+            self.states.rules[pack][at].not_for_this_log = never;
+            if never {
+                return;
+            }
+        }
+        let asked = RuleRequest { pack, at, rule, stands_in: false };
         let (mut judged, mut missing) = self.everywhere(&asked);
         let has_object = rule.object == "machine" || !self.builder.scene.instances(&rule.object).is_empty();
         // a machine without arrays has nothing to judge in them; one whose log has
         // no disks at all cannot be judged by its disks
-        if !has_object && rule.object != "array" {
+        // nor is there a tool that shows the busy time of a controller or channel of a real machine
+        if !has_object && !matches!(rule.object.as_str(), "array" | "controller" | "channel") {
             missing.extend(rule.conditions().flat_map(|c| c.quantity.names()).map(|name| name.id.clone()));
         }
         if rule.absent == Absent::Inapplicable && has_object {
             missing.clear();
         }
         // which disks are arrays is not in another tool's log either
-        if !judged && has_object && rule.which == Which::Set && self.builder.scene.hides_spindles() {
+        if !judged && has_object && rule.which == InstanceFilter::Set && self.builder.scene.hides_spindles() {
             missing.insert(SPINDLES.to_owned());
         }
         if stand_ins && !judged && missing.iter().any(|counter| may_stand_in(counter)) {
@@ -115,10 +148,13 @@ impl<'a> Maker<'a, '_> {
     }
 
     /// Judges a rule wherever it applies; and what was missing where it could not be.
-    fn everywhere(&mut self, asked: &Asked<'_>) -> (bool, BTreeSet<String>) {
+    fn everywhere(&mut self, asked: &RuleRequest<'_>) -> (bool, BTreeSet<String>) {
         let mut judged = false;
         let mut missing: BTreeSet<String> = BTreeSet::new();
         for place in &places(self.builder.scene, asked.rule) {
+            if self.has_any(&asked.rule.without, place) {
+                continue;
+            }
             match self.stream(asked, place) {
                 Ok(()) => judged = true,
                 Err(Absence::Missing(counter)) => {
@@ -131,16 +167,21 @@ impl<'a> Maker<'a, '_> {
         (judged, missing)
     }
 
+    /// True where the log has one of these counters.
+    fn has_any(&mut self, names: &[RuleCounter], place: &RuleScope<'a>) -> bool {
+        names.iter().any(|name| self.builder.name(name, place).is_ok())
+    }
+
     /// Everything that a rule lacks at a place, so that all of it can be recorded next time.
-    fn lacking(&mut self, rule: &Rule, place: &Place<'a>) -> BTreeSet<String> {
+    fn lacking(&mut self, rule: &Rule, place: &RuleScope<'a>) -> BTreeSet<String> {
         let mut of = |condition: &Condition| -> BTreeSet<String> {
             let limit = match &condition.limit {
-                Limit::Counter { counter, .. } => Some(counter),
-                Limit::Number(_) => None,
+                RuleLimit::Counter { counter, .. } => Some(counter),
+                RuleLimit::Number(_) => None,
             };
             // what is of the window is made of counters that other conditions name
             let names = condition.quantity.names().chain(limit).filter(|name| !name.is_of_window());
-            let absent = |name: &Name| match self.builder.name(name, place) {
+            let absent = |name: &RuleCounter| match self.builder.name(name, place) {
                 Err(Absence::Missing(counter)) => Some(counter),
                 _ => None,
             };
@@ -162,16 +203,16 @@ impl<'a> Maker<'a, '_> {
     /// The same of logical disks, where the log lacks what it takes of physical ones.
     fn stand_in(&mut self, pack: usize, at: usize, rule: &Rule) -> bool {
         let Some(other) = on_logical_disks(rule) else { return false };
-        let (judged, _) = self.everywhere(&Asked { pack, at, rule: &other, stands_in: true });
+        let (judged, _) = self.everywhere(&RuleRequest { pack, at, rule: &other, stands_in: true });
         if judged {
             self.states.stand_ins.insert((pack, at), other);
         }
         judged
     }
 
-    fn stream(&mut self, asked: &Asked<'_>, place: &Place<'a>) -> Result<(), Absence> {
+    fn stream(&mut self, asked: &RuleRequest<'_>, place: &RuleScope<'a>) -> Result<(), Absence> {
         let rule = asked.rule;
-        let mut group = Group::default();
+        let mut group = ProgramGroup::default();
         let mut plan = StreamPlan {
             state: 0,
             all: Vec::new(),
@@ -206,13 +247,18 @@ impl<'a> Maker<'a, '_> {
             match name.pseudo.filter(|p| p.is_of_window()) {
                 Some(kind) => {
                     let statistic = self.statistic(kind, place, &mut group);
-                    evidence.push(statistic.map_or(EvidenceState::Mean(Sums::default()), EvidenceState::Statistic));
+                    evidence.push(
+                        statistic.map_or(
+                            EvidenceState::Mean(LaneSums::default(), f64::NEG_INFINITY),
+                            EvidenceState::Statistic,
+                        ),
+                    );
                 }
                 None => {
                     if let Ok(node) = self.builder.name(name, place) {
                         plan.evidence.push((position, node));
                     }
-                    evidence.push(EvidenceState::Mean(Sums::default()));
+                    evidence.push(EvidenceState::Mean(LaneSums::default(), f64::NEG_INFINITY));
                 }
             }
         }
@@ -225,36 +271,39 @@ impl<'a> Maker<'a, '_> {
     /// The stream's state, made where the instance is new.
     fn state(
         &mut self,
-        asked: &Asked<'_>,
-        place: &Place<'_>,
+        asked: &RuleRequest<'_>,
+        place: &RuleScope<'_>,
         conditions: Vec<ConditionState>,
         evidence: Vec<EvidenceState>,
     ) -> usize {
-        let Asked { pack, at: rule, stands_in, .. } = *asked;
+        let RuleRequest { pack, at: rule, stands_in, .. } = *asked;
         // instances together are one whoever they are at the moment
         let key = match place {
-            Place::Together(..) if stands_in => "stands in".into(),
-            Place::Together(..) => String::new(),
-            Place::Machine if stands_in => "stands in".into(),
+            RuleScope::Together(..) if stands_in => "stands in".into(),
+            RuleScope::Together(..) => String::new(),
+            RuleScope::Machine if stands_in => "stands in".into(),
             other => other.key(),
         };
         let fresh = || {
-            let mut stream = Stream::new(pack, rule, place.instance(), conditions, evidence);
+            let mut stream = RuleProgress::new(pack, rule, place.instance(), conditions, evidence);
             stream.stands_in = stands_in;
+            // of the pack that was asked, as trends are
+            stream.presence = (pack == 0).then(Presence::default);
             stream
         };
         self.states.stream((pack, rule, key), fresh)
     }
 
-    fn join(&mut self, place: &Place<'_>, part: Group) {
+    fn join(&mut self, place: &RuleScope<'_>, part: ProgramGroup) {
         let next = self.groups.len();
         let at = *self.group_of.entry(place.key()).or_insert(next);
         if at == next {
-            self.groups.push(Group::default());
+            self.groups.push(ProgramGroup::default());
         }
         let group = &mut self.groups[at];
         for (node, track) in part.tracks {
-            if !group.tracks.contains(&(node, track)) {
+            // fed once, whoever else reads it
+            if self.fed.insert(track) {
                 group.tracks.push((node, track));
             }
         }
@@ -266,7 +315,7 @@ impl<'a> Maker<'a, '_> {
         group.streams.extend(part.streams);
     }
 
-    fn track(&mut self, node: NodeId, group: &mut Group) -> usize {
+    fn track(&mut self, node: NodeId, group: &mut ProgramGroup) -> usize {
         let key = self.builder.keys[node].clone();
         let track = self.states.track(&key);
         group.tracks.push((node, track));
@@ -277,26 +326,26 @@ impl<'a> Maker<'a, '_> {
         &mut self,
         at: usize,
         condition: &Condition,
-        place: &Place<'a>,
+        place: &RuleScope<'a>,
         state: &mut ConditionState,
-        group: &mut Group,
+        group: &mut ProgramGroup,
     ) -> Result<ConditionPlan, Absence> {
         let node = self.builder.quantity(&condition.quantity, place)?;
         let limit = match &condition.limit {
-            Limit::Number(number) => LimitPlan::Number(*number),
-            Limit::Counter { counter, times } => LimitPlan::Node(self.builder.name(counter, place)?, *times),
+            RuleLimit::Number(number) => LimitPlan::Number(*number),
+            RuleLimit::Counter { counter, times } => LimitPlan::Node(self.builder.name(counter, place)?, *times),
         };
         let change = match (condition.over, self.expected) {
-            (Over::Change { share }, Some((from, to))) => {
+            (ConditionSpan::Change { share }, Some((from, to))) => {
                 let until = from.saturating_add((to.saturating_sub(from) as f64 * share) as i64);
-                Some(Against::Until(until))
+                Some(ChangeReference::Until(until))
             }
-            (Over::Step, _) => Some(Against::Previous),
-            (Over::Change { .. }, None) => return Err(Absence::Missing("length of the window".into())),
+            (ConditionSpan::Step, _) => Some(ChangeReference::Previous),
+            (ConditionSpan::Change { .. }, None) => return Err(Absence::Missing("length of the window".into())),
             _ => None,
         };
         state.known = true;
-        state.adds_up = matches!(self.builder.nodes[node], Node::Cells { is_total: true, .. });
+        state.adds_up = matches!(self.builder.nodes[node], ProgramNode::Cells { is_total: true, .. });
         state.track = Some(self.track(node, group));
         if let LimitPlan::Node(id, _) = limit {
             state.limit_track = Some(self.track(id, group));
@@ -308,13 +357,13 @@ impl<'a> Maker<'a, '_> {
         &mut self,
         at: usize,
         condition: &Condition,
-        place: &Place<'a>,
+        place: &RuleScope<'a>,
         state: &mut ConditionState,
-        group: &mut Group,
+        group: &mut ProgramGroup,
     ) -> Result<WindowPlan, Absence> {
         state.known = true;
         let quantity = &condition.quantity;
-        if matches!(condition.over, Over::Steadiness | Over::Trend) {
+        if matches!(condition.over, ConditionSpan::Steadiness | ConditionSpan::Trend) {
             let node = self.builder.quantity(quantity, place)?;
             state.track = Some(self.track(node, group));
             return Ok(WindowPlan { at, spread: Some(node), means: Vec::new() });
@@ -324,11 +373,11 @@ impl<'a> Maker<'a, '_> {
         let times = quantity.times.as_ref().map(|o| self.operand(o, 1, place, &mut plan, group)).transpose()?;
         let over = quantity.over.as_ref().map(|o| self.operand(o, 2, place, &mut plan, group)).transpose()?;
         let per = match self.builder.per(quantity.per, place)? {
-            Factor::One => OperandState::Number(1.0),
-            Factor::Number(number) => OperandState::Number(number),
-            Factor::Node(node) => {
+            NodeFactor::One => OperandState::Number(1.0),
+            NodeFactor::Number(number) => OperandState::Number(number),
+            NodeFactor::Node(node) => {
                 plan.means.push((3, node));
-                OperandState::Mean(Sums::default())
+                OperandState::Mean(LaneSums::default())
             }
         };
         let one = OperandState::Number(1.0);
@@ -341,9 +390,9 @@ impl<'a> Maker<'a, '_> {
         &mut self,
         operand: &Operand,
         position: usize,
-        place: &Place<'a>,
+        place: &RuleScope<'a>,
         plan: &mut WindowPlan,
-        group: &mut Group,
+        group: &mut ProgramGroup,
     ) -> Result<OperandState, Absence> {
         let name = match operand {
             Operand::Number(number) => return Ok(OperandState::Number(*number)),
@@ -353,29 +402,50 @@ impl<'a> Maker<'a, '_> {
             Some(kind) => Ok(OperandState::Statistic(self.statistic(kind, place, group)?)),
             None => {
                 plan.means.push((position, self.builder.name(name, place)?));
-                Ok(OperandState::Mean(Sums::default()))
+                Ok(OperandState::Mean(LaneSums::default()))
             }
         }
     }
 
     /// What limits the certainty of every verdict, whatever the rules ask for.
     fn certainty(&mut self) {
-        let Ok(steal) = Name::settle("machine", "processor.steal") else { return };
-        if let Ok(node) = self.builder.name(&steal, &Place::Machine) {
-            let mut group = Group::default();
-            self.states.steal = Some(self.track(node, &mut group));
-            self.join(&Place::Machine, group);
+        for sign in SIGNS {
+            let Ok(name) = RuleCounter::settle("machine", sign) else { continue };
+            if let Ok(node) = self.builder.name(&name, &RuleScope::Machine) {
+                let mut group = ProgramGroup::default();
+                let track = self.track(node, &mut group);
+                self.states.signs.insert(sign, track);
+                self.join(&RuleScope::Machine, group);
+            }
         }
+        self.groups();
         self.states.has_pressure |= !self.builder.scene.instances("pressure").is_empty();
     }
 
-    fn statistic(&mut self, kind: Pseudo, place: &Place<'a>, group: &mut Group) -> Result<usize, Absence> {
+    /// What cgroups move on each device, to tell who uses a disk.
+    fn groups(&mut self) {
+        let scene = self.builder.scene;
+        for instance in scene.instances("cgroup").iter().copied().filter(|i| i.contains('@')) {
+            let known = self.states.groups.contains_key(instance);
+            if !known && self.states.groups.len() >= GROUPS {
+                continue;
+            }
+            let mut group = ProgramGroup::default();
+            let counters = ["cgroup.read_bytes_per_s", "cgroup.write_bytes_per_s"];
+            let nodes: Vec<NodeId> = counters.iter().filter_map(|c| self.builder.cells(c, instance)).collect();
+            let tracks: Vec<usize> = nodes.into_iter().map(|node| self.track(node, &mut group)).collect();
+            self.states.groups.insert(instance.to_owned(), tracks);
+            self.join(&RuleScope::One("cgroup", instance), group);
+        }
+    }
+
+    fn statistic(&mut self, kind: Pseudo, place: &RuleScope<'a>, group: &mut ProgramGroup) -> Result<usize, Absence> {
         let value = match kind {
             Pseudo::LightLoad => "avg_s_per_transfer",
             _ => "transfers_per_s",
         };
         let mut node = |short: &str| {
-            let name = Name::settle("physical_disk", short).map_err(|_| Absence::Missing(short.to_owned()))?;
+            let name = RuleCounter::settle("physical_disk", short).map_err(|_| Absence::Missing(short.to_owned()))?;
             self.builder.name(&name, place)
         };
         let (queue, value) = (node("avg_queue_length")?, node(value)?);
@@ -386,9 +456,9 @@ impl<'a> Maker<'a, '_> {
 }
 
 /// Where a rule is judged.
-fn places<'a>(scene: &Scene<'a>, rule: &Rule) -> Vec<Place<'a>> {
+fn places<'a>(scene: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
     if rule.object == "machine" {
-        return vec![Place::Machine];
+        return vec![RuleScope::Machine];
     }
     let fits = |device: &&str| {
         let class = scene.class(device);
@@ -400,25 +470,25 @@ fn places<'a>(scene: &Scene<'a>, rule: &Rule) -> Vec<Place<'a>> {
     };
     // the object's text must live as long as the scene's
     let Some(object) = crate::names::objects().into_iter().find(|o| *o == rule.object) else { return Vec::new() };
-    let one = |names: Vec<&'a str>| names.into_iter().map(|name| Place::One(object, name)).collect();
+    let one = |names: Vec<&'a str>| names.into_iter().map(|name| RuleScope::One(object, name)).collect();
     match rule.which {
-        Which::Total => {
+        InstanceFilter::Total => {
             let all = keep(scene.all_of(object));
-            if all.is_empty() { Vec::new() } else { vec![Place::Together(object, all)] }
+            if all.is_empty() { Vec::new() } else { vec![RuleScope::Together(object, all)] }
         }
-        Which::Set => keep(scene.sets().collect()).into_iter().map(Place::Set).collect(),
-        Which::Leaf if object == "physical_disk" => {
+        InstanceFilter::Set => keep(scene.sets().collect()).into_iter().map(RuleScope::Set).collect(),
+        InstanceFilter::Leaf if object == "physical_disk" => {
             let leaves = scene.singles(object).into_iter().filter(|d| scene.is_leaf(d)).collect();
             one(keep(leaves))
         }
-        Which::Stacked => one(keep(scene.singles(object).into_iter().filter(|d| !scene.is_leaf(d)).collect())),
-        Which::Leaf | Which::All => one(keep(scene.singles(object))),
+        InstanceFilter::Stacked => one(keep(scene.singles(object).into_iter().filter(|d| !scene.is_leaf(d)).collect())),
+        InstanceFilter::Leaf | InstanceFilter::All => one(keep(scene.singles(object))),
     }
 }
 
 /// Settles the order of evaluation, what is shared, and the slots: shared
 /// nodes have their own, the others only within their group.
-fn lay_out(nodes: Vec<Node>, mut groups: Vec<Group>) -> Program {
+fn lay_out(nodes: Vec<ProgramNode>, mut groups: Vec<ProgramGroup>) -> JudgeProgram {
     const SHARED: usize = usize::MAX - 1;
     const NOBODY: usize = usize::MAX;
     let mut owner = vec![NOBODY; nodes.len()];
@@ -434,7 +504,7 @@ fn lay_out(nodes: Vec<Node>, mut groups: Vec<Group>) -> Program {
         eager.push(order);
         lazy.push(of_streams);
     }
-    let mut program = Program { slot_of: vec![0; nodes.len()], ..Program::default() };
+    let mut program = JudgeProgram { slot_of: vec![0; nodes.len()], ..JudgeProgram::default() };
     for (node, owner) in owner.iter().enumerate() {
         if *owner == SHARED {
             program.slot_of[node] = program.slots;
@@ -473,16 +543,21 @@ fn lay_out(nodes: Vec<Node>, mut groups: Vec<Group>) -> Program {
 }
 
 /// Nodes that a group needs at every chunk.
-fn eager_roots(group: &Group) -> impl Iterator<Item = NodeId> {
+fn eager_roots(group: &ProgramGroup) -> impl Iterator<Item = NodeId> {
     let tracks = group.tracks.iter().map(|(node, _)| *node);
     let statistics = group.statistics.iter().flat_map(|s| [s.queue, s.value]);
     let windows = group.streams.iter().flat_map(|s| &s.window);
     let means = windows.flat_map(|w| w.means.iter().map(|(_, node)| *node).chain(w.spread));
-    tracks.chain(statistics).chain(means)
+    let conditions = group.streams.iter().flat_map(|s| s.all.iter().chain(&s.any));
+    let compared = conditions.flat_map(|c| {
+        let limit = if let LimitPlan::Node(node, _) = c.limit { Some(node) } else { None };
+        std::iter::once(c.node).chain(limit)
+    });
+    tracks.chain(statistics).chain(means).chain(compared)
 }
 
 /// The nodes and all that they read, operands first, each once.
-fn in_order(nodes: &[Node], roots: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+fn in_order(nodes: &[ProgramNode], roots: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
     let mut order: Vec<NodeId> = Vec::new();
     let mut seen: BTreeSet<NodeId> = BTreeSet::new();
     // a node is numbered after its operands, so that numbers are an order

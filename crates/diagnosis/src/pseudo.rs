@@ -13,6 +13,8 @@ pub enum Pseudo {
     MemoryBytes,
     /// Operations a second on each member, by the level's factor.
     BackEndLoad,
+    /// The same as a software array does them.
+    MemberLoad,
     /// Requests a second that a probe measured as the most.
     CeilingRequests,
     /// Bytes a second that a probe measured as the most.
@@ -41,6 +43,14 @@ pub enum Pseudo {
     WaitingUnseen,
     /// Share of the swap space that lies in compressed memory.
     SwapInMemory,
+    /// Share of a disk's traffic that is swapping.
+    SwapShare,
+    /// Share of a disk's transfers that Windows counts as page reads and writes.
+    PageShare,
+    /// Share of what is read that memory held a moment before.
+    RefaultShare,
+    /// Whether the log lacks swap traffic or refaults.
+    PagingUnseen,
     /// Seconds a transfer while little is asked; of the window.
     LightLoad,
     /// Coefficient of variation of the transfers a second while requests queue; of the window.
@@ -70,8 +80,11 @@ pub struct PseudoCounter {
 }
 
 const DISK: &[&str] = &["physical_disk", "array"];
+const DISK_AND_DRIVES: &[&str] = &["physical_disk", "array", "logical_disk"];
 const DISK_AND_MACHINE: &[&str] = &["physical_disk", "array", "machine"];
 const MACHINE: &[&str] = &["machine"];
+const ANY_DISK: &[&str] = &["physical_disk", "logical_disk"];
+const ANY_DISK_AND_MACHINE: &[&str] = &["physical_disk", "logical_disk", "machine"];
 
 const fn entry(
     pseudo: Pseudo,
@@ -90,160 +103,203 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "spindles",
         DISK_AND_MACHINE,
         "count",
-        "Devices with nothing below them under the device or set, or all of the machine's (memory disks left out); \
-         1 for a device of which nothing is known.",
+        "Physical devices below the device or set, or all of the machine's (without memory disks); 1 for a device \
+         without known members.",
     ),
     entry(
         Pseudo::Processors,
         "processors",
         DISK_AND_MACHINE,
         "count",
-        "Online processors: of the topology, else system.processors, else the processor instances seen.",
+        "Online processors: from the topology, else system.processors, else the number of processor instances.",
     ),
     entry(
         Pseudo::MemoryBytes,
         "memory_bytes",
         DISK_AND_MACHINE,
         "bytes",
-        "Physical memory: of the topology, else memory.total_bytes.",
+        "Physical memory: from the topology, else memory.total_bytes.",
     ),
     entry(
         Pseudo::BackEndLoad,
         "back_end_load",
         DISK_AND_MACHINE,
         "per_s",
-        "Operations a second on each disk. Of a set with requests of its own: reads plus the level's factor times \
-         writes, over the members (doc 002). Of a set without (btrfs): the members' mean. Of a leaf: its own \
-         transfers. Of the machine: the mean over its leaves.",
+        "Operations per second on each disk. For a set that counts requests: reads plus the level's factor times \
+         writes, divided by the members (NT Magazine 1998). For a set that does not (btrfs): the members' mean. For a \
+         single device: its own transfers. For the machine: the mean over its devices.",
+    ),
+    entry(
+        Pseudo::MemberLoad,
+        "member_load",
+        DISK_AND_MACHINE,
+        "per_s",
+        "As back_end_load, but for what a software array does: a small write to RAID 5 or 6 uses read-modify-write or \
+         reconstruct-write, whichever reads less. So it costs at most as many operations as there are members (three \
+         on three members, where the published figure is four).",
     ),
     entry(
         Pseudo::CeilingRequests,
         "ceiling.requests_per_s",
         DISK,
         "per_s",
-        "The most requests a second that a probe measured on this device; absent where none did.",
+        "The maximum requests per second that a probe measured on this device. Absent without a measurement.",
     ),
     entry(
         Pseudo::CeilingBytes,
         "ceiling.bytes_per_s",
         DISK,
         "bytes_per_s",
-        "The most bytes a second that a probe measured on this device; absent where none did.",
+        "The maximum bytes per second that a probe measured on this device. Absent without a measurement.",
     ),
     entry(
         Pseudo::CeilingUsed,
         "ceiling.used",
         DISK,
         "fraction",
-        "How much of what a probe measured the load is: reads and writes each over the most of them, added (the \
-         utilisation law), for requests and for bytes, and the larger of the two. No value where more than a tenth \
-         is of a kind that was not measured, unless the rest alone fills the device; absent where no probe measured.",
+        "The load as a share of the measured maximum: reads and writes, each divided by its maximum, added (the \
+         utilization law). This is done for requests and for bytes; the larger counts. No value if more than 10 % of \
+         the load is of a kind that was not measured, unless the rest already saturates the device. Absent without a \
+         measurement.",
     ),
     entry(
         Pseudo::CeilingLatency,
         "ceiling.latency_ratio",
         DISK,
         "",
-        "Seconds a transfer over what a probe measured for one request alone, by reads and writes, with the time \
-         that larger requests take at full bandwidth: about 1 where nobody queues. Absent where no probe measured.",
+        "Seconds per transfer divided by the measured latency at queue depth 1, for reads and writes, plus the time \
+         that larger requests take at full bandwidth. About 1 if nothing queues. Absent without a measurement.",
     ),
     entry(
         Pseudo::CeilingKnee,
         "ceiling.knee_depth",
         DISK,
         "requests",
-        "Requests outstanding that brought nine tenths of the most when a probe measured; absent where none did.",
+        "The queue depth at which a probe reached 90 % of the maximum. Absent without a measurement.",
     ),
     entry(
         Pseudo::CeilingFirm,
         "ceiling.firm",
         DISK,
         "",
-        "1 where a probe measured the most that the device does; 0 where the device may do more than was measured \
-         (through a file, while others used it, before the rate stopped rising, …); absent where none did.",
+        "1 if a probe measured the maximum of the device. 0 if the device may do more than was measured (through a \
+         file, while others used it, before the rate stopped rising, …). Absent without a measurement.",
     ),
     entry(
         Pseudo::LinkUsed,
         "link_used",
         DISK,
         "fraction",
-        "Bytes a second over the speed of the device's link; absent where the speed is not shown.",
+        "Bytes per second divided by the speed of the device's link. A full-duplex link (PCI Express, SAS, Fibre \
+         Channel) counts its busier direction, others (SATA) both together. Absent if the speed is unknown.",
     ),
     entry(
         Pseudo::MemberLatencyRatio,
         "member_latency_ratio",
         DISK,
         "",
-        "A member's seconds a transfer over the median of the other members of its set, at ticks with at least \
-         five transfers of its own and of half of the others. A disk in no set is not judged by it.",
+        "A member's seconds per transfer divided by the median of the other members of its set. Only ticks count with \
+         at least five transfers of the member and of half of the others. Disks in no set are not judged by it.",
     ),
     entry(
         Pseudo::MemberQueueRatio,
         "member_queue_ratio",
         DISK,
         "",
-        "A member's queue over the median of the other members of its set (a median below a twentieth of a request \
-         counts as that).",
+        "A member's queue divided by the median of the other members of its set. A median below 0.05 requests counts \
+         as 0.05.",
     ),
     entry(
         Pseudo::Background,
         "background",
         &["physical_disk", "machine"],
         "count",
-        "1 while a check, resync, rebuild, balance or scrub runs on a set above the device (on any set, for the \
-         machine), else 0.",
+        "1 while a check, resync, rebuild, balance or scrub runs on the device's set (for the machine: on any set), \
+         else 0.",
     ),
     entry(
         Pseudo::BackgroundShare,
         "background_share",
         DISK,
         "fraction",
-        "Share of the device's bytes that such work moves by its own progress counter, at most 1; 0 for a disk in \
-         no set.",
+        "Share of the device's bytes that such work moves according to its own progress counter, at most 1. 0 for a \
+         disk in no set.",
     ),
     entry(
         Pseudo::Waiting,
         "waiting",
         MACHINE,
         "fraction",
-        "Share of time in which somebody waits for I/O: pressure.io_some; without pressure files 1 at ticks with \
-         blocked processes; without those processor.iowait.",
+        "Share of time in which any task waits for I/O: pressure.io_some. Without pressure files: 1 at ticks with \
+         blocked processes. Without those: processor.iowait.",
     ),
     entry(
         Pseudo::WaitingUnseen,
         "waiting_unseen",
-        DISK,
+        DISK_AND_DRIVES,
         "",
-        "1 where the log has neither pressure stalls nor the queue of reads, so that nothing tells whether anybody \
-         waits for the requests outstanding, else 0.",
+        "1 if the log has neither pressure nor the queue of reads, so nothing shows whether any task waits for the \
+         requests in flight. Else 0.",
     ),
     entry(
         Pseudo::SwapInMemory,
         "swap_in_memory",
         MACHINE,
         "fraction",
-        "Share of the swap space that is zram, whose paging moves nothing on a disk; 0 where there is no swap. \
-         Absent without a topology.",
+        "Share of the swap space that is zram; paging to it moves nothing on a disk. 0 without swap space. Absent \
+         without a topology.",
+    ),
+    entry(
+        Pseudo::SwapShare,
+        "swap_share",
+        ANY_DISK_AND_MACHINE,
+        "fraction",
+        "Swap traffic as a share of the traffic of the disks that hold the swap space. It is counted by bytes (pages \
+         of 4 KiB) or by requests (major faults or 1/8 of the pages in, and 1/32 of the pages out), whichever is \
+         more. If the log does not show which disk holds the swap space, it is a share of each disk, and of all disks \
+         for the machine. Pages that go to zram are subtracted. Disks without swap space are not judged by it.",
+    ),
+    entry(
+        Pseudo::PageShare,
+        "page_share",
+        ANY_DISK,
+        "fraction",
+        "Share of the disk's transfers that are page reads and writes as Windows counts them. If only Pages/sec is \
+         there, it is a share of bytes (pages of 4 KiB). Not judged where swap traffic is counted separately, as on \
+         Linux.",
+    ),
+    entry(
+        Pseudo::RefaultShare,
+        "refault_share",
+        MACHINE,
+        "fraction",
+        "Share of the bytes read from all disks that memory had held a moment before (refaults, pages of 4 KiB).",
+    ),
+    entry(
+        Pseudo::PagingUnseen,
+        "paging_unseen",
+        MACHINE,
+        "",
+        "1 if the log lacks swap traffic or refaults, so nothing shows how much of the disks' load is paging. Else 0.",
     ),
     entry(
         Pseudo::LightLoad,
         "light_load_s",
         DISK,
         "s",
-        "Mean seconds a transfer over the ticks of the window at which at most half a request was outstanding, \
-         weighted by transfers: the response of the device by itself. Where it never was that quiet, at most one, and \
-         then at most two outstanding, which tells no less than the response by itself. No value without such ticks.",
+        "Mean seconds per transfer, weighted by transfers, over the ticks with at most 0.5 requests in flight: the \
+         response time of the device standalone. If no tick was that quiet, at most 1 and then at most 2 requests in \
+         flight; that is never less than the standalone response time. No value without such ticks.",
     ),
     entry(
         Pseudo::BusySteadiness,
         "busy_steadiness",
         DISK,
         "",
-        "Coefficient of variation of transfers_per_s over the ticks of the window inside stretches in which more \
-         than one request was outstanding; the first and last tick of a stretch, which it fills only partly, are \
-         left out. A rate that goes from one level to another, by more than a fifth, is compared with the level's own \
-         mean, if half of the ticks are on levels of five ticks and more. No value below five such ticks, nor where \
-         ticks are longer than a minute: means over minutes are smooth whatever the load is.",
+        "Coefficient of variation of transfers_per_s over stretches with more than one request in flight, without the \
+         first and last tick of each stretch. A rate that changes level by more than 20 % is compared with the mean \
+         of its level, if half of the ticks are on levels of at least five ticks. No value with fewer than five such \
+         ticks, nor with ticks longer than a minute: means over minutes are smooth under any load.",
     ),
 ];
 

@@ -23,12 +23,12 @@ pub struct RuleError {
 }
 
 /// A file being read.
-pub(crate) struct Source<'a> {
+pub(crate) struct PackSource<'a> {
     pub file: &'a str,
     pub text: &'a str,
 }
 
-impl Source<'_> {
+impl PackSource<'_> {
     /// An error at a place in the text.
     pub fn error(&self, at: usize, item: &str, message: impl Into<String>) -> RuleError {
         RuleError { file: self.file.into(), line: self.line(at), item: item.into(), message: message.into() }
@@ -42,7 +42,7 @@ impl Source<'_> {
 }
 
 /// Parses the text into its top table.
-pub(crate) fn parse<'a>(source: &Source<'a>) -> Result<Spanned<DeTable<'a>>, RuleError> {
+pub(crate) fn parse<'a>(source: &PackSource<'a>) -> Result<Spanned<DeTable<'a>>, RuleError> {
     DeTable::parse(source.text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         source.error(at, "", error.message().to_owned())
@@ -50,8 +50,8 @@ pub(crate) fn parse<'a>(source: &Source<'a>) -> Result<Spanned<DeTable<'a>>, Rul
 }
 
 /// A table whose keys are taken one by one; what is left at the end is unknown.
-pub(crate) struct Fields<'a, 'i> {
-    pub source: &'a Source<'i>,
+pub(crate) struct PackFields<'a, 'i> {
+    pub source: &'a PackSource<'i>,
     pub item: String,
     table: &'a DeTable<'i>,
     span: Range<usize>,
@@ -59,17 +59,26 @@ pub(crate) struct Fields<'a, 'i> {
 }
 
 /// A value and where it stands.
-pub(crate) type Value<'a, 'i> = &'a Spanned<DeValue<'i>>;
+pub(crate) type PackValue<'a, 'i> = &'a Spanned<DeValue<'i>>;
 
-impl<'a, 'i> Fields<'a, 'i> {
-    pub fn new(source: &'a Source<'i>, item: &str, table: &'a DeTable<'i>, span: Range<usize>) -> Fields<'a, 'i> {
-        Fields { source, item: item.into(), table, span, known: Vec::new() }
+impl<'a, 'i> PackFields<'a, 'i> {
+    pub fn new(
+        source: &'a PackSource<'i>,
+        item: &str,
+        table: &'a DeTable<'i>,
+        span: Range<usize>,
+    ) -> PackFields<'a, 'i> {
+        PackFields { source, item: item.into(), table, span, known: Vec::new() }
     }
 
     /// The fields of a value, which must be a table.
-    pub fn of(source: &'a Source<'i>, item: &str, value: Value<'a, 'i>) -> Result<Fields<'a, 'i>, RuleError> {
+    pub fn of(
+        source: &'a PackSource<'i>,
+        item: &str,
+        value: PackValue<'a, 'i>,
+    ) -> Result<PackFields<'a, 'i>, RuleError> {
         match value.get_ref().as_table() {
-            Some(table) => Ok(Fields::new(source, item, table, value.span())),
+            Some(table) => Ok(PackFields::new(source, item, table, value.span())),
             None => Err(source.error(value.span().start, item, "expected a table")),
         }
     }
@@ -80,18 +89,18 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// An error at a value.
-    pub fn wrong_at(&self, value: Value<'_, '_>, message: impl Into<String>) -> RuleError {
+    pub fn wrong_at(&self, value: PackValue<'_, '_>, message: impl Into<String>) -> RuleError {
         self.source.error(value.span().start, &self.item, message)
     }
 
     /// A key's value, marked as known.
-    pub fn take(&mut self, key: &'static str) -> Option<Value<'a, 'i>> {
+    pub fn take(&mut self, key: &'static str) -> Option<PackValue<'a, 'i>> {
         self.known.push(key);
         // the map's key type carries a span that takes no part in comparisons
         self.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value)
     }
 
-    fn expected(&self, key: &str, what: &str, value: Value<'_, '_>) -> RuleError {
+    fn expected(&self, key: &str, what: &str, value: PackValue<'_, '_>) -> RuleError {
         let found = value.get_ref().type_str();
         self.wrong_at(value, format!("`{key}` must be {what}, not {found}"))
     }
@@ -133,7 +142,7 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// A list of values; a missing one is empty.
-    pub fn list(&mut self, key: &'static str) -> Result<Vec<Value<'a, 'i>>, RuleError> {
+    pub fn list(&mut self, key: &'static str) -> Result<Vec<PackValue<'a, 'i>>, RuleError> {
         let Some(value) = self.take(key) else { return Ok(Vec::new()) };
         match value.get_ref().as_array() {
             Some(array) => Ok(array.iter().collect()),
@@ -142,9 +151,9 @@ impl<'a, 'i> Fields<'a, 'i> {
     }
 
     /// A list of texts with their places.
-    pub fn texts(&mut self, key: &'static str) -> Result<Vec<(String, Value<'a, 'i>)>, RuleError> {
+    pub fn texts(&mut self, key: &'static str) -> Result<Vec<(String, PackValue<'a, 'i>)>, RuleError> {
         let values = self.list(key)?;
-        let text = |value: Value<'a, 'i>| match value.get_ref().as_str() {
+        let text = |value: PackValue<'a, 'i>| match value.get_ref().as_str() {
             Some(text) => Ok((text.to_owned(), value)),
             None => Err(self.expected(key, "a list of texts", value)),
         };
@@ -163,14 +172,14 @@ impl<'a, 'i> Fields<'a, 'i> {
         &self,
         key: &str,
         text: &str,
-        value: Value<'_, '_>,
+        value: PackValue<'_, '_>,
         words: &[(&'static str, T)],
     ) -> Result<T, RuleError> {
         let known = words.iter().map(|(word, _)| *word);
         words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
             let known: Vec<&str> = known.collect();
             let near = suggestion(text, &known);
-            self.wrong_at(value, format!("`{key}` knows no `{text}`{near}; it takes {}", known.join(", ")))
+            self.wrong_at(value, format!("`{key}` cannot be `{text}`{near}; it takes {}", known.join(", ")))
         })
     }
 

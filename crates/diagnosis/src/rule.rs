@@ -1,11 +1,11 @@
 //! What a rule pack says, as data. `docs/rules.md` is the grammar; the loader
 //! ([`crate::load`]) turns text into these types and lets nothing wrong through.
 
-use diskwright_base::Class;
+use diskwright_base::DeviceClass;
 use serde::{Deserialize, Serialize};
 
 use crate::advice::Advice;
-use crate::names::Name;
+use crate::names::RuleCounter;
 
 /// A set of rules by one authority.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -59,11 +59,13 @@ pub enum Bottleneck {
     Throttle,
     /// A remark, or nothing.
     None,
+    /// Something waits or queues, and the log cannot say whether it matters; or too little could be judged.
+    Unknown,
 }
 
 impl Bottleneck {
-    /// All, in the documents' order of suspicion; `None` last.
-    pub const ALL: [Bottleneck; 10] = [
+    /// All, in the documents' order of suspicion; those that blame nothing last.
+    pub const ALL: [Bottleneck; 11] = [
         Bottleneck::Memory,
         Bottleneck::Disk,
         Bottleneck::Cpu,
@@ -74,6 +76,7 @@ impl Bottleneck {
         Bottleneck::Application,
         Bottleneck::Throttle,
         Bottleneck::None,
+        Bottleneck::Unknown,
     ];
 
     /// Its name in rule packs and in JSON.
@@ -89,7 +92,13 @@ impl Bottleneck {
             Bottleneck::Application => "application",
             Bottleneck::Throttle => "throttle",
             Bottleneck::None => "none",
+            Bottleneck::Unknown => "unknown",
         }
+    }
+
+    /// True where it names something that holds the machine back.
+    pub fn blames(self) -> bool {
+        !matches!(self, Bottleneck::None | Bottleneck::Unknown)
     }
 }
 
@@ -131,7 +140,7 @@ impl Severity {
 /// Which instances of its object a rule is judged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Which {
+pub enum InstanceFilter {
     /// Devices with nothing below them.
     Leaf,
     /// Arrays.
@@ -144,14 +153,14 @@ pub enum Which {
     Total,
 }
 
-impl Which {
+impl InstanceFilter {
     /// All, for the loader and for lists.
-    pub const ALL: [(&str, Which); 5] = [
-        ("leaf", Which::Leaf),
-        ("set", Which::Set),
-        ("stacked", Which::Stacked),
-        ("all", Which::All),
-        ("total", Which::Total),
+    pub const ALL: [(&str, InstanceFilter); 5] = [
+        ("leaf", InstanceFilter::Leaf),
+        ("set", InstanceFilter::Set),
+        ("stacked", InstanceFilter::Stacked),
+        ("all", InstanceFilter::All),
+        ("total", InstanceFilter::Total),
     ];
 }
 
@@ -182,11 +191,11 @@ pub struct Rule {
     /// What it weighs in the ranking, 0 to 2; the severity's weight where not given.
     pub weight: f64,
     /// Instances it is judged for.
-    pub which: Which,
+    pub which: InstanceFilter,
     /// Only on devices of these classes; empty for any.
-    pub classes: Vec<Class>,
+    pub classes: Vec<DeviceClass>,
     /// Never on devices of these classes.
-    pub except_classes: Vec<Class>,
+    pub except_classes: Vec<DeviceClass>,
     /// Only for these server roles; empty for any.
     pub roles: Vec<String>,
     /// What a missing counter means.
@@ -197,10 +206,12 @@ pub struct Rule {
     pub any: Vec<Condition>,
     /// Ids of rules of this pack that set this one aside.
     pub none: Vec<String>,
+    /// Only where the log has none of these counters; empty: everywhere.
+    pub without: Vec<RuleCounter>,
     /// How long it must hold.
     pub sustained: Sustained,
     /// Counters shown beside the finding.
-    pub evidence: Vec<Name>,
+    pub evidence: Vec<RuleCounter>,
     /// Where it comes from.
     pub source: String,
     /// Why it means what it means.
@@ -227,6 +238,8 @@ pub struct Sustained {
     pub at_least_s: f64,
     /// Seconds at a stretch, as alerts ask for them; capped like `at_least_s`.
     pub in_a_row_s: f64,
+    /// Separate stretches.
+    pub times: u64,
 }
 
 impl Sustained {
@@ -238,7 +251,7 @@ impl Sustained {
 
 impl Default for Sustained {
     fn default() -> Self {
-        Sustained { share: 0.5, at_least_s: 0.0, in_a_row_s: 0.0 }
+        Sustained { share: 0.5, at_least_s: 0.0, in_a_row_s: 0.0, times: 1 }
     }
 }
 
@@ -246,44 +259,45 @@ impl Default for Sustained {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Condition {
     /// What is compared.
-    pub quantity: Quantity,
+    pub quantity: RuleQuantity,
     /// Over what span.
-    pub over: Over,
+    pub over: ConditionSpan,
     /// How.
-    pub compare: Compare,
+    pub compare: Comparator,
     /// With what.
-    pub limit: Limit,
+    pub limit: RuleLimit,
 }
 
 impl Condition {
     /// True where the value is one of the whole window, known at its end.
     pub fn is_of_window(&self) -> bool {
-        matches!(self.over, Over::Steadiness | Over::Trend) || self.quantity.names().any(Name::is_of_window)
+        matches!(self.over, ConditionSpan::Steadiness | ConditionSpan::Trend)
+            || self.quantity.names().any(RuleCounter::is_of_window)
     }
 }
 
 /// A quantity made of counters: `(counter + plus - minus) * times / over / per`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Quantity {
+pub struct RuleQuantity {
     /// The first counter.
-    pub counter: Name,
+    pub counter: RuleCounter,
     /// Added.
-    pub plus: Vec<Name>,
+    pub plus: Vec<RuleCounter>,
     /// Subtracted; the result is never below zero.
-    pub minus: Vec<Name>,
+    pub minus: Vec<RuleCounter>,
     /// Factor.
     pub times: Option<Operand>,
     /// Divisor.
     pub over: Option<Operand>,
     /// Divided among these.
-    pub per: Option<PerWhat>,
+    pub per: Option<QuantityDivisor>,
     /// Unit of the result.
     pub unit: String,
 }
 
-impl Quantity {
+impl RuleQuantity {
     /// Every counter that it reads.
-    pub fn names(&self) -> impl Iterator<Item = &Name> {
+    pub fn names(&self) -> impl Iterator<Item = &RuleCounter> {
         let operands = [&self.times, &self.over].into_iter().filter_map(|o| match o {
             Some(Operand::Counter(name)) => Some(name),
             _ => None,
@@ -329,7 +343,7 @@ pub enum Operand {
     /// A number.
     Number(f64),
     /// A counter's value.
-    Counter(Name),
+    Counter(RuleCounter),
 }
 
 impl Operand {
@@ -344,19 +358,19 @@ impl Operand {
 /// What a quantity is divided among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PerWhat {
+pub enum QuantityDivisor {
     /// Leaves under the device, or all of the machine.
     Spindle,
     /// Processors.
     Processor,
 }
 
-impl PerWhat {
+impl QuantityDivisor {
     /// Its name in rule packs.
     pub fn name(self) -> &'static str {
         match self {
-            PerWhat::Spindle => "spindle",
-            PerWhat::Processor => "processor",
+            QuantityDivisor::Spindle => "spindle",
+            QuantityDivisor::Processor => "processor",
         }
     }
 }
@@ -364,7 +378,7 @@ impl PerWhat {
 /// The span that a condition's value is of.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Over {
+pub enum ConditionSpan {
     /// Each tick.
     Tick,
     /// Each tick, relative to the mean of the window's first part.
@@ -383,7 +397,7 @@ pub enum Over {
 /// The comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Compare {
+pub enum Comparator {
     /// Greater than the limit.
     Above,
     /// Greater or equal.
@@ -394,46 +408,46 @@ pub enum Compare {
     AtMost,
 }
 
-impl Compare {
+impl Comparator {
     /// All, for the loader.
-    pub const ALL: [(&str, Compare); 4] = [
-        ("above", Compare::Above),
-        ("at_least", Compare::AtLeast),
-        ("below", Compare::Below),
-        ("at_most", Compare::AtMost),
+    pub const ALL: [(&str, Comparator); 4] = [
+        ("above", Comparator::Above),
+        ("at_least", Comparator::AtLeast),
+        ("below", Comparator::Below),
+        ("at_most", Comparator::AtMost),
     ];
 
     /// Its name in rule packs and in JSON.
     pub fn name(self) -> &'static str {
-        Compare::ALL.iter().find(|(_, compare)| *compare == self).map_or("", |(name, _)| name)
+        Comparator::ALL.iter().find(|(_, compare)| *compare == self).map_or("", |(name, _)| name)
     }
 
     /// Compares; false where either is `NaN`.
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
-            Compare::Above => value > limit,
-            Compare::AtLeast => value >= limit,
-            Compare::Below => value < limit,
-            Compare::AtMost => value <= limit,
+            Comparator::Above => value > limit,
+            Comparator::AtLeast => value >= limit,
+            Comparator::Below => value < limit,
+            Comparator::AtMost => value <= limit,
         }
     }
 
     /// True where large values are the bad ones.
     pub fn is_upper(self) -> bool {
-        matches!(self, Compare::Above | Compare::AtLeast)
+        matches!(self, Comparator::Above | Comparator::AtLeast)
     }
 }
 
 /// What a quantity is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Limit {
+pub enum RuleLimit {
     /// A number in the quantity's unit.
     Number(f64),
     /// A counter's value at the same tick, times a factor.
     Counter {
         /// The counter.
-        counter: Name,
+        counter: RuleCounter,
         /// The factor.
         times: f64,
     },

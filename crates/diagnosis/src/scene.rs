@@ -4,15 +4,15 @@
 use std::collections::HashMap;
 
 use diskwright_base::catalogue::OverInstances;
-use diskwright_base::{Catalogue, Ceiling, Class, Device, DeviceKind, Plan, Schema, Topology};
+use diskwright_base::{Catalogue, Ceiling, CounterPlan, Device, DeviceClass, DeviceKind, Schema, Topology};
 
 /// The instances of a schema with their places in the topology.
-pub(crate) struct Scene<'a> {
+pub(crate) struct SchemaIndex<'a> {
     pub topology: Option<&'a Topology>,
     pub ceilings: &'a [Ceiling],
     instances: HashMap<&'a str, Vec<&'a str>>,
     devices: HashMap<&'a str, &'a Device>,
-    /// See [`Scene::disks`].
+    /// See [`SchemaIndex::disks`].
     disks: Vec<&'a str>,
     /// Arrays with their members.
     sets: Vec<(&'a str, Vec<&'a str>)>,
@@ -27,8 +27,8 @@ fn is_total(instance: &str) -> bool {
     instance.eq_ignore_ascii_case("_total")
 }
 
-impl<'a> Scene<'a> {
-    pub fn new(schema: &'a Schema, topology: Option<&'a Topology>, ceilings: &'a [Ceiling]) -> Scene<'a> {
+impl<'a> SchemaIndex<'a> {
+    pub fn new(schema: &'a Schema, topology: Option<&'a Topology>, ceilings: &'a [Ceiling]) -> SchemaIndex<'a> {
         let mut instances: HashMap<&str, Vec<&str>> = HashMap::new();
         let mut parts: HashMap<&str, (Schema, Vec<usize>)> = HashMap::new();
         for (column, series) in schema.series.iter().enumerate() {
@@ -44,14 +44,14 @@ impl<'a> Scene<'a> {
         }
         let devices = topology.iter().flat_map(|t| &t.devices).map(|d| (d.name.as_str(), d)).collect();
         let (disks, sets, hides_spindles) = (Vec::new(), Vec::new(), false);
-        let mut scene = Scene { topology, ceilings, instances, devices, disks, sets, parts, hides_spindles };
+        let mut scene = SchemaIndex { topology, ceilings, instances, devices, disks, sets, parts, hides_spindles };
         scene.disks = scene.find_disks();
         scene.sets = scene.find_sets();
         scene
     }
 
     /// The same of another tool's log, which shows no disk behind a controller.
-    pub fn hiding_spindles(mut self, hides: bool) -> Scene<'a> {
+    pub fn hiding_spindles(mut self, hides: bool) -> SchemaIndex<'a> {
         self.hides_spindles = hides;
         self
     }
@@ -72,9 +72,9 @@ impl<'a> Scene<'a> {
     }
 
     /// How to compute a counter of an instance, if the schema has what it takes.
-    pub fn plan(&self, counter: &str, instance: &str) -> Option<Plan> {
+    pub fn plan(&self, counter: &str, instance: &str) -> Option<CounterPlan> {
         let (part, columns) = self.parts.get(instance)?;
-        Some(Plan::resolve(Catalogue::builtin(), part, counter, instance)?.renumbered(columns))
+        Some(CounterPlan::resolve(Catalogue::builtin(), part, counter, instance)?.renumbered(columns))
     }
 
     /// The instances to judge one by one: without the log's own sum, unless
@@ -114,17 +114,17 @@ impl<'a> Scene<'a> {
                 Some(whole) if whole.ends_with(|c: char| c.is_ascii_digit()) => whole,
                 _ => disk,
             };
-            disk != name && !disk.is_empty() && self.instances("physical_disk").contains(&disk)
+            disk != name && !disk.is_empty() && self.measured(disk)
         };
         ["md", "dm-", "loop"].into_iter().any(numbered) || partition()
     }
 
     /// Class of a device.
-    pub fn class(&self, name: &str) -> Class {
+    pub fn class(&self, name: &str) -> DeviceClass {
         match self.device(name) {
             Some(device) => device.class,
-            None if name.starts_with("zram") || name.starts_with("ram") => Class::Memory,
-            None => Class::Unknown,
+            None if name.starts_with("zram") || name.starts_with("ram") => DeviceClass::Memory,
+            None => DeviceClass::Unknown,
         }
     }
 
@@ -135,11 +135,11 @@ impl<'a> Scene<'a> {
 
     fn find_disks(&self) -> Vec<&'a str> {
         let singles = self.singles("physical_disk");
-        let leaves = singles.iter().copied().filter(|d| self.is_leaf(d) && self.class(d) != Class::Memory);
+        let leaves = singles.iter().copied().filter(|d| self.is_leaf(d) && self.class(d) != DeviceClass::Memory);
         let leaves: Vec<&str> = leaves.collect();
         // a log of stacked devices alone has nothing better
         if leaves.is_empty() {
-            singles.into_iter().filter(|d| self.class(d) != Class::Memory).collect()
+            singles.into_iter().filter(|d| self.class(d) != DeviceClass::Memory).collect()
         } else {
             leaves
         }
@@ -158,7 +158,8 @@ impl<'a> Scene<'a> {
     }
 
     fn measured(&self, device: &str) -> bool {
-        self.instances("physical_disk").contains(&device)
+        let series = self.parts.get(device).map_or(&[][..], |(part, _)| part.series.as_slice());
+        series.iter().any(|s| s.counter.starts_with("physical_disk."))
     }
 
     /// The measured leaves under a device; itself, where it is one.
@@ -232,33 +233,34 @@ pub(crate) fn over_instances(counter: &str) -> OverInstances {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::{Level, Series};
+    use diskwright_base::{RaidLevel, Series};
 
     use super::*;
 
     fn schema(disks: &[&str]) -> Schema {
         let series =
             |disk: &&str| Series { counter: "physical_disk.reads".into(), instance: disk.to_string(), scale: 1.0 };
-        Schema { series: disks.iter().map(series).collect() }
+        Schema::new(disks.iter().map(series).collect())
     }
 
     #[test]
     fn without_a_topology_names_tell_what_is_stacked() {
         let schema = schema(&["sda", "sda1", "nvme0n1", "nvme0n1p2", "md0", "dm-3", "loop7", "zram0", "_Total"]);
-        let scene = Scene::new(&schema, None, &[]);
+        let scene = SchemaIndex::new(&schema, None, &[]);
         assert_eq!(scene.disks(), ["sda", "nvme0n1"]);
         assert_eq!(scene.own_total("physical_disk"), Some("_Total"));
-        assert_eq!(scene.class("zram0"), Class::Memory);
+        assert_eq!(scene.class("zram0"), DeviceClass::Memory);
     }
 
     #[test]
     fn another_tools_log_hides_how_many_disks_there_are() {
         let schema = schema(&["0 C:", "1 D:"]);
-        let array = Device { name: "0 C:".into(), members: Some(3), level: Some(Level::Raid5), ..Device::default() };
+        let array =
+            Device { name: "0 C:".into(), members: Some(3), level: Some(RaidLevel::Raid5), ..Device::default() };
         let topology = Topology { devices: vec![array], ..Topology::default() };
-        let scene = Scene::new(&schema, Some(&topology), &[]).hiding_spindles(true);
+        let scene = SchemaIndex::new(&schema, Some(&topology), &[]).hiding_spindles(true);
         assert_eq!((scene.spindles("0 C:"), scene.spindles("1 D:")), (Some(3), None));
-        assert_eq!(Scene::new(&schema, None, &[]).spindles("1 D:"), Some(1));
+        assert_eq!(SchemaIndex::new(&schema, None, &[]).spindles("1 D:"), Some(1));
     }
 
     #[test]
@@ -273,13 +275,13 @@ mod tests {
             devices: vec![
                 device("sda", &[], None),
                 device("sdb", &[], None),
-                device("md0", &["sda", "sdb"], Some(Level::Raid1)),
+                device("md0", &["sda", "sdb"], Some(RaidLevel::Raid1)),
                 device("dm-0", &["md0"], None),
             ],
             ..Topology::default()
         };
         let schema = schema(&["sda", "sdb", "md0", "dm-0"]);
-        let scene = Scene::new(&schema, Some(&topology), &[]);
+        let scene = SchemaIndex::new(&schema, Some(&topology), &[]);
         assert_eq!(scene.disks(), ["sda", "sdb"]);
         assert_eq!(scene.sets().collect::<Vec<_>>(), ["md0"]);
         assert_eq!(scene.set_over("sdb"), Some("md0"));

@@ -3,11 +3,11 @@
 
 /// Weighted moments of value and time, collected tick by tick.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Spread {
+pub(crate) struct TrendMoments {
     /// Ticks of the present stretch.
     run: u64,
     /// The last tick, which counts once the next one turns out to hold too.
-    last: Option<Sample>,
+    last: Option<WeightedSample>,
     ticks: u64,
     weight: f64,
     mean: f64,
@@ -21,11 +21,11 @@ pub(crate) struct Spread {
     step_products: f64,
     step_days: f64,
     /// The sample before, of the same stretch.
-    before: Option<Sample>,
+    before: Option<WeightedSample>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Sample {
+struct WeightedSample {
     value: f64,
     weight: f64,
     days: f64,
@@ -38,14 +38,14 @@ const LEAST_TREND_DAYS: f64 = 10.0 / 1440.0;
 /// Standard errors that are taken off a slope before it is told.
 const ERRORS_OFF: f64 = 3.0;
 
-impl Spread {
+impl TrendMoments {
     /// A tick at which the condition held. The first and last of a stretch
     /// are filled only in part, and are left out.
     pub fn held(&mut self, value: f64, weight: f64, days: f64) {
         if let (Some(sample), true) = (self.last, self.run >= 2) {
             self.add(sample);
         }
-        self.last = (weight > 0.0).then_some(Sample { value, weight, days });
+        self.last = (weight > 0.0).then_some(WeightedSample { value, weight, days });
         self.run += 1;
     }
 
@@ -56,7 +56,7 @@ impl Spread {
         self.before = None;
     }
 
-    fn add(&mut self, sample: Sample) {
+    fn add(&mut self, sample: WeightedSample) {
         self.ticks += 1;
         if let Some(before) = self.before.replace(sample) {
             let (step, days) = (sample.value - before.value, sample.days - before.days);
@@ -125,9 +125,9 @@ impl Spread {
 /// steady it is on each of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Levels {
-    all: Spread,
+    all: TrendMoments,
     /// The level of now.
-    level: Spread,
+    level: TrendMoments,
     /// Of the levels before, those with enough ticks.
     weight: f64,
     relative_squares: f64,
@@ -140,12 +140,12 @@ const JUMP: f64 = 0.2;
 const LEAST_ON_LEVELS: f64 = 0.5;
 
 impl Levels {
-    /// As of a [`Spread`]; the ticks in which a level begins and ends are left out.
+    /// As of a [`TrendMoments`]; the ticks in which a level begins and ends are left out.
     pub fn held(&mut self, value: f64, weight: f64, days: f64) {
         let about = if self.level.ticks > 0 { Some(self.level.mean) } else { self.level.last.map(|s| s.value) };
         if about.is_some_and(|about| (value - about).abs() > JUMP * about.abs()) {
             (self.weight, self.relative_squares) = self.with_level();
-            self.level = Spread::default();
+            self.level = TrendMoments::default();
         }
         self.level.held(value, weight, days);
         self.all.held(value, weight, days);
@@ -201,7 +201,7 @@ mod tests {
     fn what_keeps_to_no_level_is_judged_as_a_whole() {
         let mut noise = noise(3);
         let values: Vec<f64> = (0..60).map(|_| 100.0 + 90.0 * noise()).collect();
-        let mut all = Spread::default();
+        let mut all = TrendMoments::default();
         values.iter().for_each(|&value| all.held(value, 1.0, 0.0));
         assert_eq!(levels(values), all.steadiness());
         // noise within the width of a level stays what it is
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_flat_stretch_is_steady_whatever_its_edges_are() {
-        let mut spread = Spread::default();
+        let mut spread = TrendMoments::default();
         for value in [120.0, 250.0, 250.0, 250.0, 250.0, 250.0, 80.0] {
             spread.held(value, 1.0, 0.0);
         }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn deviation_is_that_of_the_inner_ticks() {
-        let mut spread = Spread::default();
+        let mut spread = TrendMoments::default();
         // inner: 2 4 4 4 5 5 7 9, mean 5, deviation 2
         for value in [99.0, 2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0, 99.0] {
             spread.held(value, 1.0, 0.0);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn growth_is_told_a_day() {
-        let mut spread = Spread::default();
+        let mut spread = TrendMoments::default();
         for day in 0..10 {
             spread.held(100.0 + 10.0 * day as f64, 1.0, day as f64);
         }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn trend_of(ticks: usize, tick_s: f64, mut value: impl FnMut(usize) -> f64) -> Option<f64> {
-        let mut spread = Spread::default();
+        let mut spread = TrendMoments::default();
         for at in 0..ticks {
             spread.held(value(at), tick_s, at as f64 * tick_s / 86_400.0);
         }
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn few_ticks_say_nothing() {
-        let mut spread = Spread::default();
+        let mut spread = TrendMoments::default();
         for _ in 0..6 {
             spread.held(1.0, 1.0, 0.0);
         }

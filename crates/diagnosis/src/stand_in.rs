@@ -3,8 +3,8 @@
 //! of what is said of a disk can be said of a drive letter too, as long as the
 //! answer says that it was.
 
-use crate::names::Name;
-use crate::rule::{Condition, Limit, Operand, Rule, Which};
+use crate::names::RuleCounter;
+use crate::rule::{Condition, InstanceFilter, Operand, Rule, RuleLimit};
 
 const PHYSICAL: &str = "physical_disk";
 const LOGICAL: &str = "logical_disk";
@@ -19,9 +19,9 @@ pub(crate) fn may_stand_in(missing: &str) -> bool {
 pub(crate) fn on_logical_disks(rule: &Rule) -> Option<Rule> {
     let mut rule = rule.clone();
     if rule.object == PHYSICAL {
-        let of_a_disk = !matches!(rule.which, Which::Set | Which::Stacked);
+        let of_a_disk = !matches!(rule.which, InstanceFilter::Set | InstanceFilter::Stacked);
         // nobody knows what a letter stands for
-        let any_class = rule.classes.is_empty() || rule.classes.contains(&diskwright_base::Class::Unknown);
+        let any_class = rule.classes.is_empty() || rule.classes.contains(&diskwright_base::DeviceClass::Unknown);
         if !of_a_disk || !any_class {
             return None;
         }
@@ -46,8 +46,8 @@ fn rename(condition: &mut Condition) -> Option<()> {
         _ => None,
     });
     let limit = match &mut condition.limit {
-        Limit::Counter { counter, .. } => Some(counter),
-        Limit::Number(_) => None,
+        RuleLimit::Counter { counter, .. } => Some(counter),
+        RuleLimit::Number(_) => None,
     };
     let names = std::iter::once(&mut quantity.counter).chain(&mut quantity.plus).chain(&mut quantity.minus);
     for name in names.chain(operands).chain(limit) {
@@ -57,11 +57,12 @@ fn rename(condition: &mut Condition) -> Option<()> {
 }
 
 /// The logical disk's counter of that name; others stay what they are.
-fn logical(name: &Name) -> Option<Name> {
+fn logical(name: &RuleCounter) -> Option<RuleCounter> {
     if name.object != PHYSICAL {
         return Some(name.clone());
     }
     let (_, short) = name.id.split_once('.')?;
-    let other = Name::settle(LOGICAL, short).ok()?;
-    (name.pseudo.is_none() && other.object == LOGICAL).then_some(other)
+    let other = RuleCounter::settle(LOGICAL, short).ok()?;
+    let same = name.pseudo.is_none() || name.pseudo == other.pseudo;
+    (same && other.object == LOGICAL).then_some(other)
 }

@@ -2,21 +2,21 @@
 //! that were seen, not with time; where instances come and go without end
 //! (containers), those that are gone and never mattered are forgotten.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::lanes::Sums;
+use crate::lanes::LaneSums;
 use crate::pseudo::Pseudo;
 use crate::rule::{Pack, Rule};
 use crate::spread::Levels;
-use crate::stream::Stream;
-use crate::window::Track;
+use crate::stream::RuleProgress;
+use crate::window::BucketTrack;
 
 /// A value of the whole window about a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Statistic {
     pub kind: Pseudo,
     /// By how much was outstanding: the first of [`LIGHT_QUEUES`] that it fits.
-    pub light: [Sums; LIGHT_QUEUES.len()],
+    pub light: [LaneSums; LIGHT_QUEUES.len()],
     pub levels: Levels,
 }
 
@@ -29,7 +29,7 @@ impl Statistic {
     /// Its value at the end of the window.
     pub fn value(&self) -> Option<f64> {
         match self.kind {
-            Pseudo::LightLoad => self.light.iter().find_map(Sums::mean),
+            Pseudo::LightLoad => self.light.iter().find_map(LaneSums::mean),
             _ => self.levels.steadiness(),
         }
     }
@@ -40,6 +40,8 @@ impl Statistic {
 pub(crate) struct RuleState {
     /// It was judged at some instance.
     pub judged: bool,
+    /// It is for logs that lack what this one has, wherever it could apply.
+    pub not_for_this_log: bool,
     /// Counters for want of which it could not be.
     pub missing: BTreeSet<String>,
 }
@@ -47,9 +49,9 @@ pub(crate) struct RuleState {
 /// Everything collected so far. It grows with the instances, not with time.
 #[derive(Debug, Default)]
 pub(crate) struct States {
-    pub streams: Vec<Stream>,
+    pub streams: Vec<RuleProgress>,
     stream_of: HashMap<(usize, usize, String), usize>,
-    pub tracks: Vec<Track>,
+    pub tracks: Vec<BucketTrack>,
     track_of: HashMap<String, usize>,
     pub statistics: Vec<Statistic>,
     statistic_of: HashMap<(Pseudo, String), usize>,
@@ -57,8 +59,10 @@ pub(crate) struct States {
     pub rules: Vec<Vec<RuleState>>,
     /// Rules as they were judged of logical disks, by pack and rule.
     pub stand_ins: HashMap<(usize, usize), Rule>,
-    /// Track of the share of time that the host withheld.
-    pub steal: Option<usize>,
+    /// Tracks of the counters that bear on how sure an answer is.
+    pub signs: BTreeMap<&'static str, usize>,
+    /// Bytes a second of cgroups by device (`path@sda`): their tracks.
+    pub groups: BTreeMap<String, Vec<usize>>,
     /// Pressure stall information was there.
     pub has_pressure: bool,
     /// Streams forgotten because their instances were gone.
@@ -79,7 +83,7 @@ impl States {
     }
 
     /// The state of a rule at a place, made where there is none.
-    pub fn stream(&mut self, key: (usize, usize, String), fresh: impl FnOnce() -> Stream) -> usize {
+    pub fn stream(&mut self, key: (usize, usize, String), fresh: impl FnOnce() -> RuleProgress) -> usize {
         if let Some(&stream) = self.stream_of.get(&key) {
             return stream;
         }
@@ -126,7 +130,8 @@ impl States {
     fn drop_tracks(&mut self) {
         let conditions = self.streams.iter().flat_map(|s| &s.conditions);
         let mut wanted: BTreeSet<usize> = conditions.flat_map(|c| [c.track, c.limit_track]).flatten().collect();
-        wanted.extend(self.steal);
+        wanted.extend(self.signs.values());
+        wanted.extend(self.groups.values().flatten());
         let mut number = vec![0; self.tracks.len()];
         let mut kept = Vec::new();
         for (at, track) in std::mem::take(&mut self.tracks).into_iter().enumerate() {
@@ -142,7 +147,7 @@ impl States {
         for condition in self.streams.iter_mut().flat_map(|s| &mut s.conditions) {
             condition.track.iter_mut().chain(&mut condition.limit_track).for_each(renumber);
         }
-        self.steal.iter_mut().for_each(renumber);
+        self.signs.values_mut().chain(self.groups.values_mut().flatten()).for_each(renumber);
     }
 
     /// The track of a node, by its key, made where there is none.
@@ -151,7 +156,7 @@ impl States {
             return track;
         }
         let followed = self.tracks.len() < FOLLOWED;
-        self.tracks.push(Track::new(followed));
+        self.tracks.push(BucketTrack::new(followed));
         self.track_of.insert(key.to_owned(), self.tracks.len() - 1);
         self.tracks.len() - 1
     }

@@ -2,14 +2,16 @@
 //! and what its quantities were while it did. States outlive schemas; they
 //! are fed a chunk of ticks at a time.
 
-use crate::lanes::Sums;
-use crate::node::{Columns, NodeId, Slot};
-use crate::rule::Compare;
-use crate::spread::Spread;
+use crate::grid::{GridCell, Presence};
+use crate::lanes::LaneSums;
+use crate::node::{NodeColumn, NodeColumns, NodeId};
+use crate::rule::Comparator;
+use crate::spread::TrendMoments;
+use crate::stretches::Stretches;
 
 /// What a rule collects at an instance.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream {
+pub(crate) struct RuleProgress {
     pub pack: usize,
     pub rule: usize,
     pub instance: String,
@@ -23,6 +25,11 @@ pub(crate) struct Stream {
     pub longest_ns: u64,
     /// Start and end of the longest stretch, nanoseconds since 1970 UTC.
     pub longest_span: (i64, i64),
+    /// Stretches without a break, and when they were.
+    pub runs: u64,
+    pub stretches: Stretches,
+    /// When it held, by part of the window; `None` where no phases are asked for.
+    pub presence: Option<Presence>,
     /// Start of the first and end of the last tick at which the rule held.
     pub first_ns: i64,
     pub last_ns: i64,
@@ -43,18 +50,18 @@ pub(crate) struct ConditionState {
     /// Time at which the rule held and this condition with it.
     pub held_ns: u64,
     /// The quantity and its limit at those ticks.
-    pub value: Sums,
-    pub limit: Sums,
-    pub baseline: Baseline,
-    pub spread: Spread,
+    pub value: LaneSums,
+    pub limit: LaneSums,
+    pub baseline: BaselineSums,
+    pub spread: TrendMoments,
     /// For a condition with counters of the window: its counter, times, over and per.
     pub operands: Option<Box<[OperandState; 4]>>,
 }
 
 /// The first part of the window, for changes against it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Baseline {
-    pub sums: Sums,
+pub(crate) struct BaselineSums {
+    pub sums: LaneSums,
     closed: bool,
     /// The last tick's value, for a change from tick to tick.
     last: Option<f64>,
@@ -65,7 +72,7 @@ pub(crate) struct Baseline {
 pub(crate) enum OperandState {
     Number(f64),
     /// Mean while the rule held.
-    Mean(Sums),
+    Mean(LaneSums),
     /// A statistic, by its number.
     Statistic(usize),
 }
@@ -73,7 +80,8 @@ pub(crate) enum OperandState {
 /// A counter shown beside a finding.
 #[derive(Clone, Debug)]
 pub(crate) enum EvidenceState {
-    Mean(Sums),
+    /// Mean, and the largest value of a tick.
+    Mean(LaneSums, f64),
     Statistic(usize),
 }
 
@@ -97,15 +105,15 @@ pub(crate) struct ConditionPlan {
     /// Position among the rule's conditions.
     pub at: usize,
     pub node: NodeId,
-    pub compare: Compare,
+    pub compare: Comparator,
     pub limit: LimitPlan,
     /// For a change: what it is against.
-    pub change: Option<Against>,
+    pub change: Option<ChangeReference>,
 }
 
 /// What a change is against.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Against {
+pub(crate) enum ChangeReference {
     /// The mean up to then, nanoseconds since 1970.
     Until(i64),
     /// The tick before.
@@ -131,7 +139,7 @@ pub(crate) struct WindowPlan {
 
 /// Times of a chunk's ticks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Times {
+pub(crate) struct ChunkTimes {
     /// Length; `NaN` where unknown.
     pub seconds: Vec<f64>,
     pub ns: Vec<u64>,
@@ -142,30 +150,32 @@ pub(crate) struct Times {
     pub origin_ns: i64,
     /// Number of the first tick in the whole log.
     pub number: usize,
+    /// The part of the window that each tick belongs to.
+    pub cells: Vec<GridCell>,
 }
 
 /// Reused room for masks and ratios.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct MaskScratch {
     held: Vec<u8>,
     judged: Vec<u8>,
     one: Vec<u8>,
     gap: Vec<u8>,
     fails: Vec<u8>,
     unknown: Vec<u8>,
-    ratios: Vec<Slot>,
+    ratios: Vec<NodeColumn>,
 }
 
 /// A condition's columns.
 struct View<'a> {
     values: &'a [f64],
     weights: &'a [f64],
-    compare: Compare,
-    limit: Limit<'a>,
+    compare: Comparator,
+    limit: LimitColumn<'a>,
     gap: bool,
 }
 
-enum Limit<'a> {
+enum LimitColumn<'a> {
     Number(f64),
     Column { values: &'a [f64], weights: &'a [f64], times: f64 },
 }
@@ -174,8 +184,8 @@ impl View<'_> {
     /// Whether it holds at a tick; `None` for a gap.
     fn at(&self, at: usize) -> Option<bool> {
         let (limit, weight) = match self.limit {
-            Limit::Number(limit) => (limit, 0.0),
-            Limit::Column { values, weights, times } => (values[at] * times, weights[at]),
+            LimitColumn::Number(limit) => (limit, 0.0),
+            LimitColumn::Column { values, weights, times } => (values[at] * times, weights[at]),
         };
         let gap = self.weights[at].is_nan() || weight.is_nan();
         (!gap).then(|| self.compare.holds(self.values[at], limit))
@@ -187,7 +197,7 @@ impl View<'_> {
         for (gap, weight) in gap.iter_mut().zip(self.weights) {
             *gap = u8::from(weight.is_nan());
         }
-        if let Limit::Column { weights, .. } = self.limit {
+        if let LimitColumn::Column { weights, .. } = self.limit {
             gap.iter_mut().zip(weights).for_each(|(gap, weight)| *gap |= u8::from(weight.is_nan()));
         }
         out.iter_mut().zip(gap).for_each(|(out, gap)| *out &= *gap ^ 1);
@@ -196,22 +206,22 @@ impl View<'_> {
     /// Sets `out` to 1 where it holds, gaps or not.
     fn fill(&self, out: &mut [u8]) {
         match self.compare {
-            Compare::Above => self.fill_by(out, |v, limit| v > limit),
-            Compare::AtLeast => self.fill_by(out, |v, limit| v >= limit),
-            Compare::Below => self.fill_by(out, |v, limit| v < limit),
-            Compare::AtMost => self.fill_by(out, |v, limit| v <= limit),
+            Comparator::Above => self.fill_by(out, |v, limit| v > limit),
+            Comparator::AtLeast => self.fill_by(out, |v, limit| v >= limit),
+            Comparator::Below => self.fill_by(out, |v, limit| v < limit),
+            Comparator::AtMost => self.fill_by(out, |v, limit| v <= limit),
         }
     }
 
     #[inline(always)]
     fn fill_by(&self, out: &mut [u8], holds: impl Fn(f64, f64) -> bool) {
         match self.limit {
-            Limit::Number(limit) => {
+            LimitColumn::Number(limit) => {
                 for (out, &v) in out.iter_mut().zip(self.values) {
                     *out = u8::from(holds(v, limit));
                 }
             }
-            Limit::Column { values, times, .. } => {
+            LimitColumn::Column { values, times, .. } => {
                 for ((out, &v), &limit) in out.iter_mut().zip(self.values).zip(values) {
                     *out = u8::from(holds(v, limit * times));
                 }
@@ -221,20 +231,20 @@ impl View<'_> {
 }
 
 impl ConditionPlan {
-    fn view<'a>(&self, columns: &'a Columns<'_>, ratios: &'a [Slot]) -> View<'a> {
+    fn view<'a>(&self, columns: &'a NodeColumns<'_>, ratios: &'a [NodeColumn]) -> View<'a> {
         let slot = if self.change.is_some() { &ratios[self.at] } else { columns.of(self.node) };
         let (limit, limit_gap) = match self.limit {
-            LimitPlan::Number(limit) => (Limit::Number(limit), false),
+            LimitPlan::Number(limit) => (LimitColumn::Number(limit), false),
             LimitPlan::Node(id, times) => {
                 let limit = columns.of(id);
-                (Limit::Column { values: &limit.values, weights: &limit.weights, times }, limit.gap)
+                (LimitColumn::Column { values: &limit.values, weights: &limit.weights, times }, limit.gap)
             }
         };
         View { values: &slot.values, weights: &slot.weights, compare: self.compare, limit, gap: slot.gap || limit_gap }
     }
 }
 
-impl Stream {
+impl RuleProgress {
     /// A stream that has seen nothing.
     pub fn new(
         pack: usize,
@@ -242,8 +252,8 @@ impl Stream {
         instance: &str,
         conditions: Vec<ConditionState>,
         evidence: Vec<EvidenceState>,
-    ) -> Stream {
-        Stream {
+    ) -> RuleProgress {
+        RuleProgress {
             pack,
             rule,
             instance: instance.to_owned(),
@@ -255,6 +265,9 @@ impl Stream {
             run_start_ns: 0,
             longest_ns: 0,
             longest_span: (0, 0),
+            runs: 0,
+            stretches: Stretches::default(),
+            presence: None,
             first_ns: 0,
             last_ns: 0,
             conditions,
@@ -264,7 +277,13 @@ impl Stream {
 
     /// Takes in a chunk. True where the rule held at any of its ticks, so that
     /// the evidence has to be read.
-    pub fn judge(&mut self, plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) -> bool {
+    pub fn judge(
+        &mut self,
+        plan: &StreamPlan,
+        columns: &NodeColumns<'_>,
+        times: &ChunkTimes,
+        scratch: &mut MaskScratch,
+    ) -> bool {
         let count = times.ns.len();
         for masks in [&mut scratch.held, &mut scratch.judged, &mut scratch.one] {
             masks.resize(count, 0);
@@ -273,12 +292,12 @@ impl Stream {
             let Some(against) = condition.change else { continue };
             let state = &mut self.conditions[condition.at].baseline;
             if scratch.ratios.len() <= condition.at {
-                scratch.ratios.resize_with(condition.at + 1, Slot::default);
+                scratch.ratios.resize_with(condition.at + 1, NodeColumn::default);
             }
             let (slot, out) = (columns.of(condition.node), &mut scratch.ratios[condition.at]);
             match against {
-                Against::Until(until_ns) => state.relate(until_ns, slot, times, out),
-                Against::Previous => state.step(slot, out),
+                ChangeReference::Until(until_ns) => state.relate(until_ns, slot, times, out),
+                ChangeReference::Previous => state.step(slot, out),
             }
         }
         let gaps = times.total_ns == 0
@@ -299,7 +318,7 @@ impl Stream {
     }
 
     /// Adds up when it held and for how long.
-    fn time(&mut self, held: usize, judged_ns: u64, times: &Times, scratch: &Scratch) {
+    fn time(&mut self, held: usize, judged_ns: u64, times: &ChunkTimes, scratch: &MaskScratch) {
         if held == 0 {
             // a chunk of nothing but gaps does not break a stretch
             if judged_ns > 0 {
@@ -316,9 +335,14 @@ impl Stream {
                 self.held_ns += times.ns[at];
                 if self.run_ns == 0 {
                     self.run_start_ns = times.starts[at];
+                    self.runs += 1;
                 }
                 self.run_ns += times.ns[at];
                 self.last_ns = times.ends[at];
+                self.stretches.held((times.starts[at], times.ends[at]));
+                if let Some(presence) = &mut self.presence {
+                    presence.held(times.cells[at], times.ns[at]);
+                }
                 if self.run_ns > self.longest_ns {
                     self.longest_ns = self.run_ns;
                     self.longest_span = (self.run_start_ns, self.last_ns);
@@ -330,7 +354,7 @@ impl Stream {
     }
 
     /// Collects the leading quantities over the ticks at which it held.
-    fn values(&mut self, plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) {
+    fn values(&mut self, plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &mut MaskScratch) {
         let leads = if plan.all.is_empty() { plan.any.as_slice() } else { &plan.all[..1] };
         for lead in leads {
             let view = lead.view(columns, &scratch.ratios);
@@ -340,14 +364,14 @@ impl Stream {
             let state = &mut self.conditions[lead.at];
             state.held_ns += times.ns.iter().zip(&scratch.one).map(|(ns, &m)| ns * u64::from(m)).sum::<u64>();
             state.value.add_held(times.number, view.values, view.weights, &scratch.one);
-            if let Limit::Column { values, weights, .. } = view.limit {
+            if let LimitColumn::Column { values, weights, .. } = view.limit {
                 state.limit.add_held(times.number, values, weights, &scratch.one);
             }
         }
     }
 
     /// Feeds the conditions of the window.
-    fn window(&mut self, plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &Scratch) {
+    fn window(&mut self, plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &MaskScratch) {
         for window in &plan.window {
             let state = &mut self.conditions[window.at];
             if let Some(node) = window.spread {
@@ -372,20 +396,31 @@ impl Stream {
     }
 
     /// Collects the evidence over the ticks at which it held; its nodes must be computed.
-    pub fn read_evidence(&mut self, plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &Scratch) {
+    pub fn read_evidence(
+        &mut self,
+        plan: &StreamPlan,
+        columns: &NodeColumns<'_>,
+        times: &ChunkTimes,
+        scratch: &MaskScratch,
+    ) {
         for &(at, node) in &plan.evidence {
             let slot = columns.of(node);
-            if let EvidenceState::Mean(sums) = &mut self.evidence[at] {
+            if let EvidenceState::Mean(sums, most) = &mut self.evidence[at] {
                 sums.add_held(times.number, &slot.values, &slot.weights, &scratch.held);
+                for ((value, weight), held) in slot.values.iter().zip(&slot.weights).zip(&scratch.held) {
+                    if *held != 0 && *weight > 0.0 {
+                        *most = most.max(*value);
+                    }
+                }
             }
         }
     }
 }
 
-impl Baseline {
+impl BaselineSums {
     /// The quantity relative to its mean before `until_ns`, into `out`; the
     /// ticks of that first part are gaps there.
-    fn relate(&mut self, until_ns: i64, slot: &Slot, times: &Times, out: &mut Slot) {
+    fn relate(&mut self, until_ns: i64, slot: &NodeColumn, times: &ChunkTimes, out: &mut NodeColumn) {
         let count = slot.values.len();
         out.values.resize(count, 0.0);
         out.weights.resize(count, 0.0);
@@ -409,7 +444,7 @@ impl Baseline {
 
     /// The quantity relative to that of the tick before, into `out`; a tick
     /// after a gap, or after nothing at all, is a gap there.
-    fn step(&mut self, slot: &Slot, out: &mut Slot) {
+    fn step(&mut self, slot: &NodeColumn, out: &mut NodeColumn) {
         let count = slot.values.len();
         out.values.resize(count, 0.0);
         out.weights.resize(count, 0.0);
@@ -424,8 +459,8 @@ impl Baseline {
 }
 
 /// Masks for columns without gaps: everything is judged.
-fn quickly(plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) -> u64 {
-    let Scratch { held, judged, one, ratios, .. } = scratch;
+fn quickly(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &mut MaskScratch) -> u64 {
+    let MaskScratch { held, judged, one, ratios, .. } = scratch;
     judged.fill(1);
     match plan.all.split_first() {
         None => held.fill(1),
@@ -452,8 +487,8 @@ fn quickly(plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mu
 
 /// Masks with gaps neither for nor against: what is certain in spite of one
 /// counts (a condition that fails makes `all` fail whatever the others are).
-fn carefully(plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) -> u64 {
-    let Scratch { held, judged, one, gap, fails, unknown, ratios } = scratch;
+fn carefully(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &mut MaskScratch) -> u64 {
+    let MaskScratch { held, judged, one, gap, fails, unknown, ratios } = scratch;
     for masks in [&mut *gap, &mut *fails, &mut *unknown] {
         masks.clear();
         masks.resize(times.ns.len(), 0);

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use diskwright_base::Ceiling;
+use diskwright_base::{Ceiling, FileRow, ThreadRow};
 
 use crate::advice::Advice;
-use crate::missing::Missing;
+use crate::missing::MissingCounters;
 use crate::rule::{Bottleneck, Severity};
 use crate::trends::Trend;
 
@@ -33,24 +33,29 @@ pub struct Verdict {
     /// What held for a stretch, but not for enough of the window to be a
     /// finding: worth a look of its own. Longest first.
     pub episodes: Vec<Episode>,
+    /// The time line: what held the machine back when. One phase where it was
+    /// the same all along; empty for other packs than the first.
+    pub phases: Vec<VerdictPhase>,
     /// Rules that held but are explained by another.
-    pub set_aside: Vec<SetAside>,
+    pub set_aside: Vec<SetAsideFinding>,
     /// Every other bottleneck that the pack could judge, and why it is not this one.
-    pub ruled_out: Vec<RuledOut>,
+    pub ruled_out: Vec<Exclusion>,
     /// Rules that could not be judged.
-    pub unjudged: Vec<Unjudged>,
+    pub unjudged: Vec<UnjudgedRule>,
     /// The counters that they lack, and how to record them next time.
-    pub missing: Missing,
+    pub missing: MissingCounters,
     /// The bottlenecks that findings speak for, most first.
     pub ranking: Vec<Rank>,
     /// What probes measured the devices of the window to do at most.
     pub ceilings: Vec<Ceiling>,
     /// Who does it, where that could be seen.
     pub culprits: Vec<Culprit>,
+    /// What programs do and wait for, and where to look next; only where nothing is blamed.
+    pub programs: Vec<ProgramActivity>,
     /// What to do, cheapest first.
     pub advice: Vec<Advice>,
     /// Remarks of the log.
-    pub notes: Vec<Remark>,
+    pub notes: Vec<LogRemark>,
     /// What limits the certainty of all this.
     pub certainty_limits: Vec<String>,
     /// Where the judged quantities are heading, those that matter first; empty
@@ -60,7 +65,7 @@ pub struct Verdict {
     /// stands against that number.
     pub trend_questions: usize,
     /// What was watched.
-    pub window: Span,
+    pub window: WatchWindow,
 }
 
 /// Name of the contract.
@@ -89,6 +94,8 @@ pub struct Finding {
     pub quantity: String,
     /// Its mean over the ticks at which the rule held, weighted by its kind.
     pub value: f64,
+    /// Its mean over the whole window, held or not; `null` where there is none.
+    pub mean: Option<f64>,
     /// `above`, `at_least`, `below` or `at_most`.
     pub compare: &'static str,
     /// What it is compared with.
@@ -104,6 +111,12 @@ pub struct Finding {
     pub seconds: f64,
     /// The longest stretch of it.
     pub longest_s: f64,
+    /// Start of that stretch, RFC 3339.
+    pub longest_from: String,
+    /// Stretches without a break.
+    pub times: u64,
+    /// Those stretches, in order; of more than 64 the closest are joined.
+    pub stretches: Vec<HoldInterval>,
     /// When it began to hold, RFC 3339.
     pub from: String,
     /// When it last held, RFC 3339.
@@ -120,6 +133,15 @@ pub struct Finding {
     pub series: Vec<Option<f64>>,
 }
 
+/// A stretch of time at which a rule held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HoldInterval {
+    /// Start, RFC 3339.
+    pub from: String,
+    /// End, RFC 3339.
+    pub to: String,
+}
+
 /// A counter beside a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
@@ -127,6 +149,8 @@ pub struct Evidence {
     pub counter: String,
     /// Mean while the rule held; `null` where the log lacks it.
     pub value: Option<f64>,
+    /// Its largest value of a tick meanwhile.
+    pub max: Option<f64>,
     /// Its unit.
     pub unit: String,
 }
@@ -154,9 +178,32 @@ pub struct Episode {
     pub to: String,
 }
 
+/// A stretch of the window with one answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictPhase {
+    /// Start, RFC 3339.
+    pub from: String,
+    /// End, RFC 3339.
+    pub to: String,
+    /// Running time covered, seconds.
+    pub seconds: f64,
+    /// What held the machine back meanwhile.
+    pub bottleneck: Bottleneck,
+    /// Its instance; empty for the machine as a whole.
+    pub instance: String,
+    /// From 0 to 1.
+    pub confidence: f64,
+    /// The rule that told it; empty where nothing was blamed.
+    pub rule: String,
+    /// What that rule says; empty where nothing was blamed.
+    pub title: String,
+    /// The bookmark at its start; empty where there is none.
+    pub bookmark: String,
+}
+
 /// A rule that held but is explained by another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SetAside {
+pub struct SetAsideFinding {
     /// The rule's id.
     pub rule: String,
     /// What it would have said.
@@ -171,7 +218,7 @@ pub struct SetAside {
 
 /// A bottleneck that it is not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RuledOut {
+pub struct Exclusion {
     /// Which.
     pub bottleneck: Bottleneck,
     /// Why, in numbers against limits.
@@ -180,7 +227,7 @@ pub struct RuledOut {
 
 /// A rule that could not be judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Unjudged {
+pub struct UnjudgedRule {
     /// The rule's id.
     pub rule: String,
     /// What it would point at.
@@ -216,13 +263,51 @@ pub struct Culprit {
     pub processes: u32,
     /// Share of what all processes did in this matter; `null` for a cgroup.
     pub share: Option<f64>,
+    /// Its busiest thread; `null` where it never used nearly a whole processor.
+    #[serde(default)]
+    pub thread: Option<ThreadRow>,
+    /// What it had open on the blamed disk, or on disks that are not known; empty where that was not seen.
+    #[serde(default)]
+    pub files: Vec<FileRow>,
     /// What it did, with numbers.
     pub what: String,
 }
 
+/// A program, and what it does and waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramActivity {
+    /// Command name.
+    pub name: String,
+    /// Of the process that did most.
+    pub pid: u32,
+    /// How many processes of this name did anything.
+    pub processes: u32,
+    /// Processors used on average: 1 is one full processor.
+    pub processor: f64,
+    /// Share of the time in uninterruptible sleep or waiting for block I/O.
+    pub blocked: f64,
+    /// Where its threads slept when they were looked at, what says most first.
+    pub sleeps: Vec<Sleep>,
+    /// All that in words.
+    pub what: String,
+    /// Where to look next.
+    pub next: String,
+}
+
+/// Threads of a program that sleep in one function of the kernel. Idle threads do, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sleep {
+    /// `lock`, `disk`, `network`, `peer` (another process), `timer`, `child`, `events` or `other`.
+    pub kind: String,
+    /// The kernel's function.
+    pub waits_in: String,
+    /// How many, on average over the looks.
+    pub threads: u32,
+}
+
 /// A note of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Remark {
+pub struct LogRemark {
     /// When it first came, RFC 3339.
     pub time: String,
     /// `gap`, `clock`, `warning`, `unseen` or `bookmark`.
@@ -235,7 +320,7 @@ pub struct Remark {
 
 /// The window that was watched.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Span {
+pub struct WatchWindow {
     /// Start, RFC 3339.
     pub from: String,
     /// End, RFC 3339.

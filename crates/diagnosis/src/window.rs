@@ -4,7 +4,7 @@
 
 use diskwright_base::{Frame, Tick};
 
-use crate::lanes::Sums;
+use crate::lanes::LaneSums;
 use crate::trends::timeline::Buckets;
 
 /// Points of a sparkline at most.
@@ -12,7 +12,7 @@ pub(crate) const POINTS: usize = 60;
 
 /// What was watched so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Window {
+pub(crate) struct WindowState {
     /// Start of the first tick, nanoseconds since 1970.
     pub from_ns: i64,
     /// End of the last tick.
@@ -29,7 +29,7 @@ pub(crate) struct Window {
 
 /// Ticks of a chunk that fall into one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub(crate) struct WindowBucketTicks {
     pub start: usize,
     pub end: usize,
     pub bucket: usize,
@@ -41,9 +41,9 @@ pub(crate) fn start_of(tick: &Tick) -> i64 {
     tick.time_ns.saturating_sub(i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX))
 }
 
-impl Window {
+impl WindowState {
     /// Takes in the ticks `range` of a frame and cuts them by bucket.
-    pub fn watch(&mut self, frame: &Frame, range: std::ops::Range<usize>, segments: &mut Vec<Segment>) {
+    pub fn watch(&mut self, frame: &Frame, range: std::ops::Range<usize>, segments: &mut Vec<WindowBucketTicks>) {
         segments.clear();
         for (at, tick) in frame.ticks()[range].iter().enumerate() {
             if self.ticks == 0 {
@@ -58,7 +58,7 @@ impl Window {
             let (bucket, doublings) = (self.bucket(), self.doublings);
             match segments.last_mut() {
                 Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = at + 1,
-                _ => segments.push(Segment { start: at, end: at + 1, bucket, doublings }),
+                _ => segments.push(WindowBucketTicks { start: at, end: at + 1, bucket, doublings }),
             }
             self.timed += u64::from(tick.elapsed_ns > 0);
         }
@@ -77,24 +77,24 @@ impl Window {
 
 /// A quantity's means by bucket.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Track {
+pub(crate) struct BucketTrack {
     /// Complete buckets: sum of products, sum of weights.
     done: Vec<(f64, f64)>,
-    current: Sums,
+    current: LaneSums,
     bucket: usize,
     doublings: u32,
     /// The same by the clock, for trends; `None` for a series too many.
     pub buckets: Option<Buckets>,
 }
 
-impl Track {
+impl BucketTrack {
     /// A track; `followed` where trends are to be found in it.
-    pub fn new(followed: bool) -> Track {
-        Track { buckets: followed.then(Buckets::default), ..Track::default() }
+    pub fn new(followed: bool) -> BucketTrack {
+        BucketTrack { buckets: followed.then(Buckets::default), ..BucketTrack::default() }
     }
 
     /// Adds a chunk's columns; `number` is that of the chunk's first tick.
-    pub fn add(&mut self, number: usize, segments: &[Segment], values: &[f64], weights: &[f64]) {
+    pub fn add(&mut self, number: usize, segments: &[WindowBucketTicks], values: &[f64], weights: &[f64]) {
         for segment in segments {
             if segment.bucket != self.bucket || segment.doublings != self.doublings {
                 self.advance(segment);
@@ -104,7 +104,7 @@ impl Track {
         }
     }
 
-    fn advance(&mut self, segment: &Segment) {
+    fn advance(&mut self, segment: &WindowBucketTicks) {
         self.close();
         while self.doublings < segment.doublings {
             let pair = |pair: &[(f64, f64)]| pair.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -145,7 +145,7 @@ impl Track {
     }
 }
 
-fn put(done: &mut Vec<(f64, f64)>, bucket: usize, sums: Sums) {
+fn put(done: &mut Vec<(f64, f64)>, bucket: usize, sums: LaneSums) {
     if done.len() <= bucket {
         done.resize(bucket + 1, (0.0, 0.0));
     }
@@ -172,9 +172,9 @@ mod tests {
         frame
     }
 
-    fn run(ticks: usize, cut: usize) -> (Window, Track) {
+    fn run(ticks: usize, cut: usize) -> (WindowState, BucketTrack) {
         let frame = frame(ticks);
-        let (mut window, mut track, mut segments) = (Window::default(), Track::default(), Vec::new());
+        let (mut window, mut track, mut segments) = (WindowState::default(), BucketTrack::default(), Vec::new());
         for start in (0..ticks).step_by(cut) {
             let end = (start + cut).min(ticks);
             window.watch(&frame, start..end, &mut segments);

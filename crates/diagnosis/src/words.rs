@@ -2,9 +2,9 @@
 
 use diskwright_base::units::{digits, display};
 
-use crate::outcome::{Measured, Outcome, over_window, quantity_text, unit_of};
-use crate::rule::{Bottleneck, Condition, Over};
-use crate::verdict::Finding;
+use crate::outcome::{ConditionValue, RuleOutcome, over_window, quantity_text, unit_of};
+use crate::rule::{Bottleneck, Condition, ConditionSpan};
+use crate::verdict::{Culprit, Finding};
 
 /// A value with its unit; a bare number where there is none.
 pub(crate) fn value_text(value: f64, unit: &str) -> String {
@@ -38,18 +38,18 @@ pub(crate) fn label(condition: &Condition) -> String {
     if let Some(over) = &quantity.over {
         text += &match over {
             crate::rule::Operand::Number(number) => format!(" / {number}"),
-            crate::rule::Operand::Counter(name) => format!(" over {}", short(&name.id)),
+            crate::rule::Operand::Counter(name) => format!(" / {}", short(&name.id)),
         };
     }
     if let Some(per) = quantity.per {
         text += &format!(" per {}", per.name());
     }
     match condition.over {
-        Over::Tick => text,
-        Over::Change { .. } => format!("change of {text} since the start"),
-        Over::Step => format!("change of {text} from tick to tick"),
-        Over::Steadiness => format!("variation of {text}"),
-        Over::Trend => format!("trend of {text}"),
+        ConditionSpan::Tick => text,
+        ConditionSpan::Change { .. } => format!("change of {text} since the start"),
+        ConditionSpan::Step => format!("change of {text} from tick to tick"),
+        ConditionSpan::Steadiness => format!("variation of {text}"),
+        ConditionSpan::Trend => format!("trend of {text}"),
     }
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn label(condition: &Condition) -> String {
 fn short(id: &str) -> String {
     let (object, name) = id.split_once('.').unwrap_or(("", id));
     match name {
-        "ceiling.used" => return "share of what probe measured".into(),
-        "ceiling.latency_ratio" => return "latency over that of one request alone".into(),
+        "ceiling.used" => return "share of the measured ceiling".into(),
+        "ceiling.latency_ratio" => return "latency relative to queue depth 1".into(),
         _ => {}
     }
     let name = name.trim_end_matches("_per_s").trim_end_matches("_fraction").replace('_', " ");
@@ -80,8 +80,8 @@ fn short(id: &str) -> String {
 }
 
 /// How near a measured value comes to its limit, from 0 to 1.
-pub(crate) fn closeness(condition: &Condition, measured: Measured) -> f64 {
-    let Measured { value, limit } = measured;
+pub(crate) fn closeness(condition: &Condition, measured: ConditionValue) -> f64 {
+    let ConditionValue { value, limit } = measured;
     if condition.compare.holds(value, limit) {
         return 1.0;
     }
@@ -100,9 +100,22 @@ pub(crate) struct Approach {
 }
 
 /// The condition that kept a rule from holding at an instance. `None` where nothing was judged.
-pub(crate) fn approach(judge: &crate::Judge, outcome: &Outcome<'_>) -> Option<Approach> {
+pub(crate) fn approach(judge: &crate::Judge, outcome: &RuleOutcome<'_>) -> Option<Approach> {
     let share = outcome.share?;
     let rule = outcome.rule;
+    // more of a queue, or longer waits, than a rule is for make it another rule's case, and rule nothing out
+    let beyond = |(at, c): (usize, &Condition)| {
+        let id = &c.quantity.counter.id;
+        let slow = id.contains("avg_s_per") && rule.bottleneck == Bottleneck::Disk;
+        let of_waiting = id.contains("queue_length") || slow;
+        let band = || rule.all.iter().any(|other| other.compare.is_upper() && other.quantity == c.quantity);
+        let measured = || over_window(judge, c, &outcome.stream.conditions[at]);
+        let lower = !c.compare.is_upper() && (of_waiting || band());
+        lower && measured().is_some_and(|m| !c.compare.holds(m.value, m.limit))
+    };
+    if rule.all.iter().enumerate().any(beyond) {
+        return None;
+    }
     let of = |at: usize, condition: &Condition| {
         let measured = over_window(judge, condition, &outcome.stream.conditions[at])?;
         // what is said of another object is not said of the rule's instance
@@ -123,14 +136,14 @@ pub(crate) fn approach(judge: &crate::Judge, outcome: &Outcome<'_>) -> Option<Ap
     let needed = rule.sustained.share;
     let unknown = rule.all.iter().enumerate().find(|(at, c)| c.is_of_window() && of(*at, c).is_none());
     let text = if let Some((_, condition)) = unknown {
-        format!("{} could not be told from this window{place}", quantity_text(condition))
+        format!("this window does not show {}{place}", quantity_text(condition))
     } else if share < needed {
         let (share, needed) = (display(share, "fraction"), display(needed, "fraction"));
         format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)
     } else {
         let (row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
         let held = if row { outcome.stream.longest_ns } else { outcome.stream.held_ns } as f64 * 1e-9;
-        let stretch = if row { " at a stretch" } else { "" };
+        let stretch = if row { " without a break" } else { "" };
         let (held, needed) = (display(held, "s"), display(needed, "s"));
         format!("{}{place} held for only {held}{stretch} ({needed} needed)", rule.title)
     };
@@ -141,7 +154,7 @@ fn at_instance(instance: &str) -> String {
     if instance.is_empty() { String::new() } else { format!(" on {instance}") }
 }
 
-fn told(condition: &Condition, measured: Measured, instance: &str) -> String {
+fn told(condition: &Condition, measured: ConditionValue, instance: &str) -> String {
     let unit = unit_of(condition);
     let limit = limit_text(measured.limit, &unit);
     let limit = if condition.compare.is_upper() { format!("limit {limit}") } else { format!("only below {limit}") };
@@ -162,10 +175,13 @@ fn subject(bottleneck: Bottleneck, instance: &str) -> String {
         (Bottleneck::Channel, one) => format!("The channel{} is the bottleneck", to(one)),
         (Bottleneck::Controller, one) => format!("The controller{} is the bottleneck", to(one)),
         (Bottleneck::Network, one) => format!("The network{} is the bottleneck", at_instance(one)),
-        (Bottleneck::Application, one) => format!("The application's own way of asking{} is the bottleneck", of(one)),
-        (Bottleneck::Throttle, "") => "A limit that somebody set is the bottleneck".into(),
+        (Bottleneck::Application, one) => {
+            format!("The application's I/O pattern{} is the bottleneck", at_instance(one))
+        }
+        (Bottleneck::Throttle, "") => "A configured limit is the bottleneck".into(),
         (Bottleneck::Throttle, one) => format!("A limit on {one} is the bottleneck"),
-        (Bottleneck::None, _) => "Nothing holds this machine back".into(),
+        (Bottleneck::None, _) => "No bottleneck found".into(),
+        (Bottleneck::Unknown, _) => "Not enough data".into(),
     }
 }
 
@@ -173,21 +189,75 @@ fn to(instance: &str) -> String {
     if instance.is_empty() { String::new() } else { format!(" to {instance}") }
 }
 
-fn of(instance: &str) -> String {
-    if instance.is_empty() { String::new() } else { format!(" of {instance}") }
-}
-
 /// The verdict in one sentence, told by its strongest finding.
 pub(crate) fn sentence(instance: &str, finding: &Finding, label: &str, window_s: f64) -> String {
+    let subject = match finding.bottleneck {
+        // what cannot be settled is told of its disk
+        Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
+        bottleneck => subject(bottleneck, instance),
+    };
+    format!("{subject}: {} ({}; {}).", finding.title, measured(finding, label), held(finding, window_s))
+}
+
+/// The verdict on a thread that one processor limits: what has room is the machine, not the program.
+pub(crate) fn one_thread(finding: &Finding, culprit: Option<&Culprit>, window_s: f64) -> String {
+    let who = match culprit.and_then(|c| Some((c, c.pid?, c.thread.as_ref()?))) {
+        Some((process, pid, thread)) if thread.name == process.name => {
+            format!("thread {} of {} (process {pid})", thread.tid, process.name)
+        }
+        Some((process, pid, thread)) => {
+            format!("thread {} ({}) of {} (process {pid})", thread.name, thread.tid, process.name)
+        }
+        None => "a thread".into(),
+    };
+    let used = value_text(finding.value, &finding.unit);
+    let busy = finding.evidence.iter().find(|e| e.counter == "processor.busy").and_then(|e| e.value);
+    let idle = match busy {
+        Some(busy) => format!("while {} of the machine's processor time is unused", display(1.0 - busy, "fraction")),
+        None => "while other processors are idle".into(),
+    };
+    let held = held(finding, window_s);
+    format!(
+        "One thread is the bottleneck, not the machine: {who} uses {used} of one processor {idle} ({held}). More \
+         processors will not make this program faster."
+    )
+}
+
+/// What was measured, over which ticks, against what.
+fn measured(finding: &Finding, label: &str) -> String {
+    if let Some(from) = &finding.limit_from {
+        return from.clone();
+    }
+    if finding.counter.ends_with(".stalled") {
+        return stalls(finding);
+    }
     let value = value_text(finding.value, &finding.unit);
     let limit = limit_text(finding.limit, &finding.unit);
-    let (share, window) = (display(finding.share, "fraction"), display(window_s, "s"));
-    if let Some(from) = &finding.limit_from {
-        return format!("{}: {} ({from}; {share} of {window}).", subject(finding.bottleneck, instance), finding.title);
+    let differs = |mean: &f64| (mean - finding.value).abs() > 0.05 * finding.value.abs();
+    match finding.mean.filter(differs).filter(|_| finding.share < 0.995) {
+        Some(mean) => {
+            let mean = value_text(mean, &finding.unit);
+            format!("{label} {value} in that time, {mean} over the whole window, limit {limit}")
+        }
+        None => format!("{label} {value}, limit {limit}"),
     }
-    format!(
-        "{}: {} ({label} {value}, limit {limit}; {share} of {window}).",
-        subject(finding.bottleneck, instance),
-        finding.title
-    )
+}
+
+/// How often and how long a device stood still, and what it caught.
+fn stalls(finding: &Finding) -> String {
+    let times = if finding.times == 1 { "1 stall".into() } else { format!("{} stalls", finding.times) };
+    let longest = value_text(finding.longest_s, "s");
+    let caught = finding.evidence.iter().find(|e| e.counter.ends_with(".current_queue_length"));
+    let caught = match caught.and_then(|e| e.max) {
+        Some(most) => format!(", up to {} requests held up", digits(most)),
+        None => String::new(),
+    };
+    let at = finding.longest_from.get(11..19).unwrap_or_default();
+    format!("{times}, the longest {longest} at {at} UTC{caught}")
+}
+
+/// For how much of the window it held.
+fn held(finding: &Finding, window_s: f64) -> String {
+    let (share, window) = (display(finding.share, "fraction"), display(window_s, "s"));
+    format!("{share} of {window}")
 }

@@ -1,11 +1,9 @@
 //! What a measured ceiling changes, on each side of each limit; and that
 //! without one nothing changes.
 
-mod common;
-
-use common::*;
-use diskwright_base::{Ceiling, Class, Device, Filesystem, Note, Topology};
-use diskwright_diagnosis::{Bottleneck, Judge, Options, Verdict, packs};
+use crate::common::*;
+use diskwright_base::{Ceiling, Device, DeviceClass, Filesystem, Note, Topology};
+use diskwright_diagnosis::{Bottleneck, Judge, JudgeOptions, Verdict, packs};
 
 /// A load in a second, and what is known of the disk.
 #[derive(Clone)]
@@ -17,7 +15,7 @@ struct Case {
     seconds: f64,
     busy: f64,
     pressure: f64,
-    class: Class,
+    class: DeviceClass,
     ceiling: Option<Ceiling>,
     /// Every other second it is so much less; 0 is steady.
     swing: f64,
@@ -55,7 +53,7 @@ fn full() -> Case {
         seconds: 0.0005,
         busy: 0.95,
         pressure: 0.2,
-        class: Class::Virtual,
+        class: DeviceClass::Virtual,
         ceiling: Some(Ceiling { read_s: Some(0.0004), ..parallel() }),
         swing: 0.0,
     }
@@ -89,7 +87,7 @@ impl Case {
 
     fn verdict(&self) -> Verdict {
         let recording = self.recording();
-        let options = Options { ceilings: self.ceiling.iter().cloned().collect(), ..recording.options() };
+        let options = JudgeOptions { ceilings: self.ceiling.iter().cloned().collect(), ..recording.options() };
         let pack = packs::builtin("default").unwrap().unwrap();
         recording.judge(vec![pack], options, 60).remove(0)
     }
@@ -218,7 +216,7 @@ fn each_rule_holds_on_its_side_of_each_limit() {
 fn a_disk_at_its_ceiling_is_the_bottleneck_though_no_heuristic_says_so() {
     let verdict = full().verdict();
     assert_eq!((verdict.bottleneck, verdict.instance.as_str()), (Bottleneck::Disk, "vda"));
-    let told = "1,900 of at most 2,000 reads/s that probe measured on 2025-12-01";
+    let told = "1,900 of at most 2,000 reads/s, measured by probe on 2025-12-01";
     assert_eq!(verdict.findings[0].limit_from.as_deref(), Some(told));
     assert!(verdict.sentence.contains(told), "{}", verdict.sentence);
     assert_eq!(verdict.ceilings.len(), 1);
@@ -232,13 +230,13 @@ fn a_disk_at_its_ceiling_is_the_bottleneck_though_no_heuristic_says_so() {
 fn mixed_loads_and_large_requests_are_held_against_what_limits_them() {
     // 1000 of 2000 reads and 450 of 1000 writes: 0.5 + 0.45
     let mixed = with(full(), |c| (c.reads, c.writes, c.seconds) = (1000.0, 450.0, 0.0007)).verdict();
-    let told = "1,000 of at most 2,000 reads/s and 450 of at most 1,000 writes/s that probe measured on 2025-12-01";
+    let told = "1,000 of at most 2,000 reads/s and 450 of at most 1,000 writes/s, measured by probe on 2025-12-01";
     assert_eq!(mixed.findings[0].limit_from.as_deref(), Some(told));
     // 180 reads of 1 MiB a second: 9 % of the requests, 94 % of the bytes
     let large = with(full(), |c| (c.reads, c.size, c.seconds) = (180.0, 1048576.0, 0.005)).verdict();
     assert_eq!(large.findings[0].rule, "disk.at-ceiling");
     let told = large.findings[0].limit_from.clone().unwrap();
-    assert!(told.starts_with("189 MB/s of at most 200 MB/s read that"), "{told}");
+    assert!(told.starts_with("189 MB/s of at most 200 MB/s read, measured"), "{told}");
 }
 
 #[test]
@@ -289,12 +287,14 @@ fn a_plateau_far_below_the_ceiling_is_a_limit() {
 fn requests_in_order_are_not_held_against_an_arm() {
     let arm = Ceiling { reads_per_s: Some(100.0), writes_per_s: None, read_s: Some(0.01), ..parallel() };
     let disk = |reads: f64, seconds: f64| {
-        with(full(), |c| (c.class, c.ceiling, c.reads, c.seconds) = (Class::Rotational, Some(arm), reads, seconds))
+        with(full(), |c| {
+            (c.class, c.ceiling, c.reads, c.seconds) = (DeviceClass::Rotational, Some(arm), reads, seconds)
+        })
     };
     assert!(disk(95.0, 0.0104).rules().contains(&"disk.at-ceiling".into()));
     let arm = Ceiling { reads_per_s: Some(100.0), writes_per_s: None, read_s: Some(0.01), ..parallel() };
     let sequential = with(full(), |c| {
-        (c.class, c.ceiling, c.reads, c.seconds) = (Class::Rotational, Some(arm), 5000.0, 0.0002);
+        (c.class, c.ceiling, c.reads, c.seconds) = (DeviceClass::Rotational, Some(arm), 5000.0, 0.0002);
     });
     assert!(sequential.rules().iter().all(|r| !r.contains("ceiling")), "{:?}", sequential.rules());
 }
@@ -315,7 +315,7 @@ fn without_a_ceiling_nothing_changes() {
         let recording = with(case, |c| c.ceiling = None).recording();
         let judged = |pack: &diskwright_diagnosis::Pack| {
             let mut verdict = recording.judge(vec![pack.clone()], recording.options(), 7).remove(0);
-            verdict.certainty_limits.retain(|l| !l.contains("no measured ceiling"));
+            verdict.certainty_limits.retain(|l| !l.contains("has no measured ceiling"));
             verdict
         };
         assert_eq!(judged(&pack), judged(&plain));
@@ -324,9 +324,10 @@ fn without_a_ceiling_nothing_changes() {
 
 #[test]
 fn where_a_ceiling_would_help_it_is_said_how_to_get_one() {
-    let hint = |verdict: &Verdict| verdict.certainty_limits.iter().find(|l| l.contains("no measured ceiling")).cloned();
+    let hint = |v: &Verdict| v.certainty_limits.iter().find(|l| l.contains("has no measured ceiling")).cloned();
     let said = hint(&with(roomy(), |c| c.ceiling = None).verdict()).expect("a disk verdict");
-    assert!(said.contains("for vda; `diskwright probe quick /dev/vda --live`"), "{said}");
+    let wanted = "vda has no measured ceiling; measure one with `diskwright probe quick /dev/vda --live`";
+    assert_eq!(said, wanted);
     assert_eq!(hint(&roomy().verdict()), None);
     let quiet = with(roomy(), |c| (c.reads, c.ceiling) = (20.0, None));
     assert_eq!(hint(&quiet.verdict()), None, "no noise where no disk is concerned");
@@ -335,7 +336,7 @@ fn where_a_ceiling_would_help_it_is_said_how_to_get_one() {
     let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], recording.options());
     let filesystem = Filesystem { mount: "/data".into(), kind: "ext4".into(), device: "vda".into() };
     let topology = Topology {
-        devices: vec![device("vda", Class::Virtual, &[], None)],
+        devices: vec![device("vda", DeviceClass::Virtual, &[], None)],
         filesystems: vec![filesystem],
         ..Topology::default()
     };
@@ -349,9 +350,9 @@ fn where_a_ceiling_would_help_it_is_said_how_to_get_one() {
 fn an_old_profile_is_said_to_be_old() {
     let said = |measured: &str| {
         let verdict = with(full(), |c| ceiling(c).measured = measured.into()).verdict();
-        verdict.certainty_limits.into_iter().find(|l| l.contains("days before"))
+        verdict.certainty_limits.into_iter().find(|l| l.contains("days earlier"))
     };
-    assert!(said("2025-07-01T00:00:00Z").is_some_and(|l| l.contains("184 days before, on 2025-07-01")));
+    assert!(said("2025-07-01T00:00:00Z").is_some_and(|l| l.contains("184 days earlier, on 2025-07-01")));
     assert_eq!(said("2025-07-06T00:00:00Z"), None);
     assert_eq!(said("yesterday"), None);
 }
@@ -362,13 +363,13 @@ fn a_log_brings_its_ceilings_and_they_follow_the_device() {
     let disk = |name: &str| Device {
         serial: Some("X".into()),
         model: Some("M".into()),
-        ..device(name, Class::Nvme, &[], None)
+        ..device(name, DeviceClass::Nvme, &[], None)
     };
     let topology = Topology { devices: vec![disk("vda")], ..Topology::default() };
     // measured under another name
     let stored = Ceiling { device: "nvme0n1".into(), key: "serial:M:X".into(), ..full().ceiling.unwrap() };
     let judged = |notes: &[(&str, String)], ceilings: Vec<Ceiling>| {
-        let options = Options { ceilings, ..recording.options() };
+        let options = JudgeOptions { ceilings, ..recording.options() };
         let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], options);
         for (kind, text) in notes {
             judge.note(&Note::new(START, kind, text.clone()));

@@ -1,10 +1,8 @@
 //! The design's table of what really happens and what the default pack must
 //! say, with made-up counters. (The truth lab does the same on a real kernel.)
 
-mod common;
-
-use common::*;
-use diskwright_base::{Class, Level, Topology};
+use crate::common::*;
+use diskwright_base::{DeviceClass, RaidLevel, Topology};
 use diskwright_diagnosis::{Bottleneck, Verdict};
 
 /// Half a minute of a machine at rest, with one virtual disk and nothing on it.
@@ -56,7 +54,7 @@ fn processors(recording: Recording, user: f64, system: f64, interrupts: f64) -> 
 }
 
 fn virtual_disk() -> Topology {
-    Topology { devices: vec![device("vda", Class::Virtual, &[], None)], processors: 2, ..Topology::default() }
+    Topology { devices: vec![device("vda", DeviceClass::Virtual, &[], None)], processors: 2, ..Topology::default() }
 }
 
 fn judged(recording: Recording) -> Verdict {
@@ -209,12 +207,12 @@ fn a_flat_plateau_at_a_volumes_cap_throttle() {
 }
 
 /// Depth three of 3 ms, with what a simulated disk knows besides: how full it is.
-fn knows_itself(class: Class, utilisation: f64) -> Verdict {
+fn knows_itself(class: DeviceClass, utilisation: f64) -> Verdict {
     knows_itself_at(class, utilisation, 1000.0)
 }
 
 /// The same with so many transfers a second.
-fn knows_itself_at(class: Class, utilisation: f64, rate: f64) -> Verdict {
+fn knows_itself_at(class: DeviceClass, utilisation: f64, rate: f64) -> Verdict {
     let topology = Topology { devices: vec![device("d", class, &[], None)], processors: 2, ..Topology::default() };
     let disk =
         Recording::new(30).disk("d", rate, 0.003, 1.0).with("physical_disk.utilisation", "d", move |_| utilisation);
@@ -223,17 +221,17 @@ fn knows_itself_at(class: Class, utilisation: f64, rate: f64) -> Verdict {
 
 #[test]
 fn a_disk_that_knows_how_full_it_is_is_believed() {
-    let full = knows_itself(Class::Unknown, 0.97);
+    let full = knows_itself(DeviceClass::Unknown, 0.97);
     says(&full, Bottleneck::Disk, "d");
     assert!(full.findings.iter().any(|f| f.rule == "disk.parts-full"), "{:#?}", full.findings);
-    says(&knows_itself(Class::Unknown, 0.3), Bottleneck::None, "");
-    let allowed = knows_itself(Class::Virtual, 0.99);
+    says(&knows_itself(DeviceClass::Unknown, 0.3), Bottleneck::None, "");
+    let allowed = knows_itself(DeviceClass::Virtual, 0.99);
     says(&allowed, Bottleneck::Throttle, "d");
     assert!(allowed.findings.iter().any(|f| f.rule == "throttle.allowance-used"), "{:#?}", allowed.findings);
     // who asks one at a time (0.94 outstanding) waits as well; few who hardly ever wait (0.3) do not
-    says(&knows_itself_at(Class::Unknown, 0.94, 313.0), Bottleneck::Disk, "d");
-    says(&knows_itself_at(Class::Virtual, 0.94, 313.0), Bottleneck::Throttle, "d");
-    says(&knows_itself_at(Class::Virtual, 0.94, 100.0), Bottleneck::None, "");
+    says(&knows_itself_at(DeviceClass::Unknown, 0.94, 313.0), Bottleneck::Disk, "d");
+    says(&knows_itself_at(DeviceClass::Virtual, 0.94, 313.0), Bottleneck::Throttle, "d");
+    says(&knows_itself_at(DeviceClass::Virtual, 0.94, 100.0), Bottleneck::None, "");
 }
 
 #[test]
@@ -244,7 +242,7 @@ fn tiny_requests_one_at_a_time_on_a_quick_disk_application() {
 
 #[test]
 fn a_slow_member_is_named_before_its_set() {
-    let mut topology = array(4, Class::Flash, Level::Raid0);
+    let mut topology = array(4, DeviceClass::Flash, RaidLevel::Raid0);
     topology.processors = 2;
     let set = processors(Recording::new(30).topology(topology), 0.05, 0.02, 0.0)
         .disk("sda", 100.0, 0.001, 0.1)
@@ -259,7 +257,7 @@ fn a_slow_member_is_named_before_its_set() {
 
 #[test]
 fn a_set_that_is_full_is_named_as_a_set() {
-    let mut topology = array(2, Class::Network, Level::Raid0);
+    let mut topology = array(2, DeviceClass::Network, RaidLevel::Raid0);
     topology.processors = 2;
     let set = processors(Recording::new(30).topology(topology), 0.05, 0.02, 0.0)
         .disk("sda", 400.0, 0.02, 1.0)

@@ -51,7 +51,7 @@ fn errors_name_file_line_item_and_what_was_meant() {
         ),
         (
             "all = [{ counter = 'busy', above = 85 }]",
-            "rules/x.toml:15: rule disk.q: physical_disk.busy is a fraction, of which 85 can be no limit; write 0.85 \
+            "rules/x.toml:15: rule disk.q: physical_disk.busy is a fraction, so 85 cannot be its limit; write 0.85 \
              for 85 %",
         ),
         (
@@ -66,7 +66,7 @@ fn errors_name_file_line_item_and_what_was_meant() {
         ),
         (
             "all = [{ counter = 'busy', per = 'spindel', above = 0.5 }]",
-            "rules/x.toml:15: rule disk.q: `per` knows no `spindel`; did you mean `spindle`?; it takes spindle, \
+            "rules/x.toml:15: rule disk.q: `per` cannot be `spindel`; did you mean `spindle`?; it takes spindle, \
              processor",
         ),
     ];
@@ -89,12 +89,12 @@ fn errors_in_conditions_and_words() {
             "all = [{ counter = 'busy', trend = true, steadiness = true, above = 1 }]",
             "`change`, `steadiness` and `trend` exclude each other",
         ),
-        ("all = [{ counter = 'busy', change = { against = 'end' }, above = 1 }]", "`against` knows no `end`"),
+        ("all = [{ counter = 'busy', change = { against = 'end' }, above = 1 }]", "`against` cannot be `end`"),
         ("any = [{ counter = 'busy', trend = true, above = 1 }]", "belongs in `all`"),
         ("all = [{ counter = 'busy', above = 'light_load_s' }]", "is of the whole window: only a `counter`"),
         ("all = [{ counter = 'process.processor', above = 1 }]", "unknown counter `process.processor`"),
-        ("which = 'leef'", "`which` knows no `leef`; did you mean `leaf`?"),
-        ("classes = ['rust']", "`classes` knows no `rust`"),
+        ("which = 'leef'", "`which` cannot be `leef`; did you mean `leaf`?"),
+        ("classes = ['rust']", "`classes` cannot be `rust`"),
         ("weight = 3", "`weight` must be from 0 to 2"),
         ("weight = 'much'", "`weight` must be a number, not string"),
     ];
@@ -113,14 +113,14 @@ fn check(table: &[(&str, &str)]) {
 fn errors_behind_a_right_condition() {
     let table = [
         ("sustained = { share = 5 }", "`share` must be from 0 to 1, not 5"),
-        ("sustained = { at_least = '5x' }", "`5x` is no duration"),
+        ("sustained = { at_least = '5x' }", "invalid duration `5x`"),
         ("sustained = { atleast = '5s' }", "unknown key `atleast`; did you mean `at_least`?"),
         ("evidence = ['busi']", "unknown counter `busi`; did you mean `busy`?"),
         ("advice = ['disk.more-spindels']", "unknown advice `disk.more-spindels`; did you mean `disk.more-spindles`?"),
         ("none = ['disk.r']", "`none` names no rule of this pack: `disk.r`; did you mean `disk.q`?"),
-        ("none = ['disk.q']", "`none` goes in a circle back to this rule"),
+        ("none = ['disk.q']", "`none` leads back to this rule in a circle"),
         ("roles = 'file-server'", "`roles` must be a list, not string"),
-        ("absent = 'maybe'", "`absent` knows no `maybe`; it takes unjudged, inapplicable"),
+        ("absent = 'maybe'", "`absent` cannot be `maybe`; it takes unjudged, inapplicable"),
         ("colour = 'red'", "unknown key `colour`"),
     ];
     for (line, expected) in table {
@@ -189,4 +189,14 @@ fn no_text_makes_the_loader_panic() {
     }
     let deep = format!("a = {}", "[".repeat(100_000));
     assert!(Pack::load("x.toml", &deep).is_err());
+}
+
+/// Advice that no rule of the default pack names is found by nobody who keeps to the defaults.
+#[test]
+fn every_advice_belongs_to_a_rule_of_the_default_pack() {
+    let rules = include_str!("../../../rules/default.toml");
+    let advice = include_str!("../../../rules/advice.toml");
+    let ids = advice.lines().filter_map(|line| line.strip_prefix("id = "));
+    let unnamed: Vec<&str> = ids.filter(|id| !rules.contains(id)).collect();
+    assert!(unnamed.is_empty(), "{unnamed:?}");
 }

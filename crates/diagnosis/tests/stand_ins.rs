@@ -1,10 +1,8 @@
 //! Logical disks in the place of physical ones, as Windows logs bring them.
 
-mod common;
-
-use common::*;
-use diskwright_base::{Class, Level, Note};
-use diskwright_diagnosis::missing::Source;
+use crate::common::*;
+use diskwright_base::{DeviceClass, Note, RaidLevel};
+use diskwright_diagnosis::missing::LogOrigin;
 use diskwright_diagnosis::{Judge, Verdict, packs};
 
 /// A Windows log of two letters, ready-made, of which C: is slow and full of
@@ -40,7 +38,7 @@ fn a_log_of_letters_alone_is_judged_by_them_and_says_so() {
     assert!(!verdict.unjudged.iter().any(|u| u.rule == "disk.saturated"));
     // what letters cannot have stays unjudged, and names the disk's counter
     let stuck = verdict.unjudged.iter().find(|u| u.rule == "disk.stalled").unwrap();
-    assert_eq!(stuck.missing, ["physical_disk.stalled"]);
+    assert_eq!(stuck.missing, ["physical_disk.stalled", "pressure.io_some"]);
 }
 
 #[test]
@@ -58,6 +56,8 @@ fn where_disks_can_be_judged_letters_are_left_alone() {
     }
     let verdict = recording.by_default();
     assert_eq!(verdict.bottleneck.name(), "none", "{}", verdict.sentence);
+    // of disks alone nobody can be sure that nothing holds the machine back
+    assert!(verdict.confidence < 0.4, "{}", verdict.confidence);
     assert!(verdict.findings.iter().all(|f| f.object != "logical_disk"));
     let judged = letters("physical_disk").by_default();
     assert_eq!((judged.instance.as_str(), said(&judged)), ("C:", false));
@@ -107,13 +107,13 @@ fn what_is_missing_is_told_in_the_words_of_the_logs_maker() {
     judge.note(&Note::new(START, Note::SOURCE, "perfmon-text"));
     judge.frame(&recording.frame(0..40));
     let verdict = judge.finish().remove(0);
-    assert_eq!(verdict.missing.source, Source::Perfmon);
+    assert_eq!(verdict.missing.source, LogOrigin::Perfmon);
     assert!(verdict.notes.is_empty(), "it is no remark: {:?}", verdict.notes);
     assert!(verdict.missing.counters.contains(&"memory.available_fraction".to_owned()));
     assert!(verdict.missing.how[0].contains(r"\PhysicalDisk(*)\Avg. Disk Queue Length"), "{:?}", verdict.missing.how);
     assert!(verdict.missing.never.iter().any(|n| n.contains("pressure.memory_some")), "{:?}", verdict.missing.never);
     let ours = recording.by_default();
-    assert_eq!(ours.missing.source, Source::Live);
+    assert_eq!(ours.missing.source, LogOrigin::Live);
 }
 
 /// What most Windows loggers are told to record: nothing of who waits but the
@@ -145,7 +145,7 @@ fn paging_on_windows_is_memory_and_not_its_disk() {
             .by_default()
     };
     let short = log(20e6);
-    assert_eq!((short.bottleneck.name(), short.findings[0].rule.as_str()), ("memory", "memory.paging-low"));
+    assert_eq!((short.bottleneck.name(), short.findings[0].rule.as_str()), ("memory", "memory.pages-sinking"));
     // mapped files are read with pages too: with memory to spare it is the disk
     assert_eq!(log(4e9).bottleneck.name(), "disk");
 }
@@ -163,11 +163,11 @@ fn a_log_that_cannot_say_who_waits_is_told_so() {
     assert_eq!((verdict.bottleneck.name(), verdict.findings[0].rule.as_str()), ("disk", "disk.saturated-unseen"));
     assert!(log(0.02).by_default().findings.is_empty());
     // a class that is known changes nothing, but a turning disk has a rule of its own
-    let known = log(0.021).topology(array(2, Class::Flash, Level::Raid0));
+    let known = log(0.021).topology(array(2, DeviceClass::Flash, RaidLevel::Raid0));
     let flash = known.with("physical_disk.avg_queue_length", "sda", |_| 4.0);
     let flash = flash.with("physical_disk.avg_s_per_transfer", "sda", |_| 0.021).by_default();
     assert!(flash.findings.iter().any(|f| f.instance == "sda" && f.rule == "disk.saturated-unseen"));
-    let known = log(0.021).topology(array(2, Class::Rotational, Level::Raid0));
+    let known = log(0.021).topology(array(2, DeviceClass::Rotational, RaidLevel::Raid0));
     let turning = known.with("physical_disk.avg_queue_length", "sda", |_| 4.0);
     let turning = turning.with("physical_disk.avg_s_per_transfer", "sda", |_| 0.021).by_default();
     assert!(turning.findings.iter().any(|f| f.instance == "sda" && f.rule == "disk.saturated-rotational"));

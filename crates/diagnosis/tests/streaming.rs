@@ -1,13 +1,11 @@
 //! A log may come in any pieces and be of any length: the answer is the same
 //! and the memory bounded.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
-use diskwright_base::{Class, Frame, Level, Note, Schema, Series, Tick};
-use diskwright_diagnosis::{Judge, Options, packs};
+use crate::common::*;
+use diskwright_base::{DeviceClass, Frame, Note, RaidLevel, Schema, Series, Tick};
+use diskwright_diagnosis::{Judge, JudgeOptions, packs};
 
 /// Numbers that look random and are the same in every run.
 fn noise(seed: u64, i: usize) -> f64 {
@@ -37,7 +35,7 @@ fn restless(ticks: usize) -> Recording {
         .with("pressure.memory_some_s", "", |i| 0.4 * noise(4, i))
         .with("pressure.io_some_s", "", |i| noise(5, i / 30))
         .with("system.running", "", |i| (9.0 * noise(6, i)).round())
-        .topology(array(2, Class::Flash, Level::Raid0))
+        .topology(array(2, DeviceClass::Flash, RaidLevel::Raid0))
 }
 
 const RULES: &str = "
@@ -82,7 +80,7 @@ all = [
 fn how_it_is_cut_changes_nothing() {
     let ticks = 901;
     let recording = restless(ticks);
-    for options in [recording.options(), Options::default()] {
+    for options in [recording.options(), JudgeOptions::default()] {
         let all = || {
             let mut list = packs::all().unwrap();
             list.push(pack(RULES));
@@ -95,7 +93,10 @@ fn how_it_is_cut_changes_nothing() {
         let whole = answer(ticks);
         assert!(whole.contains("\"rule\":\"e\"") || options.expected.is_none(), "{whole}");
         for cut in [1, 7, 255, 256, 257] {
-            assert!(answer(cut) == whole, "cut into frames of {cut}");
+            let cut_up = answer(cut);
+            let differs = cut_up.bytes().zip(whole.bytes()).position(|(a, b)| a != b);
+            let at = differs.map(|at| &cut_up[at.saturating_sub(300)..(at + 60).min(cut_up.len())]);
+            assert!(cut_up == whole, "cut into frames of {cut}: {at:?}");
         }
     }
 }
@@ -136,13 +137,13 @@ fn containers_that_come_and_go_leave_nothing_behind() {
     let series = |group: &str| Series { counter: "cgroup.memory_some_s".into(), instance: group.into(), scale: 1.0 };
     let rules = "[[rule]]\nid = 'r'\nobject = 'cgroup'\nbottleneck = 'memory'\nsustained = { share = 0.1 }\n\
         all = [{ counter = 'memory_some', above = 0.2 }]";
-    let mut judge = Judge::new(vec![pack(rules)], Options::default());
+    let mut judge = Judge::new(vec![pack(rules)], JudgeOptions::default());
     let rounds = 600;
     for round in 0..rounds {
         // one that stays and suffers, a hundred that last a tick
         let mut list = vec![series("/service")];
         list.extend((0..100).map(|i| series(&format!("/run-{round}-{i}"))));
-        let mut frame = Frame::new(Arc::new(Schema { series: list }), 1);
+        let mut frame = Frame::new(Arc::new(Schema::new(list)), 1);
         let mut row = vec![0.0; 101];
         row[0] = 0.5;
         let tick = Tick { time_ns: START + (round as i64 + 1) * SECOND as i64, elapsed_ns: SECOND };
@@ -151,12 +152,12 @@ fn containers_that_come_and_go_leave_nothing_behind() {
     }
     let verdict = judge.finish().remove(0);
     assert_eq!((verdict.instance.as_str(), verdict.findings[0].seconds), ("/service", f64::from(rounds)));
-    assert!(verdict.certainty_limits.iter().any(|l| l.contains("forgotten")), "{:?}", verdict.certainty_limits);
+    assert!(verdict.certainty_limits.iter().any(|l| l.contains("some were dropped")), "{:?}", verdict.certainty_limits);
 }
 
 #[test]
 fn notes_without_end_are_bounded() {
-    let mut judge = Judge::new(vec![pack(&one("counter = 'busy', above = 0.5"))], Options::default());
+    let mut judge = Judge::new(vec![pack(&one("counter = 'busy', above = 0.5"))], JudgeOptions::default());
     for i in 0..20_000 {
         judge.note(&Note::new(i, Note::WARNING, format!("warning {i}")));
     }

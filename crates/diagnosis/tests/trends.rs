@@ -1,46 +1,15 @@
 //! Trends on series of known truth: what is there is found within its
 //! interval, and noise is not.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
+use crate::common::noise::Noise;
+use crate::common::*;
 use diskwright_base::{Frame, Schema, Series, Tick};
-use diskwright_diagnosis::trends::{Shape, Trend};
-use diskwright_diagnosis::{Judge, Options, Verdict};
+use diskwright_diagnosis::trends::{Trend, TrendShape};
+use diskwright_diagnosis::{Judge, JudgeOptions, Verdict};
 
 const DAY: f64 = 86_400.0;
-
-/// Normal numbers, the same in every run.
-struct Noise(u64);
-
-impl Noise {
-    fn even(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let (a, b) = (1.0 - self.even(), self.even());
-        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-    }
-
-    /// A first-order autoregression of deviation 1.
-    fn remembering(&mut self, r: f64, count: usize) -> Vec<f64> {
-        let mut value = self.normal();
-        let fresh = (1.0 - r * r).sqrt();
-        let mut next = || {
-            let now = value;
-            value = r * value + fresh * self.normal();
-            now
-        };
-        (0..count).map(|_| next()).collect()
-    }
-}
 
 /// Ends of ticks in seconds since the start, with the length of each.
 fn even(every_s: f64, count: usize) -> Vec<(f64, f64)> {
@@ -49,8 +18,8 @@ fn even(every_s: f64, count: usize) -> Vec<(f64, f64)> {
 
 fn judged(rules: &str, ticks: &[(f64, f64)], series: &[(&str, &str, Vec<f64>)]) -> Verdict {
     let of = |s: &(&str, &str, Vec<f64>)| Series { counter: s.0.into(), instance: s.1.into(), scale: 1.0 };
-    let schema = Arc::new(Schema { series: series.iter().map(of).collect() });
-    let mut judge = Judge::new(vec![pack(rules)], Options::default());
+    let schema = Arc::new(Schema::new(series.iter().map(of).collect()));
+    let mut judge = Judge::new(vec![pack(rules)], JudgeOptions::default());
     for start in (0..ticks.len()).step_by(500) {
         let end = (start + 500).min(ticks.len());
         let mut frame = Frame::new(schema.clone(), 500);
@@ -94,7 +63,7 @@ fn a_slope_is_found_with_gaps_and_ticks_of_two_lengths() {
         let noise = Noise(seed).remembering(0.8, ticks.len());
         let values = ticks.iter().zip(noise).map(|((end, _), n)| 0.3 + truth * end / DAY + 0.1 * n).collect();
         let trend = queue(&ticks, values);
-        assert_eq!(trend.shape, Shape::Line, "{trend:?}");
+        assert_eq!(trend.shape, TrendShape::Line, "{trend:?}");
         assert!((trend.slope_per_day - truth).abs() < 0.02 && trend.slope_significance < 1e-3, "{trend:?}");
         // 19 of 20 intervals hold the truth; these are seeds, so the result is the same in every run
         let wide = 0.3 * (trend.slope_high.unwrap() - trend.slope_low.unwrap());
@@ -117,7 +86,7 @@ fn a_step_is_found_where_it_is_and_no_line_is_drawn_through_it() {
         let level = |end: f64| if end <= 3456.0 { 0.4 } else { 1.3 };
         let values = ticks.iter().zip(noise).map(|((end, _), n)| level(*end) + 0.1 * n).collect();
         let trend = queue(&ticks, values);
-        assert_eq!(trend.shape, Shape::Step, "{trend:?}");
+        assert_eq!(trend.shape, TrendShape::Step, "{trend:?}");
         let step = trend.step.as_ref().unwrap();
         assert!((step.before - 0.4).abs() < 0.05 && (step.after - 1.3).abs() < 0.05, "{step:?}");
         assert!((days(&Some(step.at.clone())) * 1440.0 - 57.6).abs() <= 1.0, "{step:?}");
@@ -136,7 +105,7 @@ fn a_day_comes_back() {
     let values: Vec<f64> = ticks.iter().zip(&noise).map(|((end, _), n)| 1.0 + 0.6 * day(*end) + 0.1 * n).collect();
     let trend = queue(&ticks, values);
     let rhythm = trend.rhythm.as_ref().unwrap();
-    assert_eq!((trend.shape, rhythm.period), (Shape::Flat, "day"), "{trend:?}");
+    assert_eq!((trend.shape, rhythm.period), (TrendShape::Flat, "day"), "{trend:?}");
     assert!(["13:00", "14:00", "15:00", "16:00"].contains(&rhythm.peak.as_str()), "{rhythm:?}");
     // variance 0.18 of the rhythm; an hour's mean of the noise has less than 0.01
     assert!(rhythm.share > 0.9 && rhythm.significance < 0.01 && (rhythm.swing - 1.2).abs() < 0.2, "{rhythm:?}");
@@ -144,10 +113,32 @@ fn a_day_comes_back() {
     // a slope beside the rhythm is seen through it
     let leaning = ticks.iter().zip(&noise).map(|((end, _), n)| 0.7 + 0.6 * day(*end) + 0.1 * n + 0.1 * end / DAY);
     let trend = queue(&ticks, leaning.collect());
-    assert!(trend.shape == Shape::Line && (trend.slope_per_day - 0.1).abs() < 0.03, "{trend:?}");
+    assert!(trend.shape == TrendShape::Line && (trend.slope_per_day - 0.1).abs() < 0.03, "{trend:?}");
     // a day and a half tells nothing of days
     let short = queue(&ticks[..432], ticks[..432].iter().map(|(end, _)| 1.0 + 0.6 * day(*end)).collect());
     assert_eq!(short.rhythm, None);
+}
+
+#[test]
+fn a_burst_every_two_hours_is_told_as_that() {
+    // three days of half minutes, ten minutes of a queue of 8 every two hours from 0:40
+    let ticks = even(30.0, 2880 * 3);
+    let noise = Noise(5).remembering(0.8, ticks.len());
+    let burst = |end: f64| if (end - 2400.0).rem_euclid(7200.0) < 600.0 { 8.0 } else { 0.5 };
+    let values: Vec<f64> = ticks.iter().zip(&noise).map(|((end, _), n)| (burst(*end) + 0.3 * n).max(0.0)).collect();
+    let trend = queue(&ticks, values.clone());
+    let rhythm = trend.rhythm.as_ref().expect("it comes back");
+    assert_eq!((rhythm.period, rhythm.period_s, trend.rhythms.len()), ("other", 7200.0, 1), "{rhythm:?}");
+    assert!(["00:3", "00:4"].contains(&&rhythm.peak[11..15]) && rhythm.times as u64 == 35, "{rhythm:?}");
+    // with eight hours of it missing it is the same
+    let kept = |(end, _): &(f64, f64)| !(90_000.0..118_800.0).contains(end);
+    let (with_gap, left): (Vec<(f64, f64)>, Vec<f64>) =
+        ticks.iter().zip(&values).filter(|(tick, _)| kept(tick)).map(|(tick, v)| (*tick, *v)).unzip();
+    let trend = queue(&with_gap, left);
+    assert_eq!(trend.rhythm.as_ref().map(|r| (r.period, r.period_s)), Some(("other", 7200.0)), "{:?}", trend.rhythm);
+    // twelve hours of it are six times, and no day
+    let trend = queue(&ticks[..1440], values[..1440].to_vec());
+    assert_eq!(trend.rhythm.as_ref().map(|r| r.period_s), Some(7200.0), "{:?}", trend.rhythm);
 }
 
 /// Logs of pure noise in which anything at all is told, of `logs` with `disks` series each.
@@ -166,7 +157,7 @@ fn false_alarms(r: f64, every_s: f64, ticks: usize, disks: usize, logs: u64, sha
         let verdict = judged(QUEUE, &ticks, &series);
         assert_eq!(verdict.trends.len(), disks);
         assert!(verdict.trend_questions >= 2 * disks);
-        verdict.trends.iter().any(|t| t.shape != Shape::Flat || t.rhythm.is_some())
+        verdict.trends.iter().any(|t| t.shape != TrendShape::Flat || t.rhythm.is_some())
     };
     (0..logs).filter(told).count() as u64
 }
@@ -193,7 +184,7 @@ fn an_hour_is_needed_and_what_never_moves_is_no_question() {
     let still = judged(QUEUE, &ticks, &[("physical_disk.avg_queue_length", "sda", vec![0.7; 3600])]);
     let trend = &still.trends[0];
     assert_eq!((trend.slope_per_day, trend.slope_low, trend.slope_high), (0.0, Some(0.0), Some(0.0)));
-    assert_eq!((still.trend_questions, trend.shape, trend.crosses_earliest.clone()), (0, Shape::Flat, None));
+    assert_eq!((still.trend_questions, trend.shape, trend.crosses_earliest.clone()), (0, TrendShape::Flat, None));
 }
 
 #[test]
@@ -201,13 +192,13 @@ fn a_slope_that_may_be_none_says_not_before() {
     let ticks = even(600.0, 1008);
     let noise = Noise(12).remembering(0.5, ticks.len());
     let trend = queue(&ticks, noise.into_iter().map(|n| 1.0 + 0.2 * n).collect());
-    assert_eq!((trend.shape, trend.crosses.clone(), trend.crosses_latest.clone()), (Shape::Flat, None, None));
+    assert_eq!((trend.shape, trend.crosses.clone(), trend.crosses_latest.clone()), (TrendShape::Flat, None, None));
     // the window ends with the 7th
     assert!(trend.crosses_earliest.clone().unwrap().as_str() > "2026-01-14", "{trend:?}");
     assert!(trend.slope_low.unwrap() < 0.0 && trend.slope_high.unwrap() > 0.0 && !trend.matters);
     // beyond the limit already there is nothing to cross
     let beyond = queue(&ticks, ticks.iter().map(|(end, _)| 3.0 + end / DAY).collect());
-    assert_eq!((beyond.shape, beyond.crosses, beyond.crosses_earliest), (Shape::Line, None, None));
+    assert_eq!((beyond.shape, beyond.crosses, beyond.crosses_earliest), (TrendShape::Line, None, None));
 }
 
 #[test]

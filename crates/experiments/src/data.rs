@@ -2,7 +2,7 @@
 //! line each here; a test holds the two lists against the folders.
 
 use crate::DataError;
-use crate::document::Document;
+use crate::document::ExperimentDocument;
 
 /// File and text of each document's experiments, in the order of the documents.
 pub const DOCUMENTS: &[(&str, &str)] = &[
@@ -35,8 +35,8 @@ pub const SYSTEMS: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// Names what is wrong in which file.
-pub fn documents() -> Result<Vec<Document>, DataError> {
-    DOCUMENTS.iter().map(|(file, text)| Document::read(file, text)).collect()
+pub fn documents() -> Result<Vec<ExperimentDocument>, DataError> {
+    DOCUMENTS.iter().map(|(file, text)| ExperimentDocument::read(file, text)).collect()
 }
 
 /// Text of a system.
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn documents_are_read_and_bear_their_files_numbers() {
         for (file, text) in DOCUMENTS {
-            let document = Document::read(file, text).unwrap_or_else(|error| panic!("{error}"));
+            let document = ExperimentDocument::read(file, text).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(*file, format!("experiments/{}.toml", document.doc));
         }
     }

@@ -11,26 +11,26 @@ use crate::expression::{Expression, Test};
 /// A document.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Document {
+pub struct ExperimentDocument {
     /// Its number: the three digits in front of its file's name.
     pub doc: String,
     /// What it is called, by whom and when.
     pub title: String,
     /// Simulations, by the name under which measures speak of them.
     #[serde(default)]
-    pub runs: BTreeMap<String, Run>,
+    pub runs: BTreeMap<String, ExperimentRun>,
     /// Free parameters, each set by fit rows.
     #[serde(default, rename = "fit")]
-    pub fits: Vec<Fitted>,
+    pub fits: Vec<FitParameter>,
     /// What was printed.
     #[serde(rename = "row")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<PublishedRow>,
 }
 
 /// A simulation: a system, some of its keys set otherwise.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct ExperimentRun {
     /// `experiments/systems/NAME.toml`.
     pub system: String,
     /// Keys (`disk.count`), and what they are here.
@@ -51,7 +51,7 @@ fn once() -> u32 {
 /// A free parameter and the rows that set it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fitted {
+pub struct FitParameter {
     /// What it is.
     pub name: String,
     /// Its value, in the unit that `written` writes.
@@ -78,7 +78,7 @@ pub struct Fitted {
 /// What a row may be used for. The split is frozen.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Use {
+pub enum RowUse {
     /// It may set free parameters.
     Fit,
     /// It is predicted.
@@ -89,7 +89,7 @@ pub enum Use {
     None,
 }
 
-impl Use {
+impl RowUse {
     /// `fit`, `predict`, `shape` or `none`.
     pub fn name(self) -> &'static str {
         ["fit", "predict", "shape", "none"][self as usize]
@@ -109,7 +109,7 @@ pub enum Bound {
 /// What a naive reader predicts.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Baseline {
+pub struct NaivePrediction {
     /// A fit row of the same document; its published value...
     #[serde(default)]
     pub row: Option<String>,
@@ -131,7 +131,7 @@ fn one() -> f64 {
 /// One printed quantity.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct PublishedRow {
     /// `S1`, `M28a`; parts of one row are `M8a.processor`.
     pub id: String,
     /// The quantity.
@@ -139,6 +139,9 @@ pub struct Row {
     /// What was printed, in `unit`; none where only a shape is told.
     #[serde(default)]
     pub published: Option<f64>,
+    /// How `published` follows from what is printed, where that number itself is not.
+    #[serde(default)]
+    pub derived: Option<String>,
     /// Unit of the printed and the simulated value.
     pub unit: String,
     /// A gain, printed as a percentage: errors are percentage points.
@@ -149,10 +152,10 @@ pub struct Row {
     pub bound: Option<Bound>,
     /// What it may be used for.
     #[serde(rename = "use")]
-    pub usage: Use,
+    pub usage: RowUse,
     /// What a naive reader predicts.
     #[serde(default)]
-    pub baseline: Option<Baseline>,
+    pub baseline: Option<NaivePrediction>,
     /// The number of simulations that stands against it, in `unit`.
     #[serde(default)]
     pub measure: Option<Expression>,
@@ -164,7 +167,7 @@ pub struct Row {
     pub because: String,
 }
 
-impl Row {
+impl PublishedRow {
     /// True where the row is meant by an id: itself, or a part of it (`M28` means `M28a`, `M8a` means `M8a.processor`).
     pub fn is_meant_by(&self, id: &str) -> bool {
         let Some(rest) = self.id.get(..id.len()).filter(|head| head.eq_ignore_ascii_case(id)) else { return false };
@@ -183,13 +186,13 @@ impl Row {
     }
 }
 
-impl Document {
+impl ExperimentDocument {
     /// Reads a document's file and checks that its parts fit together.
     ///
     /// # Errors
     /// Names the file, the line where it is known, the item, and what would be right.
-    pub fn read(file: &str, text: &str) -> Result<Document, DataError> {
-        let document: Document = toml::from_str(text).map_err(|error| {
+    pub fn read(file: &str, text: &str) -> Result<ExperimentDocument, DataError> {
+        let document: ExperimentDocument = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
             let line = 1 + text.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count();
             DataError::new(&format!("{file}:{line}"), "document", error.message())
@@ -199,12 +202,12 @@ impl Document {
     }
 
     /// The row of an id.
-    pub fn row(&self, id: &str) -> Option<&Row> {
+    pub fn row(&self, id: &str) -> Option<&PublishedRow> {
         self.rows.iter().find(|row| row.id == id)
     }
 
     /// Value of a row's naive prediction, in the row's unit.
-    pub fn baseline(&self, row: &Row) -> Option<f64> {
+    pub fn baseline(&self, row: &PublishedRow) -> Option<f64> {
         let baseline = row.baseline.as_ref()?;
         match &baseline.row {
             Some(id) => self.row(id)?.published.map(|value| value * baseline.times),
@@ -218,7 +221,7 @@ impl Document {
             if self.rows[..at].iter().any(|other| other.id == row.id) {
                 return wrong("a row of this id was there before".into());
             }
-            if row.published.is_none() && row.usage != Use::Shape {
+            if row.published.is_none() && row.usage != RowUse::Shape {
                 return wrong("`published` is missing; only a shape has none".into());
             }
             if row.published.is_some_and(|value| !value.is_finite() || value == 0.0) {
@@ -240,11 +243,11 @@ impl Document {
         })
     }
 
-    fn check_baseline(&self, row: &Row) -> Result<(), String> {
+    fn check_baseline(&self, row: &PublishedRow) -> Result<(), String> {
         let Some(baseline) = &row.baseline else { return Ok(()) };
         match (&baseline.row, baseline.value) {
             (Some(id), None) => match self.row(id) {
-                Some(fit) if fit.usage == Use::Fit => Ok(()),
+                Some(fit) if fit.usage == RowUse::Fit => Ok(()),
                 Some(_) => Err(format!("its baseline is row {id}, which is no fit row")),
                 None => Err(format!("its baseline is row {id}, which is not there")),
             },
@@ -254,7 +257,7 @@ impl Document {
         }
     }
 
-    fn check_fitted(&self, fitted: &Fitted) -> Result<(), String> {
+    fn check_fitted(&self, fitted: &FitParameter) -> Result<(), String> {
         let [least, most] = fitted.range;
         if !(least..=most).contains(&fitted.value) {
             return Err(format!("its value {} is outside its range {least} to {most}", fitted.value));
@@ -267,7 +270,7 @@ impl Document {
         }
         for id in &fitted.rows {
             match self.row(id) {
-                Some(row) if row.usage == Use::Fit => {}
+                Some(row) if row.usage == RowUse::Fit => {}
                 Some(row) => return Err(format!("row {id} is for `{}` and may set nothing", row.usage.name())),
                 None => return Err(format!("row {id} is not there")),
             }

@@ -19,11 +19,11 @@ const DEEPEST: u32 = 32;
 const LONGEST: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum ExpressionNode {
     Number(f64),
     Name(String, String),
-    Binary(char, Box<Node>, Box<Node>),
-    Call(Function, Vec<Node>),
+    Binary(char, Box<ExpressionNode>, Box<ExpressionNode>),
+    Call(Function, Vec<ExpressionNode>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +40,7 @@ enum Function {
 #[serde(try_from = "String")]
 pub struct Expression {
     text: String,
-    node: Node,
+    node: ExpressionNode,
 }
 
 /// A comparison that was read: `a < b`, with `<`, `<=`, `>` or `>=`.
@@ -48,9 +48,9 @@ pub struct Expression {
 #[serde(try_from = "String")]
 pub struct Test {
     text: String,
-    left: Node,
+    left: ExpressionNode,
     how: String,
-    right: Node,
+    right: ExpressionNode,
 }
 
 /// Tells the number of a run's path.
@@ -60,7 +60,7 @@ impl TryFrom<String> for Expression {
     type Error = String;
 
     fn try_from(text: String) -> Result<Expression, String> {
-        let mut reader = Reader::new(&text)?;
+        let mut reader = ExpressionReader::new(&text)?;
         let node = reader.sum()?;
         reader.end()?;
         Ok(Expression { node, text })
@@ -71,7 +71,7 @@ impl TryFrom<String> for Test {
     type Error = String;
 
     fn try_from(text: String) -> Result<Test, String> {
-        let mut reader = Reader::new(&text)?;
+        let mut reader = ExpressionReader::new(&text)?;
         let left = reader.sum()?;
         let how = ["<=", ">=", "<", ">"].into_iter().find(|sign| reader.takes(sign));
         let how = how.ok_or_else(|| reader.wrong("one of < <= > >="))?.to_owned();
@@ -134,24 +134,24 @@ impl Test {
     }
 }
 
-impl Node {
+impl ExpressionNode {
     fn names<'a>(&'a self, names: &mut Vec<(&'a str, &'a str)>) {
         match self {
-            Node::Number(_) => {}
-            Node::Name(run, path) => names.push((run, path)),
-            Node::Binary(_, left, right) => {
+            ExpressionNode::Number(_) => {}
+            ExpressionNode::Name(run, path) => names.push((run, path)),
+            ExpressionNode::Binary(_, left, right) => {
                 left.names(names);
                 right.names(names);
             }
-            Node::Call(_, arguments) => arguments.iter().for_each(|a| a.names(names)),
+            ExpressionNode::Call(_, arguments) => arguments.iter().for_each(|a| a.names(names)),
         }
     }
 
     fn value(&self, lookup: Lookup) -> Result<f64, String> {
         Ok(match self {
-            Node::Number(value) => *value,
-            Node::Name(run, path) => lookup(run, path)?,
-            Node::Binary(sign, left, right) => {
+            ExpressionNode::Number(value) => *value,
+            ExpressionNode::Name(run, path) => lookup(run, path)?,
+            ExpressionNode::Binary(sign, left, right) => {
                 let (left, right) = (left.value(lookup)?, right.value(lookup)?);
                 match sign {
                     '+' => left + right,
@@ -160,7 +160,7 @@ impl Node {
                     _ => left / right,
                 }
             }
-            Node::Call(function, arguments) => {
+            ExpressionNode::Call(function, arguments) => {
                 let values: Vec<f64> = arguments.iter().map(|a| a.value(lookup)).collect::<Result<_, _>>()?;
                 function.value(&values)?
             }
@@ -188,16 +188,16 @@ impl Function {
 }
 
 /// Reads text from left to right.
-struct Reader<'a> {
+struct ExpressionReader<'a> {
     text: &'a str,
     at: usize,
     depth: u32,
 }
 
-impl<'a> Reader<'a> {
-    fn new(text: &'a str) -> Result<Reader<'a>, String> {
+impl<'a> ExpressionReader<'a> {
+    fn new(text: &'a str) -> Result<ExpressionReader<'a>, String> {
         match text.len() {
-            0..=LONGEST => Ok(Reader { text, at: 0, depth: 0 }),
+            0..=LONGEST => Ok(ExpressionReader { text, at: 0, depth: 0 }),
             more => Err(format!("an expression of {more} bytes, where {LONGEST} are the most")),
         }
     }
@@ -231,23 +231,23 @@ impl<'a> Reader<'a> {
         &rest[..end]
     }
 
-    fn sum(&mut self) -> Result<Node, String> {
+    fn sum(&mut self) -> Result<ExpressionNode, String> {
         let mut left = self.product()?;
         while let Some(sign) = ['+', '-'].into_iter().find(|s| self.takes(s.encode_utf8(&mut [0; 4]))) {
-            left = Node::Binary(sign, Box::new(left), Box::new(self.product()?));
+            left = ExpressionNode::Binary(sign, Box::new(left), Box::new(self.product()?));
         }
         Ok(left)
     }
 
-    fn product(&mut self) -> Result<Node, String> {
+    fn product(&mut self) -> Result<ExpressionNode, String> {
         let mut left = self.part()?;
         while let Some(sign) = ['*', '/'].into_iter().find(|s| self.takes(s.encode_utf8(&mut [0; 4]))) {
-            left = Node::Binary(sign, Box::new(left), Box::new(self.part()?));
+            left = ExpressionNode::Binary(sign, Box::new(left), Box::new(self.part()?));
         }
         Ok(left)
     }
 
-    fn part(&mut self) -> Result<Node, String> {
+    fn part(&mut self) -> Result<ExpressionNode, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(format!("`{}`: more than {DEEPEST} brackets within one another", self.text));
@@ -263,11 +263,11 @@ impl<'a> Reader<'a> {
             }
             Some('-') => {
                 self.at += 1;
-                Node::Binary('-', Box::new(Node::Number(0.0)), Box::new(self.part()?))
+                ExpressionNode::Binary('-', Box::new(ExpressionNode::Number(0.0)), Box::new(self.part()?))
             }
             Some(c) if c.is_ascii_digit() => {
                 let word = self.word(|c| c.is_ascii_digit() || c == '.');
-                Node::Number(word.parse().map_err(|_| format!("`{word}` is no number"))?)
+                ExpressionNode::Number(word.parse().map_err(|_| format!("`{word}` is not a number"))?)
             }
             Some(c) if c.is_ascii_alphabetic() => self.named()?,
             _ => return Err(self.wrong("a number, a name or a bracket")),
@@ -276,13 +276,13 @@ impl<'a> Reader<'a> {
         Ok(node)
     }
 
-    fn named(&mut self) -> Result<Node, String> {
+    fn named(&mut self) -> Result<ExpressionNode, String> {
         let word = self.word(|c| c.is_ascii_alphanumeric() || c == '_');
         if self.takes(":") {
             let path = self.word(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
             return match path {
                 "" => Err(self.wrong("a path")),
-                path => Ok(Node::Name(word.to_owned(), path.to_owned())),
+                path => Ok(ExpressionNode::Name(word.to_owned(), path.to_owned())),
             };
         }
         let function = match word {
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
         while self.takes(",") {
             arguments.push(self.sum()?);
         }
-        if self.takes(")") { Ok(Node::Call(function, arguments)) } else { Err(self.wrong("`,` or `)`")) }
+        if self.takes(")") { Ok(ExpressionNode::Call(function, arguments)) } else { Err(self.wrong("`,` or `)`")) }
     }
 }
 
@@ -344,7 +344,7 @@ mod tests {
             ("1 2", "the end is wanted at `2`"),
             ("rate", "neither a run (write rate:path) nor a function"),
             ("max(1", "`,` or `)`"),
-            ("1.2.3", "no number"),
+            ("1.2.3", "not a number"),
             ("two:other", "no two:other"),
             ("plateau(0.1, 2)", "pairs"),
             ("é", "is wanted at `é`"),

@@ -1,17 +1,17 @@
 //! How far a simulated value is from print: a gain in percentage points,
 //! anything else relative; and means over rows.
 
-use crate::document::{Bound, Document, Row, Use};
+use crate::document::{Bound, ExperimentDocument, PublishedRow, RowUse};
 
 /// A row, simulated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct RowOutcome {
     /// The document's number.
     pub doc: String,
     /// The row's id.
     pub id: String,
     /// What it may be used for.
-    pub usage: Use,
+    pub usage: RowUse,
     /// Errors are percentage points.
     pub gain: bool,
     /// What the simulator says, in the row's unit; none where it was not simulated.
@@ -47,13 +47,13 @@ pub fn error(published: f64, bound: Option<Bound>, gain: bool, value: f64) -> f6
 
 /// Judges a row by what was simulated for it.
 pub fn outcome(
-    document: &Document,
-    row: &Row,
+    document: &ExperimentDocument,
+    row: &PublishedRow,
     simulated: Result<f64, String>,
     holds: Option<(usize, usize)>,
-) -> Outcome {
+) -> RowOutcome {
     // of a shape only the comparisons are predicted
-    let published = row.published.filter(|_| row.usage != Use::Shape);
+    let published = row.published.filter(|_| row.usage != RowUse::Shape);
     let against = |value: f64| published.map(|published| error(published, row.bound, row.gain, value));
     let baseline = document.baseline(row);
     let (simulated, failed) = match simulated {
@@ -61,7 +61,7 @@ pub fn outcome(
         Ok(_) => (None, Some("the simulation gave no number".to_owned())),
         Err(why) => (None, Some(why)),
     };
-    Outcome {
+    RowOutcome {
         doc: document.doc.clone(),
         id: row.id.clone(),
         usage: row.usage,
@@ -77,7 +77,7 @@ pub fn outcome(
 
 /// Means over rows of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Mean {
+pub struct RowMeans {
     /// Predicted rows.
     pub rows: usize,
     /// Those that were simulated.
@@ -92,25 +92,25 @@ pub struct Mean {
 
 /// Means over the predicted rows of a document, or of all.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
+pub struct DocumentSummary {
     /// The document's number; empty of all.
     pub doc: String,
     /// Gains: percentage points.
-    pub gains: Mean,
+    pub gains: RowMeans,
     /// Rates, times, shares: fractions.
-    pub others: Mean,
+    pub others: RowMeans,
     /// Both: fractions, a percentage point as 0.01.
-    pub all: Mean,
+    pub all: RowMeans,
     /// Shapes that hold as a whole, of those that were simulated.
     pub shapes: (usize, usize),
 }
 
-impl Summary {
+impl DocumentSummary {
     /// Means over outcomes.
-    pub fn of(doc: &str, outcomes: &[&Outcome]) -> Summary {
-        let predicted = || outcomes.iter().copied().filter(|o| o.usage == Use::Predict);
+    pub fn of(doc: &str, outcomes: &[&RowOutcome]) -> DocumentSummary {
+        let predicted = || outcomes.iter().copied().filter(|o| o.usage == RowUse::Predict);
         let shapes: Vec<(usize, usize)> = outcomes.iter().filter_map(|o| o.holds).collect();
-        Summary {
+        DocumentSummary {
             doc: doc.to_owned(),
             gains: mean(predicted().filter(|o| o.gain), |_| 1.0),
             others: mean(predicted().filter(|o| !o.gain), |_| 1.0),
@@ -120,7 +120,7 @@ impl Summary {
     }
 }
 
-fn mean<'a>(outcomes: impl Iterator<Item = &'a Outcome>, scale: impl Fn(&Outcome) -> f64) -> Mean {
+fn mean<'a>(outcomes: impl Iterator<Item = &'a RowOutcome>, scale: impl Fn(&RowOutcome) -> f64) -> RowMeans {
     let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mut rows, mut errors, mut beside, mut baselines) = (0, Vec::new(), Vec::new(), Vec::new());
     for outcome in outcomes {
@@ -133,7 +133,7 @@ fn mean<'a>(outcomes: impl Iterator<Item = &'a Outcome>, scale: impl Fn(&Outcome
             baselines.push(baseline * by);
         }
     }
-    Mean {
+    RowMeans {
         rows,
         simulated: errors.len(),
         error: average(&errors),
@@ -154,8 +154,8 @@ mod tests {
         assert_eq!(error(5.0, Some(Bound::Within), true, -8.0), 3.0);
     }
 
-    fn one(usage: Use, gain: bool, error: Option<f64>, baseline_error: Option<f64>) -> Outcome {
-        Outcome {
+    fn one(usage: RowUse, gain: bool, error: Option<f64>, baseline_error: Option<f64>) -> RowOutcome {
+        RowOutcome {
             doc: "003".into(),
             id: "x".into(),
             usage,
@@ -172,19 +172,19 @@ mod tests {
     #[test]
     fn means_are_of_predicted_rows_only_and_apart() {
         let all = [
-            one(Use::Fit, false, Some(9.0), Some(9.0)),
-            one(Use::Shape, false, Some(9.0), Some(9.0)),
-            one(Use::Predict, true, Some(4.0), Some(20.0)),
-            one(Use::Predict, true, Some(8.0), None),
-            one(Use::Predict, false, Some(0.1), Some(0.5)),
-            one(Use::Predict, false, None, Some(0.9)),
+            one(RowUse::Fit, false, Some(9.0), Some(9.0)),
+            one(RowUse::Shape, false, Some(9.0), Some(9.0)),
+            one(RowUse::Predict, true, Some(4.0), Some(20.0)),
+            one(RowUse::Predict, true, Some(8.0), None),
+            one(RowUse::Predict, false, Some(0.1), Some(0.5)),
+            one(RowUse::Predict, false, None, Some(0.9)),
         ];
-        let summary = Summary::of("003", &all.iter().collect::<Vec<_>>());
+        let summary = DocumentSummary::of("003", &all.iter().collect::<Vec<_>>());
         assert_eq!((summary.gains.rows, summary.gains.simulated, summary.gains.error), (2, 2, 6.0));
         assert_eq!((summary.gains.error_where_baseline, summary.gains.baseline_error), (4.0, 20.0));
         assert_eq!((summary.others.rows, summary.others.simulated, summary.others.baseline_error), (2, 1, 0.5));
         assert!((summary.all.error - (0.04 + 0.08 + 0.1) / 3.0).abs() < 1e-12);
         assert!((summary.all.baseline_error - 0.35).abs() < 1e-12);
-        assert!(Summary::of("", &[]).all.error.is_nan());
+        assert!(DocumentSummary::of("", &[]).all.error.is_nan());
     }
 }

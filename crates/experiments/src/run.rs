@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::DataError;
-use crate::document::{Document, Fitted, Row, Use};
+use crate::document::{ExperimentDocument, FitParameter, PublishedRow, RowUse};
 use crate::fit;
-use crate::judge::{self, Outcome};
+use crate::judge::{self, RowOutcome};
 use crate::numbers::Numbers;
 
 /// What a simulation of a description gives, or why there is none.
-pub type Simulated = Result<Numbers, String>;
+pub type SimulationResult = Result<Numbers, String>;
 
 /// A system and what is set otherwise in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,16 +27,16 @@ pub struct Variant {
 
 /// What simulates variants, several at a time.
 #[derive(Clone, Copy)]
-pub struct Bench<'a> {
+pub struct VariantRunner<'a> {
     /// Simulates one.
-    pub simulate: &'a (dyn Fn(&Variant) -> Simulated + Sync),
+    pub simulate: &'a (dyn Fn(&Variant) -> SimulationResult + Sync),
     /// Simulations at a time.
     pub threads: usize,
 }
 
 /// What a run is: its system, the fitted parameters of the document that stand
 /// in it, then what the run itself sets otherwise.
-fn variant(document: &Document, run: &str) -> Option<Variant> {
+fn variant(document: &ExperimentDocument, run: &str) -> Option<Variant> {
     let told = document.runs.get(run)?;
     let fitted = document.fits.iter().flat_map(|fitted| {
         let keys = fitted.keys.iter().filter_map(|key| key.split_once(':'));
@@ -48,7 +48,7 @@ fn variant(document: &Document, run: &str) -> Option<Variant> {
 }
 
 /// A parameter's value as it stands in a description.
-fn written(fitted: &Fitted) -> String {
+fn written(fitted: &FitParameter) -> String {
     let value = if fitted.whole { fitted.value.round() } else { fitted.value };
     // TOML tells 3 from 3.0
     let number = if fitted.whole || !fitted.written.is_empty() { value.to_string() } else { format!("{value:?}") };
@@ -57,15 +57,23 @@ fn written(fitted: &Fitted) -> String {
 
 /// Outcomes of a document's rows that are wanted, in their order. Why a
 /// simulation failed is in the outcomes of its rows.
-pub fn document(bench: &Bench, document: &Document, wanted: impl Fn(&Row) -> bool) -> Vec<Outcome> {
-    let rows: Vec<&Row> = document.rows.iter().filter(|row| wanted(row)).collect();
+pub fn document(
+    bench: &VariantRunner,
+    document: &ExperimentDocument,
+    wanted: impl Fn(&PublishedRow) -> bool,
+) -> Vec<RowOutcome> {
+    let rows: Vec<&PublishedRow> = document.rows.iter().filter(|row| wanted(row)).collect();
     let runs = rows.iter().flat_map(|row| row.runs());
     let variants = runs.filter_map(|run| variant(document, run).map(|variant| (run, variant))).collect();
     let simulated = simulate_all(bench, &variants);
     rows.into_iter().map(|row| outcome(document, row, &simulated)).collect()
 }
 
-fn outcome(document: &Document, row: &Row, simulated: &BTreeMap<&str, Simulated>) -> Outcome {
+fn outcome(
+    document: &ExperimentDocument,
+    row: &PublishedRow,
+    simulated: &BTreeMap<&str, SimulationResult>,
+) -> RowOutcome {
     let lookup = |run: &str, path: &str| match simulated.get(run) {
         Some(Ok(numbers)) => numbers.get(path).map_err(|error| format!("run {run}: {error}")),
         Some(Err(error)) => Err(format!("run {run}: {error}")),
@@ -91,7 +99,10 @@ fn unit(unit: &str) -> f64 {
 }
 
 /// Simulates each variant once, even where several runs have the same.
-fn simulate_all<'a>(bench: &Bench, variants: &BTreeMap<&'a str, Variant>) -> BTreeMap<&'a str, Simulated> {
+fn simulate_all<'a>(
+    bench: &VariantRunner,
+    variants: &BTreeMap<&'a str, Variant>,
+) -> BTreeMap<&'a str, SimulationResult> {
     let mut distinct: Vec<&Variant> = Vec::new();
     for variant in variants.values() {
         if !distinct.contains(&variant) {
@@ -99,7 +110,7 @@ fn simulate_all<'a>(bench: &Bench, variants: &BTreeMap<&'a str, Variant>) -> BTr
         }
     }
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<Simulated>>> = Mutex::new(vec![None; distinct.len()]);
+    let done: Mutex<Vec<Option<SimulationResult>>> = Mutex::new(vec![None; distinct.len()]);
     let (simulate, variants_in_turn) = (bench.simulate, &distinct);
     let work = || {
         loop {
@@ -121,7 +132,7 @@ fn simulate_all<'a>(bench: &Bench, variants: &BTreeMap<&'a str, Variant>) -> BTr
 }
 
 /// Means over a variant's repetitions.
-fn repeated(simulate: &(dyn Fn(&Variant) -> Simulated + Sync), variant: &Variant) -> Simulated {
+fn repeated(simulate: &(dyn Fn(&Variant) -> SimulationResult + Sync), variant: &Variant) -> SimulationResult {
     if variant.repeat <= 1 {
         return simulate(variant);
     }
@@ -136,7 +147,7 @@ fn repeated(simulate: &(dyn Fn(&Variant) -> Simulated + Sync), variant: &Variant
 
 /// A parameter before and after a search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct FitResult {
     /// What it is.
     pub name: String,
     /// As it stands in the data.
@@ -152,7 +163,11 @@ pub struct Found {
 ///
 /// # Errors
 /// Where a row cannot be simulated.
-pub fn search(bench: &Bench, original: &Document, most: usize) -> Result<(Vec<Found>, f64), DataError> {
+pub fn search(
+    bench: &VariantRunner,
+    original: &ExperimentDocument,
+    most: usize,
+) -> Result<(Vec<FitResult>, f64), DataError> {
     let mut trial = original.clone();
     for _ in 0..ROUNDS {
         for group in groups(original) {
@@ -162,7 +177,7 @@ pub fn search(bench: &Bench, original: &Document, most: usize) -> Result<(Vec<Fo
     let rows: Vec<&String> = original.fits.iter().flat_map(|fitted| &fitted.rows).collect();
     let outcomes = document(bench, &trial, |row| rows.contains(&&row.id));
     let found = original.fits.iter().zip(&trial.fits);
-    let found = found.map(|(was, is)| Found { name: was.name.clone(), before: was.value, after: is.value });
+    let found = found.map(|(was, is)| FitResult { name: was.name.clone(), before: was.value, after: is.value });
     Ok((found.collect(), mean_square(&outcomes).sqrt()))
 }
 
@@ -170,7 +185,7 @@ pub fn search(bench: &Bench, original: &Document, most: usize) -> Result<(Vec<Fo
 const ROUNDS: usize = 2;
 
 /// Positions of parameters that share rows.
-fn groups(document: &Document) -> Vec<Vec<usize>> {
+fn groups(document: &ExperimentDocument) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, fitted) in document.fits.iter().enumerate().filter(|(_, f)| !f.worked_out) {
         let shares = |other: &usize| document.fits[*other].rows.iter().any(|row| fitted.rows.contains(row));
@@ -182,7 +197,12 @@ fn groups(document: &Document) -> Vec<Vec<usize>> {
     groups
 }
 
-fn search_group(bench: &Bench, trial: &mut Document, group: &[usize], most: usize) -> Result<(), DataError> {
+fn search_group(
+    bench: &VariantRunner,
+    trial: &mut ExperimentDocument,
+    group: &[usize],
+    most: usize,
+) -> Result<(), DataError> {
     let rows: Vec<String> = group.iter().flat_map(|at| trial.fits[*at].rows.clone()).collect();
     let start: Vec<f64> = group.iter().map(|at| trial.fits[*at].value).collect();
     let bounds: Vec<[f64; 2]> = group.iter().map(|at| trial.fits[*at].range).collect();
@@ -191,7 +211,7 @@ fn search_group(bench: &Bench, trial: &mut Document, group: &[usize], most: usiz
         for (at, value) in group.iter().zip(point) {
             trial.fits[*at].value = *value;
         }
-        let outcomes = document(bench, trial, |row| row.usage == Use::Fit && rows.contains(&row.id));
+        let outcomes = document(bench, trial, |row| row.usage == RowUse::Fit && rows.contains(&row.id));
         if failed.is_none() {
             failed = outcomes.iter().find_map(|o| o.failed.as_ref().map(|because| (o.id.clone(), because.clone())));
         }
@@ -207,7 +227,7 @@ fn search_group(bench: &Bench, trial: &mut Document, group: &[usize], most: usiz
 }
 
 /// Mean square of errors, a percentage point as 0.01; NaN where a row has none.
-fn mean_square(outcomes: &[Outcome]) -> f64 {
+fn mean_square(outcomes: &[RowOutcome]) -> f64 {
     let squares = outcomes.iter().map(|o| (o.error.unwrap_or(f64::NAN) * if o.gain { 0.01 } else { 1.0 }).powi(2));
     squares.sum::<f64>() / outcomes.len() as f64
 }
@@ -253,9 +273,9 @@ use = "shape"
 holds = ["two:rate > one:rate", "one:rate > two:rate"]
 "#;
     /// A system whose rate is the host's rate times its drives to the power of 0.9.
-    fn simulate(variant: &Variant) -> Simulated {
+    fn simulate(variant: &Variant) -> SimulationResult {
         let of = |wanted: &str| variant.settings.iter().rev().find(|(key, _)| key == wanted).map(|(_, v)| v.parse());
-        let number = |key: &str, usual: f64| of(key).unwrap_or(Ok(usual)).map_err(|_| format!("{key} is no number"));
+        let number = |key: &str, usual: f64| of(key).unwrap_or(Ok(usual)).map_err(|_| format!("{key} is not a number"));
         if variant.system != "small" {
             return Err(format!("there is no system `{}`", variant.system));
         }
@@ -264,11 +284,11 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
         Ok(numbers)
     }
 
-    const BENCH: Bench<'static> = Bench { simulate: &simulate, threads: 2 };
+    const BENCH: VariantRunner<'static> = VariantRunner { simulate: &simulate, threads: 2 };
 
     #[test]
     fn rows_are_judged() {
-        let read = Document::read("009", DOCUMENT).unwrap();
+        let read = ExperimentDocument::read("009", DOCUMENT).unwrap();
         let outcomes = document(&BENCH, &read, |_| true);
         assert_eq!(outcomes[0].simulated, Some(3.0));
         assert!((outcomes[1].simulated.unwrap() - 86.6).abs() < 0.1 && outcomes[1].error.unwrap() < 3.5);
@@ -284,17 +304,18 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
             numbers.put("rate", seed.1.parse().unwrap());
             Ok(numbers)
         };
-        let bench = Bench { simulate: &simulate, threads: 2 };
+        let bench = VariantRunner { simulate: &simulate, threads: 2 };
         let text = DOCUMENT.replacen("one = { system", "one = { repeat = 4, system", 1);
-        let read = Document::read("009", &text).unwrap();
+        let read = ExperimentDocument::read("009", &text).unwrap();
         assert_eq!(document(&bench, &read, |row| row.id == "A")[0].simulated, Some(2.5));
-        let error = Document::read("009", &DOCUMENT.replacen("one = { system", "one = { repeat = 0, system", 1));
+        let error =
+            ExperimentDocument::read("009", &DOCUMENT.replacen("one = { system", "one = { repeat = 0, system", 1));
         assert!(error.unwrap_err().to_string().contains("repeat"));
     }
 
     #[test]
     fn a_search_moves_parameters_by_their_fit_rows() {
-        let read = Document::read("009", DOCUMENT).unwrap();
+        let read = ExperimentDocument::read("009", DOCUMENT).unwrap();
         let (found, error) = search(&BENCH, &read, 200).unwrap();
         assert!((found[0].after - 20.0).abs() < 0.05 && error < 0.003, "{found:?} {error}");
         assert_eq!(found[0].before, 3.0);
@@ -312,7 +333,8 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
             ("measure = \"one:rate\"", "measure = \"one:\"", "a path is wanted"),
         ];
         for (from, to, told) in cases {
-            let error = Document::read("009.toml", &DOCUMENT.replacen(from, to, 1)).expect_err(to).to_string();
+            let error =
+                ExperimentDocument::read("009.toml", &DOCUMENT.replacen(from, to, 1)).expect_err(to).to_string();
             assert!(error.contains(told) && error.starts_with("009.toml"), "{to}: {error}");
         }
     }
@@ -320,7 +342,7 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
     #[test]
     fn what_cannot_be_simulated_is_told_with_its_rows() {
         let text = DOCUMENT.replacen("one = { system = \"small\" }", "one = { system = \"large\" }", 1);
-        let read = Document::read("009", &text).unwrap();
+        let read = ExperimentDocument::read("009", &text).unwrap();
         let outcomes = document(&BENCH, &read, |_| true);
         let failed = |at: usize| outcomes[at].failed.clone();
         assert_eq!(failed(0), Some("run one: there is no system `large`".to_owned()));

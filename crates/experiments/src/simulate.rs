@@ -1,24 +1,24 @@
 //! The bench that simulates: systems that are built in, the simulator, and the
 //! numbers of its report by path.
 
-use diskwright_simulator::run::{Component, Counts, Kind, Report, Simulation, WorkloadReport};
-use diskwright_simulator::station::Totals;
+use diskwright_simulator::run::{Component, ComponentKind, Counts, Simulation, SimulationReport, WorkloadReport};
+use diskwright_simulator::station::StationTotals;
 use diskwright_simulator::system::read::{Setting, read};
 
 use crate::data;
 use crate::numbers::{Numbers, path_name};
-use crate::run::{Bench, Simulated, Variant};
+use crate::run::{SimulationResult, Variant, VariantRunner};
 
 /// The bench of the data that are built in.
-pub fn bench(threads: usize) -> Bench<'static> {
-    Bench { simulate: &simulate, threads }
+pub fn bench(threads: usize) -> VariantRunner<'static> {
+    VariantRunner { simulate: &simulate, threads }
 }
 
 /// Simulates a variant of a built-in system.
 ///
 /// # Errors
 /// What is wrong in the description, by line.
-pub fn simulate(variant: &Variant) -> Simulated {
+pub fn simulate(variant: &Variant) -> SimulationResult {
     let name = &variant.system;
     let text = data::system(name).ok_or_else(|| format!("there is no system `{name}`"))?;
     let setting = |(key, value): &(String, String)| Setting { key: key.clone(), value: value.clone() };
@@ -35,12 +35,12 @@ pub fn simulate(variant: &Variant) -> Simulated {
 }
 
 /// The numbers of a report, and the share of processor time in interrupts that come anyway.
-fn numbers(report: &Report, others: f64) -> Numbers {
+fn numbers(report: &SimulationReport, others: f64) -> Numbers {
     let mut numbers = Numbers::default();
     let elapsed_s = report.elapsed_s();
     numbers.put("elapsed_s", elapsed_s);
     numbers.put("interrupts_per_s", report.interrupts / elapsed_s);
-    let processors = report.components.iter().find(|c| c.kind == Kind::Processor);
+    let processors = report.components.iter().find(|c| c.kind == ComponentKind::Processor);
     if let Some(processors) = processors {
         numbers.put("processor.busy", (processors.utilisation() + others).min(1.0));
         let interrupts_s = report.interrupt_ns * 1e-9 / elapsed_s;
@@ -49,7 +49,7 @@ fn numbers(report: &Report, others: f64) -> Numbers {
     workloads(&mut numbers, &report.workloads, elapsed_s);
     let mut kinds: Vec<&str> = report.components.iter().map(|c| c.kind.name()).collect();
     kinds.dedup();
-    for kind in kinds.into_iter().filter(|kind| *kind != Kind::Processor.name()) {
+    for kind in kinds.into_iter().filter(|kind| *kind != ComponentKind::Processor.name()) {
         let of: Vec<&Component> = report.components.iter().filter(|c| c.kind.name() == kind).collect();
         let one = |c: &Component| part(c.utilisation(), &c.totals, &c.counts, elapsed_s);
         parts(&mut numbers, kind, &of.iter().map(|c| (c.name.as_str(), one(c))).collect::<Vec<_>>());
@@ -60,9 +60,9 @@ fn numbers(report: &Report, others: f64) -> Numbers {
 }
 
 /// Quantities of a component, with their names.
-type Part = [(&'static str, f64); 5];
+type ComponentQuantities = [(&'static str, f64); 5];
 
-fn part(busy: f64, totals: &Totals, counts: &Counts, elapsed_s: f64) -> Part {
+fn part(busy: f64, totals: &StationTotals, counts: &Counts, elapsed_s: f64) -> ComponentQuantities {
     let bytes = (counts.bytes_read + counts.bytes_written) as f64;
     [
         ("busy", busy),
@@ -74,7 +74,7 @@ fn part(busy: f64, totals: &Totals, counts: &Counts, elapsed_s: f64) -> Part {
 }
 
 /// Each by its name, and all together: sums of rates, means of the rest.
-fn parts(numbers: &mut Numbers, kind: &str, parts: &[(&str, Part)]) {
+fn parts(numbers: &mut Numbers, kind: &str, parts: &[(&str, ComponentQuantities)]) {
     for (name, values) in parts {
         for (quantity, value) in values {
             numbers.put(format!("{kind}.{}.{quantity}", path_name(name)), *value);
@@ -89,9 +89,9 @@ fn parts(numbers: &mut Numbers, kind: &str, parts: &[(&str, Part)]) {
 }
 
 fn workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed_s: f64) {
-    let mut all = Sums::default();
+    let mut all = WorkloadSums::default();
     for workload in workloads {
-        let sums = Sums::of(workload);
+        let sums = WorkloadSums::of(workload);
         sums.put(numbers, &format!("workload.{}", path_name(&workload.name)), elapsed_s);
         for operations in &workload.operations {
             let path = format!("workload.{}.{}", path_name(&workload.name), path_name(&operations.name));
@@ -108,7 +108,7 @@ fn workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed_s: f64
 
 /// What workloads did, so that it can be added up.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct WorkloadSums {
     counts: Counts,
     requests: f64,
     response_s: f64,
@@ -116,11 +116,11 @@ struct Sums {
     operations_s: f64,
 }
 
-impl Sums {
-    fn of(workload: &WorkloadReport) -> Sums {
+impl WorkloadSums {
+    fn of(workload: &WorkloadReport) -> WorkloadSums {
         let responses = &workload.responses;
         let operations = || workload.operations.iter().map(|o| &o.totals);
-        Sums {
+        WorkloadSums {
             counts: workload.counts,
             requests: responses.count() as f64,
             response_s: responses.sum() as f64 * 1e-9,
@@ -129,7 +129,7 @@ impl Sums {
         }
     }
 
-    fn add(&mut self, other: &Sums) {
+    fn add(&mut self, other: &WorkloadSums) {
         self.counts.reads += other.counts.reads;
         self.counts.writes += other.counts.writes;
         self.counts.bytes_read += other.counts.bytes_read;

@@ -1,11 +1,11 @@
 //! What the simulator says is held: every row that has a measure is simulated,
 //! fit rows are met, and the goals for predicted rows.
 
-use diskwright_experiments::document::Use;
-use diskwright_experiments::judge::{Outcome, Summary};
+use diskwright_experiments::document::RowUse;
+use diskwright_experiments::judge::{DocumentSummary, RowOutcome};
 use diskwright_experiments::{data, run, simulate};
 
-fn outcomes(doc: &str) -> Vec<Outcome> {
+fn outcomes(doc: &str) -> Vec<RowOutcome> {
     let documents = data::documents().expect("data");
     let document = documents.iter().find(|d| d.doc == doc).expect("there");
     let outcomes = run::document(&simulate::bench(2), document, |_| true);
@@ -21,10 +21,10 @@ fn outcomes(doc: &str) -> Vec<Outcome> {
 #[test]
 fn document_003() {
     let outcomes = outcomes("003");
-    for outcome in outcomes.iter().filter(|o| o.usage == Use::Fit) {
+    for outcome in outcomes.iter().filter(|o| o.usage == RowUse::Fit) {
         assert!(outcome.error.is_some_and(|error| error < 0.01), "{outcome:?}");
     }
-    let summary = Summary::of("003", &outcomes.iter().collect::<Vec<_>>());
+    let summary = DocumentSummary::of("003", &outcomes.iter().collect::<Vec<_>>());
     assert_eq!((summary.others.simulated, summary.others.rows), (21, 21));
     assert!(summary.others.error < 0.10, "{summary:?}");
     assert!(summary.all.error_where_baseline < summary.all.baseline_error / 2.0, "{summary:?}");
@@ -36,7 +36,7 @@ fn document_003() {
 fn the_same_every_time() {
     let documents = data::documents().expect("data");
     let document = documents.iter().find(|d| d.doc == "003").expect("there");
-    let wanted = |row: &diskwright_experiments::document::Row| row.is_meant_by("S5") || row.is_meant_by("M9");
+    let wanted = |row: &diskwright_experiments::document::PublishedRow| row.is_meant_by("S5") || row.is_meant_by("M9");
     let run = |threads| run::document(&simulate::bench(threads), document, wanted);
     assert_eq!(run(1), run(3));
 }

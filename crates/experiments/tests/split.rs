@@ -3,10 +3,10 @@
 //! predicts: a row that is moved, changed or left out fails here.
 
 use diskwright_experiments::data;
-use diskwright_experiments::document::Use::{self, Fit, None, Predict, Shape};
+use diskwright_experiments::document::RowUse::{self, Fit, None, Predict, Shape};
 
 /// Id, use and printed value of every row (doc 000, 001, 002, 003, 004).
-const ROWS: &[(&str, Use, f64)] = &[
+const ROWS: &[(&str, RowUse, f64)] = &[
     // doc 000
     ("M25", Fit, 86.4),
     ("M26", Fit, 215.0),
@@ -107,8 +107,8 @@ const ROWS: &[(&str, Use, f64)] = &[
 fn rows_uses_and_printed_values_are_frozen() {
     let documents = data::documents().expect("data");
     let rows: Vec<_> = documents.iter().flat_map(|document| &document.rows).collect();
-    let written: Vec<(&str, Use)> = rows.iter().map(|row| (row.id.as_str(), row.usage)).collect();
-    let frozen: Vec<(&str, Use)> = ROWS.iter().map(|(id, usage, _)| (*id, *usage)).collect();
+    let written: Vec<(&str, RowUse)> = rows.iter().map(|row| (row.id.as_str(), row.usage)).collect();
+    let frozen: Vec<(&str, RowUse)> = ROWS.iter().map(|(id, usage, _)| (*id, *usage)).collect();
     assert_eq!(written, frozen);
     for (row, (id, _, published)) in rows.iter().zip(ROWS) {
         assert_eq!(row.published, (!published.is_nan()).then_some(*published), "{id}");

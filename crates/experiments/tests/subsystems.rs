@@ -1,10 +1,10 @@
 //! Rows of documents 000 (the sort) and 004 (the RAID subsystem) stay near print.
 
-use diskwright_experiments::document::Document;
-use diskwright_experiments::judge::Outcome;
+use diskwright_experiments::document::ExperimentDocument;
+use diskwright_experiments::judge::RowOutcome;
 use diskwright_experiments::{data, run, simulate};
 
-fn rows(doc: &str, wanted: &[&str]) -> (Document, Vec<Outcome>) {
+fn rows(doc: &str, wanted: &[&str]) -> (ExperimentDocument, Vec<RowOutcome>) {
     let documents = data::documents().expect("data");
     let document = documents.into_iter().find(|d| d.doc == doc).expect("the document");
     let outcomes = run::document(&simulate::bench(2), &document, |row| wanted.contains(&row.id.as_str()));

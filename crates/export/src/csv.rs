@@ -2,9 +2,9 @@
 //! line end stands in quotes. A gap is an empty cell.
 
 use crate::number;
-use crate::output::Out;
-use crate::time::Clock;
-use crate::{Batch, Column, ExportError, Sink, Tally};
+use crate::output::CountingWriter;
+use crate::time::TimeFormatter;
+use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Appends a text as a cell.
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -29,31 +29,31 @@ fn put_number(out: &mut Vec<u8>, value: f64) {
 }
 
 /// A line a tick: `time`, then a cell a series.
-pub(crate) struct Wide {
-    out: Out,
-    clock: Clock,
+pub(crate) struct CsvWideSink {
+    out: CountingWriter,
+    clock: TimeFormatter,
     columns: usize,
-    tally: Tally,
+    tally: ExportTally,
 }
 
-impl Wide {
-    pub fn new(columns: &[Column], mut out: Out) -> Result<Wide, ExportError> {
+impl CsvWideSink {
+    pub fn new(columns: &[ExportColumn], mut out: CountingWriter) -> Result<CsvWideSink, ExportError> {
         out.text.extend_from_slice(b"time");
         for column in columns {
             out.text.push(b',');
             put_text(&mut out.text, &column.name());
         }
         out.text.extend_from_slice(b"\r\n");
-        Ok(Wide { out, clock: Clock::default(), columns: columns.len(), tally: Tally::default() })
+        Ok(CsvWideSink { out, clock: TimeFormatter::default(), columns: columns.len(), tally: ExportTally::default() })
     }
 }
 
-impl Sink for Wide {
+impl ExportSink for CsvWideSink {
     fn wanted(&self, _pass: usize) -> Vec<usize> {
         (0..self.columns).collect()
     }
 
-    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+    fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         for (at, tick) in batch.ticks.iter().enumerate() {
             let text = &mut self.out.text;
             self.clock.put(text, tick.time_ns);
@@ -71,25 +71,25 @@ impl Sink for Wide {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
         self.tally.bytes = self.out.end()?;
         Ok(self.tally)
     }
 }
 
 /// A line a tick and series: `time,counter,instance,unit,value`.
-pub(crate) struct Long {
-    out: Out,
-    clock: Clock,
+pub(crate) struct CsvLongSink {
+    out: CountingWriter,
+    clock: TimeFormatter,
     /// `,counter,instance,unit,` of each column.
     middles: Vec<Vec<u8>>,
-    tally: Tally,
+    tally: ExportTally,
 }
 
-impl Long {
-    pub fn new(columns: &[Column], mut out: Out) -> Result<Long, ExportError> {
+impl CsvLongSink {
+    pub fn new(columns: &[ExportColumn], mut out: CountingWriter) -> Result<CsvLongSink, ExportError> {
         out.text.extend_from_slice(b"time,counter,instance,unit,value\r\n");
-        let middle = |column: &Column| {
+        let middle = |column: &ExportColumn| {
             let mut middle = vec![b','];
             for part in [&column.counter, &column.instance, &column.unit] {
                 put_text(&mut middle, part);
@@ -98,16 +98,16 @@ impl Long {
             middle
         };
         let middles = columns.iter().map(middle).collect();
-        Ok(Long { out, clock: Clock::default(), middles, tally: Tally::default() })
+        Ok(CsvLongSink { out, clock: TimeFormatter::default(), middles, tally: ExportTally::default() })
     }
 }
 
-impl Sink for Long {
+impl ExportSink for CsvLongSink {
     fn wanted(&self, _pass: usize) -> Vec<usize> {
         (0..self.middles.len()).collect()
     }
 
-    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+    fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         let mut time = Vec::new();
         for (at, tick) in batch.ticks.iter().enumerate() {
             time.clear();
@@ -129,7 +129,7 @@ impl Sink for Long {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
         self.tally.bytes = self.out.end()?;
         Ok(self.tally)
     }

@@ -3,32 +3,38 @@
 //! `null`.
 
 use crate::number;
-use crate::output::Out;
-use crate::time::Clock;
-use crate::{Batch, Column, ExportError, Sink, Tally};
+use crate::output::CountingWriter;
+use crate::time::TimeFormatter;
+use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Writes the objects.
 pub(crate) struct JsonLines {
-    out: Out,
-    clock: Clock,
+    out: CountingWriter,
+    clock: TimeFormatter,
     /// `,"name":` of each column.
     keys: Vec<Vec<u8>>,
-    tally: Tally,
+    tally: ExportTally,
 }
 
 impl JsonLines {
-    pub fn new(columns: &[Column], out: Out) -> JsonLines {
-        let key = |column: &Column| format!(",{}:", serde_json::Value::from(column.name())).into_bytes();
-        JsonLines { out, clock: Clock::default(), keys: columns.iter().map(key).collect(), tally: Tally::default() }
+    pub fn new(columns: &[ExportColumn], out: CountingWriter) -> JsonLines {
+        let name = |column: &ExportColumn| serde_json::Value::from(column.name()).to_string();
+        let key = |column: &ExportColumn| format!(",{}:", diskwright_base::text::json(&name(column))).into_bytes();
+        JsonLines {
+            out,
+            clock: TimeFormatter::default(),
+            keys: columns.iter().map(key).collect(),
+            tally: ExportTally::default(),
+        }
     }
 }
 
-impl Sink for JsonLines {
+impl ExportSink for JsonLines {
     fn wanted(&self, _pass: usize) -> Vec<usize> {
         (0..self.keys.len()).collect()
     }
 
-    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+    fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         for (at, tick) in batch.ticks.iter().enumerate() {
             let text = &mut self.out.text;
             text.extend_from_slice(b"{\"time\":\"");
@@ -49,7 +55,7 @@ impl Sink for JsonLines {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
         self.tally.bytes = self.out.end()?;
         Ok(self.tally)
     }

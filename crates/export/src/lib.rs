@@ -1,6 +1,6 @@
 //! Samples in other tools' formats: CSV, JSON lines, Parquet, Prometheus text.
 //!
-//! A [`Sink`] takes ticks batch by batch and writes them on at once, so memory
+//! A [`ExportSink`] takes ticks batch by batch and writes them on at once, so memory
 //! does not depend on how long a log is. A gap never becomes a zero: it is an
 //! empty cell, a `null`, or no sample.
 
@@ -14,10 +14,10 @@ mod time;
 
 use std::io;
 
-use diskwright_base::{Kind, Tick};
+use diskwright_base::{CounterKind, Tick};
 use thiserror::Error;
 
-pub use output::Out;
+pub use output::CountingWriter;
 pub use time::rfc3339;
 
 /// Why an export stopped.
@@ -45,7 +45,7 @@ impl ExportError {
 
 /// A format to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// RFC 4180: a line a tick, a column a series.
     Csv,
     /// RFC 4180: a line a tick and series.
@@ -62,7 +62,7 @@ pub enum Format {
 
 /// A series as it is exported.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
+pub struct ExportColumn {
     /// Canonical counter id, or `foreign.` and another tool's name.
     pub counter: String,
     /// What it is about; empty where there is only one.
@@ -70,14 +70,14 @@ pub struct Column {
     /// Unit of the values, such as `bytes_per_s`; empty where it is not known.
     pub unit: String,
     /// How it behaves, where the catalogue knows it.
-    pub kind: Option<Kind>,
+    pub kind: Option<CounterKind>,
     /// What it says; empty where that is not known.
     pub explain: String,
     /// Its metric in Prometheus, where the catalogue names one.
     pub metric: Option<String>,
 }
 
-impl Column {
+impl ExportColumn {
     /// `counter{instance}`, or the counter alone.
     pub fn name(&self) -> String {
         match self.instance.as_str() {
@@ -89,7 +89,7 @@ impl Column {
 
 /// Some ticks of the columns that a pass wants, oldest first.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
+pub struct ExportBatch<'a> {
     /// The ticks.
     pub ticks: &'a [Tick],
     /// For each wanted column a value a tick, `NaN` where there is a gap;
@@ -99,7 +99,7 @@ pub struct Batch<'a> {
 
 /// What an export came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ExportTally {
     /// Lines, objects or rows; samples, in Prometheus text.
     pub rows: u64,
     /// Values that are numbers.
@@ -118,7 +118,7 @@ pub struct Tally {
 /// The caller reads the log once for each pass and hands over what that pass
 /// wants: only Prometheus text, where all of a series comes before the next,
 /// has more than one.
-pub trait Sink {
+pub trait ExportSink {
     /// How often the log must be read.
     fn passes(&self) -> usize {
         1
@@ -131,7 +131,7 @@ pub trait Sink {
     ///
     /// # Errors
     /// When the output does not take them.
-    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError>;
+    fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError>;
 
     /// The log has been read to its end once more.
     ///
@@ -145,7 +145,7 @@ pub trait Sink {
     ///
     /// # Errors
     /// When the output does not take it.
-    fn finish(self: Box<Self>) -> Result<Tally, ExportError>;
+    fn finish(self: Box<Self>) -> Result<ExportTally, ExportError>;
 }
 
 /// A sink of a format. `ticks` is how many are expected, which settles how
@@ -153,18 +153,23 @@ pub trait Sink {
 ///
 /// # Errors
 /// When the output does not take the format's beginning.
-pub fn sink(format: Format, columns: Vec<Column>, ticks: u64, out: Out) -> Result<Box<dyn Sink>, ExportError> {
+pub fn sink(
+    format: ExportFormat,
+    columns: Vec<ExportColumn>,
+    ticks: u64,
+    out: CountingWriter,
+) -> Result<Box<dyn ExportSink>, ExportError> {
     Ok(match format {
-        Format::Csv => Box::new(csv::Wide::new(&columns, out)?),
-        Format::CsvLong => Box::new(csv::Long::new(&columns, out)?),
-        Format::JsonLines => Box::new(jsonl::JsonLines::new(&columns, out)),
-        Format::Parquet => Box::new(parquet::Long::new(&columns, out)?),
-        Format::ParquetWide => Box::new(parquet::Wide::new(&columns, out)?),
-        Format::Prometheus => Box::new(prometheus::Exposition::new(columns, ticks, out)),
+        ExportFormat::Csv => Box::new(csv::CsvWideSink::new(&columns, out)?),
+        ExportFormat::CsvLong => Box::new(csv::CsvLongSink::new(&columns, out)?),
+        ExportFormat::JsonLines => Box::new(jsonl::JsonLines::new(&columns, out)),
+        ExportFormat::Parquet => Box::new(parquet::ParquetLongSink::new(&columns, out)?),
+        ExportFormat::ParquetWide => Box::new(parquet::ParquetWideSink::new(&columns, out)?),
+        ExportFormat::Prometheus => Box::new(prometheus::Exposition::new(columns, ticks, out)),
     })
 }
 
-impl Tally {
+impl ExportTally {
     /// Counts the cells of a batch.
     fn count(&mut self, values: &[f64]) {
         let gaps = values.iter().filter(|value| value.is_nan()).count() as u64;

@@ -6,17 +6,17 @@ use std::io::{self, Write};
 const CHUNK: usize = 1 << 17;
 
 /// A writer that counts and gathers.
-pub struct Out {
+pub struct CountingWriter {
     inner: Box<dyn Write + Send>,
-    /// Bytes not yet handed on; sinks append to it and then call [`Out::pass_on`].
+    /// Bytes not yet handed on; sinks append to it and then call [`CountingWriter::pass_on`].
     pub(crate) text: Vec<u8>,
     bytes: u64,
 }
 
-impl Out {
+impl CountingWriter {
     /// Around a file, standard output, or whatever takes bytes.
-    pub fn new(inner: Box<dyn Write + Send>) -> Out {
-        Out { inner, text: Vec::with_capacity(CHUNK + CHUNK / 4), bytes: 0 }
+    pub fn new(inner: Box<dyn Write + Send>) -> CountingWriter {
+        CountingWriter { inner, text: Vec::with_capacity(CHUNK + CHUNK / 4), bytes: 0 }
     }
 
     /// Hands the gathered bytes on once they are many.
@@ -39,7 +39,7 @@ impl Out {
     }
 }
 
-impl Write for Out {
+impl Write for CountingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.text.extend_from_slice(bytes);
         self.pass_on()?;

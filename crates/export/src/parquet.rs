@@ -10,8 +10,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-use crate::output::Out;
-use crate::{Batch, Column, ExportError, Sink, Tally};
+use crate::output::CountingWriter;
+use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Rows of a group in the tidy form.
 const LONG_ROWS: usize = 1 << 20;
@@ -20,8 +20,8 @@ const WIDE_CELLS: usize = 1 << 22;
 /// Rows of a group in the wide form at most.
 const WIDE_ROWS: usize = 1 << 17;
 
-type Writer = SerializedFileWriter<Out>;
-type Group<'a> = SerializedRowGroupWriter<'a, Out>;
+type ParquetFileWriter = SerializedFileWriter<CountingWriter>;
+type ParquetRowGroup<'a> = SerializedRowGroupWriter<'a, CountingWriter>;
 
 fn time_type() -> Result<TypePtr, ExportError> {
     let stamp = LogicalType::timestamp(true, TimeUnit::MICROS);
@@ -39,7 +39,7 @@ fn value_type(name: &str) -> Result<TypePtr, ExportError> {
     Ok(Arc::new(field.build()?))
 }
 
-fn writer(fields: Vec<TypePtr>, plain: &[&str], out: Out) -> Result<Writer, ExportError> {
+fn writer(fields: Vec<TypePtr>, plain: &[&str], out: CountingWriter) -> Result<ParquetFileWriter, ExportError> {
     let schema = Arc::new(Type::group_type_builder("log").with_fields(fields).build()?);
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -53,7 +53,7 @@ fn writer(fields: Vec<TypePtr>, plain: &[&str], out: Out) -> Result<Writer, Expo
 }
 
 /// Writes doubles with nulls for gaps.
-fn put_values(group: &mut Group<'_>, values: &[f64], room: &mut Room) -> Result<(), ExportError> {
+fn put_values(group: &mut ParquetRowGroup<'_>, values: &[f64], room: &mut ParquetScratch) -> Result<(), ExportError> {
     room.levels.clear();
     room.levels.extend(values.iter().map(|value| i16::from(!value.is_nan())));
     room.present.clear();
@@ -65,7 +65,7 @@ fn put_values(group: &mut Group<'_>, values: &[f64], room: &mut Room) -> Result<
     Ok(())
 }
 
-fn put_times(group: &mut Group<'_>, times: &[i64]) -> Result<(), ExportError> {
+fn put_times(group: &mut ParquetRowGroup<'_>, times: &[i64]) -> Result<(), ExportError> {
     if let Some(mut column) = group.next_column()? {
         column.typed::<Int64Type>().write_batch(times, None, None)?;
         column.close()?;
@@ -82,15 +82,15 @@ fn text(text: &str) -> ByteArray {
 
 /// Scratch for nulls.
 #[derive(Default)]
-struct Room {
+struct ParquetScratch {
     levels: Vec<i16>,
     present: Vec<f64>,
 }
 
 /// The tidy form: `time`, `counter`, `instance`, `unit`, `value`. Within a
 /// group the rows of a series stand together as far as they came together.
-pub(crate) struct Long {
-    writer: Writer,
+pub(crate) struct ParquetLongSink {
+    writer: ParquetFileWriter,
     /// Counter, instance and unit of each column.
     names: Vec<[ByteArray; 3]>,
     times: Vec<i64>,
@@ -98,27 +98,27 @@ pub(crate) struct Long {
     /// Columns and rows that follow each other.
     runs: Vec<(usize, usize)>,
     texts: Vec<ByteArray>,
-    room: Room,
-    tally: Tally,
+    room: ParquetScratch,
+    tally: ExportTally,
 }
 
-impl Long {
-    pub fn new(columns: &[Column], out: Out) -> Result<Long, ExportError> {
+impl ParquetLongSink {
+    pub fn new(columns: &[ExportColumn], out: CountingWriter) -> Result<ParquetLongSink, ExportError> {
         let mut fields = vec![time_type()?];
         for name in ["counter", "instance", "unit"] {
             fields.push(text_type(name)?);
         }
         fields.push(value_type("value")?);
         let names = columns.iter().map(|c| [&c.counter, &c.instance, &c.unit].map(|t| text(t)));
-        Ok(Long {
+        Ok(ParquetLongSink {
             writer: writer(fields, &["value"], out)?,
             names: names.collect(),
             times: Vec::new(),
             values: Vec::new(),
             runs: Vec::new(),
             texts: Vec::new(),
-            room: Room::default(),
-            tally: Tally::default(),
+            room: ParquetScratch::default(),
+            tally: ExportTally::default(),
         })
     }
 
@@ -148,12 +148,12 @@ impl Long {
     }
 }
 
-impl Sink for Long {
+impl ExportSink for ParquetLongSink {
     fn wanted(&self, _pass: usize) -> Vec<usize> {
         (0..self.names.len()).collect()
     }
 
-    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+    fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         for (column, values) in batch.values.iter().enumerate() {
             let Some(values) = values else { continue };
             self.times.extend(batch.ticks.iter().map(|tick| tick.time_ns.div_euclid(1000)));
@@ -166,7 +166,7 @@ impl Sink for Long {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
         self.write_group()?;
         self.tally.bytes = end(self.writer)?;
         Ok(self.tally)
@@ -174,28 +174,28 @@ impl Sink for Long {
 }
 
 /// The wide form: `time` and a column a series.
-pub(crate) struct Wide {
-    writer: Writer,
+pub(crate) struct ParquetWideSink {
+    writer: ParquetFileWriter,
     times: Vec<i64>,
     columns: Vec<Vec<f64>>,
     most_rows: usize,
-    room: Room,
-    tally: Tally,
+    room: ParquetScratch,
+    tally: ExportTally,
 }
 
-impl Wide {
-    pub fn new(columns: &[Column], out: Out) -> Result<Wide, ExportError> {
+impl ParquetWideSink {
+    pub fn new(columns: &[ExportColumn], out: CountingWriter) -> Result<ParquetWideSink, ExportError> {
         let mut fields = vec![time_type()?];
         for column in columns {
             fields.push(value_type(&column.name())?);
         }
-        Ok(Wide {
+        Ok(ParquetWideSink {
             writer: writer(fields, &[], out)?,
             times: Vec::new(),
             columns: vec![Vec::new(); columns.len()],
             most_rows: (WIDE_CELLS / columns.len().max(1)).clamp(1, WIDE_ROWS),
-            room: Room::default(),
-            tally: Tally::default(),
+            room: ParquetScratch::default(),
+            tally: ExportTally::default(),
         })
     }
 
@@ -216,12 +216,12 @@ impl Wide {
     }
 }
 
-impl Sink for Wide {
+impl ExportSink for ParquetWideSink {
     fn wanted(&self, _pass: usize) -> Vec<usize> {
         (0..self.columns.len()).collect()
     }
 
-    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+    fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         let mut from = 0;
         while from < batch.ticks.len() {
             let to = batch.ticks.len().min(from + self.most_rows - self.times.len());
@@ -241,7 +241,7 @@ impl Sink for Wide {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
         self.write_group()?;
         self.tally.bytes = end(self.writer)?;
         Ok(self.tally)
@@ -249,6 +249,6 @@ impl Sink for Wide {
 }
 
 /// Writes the file's footer; gives the bytes in all.
-fn end(writer: Writer) -> Result<u64, ExportError> {
+fn end(writer: ParquetFileWriter) -> Result<u64, ExportError> {
     Ok(writer.into_inner()?.end()?)
 }

@@ -6,17 +6,17 @@
 //! series each time as fit in memory. A gap is no sample. What was counted in
 //! each tick is summed up to a counter that only grows, as Prometheus has it.
 
-use diskwright_base::{Kind, exposition};
+use diskwright_base::{CounterKind, exposition};
 
 use crate::number;
-use crate::output::Out;
-use crate::{Batch, Column, ExportError, Sink, Tally};
+use crate::output::CountingWriter;
+use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Values held in memory at once (8 bytes each, and 8 for each tick's time).
 const MOST_HELD: u64 = 1 << 23;
 
 /// A series and what its samples begin with.
-struct Series {
+struct MetricSeries {
     /// Position among the columns.
     column: usize,
     family: String,
@@ -28,21 +28,21 @@ struct Series {
 
 /// Writes the exposition.
 pub(crate) struct Exposition {
-    out: Out,
-    series: Vec<Series>,
+    out: CountingWriter,
+    series: Vec<MetricSeries>,
     /// Series of a pass.
     at_once: usize,
     /// First series of this pass.
     first: usize,
     times: Vec<i64>,
     held: Vec<Vec<f64>>,
-    state: State,
-    tally: Tally,
+    state: MetricState,
+    tally: ExportTally,
 }
 
 /// How far the writing of a series has come.
 #[derive(Default)]
-struct State {
+struct MetricState {
     family: String,
     sum: f64,
     last_ms: Option<i64>,
@@ -50,8 +50,8 @@ struct State {
 }
 
 impl Exposition {
-    pub fn new(columns: Vec<Column>, ticks: u64, out: Out) -> Exposition {
-        let mut series: Vec<Series> = columns.iter().enumerate().map(|(at, column)| name(at, column)).collect();
+    pub fn new(columns: Vec<ExportColumn>, ticks: u64, out: CountingWriter) -> Exposition {
+        let mut series: Vec<MetricSeries> = columns.iter().enumerate().map(|(at, column)| name(at, column)).collect();
         series.sort_by(|a, b| a.family.cmp(&b.family));
         let at_once = usize::try_from(MOST_HELD / ticks.max(1)).unwrap_or(usize::MAX).clamp(1, series.len().max(1));
         Exposition {
@@ -61,8 +61,8 @@ impl Exposition {
             first: 0,
             times: Vec::new(),
             held: Vec::new(),
-            state: State::default(),
-            tally: Tally::default(),
+            state: MetricState::default(),
+            tally: ExportTally::default(),
         }
     }
 
@@ -121,7 +121,7 @@ fn put_value(text: &mut Vec<u8>, value: f64) {
     text.push(b' ');
 }
 
-impl Sink for Exposition {
+impl ExportSink for Exposition {
     fn passes(&self) -> usize {
         self.series.len().div_ceil(self.at_once)
     }
@@ -130,7 +130,7 @@ impl Sink for Exposition {
         self.series.iter().skip(pass * self.at_once).take(self.at_once).map(|series| series.column).collect()
     }
 
-    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+    fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         batch.values.iter().flatten().for_each(|values| self.tally.count(values));
         if self.at_once == 1 {
             // a log so long that a single series does not fit: nothing is held
@@ -173,7 +173,7 @@ impl Sink for Exposition {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
         self.out.text.extend_from_slice(b"# EOF\n");
         self.tally.bytes = self.out.end()?;
         Ok(self.tally)
@@ -181,8 +181,8 @@ impl Sink for Exposition {
 }
 
 /// Family, labels and help of a column.
-fn name(at: usize, column: &Column) -> Series {
-    let counts = column.kind == Some(Kind::Total);
+fn name(at: usize, column: &ExportColumn) -> MetricSeries {
+    let counts = column.kind == Some(CounterKind::Total);
     let object = column.counter.split_once('.').map_or("", |(object, _)| object);
     let mut labels = Vec::new();
     let metric = column.metric.clone().unwrap_or_else(|| {
@@ -199,7 +199,7 @@ fn name(at: usize, column: &Column) -> Series {
         "" => "A counter of another tool.".to_owned(),
         text => text.to_owned(),
     };
-    Series { column: at, family, sample, help, counts }
+    MetricSeries { column: at, family, sample, help, counts }
 }
 
 /// A name as Prometheus takes it.

@@ -5,12 +5,12 @@ const DAY_S: i64 = 86_400;
 
 /// Writes moments; remembers the day of the last.
 #[derive(Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct TimeFormatter {
     day: Option<i64>,
     date: String,
 }
 
-impl Clock {
+impl TimeFormatter {
     /// Appends `2026-11-22T01:02:03.123456Z` (UTC, to the microsecond, what is
     /// less is cut off).
     pub fn put(&mut self, out: &mut Vec<u8>, time_ns: i64) {
@@ -40,7 +40,7 @@ impl Clock {
 /// A moment as RFC 3339, UTC, to the microsecond.
 pub fn rfc3339(time_ns: i64) -> String {
     let mut out = Vec::new();
-    Clock::default().put(&mut out, time_ns);
+    TimeFormatter::default().put(&mut out, time_ns);
     String::from_utf8_lossy(&out).into_owned()
 }
 

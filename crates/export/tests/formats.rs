@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use diskwright_base::{Kind, Tick};
-use diskwright_export::{Batch, Column, Format, Out, Tally, rfc3339, sink};
+use diskwright_base::{CounterKind, Tick};
+use diskwright_export::{CountingWriter, ExportBatch, ExportColumn, ExportFormat, ExportTally, rfc3339, sink};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use proptest::prelude::*;
@@ -30,27 +30,27 @@ impl Write for Shared {
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND + 123_456_789;
 
-fn column(counter: &str, instance: &str) -> Column {
+fn column(counter: &str, instance: &str) -> ExportColumn {
     let (unit, kind) = match counter.strip_suffix("_per_s") {
-        Some(_) => ("per_s", Some(Kind::Rate)),
+        Some(_) => ("per_s", Some(CounterKind::Rate)),
         None if counter.starts_with("foreign.") => ("", None),
-        None => ("count", Some(Kind::Total)),
+        None => ("count", Some(CounterKind::Total)),
     };
-    Column {
+    ExportColumn {
         counter: counter.into(),
         instance: instance.into(),
         unit: unit.into(),
         kind,
         explain: if kind.is_some() { "Says \"something\" \\ here.".into() } else { String::new() },
         metric: kind.map(|kind| {
-            let ending = if kind == Kind::Total { "_total" } else { "" };
+            let ending = if kind == CounterKind::Total { "_total" } else { "" };
             format!("diskwright_{}{ending}", counter.replace('.', "_"))
         }),
     }
 }
 
 /// Columns with a value a tick; `None` where the log lacks the series.
-type Data = Vec<(Column, Vec<Option<f64>>)>;
+type Data = Vec<(ExportColumn, Vec<Option<f64>>)>;
 
 fn ticks(count: usize) -> Vec<Tick> {
     (0..count as i64).map(|at| Tick { time_ns: START + at * SECOND, elapsed_ns: 1_000_000_000 }).collect()
@@ -58,10 +58,10 @@ fn ticks(count: usize) -> Vec<Tick> {
 
 /// Exports in batches of `size` ticks; a column that lacks a whole batch is
 /// not there in it.
-fn export(format: Format, data: &Data, ticks: &[Tick], size: usize, expected: u64) -> (Vec<u8>, Tally) {
+fn export(format: ExportFormat, data: &Data, ticks: &[Tick], size: usize, expected: u64) -> (Vec<u8>, ExportTally) {
     let shared = Shared::default();
     let columns = data.iter().map(|(column, _)| column.clone()).collect();
-    let mut sink = sink(format, columns, expected, Out::new(Box::new(shared.clone()))).expect("memory");
+    let mut sink = sink(format, columns, expected, CountingWriter::new(Box::new(shared.clone()))).expect("memory");
     for pass in 0..sink.passes() {
         let wanted = sink.wanted(pass);
         for from in (0..ticks.len()).step_by(size) {
@@ -73,7 +73,7 @@ fn export(format: Format, data: &Data, ticks: &[Tick], size: usize, expected: u6
             };
             let values: Vec<Option<Vec<f64>>> = wanted.iter().map(cells).collect();
             let values: Vec<Option<&[f64]>> = values.iter().map(|v| v.as_deref()).collect();
-            sink.write(&Batch { ticks: &ticks[from..to], values: &values }).expect("memory");
+            sink.write(&ExportBatch { ticks: &ticks[from..to], values: &values }).expect("memory");
         }
         sink.end_pass().expect("memory");
     }
@@ -83,7 +83,7 @@ fn export(format: Format, data: &Data, ticks: &[Tick], size: usize, expected: u6
     (bytes, tally)
 }
 
-fn text(format: Format, data: &Data, count: usize) -> String {
+fn text(format: ExportFormat, data: &Data, count: usize) -> String {
     String::from_utf8(export(format, data, &ticks(count), 2, 4).0).expect("text")
 }
 
@@ -97,7 +97,7 @@ fn small() -> Data {
 
 #[test]
 fn csv_has_empty_cells_for_gaps_and_quotes_by_rfc_4180() {
-    let text = text(Format::Csv, &small(), 3);
+    let text = text(ExportFormat::Csv, &small(), 3);
     let lines: Vec<&str> = text.split("\r\n").collect();
     let odd = "\"foreign.\\Odd, \"\"n\"\"(a b)\\% x{Gerät \"\"1\"\"\n}\"";
     assert_eq!(lines[0], format!("time,physical_disk.reads{{sda}},physical_disk.reads_per_s{{sda}},{odd}"));
@@ -109,7 +109,7 @@ fn csv_has_empty_cells_for_gaps_and_quotes_by_rfc_4180() {
 
 #[test]
 fn long_csv_has_a_line_for_a_gap_and_none_for_what_is_not_there() {
-    let text = text(Format::CsvLong, &small()[..2].to_vec(), 3);
+    let text = text(ExportFormat::CsvLong, &small()[..2].to_vec(), 3);
     let expected = "time,counter,instance,unit,value\r
 2023-11-14T22:13:20.123456Z,physical_disk.reads,sda,count,10\r
 2023-11-14T22:13:20.123456Z,physical_disk.reads_per_s,sda,per_s,0.1\r
@@ -124,7 +124,7 @@ fn long_csv_has_a_line_for_a_gap_and_none_for_what_is_not_there() {
 fn json_lines_are_objects_with_nulls() {
     let mut data = small();
     data[1].1[2] = Some(f64::INFINITY);
-    let text = text(Format::JsonLines, &data, 3);
+    let text = text(ExportFormat::JsonLines, &data, 3);
     let objects: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     assert_eq!(objects.len(), 3);
@@ -154,7 +154,7 @@ diskwright_physical_disk_reads_per_s{device="sda"} 0 1700000001.123
 "#;
     // however many passes it takes
     for expected_ticks in [1, 4_000_000, 1 << 23, u64::MAX] {
-        let (bytes, tally) = export(Format::Prometheus, &small(), &ticks(3), 2, expected_ticks);
+        let (bytes, tally) = export(ExportFormat::Prometheus, &small(), &ticks(3), 2, expected_ticks);
         assert_eq!(String::from_utf8(bytes).expect("text"), expected, "{expected_ticks} ticks");
         assert_eq!((tally.rows, tally.values, tally.left_out), (5, 5, 0));
     }
@@ -164,7 +164,7 @@ diskwright_physical_disk_reads_per_s{device="sda"} 0 1700000001.123
 fn prometheus_gets_one_sample_a_millisecond_in_order() {
     let times = [0, 1, 1, 5, 3, 6].map(|ms| Tick { time_ns: ms * 1_000_000, elapsed_ns: 0 });
     let data = vec![(column("physical_disk.reads", ""), (1..=6).map(|v| Some(f64::from(v))).collect())];
-    let (bytes, tally) = export(Format::Prometheus, &data, &times, 6, 6);
+    let (bytes, tally) = export(ExportFormat::Prometheus, &data, &times, 6, 6);
     let text = String::from_utf8(bytes).expect("text");
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     let name = "diskwright_physical_disk_reads_total";
@@ -192,7 +192,7 @@ fn named(row: &[(String, Field)], name: &str) -> Field {
 
 #[test]
 fn tidy_parquet_has_a_row_a_tick_and_series_and_nulls_for_gaps() {
-    let (bytes, tally) = export(Format::Parquet, &small(), &ticks(3), 2, 3);
+    let (bytes, tally) = export(ExportFormat::Parquet, &small(), &ticks(3), 2, 3);
     let rows = parquet_rows(&bytes);
     // the third column is not there in the first batch, the second not in the last
     assert_eq!((rows.len(), tally.rows, tally.values, tally.gaps), (6, 6, 5, 1));
@@ -211,7 +211,7 @@ fn tidy_parquet_has_a_row_a_tick_and_series_and_nulls_for_gaps() {
 
 #[test]
 fn wide_parquet_has_a_column_a_series() {
-    let (bytes, tally) = export(Format::ParquetWide, &small(), &ticks(3), 2, 3);
+    let (bytes, tally) = export(ExportFormat::ParquetWide, &small(), &ticks(3), 2, 3);
     let rows = parquet_rows(&bytes);
     assert_eq!((rows.len(), tally.rows), (3, 3));
     let reads = "physical_disk.reads{sda}";
@@ -224,9 +224,14 @@ fn wide_parquet_has_a_column_a_series() {
 #[test]
 fn a_log_of_nothing_but_gaps_is_no_zero_anywhere() {
     let data = vec![(column("physical_disk.reads", "sda"), vec![Some(f64::NAN); 5])];
-    for format in
-        [Format::Csv, Format::CsvLong, Format::JsonLines, Format::Parquet, Format::ParquetWide, Format::Prometheus]
-    {
+    for format in [
+        ExportFormat::Csv,
+        ExportFormat::CsvLong,
+        ExportFormat::JsonLines,
+        ExportFormat::Parquet,
+        ExportFormat::ParquetWide,
+        ExportFormat::Prometheus,
+    ] {
         let (bytes, tally) = export(format, &data, &ticks(5), 2, 5);
         assert_eq!((tally.values, tally.gaps), (0, 5), "{format:?}");
         assert!(!bytes.is_empty());
@@ -244,10 +249,16 @@ fn an_output_that_fails_is_an_error() {
             Ok(())
         }
     }
-    for format in [Format::Csv, Format::JsonLines, Format::Parquet, Format::ParquetWide, Format::Prometheus] {
+    for format in [
+        ExportFormat::Csv,
+        ExportFormat::JsonLines,
+        ExportFormat::Parquet,
+        ExportFormat::ParquetWide,
+        ExportFormat::Prometheus,
+    ] {
         let columns = vec![column("physical_disk.reads", "sda")];
-        let result = sink(format, columns, 1, Out::new(Box::new(Full))).and_then(|mut sink| {
-            sink.write(&Batch { ticks: &ticks(1), values: &[Some(&[1.0])] })?;
+        let result = sink(format, columns, 1, CountingWriter::new(Box::new(Full))).and_then(|mut sink| {
+            sink.write(&ExportBatch { ticks: &ticks(1), values: &[Some(&[1.0])] })?;
             sink.end_pass()?;
             sink.finish()
         });
@@ -270,7 +281,7 @@ proptest! {
         let ticks = ticks(values.len());
         let bits = |value: f64| if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
         let expected: Vec<u64> = values.iter().map(|v| bits(*v)).collect();
-        for format in [Format::Parquet, Format::ParquetWide] {
+        for format in [ExportFormat::Parquet, ExportFormat::ParquetWide] {
             let rows = parquet_rows(&export(format, &data, &ticks, size, 1).0);
             let value = |row: &Vec<(String, Field)>| match row.last() {
                 Some((_, Field::Double(value))) => bits(*value),
@@ -278,7 +289,7 @@ proptest! {
             };
             prop_assert_eq!(rows.iter().map(value).collect::<Vec<_>>(), expected.clone());
         }
-        let csv = String::from_utf8(export(Format::CsvLong, &data, &ticks, size, 1).0).expect("text");
+        let csv = String::from_utf8(export(ExportFormat::CsvLong, &data, &ticks, size, 1).0).expect("text");
         let cells = csv.trim_end_matches("\r\n").rsplit("\r\n").take(values.len());
         let mut read: Vec<u64> = cells.map(|line| {
             let cell = line.rsplit(',').next().unwrap_or("");

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use diskwright_logs::{Input, Options, Piece, read};
+use diskwright_logs::{LogInput, LogOptions, LogPiece, read};
 use pcp_encoder::{Archive, COUNT, COUNTER, KBYTE, MSEC, START, U32, U64, Value, pmid};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -99,9 +99,9 @@ fn tell(name: &str, path: &Path, bytes: usize, times: u32) {
     let mut values = 0;
     for _ in 0..times {
         let before = clock();
-        let mut sink = |_: Piece<'_>| ControlFlow::Continue(());
-        let mut input = Input::open(path).expect("opens");
-        let summary = read(&mut input, &Options::default(), &mut sink).expect("is read");
+        let mut sink = |_: LogPiece<'_>| ControlFlow::Continue(());
+        let mut input = LogInput::open(path).expect("opens");
+        let summary = read(&mut input, &LogOptions::default(), &mut sink).expect("is read");
         best = best.min((clock() - before).as_secs_f64());
         values = summary.values;
     }

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use diskwright_datastore::{Writer, WriterOptions};
-use diskwright_logs::{Input, Options, Piece, Summary, read};
+use diskwright_datastore::{LogWriter, WriterOptions};
+use diskwright_logs::{LogInput, LogOptions, LogPiece, ReadSummary, read};
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() {
@@ -162,27 +162,27 @@ fn processor_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-fn to_frames(file: &Path) -> (Summary, f64) {
+fn to_frames(file: &Path) -> (ReadSummary, f64) {
     let start = processor_s();
-    let mut input = Input::open(file).expect("the file");
-    let mut sink = |_: Piece<'_>| ControlFlow::Continue(());
-    let summary = read(&mut input, &Options::default(), &mut sink).expect("a log");
+    let mut input = LogInput::open(file).expect("the file");
+    let mut sink = |_: LogPiece<'_>| ControlFlow::Continue(());
+    let summary = read(&mut input, &LogOptions::default(), &mut sink).expect("a log");
     (summary, processor_s() - start)
 }
 
-fn to_log(file: &Path, log: &Path) -> (Summary, f64) {
+fn to_log(file: &Path, log: &Path) -> (ReadSummary, f64) {
     let _ = fs::remove_dir_all(log);
     let start = processor_s();
-    let mut writer = Writer::create_or_append(log, WriterOptions::bulk()).expect("a log can be made");
-    let mut input = Input::open(file).expect("the file");
-    let mut sink = |piece: Piece<'_>| {
+    let mut writer = LogWriter::create_or_append(log, WriterOptions::bulk()).expect("a log can be made");
+    let mut input = LogInput::open(file).expect("the file");
+    let mut sink = |piece: LogPiece<'_>| {
         match piece {
-            Piece::Frame(frame) => writer.push_frame(frame).expect("there is room"),
-            Piece::Note(note) => drop(writer.note(&note).expect("there is room")),
+            LogPiece::Frame(frame) => writer.push_frame(frame).expect("there is room"),
+            LogPiece::Note(note) => drop(writer.note(&note).expect("there is room")),
         }
         ControlFlow::Continue(())
     };
-    let summary = read(&mut input, &Options::default(), &mut sink).expect("a log");
+    let summary = read(&mut input, &LogOptions::default(), &mut sink).expect("a log");
     writer.close().expect("there is room");
     (summary, processor_s() - start)
 }

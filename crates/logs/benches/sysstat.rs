@@ -19,8 +19,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use diskwright_datastore::{Writer, WriterOptions};
-use diskwright_logs::{Input, Options, Piece, Summary};
+use diskwright_datastore::{LogWriter, WriterOptions};
+use diskwright_logs::{LogInput, LogOptions, LogPiece, ReadSummary};
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() {
@@ -54,7 +54,7 @@ fn main() {
 fn ours(path: &Path, title: &str, rounds: usize) {
     let size = fs::metadata(path).map_or(0, |m| m.len()) as f64 * 1e-6;
     let (mut frames, mut log) = (f64::MAX, f64::MAX);
-    let mut summary = Summary::default();
+    let mut summary = ReadSummary::default();
     for _ in 0..rounds {
         let start = processor_s();
         summary = read(path, &mut |_| ControlFlow::Continue(()));
@@ -71,19 +71,19 @@ fn ours(path: &Path, title: &str, rounds: usize) {
     );
 }
 
-fn read(path: &Path, sink: &mut diskwright_logs::Sink<'_>) -> Summary {
-    let mut input = Input::open(path).expect("the log that was made");
-    diskwright_logs::read(&mut input, &Options::default(), sink).expect("it is whole")
+fn read(path: &Path, sink: &mut diskwright_logs::PieceSink<'_>) -> ReadSummary {
+    let mut input = LogInput::open(path).expect("the log that was made");
+    diskwright_logs::read(&mut input, &LogOptions::default(), sink).expect("it is whole")
 }
 
 fn to_log(path: &Path) -> f64 {
     let to: PathBuf = path.with_extension("log");
     let start = processor_s();
-    let mut writer = Writer::create_or_append(&to, WriterOptions::bulk()).expect("a log can be made");
+    let mut writer = LogWriter::create_or_append(&to, WriterOptions::bulk()).expect("a log can be made");
     read(path, &mut |piece| {
         match piece {
-            Piece::Frame(frame) => writer.push_frame(frame).expect("there is room"),
-            Piece::Note(note) => _ = writer.note(&note).expect("there is room"),
+            LogPiece::Frame(frame) => writer.push_frame(frame).expect("there is room"),
+            LogPiece::Note(note) => _ = writer.note(&note).expect("there is room"),
         }
         ControlFlow::Continue(())
     });

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use diskwright_base::{Frame, Note, Schema, Tick, Topology};
 
 use crate::error::LogError;
-use crate::skips::{Skipped, Skips};
-use crate::{Piece, Sink};
+use crate::skips::{Skip, Skips};
+use crate::{LogPiece, PieceSink};
 
 /// Cells in a frame, about.
 const MOST_CELLS: usize = 1 << 18;
@@ -19,7 +19,7 @@ const GAP: u64 = 5;
 
 /// What was read of a log.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct ReadSummary {
     /// Id of the format.
     pub format: &'static str,
     /// The machine that was read, empty where the log does not name it.
@@ -35,19 +35,19 @@ pub struct Summary {
     /// Cells that are gaps.
     pub gaps: u64,
     /// What was left out.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<Skip>,
     /// Moment of the first and of the last tick, nanoseconds since 1970 UTC.
     pub range: Option<(i64, i64)>,
 }
 
 /// Takes a reader's ticks, and hands frames on.
-pub struct Batch<'a> {
-    sink: &'a mut Sink<'a>,
+pub struct FrameBatch<'a> {
+    sink: &'a mut PieceSink<'a>,
     frame: Frame,
     seen: HashSet<(String, String)>,
     /// The schema whose names were noted last.
     named: Arc<Schema>,
-    summary: Summary,
+    summary: ReadSummary,
     skips: Skips,
     /// The usual time between two ticks, nanoseconds; 0 while unknown.
     usual_ns: u64,
@@ -57,15 +57,15 @@ pub struct Batch<'a> {
     begun: bool,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> FrameBatch<'a> {
     /// A batch for a log of this format.
-    pub fn new(format: &'static str, sink: &'a mut Sink<'a>) -> Batch<'a> {
-        Batch {
+    pub fn new(format: &'static str, sink: &'a mut PieceSink<'a>) -> FrameBatch<'a> {
+        FrameBatch {
             sink,
             frame: Frame::default(),
             seen: HashSet::new(),
             named: Arc::default(),
-            summary: Summary { format, ..Summary::default() },
+            summary: ReadSummary { format, ..ReadSummary::default() },
             skips: Skips::default(),
             usual_ns: 0,
             gap_ns: 0,
@@ -113,7 +113,7 @@ impl<'a> Batch<'a> {
     pub fn note(&mut self, note: Note) {
         self.begin(note.time_ns);
         self.hand_over();
-        self.send(Piece::Note(note));
+        self.send(LogPiece::Note(note));
     }
 
     /// A tick. `row` has a cell a series of `schema`, `NaN` for a gap;
@@ -144,11 +144,11 @@ impl<'a> Batch<'a> {
         self.summary.ticks += frame.ticks().len() as u64;
         let from = self.summary.range.map_or(first.time_ns, |(from, _)| from);
         self.summary.range = Some((from, last.time_ns));
-        self.send(Piece::Frame(frame));
+        self.send(LogPiece::Frame(frame));
     }
 
     /// Settles time for a tick: its length, gaps before it, order. `None`
-    /// where it must be left out. For readers that call [`Batch::frame`].
+    /// where it must be left out. For readers that call [`FrameBatch::frame`].
     pub fn place(&mut self, time_ns: i64, elapsed_ns: Option<u64>) -> Option<Tick> {
         let Some((from, before)) = self.summary.range else {
             self.begin(time_ns);
@@ -157,7 +157,7 @@ impl<'a> Batch<'a> {
         };
         let since = time_ns.saturating_sub(before);
         if since <= 0 {
-            let because = if since == 0 { "a second sample of one moment" } else { "time goes back" };
+            let because = if since == 0 { "a second sample with the same time" } else { "time goes backwards" };
             self.skips.add(format!("sample at {}", seconds(time_ns)), because);
             return None;
         }
@@ -184,7 +184,7 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     /// When there was no tick at all, though nobody stopped the reading.
-    pub fn finish(mut self, file: &str) -> Result<Summary, LogError> {
+    pub fn finish(mut self, file: &str) -> Result<ReadSummary, LogError> {
         self.hand_over();
         self.summary.skipped = self.skips.finish();
         self.summary.series = self.seen.len() as u64;
@@ -202,7 +202,7 @@ impl<'a> Batch<'a> {
     fn begin(&mut self, time_ns: i64) {
         if !self.begun {
             self.begun = true;
-            self.send(Piece::Note(Note::new(time_ns, Note::SOURCE, self.summary.format)));
+            self.send(LogPiece::Note(Note::new(time_ns, Note::SOURCE, self.summary.format)));
         }
     }
 
@@ -239,12 +239,12 @@ impl<'a> Batch<'a> {
         }
         self.summary.ticks += self.frame.ticks().len() as u64;
         if !self.stopped {
-            self.stopped = (self.sink)(Piece::Frame(&self.frame)) == ControlFlow::Break(());
+            self.stopped = (self.sink)(LogPiece::Frame(&self.frame)) == ControlFlow::Break(());
         }
         self.frame.clear();
     }
 
-    fn send(&mut self, piece: Piece<'_>) {
+    fn send(&mut self, piece: LogPiece<'_>) {
         if !self.stopped {
             self.stopped = (self.sink)(piece) == ControlFlow::Break(());
         }
@@ -264,22 +264,22 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     fn schema(counter: &str) -> Arc<Schema> {
-        Arc::new(Schema { series: vec![Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 }] })
+        Arc::new(Schema::new(vec![Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 }]))
     }
 
     /// What the sink got, in short, and the summary.
-    fn run(feed: impl FnOnce(&mut Batch<'_>)) -> (Vec<String>, Result<Summary, LogError>) {
+    fn run(feed: impl FnOnce(&mut FrameBatch<'_>)) -> (Vec<String>, Result<ReadSummary, LogError>) {
         let mut got = Vec::new();
-        let mut sink = |piece: Piece<'_>| {
+        let mut sink = |piece: LogPiece<'_>| {
             got.push(match piece {
-                Piece::Frame(f) => {
+                LogPiece::Frame(f) => {
                     format!("{:?}", f.ticks().iter().map(|t| t.elapsed_ns / S as u64).collect::<Vec<_>>())
                 }
-                Piece::Note(note) => note.kind,
+                LogPiece::Note(note) => note.kind,
             });
             ControlFlow::Continue(())
         };
-        let mut batch = Batch::new("test", &mut sink);
+        let mut batch = FrameBatch::new("test", &mut sink);
         feed(&mut batch);
         let summary = batch.finish("file");
         (got, summary)
@@ -312,7 +312,7 @@ mod tests {
         let summary = summary.unwrap();
         assert_eq!(summary.ticks, 5);
         let why: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
-        assert_eq!(why, ["time goes back", "a second sample of one moment"]);
+        assert_eq!(why, ["time goes backwards", "a second sample with the same time"]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum LogError {
         because: String,
     },
     /// The log does not say something that the user must.
-    #[error("{file}: {because}; say {option}")]
+    #[error("{file}: {because}; use {option}")]
     Needs {
         /// The file.
         file: String,
@@ -50,7 +50,7 @@ pub enum LogError {
         because: String,
     },
     /// It holds no tick.
-    #[error("{file}: no sample in it ({because})")]
+    #[error("{file}: contains no samples ({because})")]
     Empty {
         /// The file.
         file: String,

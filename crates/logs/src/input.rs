@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::bounds::{self, BoundedUnpacker};
 use crate::error::LogError;
 use crate::pcp::files;
 
@@ -14,7 +15,7 @@ use crate::pcp::files;
 pub const HEAD: usize = 64 << 10;
 
 /// The beginning of an input.
-pub struct Head<'a> {
+pub struct InputHead<'a> {
     /// File name without its folder; `-` is standard input.
     pub name: &'a str,
     /// At most [`HEAD`] bytes, unpacked; less where the file is shorter.
@@ -22,7 +23,7 @@ pub struct Head<'a> {
 }
 
 /// An input. It reads as a stream from its beginning, unpacked.
-pub struct Input {
+pub struct LogInput {
     name: String,
     path: Option<PathBuf>,
     head: Vec<u8>,
@@ -32,12 +33,12 @@ pub struct Input {
 }
 
 /// Counts what is taken from the file itself, for progress.
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     taken: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.taken.fetch_add(read as u64, Ordering::Relaxed);
@@ -45,35 +46,37 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-impl Input {
+impl LogInput {
     /// Opens a file; `-` is standard input. gzip, zstd and xz are unpacked on the way.
     /// The base name of a PCP archive, which is no file, stands for its `.meta`.
     ///
     /// # Errors
     /// When the system refuses, or a compressed file is broken at its beginning.
-    pub fn open(path: &Path) -> Result<Input, LogError> {
+    pub fn open(path: &Path) -> Result<LogInput, LogError> {
         let name = path.display().to_string();
         let error = |e| LogError::io(&name, e);
         let taken = Arc::new(AtomicU64::new(0));
         if name == "-" {
-            let raw = Counted { inner: io::stdin(), taken: Arc::clone(&taken) };
-            return Input::of(name, None, Box::new(raw), None, taken);
+            let raw = CountingReader { inner: io::stdin(), taken: Arc::clone(&taken) };
+            return LogInput::of(name, None, Box::new(raw), None, taken);
         }
         let of_base = if path.exists() { None } else { files::of_base(path) };
         let path = of_base.as_deref().unwrap_or(path);
         let file = File::open(path).map_err(error)?;
         let found = file.metadata().map_err(error)?;
         if found.is_dir() {
-            return Err(error(io::Error::new(io::ErrorKind::IsADirectory, "a folder, and no log of ours")));
+            return Err(error(io::Error::new(io::ErrorKind::IsADirectory, "a folder, but not a Diskwright log")));
         }
-        let raw = Counted { inner: file, taken: Arc::clone(&taken) };
-        Input::of(name, Some(path.to_owned()), Box::new(raw), found.is_file().then_some(found.len()), taken)
+        let raw = CountingReader { inner: bounds::without_holes(file), taken: Arc::clone(&taken) };
+        LogInput::of(name, Some(path.to_owned()), Box::new(raw), found.is_file().then_some(found.len()), taken)
     }
 
     /// An input of bytes in memory, for tests and fuzzing. It has no path.
-    pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Input, LogError> {
+    pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<LogInput, LogError> {
         let length = bytes.len() as u64;
-        Input::of(name.to_owned(), None, Box::new(Cursor::new(bytes)), Some(length), Arc::default())
+        let taken = Arc::default();
+        let raw = CountingReader { inner: Cursor::new(bytes), taken: Arc::clone(&taken) };
+        LogInput::of(name.to_owned(), None, Box::new(raw), Some(length), taken)
     }
 
     fn of(
@@ -82,15 +85,15 @@ impl Input {
         raw: Box<dyn Read>,
         bytes: Option<u64>,
         taken: Arc<AtomicU64>,
-    ) -> Result<Input, LogError> {
+    ) -> Result<LogInput, LogError> {
         let error = |e| LogError::io(&name, e);
-        let mut stream = unpacked(raw).map_err(error)?;
+        let mut stream = unpacked(raw, &taken).map_err(error)?;
         let head = beginning(&mut stream, HEAD).map_err(error)?;
-        Ok(Input { stream: Box::new(Cursor::new(head.clone()).chain(stream)), name, path, head, bytes, taken })
+        Ok(LogInput { stream: Box::new(Cursor::new(head.clone()).chain(stream)), name, path, head, bytes, taken })
     }
 
     /// Several inputs read as one, each behind the text that `before` makes of it.
-    pub fn joined(inputs: Vec<Input>, before: impl Fn(&Input) -> String) -> Result<Input, LogError> {
+    pub fn joined(inputs: Vec<LogInput>, before: impl Fn(&LogInput) -> String) -> Result<LogInput, LogError> {
         let name = match inputs.as_slice() {
             [one] => one.name.clone(),
             all => format!("{} and {} more", all.first().map_or("-", |i| &i.name), all.len().saturating_sub(1)),
@@ -101,7 +104,7 @@ impl Input {
             let text = Cursor::new(before(&input).into_bytes());
             stream = Box::new(stream.chain(text).chain(input));
         }
-        Input::of(name, None, stream, bytes, Arc::default())
+        LogInput::of(name, None, stream, bytes, Arc::default())
     }
 
     /// What errors call it: the path as given, or `-`.
@@ -115,9 +118,9 @@ impl Input {
     }
 
     /// Its beginning.
-    pub fn head(&self) -> Head<'_> {
+    pub fn head(&self) -> InputHead<'_> {
         let name = self.path.as_deref().and_then(Path::file_name).and_then(|n| n.to_str()).unwrap_or(&self.name);
-        Head { name, bytes: &self.head }
+        InputHead { name, bytes: &self.head }
     }
 
     /// Size of the file as it lies there (packed), bytes; `None` where it has none.
@@ -137,7 +140,7 @@ impl Input {
     }
 }
 
-impl Read for Input {
+impl Read for LogInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.read(buffer)
     }
@@ -151,15 +154,18 @@ fn beginning(stream: &mut dyn Read, most: usize) -> io::Result<Vec<u8>> {
 }
 
 /// The stream behind gzip, zstd or xz; itself where it is none of these.
-fn unpacked(mut raw: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
+fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>) -> io::Result<Box<dyn Read>> {
+    /// Memory for unpacking xz, KiB; what `xz -9` packs takes 65 MiB.
+    const XZ_KIB: u32 = 256 << 10;
     let magic = beginning(&mut raw, 6)?;
     let whole = Cursor::new(magic.clone()).chain(raw);
-    Ok(match magic.as_slice() {
+    let inner: Box<dyn Read> = match magic.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(whole)?),
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(lzma_rust2::XzReader::new(whole, true)),
-        _ => Box::new(whole),
-    })
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(lzma_rust2::XzReader::new_mem_limit(whole, true, XZ_KIB)),
+        _ => return Ok(Box::new(whole)),
+    };
+    Ok(Box::new(BoundedUnpacker { inner, taken: Arc::clone(taken), given: 0 }))
 }
 
 #[cfg(test)]
@@ -175,7 +181,7 @@ mod tests {
         gzip.write_all(text.as_bytes()).unwrap();
         let packed = [gzip.finish().unwrap(), zstd::encode_all(text.as_bytes(), 1).unwrap(), text.clone().into_bytes()];
         for bytes in packed {
-            let mut input = Input::from_bytes("x", bytes).unwrap();
+            let mut input = LogInput::from_bytes("x", bytes).unwrap();
             assert_eq!(input.head().bytes, &text.as_bytes()[..HEAD]);
             let mut read = String::new();
             input.read_to_string(&mut read).unwrap();
@@ -185,8 +191,8 @@ mod tests {
 
     #[test]
     fn a_broken_archive_is_an_error() {
-        assert!(Input::from_bytes("x", vec![0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]).is_err());
-        let short = Input::from_bytes("x", vec![0x1f]).unwrap();
+        assert!(LogInput::from_bytes("x", vec![0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]).is_err());
+        let short = LogInput::from_bytes("x", vec![0x1f]).unwrap();
         assert_eq!(short.head().bytes, [0x1f]);
     }
 }

@@ -1,11 +1,12 @@
 //! Foreign logs: what other tools recorded, as frames and notes of ours.
 //!
-//! One folder a format; each gives a [`Format`] (or several) that is named in
-//! [`FORMATS`]. A reader gets an [`Input`] that is unpacked already, and hands
-//! what it finds to a [`Batch`], which makes frames of it, keeps time in order
+//! One folder a format; each gives a [`LogFormat`] (or several) that is named in
+//! [`FORMATS`]. A reader gets an [`LogInput`] that is unpacked already, and hands
+//! what it finds to a [`FrameBatch`], which makes frames of it, keeps time in order
 //! and counts. Nothing here writes.
 
 mod batch;
+mod bounds;
 mod error;
 mod input;
 pub mod nt;
@@ -21,13 +22,13 @@ use std::time::Duration;
 
 use diskwright_base::{Frame, Note};
 
-pub use batch::{Batch, Summary};
+pub use batch::{FrameBatch, ReadSummary};
 pub use error::LogError;
-pub use input::{HEAD, Head, Input};
-pub use skips::{Skipped, Skips};
+pub use input::{HEAD, InputHead, LogInput};
+pub use skips::{Skip, Skips};
 
 /// What comes out of a foreign log, in order of time.
-pub enum Piece<'a> {
+pub enum LogPiece<'a> {
     /// Some ticks. The counters are canonical ids, or `foreign.` and the log's
     /// own name for what the catalogue does not know.
     Frame(&'a Frame),
@@ -36,11 +37,11 @@ pub enum Piece<'a> {
 }
 
 /// Takes the pieces; `Break` ends the reading early, without an error.
-pub type Sink<'a> = dyn FnMut(Piece<'_>) -> ControlFlow<()> + 'a;
+pub type PieceSink<'a> = dyn FnMut(LogPiece<'_>) -> ControlFlow<()> + 'a;
 
 /// What the user knows about a log and the log does not say.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct LogOptions {
     /// Local time of the log less UTC, seconds; wins over what the log says.
     pub utc_offset_s: Option<i32>,
     /// Of a log of several machines, the one to read; case does not matter.
@@ -50,7 +51,7 @@ pub struct Options {
 }
 
 /// One log format.
-pub struct Format {
+pub struct LogFormat {
     /// Short name, lower case with hyphens (`perfmon-text`); also the text of [`Note::SOURCE`].
     pub id: &'static str,
     /// What it is, for lists.
@@ -59,13 +60,13 @@ pub struct Format {
     pub explain: &'static str,
     /// True when the beginning of a file is of this format. It looks at
     /// content; a name only where content cannot tell.
-    pub recognise: fn(&Head<'_>) -> bool,
+    pub recognise: fn(&InputHead<'_>) -> bool,
     /// Reads all of it. What was handed over before an error counts.
-    pub read: fn(&mut Input, &Options, &mut Batch<'_>) -> Result<(), LogError>,
+    pub read: fn(&mut LogInput, &LogOptions, &mut FrameBatch<'_>) -> Result<(), LogError>,
 }
 
 /// All formats, in the order in which they are tried.
-pub const FORMATS: &[&Format] = &[
+pub const FORMATS: &[&LogFormat] = &[
     &perfmon::FORMAT,
     &perfmon_blg::FORMAT,
     &prometheus::TEXT,
@@ -86,9 +87,9 @@ pub const FORMATS: &[&Format] = &[
 /// # Errors
 /// When the file cannot be read, is of no known format, or is broken in a way
 /// that leaves nothing to go on with; what came before has gone to the sink.
-pub fn read(input: &mut Input, options: &Options, sink: &mut Sink<'_>) -> Result<Summary, LogError> {
+pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
     let format = recognise(input)?;
-    let mut batch = Batch::new(format.id, sink);
+    let mut batch = FrameBatch::new(format.id, sink);
     let read = (format.read)(input, options, &mut batch);
     // hands on what is held, also before an error
     let summary = batch.finish(input.name());
@@ -101,12 +102,17 @@ pub fn read(input: &mut Input, options: &Options, sink: &mut Sink<'_>) -> Result
 ///
 /// # Errors
 /// Those of [`read`] that leave no tick at all.
-pub fn salvage(input: &mut Input, options: &Options, sink: &mut Sink<'_>) -> Result<Summary, LogError> {
+pub fn salvage(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
     salvage_as(recognise(input)?, input, options, sink)
 }
 
-fn salvage_as(format: &Format, input: &mut Input, options: &Options, sink: &mut Sink<'_>) -> Result<Summary, LogError> {
-    let mut batch = Batch::new(format.id, sink);
+fn salvage_as(
+    format: &LogFormat,
+    input: &mut LogInput,
+    options: &LogOptions,
+    sink: &mut PieceSink<'_>,
+) -> Result<ReadSummary, LogError> {
+    let mut batch = FrameBatch::new(format.id, sink);
     match (format.read)(input, options, &mut batch) {
         Err(error) if !batch.has_ticks() => return Err(error),
         Err(error) => batch.skip("the rest", error.to_string()),
@@ -119,7 +125,7 @@ fn salvage_as(format: &Format, input: &mut Input, options: &Options, sink: &mut 
 ///
 /// # Errors
 /// When no format is like it.
-pub fn recognise(input: &Input) -> Result<&'static Format, LogError> {
+pub fn recognise(input: &LogInput) -> Result<&'static LogFormat, LogError> {
     let head = input.head();
     FORMATS.iter().find(|format| (format.recognise)(&head)).copied().ok_or_else(|| LogError::Unknown {
         file: input.name().to_owned(),
@@ -135,31 +141,31 @@ mod tests {
 
     use super::*;
 
-    fn nothing(input: &mut Input, _: &Options, _: &mut Batch<'_>) -> Result<(), LogError> {
+    fn nothing(input: &mut LogInput, _: &LogOptions, _: &mut FrameBatch<'_>) -> Result<(), LogError> {
         Err(input.broken("byte 9", "cut off"))
     }
 
-    fn three_ticks(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+    fn three_ticks(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
         let series = Series { counter: "physical_disk.reads_per_s".into(), instance: "sda".into(), scale: 1.0 };
-        let schema = Arc::new(Schema { series: vec![series] });
+        let schema = Arc::new(Schema::new(vec![series]));
         (1..=3).for_each(|at| batch.tick(&schema, at * 1_000_000_000, None, &[1.0]));
         nothing(input, options, batch)
     }
 
     /// How many ticks arrived of a format whose reader ends in an error.
     fn broken(
-        read: fn(&mut Input, &Options, &mut Batch<'_>) -> Result<(), LogError>,
-    ) -> (usize, Result<Summary, LogError>) {
-        let format = Format { id: "made-up", title: "", explain: "", recognise: |_| true, read };
+        read: fn(&mut LogInput, &LogOptions, &mut FrameBatch<'_>) -> Result<(), LogError>,
+    ) -> (usize, Result<ReadSummary, LogError>) {
+        let format = LogFormat { id: "made-up", title: "", explain: "", recognise: |_| true, read };
         let mut ticks = 0;
-        let mut sink = |piece: Piece<'_>| {
-            if let Piece::Frame(frame) = piece {
+        let mut sink = |piece: LogPiece<'_>| {
+            if let LogPiece::Frame(frame) = piece {
                 ticks += frame.ticks().len();
             }
             ControlFlow::Continue(())
         };
-        let mut input = Input::from_bytes("file", Vec::new()).unwrap();
-        let summary = salvage_as(&format, &mut input, &Options::default(), &mut sink);
+        let mut input = LogInput::from_bytes("file", Vec::new()).unwrap();
+        let summary = salvage_as(&format, &mut input, &LogOptions::default(), &mut sink);
         (ticks, summary)
     }
 

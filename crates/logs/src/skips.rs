@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// Something that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct Skip {
     /// The first place: line, column, byte or name.
     pub at: String,
     /// Why.
@@ -20,7 +20,7 @@ const MOST_REASONS: usize = 200;
 /// Collects what was left out, a line a reason.
 #[derive(Clone, Debug, Default)]
 pub struct Skips {
-    found: Vec<Skipped>,
+    found: Vec<Skip>,
     by_reason: HashMap<String, usize>,
     others: u64,
 }
@@ -33,7 +33,7 @@ impl Skips {
             self.found[index].times += 1;
         } else if self.found.len() < MOST_REASONS {
             self.by_reason.insert(because.clone(), self.found.len());
-            self.found.push(Skipped { at: at.into(), because, times: 1 });
+            self.found.push(Skip { at: at.into(), because, times: 1 });
         } else {
             self.others += 1;
         }
@@ -41,7 +41,7 @@ impl Skips {
 
     /// What is of a machine that is not the one being read.
     pub fn add_host(&mut self, at: impl Into<String>, host: &str) {
-        self.add(at, format!("another machine; to read it say --host {host}"));
+        self.add(at, format!("another machine; to read it use --host {host}"));
     }
 
     /// All that another counted.
@@ -58,10 +58,10 @@ impl Skips {
     }
 
     /// All of it, in order of first appearance.
-    pub fn finish(mut self) -> Vec<Skipped> {
+    pub fn finish(mut self) -> Vec<Skip> {
         if self.others > 0 {
             let because = "other reasons, too many to list".to_owned();
-            self.found.push(Skipped { at: "later".into(), because, times: self.others });
+            self.found.push(Skip { at: "later".into(), because, times: self.others });
         }
         self.found
     }

@@ -2,16 +2,16 @@
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
-mod pcp_encoder;
+use crate::pcp_encoder;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::pcp_encoder::{Archive, START, example};
 use diskwright_base::{Note, Topology};
-use diskwright_logs::{Batch, Input, LogError, Options, Piece, Summary, pcp};
-use pcp_encoder::{Archive, START, example};
+use diskwright_logs::{FrameBatch, LogError, LogInput, LogOptions, LogPiece, ReadSummary, pcp};
 
 /// What came out of an archive.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct Got {
     /// Values by series, scaled, a value a tick of the frames that have it.
     series: HashMap<(String, String), Vec<f64>>,
     notes: Vec<Note>,
-    summary: Option<Summary>,
+    summary: Option<ReadSummary>,
 }
 
 impl Got {
@@ -35,10 +35,10 @@ impl Got {
 }
 
 /// Takes pieces; a series that comes later has gaps before.
-fn collect(got: &mut Got, piece: Piece<'_>) {
+fn collect(got: &mut Got, piece: LogPiece<'_>) {
     match piece {
-        Piece::Note(note) => got.notes.push(note),
-        Piece::Frame(frame) => {
+        LogPiece::Note(note) => got.notes.push(note),
+        LogPiece::Frame(frame) => {
             let before = got.times_ns.len();
             got.times_ns.extend(frame.ticks().iter().map(|t| t.time_ns));
             got.elapsed_ns.extend(frame.ticks().iter().map(|t| t.elapsed_ns));
@@ -55,11 +55,11 @@ fn collect(got: &mut Got, piece: Piece<'_>) {
 
 fn bytes(meta: &[u8], volumes: &[&[u8]]) -> (Got, Result<(), LogError>) {
     let mut got = Got::default();
-    let mut sink = |piece: Piece<'_>| {
+    let mut sink = |piece: LogPiece<'_>| {
         collect(&mut got, piece);
         ControlFlow::Continue(())
     };
-    let mut batch = Batch::new("pcp", &mut sink);
+    let mut batch = FrameBatch::new("pcp", &mut sink);
     let read = pcp::read_bytes(meta, volumes, &mut batch);
     let summary = batch.finish("archive").ok();
     got.summary = summary;
@@ -68,11 +68,11 @@ fn bytes(meta: &[u8], volumes: &[&[u8]]) -> (Got, Result<(), LogError>) {
 
 fn file(path: &Path) -> Result<Got, LogError> {
     let mut got = Got::default();
-    let mut sink = |piece: Piece<'_>| {
+    let mut sink = |piece: LogPiece<'_>| {
         collect(&mut got, piece);
         ControlFlow::Continue(())
     };
-    let summary = diskwright_logs::read(&mut Input::open(path)?, &Options::default(), &mut sink)?;
+    let summary = diskwright_logs::read(&mut LogInput::open(path)?, &LogOptions::default(), &mut sink)?;
     got.summary = Some(summary);
     Ok(got)
 }
@@ -144,7 +144,7 @@ fn both_versions_say_the_same() {
         assert_eq!(kinds, [Note::SOURCE, Note::TOPOLOGY, Note::GAP]);
         let skipped = got.skipped();
         assert!(skipped.contains(&"the logger could not read the metric"), "{skipped:?}");
-        assert!(skipped.contains(&"metrics whose values are no numbers"), "{skipped:?}");
+        assert!(skipped.contains(&"metrics whose values are not numbers"), "{skipped:?}");
         assert_eq!(skipped.len(), 2, "{skipped:?}");
     }
 }
@@ -191,7 +191,7 @@ fn any_of_the_names_will_do() {
         let got = file(&folder.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(got.times_ns.len(), 7, "{name}");
     }
-    let said = Input::open(&folder.0.join("log.2")).err().expect("no such file").to_string();
+    let said = LogInput::open(&folder.0.join("log.2")).err().expect("no such file").to_string();
     assert!(said.contains("log.2"), "{said}");
     // packed, and in two volumes of which the second begins with its own label
     std::fs::remove_file(base.with_extension("0")).expect("removed");

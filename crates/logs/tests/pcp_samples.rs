@@ -8,25 +8,25 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use diskwright_base::{DeviceKind, Note, Topology};
-use diskwright_logs::{Input, Options, Piece, Summary};
+use diskwright_logs::{LogInput, LogOptions, LogPiece, ReadSummary};
 
 /// Summary, topology and the sums over ticks of the counters asked for, by instance.
-fn sample(name: &str, wanted: &[(&str, &str)]) -> Option<(Summary, Topology, Vec<f64>)> {
+fn sample(name: &str, wanted: &[(&str, &str)]) -> Option<(ReadSummary, Topology, Vec<f64>)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples");
     let folder = std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     let path = folder.join("pcp").join(name);
     if !folder.join("pcp").is_dir() {
-        println!("skipped: no {}", path.display());
+        println!("skipped: no sample {}", path.display());
         return None;
     }
     let (mut topology, mut sums) = (Topology::default(), vec![0.0; wanted.len()]);
-    let mut sink = |piece: Piece<'_>| {
+    let mut sink = |piece: LogPiece<'_>| {
         match piece {
-            Piece::Note(note) if note.kind == Note::TOPOLOGY => {
+            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
                 topology = serde_json::from_str(&note.text).expect("JSON");
             }
-            Piece::Note(_) => {}
-            Piece::Frame(frame) => {
+            LogPiece::Note(_) => {}
+            LogPiece::Frame(frame) => {
                 for ((counter, instance), sum) in wanted.iter().zip(&mut sums) {
                     let Some(column) = frame.schema().column(counter, instance) else { continue };
                     let scale = frame.schema().series[column].scale;
@@ -36,8 +36,8 @@ fn sample(name: &str, wanted: &[(&str, &str)]) -> Option<(Summary, Topology, Vec
         }
         ControlFlow::Continue(())
     };
-    let mut input = Input::open(&path).expect("opens");
-    let summary = diskwright_logs::read(&mut input, &Options::default(), &mut sink).expect("is read");
+    let mut input = LogInput::open(&path).expect("opens");
+    let summary = diskwright_logs::read(&mut input, &LogOptions::default(), &mut sink).expect("is read");
     Some((summary, topology, sums))
 }
 

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use diskwright_base::{Note, Topology};
-use diskwright_logs::{Input, LogError, Options, Piece, Summary, read};
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
 
 /// What came out: counter, instance and scaled cells in order of columns;
 /// moments in seconds; notes.
@@ -26,11 +26,11 @@ impl Log {
     }
 }
 
-fn read_with(bytes: &[u8], options: &Options) -> (Log, Result<Summary, LogError>) {
+fn read_with(bytes: &[u8], options: &LogOptions) -> (Log, Result<ReadSummary, LogError>) {
     let mut log = Log::default();
-    let mut sink = |piece: Piece<'_>| {
+    let mut sink = |piece: LogPiece<'_>| {
         match piece {
-            Piece::Frame(frame) => {
+            LogPiece::Frame(frame) => {
                 log.times.extend(frame.ticks().iter().map(|t| t.time_ns as f64 * 1e-9));
                 for (column, one) in frame.schema().series.iter().enumerate() {
                     let cells = frame.column(column).iter().map(|c| c * one.scale);
@@ -40,18 +40,18 @@ fn read_with(bytes: &[u8], options: &Options) -> (Log, Result<Summary, LogError>
                     }
                 }
             }
-            Piece::Note(note) => log.notes.push(note),
+            LogPiece::Note(note) => log.notes.push(note),
         }
         ControlFlow::Continue(())
     };
-    let mut input = Input::from_bytes("test.csv", bytes.to_vec()).expect("not packed");
+    let mut input = LogInput::from_bytes("test.csv", bytes.to_vec()).expect("not packed");
     let summary = read(&mut input, options, &mut sink);
     (log, summary)
 }
 
 /// Reads a log that needs no options, and gives what was left out: `where: why xN`.
 fn read_log(text: impl AsRef<[u8]>) -> (Log, Vec<String>) {
-    let (log, summary) = read_with(text.as_ref(), &Options::default());
+    let (log, summary) = read_with(text.as_ref(), &LogOptions::default());
     let skipped = summary.unwrap_or_else(|e| panic!("{e}")).skipped;
     (log, skipped.into_iter().map(|s| format!("{}: {} x{}", s.at, s.because, s.times)).collect())
 }
@@ -120,10 +120,10 @@ fn zones_and_their_absence() {
     assert_eq!(read_log(&east).0.times, [START - 19_800.0]);
     for title in ["(PDH-CSV 4.0)", "(PDH-CSV 4.0) (RTZ 2 (", "(PDH-CSV 4.0) ("] {
         let text = log_of(&["\"1\",\"1\""]).replace("(PDH-CSV 4.0) (UTC)(0)", title);
-        let (_, summary) = read_with(text.as_bytes(), &Options::default());
+        let (_, summary) = read_with(text.as_bytes(), &LogOptions::default());
         let Err(LogError::Needs { option, .. }) = summary else { panic!("{summary:?}") };
         assert!(option.contains("--utc-offset"));
-        let told = Options { utc_offset_s: Some(3600), ..Options::default() };
+        let told = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
         assert_eq!(read_with(text.as_bytes(), &told).0.times, [START - 3600.0]);
     }
 }
@@ -155,11 +155,11 @@ fn of_several_hosts_one_is_read() {
         (log.cells("paging.pages_per_s"), log.cells("paging.page_reads_per_s")),
         ("[1.0]".into(), "[3.0]".into())
     );
-    assert_eq!(skipped, ["B: another machine; to read it say --host B x1"]);
-    let b = Options { host: Some("b".into()), ..Options::default() };
+    assert_eq!(skipped, ["B: another machine; to read it use --host B x1"]);
+    let b = LogOptions { host: Some("b".into()), ..LogOptions::default() };
     let (log, _) = read_with(text.as_bytes(), &b);
     assert_eq!(log.cells("paging.pages_per_s"), "[2.0]");
-    let c = Options { host: Some("c".into()), ..Options::default() };
+    let c = LogOptions { host: Some("c".into()), ..LogOptions::default() };
     let said = read_with(text.as_bytes(), &c).1.unwrap_err().to_string();
     assert!(said.contains("line 1") && said.contains("A, B"), "{said}");
 }
@@ -206,7 +206,7 @@ fn a_log_cut_anywhere_keeps_what_came_before() {
     let bare = whole.replace("\"3.25\",\"300\"\r\n", "3.2");
     assert_eq!(read_log(bare).0.cells("physical_disk.reads_per_s"), "[1.25, 2.25, NaN]");
     for end in 0..last {
-        let _ = read_with(&whole.as_bytes()[..end], &Options::default());
+        let _ = read_with(&whole.as_bytes()[..end], &LogOptions::default());
     }
 }
 
@@ -271,7 +271,7 @@ fn what_holds_nothing_is_an_error_that_says_so() {
         (format!("{HEAD}\r\nnothing, really\r\n"), "not a sample"),
         (format!("{HEAD}\r\n\"44:32,8\",\"1\",\"2\"\r\n"), "does not begin with a time"),
     ] {
-        let error = read_with(text.as_bytes(), &Options::default()).1.unwrap_err().to_string();
+        let error = read_with(text.as_bytes(), &LogOptions::default()).1.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
 }
@@ -281,7 +281,7 @@ fn what_holds_nothing_is_an_error_that_says_so() {
 #[test]
 fn nothing_panics() {
     let seed = log_of(&["\" \",\"100\"", "\"1.5\",\"200\"", "\"-8.57e-005\",\"x\""]);
-    let options = Options { utc_offset_s: Some(0), ..Options::default() };
+    let options = LogOptions { utc_offset_s: Some(0), ..LogOptions::default() };
     let wide: Vec<u8> = seed.encode_utf16().flat_map(u16::to_le_bytes).collect();
     for seed in [seed.as_bytes(), &wide] {
         for at in (0..seed.len()).step_by(2) {

@@ -1,21 +1,21 @@
 //! Performance Monitor's binary logs written by an encoder of our own, whole
 //! and broken.
 
-mod blg_encoder;
+use crate::blg_encoder;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use blg_encoder::{Log, SECOND, START, of_lists, of_objects};
+use crate::blg_encoder::{Log, SECOND, START, of_lists, of_objects};
 use diskwright_base::{Note, ProcessTable, Topology};
-use diskwright_logs::{Input, LogError, Options, Piece, Summary};
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary};
 
 #[derive(Debug, Default)]
 struct Got {
     times_ns: Vec<i64>,
     series: HashMap<(String, String), Vec<f64>>,
     notes: Vec<Note>,
-    summary: Option<Summary>,
+    summary: Option<ReadSummary>,
 }
 
 impl Got {
@@ -28,12 +28,12 @@ impl Got {
     }
 }
 
-fn read(file: Vec<u8>, options: &Options) -> Result<Got, LogError> {
+fn read(file: Vec<u8>, options: &LogOptions) -> Result<Got, LogError> {
     let mut got = Got::default();
-    let mut sink = |piece: Piece<'_>| {
+    let mut sink = |piece: LogPiece<'_>| {
         match piece {
-            Piece::Note(note) => got.notes.push(note),
-            Piece::Frame(frame) => {
+            LogPiece::Note(note) => got.notes.push(note),
+            LogPiece::Frame(frame) => {
                 let before = got.times_ns.len();
                 got.times_ns.extend(frame.ticks().iter().map(|t| t.time_ns));
                 for (column, series) in frame.schema().series.iter().enumerate() {
@@ -47,13 +47,13 @@ fn read(file: Vec<u8>, options: &Options) -> Result<Got, LogError> {
         }
         ControlFlow::Continue(())
     };
-    let summary = diskwright_logs::read(&mut Input::from_bytes("x.blg", file)?, options, &mut sink)?;
+    let summary = diskwright_logs::read(&mut LogInput::from_bytes("x.blg", file)?, options, &mut sink)?;
     got.summary = Some(summary);
     Ok(got)
 }
 
 fn plain(file: Vec<u8>) -> Got {
-    read(file, &Options::default()).expect("whole")
+    read(file, &LogOptions::default()).expect("whole")
 }
 
 /// Equal, gaps with gaps.
@@ -150,7 +150,7 @@ fn the_zone_is_told_from_the_files_own_clock() {
         let file = log.finish();
         let got = plain(file.clone());
         assert_eq!(got.times_ns, [START_NS + 1_000_000_000], "bias {bias}, summer {is_summer}");
-        let asked = Options { utc_offset_s: Some(3600), ..Options::default() };
+        let asked = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
         let got = read(file, &asked).expect("whole");
         let minutes = i64::from(bias) - if is_summer { 60 } else { 0 };
         let local = START_NS + 1_000_000_000 - minutes * 60_000_000_000;
@@ -161,7 +161,7 @@ fn the_zone_is_told_from_the_files_own_clock() {
     late.list("H", &wanted);
     let record = late.raw(START, 5, 0, 1);
     late.sample(START + 100_000 * SECOND, &[record]);
-    let said = read(late.finish(), &Options::default()).expect_err("which offset?").to_string();
+    let said = read(late.finish(), &LogOptions::default()).expect_err("which offset?").to_string();
     assert!(said.contains("--utc-offset"), "{said}");
 }
 
@@ -182,8 +182,8 @@ fn of_several_machines_one_is_read() {
     let file = log.finish();
     let got = plain(file.clone());
     same(got.values("memory.available_bytes", ""), &[1.0, 1.0]);
-    assert_eq!(got.skipped(), ["another machine; to read it say --host B"]);
-    let asked = Options { host: Some("b".into()), ..Options::default() };
+    assert_eq!(got.skipped(), ["another machine; to read it use --host B"]);
+    let asked = LogOptions { host: Some("b".into()), ..LogOptions::default() };
     same(read(file, &asked).expect("whole").values("memory.available_bytes", ""), &[2.0, 2.0]);
 }
 
@@ -197,17 +197,17 @@ fn a_log_can_be_cut_anywhere() {
     for file in [of_lists(2), of_objects(2)] {
         let mut most = 0;
         for length in places(&file) {
-            let ticks = read(file[..length].to_vec(), &Options::default()).map_or(0, |g| g.times_ns.len());
+            let ticks = read(file[..length].to_vec(), &LogOptions::default()).map_or(0, |g| g.times_ns.len());
             assert!(ticks >= most, "a longer beginning holds no less, at {length}");
             most = ticks;
         }
-        assert_eq!(read(file, &Options::default()).map_or(0, |g| g.times_ns.len()), 2);
+        assert_eq!(read(file, &LogOptions::default()).map_or(0, |g| g.times_ns.len()), 2);
     }
 }
 
 #[test]
 fn no_byte_is_believed() {
-    let options = Options { utc_offset_s: Some(0), ..Options::default() };
+    let options = LogOptions { utc_offset_s: Some(0), ..LogOptions::default() };
     for file in [of_lists(2), of_objects(2)] {
         for at in places(&file) {
             let mut wrong = file.clone();
@@ -235,12 +235,12 @@ fn what_lies_is_told_with_its_place() {
     // a kind of event that nobody knows
     let mut log = Log::new(8, 0, false);
     log.event(0x55, START, &[1, 2, 3, 4]);
-    let said = read(log.finish(), &Options::default()).expect_err("no sample").to_string();
+    let said = read(log.finish(), &LogOptions::default()).expect_err("no sample").to_string();
     assert!(said.contains("kind 0x55") && said.contains("byte 4168"), "{said}");
     // no event trace at all
     let mut wrong = whole;
     wrong[0] = 9;
-    assert!(read(wrong, &Options::default()).is_err());
+    assert!(read(wrong, &LogOptions::default()).is_err());
 }
 
 #[test]

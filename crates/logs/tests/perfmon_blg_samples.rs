@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use diskwright_logs::{Input, Options, Piece, Summary};
+use diskwright_logs::{LogInput, LogOptions, LogPiece, ReadSummary};
 
 #[derive(Default)]
 struct Got {
@@ -18,17 +18,17 @@ struct Got {
     series: HashMap<(String, String), Vec<f64>>,
 }
 
-fn sample(name: &str) -> Option<(Got, Summary)> {
+fn sample(name: &str) -> Option<(Got, ReadSummary)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples");
     let folder = std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     let path = folder.join("perfmon").join(name);
     if !path.is_file() {
-        println!("skipped: no {}", path.display());
+        println!("skipped: no sample {}", path.display());
         return None;
     }
     let mut got = Got::default();
-    let mut sink = |piece: Piece<'_>| {
-        if let Piece::Frame(frame) = piece {
+    let mut sink = |piece: LogPiece<'_>| {
+        if let LogPiece::Frame(frame) = piece {
             let before = got.times_ns.len();
             got.times_ns.extend(frame.ticks().iter().map(|t| t.time_ns));
             for (column, series) in frame.schema().series.iter().enumerate() {
@@ -41,8 +41,8 @@ fn sample(name: &str) -> Option<(Got, Summary)> {
         }
         ControlFlow::Continue(())
     };
-    let mut input = Input::open(&path).expect("opens");
-    let summary = diskwright_logs::read(&mut input, &Options::default(), &mut sink).expect("is read");
+    let mut input = LogInput::open(&path).expect("opens");
+    let summary = diskwright_logs::read(&mut input, &LogOptions::default(), &mut sink).expect("is read");
     Some((got, summary))
 }
 

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use diskwright_base::{Note, ProcessTable, Topology};
-use diskwright_logs::{Input, LogError, Options, Piece, Summary, read};
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
 
 fn sample(name: &str) -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples");
@@ -43,22 +43,22 @@ impl Log {
     }
 }
 
-fn read_all(file: &Path, options: &Options) -> (Log, Result<Summary, LogError>) {
+fn read_all(file: &Path, options: &LogOptions) -> (Log, Result<ReadSummary, LogError>) {
     let mut log = Log::default();
-    let mut sink = |piece: Piece<'_>| {
+    let mut sink = |piece: LogPiece<'_>| {
         match piece {
-            Piece::Frame(frame) => {
+            LogPiece::Frame(frame) => {
                 log.times.extend(frame.ticks().iter().map(|t| t.time_ns));
                 for (column, series) in frame.schema().series.iter().enumerate() {
                     let cells = log.series.entry((series.counter.clone(), series.instance.clone())).or_default();
                     cells.extend(frame.column(column).iter().map(|c| c * series.scale));
                 }
             }
-            Piece::Note(note) => log.notes.push(note),
+            LogPiece::Note(note) => log.notes.push(note),
         }
         ControlFlow::Continue(())
     };
-    let mut input = Input::open(file).expect("the sample opens");
+    let mut input = LogInput::open(file).expect("the sample opens");
     let summary = read(&mut input, options, &mut sink);
     (log, summary)
 }
@@ -76,14 +76,14 @@ fn near(value: f64, expected: f64) {
 }
 
 /// Series, foreign ones, ticks, values and gaps, as a CSV reader counts them in the file.
-fn counts(summary: &Summary) -> [u64; 5] {
+fn counts(summary: &ReadSummary) -> [u64; 5] {
     [summary.series, summary.foreign, summary.ticks, summary.values, summary.gaps]
 }
 
 #[test]
 fn two_spanish_tsv_logs() {
     let Some(file) = sample("ruflas_es_DataCollector01.tsv") else { return };
-    let (log, summary) = read_all(&file, &Options::default());
+    let (log, summary) = read_all(&file, &LogOptions::default());
     let summary = summary.unwrap();
     // five series are the sum over disks, which is no disk
     assert_eq!(counts(&summary), [14, 5, 323, 4512, 10]);
@@ -102,7 +102,7 @@ fn two_spanish_tsv_logs() {
     assert_eq!(idle[1], 99.534_179_835_209_14);
 
     let Some(file) = sample("ruflas_sesion3_head400.tsv") else { return };
-    let (log, summary) = read_all(&file, &Options::default());
+    let (log, summary) = read_all(&file, &LogOptions::default());
     assert_eq!(counts(&summary.unwrap()), [14, 5, 399, 5576, 10]);
     near(sum(log.get("paging.faults_per_s", "")).0, 847011.947505249);
 }
@@ -110,7 +110,7 @@ fn two_spanish_tsv_logs() {
 #[test]
 fn a_spanish_csv_with_twenty_digits() {
     let Some(file) = sample("ruflas_juan2.csv") else { return };
-    let (log, summary) = read_all(&file, &Options::default());
+    let (log, summary) = read_all(&file, &LogOptions::default());
     assert_eq!(counts(&summary.unwrap()), [14, 5, 42, 577, 11]);
     let transfer = log.get(r"foreign.PhysicalDisk\Avg. Disk sec/Transfer", "_Total");
     assert_eq!(transfer[1], "8.5699999999999996016e-005".parse::<f64>().unwrap());
@@ -122,10 +122,10 @@ fn a_spanish_csv_with_twenty_digits() {
 #[test]
 fn a_russian_csv_without_a_zone() {
     let Some(file) = sample("waflia_DataCollector01.csv") else { return };
-    let (_, summary) = read_all(&file, &Options::default());
+    let (_, summary) = read_all(&file, &LogOptions::default());
     let needs = summary.unwrap_err().to_string();
     assert!(needs.contains("RTZ 2") && needs.contains("--utc-offset"), "{needs}");
-    let moscow = Options { utc_offset_s: Some(3 * 3600), ..Options::default() };
+    let moscow = LogOptions { utc_offset_s: Some(3 * 3600), ..LogOptions::default() };
     let (log, summary) = read_all(&file, &moscow);
     // four counters of the sum over processes and of the idle loop are no process
     assert_eq!(counts(&summary.unwrap()), [1104, 8, 26, 27871, 833]);
@@ -142,7 +142,7 @@ fn a_russian_csv_without_a_zone() {
 #[test]
 fn instances_of_one_name() {
     let Some(file) = sample("jg_process_instances.csv") else { return };
-    let (log, summary) = read_all(&file, &Options::default());
+    let (log, summary) = read_all(&file, &LogOptions::default());
     assert_eq!(counts(&summary.unwrap()), [8, 5, 208, 1664, 0]);
     assert_eq!(log.times[0], 1_631_778_718_569_000_000 + 4 * HOUR_NS);
     assert_eq!(sum(log.get("process.private_bytes", "AnyDesk#2")), (11757436928.0, 208));
@@ -151,8 +151,8 @@ fn instances_of_one_name() {
 #[test]
 fn a_log_that_names_no_zone() {
     let Some(file) = sample("mizosk_small.csv") else { return };
-    assert!(matches!(read_all(&file, &Options::default()).1, Err(LogError::Needs { .. })));
-    let utc = Options { utc_offset_s: Some(0), ..Options::default() };
+    assert!(matches!(read_all(&file, &LogOptions::default()).1, Err(LogError::Needs { .. })));
+    let utc = LogOptions { utc_offset_s: Some(0), ..LogOptions::default() };
     let (log, summary) = read_all(&file, &utc);
     assert_eq!(counts(&summary.unwrap()), [2, 0, 30, 60, 0]);
     assert_eq!(sum(log.get("process.private_bytes", "test2")), (240300000.0, 30));

@@ -3,23 +3,23 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use diskwright_base::{Catalogue, Frame, Note, Plan, Topology};
-use diskwright_logs::{Input, LogError, Options, Piece, Summary, read};
+use diskwright_base::{Catalogue, CounterPlan, Frame, Note, Topology};
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
 
 /// What came out.
 struct Got {
     frames: Vec<Frame>,
     notes: Vec<Note>,
-    summary: Result<Summary, LogError>,
+    summary: Result<ReadSummary, LogError>,
 }
 
-fn run(text: &str, options: &Options) -> Got {
+fn run(text: &str, options: &LogOptions) -> Got {
     let (mut frames, mut notes) = (Vec::new(), Vec::new());
-    let mut input = Input::from_bytes("pages.prom", text.as_bytes().to_vec()).unwrap();
+    let mut input = LogInput::from_bytes("pages.prom", text.as_bytes().to_vec()).unwrap();
     let summary = read(&mut input, options, &mut |piece| {
         match piece {
-            Piece::Frame(frame) => frames.push(frame.clone()),
-            Piece::Note(note) => notes.push(note),
+            LogPiece::Frame(frame) => frames.push(frame.clone()),
+            LogPiece::Note(note) => notes.push(note),
         }
         ControlFlow::Continue(())
     });
@@ -29,10 +29,12 @@ fn run(text: &str, options: &Options) -> Got {
 impl Got {
     /// Mean of a counter over all of it.
     fn mean(&self, counter: &str, instance: &str) -> Option<f64> {
-        let mut sum = diskwright_base::Summary::default();
+        let mut sum = diskwright_base::CounterSummary::default();
         let mut last = None;
         for frame in &self.frames {
-            let Some(plan) = Plan::resolve(Catalogue::builtin(), frame.schema(), counter, instance) else { continue };
+            let Some(plan) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance) else {
+                continue;
+            };
             sum.add(&plan.summarise(frame, |_| true));
             last = Some(plan);
         }
@@ -95,7 +97,7 @@ fn timed(at: u64) -> String {
 
 #[test]
 fn several_pages_give_rates_and_levels() {
-    let got = run(&[timed(0), timed(15), timed(30)].concat(), &Options::default());
+    let got = run(&[timed(0), timed(15), timed(30)].concat(), &LogOptions::default());
     let summary = got.summary.as_ref().unwrap();
     assert_eq!((summary.ticks, summary.host.as_str()), (3, "db1"));
     assert_eq!(summary.range.unwrap().0, 1_700_000_000_000_000_000);
@@ -117,7 +119,7 @@ fn several_pages_give_rates_and_levels() {
 
 #[test]
 fn one_page_gives_levels_and_says_that_rates_need_two() {
-    let got = run(&timed(0), &Options::default());
+    let got = run(&timed(0), &LogOptions::default());
     got.near("memory.available_fraction", "", 0.25);
     assert_eq!(got.mean("physical_disk.reads_per_s", "sda"), None);
     assert!(got.notes.iter().any(|n| n.kind == Note::WARNING && n.text.contains("rates need two")));
@@ -126,9 +128,9 @@ fn one_page_gives_levels_and_says_that_rates_need_two() {
 #[test]
 fn pages_without_times_need_an_interval() {
     let pages = [node(0), node(15)].concat();
-    let wrong = run(&pages, &Options::default()).summary.unwrap_err().to_string();
+    let wrong = run(&pages, &LogOptions::default()).summary.unwrap_err().to_string();
     assert!(wrong.contains("--interval"), "{wrong}");
-    let interval = Options { interval: Some(Duration::from_secs(15)), ..Options::default() };
+    let interval = LogOptions { interval: Some(Duration::from_secs(15)), ..LogOptions::default() };
     run(&pages, &interval).near("physical_disk.reads_per_s", "sda", 100.0);
 }
 
@@ -140,7 +142,7 @@ fn open_metrics_with_timestamps_exemplars_and_an_end() {
              node_disk_reads_completed_total{{device=\"sda\"}} {reads} {at} # {{id=\"}} 1\"}} 0.5\n# EOF\n"
         )
     };
-    let got = run(&[page(1.7e9, 5.0), page(1.7e9 + 10.0, 105.0)].concat(), &Options::default());
+    let got = run(&[page(1.7e9, 5.0), page(1.7e9 + 10.0, 105.0)].concat(), &LogOptions::default());
     got.near("physical_disk.reads_per_s", "sda", 10.0);
 }
 
@@ -169,7 +171,7 @@ fn windows_has_its_own_names_and_busy_is_what_is_not_idle() {
             1.7e9 + t
         )
     };
-    let got = run(&[page(0), page(10), page(20)].concat(), &Options::default());
+    let got = run(&[page(0), page(10), page(20)].concat(), &LogOptions::default());
     got.near("processor.busy", "0,0", 0.6);
     got.near("physical_disk.busy", "0", 0.9);
     got.near("physical_disk.avg_s_per_read", "0", 0.01);
@@ -181,11 +183,11 @@ fn windows_has_its_own_names_and_busy_is_what_is_not_idle() {
 fn what_is_broken_is_left_out_by_line_and_the_rest_is_read() {
     let broken = "node_load1{ 1\nnode_load1 x\nnode_load5 +Inf\nnode_load15 NaN\n\
                   node_procs_running 2\nnode_procs_running 3\n";
-    let got = run(&[timed(0).as_str(), broken, &timed(15)].concat(), &Options::default());
+    let got = run(&[timed(0).as_str(), broken, &timed(15)].concat(), &LogOptions::default());
     let skipped = got.skipped();
     let said = |text: &str| assert!(skipped.iter().any(|s| s.contains(text)), "{text}: {skipped:?}");
     said("line 28: the labels do not end");
-    said("line 29: the value is no number");
+    said("line 29: the value is not a number");
     said("line 30: an infinite value");
     said("line 33: a series twice in one page");
     got.near("system.running", "", 2.0);
@@ -197,15 +199,15 @@ fn a_counter_that_began_anew_is_a_gap_and_is_told() {
     let page = |at: u64, reads: u64| {
         format!("node_disk_reads_completed_total{{device=\"sda\"}} {reads}\nnode_time_seconds {}\n", 1_700_000_000 + at)
     };
-    let got = run(&[page(0, 1000), page(10, 1100), page(20, 50), page(30, 150)].concat(), &Options::default());
+    let got = run(&[page(0, 1000), page(10, 1100), page(20, 50), page(30, 150)].concat(), &LogOptions::default());
     got.near("physical_disk.reads_per_s", "sda", 10.0);
-    assert!(got.skipped()[0].contains("began anew"));
+    assert!(got.skipped()[0].contains("restarted"));
 }
 
 #[test]
 fn series_after_series_is_refused() {
     let dump = "node_load1 1 1700000000\nnode_load1 2 1700000015\nnode_load1 3 1700000030\nnode_load5 1 1700000000\n";
-    let said = run(dump, &Options::default()).summary.unwrap_err().to_string();
+    let said = run(dump, &LogOptions::default()).summary.unwrap_err().to_string();
     assert!(said.contains("line 4") && said.contains("series after series"), "{said}");
 }
 
@@ -221,7 +223,7 @@ fn files_of_a_page_each_are_one_log() {
         })
         .collect();
     let mut input = diskwright_logs::prometheus::joined(&paths).unwrap();
-    let summary = read(&mut input, &Options::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let summary = read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(summary.ticks, 3);
     let skipped = &summary.skipped[0].at;
     assert!(skipped.ends_with("1.prom: line 28"), "{:?}", summary.skipped);
@@ -233,12 +235,12 @@ fn files_of_a_page_each_are_one_log() {
 fn no_input_is_too_broken_to_survive() {
     let whole = [timed(0), timed(15)].concat();
     for cut in (0..whole.len()).step_by(7) {
-        if let Err(error) = run(&whole[..cut], &Options::default()).summary {
+        if let Err(error) = run(&whole[..cut], &LogOptions::default()).summary {
             assert!(error.to_string().contains("pages.prom"), "{error}");
         }
     }
     let long = format!("node_load1 1\nnode_x{{a=\"{}\"}} 1\nnode_load5 2\n", "y".repeat(3 << 20));
-    let got = run(&long, &Options::default());
+    let got = run(&long, &LogOptions::default());
     assert!(got.skipped()[0].contains("longer than 1 MiB"));
     got.near("system.load_5", "", 2.0);
 }
@@ -246,6 +248,6 @@ fn no_input_is_too_broken_to_survive() {
 #[test]
 fn many_series_are_followed_up_to_a_limit() {
     let page: String = (0..50_100).map(|i| format!("node_x{{n=\"{i}\"}} 1\n")).collect();
-    let got = run(&format!("node_load1 1\n{page}"), &Options::default());
+    let got = run(&format!("node_load1 1\n{page}"), &LogOptions::default());
     assert!(got.skipped()[0].contains("more series than are followed"));
 }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use diskwright_base::{Note, Topology};
-use diskwright_logs::{Input, Options, Piece, read};
+use diskwright_logs::{LogInput, LogOptions, LogPiece, read};
 
 fn folder() -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples");
@@ -23,10 +23,10 @@ fn folder() -> Option<PathBuf> {
 
 /// Known series, disks told, and what was left out besides the one remark on a single page.
 fn facts(file: &str) -> Option<(u64, usize, usize)> {
-    let mut input = Input::open(&folder()?.join(file)).unwrap();
+    let mut input = LogInput::open(&folder()?.join(file)).unwrap();
     let mut disks = 0;
-    let summary = read(&mut input, &Options::default(), &mut |piece| {
-        if let Piece::Note(note) = piece
+    let summary = read(&mut input, &LogOptions::default(), &mut |piece| {
+        if let LogPiece::Note(note) = piece
             && note.kind == Note::TOPOLOGY
         {
             disks = serde_json::from_str::<Topology>(&note.text).unwrap().devices.len();

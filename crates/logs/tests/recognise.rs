@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use diskwright_logs::{FORMATS, Input};
+use diskwright_logs::{FORMATS, LogInput};
 
 #[test]
 fn each_fixture_is_of_one_format() {
@@ -16,7 +16,7 @@ fn each_fixture_is_of_one_format() {
         }
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let wanted = name.split(['.', '_']).next().unwrap();
-        let input = Input::open(&path).unwrap();
+        let input = LogInput::open(&path).unwrap();
         let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognise)(&input.head())).map(|f| f.id).collect();
         assert_eq!(found, [wanted], "{name}");
         seen += 1;
@@ -29,7 +29,7 @@ fn nothing_of_another_kind_is_recognised() {
     let texts =
         ["", "\n\n", "hello, world\n", "{}", "{\"sysstat\": 1}", "<html></html>", "a;b;c\n1;2;3\n", "12:00:00\n"];
     for text in texts {
-        let input = Input::from_bytes("x", text.as_bytes().to_vec()).unwrap();
+        let input = LogInput::from_bytes("x", text.as_bytes().to_vec()).unwrap();
         let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognise)(&input.head())).map(|f| f.id).collect();
         assert!(found.is_empty(), "{text}: {found:?}");
     }

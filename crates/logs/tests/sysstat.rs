@@ -5,23 +5,23 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use diskwright_base::Catalogue;
-use diskwright_base::plan::{Plan, Summary};
-use diskwright_logs::{Input, Options, Piece};
+use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_logs::{LogInput, LogOptions, LogPiece};
 
 fn mean(fixture: &str, counter: &str, instance: &str) -> Option<f64> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture);
-    let mut input = Input::open(&path).unwrap();
-    let (mut sum, mut plan) = (Summary::default(), None);
-    let mut sink = |piece: Piece<'_>| {
-        if let Piece::Frame(frame) = piece
-            && let Some(found) = Plan::resolve(Catalogue::builtin(), frame.schema(), counter, instance)
+    let mut input = LogInput::open(&path).unwrap();
+    let (mut sum, mut plan) = (CounterSummary::default(), None);
+    let mut sink = |piece: LogPiece<'_>| {
+        if let LogPiece::Frame(frame) = piece
+            && let Some(found) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance)
         {
             sum.add(&found.summarise(frame, |_| true));
             plan = Some(found);
         }
         ControlFlow::Continue(())
     };
-    diskwright_logs::read(&mut input, &Options::default(), &mut sink).unwrap_or_else(|e| panic!("{e}"));
+    diskwright_logs::read(&mut input, &LogOptions::default(), &mut sink).unwrap_or_else(|e| panic!("{e}"));
     plan.and_then(|p| p.value(&sum))
 }
 
@@ -99,7 +99,7 @@ fn nothing_is_too_broken_to_survive() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let families =
         ["sadf-json", "iostat-json", "mpstat-json", "sadf-xml", "sadf-rows", "sar-text", "iostat-text", "vmstat-text"];
-    let options = Options { utc_offset_s: None, host: None, interval: Some(std::time::Duration::from_secs(1)) };
+    let options = LogOptions { utc_offset_s: None, host: None, interval: Some(std::time::Duration::from_secs(1)) };
     for id in families {
         let format = diskwright_logs::FORMATS.iter().find(|f| f.id == id).unwrap();
         let fixtures = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path());
@@ -107,8 +107,8 @@ fn nothing_is_too_broken_to_survive() {
             let seed = std::fs::read(&path).unwrap();
             for round in 0..ROUNDS {
                 let mut last = i64::MIN;
-                let mut sink = |piece: Piece<'_>| {
-                    if let Piece::Frame(frame) = piece {
+                let mut sink = |piece: LogPiece<'_>| {
+                    if let LogPiece::Frame(frame) = piece {
                         for tick in frame.ticks() {
                             assert!(tick.time_ns > last, "{id}, round {round}: out of order");
                             last = tick.time_ns;
@@ -116,8 +116,8 @@ fn nothing_is_too_broken_to_survive() {
                     }
                     ControlFlow::Continue(())
                 };
-                let mut input = Input::from_bytes("x", mutated(&seed, round)).unwrap();
-                let mut batch = diskwright_logs::Batch::new(format.id, &mut sink);
+                let mut input = LogInput::from_bytes("x", mutated(&seed, round)).unwrap();
+                let mut batch = diskwright_logs::FrameBatch::new(format.id, &mut sink);
                 // an error is an answer, too
                 let _ = (format.read)(&mut input, &options, &mut batch);
                 let _ = batch.finish("x");

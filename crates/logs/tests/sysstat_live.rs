@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use diskwright_logs::{Input, Options, Piece};
+use diskwright_logs::{LogInput, LogOptions, LogPiece};
 
 /// Columns of `sar -d` and what they are here.
 const COLUMNS: [(&str, &str, f64); 5] = [
@@ -52,10 +52,10 @@ fn printed(text: &str) -> Vec<(String, usize, f64)> {
 
 /// The same of what was read here, in sar's units.
 fn read(path: &Path) -> Vec<(String, usize, f64)> {
-    let mut input = Input::open(path).unwrap();
+    let mut input = LogInput::open(path).unwrap();
     let mut found = Vec::new();
-    let mut sink = |piece: Piece<'_>| {
-        if let Piece::Frame(frame) = piece {
+    let mut sink = |piece: LogPiece<'_>| {
+        if let LogPiece::Frame(frame) = piece {
             for tick in 0..frame.ticks().len() {
                 for device in frame.schema().instances("physical_disk") {
                     for (column, (_, counter, times)) in COLUMNS.iter().enumerate() {
@@ -68,7 +68,7 @@ fn read(path: &Path) -> Vec<(String, usize, f64)> {
         }
         ControlFlow::Continue(())
     };
-    diskwright_logs::read(&mut input, &Options::default(), &mut sink).unwrap_or_else(|e| panic!("{e}"));
+    diskwright_logs::read(&mut input, &LogOptions::default(), &mut sink).unwrap_or_else(|e| panic!("{e}"));
     found
 }
 
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Vec<(String, usize, f64)> {
 fn a_binary_file_says_what_sar_prints_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sa.bin");
-    let recorded = sysstat("sar").arg("-o").arg(&file).args(["1", "2"]).stdout(Stdio::null()).status();
+    let recorded = sysstat("sar").arg("-o").arg(&file).args(["2", "2"]).stdout(Stdio::null()).status();
     if !recorded.is_ok_and(|status| status.success()) || !file.exists() {
         return skip("sysstat is not installed, or sar cannot record here");
     }

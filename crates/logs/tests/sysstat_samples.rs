@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use diskwright_base::Catalogue;
-use diskwright_base::plan::{Plan, Summary};
-use diskwright_logs::{Input, LogError, Options, Piece};
+use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece};
 
 fn samples() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/sysstat");
@@ -21,20 +21,20 @@ fn skip(folder: &Path) -> Option<PathBuf> {
 }
 
 /// What one log says of one counter over all of it, and the summary.
-fn mean(path: &Path, counter: &str, instance: &str) -> Result<(Option<f64>, diskwright_logs::Summary), LogError> {
-    let mut input = Input::open(path)?;
-    let mut sum = Summary::default();
+fn mean(path: &Path, counter: &str, instance: &str) -> Result<(Option<f64>, diskwright_logs::ReadSummary), LogError> {
+    let mut input = LogInput::open(path)?;
+    let mut sum = CounterSummary::default();
     let mut plan = None;
-    let mut sink = |piece: Piece<'_>| {
-        if let Piece::Frame(frame) = piece
-            && let Some(found) = Plan::resolve(Catalogue::builtin(), frame.schema(), counter, instance)
+    let mut sink = |piece: LogPiece<'_>| {
+        if let LogPiece::Frame(frame) = piece
+            && let Some(found) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance)
         {
             sum.add(&found.summarise(frame, |_| true));
             plan = Some(found);
         }
         ControlFlow::Continue(())
     };
-    let options = Options { utc_offset_s: Some(0), host: None, interval: Some(std::time::Duration::from_secs(1)) };
+    let options = LogOptions { utc_offset_s: Some(0), host: None, interval: Some(std::time::Duration::from_secs(1)) };
     let summary = diskwright_logs::read(&mut input, &options, &mut sink)?;
     Ok((plan.and_then(|p| p.value(&sum)), summary))
 }

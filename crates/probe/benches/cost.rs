@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use diskwright_probe::engine::ring;
 use diskwright_probe::pattern::Pattern;
-use diskwright_probe::run::{self, Kind, Making};
-use diskwright_probe::target::{Take, Target};
+use diskwright_probe::run::{self, EngineKind, RunConfig};
+use diskwright_probe::target::{ProbeTarget, TargetOptions};
 
 /// Requests outstanding.
 const DEPTH: u32 = 64;
@@ -39,7 +39,7 @@ const REGISTERED: &[&str] = &["--registerfiles=1", "--fixedbufs=1"];
 #[derive(Clone)]
 enum Contender {
     /// Our engine of this kind.
-    Ours(Kind),
+    Ours(EngineKind),
     /// fio with these options beside the usual ones.
     Fio(Vec<String>),
     /// Requests that do nothing, so many at once.
@@ -156,13 +156,13 @@ fn holes(setting: &Setting, fio: bool) {
 fn filled(setting: &Setting, fio: bool) {
     let path = setting.folder.join("cost-filled.dat");
     let bytes = if setting.tiny { 16 << 20 } else { 1 << 30 };
-    let take = Take { bytes: Some(bytes), keep: true, ..Take::default() };
-    if let Err(why) = Target::take(&path, &take, &mut |_, _| true) {
+    let take = TargetOptions { bytes: Some(bytes), keep: true, ..TargetOptions::default() };
+    if let Err(why) = ProbeTarget::take(&path, &take, &mut |_, _| true) {
         println!("filled file: skipped: {why}");
         return;
     }
     let mut entries = contenders(fio);
-    entries.push(Entry::new("ours, threads", Contender::Ours(Kind::Threads)));
+    entries.push(Entry::new("ours, threads", Contender::Ours(EngineKind::Threads)));
     if fio {
         for engine in ["psync", "pvsync2"] {
             // 64 outstanding are 64 threads there too
@@ -180,7 +180,7 @@ fn remove(path: &Path) {
 }
 
 fn contenders(fio: bool) -> Vec<Entry> {
-    let mut entries = vec![Entry::new("ours, io_uring", Contender::Ours(Kind::Best))];
+    let mut entries = vec![Entry::new("ours, io_uring", Contender::Ours(EngineKind::Best))];
     if !fio {
         return entries;
     }
@@ -268,11 +268,11 @@ fn distance(entries: &[Entry]) {
     println!("the kernel's share of ours is {share:.0} %");
 }
 
-fn ours(path: &Path, kind: Kind, seconds: f64) -> Result<Round, String> {
-    let target = Target::take(path, &Take::default(), &mut |_, _| true).map_err(|e| e.to_string())?;
+fn ours(path: &Path, kind: EngineKind, seconds: f64) -> Result<Round, String> {
+    let target = ProbeTarget::take(path, &TargetOptions::default(), &mut |_, _| true).map_err(|e| e.to_string())?;
     let (ramp, lasts) = (Duration::ZERO, Duration::from_secs_f64(seconds));
     let pattern = Pattern { ramp, lasts, ..Pattern::random_reads(4096, DEPTH) };
-    let making = Making { engine: kind, lanes: 1, brake: None, stop: Arc::default() };
+    let making = RunConfig { engine: kind, lanes: 1, brake: None, stop: Arc::default() };
     let before = times();
     let outcome = run::run(&target, &pattern, &making, &mut |_, _| {}).map_err(|e| e.to_string())?;
     let spent = used(before);

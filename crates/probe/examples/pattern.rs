@@ -13,11 +13,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use diskwright_probe::guard::Said;
+use diskwright_probe::guard::Consent;
 use diskwright_probe::pattern::Pattern;
 use diskwright_probe::result::result;
-use diskwright_probe::run::{Kind, Making, run};
-use diskwright_probe::target::{Take, Target};
+use diskwright_probe::run::{EngineKind, RunConfig, run};
+use diskwright_probe::target::{ProbeTarget, TargetOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,22 +25,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: pattern TARGET PATTERN.json [--lanes N] [--threads]".into());
     };
     if let ("--fill", [bytes]) = (pattern.as_str(), options) {
-        let take = Take { writes: true, bytes: Some(bytes.parse()?), keep: true, ..Take::default() };
-        Target::take(Path::new(name), &take, &mut |_, _| true)?;
+        let take = TargetOptions { writes: true, bytes: Some(bytes.parse()?), keep: true, ..TargetOptions::default() };
+        ProbeTarget::take(Path::new(name), &take, &mut |_, _| true)?;
         return Ok(());
     }
     let pattern: Pattern = serde_json::from_str(&std::fs::read_to_string(pattern)?)?;
     let after = |word: &str| options.iter().position(|o| o == word).and_then(|at| options.get(at + 1));
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    let making = Making {
-        engine: if options.iter().any(|o| o == "--threads") { Kind::Threads } else { Kind::Best },
+    let making = RunConfig {
+        engine: if options.iter().any(|o| o == "--threads") { EngineKind::Threads } else { EngineKind::Best },
         lanes: after("--lanes").map(|n| n.parse()).transpose()?.unwrap_or(processors),
         brake: None,
         stop: Arc::default(),
     };
-    let said = Said { live: false, destroy: Some(name.clone()) };
-    let take = Take { writes: pattern.writes(), said, ..Take::default() };
-    let target = Target::take(Path::new(name), &take, &mut |_, _| true)?;
+    let said = Consent { live: false, destroy: Some(name.clone()) };
+    let take = TargetOptions { writes: pattern.writes(), said, ..TargetOptions::default() };
+    let target = ProbeTarget::take(Path::new(name), &take, &mut |_, _| true)?;
     let outcome = run(&target, &pattern, &making, &mut |_, _| {})?;
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&result(&pattern, &outcome))?)?;
     Ok(())

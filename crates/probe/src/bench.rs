@@ -3,20 +3,28 @@
 //! that a suite will take.
 
 use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::cached;
-use crate::engine::{Action, Done, Engine, Op, Room, Wait, ring::Ring, threads::Threads};
+use crate::engine::{Action, BufferSpec, Completion, IoEngine, Op, TurnWait, ring::Ring, threads::ThreadEngine};
 use crate::error::ProbeError;
-use crate::live::Stretch;
+use crate::live::{Live, LiveInterval};
 use crate::pattern::Pattern;
-use crate::run::{Job as OnTarget, Kind, Making, Outcome, Outcomes, run_jobs};
-use crate::target::Target;
+use crate::run::{EngineKind, GRACE, Outcomes, RunConfig, RunJob as OnTarget, RunOutcome, run_jobs};
+
+use crate::target::ProbeTarget;
+
+/// Time between looks at whether a series is to end.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOK_NS: u64 = LOOK.as_nanos() as u64;
 
 /// A run to make, and where.
 #[derive(Clone, Copy)]
-pub struct Job<'a> {
+pub struct BenchJob<'a> {
     /// 0 is the target, 1 and on are the members that it stands on.
     pub place: usize,
     /// What to ask.
@@ -25,7 +33,7 @@ pub struct Job<'a> {
 
 /// One request of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct SeriesStep {
     /// Write it; read it otherwise.
     pub write: bool,
     /// First byte.
@@ -39,11 +47,11 @@ pub struct Step {
 /// Single requests, one after another, each timed: for questions about where
 /// a request lies in time, which a distribution of latencies cannot answer.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct RequestSeries {
     /// Name in the results.
     pub name: String,
     /// The requests in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SeriesStep>,
     /// Through the page cache.
     pub buffered: bool,
     /// Writes return when they are durable (O_DSYNC).
@@ -52,7 +60,7 @@ pub struct Series {
     pub most: Duration,
 }
 
-impl Series {
+impl RequestSeries {
     /// Largest request, bytes.
     pub fn largest(&self) -> u32 {
         self.steps.iter().map(|s| s.length).max().unwrap_or(0)
@@ -61,14 +69,14 @@ impl Series {
 
 /// When a request of a series was made and answered, nanoseconds from the same moment for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timed {
+pub struct RequestTimes {
     /// Made.
     pub start_ns: u64,
     /// Answered.
     pub end_ns: u64,
 }
 
-impl Timed {
+impl RequestTimes {
     /// How long it took, seconds.
     pub fn seconds(&self) -> f64 {
         self.end_ns.saturating_sub(self.start_ns) as f64 * 1e-9
@@ -81,7 +89,7 @@ pub trait Bench {
     ///
     /// # Errors
     /// What the first run that failed says.
-    fn runs(&mut self, jobs: &[Job<'_>]) -> Result<Outcomes, ProbeError>;
+    fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError>;
 
     /// What a place is called.
     fn name(&self, place: usize) -> String;
@@ -90,23 +98,32 @@ pub trait Bench {
     ///
     /// # Errors
     /// When a request fails, or is slower than a device in use may be.
-    fn series(&mut self, series: &Series) -> Result<(Vec<Timed>, &'static str), ProbeError>;
+    fn series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError>;
 }
 
-/// Makes the requests of a series on an engine, until `most` or `stop`.
+/// Makes the requests of a series on an engine, until `most` or `stop`; a request that is not
+/// answered then is not waited for, and `live` goes on saying so.
 ///
 /// # Errors
 /// When the engine or a request fails.
-pub fn follow<E: Engine>(engine: &mut E, series: &Series, stop: &AtomicBool) -> io::Result<Vec<Timed>> {
+pub fn follow<E: IoEngine>(
+    engine: &mut E,
+    series: &RequestSeries,
+    stop: &AtomicBool,
+    live: &Live,
+) -> io::Result<Vec<RequestTimes>> {
     let mut timed = Vec::with_capacity(series.steps.len());
-    let mut done: Vec<Done> = Vec::new();
+    let mut done: Vec<Completion> = Vec::new();
     let begin = engine.now();
     let until = begin + u64::try_from(series.most.as_nanos()).unwrap_or(u64::MAX / 4);
     for step in &series.steps {
         let mut now = engine.now();
         let due = now + step.pause_ns;
         while now < due {
-            engine.turn(Wait::Until(due), &mut done)?;
+            if stop.load(Ordering::Relaxed) {
+                return Ok(timed);
+            }
+            engine.turn(TurnWait::Until(due.min(now + LOOK_NS)), &mut done)?;
             now = engine.now();
         }
         if now >= until || stop.load(Ordering::Relaxed) {
@@ -114,10 +131,17 @@ pub fn follow<E: Engine>(engine: &mut E, series: &Series, stop: &AtomicBool) -> 
         }
         let action = if step.write { Action::Write } else { Action::Read };
         engine.put(Op { slot: 0, action, offset: step.offset, length: step.length });
+        live.waits(1, now);
+        let mut look = now + LOOK_NS;
         while done.is_empty() {
-            engine.turn(Wait::One, &mut done)?;
+            engine.turn(TurnWait::Until(look), &mut done)?;
+            if done.is_empty() && stop.load(Ordering::Relaxed) {
+                return Ok(timed);
+            }
+            look += LOOK_NS;
         }
-        timed.push(Timed { start_ns: now, end_ns: engine.now() });
+        live.waits(0, 0);
+        timed.push(RequestTimes { start_ns: now, end_ns: engine.now() });
         if let Some(answer) = done.pop().filter(|a| a.result < 0) {
             return Err(io::Error::from_raw_os_error(-answer.result));
         }
@@ -125,37 +149,123 @@ pub fn follow<E: Engine>(engine: &mut E, series: &Series, stop: &AtomicBool) -> 
     Ok(timed)
 }
 
-/// Told while something is measured: its name, the share of its time that is
-/// over, what was done since the last time, and how long it takes in all (seconds).
-pub type Told<'a> = dyn FnMut(&str, f64, &Stretch, f64) + 'a;
-
-/// Real targets.
-pub struct Targets<'a> {
-    /// The target, then the members that it stands on.
-    pub targets: Vec<&'a Target>,
-    /// How runs are made.
-    pub making: &'a Making,
-    /// Hears of the progress.
-    pub told: &'a mut Told<'a>,
+/// A series in a thread of its own, which a device that never answers keeps for ever.
+fn followed(
+    series: RequestSeries,
+    file: OwnedFd,
+    making: &RunConfig,
+    live: Arc<Live>,
+    begin: Instant,
+) -> io::Result<Receiver<SeriesResult>> {
+    let (tell, told) = channel();
+    let (engine, stop) = (making.engine, Arc::clone(&making.stop));
+    std::thread::Builder::new().spawn(move || {
+        let writes = series.steps.iter().any(|s| s.write);
+        let room = BufferSpec { slots: 1, largest: series.largest(), writes, seed: 1 };
+        let ring = match engine {
+            EngineKind::Best => file.try_clone().and_then(|file| Ring::new(file, &room, begin)),
+            EngineKind::Threads => Err(io::ErrorKind::Unsupported.into()),
+        };
+        let done = match ring {
+            Ok(ring) => (kept(ring, &series, &stop, &live), "io_uring"),
+            Err(_) => {
+                let threads = ThreadEngine::new(file, &room, begin);
+                (threads.and_then(|engine| kept(engine, &series, &stop, &live)), "threads")
+            }
+        };
+        // nobody hears of one that was given up
+        let _ = tell.send(done);
+    })?;
+    Ok(told)
 }
 
-impl Targets<'_> {
+/// Follows a series, and takes its engine down where that waits for nobody.
+fn kept<E: IoEngine>(
+    mut engine: E,
+    series: &RequestSeries,
+    stop: &AtomicBool,
+    live: &Live,
+) -> io::Result<Vec<RequestTimes>> {
+    let timed = follow(&mut engine, series, stop, live);
+    if live.waiting().0 > 0 {
+        std::mem::forget(engine);
+    }
+    timed
+}
+
+/// The times of a series, and the engine that made it.
+type SeriesResult = (io::Result<Vec<RequestTimes>>, &'static str);
+
+/// Told while something is measured: its name, the share of its time that is
+/// over, what was done since the last time, and how long it takes in all (seconds).
+pub type BenchProgress<'a> = dyn FnMut(&str, f64, &LiveInterval, f64) + 'a;
+
+/// Real targets.
+pub struct TargetBench<'a> {
+    /// The target, then the members that it stands on.
+    pub targets: Vec<&'a ProbeTarget>,
+    /// How runs are made.
+    pub making: &'a RunConfig,
+    /// Hears of the progress.
+    pub told: &'a mut BenchProgress<'a>,
+}
+
+impl TargetBench<'_> {
     fn may_go_on(&self) -> Result<(), ProbeError> {
         if self.making.stop.load(Ordering::Relaxed) { Err(ProbeError::Interrupted) } else { Ok(()) }
     }
 }
 
-impl<'a> Targets<'a> {
-    fn target(&self, place: usize) -> Result<&'a Target, ProbeError> {
+impl<'a> TargetBench<'a> {
+    /// How long an answer may take, seconds.
+    fn limit_s(&self) -> f64 {
+        self.making.brake.map_or(f64::INFINITY, |b| b.as_secs_f64())
+    }
+
+    /// Waits for a series; one that was stopped, or waits for a device in use, is not waited for long.
+    fn wait_for(
+        &self,
+        told: &Receiver<SeriesResult>,
+        live: &Live,
+        begin: Instant,
+        target: &ProbeTarget,
+    ) -> Result<SeriesResult, ProbeError> {
+        let mut stopped = None;
+        loop {
+            match told.recv_timeout(self.making.nap(LOOK)) {
+                Ok(followed) => return Ok(followed),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(ProbeError::io(
+                        &target.name,
+                        "a request failed",
+                        io::Error::other("its thread is gone"),
+                    ));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let (in_flight, since_ns) = live.waiting();
+            let seconds = begin.elapsed().saturating_sub(Duration::from_nanos(since_ns)).as_secs_f64();
+            let limit = self.limit_s();
+            if in_flight > 0 && seconds > limit {
+                self.making.stop.store(true, Ordering::Relaxed);
+                return Err(ProbeError::Brake { target: target.name.clone(), seconds, limit, answered: false });
+            }
+            if self.making.stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                return Err(ProbeError::Interrupted);
+            }
+        }
+    }
+
+    fn target(&self, place: usize) -> Result<&'a ProbeTarget, ProbeError> {
         self.targets.get(place).copied().ok_or_else(|| ProbeError::Target {
             target: format!("member {place}"),
-            because: "is not among the members that were named".into(),
+            because: "is not among the given members".into(),
         })
     }
 }
 
-impl Bench for Targets<'_> {
-    fn runs(&mut self, jobs: &[Job<'_>]) -> Result<Outcomes, ProbeError> {
+impl Bench for TargetBench<'_> {
+    fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
         self.may_go_on()?;
         let mut all = Vec::new();
         for job in jobs {
@@ -179,38 +289,27 @@ impl Bench for Targets<'_> {
         self.targets.get(place).map_or_else(String::new, |t| t.name.clone())
     }
 
-    fn series(&mut self, series: &Series) -> Result<(Vec<Timed>, &'static str), ProbeError> {
+    fn series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError> {
         self.may_go_on()?;
         let target = self.target(0)?;
-        (self.told)(&series.name, 0.0, &Stretch::default(), series.most.as_secs_f64());
+        (self.told)(&series.name, 0.0, &LiveInterval::default(), series.most.as_secs_f64());
         let writes = series.steps.iter().any(|s| s.write);
-        let outside = |s: &&Step| s.offset + u64::from(s.length) > target.bytes;
+        let outside = |s: &&SeriesStep| s.offset + u64::from(s.length) > target.bytes;
         if let Some(step) = series.steps.iter().find(outside) {
-            let because = format!("byte {} lies behind the end at {}", step.offset, target.bytes);
+            let because = format!("byte {} is beyond the end at {}", step.offset, target.bytes);
             return Err(ProbeError::Pattern { name: series.name.clone(), because });
         }
         let file = target.open(writes, series.buffered, series.durable)?;
-        let room = Room { slots: 1, largest: series.largest(), writes, seed: 1 };
-        let start = Instant::now();
         let failed = |e| ProbeError::io(&target.name, "a request failed", e);
-        let ring = match self.making.engine {
-            Kind::Best => file.try_clone().and_then(|file| Ring::new(file, &room, start)),
-            Kind::Threads => Err(io::ErrorKind::Unsupported.into()),
-        };
-        let stop = &self.making.stop;
-        let (timed, engine) = match ring {
-            Ok(mut ring) => (follow(&mut ring, series, stop), "io_uring"),
-            Err(_) => {
-                let threads = Threads::new(file, &room, start);
-                (threads.and_then(|mut engine| follow(&mut engine, series, stop)), "threads")
-            }
-        };
+        let (live, begin) = (Arc::new(Live::default()), Instant::now());
+        let told = followed(series.clone(), file, self.making, Arc::clone(&live), begin).map_err(failed)?;
+        let (timed, engine) = self.wait_for(&told, &live, begin, target)?;
         let timed = timed.map_err(failed)?;
-        let limit = self.making.brake.map_or(f64::INFINITY, |b| b.as_secs_f64());
-        if let Some(slow) = timed.iter().map(Timed::seconds).find(|s| *s > limit) {
-            return Err(ProbeError::Brake { target: target.name.clone(), seconds: slow, limit });
+        let limit = self.limit_s();
+        if let Some(slow) = timed.iter().map(RequestTimes::seconds).find(|s| *s > limit) {
+            return Err(ProbeError::Brake { target: target.name.clone(), seconds: slow, limit, answered: true });
         }
-        (self.told)(&series.name, 1.0, &Stretch::default(), series.most.as_secs_f64());
+        (self.told)(&series.name, 1.0, &LiveInterval::default(), series.most.as_secs_f64());
         self.may_go_on()?;
         Ok((timed, engine))
     }
@@ -218,7 +317,7 @@ impl Bench for Targets<'_> {
 
 /// Measures nothing and adds up how long it would take.
 #[derive(Debug, Default)]
-pub struct Dry {
+pub struct DryRun {
     /// Runs and series so far.
     pub runs: u32,
     /// Their time, seconds.
@@ -228,12 +327,12 @@ pub struct Dry {
 /// The dry device answers everything in this time, nanoseconds, however many ask.
 const DRY_NS: u64 = 1_000_000;
 
-impl Bench for Dry {
-    fn runs(&mut self, jobs: &[Job<'_>]) -> Result<Outcomes, ProbeError> {
+impl Bench for DryRun {
+    fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
         // several are told one by one and together
         self.runs += jobs.len() as u32 + u32::from(jobs.len() > 1);
         self.seconds += jobs.iter().map(|j| (j.pattern.ramp + j.pattern.lasts).as_secs_f64()).fold(0.0, f64::max);
-        let each: Vec<Outcome> = jobs.iter().map(|job| dry(job.pattern)).collect();
+        let each: Vec<RunOutcome> = jobs.iter().map(|job| dry(job.pattern)).collect();
         Ok(Outcomes { all: each.first().cloned().filter(|_| each.len() > 1), each })
     }
 
@@ -241,25 +340,25 @@ impl Bench for Dry {
         String::new()
     }
 
-    fn series(&mut self, series: &Series) -> Result<(Vec<Timed>, &'static str), ProbeError> {
+    fn series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError> {
         self.runs += 1;
         let mut now = 0;
         let mut seen = std::collections::HashSet::new();
-        let mut answer = |step: &Step| {
+        let mut answer = |step: &SeriesStep| {
             let start_ns = now + step.pause_ns;
             // what was asked for before is in a cache, so that suites look for all there is to one
             now = start_ns + if seen.insert(step.offset) { 20 * DRY_NS } else { DRY_NS };
-            Timed { start_ns, end_ns: now }
+            RequestTimes { start_ns, end_ns: now }
         };
         let most = u64::try_from(series.most.as_nanos()).unwrap_or(u64::MAX);
-        let timed: Vec<Timed> = series.steps.iter().map(&mut answer).take_while(|t| t.start_ns < most).collect();
+        let timed: Vec<RequestTimes> = series.steps.iter().map(&mut answer).take_while(|t| t.start_ns < most).collect();
         self.seconds += series.most.as_secs_f64().min(now as f64 * 1e-9);
         Ok((timed, "none"))
     }
 }
 
 /// An outcome of as many requests at once as are asked for.
-fn dry(pattern: &Pattern) -> Outcome {
+fn dry(pattern: &Pattern) -> RunOutcome {
     use crate::pattern::Pace;
     let at_once = match pattern.pace {
         Pace::Closed { depth } => depth,
@@ -271,7 +370,7 @@ fn dry(pattern: &Pattern) -> Outcome {
     // a thousand requests a second for each that is outstanding, of which some are enough
     let count = (u64::from(at_once) * 100).min(2000);
     let seconds = count as f64 / (f64::from(at_once) * 1000.0);
-    let mut outcome = Outcome { seconds, engine: "none", lanes: 1, ..Outcome::default() };
+    let mut outcome = RunOutcome { seconds, engine: "none", lanes: 1, ..RunOutcome::default() };
     for i in 0..count {
         let write = (i as f64 * 0.618).fract() >= pattern.read_share;
         outcome.tally.answer(write, pattern.sizes[0].0, latency_ns, 0);

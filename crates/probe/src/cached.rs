@@ -8,7 +8,7 @@ use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::error::ProbeError;
-use crate::target::Target;
+use crate::target::ProbeTarget;
 
 /// Places that are looked at to see what is cached.
 const SAMPLES: u64 = 64;
@@ -25,7 +25,7 @@ pub fn read_from_disk() -> Option<f64> {
 ///
 /// # Errors
 /// When the target cannot be opened or written back.
-pub fn empty(target: &Target) -> Result<(), ProbeError> {
+pub fn empty(target: &ProbeTarget) -> Result<(), ProbeError> {
     let file = target.open(false, true, false)?;
     rustix::fs::fdatasync(&file).map_err(|e| ProbeError::io(&target.name, "its dirty pages cannot be written", e))?;
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
@@ -35,7 +35,7 @@ pub fn empty(target: &Target) -> Result<(), ProbeError> {
 /// The share of a target that the page cache holds, from a sample of its
 /// pages: a read that may not wait is answered from memory or not at all.
 /// `None` where the filesystem does not know such reads.
-pub fn share(target: &Target) -> Option<f64> {
+pub fn share(target: &ProbeTarget) -> Option<f64> {
     let file = target.open(false, true, false).ok()?;
     let step = (target.bytes / SAMPLES).max(4096) / 4096 * 4096;
     let mut seen = 0.0;
@@ -74,7 +74,7 @@ fn limits(vmstat: &str, page: f64) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Take;
+    use crate::target::TargetOptions;
 
     #[test]
     fn dirty_limits_come_in_pages() {
@@ -89,7 +89,9 @@ mod tests {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("cached.dat");
         fs::write(&path, vec![7; 4 << 20]).unwrap();
-        let target = Target::take(&path, &Take { buffered: true, ..Take::default() }, &mut |_, _| true).unwrap();
+        let target =
+            ProbeTarget::take(&path, &TargetOptions { buffered: true, ..TargetOptions::default() }, &mut |_, _| true)
+                .unwrap();
         let Some(before) = share(&target) else { return eprintln!("skipped: no reads without waiting here") };
         assert!(before > 0.9, "{before}");
         empty(&target).unwrap();

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::compare::{Filed, Runs};
-use crate::document::Document;
+use crate::compare::{ResultFile, Runs};
+use crate::document::ProbeDocument;
 
 /// Something that is not the same on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,7 +24,7 @@ pub struct Circumstance {
 }
 
 /// Facts of a document by name; what is unknown is not there.
-fn facts(document: &Document) -> BTreeMap<String, String> {
+fn facts(document: &ProbeDocument) -> BTreeMap<String, String> {
     let (device, machine) = (&document.device, &document.machine);
     let first = |of: fn(&crate::result::RunResult) -> String| document.runs.first().map(of);
     let number = |n: Option<u64>| n.map(|n| n.to_string());
@@ -59,10 +59,10 @@ fn facts(document: &Document) -> BTreeMap<String, String> {
     known.chain(queue.map(|(name, value)| (format!("queue.{name}"), value.clone()))).collect()
 }
 
-type Values = BTreeMap<String, BTreeSet<String>>;
+type DistinctValues = BTreeMap<String, BTreeSet<String>>;
 
-fn gathered(side: &[Filed<'_>]) -> Values {
-    let mut values = Values::new();
+fn gathered(side: &[ResultFile<'_>]) -> DistinctValues {
+    let mut values = DistinctValues::new();
     for (name, value) in side.iter().flat_map(|(_, d)| facts(d)) {
         values.entry(name).or_default().insert(value);
     }
@@ -75,7 +75,11 @@ fn joined(values: Option<&BTreeSet<String>>) -> String {
 }
 
 /// Everything that differs.
-pub(crate) fn circumstances(before: &[Filed<'_>], after: &[Filed<'_>], runs: [&Runs<'_>; 2]) -> Vec<Circumstance> {
+pub(crate) fn circumstances(
+    before: &[ResultFile<'_>],
+    after: &[ResultFile<'_>],
+    runs: [&Runs<'_>; 2],
+) -> Vec<Circumstance> {
     let (first, second) = (gathered(before), gathered(after));
     let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
     let mut found: Vec<Circumstance> = names
@@ -93,8 +97,8 @@ pub(crate) fn circumstances(before: &[Filed<'_>], after: &[Filed<'_>], runs: [&R
 }
 
 /// Fields of a run's pattern, name and seed aside: those may differ.
-fn fields(side: &Runs<'_>, run: &str) -> Values {
-    let mut values = Values::new();
+fn fields(side: &Runs<'_>, run: &str) -> DistinctValues {
+    let mut values = DistinctValues::new();
     for pattern in side.named(run).filter_map(|r| serde_json::to_value(r.pattern.as_ref()?).ok()) {
         let Value::Object(fields) = pattern else { continue };
         for (name, value) in fields.into_iter().filter(|(name, _)| name != "name" && name != "seed") {

@@ -4,7 +4,7 @@
 //! What a run gives differs from one time to the next. Where a run was made
 //! several times (`--repeat`, or several files a side), the spread of the times
 //! says how far a mean can be trusted, and two means are held against each
-//! other as by Welch ([`diskwright_statistics::mean::difference`]). Several
+//! other as by Welch ([`diskwright_statistics::Contrast`]). Several
 //! files a side count as one value each, the mean of its repeats: what is made
 //! in one sitting shares more than it shares with another sitting, and counting
 //! it as independent would find differences in noise (nested designs: Cochran,
@@ -17,19 +17,19 @@
 
 use std::collections::{HashMap, HashSet};
 
-use diskwright_statistics::ERROR;
-use diskwright_statistics::many::holm;
-use diskwright_statistics::mean::{Mean, difference};
+use diskwright_statistics::many::tested;
+use diskwright_statistics::mean::MeanVariance;
+use diskwright_statistics::{Bounds, Contrast, ERROR};
 use serde::Serialize;
 
 use crate::circumstances::{Circumstance, circumstances};
-use crate::document::Document;
+use crate::document::ProbeDocument;
 use crate::result::RunResult;
 
 /// How it turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ResultOutcome {
     /// What differs beyond noise is better.
     Helped,
     /// What differs beyond noise is worse.
@@ -44,7 +44,7 @@ pub enum Outcome {
 
 /// A mean of repeated runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Estimate {
+pub struct RepeatEstimate {
     /// The mean.
     pub mean: f64,
     /// Ends of the interval that holds the true mean 19 times of 20; `None` of a single run.
@@ -58,7 +58,7 @@ pub struct Estimate {
 /// One quantity of one run, on both sides. The fields are those of a
 /// comparison of logs; `instance` is the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ResultRow {
     /// Field of the result: `requests_per_s`, `latency_s.p99`.
     pub counter: &'static str,
     /// Name of the run.
@@ -66,9 +66,9 @@ pub struct Row {
     /// Unit, as the catalogue names units.
     pub unit: &'static str,
     /// First side.
-    pub before: Estimate,
+    pub before: RepeatEstimate,
     /// Second side.
-    pub after: Estimate,
+    pub after: RepeatEstimate,
     /// After less before.
     pub difference: f64,
     /// Ends of its 95 % interval.
@@ -85,7 +85,7 @@ pub struct Row {
     pub better: bool,
 }
 
-impl Row {
+impl ResultRow {
     /// By what share the second side is worse than the first; below 0 where it is better.
     pub fn worse_by(&self) -> f64 {
         let ratio = self.ratio.unwrap_or(1.0);
@@ -96,7 +96,7 @@ impl Row {
 
 /// A run that only one side has, named as in a comparison of logs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Named {
+pub struct OneSidedRun {
     /// Always `run`.
     pub counter: &'static str,
     /// Name of the run.
@@ -105,7 +105,7 @@ pub struct Named {
 
 /// A side in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Side {
+pub struct ResultSide {
     /// Its files.
     pub files: Vec<String>,
     /// Suites.
@@ -120,33 +120,33 @@ pub struct Side {
 
 /// The comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct ResultComparison {
     /// `diskwright.compare/1`.
     pub schema: &'static str,
     /// `probe`: what is compared are results, not logs.
     pub of: &'static str,
     /// How it turned out.
-    pub outcome: Outcome,
+    pub outcome: ResultOutcome,
     /// The same in words.
     pub sentence: String,
     /// Differences that were judged.
     pub questions: usize,
     /// Each quantity of each run that both sides have, in the order of the first file.
-    pub counters: Vec<Row>,
+    pub counters: Vec<ResultRow>,
     /// Runs that only the first side has.
-    pub only_before: Vec<Named>,
+    pub only_before: Vec<OneSidedRun>,
     /// Runs that only the second side has.
-    pub only_after: Vec<Named>,
+    pub only_after: Vec<OneSidedRun>,
     /// What else differs between the sides.
     pub circumstances: Vec<Circumstance>,
     /// First side.
-    pub before: Side,
+    pub before: ResultSide,
     /// Second side.
-    pub after: Side,
+    pub after: ResultSide,
 }
 
 /// A quantity that is compared.
-struct Quantity {
+struct ComparedQuantity {
     counter: &'static str,
     unit: &'static str,
     more_is_better: bool,
@@ -155,16 +155,16 @@ struct Quantity {
     of: fn(&RunResult) -> Option<f64>,
 }
 
-const fn latency(counter: &'static str, rounded: bool, of: fn(&RunResult) -> Option<f64>) -> Quantity {
-    Quantity { counter, unit: "s", more_is_better: false, rounded, of }
+const fn latency(counter: &'static str, rounded: bool, of: fn(&RunResult) -> Option<f64>) -> ComparedQuantity {
+    ComparedQuantity { counter, unit: "s", more_is_better: false, rounded, of }
 }
 
-const fn rate(counter: &'static str, unit: &'static str, of: fn(&RunResult) -> Option<f64>) -> Quantity {
-    Quantity { counter, unit, more_is_better: true, rounded: false, of }
+const fn rate(counter: &'static str, unit: &'static str, of: fn(&RunResult) -> Option<f64>) -> ComparedQuantity {
+    ComparedQuantity { counter, unit, more_is_better: true, rounded: false, of }
 }
 
 /// All of them, in the order in which they are told.
-const QUANTITIES: &[Quantity] = &[
+const QUANTITIES: &[ComparedQuantity] = &[
     rate("requests_per_s", "per_s", |r| Some(r.requests_per_s)),
     rate(BYTES, "bytes_per_s", |r| Some(r.bytes_per_s)),
     latency("latency_s.mean", false, |r| r.latency_s.mean),
@@ -182,34 +182,35 @@ const BYTES: &str = "bytes_per_s";
 const BUCKET: f64 = 1.0 / 64.0;
 
 /// A result with the name of its file.
-pub type Filed<'a> = (&'a str, &'a Document);
+pub type ResultFile<'a> = (&'a str, &'a ProbeDocument);
 
 /// Holds the second side against the first.
-pub fn compare(before: &[Filed<'_>], after: &[Filed<'_>]) -> Comparison {
+pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultComparison {
     let (first, second) = (Runs::of(before), Runs::of(after));
     let mut counters = Vec::new();
-    let mut chances = Vec::new();
+    let (mut contrasts, mut asked) = (Vec::new(), Vec::new());
     for name in first.names.iter().filter(|n| second.has(n)) {
         for quantity in QUANTITIES {
             let values = [values(&first, name, quantity), values(&second, name, quantity)];
-            let Some((row, chance)) = row(name, quantity, &values) else { continue };
+            let Some((row, contrast)) = row(name, quantity, &values) else { continue };
             let again = quantity.counter == BYTES && counters.last().is_some_and(|r| repeats(&row, r));
-            chances.push(if again { f64::NAN } else { chance });
+            contrasts.push(contrast);
+            asked.push(!again);
             counters.push(row);
         }
     }
-    judge(&mut counters, &chances);
+    judge(&mut counters, &contrasts, &asked);
     let outcome = outcome(&counters);
-    let lacking = |side: &Runs<'_>, other: &Runs<'_>| -> Vec<Named> {
+    let lacking = |side: &Runs<'_>, other: &Runs<'_>| -> Vec<OneSidedRun> {
         let lacks = side.names.iter().filter(|n| !other.has(n));
-        lacks.map(|name| Named { counter: "run", instance: (*name).to_owned() }).collect()
+        lacks.map(|name| OneSidedRun { counter: "run", instance: (*name).to_owned() }).collect()
     };
-    Comparison {
+    ResultComparison {
         schema: "diskwright.compare/1",
         of: "probe",
         outcome,
         sentence: sentence(outcome, &counters),
-        questions: chances.iter().filter(|c| !c.is_nan()).count(),
+        questions: contrasts.iter().zip(&asked).filter(|(c, asked)| c.is_some() && **asked).count(),
         counters,
         only_before: lacking(&first, &second),
         only_after: lacking(&second, &first),
@@ -227,7 +228,7 @@ pub(crate) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    fn of(side: &[Filed<'a>]) -> Runs<'a> {
+    fn of(side: &[ResultFile<'a>]) -> Runs<'a> {
         let (mut names, mut known, mut files) = (Vec::new(), HashSet::new(), Vec::new());
         for (_, document) in side {
             let mut file: HashMap<&str, Vec<&RunResult>> = HashMap::new();
@@ -253,7 +254,7 @@ impl<'a> Runs<'a> {
 }
 
 /// A quantity's values: of each repeat in a single file, of each file otherwise.
-fn values(side: &Runs<'_>, name: &str, quantity: &Quantity) -> Vec<f64> {
+fn values(side: &Runs<'_>, name: &str, quantity: &ComparedQuantity) -> Vec<f64> {
     let of_file = |runs: &Vec<&RunResult>| -> Vec<f64> {
         // a run that was ended early measured another time than the others
         let whole = runs.iter().filter(|r| !r.stopped);
@@ -268,7 +269,7 @@ fn values(side: &Runs<'_>, name: &str, quantity: &Quantity) -> Vec<f64> {
 }
 
 /// True where bytes only say what requests said: they have one size.
-pub fn repeats(bytes: &Row, requests: &Row) -> bool {
+pub fn repeats(bytes: &ResultRow, requests: &ResultRow) -> bool {
     let alike = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs();
     let same = requests.ratio.zip(bytes.ratio).is_some_and(|(a, b)| alike(a, b));
     same && bytes.counter == BYTES && requests.counter == "requests_per_s" && bytes.instance == requests.instance
@@ -276,7 +277,7 @@ pub fn repeats(bytes: &Row, requests: &Row) -> bool {
 
 /// The mean of repeats with its variance; `None` of fewer than two. `bucket` is
 /// the width of the buckets that the values were read from, by the value.
-fn mean_of(values: &[f64], bucket: f64) -> Option<Mean> {
+fn mean_of(values: &[f64], bucket: f64) -> Option<MeanVariance> {
     let count = values.len() as f64;
     if values.len() < 2 {
         return None;
@@ -287,40 +288,40 @@ fn mean_of(values: &[f64], bucket: f64) -> Option<Mean> {
     let variance = drawn + (value * bucket).powi(2) / 12.0;
     // Welch and Satterthwaite; the reading's variance is known, so it has no end of freedom
     let df = if drawn > 0.0 { (count - 1.0) * (variance / drawn).powi(2) } else { 1e9 };
-    Some(Mean { value, variance, df: df.min(1e9) })
+    Some(MeanVariance { value, variance, df: df.min(1e9) })
 }
 
 /// The estimate of repeated values that were not read from buckets.
-pub fn estimate_of(values: &[f64]) -> Estimate {
+pub fn estimate_of(values: &[f64]) -> RepeatEstimate {
     estimate(values, mean_of(values, 0.0).as_ref())
 }
 
-fn estimate(values: &[f64], mean: Option<&Mean>) -> Estimate {
+fn estimate(values: &[f64], mean: Option<&MeanVariance>) -> RepeatEstimate {
     let plain = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let interval = mean.map(Mean::interval).filter(|(low, high)| low.is_finite() && high.is_finite());
-    Estimate { mean: plain, low: interval.map(|i| i.0), high: interval.map(|i| i.1), values: values.len() }
+    let interval = mean.map(MeanVariance::interval).filter(|(low, high)| low.is_finite() && high.is_finite());
+    RepeatEstimate { mean: plain, low: interval.map(|i| i.0), high: interval.map(|i| i.1), values: values.len() }
 }
 
-/// A row that is not judged yet, and its chance by itself; NaN where there is none.
-fn row(name: &str, quantity: &Quantity, [first, second]: &[Vec<f64>; 2]) -> Option<(Row, f64)> {
+/// A row that is not judged yet, and how its sides differ; `None` where that cannot be told.
+fn row(
+    name: &str,
+    quantity: &ComparedQuantity,
+    [first, second]: &[Vec<f64>; 2],
+) -> Option<(ResultRow, Option<Contrast>)> {
     if first.is_empty() || second.is_empty() {
         return None;
     }
     let bucket = if quantity.rounded { BUCKET } else { 0.0 };
     let means = [mean_of(first, bucket), mean_of(second, bucket)];
     let (before, after) = (estimate(first, means[0].as_ref()), estimate(second, means[1].as_ref()));
-    let told = match (&means[0], &means[1]) {
-        (Some(first), Some(second)) => Some(difference(first, second)),
-        _ => None,
-    };
-    let interval = told.map(|d| d.interval).filter(|(low, high)| low.is_finite() && high.is_finite());
-    let row = Row {
+    let contrast = means[0].as_ref().zip(means[1].as_ref()).map(|(a, b)| Contrast::of_few(a, b, Bounds::POSITIVE));
+    let row = ResultRow {
         counter: quantity.counter,
         instance: name.to_owned(),
         unit: quantity.unit,
         difference: after.mean - before.mean,
-        difference_low: interval.map(|i| i.0),
-        difference_high: interval.map(|i| i.1),
+        difference_low: None,
+        difference_high: None,
         ratio: Some(after.mean / before.mean).filter(|r| r.is_finite()),
         significance: None,
         noise: None,
@@ -328,54 +329,64 @@ fn row(name: &str, quantity: &Quantity, [first, second]: &[Vec<f64>; 2]) -> Opti
         before,
         after,
     };
-    Some((row, told.map_or(f64::NAN, |d| d.chance)))
+    Some((row, contrast.filter(Contrast::is_known)))
 }
 
-/// Judges all rows together.
-fn judge(rows: &mut [Row], chances: &[f64]) {
+/// Judges all rows together. Each interval is at the level of its own test, so that
+/// it leaves 0 out exactly where the difference is more than noise. What only says
+/// the same again is judged as what it repeats.
+fn judge(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], asked: &[bool]) {
+    let chance = |(c, asked): (&Option<Contrast>, &bool)| match c {
+        Some(c) if *asked => c.chance(),
+        _ => f64::NAN,
+    };
+    let chances: Vec<f64> = contrasts.iter().zip(asked).map(chance).collect();
     let mut last = None;
-    for (row, chance) in rows.iter_mut().zip(holm(chances)) {
-        // what only says the same again is as sure as what it repeats
-        let chance = if row.counter == BYTES && chance.is_nan() { last } else { Some(chance).filter(|c| !c.is_nan()) };
-        row.significance = chance;
-        row.noise = chance.map(|c| c > ERROR);
-        last = chance;
+    for ((row, contrast), result) in rows.iter_mut().zip(contrasts).zip(tested(&chances, ERROR)) {
+        let result = if result.adjusted.is_nan() && row.counter == BYTES { last } else { Some(result) };
+        last = result;
+        let Some((contrast, result)) = contrast.as_ref().zip(result.filter(|r| !r.adjusted.is_nan())) else { continue };
+        row.significance = Some(result.adjusted);
+        row.noise = Some(result.adjusted >= ERROR);
+        let (low, high) = contrast.difference(result.level);
+        (row.difference_low, row.difference_high) =
+            (Some(low).filter(|v| v.is_finite()), Some(high).filter(|v| v.is_finite()));
     }
 }
 
-fn outcome(rows: &[Row]) -> Outcome {
+fn outcome(rows: &[ResultRow]) -> ResultOutcome {
     let real = || rows.iter().filter(|r| r.noise == Some(false));
     match (real().any(|r| r.better), real().any(|r| !r.better)) {
-        (true, true) => Outcome::Mixed,
-        (true, false) => Outcome::Helped,
-        (false, true) => Outcome::Worse,
-        (false, false) if rows.iter().any(|r| r.noise.is_some()) => Outcome::Unchanged,
-        (false, false) => Outcome::Unclear,
+        (true, true) => ResultOutcome::Mixed,
+        (true, false) => ResultOutcome::Helped,
+        (false, true) => ResultOutcome::Worse,
+        (false, false) if rows.iter().any(|r| r.noise.is_some()) => ResultOutcome::Unchanged,
+        (false, false) => ResultOutcome::Unclear,
     }
 }
 
 /// A quantity in words.
 pub fn words(counter: &str) -> &str {
     match counter {
-        "requests_per_s" => "requests a second",
-        BYTES => "bytes a second",
+        "requests_per_s" => "requests per second",
+        BYTES => "bytes per second",
         "latency_s.mean" => "mean latency",
         "latency_s.p50" => "50 % latency",
         "latency_s.p95" => "95 % latency",
         "latency_s.p99" => "99 % latency",
         "latency_s.p999" => "99.9 % latency",
-        "cpu_s_per_request" => "processor time a request",
+        "cpu_s_per_request" => "processor time per request",
         other => other,
     }
 }
 
-fn sentence(outcome: Outcome, rows: &[Row]) -> String {
+fn sentence(outcome: ResultOutcome, rows: &[ResultRow]) -> String {
     if rows.is_empty() {
         return "The results have no run in common.".into();
     }
     let judged = rows.iter().filter(|r| r.noise.is_some()).count();
     let real = |better: bool| rows.iter().filter(move |r| r.noise == Some(false) && r.better == better);
-    let size = |r: &&Row| r.ratio.map_or(0.0, |ratio| ratio.max(1e-9).ln().abs());
+    let size = |r: &&ResultRow| r.ratio.map_or(0.0, |ratio| ratio.max(1e-9).ln().abs());
     let most = |better| {
         let row = real(better).max_by(|a, b| size(a).total_cmp(&size(b)))?;
         let times = row.ratio.map_or(String::new(), |r| format!(", x {}", diskwright_base::units::digits(r)));
@@ -386,24 +397,24 @@ fn sentence(outcome: Outcome, rows: &[Row]) -> String {
         most(better).map(|most| format!("{count} of {judged} figures {word} beyond noise ({most})"))
     };
     match outcome {
-        Outcome::Helped => format!("The second is better: {}.", told(true, "are better").unwrap_or_default()),
-        Outcome::Worse => format!("The second is worse: {}.", told(false, "are worse").unwrap_or_default()),
-        Outcome::Mixed => {
+        ResultOutcome::Helped => format!("The second is better: {}.", told(true, "are better").unwrap_or_default()),
+        ResultOutcome::Worse => format!("The second is worse: {}.", told(false, "are worse").unwrap_or_default()),
+        ResultOutcome::Mixed => {
             let (good, bad) = (told(true, "are better").unwrap_or_default(), told(false, "worse").unwrap_or_default());
             format!("Better and worse: {good}, {bad}.")
         }
-        Outcome::Unchanged => format!("No difference beyond noise in {judged} figures."),
-        Outcome::Unclear => "Single runs do not tell noise from change: measure each side with --repeat 5.".into(),
+        ResultOutcome::Unchanged => format!("No difference beyond noise in {judged} figures."),
+        ResultOutcome::Unclear => "Single runs do not show noise: measure each side with --repeat 5.".into(),
     }
 }
 
-fn side(documents: &[Filed<'_>]) -> Side {
-    let each = |of: fn(&Document) -> &str| {
+fn side(documents: &[ResultFile<'_>]) -> ResultSide {
+    let each = |of: fn(&ProbeDocument) -> &str| {
         let mut found: Vec<String> = documents.iter().map(|(_, d)| of(d).to_owned()).collect();
         found.dedup();
         found
     };
-    Side {
+    ResultSide {
         files: documents.iter().map(|(file, _)| (*file).to_owned()).collect(),
         suites: each(|d| &d.suite),
         targets: each(|d| &d.target),
@@ -419,7 +430,7 @@ mod tests {
     use crate::result::Latency;
 
     /// A result with a run for each rate; its latency is one by the rate.
-    fn rates(name: &str, rates: &[f64]) -> Document {
+    fn rates(name: &str, rates: &[f64]) -> ProbeDocument {
         let run = |rate: &f64| RunResult {
             name: name.into(),
             requests_per_s: *rate,
@@ -428,10 +439,10 @@ mod tests {
             latency_s: Latency { mean: Some(1.0 / rate), p99: Some(3.0 / rate), ..Latency::default() },
             ..RunResult::default()
         };
-        Document { runs: rates.iter().map(run).collect(), ..sample() }
+        ProbeDocument { runs: rates.iter().map(run).collect(), ..sample() }
     }
 
-    fn of<'a>(comparison: &'a Comparison, counter: &str) -> &'a Row {
+    fn of<'a>(comparison: &'a ResultComparison, counter: &str) -> &'a ResultRow {
         comparison.counters.iter().find(|r| r.counter == counter).unwrap()
     }
 
@@ -451,7 +462,7 @@ mod tests {
         let alone = row.significance.unwrap();
         assert!((alone / 3.0 - 0.00197).abs() < 2e-5 || (alone / 2.0 - 0.00197).abs() < 2e-5, "{alone}");
         assert_eq!(of(&comparison, "bytes_per_s").significance, row.significance);
-        assert_eq!((row.noise, row.better, comparison.outcome), (Some(false), true, Outcome::Helped));
+        assert_eq!((row.noise, row.better, comparison.outcome), (Some(false), true, ResultOutcome::Helped));
         assert!((row.worse_by() + 1.0).abs() < 1e-12 && of(&comparison, "latency_s.mean").worse_by() < 0.0);
     }
 
@@ -468,7 +479,7 @@ mod tests {
     #[test]
     fn single_runs_cannot_be_told() {
         let comparison = compare(&[("a", &rates("one", &[10.0]))], &[("b", &rates("one", &[20.0, 21.0]))]);
-        assert_eq!(comparison.outcome, Outcome::Unclear);
+        assert_eq!(comparison.outcome, ResultOutcome::Unclear);
         assert!(comparison.sentence.contains("--repeat 5"), "{}", comparison.sentence);
         let row = of(&comparison, "requests_per_s");
         assert_eq!((row.noise, row.significance, row.difference_low), (None, None, None));
@@ -483,18 +494,19 @@ mod tests {
         let comparison = compare(&[("a", &a), ("b", &b)], &[("c", &c), ("d", &d)]);
         let row = of(&comparison, "requests_per_s");
         assert_eq!((row.before.values, row.noise), (2, Some(true)));
-        assert_eq!(comparison.outcome, Outcome::Unchanged);
+        assert_eq!(comparison.outcome, ResultOutcome::Unchanged);
     }
 
     #[test]
     fn noise_alone_is_told_seldom() {
         // 400 comparisons of the same with the same; the rate of false alarms stays below 5 %
-        let mut dice = diskwright_base::Dice::new(5, 0);
+        let mut dice = diskwright_base::Rng::new(5, 0);
         let mut noisy = || {
             let runs: Vec<f64> = (0..5).map(|_| 1000.0 * (1.0 + 0.05 * dice.exponential(1.0))).collect();
             rates("one", &runs)
         };
-        let alarms = (0..400).filter(|_| compare(&[("a", &noisy())], &[("b", &noisy())]).outcome != Outcome::Unchanged);
+        let alarms =
+            (0..400).filter(|_| compare(&[("a", &noisy())], &[("b", &noisy())]).outcome != ResultOutcome::Unchanged);
         let alarms = alarms.count();
         assert!(alarms <= 27, "{alarms} of 400");
     }
@@ -518,7 +530,7 @@ mod tests {
         assert_eq!(told, expected);
         assert_eq!((comparison.only_before.len(), comparison.only_after[0].instance.as_str()), (0, "other"));
         let none = compare(&[("a", &a)], &[("b", &rates("two", &[1.0]))]);
-        assert_eq!((none.counters.len(), none.outcome), (0, Outcome::Unclear));
+        assert_eq!((none.counters.len(), none.outcome), (0, ResultOutcome::Unclear));
         assert!(none.sentence.contains("no run in common"));
     }
 }

@@ -3,14 +3,14 @@
 
 use std::fs;
 
-use diskwright_base::{Class, DeviceKind, Topology, ceiling};
+use diskwright_base::{DeviceClass, DeviceKind, Topology, ceiling};
 use diskwright_counters::live::{Roots, mountinfo};
 use serde::{Deserialize, Serialize};
 
 /// A device and the machine that it was measured in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Facts {
+pub struct DeviceFacts {
     /// Kernel name of the block device, of the one below a file too; empty
     /// where there is none (a network filesystem).
     pub name: String,
@@ -49,7 +49,7 @@ pub struct Facts {
 
 /// Where a target is, as the kernel numbers places.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct TargetPlace {
     /// Major and minor of the device, or of the one that a file is on.
     pub number: (u64, u64),
     /// It is a file.
@@ -59,7 +59,7 @@ pub struct Place {
 }
 
 /// Looks up what is behind a target.
-pub fn facts(roots: &Roots, topology: &Topology, place: Place) -> Facts {
+pub fn facts(roots: &Roots, topology: &Topology, place: TargetPlace) -> DeviceFacts {
     let number = place.number;
     let mount = if place.is_file { mount(roots, &place) } else { None };
     let name = match &mount {
@@ -71,12 +71,12 @@ pub fn facts(roots: &Roots, topology: &Topology, place: Place) -> Facts {
     let class = serde_json::to_value(device.class).ok().and_then(|v| v.as_str().map(str::to_owned));
     let key = match (ceiling::keys(topology).remove(name.as_str()), &mount) {
         (Some(key), _) => key,
-        (None, Some(mount)) if !mount.is_memory() && device.class != Class::Memory => {
+        (None, Some(mount)) if !mount.is_memory() && device.class != DeviceClass::Memory => {
             format!("filesystem:{}:{}@{}", mount.kind, mount.source, topology.host)
         }
         (None, _) => String::new(),
     };
-    Facts {
+    DeviceFacts {
         key,
         name,
         model: device.model,
@@ -115,7 +115,7 @@ fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
 
 /// The mount that a file was reached by. Files of btrfs have device numbers
 /// that no mount has, so the mount's own number comes first.
-fn mount(roots: &Roots, place: &Place) -> Option<mountinfo::Mount> {
+fn mount(roots: &Roots, place: &TargetPlace) -> Option<mountinfo::Mount> {
     let text = fs::read(roots.at("/proc/self/mountinfo")).ok()?;
     let mut all = mountinfo::parse(&text);
     let at = all.iter().position(|m| Some(m.id) == place.mount);
@@ -144,7 +144,7 @@ mod tests {
         let device = |name: &str, kind, below: &[&str], serial: Option<&str>| Device {
             name: name.into(),
             kind,
-            class: Class::Flash,
+            class: DeviceClass::Flash,
             below: below.iter().map(|b| b.to_string()).collect(),
             serial: serial.map(str::to_owned),
             ..Device::default()
@@ -173,7 +173,7 @@ mod tests {
             ((0, 42), None, "", ""),
             ((9, 9), None, "", ""),
         ] {
-            let facts = facts(&roots, &topology, Place { number, is_file: true, mount });
+            let facts = facts(&roots, &topology, TargetPlace { number, is_file: true, mount });
             assert_eq!((facts.name.as_str(), facts.key.as_str()), (name, key), "{number:?}");
         }
     }

@@ -9,12 +9,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::Facts;
-use crate::machine::Machine;
-use crate::profile::Kept;
+use crate::device::DeviceFacts;
+use crate::machine::ProbeMachine;
+use crate::profile::ProfileUpdate;
 use crate::result::RunResult;
 use crate::script::ScriptFacts;
-use crate::suites::Remark;
+use crate::suites::SuiteRemark;
 
 /// The schema that is written, and the newest that is read.
 pub const SCHEMA: &str = "diskwright.probe/1";
@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// A result, as it is printed and kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Document {
+pub struct ProbeDocument {
     /// [`SCHEMA`].
     pub schema: String,
     /// The suite.
@@ -37,10 +37,10 @@ pub struct Document {
     /// Its size, bytes.
     pub target_bytes: u64,
     /// The device behind it.
-    pub device: Facts,
+    pub device: DeviceFacts,
     /// Circumstances besides.
     #[serde(default)]
-    pub machine: Machine,
+    pub machine: ProbeMachine,
     /// Seed of everything that was drawn.
     pub seed: u64,
     /// When it began, RFC 3339.
@@ -67,10 +67,10 @@ pub struct Document {
     /// The runs, in the order in which they were made.
     pub runs: Vec<RunResult>,
     /// What the suite found out.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<SuiteRemark>,
     /// What became of it as the device's profile.
     #[serde(default)]
-    pub profile: Kept,
+    pub profile: ProfileUpdate,
 }
 
 /// One of several targets.
@@ -94,13 +94,13 @@ pub enum ReadError {
         source: io::Error,
     },
     /// It is too large to be one.
-    #[error("{file}: larger than {MOST_BYTES} bytes, which no result of `probe` is")]
+    #[error("{file}: larger than {MOST_BYTES} bytes, so it is not a result of `probe`")]
     Large {
         /// The file.
         file: String,
     },
     /// It is JSON of another kind.
-    #[error("{file}: no result of `probe`: its `schema` is {found}, and `{SCHEMA}` is expected")]
+    #[error("{file}: not a result of `probe`: its `schema` is {found}, but `{SCHEMA}` is expected")]
     Other {
         /// The file.
         file: String,
@@ -142,7 +142,7 @@ pub enum ReadError {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct SchemaHead {
     #[serde(default)]
     schema: Option<serde_json::Value>,
 }
@@ -153,24 +153,24 @@ pub fn is_result(head: &[u8]) -> bool {
     text.trim_start_matches('\u{feff}').trim_start().starts_with('{') && text.contains(&format!("\"{FAMILY}"))
 }
 
-impl Document {
+impl ProbeDocument {
     /// Reads a file.
     ///
     /// # Errors
     /// When it is no result, of a later schema, or damaged.
-    pub fn read(path: &Path) -> Result<Document, ReadError> {
+    pub fn read(path: &Path) -> Result<ProbeDocument, ReadError> {
         let name = path.display().to_string();
         let failed = |source| ReadError::Io { file: name.clone(), source };
         let mut bytes = Vec::new();
         File::open(path).map_err(failed)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-        Document::parse(&name, &bytes)
+        ProbeDocument::parse(&name, &bytes)
     }
 
     /// Reads what a file holds; `file` is its name in messages.
     ///
     /// # Errors
-    /// As [`Document::read`].
-    pub fn parse(file: &str, bytes: &[u8]) -> Result<Document, ReadError> {
+    /// As [`ProbeDocument::read`].
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<ProbeDocument, ReadError> {
         if bytes.len() as u64 > MOST_BYTES {
             return Err(ReadError::Large { file: file.into() });
         }
@@ -180,8 +180,8 @@ impl Document {
             return Err(ReadError::Other { file: file.into(), found: "missing (it is a list)".into() });
         }
         // what it says that it is comes first: another schema's fields are not judged
-        schema(file, &parsed::<Head>(file, bytes)?)?;
-        let document: Document = parsed(file, bytes)?;
+        schema(file, &parsed::<SchemaHead>(file, bytes)?)?;
+        let document: ProbeDocument = parsed(file, bytes)?;
         for (at, run) in document.runs.iter().enumerate() {
             if let Some((field, because)) = run.fault() {
                 return Err(ReadError::Wrong { file: file.into(), field: format!("runs[{at}].{field}"), because });
@@ -191,7 +191,7 @@ impl Document {
     }
 }
 
-fn schema(file: &str, head: &Head) -> Result<(), ReadError> {
+fn schema(file: &str, head: &SchemaHead) -> Result<(), ReadError> {
     let found = head.schema.as_ref().and_then(|s| s.as_str()).unwrap_or_default();
     match found.strip_prefix(FAMILY).and_then(|v| v.parse::<u32>().ok()) {
         Some(version) if (1..=VERSION).contains(&version) => Ok(()),
@@ -206,7 +206,7 @@ fn schema(file: &str, head: &Head) -> Result<(), ReadError> {
 /// A value of somebody else's file in a message: plain, and not long.
 fn shortened(value: &serde_json::Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    text.chars().filter(|c| !c.is_control()).take(60).collect()
+    diskwright_base::text::shortened(&text, 60)
 }
 
 fn parsed<T: for<'a> Deserialize<'a>>(file: &str, bytes: &[u8]) -> Result<T, ReadError> {
@@ -232,15 +232,15 @@ pub(crate) mod tests {
     use super::*;
 
     /// A small result, made by this very program.
-    pub fn sample() -> Document {
+    pub fn sample() -> ProbeDocument {
         let run = RunResult { name: "one".into(), engine: "fake".into(), ..RunResult::default() };
-        Document {
+        ProbeDocument {
             schema: SCHEMA.into(),
             suite: "minread".into(),
             target: "/tmp/x".into(),
             target_bytes: 1 << 20,
-            device: Facts::default(),
-            machine: Machine::default(),
+            device: DeviceFacts::default(),
+            machine: ProbeMachine::default(),
             seed: 1,
             started: "2026-01-01T00:00:00.000Z".into(),
             version: "0.1.0".into(),
@@ -252,27 +252,27 @@ pub(crate) mod tests {
             script: None,
             targets: Vec::new(),
             runs: vec![run],
-            remarks: vec![Remark { id: "a".into(), text: "b".into(), value: Some(1.5), unit: Some("s".into()) }],
-            profile: Kept::default(),
+            remarks: vec![SuiteRemark { id: "a".into(), text: "b".into(), value: Some(1.5), unit: Some("s".into()) }],
+            profile: ProfileUpdate::default(),
         }
     }
 
     fn said(text: &str) -> String {
-        Document::parse("a.json", text.as_bytes()).unwrap_err().to_string()
+        ProbeDocument::parse("a.json", text.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
     fn what_was_written_is_read() {
         let text = serde_json::to_string_pretty(&sample()).unwrap();
-        assert_eq!(Document::parse("a.json", text.as_bytes()).unwrap(), sample());
-        assert_eq!(Document::parse("a.json", format!("\u{feff}{text}").as_bytes()).unwrap(), sample());
+        assert_eq!(ProbeDocument::parse("a.json", text.as_bytes()).unwrap(), sample());
+        assert_eq!(ProbeDocument::parse("a.json", format!("\u{feff}{text}").as_bytes()).unwrap(), sample());
         assert!(is_result(text.as_bytes()) && !is_result(b"{\"schema\": \"diskwright.verdict/1\"}"));
     }
 
     #[test]
     fn a_file_of_the_first_version_stays_readable() {
         let bytes = include_bytes!("../tests/fixtures/depth.json");
-        let document = Document::parse("depth.json", bytes).unwrap();
+        let document = ProbeDocument::parse("depth.json", bytes).unwrap();
         assert_eq!((document.suite.as_str(), document.runs.len()), ("depth", 3));
         assert!(document.runs.iter().all(|r| r.pattern.as_ref().is_some_and(|p| p.name == r.name)));
     }
@@ -285,7 +285,7 @@ pub(crate) mod tests {
         value["runs"][0]["pattern"] = serde_json::json!({ "place": "spiral" });
         value["device"]["firmware"] = serde_json::json!({ "a": [1] });
         value.as_object_mut().unwrap().remove("machine");
-        assert_eq!(Document::parse("a.json", value.to_string().as_bytes()).unwrap(), sample());
+        assert_eq!(ProbeDocument::parse("a.json", value.to_string().as_bytes()).unwrap(), sample());
     }
 
     #[test]
@@ -298,9 +298,9 @@ pub(crate) mod tests {
         let cases = [
             (with("probe/1", "probe/2"), "newer diskwright as `diskwright.probe/2`; this version reads up to"),
             (with("probe/1", "probe/40"), "`diskwright.probe/40`"),
-            (with("probe/1", "verdict/1"), "its `schema` is `diskwright.verdict/1`, and `diskwright.probe/1`"),
+            (with("probe/1", "verdict/1"), "its `schema` is `diskwright.verdict/1`, but `diskwright.probe/1`"),
             (with("probe/1", "probe/0"), "`diskwright.probe/0`"),
-            (with("probe/1", "probe/-1\\u001b[2J"), "its `schema` is `diskwright.probe/-1[2J`"),
+            (with("probe/1", "probe/-1\\u001b[2J"), "its `schema` is `diskwright.probe/-1\u{fffd}[2J`"),
             (with("\"diskwright.probe/1\"", "7"), "its `schema` is `7`"),
             (with("schema", "scheme"), "its `schema` is missing"),
             (with("\"seed\": 1", "\"seed\": \"one\""), "`seed`: invalid type: string \"one\", expected u64"),
@@ -329,7 +329,7 @@ pub(crate) mod tests {
     fn a_file_that_is_not_there_or_a_folder_is_said() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_path_buf(), folder.path().join("none.json")] {
-            let said = Document::read(&path).unwrap_err().to_string();
+            let said = ProbeDocument::read(&path).unwrap_err().to_string();
             assert!(said.starts_with(&path.display().to_string()), "{said}");
         }
     }

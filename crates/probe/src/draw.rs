@@ -1,16 +1,16 @@
 //! Draws requests: where each lies, how long it is, read or write; and times
 //! between them. Seeded: the same pattern draws the same requests.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_base::zipf::{Zipf, scatter};
 
-use crate::pattern::{Pattern, Placement, Spread, Turn};
+use crate::pattern::{MixStep, NormalSpread, Pattern, Placement};
 
 /// A quantity as Response Probe draws it (Windows NT Workstation 4.0 Resource
 /// Kit, ch. 11, "How Response Probe Works"): the mean, and the sum of 14
 /// numbers between 0 and 1 less 7, times the deviation; what is negative is
 /// folded. So the true deviation is sqrt(14/12), 1.08 times the one given.
-pub fn bell(dice: &mut Dice, of: &Spread) -> f64 {
+pub fn bell(dice: &mut Rng, of: &NormalSpread) -> f64 {
     if of.deviation == 0.0 {
         return of.mean;
     }
@@ -20,7 +20,7 @@ pub fn bell(dice: &mut Dice, of: &Spread) -> f64 {
 
 /// One request to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drawn {
+pub struct PatternRequest {
     /// First byte.
     pub offset: u64,
     /// Bytes.
@@ -32,19 +32,19 @@ pub struct Drawn {
 /// Draws the requests of one lane of a pattern.
 #[derive(Clone, Debug)]
 pub struct Draw {
-    dice: Dice,
+    dice: Rng,
     sizes: Vec<(u32, f64)>,
     write_sizes: Vec<(u32, f64)>,
     read_share: f64,
-    turns: Vec<Turn>,
+    turns: Vec<MixStep>,
     turn: usize,
     align: u64,
     write_align: u64,
     from: u64,
     range: u64,
-    place: Place,
+    place: OffsetGenerator,
     /// The line of writes, where they keep apart from reads.
-    write_place: Option<Place>,
+    write_place: Option<OffsetGenerator>,
     scattered: bool,
     /// Requests from one place, those still to come from this one, and where the next lies.
     run: u32,
@@ -53,7 +53,7 @@ pub struct Draw {
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum OffsetGenerator {
     /// Next offset of each stream, the streams' part of the range, whose turn.
     Sequential {
         next: Vec<u64>,
@@ -91,25 +91,25 @@ impl Draw {
                 let part = (range / all / align).max(1) * align;
                 let own = u64::from((*streams).max(1));
                 let first = u64::from(lane) * own;
-                Place::Sequential {
+                OffsetGenerator::Sequential {
                     next: (first..first + own).map(|s| s * part % range.max(1)).collect(),
                     part,
                     turn: 0,
                 }
             }
-            Placement::Uniform => Place::Uniform,
-            Placement::Normal { mean, deviation } => Place::Normal { mean: *mean, deviation: *deviation },
+            Placement::Uniform => OffsetGenerator::Uniform,
+            Placement::Normal { mean, deviation } => OffsetGenerator::Normal { mean: *mean, deviation: *deviation },
             Placement::Zipf { theta } => {
-                Place::Zipf(Zipf::new((range.saturating_sub(largest) / align + 1).max(1), *theta))
+                OffsetGenerator::Zipf(Zipf::new((range.saturating_sub(largest) / align + 1).max(1), *theta))
             }
-            Placement::Pareto { power } => Place::Pareto { exponent: power.ln() / (1.0 - power).ln() },
+            Placement::Pareto { power } => OffsetGenerator::Pareto { exponent: power.ln() / (1.0 - power).ln() },
             Placement::Strided { stride_bytes } => {
                 let stride = (*stride_bytes).max(align);
-                Place::Strided { stride: stride * u64::from(lanes), next: stride * u64::from(lane) }
+                OffsetGenerator::Strided { stride: stride * u64::from(lanes), next: stride * u64::from(lane) }
             }
         };
         Draw {
-            dice: Dice::new(pattern.seed, u64::from(lane)),
+            dice: Rng::new(pattern.seed, u64::from(lane)),
             sizes: pattern.sizes.clone(),
             write_sizes: pattern.write_sizes.clone(),
             read_share: pattern.read_share,
@@ -129,13 +129,13 @@ impl Draw {
     }
 
     /// The generator, for think times and arrivals.
-    pub fn dice(&mut self) -> &mut Dice {
+    pub fn dice(&mut self) -> &mut Rng {
         &mut self.dice
     }
 
     /// The next request.
     #[inline]
-    pub fn request(&mut self) -> Drawn {
+    pub fn request(&mut self) -> PatternRequest {
         let mut length = self.size(false);
         let write = if self.turns.is_empty() {
             match self.read_share {
@@ -145,13 +145,13 @@ impl Draw {
             }
         } else {
             self.turn = (self.turn + 1) % self.turns.len();
-            self.turns[(self.turn + self.turns.len() - 1) % self.turns.len()] == Turn::Write
+            self.turns[(self.turn + self.turns.len() - 1) % self.turns.len()] == MixStep::Write
         };
         if write && !self.write_sizes.is_empty() {
             length = self.size(true);
         }
         let offset = self.from + self.offset(u64::from(length), write);
-        Drawn { offset, length, write }
+        PatternRequest { offset, length, write }
     }
 
     #[inline]
@@ -197,8 +197,8 @@ impl Draw {
             _ => &mut self.place,
         };
         match place {
-            Place::Uniform => self.dice.below(places) * align,
-            Place::Normal { mean, deviation } => {
+            OffsetGenerator::Uniform => self.dice.below(places) * align,
+            OffsetGenerator::Normal { mean, deviation } => {
                 for _ in 0..64 {
                     let at = (*mean + *deviation * self.dice.normal()) * places as f64;
                     if at >= 0.0 && at < places as f64 {
@@ -207,15 +207,15 @@ impl Draw {
                 }
                 spread((*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64) * align
             }
-            Place::Zipf(zipf) => {
+            OffsetGenerator::Zipf(zipf) => {
                 let rank = zipf.draw(&mut self.dice);
                 scatter(rank, places) * align
             }
-            Place::Pareto { exponent } => {
+            OffsetGenerator::Pareto { exponent } => {
                 let rank = (places as f64 * self.dice.share().powf(*exponent)) as u64;
                 scatter(rank.min(places - 1), places) * align
             }
-            Place::Sequential { next, part, turn } => {
+            OffsetGenerator::Sequential { next, part, turn } => {
                 let stream = *turn;
                 *turn = (stream + 1) % next.len();
                 let at = next[stream];
@@ -225,7 +225,7 @@ impl Draw {
                 next[stream] = if after >= base + *part || after >= self.range { base } else { after };
                 at
             }
-            Place::Strided { stride, next } => {
+            OffsetGenerator::Strided { stride, next } => {
                 let at = if *next + length > self.range { *next % *stride % align.max(1) } else { *next };
                 *next = at + *stride;
                 at
@@ -244,7 +244,7 @@ mod tests {
         Pattern { placement, ..Pattern::random_reads(4096, 1) }
     }
 
-    fn draws(pattern: &Pattern, count: usize) -> Vec<Drawn> {
+    fn draws(pattern: &Pattern, count: usize) -> Vec<PatternRequest> {
         let mut draw = Draw::new(pattern, 64 * MIB, 0, 1);
         (0..count).map(|_| draw.request()).collect()
     }
@@ -320,19 +320,19 @@ mod tests {
     #[test]
     fn response_probes_bell_is_fourteen_numbers_wide() {
         // sum of 14 numbers of variance 1/12 each
-        let (mut dice, of) = (Dice::new(3, 0), Spread { mean: 100.0, deviation: 10.0 });
+        let (mut dice, of) = (Rng::new(3, 0), NormalSpread { mean: 100.0, deviation: 10.0 });
         let found: Vec<f64> = (0..100_000).map(|_| bell(&mut dice, &of)).collect();
         let mean = found.iter().sum::<f64>() / 1e5;
         let deviation = (found.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
         assert!((mean - 100.0).abs() < 0.2 && (deviation / (10.0 * (14.0f64 / 12.0).sqrt()) - 1.0).abs() < 0.01);
         // what is negative is folded: a time of -16 is one of 16
-        let of = Spread { mean: 0.0, deviation: 1.0 };
+        let of = NormalSpread { mean: 0.0, deviation: 1.0 };
         assert!((0..1000).all(|_| bell(&mut dice, &of) >= 0.0));
     }
 
     #[test]
     fn turns_come_in_order_and_runs_follow_their_place() {
-        let turns = vec![Turn::Read, Turn::Read, Turn::Write];
+        let turns = vec![MixStep::Read, MixStep::Read, MixStep::Write];
         let one = Pattern { turns, run_requests: 3, ..pattern(Placement::Uniform) };
         let found = draws(&one, 300);
         for access in found.chunks(3) {

@@ -5,12 +5,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::draw::{Draw, bell};
-use crate::engine::{Action, Done, Engine, Op, Wait};
-use crate::live::{Live, Seen};
-use crate::pattern::{Durable, Pace, Spread};
-use crate::tally::Tally;
+use crate::engine::{Action, Completion, IoEngine, Op, TurnWait};
+use crate::live::{Live, LiveTotals};
+use crate::pattern::{Durable, NormalSpread, Pace};
+use crate::tally::WorkerTally;
 
 /// After so many failed requests in a row a lane gives up: the target is gone.
 const MOST_ERRORS: u64 = 1000;
@@ -23,11 +24,17 @@ const AT_ONCE: usize = 32;
 const LOOK_AGAIN: u32 = 64;
 /// A look at whether the run is over while the processor is kept busy, nanoseconds.
 const COMPUTE_NS: u64 = 10_000_000;
-/// The same while a job waits for its start, nanoseconds.
-const IDLE_NS: u64 = 100_000_000;
+/// The same while a job waits for its start, or for an answer, nanoseconds.
+const LOOK_NS: u64 = 100_000_000;
+/// Looks within the time that a device in use may take.
+const LOOKS_PER_BRAKE: u64 = 4;
+/// Shortest time between two such looks, nanoseconds.
+const LEAST_LOOK_NS: u64 = 1_000_000;
+/// A run that was stopped waits so long for the answers to what is in flight, nanoseconds.
+const GRACE_NS: u64 = 200_000_000;
 
 /// What one lane has to do.
-pub struct Lane<'a> {
+pub struct WorkerPlan<'a> {
     /// When to make requests: this lane's part of the pattern's pace.
     pub pace: Pace,
     /// Sync after each write.
@@ -48,15 +55,19 @@ pub struct Lane<'a> {
     pub most_bytes: Option<u64>,
     /// Told what was answered, for progress.
     pub done: &'a Live,
+    /// Where the counts lie while the engine may not come back.
+    pub shelf: &'a Mutex<Option<WorkerTally>>,
 }
 
 /// A slot's request under way.
 #[derive(Clone, Copy, Default)]
-struct Slot {
+struct RequestSlot {
     /// When its latency began.
     start: u64,
     offset: u64,
     length: u32,
+    /// It has no answer.
+    in_flight: bool,
     write: bool,
     /// The write is done and its sync is under way.
     syncing: bool,
@@ -64,32 +75,32 @@ struct Slot {
 }
 
 /// What is wrong with an answer.
-enum Fault {
+enum IoFault {
     /// The system's error number.
     Error(i32),
     /// Fewer bytes than asked for: the end of the target is nearer than it was.
     Short,
 }
 
-impl Slot {
+impl RequestSlot {
     #[inline]
-    fn fault(&self, result: i32) -> Option<Fault> {
+    fn fault(&self, result: i32) -> Option<IoFault> {
         match u32::try_from(result) {
-            Err(_) => Some(Fault::Error(result.wrapping_neg())),
-            Ok(moved) => (!self.syncing && moved < self.length).then_some(Fault::Short),
+            Err(_) => Some(IoFault::Error(result.wrapping_neg())),
+            Ok(moved) => (!self.syncing && moved < self.length).then_some(IoFault::Short),
         }
     }
 }
 
 /// A lane at work.
-struct Work<'a, E> {
+struct Worker<'a, E> {
     engine: &'a mut E,
     draw: &'a mut Draw,
-    lane: &'a Lane<'a>,
-    tally: Tally,
-    slots: Vec<Slot>,
+    lane: &'a WorkerPlan<'a>,
+    tally: WorkerTally,
+    slots: Vec<RequestSlot>,
     outstanding: u32,
-    done: Vec<Done>,
+    done: Vec<Completion>,
     /// Measuring begins and ends, engine time.
     from: u64,
     until: u64,
@@ -101,29 +112,36 @@ struct Work<'a, E> {
     unsynced: u32,
     /// Failures since the last success.
     failing: u64,
+    /// When it was last looked at the clock.
+    now: u64,
+    /// Time between looks at what is in flight, and when the next is due.
+    look_ns: u64,
+    next_look: u64,
 }
 
 /// Runs a lane to its end and gives what it counted. Requests that are under
 /// way at the end are waited for and not counted, but for the latency of those
-/// that an open loop made.
+/// that an open loop made. Where the run is stopped they are waited for only for a
+/// moment; then [`WorkerTally::unanswered`] says how many were given up, and the engine
+/// must not be used any more.
 ///
 /// # Errors
 /// When the engine fails.
-pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u32) -> io::Result<Tally> {
+pub fn run<E: IoEngine>(engine: &mut E, draw: &mut Draw, lane: &WorkerPlan<'_>, slots: u32) -> io::Result<WorkerTally> {
     let mut begin = engine.now();
     let due = begin.saturating_add(lane.after_ns);
     while begin < due && !lane.stop.load(Ordering::Relaxed) {
-        engine.turn(Wait::Until(due.min(begin + IDLE_NS)), &mut Vec::new())?;
+        engine.turn(TurnWait::Until(due.min(begin + LOOK_NS)), &mut Vec::new())?;
         begin = engine.now();
     }
     let from = begin.saturating_add(lane.ramp_ns);
     let until = from.saturating_add(lane.lasts_ns);
-    let mut work = Work {
+    let mut work = Worker {
         engine,
         draw,
         lane,
-        tally: Tally::default(),
-        slots: vec![Slot::default(); slots as usize],
+        tally: WorkerTally::default(),
+        slots: vec![RequestSlot::default(); slots as usize],
         outstanding: 0,
         done: Vec::with_capacity(slots as usize),
         from,
@@ -132,6 +150,9 @@ pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u
         left_bytes: lane.most_bytes.unwrap_or(u64::MAX),
         unsynced: 0,
         failing: 0,
+        now: begin,
+        look_ns: lane.brake_ns.map_or(LOOK_NS, |ns| (ns / LOOKS_PER_BRAKE).clamp(LEAST_LOOK_NS, LOOK_NS)),
+        next_look: begin,
     };
     match lane.pace {
         Pace::Closed { .. } => work.closed()?,
@@ -140,8 +161,8 @@ pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u
         Pace::Open { rate_per_s, poisson } => work.open(rate_per_s, poisson)?,
     }
     // where all was asked for, all counts
-    while work.is_spent() && work.outstanding > 0 {
-        work.turn(Wait::One)?;
+    while work.is_spent() && work.outstanding > 0 && !lane.stop.load(Ordering::Relaxed) {
+        work.turn(TurnWait::One)?;
         let now = work.engine.now();
         work.settle(now, |_| {});
     }
@@ -150,14 +171,11 @@ pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u
     if work.outstanding > 0 {
         work.silence(now);
     }
-    while work.outstanding > 0 {
-        work.turn(Wait::One)?;
-        work.settle_late();
-    }
+    work.drain()?;
     Ok(work.tally)
 }
 
-impl<E: Engine> Work<'_, E> {
+impl<E: IoEngine> Worker<'_, E> {
     fn is_over(&self, now: u64) -> bool {
         self.tally.braked_ns.is_some()
             || now >= self.until
@@ -186,8 +204,14 @@ impl<E: Engine> Work<'_, E> {
     fn make(&mut self, slot: u32, start: u64) {
         let drawn = self.draw.request();
         let action = if drawn.write { Action::Write } else { Action::Read };
-        self.slots[slot as usize] =
-            Slot { start, offset: drawn.offset, length: drawn.length, write: drawn.write, ..Slot::default() };
+        self.slots[slot as usize] = RequestSlot {
+            start,
+            offset: drawn.offset,
+            length: drawn.length,
+            write: drawn.write,
+            in_flight: true,
+            ..RequestSlot::default()
+        };
         self.engine.put(Op { slot, action, offset: drawn.offset, length: drawn.length });
         if self.outstanding == 0 {
             self.last_answer = self.last_answer.max(start);
@@ -198,14 +222,75 @@ impl<E: Engine> Work<'_, E> {
         }
     }
 
+    /// Hands over and waits, but never past the next look at whether the run is over.
     #[inline]
-    fn turn(&mut self, wait: Wait) -> io::Result<()> {
-        self.engine.turn(wait, &mut self.done)
+    fn turn(&mut self, wait: TurnWait) -> io::Result<()> {
+        let look = self.now.saturating_add(self.look_ns);
+        let wait = match wait {
+            TurnWait::One if self.outstanding > 0 => TurnWait::Until(look),
+            TurnWait::Until(until) => TurnWait::Until(until.min(look)),
+            wait => wait,
+        };
+        self.lane.done.waits(self.outstanding, self.last_answer);
+        let turned = match self.engine.blocks() {
+            true => self.turn_that_blocks(wait),
+            false => self.engine.turn(wait, &mut self.done),
+        };
+        self.lane.done.waits(0, 0);
+        turned
+    }
+
+    /// While it may not come back, the counts lie where others find them. Who takes them has
+    /// given this lane up.
+    fn turn_that_blocks(&mut self, wait: TurnWait) -> io::Result<()> {
+        let shelf = || self.lane.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        *shelf() = Some(std::mem::take(&mut self.tally));
+        let turned = self.engine.turn(wait, &mut self.done);
+        self.tally = shelf().take().ok_or_else(|| io::Error::other("the lane was given up"))?;
+        turned
+    }
+
+    /// Ends everything where a request in flight has taken too long, although others are answered.
+    fn look(&mut self, now: u64) {
+        self.next_look = now + self.look_ns;
+        if let Some(oldest) = self.oldest() {
+            self.brake(now.saturating_sub(oldest));
+        }
+    }
+
+    /// When the oldest request in flight began.
+    fn oldest(&self) -> Option<u64> {
+        self.slots.iter().filter(|slot| slot.in_flight).map(|slot| slot.start).min()
+    }
+
+    /// Waits for what is in flight; where the run was stopped, not for long.
+    fn drain(&mut self) -> io::Result<()> {
+        let mut stopped_at = None;
+        while self.outstanding > 0 {
+            let now = self.engine.now();
+            self.now = now;
+            if self.lane.stop.load(Ordering::Relaxed) && now >= *stopped_at.get_or_insert(now) + GRACE_NS {
+                let oldest = self.oldest().unwrap_or(now);
+                self.tally.unanswered = u64::from(self.outstanding);
+                self.tally.unanswered_ns = now.saturating_sub(oldest);
+                break;
+            }
+            if self.lane.brake_ns.is_some() && stopped_at.is_none() && now >= self.next_look {
+                self.look(now);
+            }
+            self.turn(TurnWait::One)?;
+            self.settle_late();
+        }
+        Ok(())
     }
 
     /// Counts the answers that came; each slot that is free again goes to `freed`.
     #[inline]
     fn settle(&mut self, now: u64, mut freed: impl FnMut(u32)) {
+        self.now = now;
+        if self.lane.brake_ns.is_some() && now >= self.next_look {
+            self.look(now);
+        }
         if self.done.is_empty() {
             if self.outstanding > 0 {
                 // a device that answers nothing at all must not be asked for more
@@ -216,7 +301,7 @@ impl<E: Engine> Work<'_, E> {
         self.silence(now);
         self.last_answer = now;
         let mut done = std::mem::take(&mut self.done);
-        let mut seen = Seen::default();
+        let mut seen = LiveTotals::default();
         for answer in done.drain(..) {
             let slot = self.slots[answer.slot as usize];
             self.outstanding -= 1;
@@ -226,6 +311,7 @@ impl<E: Engine> Work<'_, E> {
             if answer.result < 0 && self.again(answer.slot, -answer.result) {
                 continue;
             }
+            self.slots[answer.slot as usize].in_flight = false;
             freed(answer.slot);
             let latency = now.saturating_sub(slot.start);
             self.brake(latency);
@@ -233,8 +319,8 @@ impl<E: Engine> Work<'_, E> {
             if let Some(fault) = slot.fault(answer.result) {
                 self.failing += 1;
                 match fault {
-                    Fault::Error(number) => self.tally.error(number),
-                    Fault::Short => self.tally.short += 1,
+                    IoFault::Error(number) => self.tally.error(number),
+                    IoFault::Short => self.tally.short += 1,
                 }
                 continue;
             }
@@ -263,7 +349,7 @@ impl<E: Engine> Work<'_, E> {
         let mut done = std::mem::take(&mut self.done);
         for answer in done.drain(..) {
             self.outstanding -= 1;
-            let slot = self.slots[answer.slot as usize];
+            let slot = std::mem::take(&mut self.slots[answer.slot as usize]);
             let counts = slot.start >= self.from && slot.fault(answer.result).is_none();
             if counts && matches!(self.lane.pace, Pace::Open { .. }) {
                 let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };
@@ -337,10 +423,10 @@ impl<E: Engine> Work<'_, E> {
                 }
             }
             if free.is_empty() || self.is_spent() {
-                self.turn(Wait::One)?;
+                self.turn(TurnWait::One)?;
                 patience = patience.saturating_sub(1);
             } else {
-                self.turn(Wait::Nothing)?;
+                self.turn(TurnWait::Nothing)?;
                 let at_once = self.done.len() == self.outstanding as usize;
                 patience = if at_once { 0 } else { LOOK_AGAIN };
             }
@@ -373,7 +459,7 @@ impl<E: Engine> Work<'_, E> {
                 self.lateness(now, due);
             }
             let next = ready.peek().map_or(self.until, |r| r.0.0.min(self.until));
-            self.turn(Wait::Until(next))?;
+            self.turn(TurnWait::Until(next))?;
             now = self.engine.now();
             self.settle(now, |slot| back.push(slot));
             for user in back.drain(..) {
@@ -384,7 +470,7 @@ impl<E: Engine> Work<'_, E> {
     }
 
     /// Users in Response Probe's cycles: think, some requests, compute.
-    fn cycles(&mut self, think_s: &Spread, requests: &Spread, compute_s: &Spread) -> io::Result<()> {
+    fn cycles(&mut self, think_s: &NormalSpread, requests: &NormalSpread, compute_s: &NormalSpread) -> io::Result<()> {
         let begin = self.engine.now();
         let users = self.slots.len() as u32;
         // requests that are left of each user's cycle
@@ -401,7 +487,7 @@ impl<E: Engine> Work<'_, E> {
                 self.make(user, now.max(due));
             }
             let next = ready.peek().map_or(self.until, |r| r.0.0.min(self.until));
-            self.turn(Wait::Until(next))?;
+            self.turn(TurnWait::Until(next))?;
             now = self.engine.now();
             self.settle(now, |slot| back.push(slot));
             for user in back.drain(..) {
@@ -420,7 +506,7 @@ impl<E: Engine> Work<'_, E> {
     }
 
     /// Keeps the processor busy as a user who works on what was read; gives the time after it.
-    fn compute(&mut self, compute_s: &Spread) -> u64 {
+    fn compute(&mut self, compute_s: &NormalSpread) -> u64 {
         let mut left = (bell(self.draw.dice(), compute_s) * 1e9) as u64;
         let mut now = self.engine.now();
         while left > 0 && !self.is_over(now) {
@@ -449,7 +535,8 @@ impl<E: Engine> Work<'_, E> {
                 self.lateness(now, free_since.max(due as u64));
                 due += if poisson { self.draw.dice().exponential(mean_ns) } else { mean_ns };
             }
-            let wait = if free.is_empty() { Wait::One } else { Wait::Until((due.ceil() as u64).min(self.until)) };
+            let wait =
+                if free.is_empty() { TurnWait::One } else { TurnWait::Until((due.ceil() as u64).min(self.until)) };
             self.turn(wait)?;
             now = self.engine.now();
             if free.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::guard::Refusal;
+use diskwright_guard::Refusal;
 
 /// Why something was not measured, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,10 @@ pub enum ProbeError {
     #[error("interrupted")]
     Interrupted,
     /// A device in use answered too slowly, and the load was taken off it.
-    #[error("{target}: stopped: a device in use took {seconds:.3} s to answer, more than the {limit} s of --brake")]
+    #[error(
+        "{target}: stopped: a device in use took {seconds:.3} s{} to respond, more than the {limit} s of --brake",
+        if *.answered { "" } else { " and more" }
+    )]
     Brake {
         /// The target.
         target: String,
@@ -50,6 +53,8 @@ pub enum ProbeError {
         seconds: f64,
         /// The limit, seconds.
         limit: f64,
+        /// The answer came at last.
+        answered: bool,
     },
     /// A pattern that makes no sense here.
     #[error("{name}: {because}")]

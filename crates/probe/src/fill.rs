@@ -10,8 +10,8 @@ use std::sync::mpsc::channel;
 
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
-use crate::guard::again;
-use diskwright_base::Dice;
+use diskwright_base::Rng;
+use diskwright_guard::again;
 
 /// A write while filling, bytes; what is filled is a multiple of this.
 pub const STEP: usize = 1 << 20;
@@ -25,7 +25,7 @@ const TOLD: u64 = 8;
 /// What is written at a step: it depends on the size of the file too, so that
 /// two files do not share blocks.
 fn draw(bytes: u64, step: u64, buffer: &mut [u8]) {
-    let mut dice = Dice::new(bytes, step);
+    let mut dice = Rng::new(bytes, step);
     for word in buffer.chunks_exact_mut(8) {
         word.copy_from_slice(&dice.bits().to_ne_bytes());
     }
@@ -41,7 +41,7 @@ pub fn fill(file: &OwnedFd, bytes: u64, told: &mut dyn FnMut(u64, u64) -> bool) 
     let _ = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes);
     // past the page cache it is several times faster, and does not push others out of it
     let direct = rustix::fs::open(again(file), OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
-    let work = Work { file: direct.as_ref().unwrap_or(file), bytes, next: AtomicU64::new(0), stop: false.into() };
+    let work = FillJob { file: direct.as_ref().unwrap_or(file), bytes, next: AtomicU64::new(0), stop: false.into() };
     let (tell, heard) = channel();
     let result = std::thread::scope(|scope| {
         for _ in 0..WRITERS {
@@ -71,14 +71,14 @@ pub fn fill(file: &OwnedFd, bytes: u64, told: &mut dyn FnMut(u64, u64) -> bool) 
 }
 
 /// What all writers share.
-struct Work<'a> {
+struct FillJob<'a> {
     file: &'a OwnedFd,
     bytes: u64,
     next: AtomicU64,
     stop: AtomicBool,
 }
 
-impl Work<'_> {
+impl FillJob<'_> {
     /// Writes steps until none is left; gives those that it has not told yet.
     fn writer(&self, tell: &std::sync::mpsc::Sender<io::Result<u64>>) -> io::Result<u64> {
         let mut memory = vec![0u8; STEP + ALIGN];

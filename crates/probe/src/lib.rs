@@ -4,7 +4,7 @@
 //! pattern), `engine` (how they reach the target), `drive` (the loops), `run`
 //! (jobs at the same time, on threads), `bench` (what suites measure on),
 //! `suites` and `script` (where patterns come from). Before all of it stand
-//! `target`, `guard`, `usage`, `signature` and `fill`; behind it `tally`,
+//! `target`, the crate `guard` and `fill`; behind it `tally`,
 //! `result`, `together`, `document` (the result file), `compare` and `profile`.
 
 pub mod bench;
@@ -18,7 +18,6 @@ pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod fill;
-pub mod guard;
 pub mod live;
 pub mod machine;
 pub mod members;
@@ -27,10 +26,10 @@ pub mod profile;
 pub mod result;
 pub mod run;
 pub mod script;
-pub mod signature;
 pub mod steady;
 pub mod suites;
 pub mod tally;
 pub mod target;
 pub mod together;
-pub mod usage;
+
+pub use diskwright_guard as guard;

@@ -12,11 +12,13 @@ pub struct Live {
     bytes: AtomicU64,
     latency_ns: AtomicU64,
     longest_ns: AtomicU64,
+    in_flight: AtomicU64,
+    since_ns: AtomicU64,
 }
 
 /// Requests that were answered, counted together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct LiveTotals {
     /// Requests.
     pub requests: u64,
     /// Bytes that they moved.
@@ -27,7 +29,7 @@ pub struct Seen {
     pub longest_ns: u64,
 }
 
-impl Seen {
+impl LiveTotals {
     /// One more.
     #[inline]
     pub fn answer(&mut self, bytes: u32, latency_ns: u64) {
@@ -37,7 +39,7 @@ impl Seen {
         self.longest_ns = self.longest_ns.max(latency_ns);
     }
 
-    pub(crate) fn join(&mut self, other: &Seen) {
+    pub(crate) fn join(&mut self, other: &LiveTotals) {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.latency_ns = self.latency_ns.wrapping_add(other.latency_ns);
@@ -53,7 +55,7 @@ impl Seen {
 impl Live {
     /// Adds what the lane just counted.
     #[inline]
-    pub fn add(&self, seen: Seen) {
+    pub fn add(&self, seen: LiveTotals) {
         let more = |to: &AtomicU64, by: u64| to.store(to.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
         more(&self.requests, seen.requests);
         more(&self.bytes, seen.bytes);
@@ -63,9 +65,21 @@ impl Live {
         }
     }
 
+    /// The lane waits for so many answers now, since this moment of its engine's clock.
+    #[inline]
+    pub fn waits(&self, in_flight: u32, since_ns: u64) {
+        self.since_ns.store(since_ns, Ordering::Relaxed);
+        self.in_flight.store(in_flight.into(), Ordering::Relaxed);
+    }
+
+    /// Requests without an answer, and since when it waits for the next.
+    pub fn waiting(&self) -> (u64, u64) {
+        (self.in_flight.load(Ordering::Relaxed), self.since_ns.load(Ordering::Relaxed))
+    }
+
     /// All so far; the longest latency is that since the last look.
-    fn look(&self) -> Seen {
-        Seen {
+    fn look(&self) -> LiveTotals {
+        LiveTotals {
             requests: self.requests.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             latency_ns: self.latency_ns.load(Ordering::Relaxed),
@@ -77,11 +91,11 @@ impl Live {
 
 /// What was done in one stretch of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stretch {
+pub struct LiveInterval {
     /// Its length, seconds.
     pub seconds: f64,
     /// What was answered in it.
-    pub seen: Seen,
+    pub seen: LiveTotals,
 }
 
 /// Stretches that are kept of a run at most; longer runs have longer ones.
@@ -92,33 +106,33 @@ const LEAST_S: f64 = 0.05;
 
 /// Follows a run by looking at its lanes now and then.
 #[derive(Debug, Default)]
-pub struct Course {
+pub struct LiveTimeline {
     /// When it was last looked, seconds since the run began, and what all lanes had done.
-    last: (f64, Seen),
-    stretches: Vec<Stretch>,
+    last: (f64, LiveTotals),
+    stretches: Vec<LiveInterval>,
     /// The stretch that looks are gathered into.
-    open: Stretch,
+    open: LiveInterval,
     /// Looks that make a stretch.
     length: u32,
     looks: u32,
 }
 
-impl Course {
+impl LiveTimeline {
     /// Looks at the lanes, `now_s` seconds after the run began, and gives what
     /// was done since the last look. Looks that began before `ramp_s` or after
     /// `whole_s` are not kept.
-    pub fn look(&mut self, now_s: f64, (ramp_s, whole_s): (f64, f64), lanes: &[Live]) -> Stretch {
-        let mut all = Seen::default();
+    pub fn look(&mut self, now_s: f64, (ramp_s, whole_s): (f64, f64), lanes: &[Live]) -> LiveInterval {
+        let mut all = LiveTotals::default();
         lanes.iter().for_each(|lane| all.join(&lane.look()));
         let (then_s, before) = self.last;
-        let seen = Seen {
+        let seen = LiveTotals {
             requests: all.requests.saturating_sub(before.requests),
             bytes: all.bytes.saturating_sub(before.bytes),
             latency_ns: all.latency_ns.wrapping_sub(before.latency_ns),
             longest_ns: all.longest_ns,
         };
         self.last = (now_s, all);
-        let stretch = Stretch { seconds: now_s - then_s, seen };
+        let stretch = LiveInterval { seconds: now_s - then_s, seen };
         if then_s >= ramp_s && then_s < whole_s && stretch.seconds > 0.0 {
             self.keep(&stretch);
         }
@@ -126,7 +140,7 @@ impl Course {
     }
 
     /// Keeps a stretch of the measured time.
-    pub(crate) fn keep(&mut self, stretch: &Stretch) {
+    pub(crate) fn keep(&mut self, stretch: &LiveInterval) {
         self.open.seconds += stretch.seconds;
         self.open.seen.join(&stretch.seen);
         // the moment between the ramp's end and the next look is no stretch of its own
@@ -142,7 +156,7 @@ impl Course {
     }
 
     /// The stretches of the measured time, at most [`MOST_STRETCHES`].
-    pub fn finish(mut self) -> Vec<Stretch> {
+    pub fn finish(mut self) -> Vec<LiveInterval> {
         if self.open.seconds > 0.0 {
             self.stretches.push(self.open);
         }
@@ -151,8 +165,8 @@ impl Course {
     }
 }
 
-fn joined(stretches: &[Stretch]) -> Stretch {
-    let mut one = Stretch::default();
+fn joined(stretches: &[LiveInterval]) -> LiveInterval {
+    let mut one = LiveInterval::default();
     for stretch in stretches {
         one.seconds += stretch.seconds;
         one.seen.join(&stretch.seen);
@@ -167,9 +181,9 @@ mod tests {
     #[test]
     fn a_course_is_what_was_done_between_looks() {
         let lanes = [Live::default(), Live::default()];
-        let mut course = Course::default();
+        let mut course = LiveTimeline::default();
         let work = |lane: &Live, latency_ns| {
-            let mut seen = Seen::default();
+            let mut seen = LiveTotals::default();
             (0..10).for_each(|_| seen.answer(4096, latency_ns));
             lane.add(seen);
         };
@@ -193,9 +207,9 @@ mod tests {
     #[test]
     fn a_long_run_has_no_more_stretches_than_a_short_one() {
         for looks in [1, 599, 600, 601, 1199, 1200, 18_000, 20_001] {
-            let (lane, mut course) = ([Live::default()], Course::default());
+            let (lane, mut course) = ([Live::default()], LiveTimeline::default());
             for at in 1..=looks {
-                lane[0].add(Seen { requests: 1, ..Seen::default() });
+                lane[0].add(LiveTotals { requests: 1, ..LiveTotals::default() });
                 course.look(at as f64, (0.0, f64::MAX), &lane);
             }
             let stretches = course.finish();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Circumstances. What could not be read is missing, never empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Machine {
+pub struct ProbeMachine {
     /// Model of the first processor.
     pub processor: Option<String>,
     /// Its frequency governor.
@@ -61,7 +61,7 @@ const THROTTLES: &[&str] = &[
 const MOST_LIMITS: usize = 64;
 
 /// Looks around. `device` is the kernel's name of the block device.
-pub fn machine(roots: &Roots, device: &str, memory_bytes: u64) -> Machine {
+pub fn machine(roots: &Roots, device: &str, memory_bytes: u64) -> ProbeMachine {
     let cpuinfo = read(roots, "/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim()));
     let is_plain = !device.is_empty() && !device.contains('/');
@@ -70,7 +70,7 @@ pub fn machine(roots: &Roots, device: &str, memory_bytes: u64) -> Machine {
         Some(((*name).to_owned(), text))
     };
     let groups = groups(&read(roots, "/proc/self/cgroup").unwrap_or_default());
-    Machine {
+    ProbeMachine {
         processor: model.map(str::to_owned).filter(|m| !m.is_empty()),
         governor: read(roots, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         memory_bytes: Some(memory_bytes).filter(|b| *b > 0),
@@ -87,7 +87,7 @@ fn read(roots: &Roots, path: &str) -> Option<String> {
 
 /// A cgroup of a process.
 #[derive(Debug, PartialEq)]
-struct Group {
+struct ProcessCgroup {
     /// Of version 2, or version 1's of the blkio controller.
     unified: bool,
     path: String,
@@ -95,19 +95,20 @@ struct Group {
 
 /// The process's cgroups that can limit I/O: version 1's blkio first, where
 /// there is one.
-fn groups(text: &str) -> Vec<Group> {
+fn groups(text: &str) -> Vec<ProcessCgroup> {
     let one = |line: &str| {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
         let unified = number == "0" && controllers.is_empty();
-        (unified || controllers.split(',').any(|c| c == "blkio")).then(|| Group { unified, path: path.to_owned() })
+        (unified || controllers.split(',').any(|c| c == "blkio"))
+            .then(|| ProcessCgroup { unified, path: path.to_owned() })
     };
-    let mut found: Vec<Group> = text.lines().filter_map(one).collect();
+    let mut found: Vec<ProcessCgroup> = text.lines().filter_map(one).collect();
     found.sort_by_key(|g| g.unified);
     found
 }
 
-fn limits(roots: &Roots, groups: &[Group]) -> Vec<String> {
+fn limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
     let mounts = mountinfo::parse(&fs::read(roots.at("/proc/self/mountinfo")).unwrap_or_default());
     let mut found = Vec::new();
     for group in groups {
@@ -172,6 +173,9 @@ mod tests {
         assert_eq!(seen.cgroup.as_deref(), Some("/a/b"));
         let expected = ["/a blkio.throttle.read_iops_device: 8:0 50", "/u io.max: 8:0 rbps=1048576 wbps=max"];
         assert_eq!(seen.io_limits, expected);
-        assert_eq!(machine(&made_up(&[]).1, "sda", 5), Machine { memory_bytes: Some(5), ..Machine::default() });
+        assert_eq!(
+            machine(&made_up(&[]).1, "sda", 5),
+            ProbeMachine { memory_bytes: Some(5), ..ProbeMachine::default() }
+        );
     }
 }

@@ -2,11 +2,11 @@
 
 use diskwright_base::Topology;
 
-use crate::device::Facts;
+use crate::device::DeviceFacts;
 
 /// Kernel names of the members of the set that a target is, or lies on: the
 /// first device below it that stands on more than one. Empty where there is none.
-pub fn members(topology: &Topology, facts: &Facts) -> Vec<String> {
+pub fn members(topology: &Topology, facts: &DeviceFacts) -> Vec<String> {
     let mut name = facts.name.clone();
     // a chain of one below the other is short; a ring is a broken description
     for _ in 0..16 {
@@ -43,7 +43,7 @@ mod tests {
             ],
             ..Topology::default()
         };
-        let of = |name: &str| members(&topology, &Facts { name: name.into(), ..Facts::default() });
+        let of = |name: &str| members(&topology, &DeviceFacts { name: name.into(), ..DeviceFacts::default() });
         assert_eq!(of("md0p1"), ["sda", "sdb"]);
         assert_eq!(of("btrfs:x"), ["loop1", "loop2"]);
         assert!(of("sda").is_empty() && of("unheard-of").is_empty() && of("").is_empty());

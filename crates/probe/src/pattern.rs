@@ -84,11 +84,11 @@ pub enum Pace {
         /// How many.
         users: u32,
         /// Time of thinking in a cycle, seconds.
-        think_s: Spread,
+        think_s: NormalSpread,
         /// Requests in a cycle.
-        requests: Spread,
+        requests: NormalSpread,
         /// Processor time in a cycle, seconds.
-        compute_s: Spread,
+        compute_s: NormalSpread,
     },
     /// So many requests a second, whatever the device does. Latency counts
     /// from the intended start, so a stall shows in every request that it made late.
@@ -103,7 +103,7 @@ pub enum Pace {
 /// A quantity that is drawn anew each time, from a normal distribution (see
 /// [`crate::draw::bell`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct NormalSpread {
     /// Mean.
     pub mean: f64,
     /// Deviation as Response Probe takes it; 0 is a fixed quantity.
@@ -111,10 +111,10 @@ pub struct Spread {
     pub deviation: f64,
 }
 
-impl Spread {
+impl NormalSpread {
     /// The same each time.
-    pub fn fixed(mean: f64) -> Spread {
-        Spread { mean, deviation: 0.0 }
+    pub fn fixed(mean: f64) -> NormalSpread {
+        NormalSpread { mean, deviation: 0.0 }
     }
 
     fn is_sound(&self, most: f64) -> bool {
@@ -125,7 +125,7 @@ impl Spread {
 /// One step of a fixed order of reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Turn {
+pub enum MixStep {
     /// A read.
     Read,
     /// A write.
@@ -189,7 +189,7 @@ pub struct Pattern {
     pub write_sizes: Vec<(u32, f64)>,
     /// Reads and writes come in this order, again and again; by `read_share` where it is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub turns: Vec<Turn>,
+    pub turns: Vec<MixStep>,
     /// Requests that follow one another from each place; 0 and 1 are every one at a place of its own.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub run_requests: u32,
@@ -228,17 +228,17 @@ mod sizes {
     use super::*;
 
     #[derive(Serialize, Deserialize)]
-    struct Sized {
+    struct WeightedSize {
         bytes: u32,
         weight: f64,
     }
 
     pub fn serialize<S: Serializer>(sizes: &[(u32, f64)], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(sizes.iter().map(|&(bytes, weight)| Sized { bytes, weight }))
+        serializer.collect_seq(sizes.iter().map(|&(bytes, weight)| WeightedSize { bytes, weight }))
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, f64)>, D::Error> {
-        Ok(Vec::<Sized>::deserialize(deserializer)?.into_iter().map(|s| (s.bytes, s.weight)).collect())
+        Ok(Vec::<WeightedSize>::deserialize(deserializer)?.into_iter().map(|s| (s.bytes, s.weight)).collect())
     }
 }
 
@@ -278,7 +278,7 @@ impl Pattern {
 
     /// True when it writes anything.
     pub fn writes(&self) -> bool {
-        if self.turns.is_empty() { self.read_share < 1.0 } else { self.turns.contains(&Turn::Write) }
+        if self.turns.is_empty() { self.read_share < 1.0 } else { self.turns.contains(&MixStep::Write) }
     }
 
     /// What is wrong with it, in a sentence; `None` where nothing is.
@@ -293,7 +293,7 @@ impl Pattern {
         }
         let odd = |bytes: u64| !self.buffered && sector > 0 && !bytes.is_multiple_of(sector);
         if let Some((size, _)) = self.sizes.iter().chain(&self.write_sizes).find(|(s, _)| odd(u64::from(*s))) {
-            return Some(format!("requests of {size} bytes are no multiple of the sector of {sector} bytes"));
+            return Some(format!("requests of {size} bytes are not a multiple of the sector of {sector} bytes"));
         }
         if odd(self.align_bytes) || odd(self.from_bytes) {
             return Some(format!("alignment and start must be multiples of the sector of {sector} bytes"));
@@ -316,7 +316,7 @@ impl Pattern {
             Pace::Open { rate_per_s, .. } => !rate_per_s.is_finite() || rate_per_s <= 0.0,
         };
         if wrong || self.most_outstanding.is_some_and(|most| most == 0 || most > 65_536) {
-            return Some("depth, users and rate must be more than 0 (and at most 65536 outstanding)".into());
+            return Some("depth, users and rate must be more than 0 (and at most 65536 requests in flight)".into());
         }
         None
     }

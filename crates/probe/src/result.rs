@@ -4,11 +4,11 @@ use diskwright_base::Histogram;
 use diskwright_base::arithmetic::{bytes_per_interrupt, elapsed_s};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::live::Stretch;
+use crate::live::LiveInterval;
 use crate::pattern::{Pace, Pattern, Placement};
-use crate::run::Outcome;
+use crate::run::RunOutcome;
 use crate::steady;
-use crate::tally::Side;
+use crate::tally::DirectionTally;
 
 /// Latency, seconds. `None` where nothing was measured, and a percentile is
 /// given only where at least ten requests lie above it.
@@ -61,7 +61,7 @@ impl Latency {
 
 /// One direction of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Direction {
+pub struct DirectionResult {
     /// Requests a second.
     pub requests_per_s: f64,
     /// Bytes a second.
@@ -72,7 +72,7 @@ pub struct Direction {
 
 /// Requests that failed for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failures {
+pub struct FailureCount {
     /// The system's error number.
     pub number: i32,
     /// What it means.
@@ -81,9 +81,9 @@ pub struct Failures {
     pub count: u64,
 }
 
-impl Failures {
-    fn of(&(number, count): &(i32, u64)) -> Failures {
-        Failures { number, what: std::io::Error::from_raw_os_error(number).to_string(), count }
+impl FailureCount {
+    fn of(&(number, count): &(i32, u64)) -> FailureCount {
+        FailureCount { number, what: std::io::Error::from_raw_os_error(number).to_string(), count }
     }
 }
 
@@ -138,10 +138,10 @@ pub struct RunResult {
     pub latency_s: Latency,
     /// Reads alone, where there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reads: Option<Direction>,
+    pub reads: Option<DirectionResult>,
     /// Writes alone, where there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub writes: Option<Direction>,
+    pub writes: Option<DirectionResult>,
     /// Processor time of the probe and the kernel on its behalf, seconds a request.
     pub cpu_s_per_request: Option<f64>,
     /// Share of one processor that this is.
@@ -175,7 +175,7 @@ pub struct RunResult {
     pub short: u64,
     /// What the system said of those that failed, and how often.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<Failures>,
+    pub errors: Vec<FailureCount>,
     /// `io_uring` or `threads`.
     pub engine: String,
     /// What kept the engine from its best or from what was asked, in sentences.
@@ -191,6 +191,12 @@ pub struct RunResult {
     pub retried: u64,
     /// Threads.
     pub lanes: u32,
+    /// Requests without an answer when they were given up.
+    #[serde(default)]
+    pub unanswered: u64,
+    /// How long the oldest of them had been in flight, seconds.
+    #[serde(default)]
+    pub unanswered_s: f64,
     /// It was stopped before its time.
     pub stopped: bool,
     /// Requests in each tenth of a second.
@@ -201,7 +207,7 @@ pub struct RunResult {
     pub distribution: Vec<(f64, f64)>,
     /// How it went over time, of runs of [`LEAST_COURSE`] stretches and more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub course: Option<Course>,
+    pub course: Option<RunTimeline>,
     /// Seconds that the document's `moving_bytes` take at this rate in requests of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_s: Option<f64>,
@@ -226,7 +232,7 @@ pub const LEAST_COURSE: usize = 10;
 
 /// A run over time, column by column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Course {
+pub struct RunTimeline {
     /// Ends of the stretches, seconds after measuring began.
     pub until_s: Vec<f64>,
     /// Requests a second.
@@ -239,12 +245,12 @@ pub struct Course {
     pub max_s: Vec<Option<f64>>,
 }
 
-impl Course {
-    fn of(stretches: &[Stretch]) -> Option<Course> {
+impl RunTimeline {
+    fn of(stretches: &[LiveInterval]) -> Option<RunTimeline> {
         if stretches.len() < LEAST_COURSE {
             return None;
         }
-        let mut course = Course::default();
+        let mut course = RunTimeline::default();
         let mut until_s = 0.0;
         for stretch in stretches.iter().filter(|s| s.seconds > 0.0) {
             let seen = &stretch.seen;
@@ -299,7 +305,7 @@ impl RunResult {
 }
 
 /// Puts a run's counts in order.
-pub fn result(pattern: &Pattern, outcome: &Outcome) -> RunResult {
+pub fn result(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
     let tally = &outcome.tally;
     let seconds = outcome.seconds.max(1e-9);
     let mut both = tally.reads.latency.clone();
@@ -341,16 +347,18 @@ pub fn result(pattern: &Pattern, outcome: &Outcome) -> RunResult {
         steady: steady::judge(&slices, outcome.seconds).map(|s| s.steady),
         failed: tally.failed(),
         short: tally.short,
-        errors: tally.errors.iter().map(Failures::of).collect(),
+        errors: tally.errors.iter().map(FailureCount::of).collect(),
         engine: outcome.engine.into(),
         engine_notes: outcome.engine_notes.clone(),
         late_start_s: LateStart::of(&tally.lateness),
         retried: tally.retried,
         lanes: outcome.lanes,
+        unanswered: tally.unanswered,
+        unanswered_s: tally.unanswered_ns as f64 * 1e-9,
         stopped: outcome.stopped,
         slices,
         distribution: distribution(&both),
-        course: Course::of(&outcome.course),
+        course: RunTimeline::of(&outcome.course),
         pattern: Some(pattern.clone()),
         ..RunResult::default()
     };
@@ -399,7 +407,7 @@ fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
 
 /// What memory answered of a buffered run's reads. The kernel's count covers
 /// the ramp, so a run with one says nothing.
-fn from_memory(pattern: &Pattern, outcome: &Outcome) -> Option<f64> {
+fn from_memory(pattern: &Pattern, outcome: &RunOutcome) -> Option<f64> {
     let asked = outcome.tally.reads.bytes as f64;
     let known = pattern.buffered && pattern.ramp.is_zero() && asked > 0.0;
     outcome.disk_read_bytes.filter(|_| known).map(|disk| (1.0 - disk / asked).max(0.0))
@@ -416,8 +424,8 @@ fn place(placement: &Placement) -> &'static str {
     }
 }
 
-fn direction(side: &Side, seconds: f64) -> Option<Direction> {
-    (side.requests > 0).then(|| Direction {
+fn direction(side: &DirectionTally, seconds: f64) -> Option<DirectionResult> {
+    (side.requests > 0).then(|| DirectionResult {
         requests_per_s: side.requests as f64 / seconds,
         bytes_per_s: side.bytes as f64 / seconds,
         latency_s: Latency::of(&side.latency),
@@ -427,12 +435,12 @@ fn direction(side: &Side, seconds: f64) -> Option<Direction> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern::{Spread, Turn};
+    use crate::pattern::{MixStep, NormalSpread};
 
-    fn outcome() -> Outcome {
-        let mut tally = crate::tally::Tally::default();
+    fn outcome() -> RunOutcome {
+        let mut tally = crate::tally::WorkerTally::default();
         (0..1000).for_each(|i| tally.answer(i % 4 == 0, 512, 1_000_000 + i, i * 1_000_000));
-        Outcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..Outcome::default() }
+        RunOutcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..RunOutcome::default() }
     }
 
     #[test]
@@ -449,9 +457,9 @@ mod tests {
             Pace::Users { users: 20, think_s: 0.1, random: true },
             Pace::Cycles {
                 users: 3,
-                think_s: Spread { mean: 0.1, deviation: 0.2 },
-                requests: Spread::fixed(4.0),
-                compute_s: Spread::default(),
+                think_s: NormalSpread { mean: 0.1, deviation: 0.2 },
+                requests: NormalSpread::fixed(4.0),
+                compute_s: NormalSpread::default(),
             },
             Pace::Open { rate_per_s: 1.0 / 3.0, poisson: true },
         ];
@@ -472,7 +480,7 @@ mod tests {
                 lasts: std::time::Duration::new(3_600 * 24 * 30, 1),
                 seed: u64::MAX,
                 write_sizes: vec![(1 << 20, 1.0)],
-                turns: vec![Turn::Read, Turn::Write],
+                turns: vec![MixStep::Read, MixStep::Write],
                 run_requests: 8,
                 apart: true,
                 scattered: true,
@@ -501,7 +509,7 @@ mod tests {
         // W21: of 426.5 interrupts a second 100 are the clock's; W22: 335,006.5 bytes a second by the
         // 724 of 1124 that are neither clock (100) nor network (300)
         let of = |bytes_per_s: f64, interrupts: f64, all: f64| {
-            let mut tally = crate::tally::Tally::default();
+            let mut tally = crate::tally::WorkerTally::default();
             tally.reads.requests = 100;
             tally.reads.bytes = (bytes_per_s * 2.0) as u64;
             let kernel = crate::run::Kernel {
@@ -510,7 +518,7 @@ mod tests {
                 all_interrupts: Some(all),
                 context_switches: None,
             };
-            result(&Pattern::random_reads(512, 1), &Outcome { tally, seconds: 2.0, kernel, ..Outcome::default() })
+            result(&Pattern::random_reads(512, 1), &RunOutcome { tally, seconds: 2.0, kernel, ..RunOutcome::default() })
         };
         assert!((of(1e6, 326.5, 426.5).interrupt_share.unwrap() - 0.7655).abs() < 1e-4);
         assert!((of(335_006.5, 724.0, 1124.0).bytes_per_interrupt.unwrap() - 462.7).abs() < 0.05);

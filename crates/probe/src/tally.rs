@@ -7,7 +7,7 @@ pub const SLICE_NS: u64 = 100_000_000;
 
 /// What one direction did.
 #[derive(Clone, Debug, Default)]
-pub struct Side {
+pub struct DirectionTally {
     /// Requests answered while measuring.
     pub requests: u64,
     /// Bytes they moved.
@@ -18,11 +18,11 @@ pub struct Side {
 
 /// What one lane did.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct WorkerTally {
     /// Reads.
-    pub reads: Side,
+    pub reads: DirectionTally,
     /// Writes.
-    pub writes: Side,
+    pub writes: DirectionTally,
     /// Requests and bytes in each slice of the measured time.
     pub slices: Vec<(u64, u64)>,
     /// Error numbers of requests that failed, and how many.
@@ -43,9 +43,13 @@ pub struct Tally {
     pub measured_ns: u64,
     /// The answer that was slower than a live device may be, nanoseconds.
     pub braked_ns: Option<u64>,
+    /// Requests that had no answer when they were given up.
+    pub unanswered: u64,
+    /// How long the oldest of them had been in flight, nanoseconds.
+    pub unanswered_ns: u64,
 }
 
-impl Tally {
+impl WorkerTally {
     /// One answer; `at` is the time since measuring began, nanoseconds.
     #[inline]
     pub fn answer(&mut self, write: bool, bytes: u32, latency_ns: u64, at: u64) {
@@ -76,7 +80,7 @@ impl Tally {
     }
 
     /// Joins what another lane did in the same time.
-    pub fn merge(&mut self, other: &Tally) {
+    pub fn merge(&mut self, other: &WorkerTally) {
         for (mine, theirs) in [(&mut self.reads, &other.reads), (&mut self.writes, &other.writes)] {
             mine.requests += theirs.requests;
             mine.bytes += theirs.bytes;
@@ -101,18 +105,20 @@ impl Tally {
         self.retried += other.retried;
         self.measured_ns = self.measured_ns.max(other.measured_ns);
         self.braked_ns = self.braked_ns.max(other.braked_ns);
+        self.unanswered += other.unanswered;
+        self.unanswered_ns = self.unanswered_ns.max(other.unanswered_ns);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     #[test]
     fn percentiles_up_to_99_999_are_within_a_bucket_of_the_exact_ones() {
         // 2 million latencies: most around 80 us, one of a hundred some ms, one of 20,000 a stall
-        let (mut dice, mut tally) = (Dice::new(5, 0), Tally::default());
+        let (mut dice, mut tally) = (Rng::new(5, 0), WorkerTally::default());
         let mut exact: Vec<u64> = (0..2_000_000)
             .map(|i| match i {
                 _ if i % 20_000 == 0 => 1_000_000_000 + dice.below(1_000_000_000),

@@ -2,7 +2,7 @@
 //! block device. It is opened once, and what a run opens later is that very
 //! file, whatever its name leads to by then. A file that we made has no name
 //! where the filesystem can do that (so nothing is left even of a probe that
-//! was killed), and goes away with the [`Target`] otherwise.
+//! was killed), and goes away with the [`ProbeTarget`] otherwise.
 
 use std::fs::{self, Metadata};
 use std::os::fd::OwnedFd;
@@ -10,14 +10,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use diskwright_counters::live::Roots;
+use diskwright_guard::node::sys;
+use diskwright_guard::{self as guard, Consent, DeviceNumber, Findings, again, usage};
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, StatxFlags, fstatvfs, ioctl_blksszget, major, minor, statx};
 use rustix::io::Errno;
 
-use crate::device::Place;
+use crate::device::TargetPlace;
 use crate::error::ProbeError;
 use crate::fill::{self, STEP};
-use crate::guard::{self, Findings, Said, again};
-use crate::usage::{self, Number};
 
 /// Size of a file that is made, where nobody says.
 pub const USUAL_BYTES: u64 = 1 << 30;
@@ -30,7 +30,7 @@ const FEW_HOLES: f64 = 0.01;
 
 /// What is measured.
 #[derive(Debug)]
-pub struct Target {
+pub struct ProbeTarget {
     /// As the user wrote it.
     pub name: String,
     path: PathBuf,
@@ -41,7 +41,7 @@ pub struct Target {
     /// Smallest unit of direct I/O, bytes.
     pub sector: u64,
     /// The device or the one below the file: major and minor, 0 where there is none.
-    pub device: Number,
+    pub device: DeviceNumber,
     /// It is a block device.
     pub is_device: bool,
     /// What was found out about a device.
@@ -52,19 +52,19 @@ pub struct Target {
     pub is_sparse: bool,
     made: bool,
     /// A file that was made, has a name and goes away with this.
-    named: Option<Named>,
+    named: Option<TemporaryName>,
 }
 
 /// The name of a file that goes away when this is dropped.
 #[derive(Debug)]
-struct Named {
+struct TemporaryName {
     path: PathBuf,
     /// Device and inode: another file of that name is not ours.
     identity: (u64, u64),
     stays: bool,
 }
 
-impl Drop for Named {
+impl Drop for TemporaryName {
     fn drop(&mut self) {
         let is_it = |m: Metadata| (m.dev(), m.ino()) == self.identity;
         if !self.stays && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
@@ -76,11 +76,11 @@ impl Drop for Named {
 
 /// How to take a target.
 #[derive(Clone, Debug, Default)]
-pub struct Take {
+pub struct TargetOptions {
     /// Something will be written.
     pub writes: bool,
     /// What the user said about devices and files that hold something.
-    pub said: Said,
+    pub said: Consent,
     /// Size of a file to make, [`USUAL_BYTES`] otherwise; of what is there
     /// already only so much is touched, from its start.
     pub bytes: Option<u64>,
@@ -100,7 +100,7 @@ fn io<E: Into<std::io::Error>>(name: &str, what: &'static str) -> impl Fn(E) -> 
     move |error| ProbeError::io(name, what, error)
 }
 
-impl Target {
+impl ProbeTarget {
     /// Takes a file or device. A file that is not there is made and filled with
     /// bytes that nothing can make smaller; `filled` hears of the progress
     /// (bytes done, bytes in all) and ends it by `false`.
@@ -108,27 +108,31 @@ impl Target {
     /// # Errors
     /// When the guard refuses, when it is neither file nor block device, or
     /// when the system refuses.
-    pub fn take(path: &Path, take: &Take, filled: &mut dyn FnMut(u64, u64) -> bool) -> Result<Target, ProbeError> {
+    pub fn take(
+        path: &Path,
+        take: &TargetOptions,
+        filled: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<ProbeTarget, ProbeError> {
         let name = path.display().to_string();
         let found = match fs::metadata(path) {
             Ok(found) => found,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return make(path, &name, take, filled),
-            Err(e) => return Err(ProbeError::io(&name, "cannot be looked at", e)),
+            Err(e) => return Err(ProbeError::io(&name, "cannot be examined", e)),
         };
         // only opened when it is known to be harmless: opening a tape winds it back
         if let Some(because) = unfit(&found) {
             return Err(wrong(&name, because));
         }
         let file = fs::File::open(path).map_err(io(&name, "cannot be opened"))?;
-        let opened = file.metadata().map_err(io(&name, "cannot be looked at"))?;
+        let opened = file.metadata().map_err(io(&name, "cannot be examined"))?;
         if (opened.dev(), opened.ino(), opened.rdev()) != (found.dev(), found.ino(), found.rdev()) {
-            return Err(wrong(&name, "it is another file now than a moment ago"));
+            return Err(wrong(&name, "it was replaced by another file a moment ago"));
         }
         let of_what = if found.is_file() { existing } else { device };
         let mut target = of_what(path, &name, take, file.into(), &opened)?;
         if let Some(bytes) = take.bytes {
             if bytes > target.bytes {
-                return Err(wrong(&name, format!("{bytes} bytes are asked for, and it has {}", target.bytes)));
+                return Err(wrong(&name, format!("{bytes} bytes are requested, but it has {}", target.bytes)));
             }
             target.bytes = bytes;
         }
@@ -157,11 +161,11 @@ impl Target {
     }
 
     /// Where it is, as the kernel numbers places.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> TargetPlace {
         let found = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
         // kernels before 5.8 do not tell
         let told = found.filter(|f| StatxFlags::from_bits_retain(f.stx_mask).contains(StatxFlags::MNT_ID));
-        Place { number: self.device, is_file: !self.is_device, mount: told.map(|f| f.stx_mnt_id) }
+        TargetPlace { number: self.device, is_file: !self.is_device, mount: told.map(|f| f.stx_mnt_id) }
     }
 
     /// Where it lies, or would lie if it had a name.
@@ -174,13 +178,13 @@ impl Target {
 fn unfit(found: &Metadata) -> Option<&'static str> {
     let kind = found.file_type();
     if kind.is_dir() {
-        Some("a folder; name a file in it that is not there yet, and it is made, filled and removed")
+        Some("a folder; give the name of a new file in it, which is created, filled and removed")
     } else if kind.is_char_device() {
         Some("a character device (a terminal, a tape, a raw device): only files and block devices are measured")
     } else if kind.is_fifo() || kind.is_socket() {
         Some("a pipe or socket: only files and block devices are measured")
     } else if kind.is_file() && found.len() == 0 {
-        Some("an empty file; remove it, and one is made, filled and removed")
+        Some("an empty file; remove it, and a new one is created, filled and removed")
     } else {
         None
     }
@@ -189,21 +193,27 @@ fn unfit(found: &Metadata) -> Option<&'static str> {
 fn not_opened(name: &str, error: Errno, buffered: bool) -> ProbeError {
     let what = match error {
         Errno::INVAL | Errno::OPNOTSUPP if !buffered => {
-            "the filesystem knows no direct I/O; --buffered measures its cache"
+            "the filesystem does not support direct I/O; --buffered measures its cache"
         }
         Errno::ROFS => "is read-only, and cannot be written to",
-        Errno::TXTBSY => "is in use, as a running program or as swap, and cannot be written to",
+        Errno::TXTBSY => "is in use as a running program or as swap, and cannot be written to",
         Errno::BUSY => "is in use, and cannot be opened to write",
         _ => "cannot be opened",
     };
     ProbeError::io(name, what, error)
 }
 
-fn number(packed: u64) -> Number {
+fn number(packed: u64) -> DeviceNumber {
     (u64::from(major(packed)), u64::from(minor(packed)))
 }
 
-fn device(path: &Path, name: &str, take: &Take, file: OwnedFd, found: &Metadata) -> Result<Target, ProbeError> {
+fn device(
+    path: &Path,
+    name: &str,
+    take: &TargetOptions,
+    file: OwnedFd,
+    found: &Metadata,
+) -> Result<ProbeTarget, ProbeError> {
     let roots = Roots::default();
     let bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(io(name, "has no size"))?;
     if bytes == 0 {
@@ -211,9 +221,9 @@ fn device(path: &Path, name: &str, take: &Take, file: OwnedFd, found: &Metadata)
     }
     let sector = ioctl_blksszget(&file).map_or(512, u64::from);
     let device = number(found.rdev());
-    let read_only = fs::read_to_string(usage::sys(&roots, device).join("ro")).is_ok_and(|text| text.trim() == "1");
+    let read_only = fs::read_to_string(sys(&roots, device).join("ro")).is_ok_and(|text| text.trim() == "1");
     if take.writes && read_only {
-        return Err(wrong(name, "the device is read-only; only suites that read can measure it"));
+        return Err(wrong(name, "the device is read-only; only suites that only read can measure it"));
     }
     let findings = guard::inspect(&roots, &file, device, bytes);
     guard::allow(name, &findings, take.writes, &take.said)?;
@@ -223,26 +233,33 @@ fn device(path: &Path, name: &str, take: &Take, file: OwnedFd, found: &Metadata)
     } else {
         file
     };
-    let mut target = Target::of(path, name, file, bytes, sector, device);
+    let mut target = ProbeTarget::of(path, name, file, bytes, sector, device);
     (target.is_device, target.findings) = (true, findings);
     Ok(target)
 }
 
 /// A file that was there: reading is harmless, writing destroys it.
-fn existing(path: &Path, name: &str, take: &Take, file: OwnedFd, found: &Metadata) -> Result<Target, ProbeError> {
+fn existing(
+    path: &Path,
+    name: &str,
+    take: &TargetOptions,
+    file: OwnedFd,
+    found: &Metadata,
+) -> Result<ProbeTarget, ProbeError> {
     let bytes = found.len();
     let mut findings = Findings::default();
     let ours = fill::is_ours(&file, bytes).unwrap_or(false);
     findings.carries.push(if ours {
-        "a file that an earlier probe filled and left; it can be removed".into()
+        "a file that an earlier probe filled and kept; it can be removed".into()
     } else {
-        "a file that was there before".into()
+        "a file that existed before".into()
     });
     if found.nlink() > 1 {
         findings.carries.push(format!("it has {} names (hard links)", found.nlink()));
     }
     if take.writes {
-        findings.in_use = usage::of_file(&Roots::default(), found);
+        let open = fs::File::from(file.try_clone().map_err(io(name, "cannot be examined"))?);
+        findings.in_use = usage::of_file(&Roots::default(), &open, name);
     }
     guard::allow(name, &findings, take.writes, &take.said)?;
     let mut target = of_file(path, name, file, bytes, take.buffered)?;
@@ -257,11 +274,11 @@ fn existing(path: &Path, name: &str, take: &Take, file: OwnedFd, found: &Metadat
     Ok(target)
 }
 
-impl Target {
-    fn of(path: &Path, name: &str, file: OwnedFd, bytes: u64, sector: u64, device: Number) -> Target {
+impl ProbeTarget {
+    fn of(path: &Path, name: &str, file: OwnedFd, bytes: u64, sector: u64, device: DeviceNumber) -> ProbeTarget {
         let (name, path) = (name.to_owned(), path.to_owned());
         let (findings, cautions) = (Findings::default(), Vec::new());
-        Target {
+        ProbeTarget {
             name,
             path,
             file,
@@ -278,8 +295,8 @@ impl Target {
     }
 }
 
-fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -> Result<Target, ProbeError> {
-    let found = rustix::fs::fstat(&file).map_err(io(name, "cannot be looked at"))?;
+fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -> Result<ProbeTarget, ProbeError> {
+    let found = rustix::fs::fstat(&file).map_err(io(name, "cannot be examined"))?;
     let device = number(found.st_dev);
     let told = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     // kernels before 6.1 and many filesystems do not tell what direct I/O needs
@@ -288,7 +305,7 @@ fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -
         return Err(not_opened(name, Errno::INVAL, false));
     }
     let sector = told.filter(|t| *t > 0).map_or_else(|| direct_unit(&Roots::default(), device), u64::from);
-    let mut target = Target::of(path, name, file, bytes, sector, device);
+    let mut target = ProbeTarget::of(path, name, file, bytes, sector, device);
     target.cautions.extend(filesystem(&target.file).map(str::to_owned));
     // a filesystem without direct I/O says so when it is asked, better now than after filling
     drop(target.open(false, buffered, false)?);
@@ -299,15 +316,15 @@ fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -
 /// numbers are those of statfs(2).
 fn filesystem(file: &OwnedFd) -> Option<&'static str> {
     match rustix::fs::fstatfs(file).ok()?.f_type as u32 {
-        0x0102_1994 | 0x8584_58f6 => Some("the file lies in memory (tmpfs): this measures memory, and no disk"),
+        0x0102_1994 | 0x8584_58f6 => Some("the file is in memory (tmpfs): this measures memory, not a disk"),
         0x9123_683e => Some(
             "btrfs copies on every write, and sends direct writes to files with checksums through the page cache: \
              writes here measure that too (chattr +C on the folder turns both off)",
         ),
         0x2fc1_2fc1 => Some("ZFS may answer direct reads from its own cache"),
-        0x6573_5546 => Some("behind FUSE it is for the serving program to say whether its cache answers"),
+        0x6573_5546 => Some("the file is on FUSE: the program that serves it may answer from its cache"),
         0x6969 | 0xff53_4d42 | 0xfe53_4d42 => {
-            Some("the file lies on another machine: its cache answers too, and the network is part of every number")
+            Some("the file is on another machine: its cache answers too, and every number includes the network")
         }
         _ => None,
     }
@@ -327,13 +344,13 @@ fn holes(file: &OwnedFd, bytes: u64) -> Option<String> {
     let share = 1.0 - data as f64 / bytes as f64;
     (share > FEW_HOLES).then(|| {
         let percent = (share * 100.0).round();
-        format!("{percent:.0} % of the file is holes or was never written: reading that asks no disk")
+        format!("{percent:.0} % of the file is holes or was never written: reading those needs no disk access")
     })
 }
 
 /// The logical sector of the disk below a file, 512 where it is not shown.
-fn direct_unit(roots: &Roots, device: Number) -> u64 {
-    let folder = usage::sys(roots, device);
+fn direct_unit(roots: &Roots, device: DeviceNumber) -> u64 {
+    let folder = sys(roots, device);
     let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
     // a partition's queue is its disk's
     let unit =
@@ -341,16 +358,22 @@ fn direct_unit(roots: &Roots, device: Number) -> u64 {
     unit.unwrap_or(512)
 }
 
-fn make(path: &Path, name: &str, take: &Take, filled: &mut dyn FnMut(u64, u64) -> bool) -> Result<Target, ProbeError> {
+fn make(
+    path: &Path,
+    name: &str,
+    take: &TargetOptions,
+    filled: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<ProbeTarget, ProbeError> {
+    guard::check_new(path)?;
     let (file, named) = match nameless(path).filter(|_| !take.keep) {
         Some(file) => (file, None),
         None => {
             let made = fs::File::options().read(true).write(true).create_new(true).open(path);
-            let made = made.map_err(io(name, "cannot be made"))?;
-            let found = made.metadata().map_err(io(name, "cannot be looked at"))?;
+            let made = made.map_err(io(name, "cannot be created"))?;
+            let found = made.metadata().map_err(io(name, "cannot be examined"))?;
             // from here on it goes away whatever happens, also when this program stands in another folder by then
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            (made.into(), Some(Named { path, identity: (found.dev(), found.ino()), stays: false }))
+            (made.into(), Some(TemporaryName { path, identity: (found.dev(), found.ino()), stays: false }))
         }
     };
     let bytes = room(name, &file, take.bytes)?;
@@ -358,7 +381,7 @@ fn make(path: &Path, name: &str, take: &Take, filled: &mut dyn FnMut(u64, u64) -
     (target.made, target.named) = (true, named);
     let whole = fill::fill(&target.file, bytes, filled).map_err(io(name, "cannot be filled"))?;
     if !whole {
-        return Err(wrong(name, "interrupted while it was filled; nothing is left of it"));
+        return Err(wrong(name, "interrupted while it was being filled; it was removed"));
     }
     if take.keep {
         // it is whole now, and its user wants it
@@ -379,12 +402,12 @@ fn nameless(path: &Path) -> Option<OwnedFd> {
 /// How large a file is made: as asked for, or the usual size, and at most half
 /// of what is free.
 fn room(name: &str, file: &OwnedFd, asked: Option<u64>) -> Result<u64, ProbeError> {
-    let room = fstatvfs(file).map_err(io(name, "its filesystem cannot be looked at"))?;
+    let room = fstatvfs(file).map_err(io(name, "its filesystem cannot be examined"))?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     let most = (free as f64 * MOST_OF_FREE) as u64;
     let bytes = match asked {
         Some(bytes) if bytes > most => {
-            let because = format!("{bytes} bytes asked for, {free} are free, and at most half of that is filled");
+            let because = format!("{bytes} bytes requested, {free} are free, and at most half of that may be used");
             return Err(wrong(name, because));
         }
         Some(bytes) => bytes,
@@ -393,7 +416,7 @@ fn room(name: &str, file: &OwnedFd, asked: Option<u64>) -> Result<u64, ProbeErro
         * STEP as u64;
     if bytes == 0 {
         let what = match asked {
-            Some(asked) => format!("{asked} bytes are asked for"),
+            Some(asked) => format!("{asked} bytes are requested"),
             None => format!("half of the free space is {most} bytes"),
         };
         return Err(wrong(name, format!("a file of at least 1 MiB is needed, and {what}")));
@@ -405,15 +428,15 @@ fn room(name: &str, file: &OwnedFd, asked: Option<u64>) -> Result<u64, ProbeErro
 mod tests {
     use super::*;
 
-    fn take(path: &Path, take: &Take) -> Result<Target, String> {
-        Target::take(path, take, &mut |_, _| true).map_err(|e| e.to_string())
+    fn take(path: &Path, take: &TargetOptions) -> Result<ProbeTarget, String> {
+        ProbeTarget::take(path, take, &mut |_, _| true).map_err(|e| e.to_string())
     }
 
     #[test]
     fn a_file_is_made_filled_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe.dat");
-        let asked = Take { bytes: Some(3 << 20), writes: true, ..Take::default() };
+        let asked = TargetOptions { bytes: Some(3 << 20), writes: true, ..TargetOptions::default() };
         let target = take(&path, &asked).unwrap();
         assert_eq!(target.bytes, 3 << 20);
         // nothing can be seen of it, but what runs open is there and nothing in it repeats
@@ -424,7 +447,7 @@ mod tests {
         assert_eq!(target.findings, Findings::default());
         drop(target);
         assert!(!path.exists());
-        drop(take(&path, &Take { keep: true, ..asked.clone() }).unwrap());
+        drop(take(&path, &TargetOptions { keep: true, ..asked.clone() }).unwrap());
         assert!(path.exists());
         let said = take(&path, &asked).unwrap_err();
         assert!(said.contains("an earlier probe filled"), "{said}");
@@ -436,7 +459,7 @@ mod tests {
         let path = folder.path().join("probe.dat");
         fs::write(&path, "ours").unwrap();
         let found = fs::metadata(&path).unwrap();
-        let named = || Named { path: path.clone(), identity: (found.dev(), found.ino()), stays: false };
+        let named = || TemporaryName { path: path.clone(), identity: (found.dev(), found.ino()), stays: false };
         fs::rename(&path, folder.path().join("elsewhere")).unwrap();
         fs::write(&path, "another").unwrap();
         drop(named());
@@ -452,13 +475,16 @@ mod tests {
         let path = folder.path().join("data");
         fs::write(&path, vec![1; 1 << 20]).unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_len(4 << 20).unwrap();
-        let target = take(&path, &Take::default()).unwrap();
+        let target = take(&path, &TargetOptions::default()).unwrap();
         assert!(target.cautions.iter().any(|c| c.contains("75 % of the file is holes")), "{:?}", target.cautions);
-        assert_eq!(take(&path, &Take { bytes: Some(1 << 20), ..Take::default() }).unwrap().bytes, 1 << 20);
-        let said = take(&path, &Take { bytes: Some(8 << 20), ..Take::default() }).unwrap_err();
-        assert!(said.contains("8388608 bytes are asked for, and it has 4194304"), "{said}");
+        assert_eq!(
+            take(&path, &TargetOptions { bytes: Some(1 << 20), ..TargetOptions::default() }).unwrap().bytes,
+            1 << 20
+        );
+        let said = take(&path, &TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() }).unwrap_err();
+        assert!(said.contains("8388608 bytes are requested, but it has 4194304"), "{said}");
         fs::hard_link(&path, folder.path().join("second")).unwrap();
-        let said = take(&path, &Take { writes: true, ..Take::default() }).unwrap_err();
+        let said = take(&path, &TargetOptions { writes: true, ..TargetOptions::default() }).unwrap_err();
         assert!(said.contains("2 names"), "{said}");
     }
 
@@ -468,7 +494,11 @@ mod tests {
         let path = folder.path().join("data");
         fs::write(&path, vec![1; 1 << 20]).unwrap();
         let name = path.display().to_string();
-        let destroy = Take { writes: true, said: Said { live: true, destroy: Some(name) }, ..Take::default() };
+        let destroy = TargetOptions {
+            writes: true,
+            said: Consent { live: true, destroy: Some(name) },
+            ..TargetOptions::default()
+        };
         assert!(take(&path, &destroy).is_ok());
         let reader = fs::File::open(&path).unwrap();
         let mut other = std::process::Command::new("sleep").arg("60").stdin(reader).spawn().unwrap();
@@ -486,16 +516,16 @@ mod tests {
         fs::write(&file, [1; 8192]).unwrap();
         let empty = folder.path().join("empty");
         fs::write(&empty, []).unwrap();
-        let usual = Take::default();
+        let usual = TargetOptions::default();
         assert!(take(folder.path(), &usual).unwrap_err().contains("a folder"));
         assert!(take(Path::new("/dev/null"), &usual).unwrap_err().contains("character device"));
         assert!(take(&empty, &usual).unwrap_err().contains("empty"));
-        assert!(take(&folder.path().join("no/such/file"), &usual).unwrap_err().contains("cannot be made"));
-        let writes = Take { writes: true, ..Take::default() };
+        assert!(take(&folder.path().join("no/such/file"), &usual).unwrap_err().contains("cannot be created"));
+        let writes = TargetOptions { writes: true, ..TargetOptions::default() };
         let said = take(&file, &writes).unwrap_err();
         assert!(said.contains("--destroy-data-on") && said.contains("data"), "{said}");
         assert_eq!(take(&file, &usual).unwrap().bytes, 8192);
-        let huge = Take { bytes: Some(1 << 60), ..Take::default() };
+        let huge = TargetOptions { bytes: Some(1 << 60), ..TargetOptions::default() };
         assert!(take(&folder.path().join("huge"), &huge).unwrap_err().contains("are free"));
         assert!(!folder.path().join("huge").exists());
     }
@@ -504,8 +534,8 @@ mod tests {
     fn an_interrupted_filling_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe.dat");
-        let asked = Take { bytes: Some(8 << 20), ..Take::default() };
-        assert!(Target::take(&path, &asked, &mut |done, _| done < 2 << 20).is_err());
+        let asked = TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() };
+        assert!(ProbeTarget::take(&path, &asked, &mut |done, _| done < 2 << 20).is_err());
         assert!(!path.exists());
     }
 }

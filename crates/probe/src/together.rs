@@ -3,7 +3,7 @@
 
 use crate::pattern::Pattern;
 use crate::result::{RunResult, result};
-use crate::run::{Outcome, Outcomes};
+use crate::run::{Outcomes, RunOutcome};
 use crate::steady;
 
 /// The results of patterns measured at the same time, and that of all together
@@ -44,8 +44,8 @@ pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outc
 }
 
 /// What some of the jobs gave, as if they were one. They began at the same time.
-fn joined(outcomes: &Outcomes, members: &[usize]) -> Outcome {
-    let mut all = Outcome { cpu_s: f64::NAN, ..Outcome::default() };
+fn joined(outcomes: &Outcomes, members: &[usize]) -> RunOutcome {
+    let mut all = RunOutcome { cpu_s: f64::NAN, ..RunOutcome::default() };
     for one in members.iter().map(|at| &outcomes.each[*at]) {
         all.tally.merge(&one.tally);
         all.seconds = all.seconds.max(one.seconds);
@@ -57,7 +57,7 @@ fn joined(outcomes: &Outcomes, members: &[usize]) -> Outcome {
 }
 
 /// One line for several runs made at the same time.
-fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &Outcome) -> RunResult {
+fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &RunOutcome) -> RunResult {
     let mut sum = RunResult { name: name.to_owned(), pattern: None, ..result(first, outcome) };
     let several = |word: &str, of: &dyn Fn(&RunResult) -> &str| {
         if runs.iter().all(|r| of(r) == word) { word.to_owned() } else { "several".into() }
@@ -76,13 +76,13 @@ fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &Outcome) -> Ru
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tally::Tally;
+    use crate::tally::WorkerTally;
 
-    fn outcome(reads: u64, writes: u64) -> Outcome {
-        let mut tally = Tally::default();
+    fn outcome(reads: u64, writes: u64) -> RunOutcome {
+        let mut tally = WorkerTally::default();
         (0..reads).for_each(|at| tally.answer(false, 4096, 1_000_000, at));
         (0..writes).for_each(|at| tally.answer(true, 4096, 3_000_000, at));
-        Outcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..Outcome::default() }
+        RunOutcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..RunOutcome::default() }
     }
 
     #[test]

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use diskwright_probe::error::ProbeError;
-use diskwright_probe::pattern::{Durable, Pace, Pattern, Placement, Spread, Turn};
-use diskwright_probe::script::{Amount, Format, Script, ScriptJob, Surroundings, Total, Wishes};
+use diskwright_probe::pattern::{Durable, MixStep, NormalSpread, Pace, Pattern, Placement};
+use diskwright_probe::script::{
+    Script, ScriptEnvironment, ScriptFormat, ScriptJob, ScriptOptions, TargetAmount, Total,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -18,7 +20,7 @@ fn parse(path: &str, text: &str, files: &[(&str, &str)]) -> Result<Script, Probe
         found.map(|text| (*text).to_owned()).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     };
     let variable = |name: &str| (name == "DEV").then(|| "/dev/sdz".to_owned());
-    Script::parse(Path::new(path), text, &Surroundings { read: &read, variable: &variable })
+    Script::parse(Path::new(path), text, &ScriptEnvironment { read: &read, variable: &variable })
 }
 
 fn fio(text: &str) -> Script {
@@ -33,7 +35,7 @@ fn job(options: &str) -> ScriptJob {
 }
 
 fn on(job: &ScriptJob) -> Pattern {
-    job.on(64 * MIB, &Wishes { usual: Duration::from_secs(3), ..Wishes::default() })
+    job.on(64 * MIB, &ScriptOptions { usual: Duration::from_secs(3), ..ScriptOptions::default() })
 }
 
 fn said(path: &str, text: &str) -> String {
@@ -129,7 +131,10 @@ fn rates_and_thinking() {
     else {
         panic!("no cycles")
     };
-    assert_eq!((think_s, requests, compute_s), (Spread::fixed(0.00075), Spread::fixed(4.0), Spread::fixed(0.00025)));
+    assert_eq!(
+        (think_s, requests, compute_s),
+        (NormalSpread::fixed(0.00075), NormalSpread::fixed(4.0), NormalSpread::fixed(0.00025))
+    );
 }
 
 #[test]
@@ -162,19 +167,19 @@ fn ends_and_times() {
     assert_eq!((one.pattern.ramp.as_secs(), one.after.as_millis(), one.pattern.seed), (5, 500, 7));
     // what the user says goes before what the script says
     let (lasts, ramp) = (Some(Duration::from_secs(1)), Some(Duration::ZERO));
-    let pattern = one.on(64 * MIB, &Wishes { lasts, ramp, usual: Duration::ZERO, seed: 1 });
+    let pattern = one.on(64 * MIB, &ScriptOptions { lasts, ramp, usual: Duration::ZERO, seed: 1 });
     assert_eq!((pattern.lasts.as_secs(), pattern.ramp.as_secs(), pattern.most_bytes), (1, 0, None));
 }
 
 #[test]
 fn places_in_a_file_can_be_shares_of_it() {
     let one = job("offset=25%\nsize=50%");
-    assert_eq!((one.from, one.range, one.needs()), (Amount::Share(0.25), Some(Amount::Share(0.5)), None));
-    let pattern = one.on(64 * MIB, &Wishes::default());
+    assert_eq!((one.from, one.range, one.needs()), (TargetAmount::Share(0.25), Some(TargetAmount::Share(0.5)), None));
+    let pattern = one.on(64 * MIB, &ScriptOptions::default());
     assert_eq!((pattern.from_bytes, pattern.range_bytes), (16 * MIB, Some(32 * MIB)));
     let script = fio("[one]\nsize=1m\noffset=1m\noffset_increment=2m\nnumjobs=3\nfilename=x\n");
     let froms: Vec<_> = script.jobs().map(|j| (j.from, j.needs())).collect();
-    let at = |mib: u64| (Amount::Bytes(mib * MIB), Some((mib + 1) * MIB));
+    let at = |mib: u64| (TargetAmount::Bytes(mib * MIB), Some((mib + 1) * MIB));
     assert_eq!(froms, [at(1), at(3), at(5)]);
     assert_eq!(script.wanted(None)[0].bytes, Some(6 * MIB));
 }
@@ -202,7 +207,7 @@ filename=${DEV}
 wait_for=c
 rw=write
 ");
-    assert_eq!(script.format, Format::Fio);
+    assert_eq!(script.format, ScriptFormat::Fio);
     let named = |round: usize| -> Vec<_> {
         let told = |j: &ScriptJob| (j.name.clone(), j.file.clone(), j.pattern.sizes[0].0);
         script.rounds[round].iter().map(told).collect()
@@ -242,7 +247,7 @@ fn what_would_be_another_load_is_refused_with_its_line() {
         ("bs=0", 3, "from 1"),
         ("iodepth=0", 3, "65536"),
         ("iodpeth=4", 3, "`iodepth` is one"),
-        ("frobnicate=1", 3, "no option"),
+        ("frobnicate=1", 3, "not an option"),
         ("verify=crc32c", 3, "not verified"),
         ("end_fsync=1", 3, "fsync="),
         ("rw=write\nsync=1", 4, "dsync"),
@@ -302,17 +307,17 @@ fn a_thread_of_response_probe() {
     let one = &script.rounds[0][0];
     assert_eq!(
         (script.format, one.name.as_str(), one.file.as_str()),
-        (Format::ResponseProbe, "random", "workfile.dat")
+        (ScriptFormat::ResponseProbe, "random", "workfile.dat")
     );
     // doc 003: a mean of 156 records of 64 KB is the middle of a file of 20 MB
     assert_eq!(one.needs(), Some(156 * 2 * 65_536));
-    let pattern = one.on(20 * MIB, &Wishes::default());
+    let pattern = one.on(20 * MIB, &ScriptOptions::default());
     let Placement::Normal { mean, deviation } = pattern.placement else { panic!("{:?}", pattern.placement) };
     assert!((mean - 156.0 / 320.0).abs() < 1e-9);
     assert!((deviation - 52.0 / 320.0 * (14.0f64 / 12.0).sqrt()).abs() < 1e-9);
-    assert_eq!(pattern.turns, [Turn::Read, Turn::Read, Turn::Write]);
+    assert_eq!(pattern.turns, [MixStep::Read, MixStep::Read, MixStep::Write]);
     assert_eq!((pattern.run_requests, pattern.buffered, &pattern.sizes[..]), (3, false, &[(65_536, 1.0)][..]));
-    let spread = |mean, deviation| Spread { mean, deviation };
+    let spread = |mean, deviation| NormalSpread { mean, deviation };
     let Pace::Cycles { users: 1, think_s, requests, compute_s } = pattern.pace else { panic!("{:?}", pattern.pace) };
     assert_eq!((think_s, requests, compute_s), (spread(0.1, 0.02), spread(30.0, 9.0), spread(0.005, 0.001)));
     assert!(pattern.fault(512, 20 * MIB).is_none());
@@ -360,7 +365,7 @@ fn broken_scripts_of_response_probe_say_where() {
         ("FILEACTION RRW", "FILEACTION RX", ":12: FILEACTION: letters R and W"),
         ("THINKTIME 100 20", "THINKTIME 100", ":2: THINKTIME: a mean and"),
         ("THINKTIME 100 20", "THINKTIME -5 0", ":2: THINKTIME: a mean and"),
-        ("THINKTIME 100 20", "THINKTIM 100 20", ":2: `THINKTIM` is no parameter"),
+        ("THINKTIME 100 20", "THINKTIM 100 20", ":2: `THINKTIM` is not a parameter"),
         ("CPUTIME 5 1", "FILESEEK 1 1", ":5: FILESEEK is there twice"),
         ("FILESEEK 156 52\n", "", "FILESEEK, which RANDOM needs"),
         ("RECORDSIZE 65536\n", "", "RECORDSIZE is missing"),
@@ -399,13 +404,13 @@ fn our_own_scripts_are_understood() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts"));
     let read = |path: &Path| std::fs::read_to_string(path);
     let variable = |name: &str| (name == "DIR").then(|| "folder".to_owned());
-    let around = Surroundings { read: &read, variable: &variable };
+    let around = ScriptEnvironment { read: &read, variable: &variable };
     let mut jobs = HashMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let script = Script::parse(&path, &read(&path).unwrap(), &around).unwrap_or_else(|e| panic!("{e}"));
         for job in script.jobs() {
-            assert_eq!(job.on(64 * MIB, &Wishes::default()).fault(512, 64 * MIB), None, "{}", path.display());
+            assert_eq!(job.on(64 * MIB, &ScriptOptions::default()).fault(512, 64 * MIB), None, "{}", path.display());
         }
         let rounds: Vec<usize> = script.rounds.iter().map(Vec::len).collect();
         jobs.insert(path.file_name().unwrap().to_string_lossy().into_owned(), rounds);

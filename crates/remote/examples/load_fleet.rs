@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use diskwright_remote::{Access, Store};
+use diskwright_remote::{MetricStore, StoreAccess};
 
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let ticks = (hours * 3600.0 / EVERY_S) as usize + 1;
     let first_ms = end_ms - ((ticks - 1) as f64 * EVERY_S * 1e3) as i64;
     let timestamps = synthetic::timestamps(first_ms, ticks, EVERY_S);
-    let store = Store::new(&Access::new(url))?;
+    let store = MetricStore::new(&StoreAccess::new(url))?;
     let (next, samples) = (AtomicUsize::new(0), AtomicU64::new(0));
     let started = Instant::now();
     let send = || -> Result<(), diskwright_remote::RemoteError> {

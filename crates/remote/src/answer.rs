@@ -1,14 +1,26 @@
-//! Answers of the query API, read straight into columns of ticks.
+//! Answers of the query API, read as they come: a series at a time goes to who
+//! asked, and nothing else of the answer is kept.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{BufReader, Read};
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::de::{DeserializeSeed, Deserializer as _, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+pub use crate::bounded::AnswerFault;
+use crate::bounded::BoundedReader;
+
+/// Labels of a series, bytes in sum.
+const MOST_LABELS: usize = 64 << 10;
+/// Warnings that are kept of an answer.
+const MOST_WARNINGS: usize = 20;
+/// Intervals between samples that the usual one is taken from.
+const MOST_INTERVALS: usize = 100_000;
+/// Letters of a store's own words that are shown.
+pub(crate) const SHOWN: usize = 400;
 
 /// The ticks that were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct QueryGrid {
     /// Moment of the first tick, milliseconds since 1970; each tick covers the
     /// step before its moment.
     pub first_ms: i64,
@@ -18,19 +30,19 @@ pub struct Grid {
     pub count: usize,
 }
 
-impl Grid {
+impl QueryGrid {
     /// Ticks of `step_ms` that lie wholly in a window; on multiples of the
     /// step, so that stores can cache.
-    pub fn within(from_ms: i64, to_ms: i64, step_ms: i64) -> Grid {
+    pub fn within(from_ms: i64, to_ms: i64, step_ms: i64) -> QueryGrid {
         let step_ms = step_ms.max(1);
         let start = from_ms.div_euclid(step_ms) + i64::from(from_ms.rem_euclid(step_ms) != 0);
         let end = to_ms.div_euclid(step_ms);
-        Grid { first_ms: (start + 1) * step_ms, step_ms, count: usize::try_from(end - start).unwrap_or(0) }
+        QueryGrid { first_ms: (start + 1) * step_ms, step_ms, count: usize::try_from(end - start).unwrap_or(0) }
     }
 
     /// One moment; stores may round it to a second.
-    pub fn moment(at_ms: i64) -> Grid {
-        Grid { first_ms: at_ms, step_ms: 3_600_000, count: 1 }
+    pub fn moment(at_ms: i64) -> QueryGrid {
+        QueryGrid { first_ms: at_ms, step_ms: 3_600_000, count: 1 }
     }
 
     /// Moment of a tick, milliseconds since 1970.
@@ -44,11 +56,11 @@ impl Grid {
     }
 
     /// Parts of at most `most` ticks, in order.
-    pub fn parts(self, most: usize) -> impl Iterator<Item = Grid> {
+    pub fn parts(self, most: usize) -> impl Iterator<Item = QueryGrid> {
         let most = most.max(1);
         (0..self.count.div_ceil(most)).map(move |part| {
             let from = part * most;
-            Grid { first_ms: self.at_ms(from), step_ms: self.step_ms, count: most.min(self.count - from) }
+            QueryGrid { first_ms: self.at_ms(from), step_ms: self.step_ms, count: most.min(self.count - from) }
         })
     }
 
@@ -61,98 +73,46 @@ impl Grid {
 }
 
 /// One series of an answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueryRow {
     /// Its labels.
-    pub labels: Vec<(String, String)>,
+    pub labels: Labels,
     /// A value a tick of the grid; `NaN` where there is none.
     pub values: Vec<f64>,
 }
 
-impl Row {
+impl QueryRow {
     /// Value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
-        self.labels.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+        label(&self.labels, name)
     }
 }
 
-/// Cells of one answer at most: a series without points is short in the answer and long on the grid.
-const MOST_CELLS: usize = 50_000_000;
+/// Names and values.
+pub type Labels = Vec<(String, String)>;
 
-/// What a query answered.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Matrix {
-    /// The series.
-    pub rows: Vec<Row>,
-    /// What the store wants to be known: a part of it is missing, …
-    pub warnings: Vec<String>,
+/// Value of a label.
+pub fn label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
+    labels.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
 }
 
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    status: Cow<'a, str>,
-    #[serde(borrow)]
-    data: Option<Data<'a>>,
-    error: Option<String>,
-    #[serde(default)]
-    warnings: Option<Vec<String>>,
-    #[serde(default, rename = "isPartial")]
-    is_partial: bool,
-}
-
-#[derive(Deserialize)]
-struct Data<'a> {
-    #[serde(borrow)]
-    result: Vec<Series<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Series<'a> {
-    #[serde(default)]
-    metric: BTreeMap<String, String>,
-    #[serde(borrow)]
-    values: Option<&'a RawValue>,
-    #[serde(borrow)]
-    value: Option<&'a RawValue>,
-}
+/// Takes what an answer lists, one at a time.
+pub type ItemCallback<'a, T> = &'a mut dyn FnMut(&T) -> Result<(), AnswerFault>;
 
 /// Reads the answer of `query_range`, or of `query` (whose one value goes to
-/// the tick of its moment).
+/// the tick of its moment), and hands over its series. Returns what the store
+/// wants to be known: a part of it is missing, …
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn matrix(body: &[u8], grid: &Grid) -> Result<Matrix, String> {
-    let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(|e| no_json(body, &e))?;
-    if envelope.status != "success" {
-        return Err(envelope.error.unwrap_or_else(|| format!("status {}", envelope.status)));
-    }
-    let Some(data) = envelope.data else { return Err("an answer without data".into()) };
-    let mut matrix = Matrix { warnings: envelope.warnings.unwrap_or_default(), ..Matrix::default() };
-    if envelope.is_partial {
-        matrix.warnings.push("the store's answer is partial: a part of it did not answer".into());
-    }
-    if data.result.len().saturating_mul(grid.count) > MOST_CELLS {
-        return Err(format!("{} series at {} ticks are too many at once", data.result.len(), grid.count));
-    }
-    for series in data.result {
-        let mut values = vec![f64::NAN; grid.count];
-        if let Some(raw) = series.values {
-            points(raw.get(), |seconds, value| {
-                if let Some(tick) = grid.tick(seconds) {
-                    values[tick] = value;
-                }
-            })?;
-        } else if let Some(raw) = series.value {
-            // [time, "value"], as one point of a list
-            points(&format!("[{}]", raw.get()), |seconds, value| {
-                if let Some(tick) = grid.tick(seconds) {
-                    values[tick] = value;
-                }
-            })?;
-        }
-        matrix.rows.push(Row { labels: series.metric.into_iter().collect(), values });
-    }
-    Ok(matrix)
+/// What is wrong with it; what was handed over before is not to be used then.
+pub fn matrix(
+    source: impl Read,
+    most_bytes: u64,
+    grid: &QueryGrid,
+    each: ItemCallback<'_, QueryRow>,
+) -> Result<Vec<String>, AnswerFault> {
+    let mut place = AnswerSink::Grid { grid, row: QueryRow::default(), each };
+    document(source, most_bytes, AnswerForm::Result, &mut place)
 }
 
 /// The usual time between two samples in an answer of raw samples, seconds:
@@ -160,140 +120,461 @@ pub fn matrix(body: &[u8], grid: &Grid) -> Result<Matrix, String> {
 ///
 /// # Errors
 /// What is wrong with the answer.
-pub fn usual_interval(body: &[u8]) -> Result<Option<f64>, String> {
-    let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(|e| no_json(body, &e))?;
-    let Some(data) = envelope.data.filter(|_| envelope.status == "success") else {
-        return Err(envelope.error.unwrap_or_else(|| format!("status {}, without data", envelope.status)));
-    };
+pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<f64>, AnswerFault> {
     let mut between = Vec::new();
-    for raw in data.result.iter().filter_map(|series| series.values) {
-        let mut last = f64::NAN;
-        points(raw.get(), |seconds, _| {
-            if seconds > last {
-                between.push(seconds - last);
-            }
-            last = seconds;
-        })?;
-    }
+    let mut place = AnswerSink::Intervals { between: &mut between, last: f64::NAN };
+    document(source, most_bytes, AnswerForm::Result, &mut place)?;
     between.sort_by(f64::total_cmp);
     Ok(between.get(between.len() / 2).copied())
-}
-
-/// Reads `[[time,"value"],…]`.
-fn points(text: &str, mut each: impl FnMut(f64, f64)) -> Result<(), String> {
-    let wrong = || "a point that is no [time, \"value\"]".to_owned();
-    let inside = text.trim().strip_prefix('[').and_then(|t| t.strip_suffix(']')).ok_or_else(wrong)?;
-    let mut rest = inside.trim_start();
-    while !rest.is_empty() {
-        let point = rest.strip_prefix('[').ok_or_else(wrong)?;
-        let (time, after) = point.split_once(',').ok_or_else(wrong)?;
-        let after = after.trim_start().strip_prefix('"').ok_or_else(wrong)?;
-        let (value, after) = after.split_once('"').ok_or_else(wrong)?;
-        let after = after.trim_start().strip_prefix(']').ok_or_else(wrong)?.trim_start();
-        let time: f64 = time.trim().parse().map_err(|_| wrong())?;
-        let value: f64 = value.parse().map_err(|_| wrong())?;
-        each(time, if value.is_finite() { value } else { f64::NAN });
-        rest = match after.strip_prefix(',') {
-            Some(next) => next.trim_start(),
-            None if after.is_empty() => after,
-            None => return Err(wrong()),
-        };
-    }
-    Ok(())
-}
-
-#[derive(Deserialize)]
-struct Listed<T> {
-    status: String,
-    data: Option<T>,
-    error: Option<String>,
-}
-
-fn listed<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, String> {
-    let listed: Listed<T> = serde_json::from_slice(body).map_err(|e| no_json(body, &e))?;
-    match listed.data {
-        Some(data) if listed.status == "success" => Ok(data),
-        _ => Err(listed.error.unwrap_or_else(|| format!("status {}, without data", listed.status))),
-    }
 }
 
 /// Reads the answer of `label/…/values`.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn names(body: &[u8]) -> Result<Vec<String>, String> {
-    listed(body)
+pub fn names(source: impl Read, most_bytes: u64, each: ItemCallback<'_, String>) -> Result<(), AnswerFault> {
+    document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Names(each)).map(drop)
 }
 
 /// Reads the answer of `series`: the labels of each.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn series(body: &[u8]) -> Result<Vec<BTreeMap<String, String>>, String> {
-    listed(body)
+pub fn series(source: impl Read, most_bytes: u64, each: ItemCallback<'_, Labels>) -> Result<(), AnswerFault> {
+    document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Series { labels: Labels::new(), each }).map(drop)
 }
 
-fn no_json(body: &[u8], error: &serde_json::Error) -> String {
-    let start = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
-    let start = start.split_whitespace().collect::<Vec<_>>().join(" ");
-    if error.is_eof() {
-        format!("the answer breaks off after {} bytes (it begins: {start})", body.len())
-    } else {
-        format!("no answer of a query API: {error} (it begins: {start})")
+/// Where the parts of an answer go.
+enum AnswerSink<'a> {
+    Grid { grid: &'a QueryGrid, row: QueryRow, each: ItemCallback<'a, QueryRow> },
+    Intervals { between: &'a mut Vec<f64>, last: f64 },
+    Names(ItemCallback<'a, String>),
+    Series { labels: Labels, each: ItemCallback<'a, Labels> },
+}
+
+impl AnswerSink<'_> {
+    fn begin(&mut self) {
+        match self {
+            AnswerSink::Grid { grid, row, .. } => {
+                row.labels.clear();
+                row.values.clear();
+                row.values.resize(grid.count, f64::NAN);
+            }
+            AnswerSink::Intervals { last, .. } => *last = f64::NAN,
+            AnswerSink::Names(_) | AnswerSink::Series { .. } => {}
+        }
+    }
+
+    fn point(&mut self, seconds: f64, value: f64) {
+        match self {
+            AnswerSink::Grid { grid, row, .. } => {
+                if let Some(tick) = grid.tick(seconds) {
+                    row.values[tick] = if value.is_finite() { value } else { f64::NAN };
+                }
+            }
+            AnswerSink::Intervals { between, last } => {
+                if seconds > *last && between.len() < MOST_INTERVALS {
+                    between.push(seconds - *last);
+                }
+                *last = seconds;
+            }
+            AnswerSink::Names(_) | AnswerSink::Series { .. } => {}
+        }
+    }
+
+    fn end(&mut self) -> Result<(), AnswerFault> {
+        match self {
+            AnswerSink::Grid { row, each, .. } => each(row),
+            AnswerSink::Series { labels, each } => each(labels),
+            AnswerSink::Intervals { .. } | AnswerSink::Names(_) => Ok(()),
+        }
+    }
+
+    fn most_points(&self) -> usize {
+        match self {
+            // stores round the ends of a window, and so there may be one more
+            AnswerSink::Grid { grid, .. } => grid.count * 2 + 16,
+            _ => usize::MAX,
+        }
+    }
+}
+
+/// What is around the data of an answer.
+#[derive(Default)]
+struct AnswerHead {
+    status: String,
+    has_data: bool,
+    error: Option<String>,
+    warnings: Vec<String>,
+    is_partial: bool,
+}
+
+/// What `data` is.
+#[derive(Clone, Copy, PartialEq)]
+enum AnswerForm {
+    /// A list.
+    List,
+    /// An object with a list called `result`.
+    Result,
+}
+
+fn document(
+    source: impl Read,
+    most_bytes: u64,
+    form: AnswerForm,
+    place: &mut AnswerSink<'_>,
+) -> Result<Vec<String>, AnswerFault> {
+    let mut bounded = BoundedReader::new(source, most_bytes);
+    let (mut head, mut fault) = (AnswerHead::default(), None);
+    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, &mut bounded));
+    let envelope = Envelope { head: &mut head, form, parts: Parts { place, fault: &mut fault } };
+    let read = json.deserialize_map(envelope).and_then(|()| json.end());
+    drop(json);
+    if let Err(error) = read {
+        if let Some(fault) = fault.or(bounded.fault.take()) {
+            return Err(fault);
+        }
+        let start = bounded.beginning();
+        return Err(match error.is_eof() {
+            true => {
+                AnswerFault::Broken(format!("the answer breaks off after {} bytes (it begins: {start})", bounded.count))
+            }
+            false => AnswerFault::Wrong(format!("no answer of a query API: {error} (it begins: {start})")),
+        });
+    }
+    if head.status != "success" {
+        let status = shortened(&head.status);
+        return Err(AnswerFault::Wrong(
+            head.error.map_or_else(|| format!("status {status}"), |error| shortened(&error)),
+        ));
+    }
+    if !head.has_data {
+        return Err(AnswerFault::Wrong("an answer without data".into()));
+    }
+    if head.is_partial {
+        head.warnings.push("the store's answer is partial: a part of it did not answer".into());
+    }
+    Ok(head.warnings)
+}
+
+/// A store's words, cut where they are too long to be shown.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+struct Envelope<'a, 'b> {
+    head: &'a mut AnswerHead,
+    form: AnswerForm,
+    parts: Parts<'a, 'b>,
+}
+
+impl<'de> Visitor<'de> for Envelope<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with status and data")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "status" => self.head.status = map.next_value()?,
+                "error" => self.head.error = map.next_value()?,
+                "isPartial" => self.head.is_partial = map.next_value()?,
+                "warnings" => map.next_value_seed(Warnings(&mut self.head.warnings))?,
+                "data" if self.head.has_data => return Err(A::Error::custom("data twice")),
+                "data" => {
+                    self.head.has_data = map.next_value_seed(AnswerData { form: self.form, parts: &mut self.parts })?
+                }
+                _ => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the first warnings.
+struct Warnings<'a>(&'a mut Vec<String>);
+
+impl<'de> DeserializeSeed<'de> for Warnings<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Warnings<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of warnings")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(warning) = list.next_element::<String>()? {
+            if self.0.len() < MOST_WARNINGS {
+                self.0.push(shortened(&warning));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `data`: true where there is any.
+struct AnswerData<'a, 'b, 'c> {
+    form: AnswerForm,
+    parts: &'a mut Parts<'b, 'c>,
+}
+
+impl<'de> DeserializeSeed<'de> for AnswerData<'_, '_, '_> {
+    type Value = bool;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<bool, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnswerData<'_, '_, '_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.form == AnswerForm::List { "a list" } else { "an object with a result" })
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+        if self.form == AnswerForm::List {
+            return Err(A::Error::custom("data is not a list"));
+        }
+        let mut has_result = false;
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "result" if has_result => return Err(A::Error::custom("result twice")),
+                "result" => {
+                    map.next_value_seed(AnswerList(self.parts))?;
+                    has_result = true;
+                }
+                _ => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        if has_result { Ok(true) } else { Err(A::Error::missing_field("result")) }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<bool, A::Error> {
+        if self.form == AnswerForm::Result {
+            return Err(A::Error::custom("data is a list"));
+        }
+        AnswerList(self.parts).visit_seq(list).map(|()| true)
+    }
+}
+
+/// Takes the parts of an answer, and keeps why it would not.
+struct Parts<'a, 'b> {
+    place: &'a mut AnswerSink<'b>,
+    fault: &'a mut Option<AnswerFault>,
+}
+
+impl Parts<'_, '_> {
+    fn keep<E: serde::de::Error>(&mut self, done: Result<(), AnswerFault>) -> Result<(), E> {
+        done.map_err(|fault| {
+            *self.fault = Some(fault);
+            E::custom("not taken")
+        })
+    }
+}
+
+/// A list of names, of label sets, or of series.
+struct AnswerList<'a, 'b, 'c>(&'a mut Parts<'b, 'c>);
+
+impl<'de> DeserializeSeed<'de> for AnswerList<'_, '_, '_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnswerList<'_, '_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(AnswerItem(self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+struct AnswerItem<'a, 'b, 'c>(&'a mut Parts<'b, 'c>);
+
+impl<'de> DeserializeSeed<'de> for AnswerItem<'_, '_, '_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        if let AnswerSink::Names(each) = self.0.place {
+            let name = <String as serde::Deserialize>::deserialize(from)?;
+            let done = each(&name);
+            return self.0.keep(done);
+        }
+        self.0.place.begin();
+        match self.0.place {
+            AnswerSink::Series { labels, .. } => LabelSet(labels).deserialize(from)?,
+            _ => from.deserialize_map(AnswerSeries(self.0.place))?,
+        }
+        let done = self.0.place.end();
+        self.0.keep(done)
+    }
+}
+
+/// `{"metric":{…},"values":[[time,"value"],…]}`
+struct AnswerSeries<'a, 'b>(&'a mut AnswerSink<'b>);
+
+impl<'de> Visitor<'de> for AnswerSeries<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a series: metric and values")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match (key.as_str(), &mut *self.0) {
+                ("metric", AnswerSink::Grid { row, .. }) => map.next_value_seed(LabelSet(&mut row.labels))?,
+                ("values", place) => map.next_value_seed(Points(place))?,
+                ("value", place) => map.next_value_seed(AnswerPoint(place))?,
+                _ => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        Ok(())
+    }
+}
+
+struct LabelSet<'a>(&'a mut Labels);
+
+impl<'de> DeserializeSeed<'de> for LabelSet<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for LabelSet<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("labels")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.0.clear();
+        let mut bytes = 0;
+        while let Some((name, value)) = map.next_entry::<String, String>()? {
+            bytes += name.len() + value.len() + 2;
+            if bytes > MOST_LABELS {
+                return Err(A::Error::custom("a series with more than 64 KiB of labels"));
+            }
+            self.0.push((name, value));
+        }
+        Ok(())
+    }
+}
+
+/// `[[time,"value"],…]`
+struct Points<'a, 'b>(&'a mut AnswerSink<'b>);
+
+impl<'de> DeserializeSeed<'de> for Points<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Points<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of points")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let mut left = self.0.most_points();
+        while list.next_element_seed(AnswerPoint(self.0))?.is_some() {
+            left -= 1;
+            if left == 0 {
+                return Err(A::Error::custom("a series with more samples than were asked for"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `[time,"value"]`
+struct AnswerPoint<'a, 'b>(&'a mut AnswerSink<'b>);
+
+impl<'de> DeserializeSeed<'de> for AnswerPoint<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnswerPoint<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a point: [time, \"value\"]")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let short = || A::Error::custom("a point that is no [time, \"value\"]");
+        let seconds: f64 = list.next_element()?.ok_or_else(short)?;
+        let value = list.next_element_seed(QuotedNumber)?.ok_or_else(short)?;
+        if list.next_element::<IgnoredAny>()?.is_some() {
+            return Err(short());
+        }
+        self.0.point(seconds, value);
+        Ok(())
+    }
+}
+
+/// A number in quotes.
+struct QuotedNumber;
+
+impl<'de> DeserializeSeed<'de> for QuotedNumber {
+    type Value = f64;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<f64, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for QuotedNumber {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number in quotes")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<f64, E> {
+        text.parse().map_err(|_| E::custom("a value that is not a number"))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GRID: Grid = Grid { first_ms: 1_000_000, step_ms: 15_000, count: 3 };
-
-    #[test]
-    fn points_fall_on_their_ticks_and_gaps_stay() {
-        let body = br#"{"status":"success","isPartial":true,"data":{"resultType":"matrix","result":[
-            {"metric":{"device":"sda"},"values":[[1000,"1.5"],[1030.000,"NaN"],[9999,"7"]]},
-            {"metric":{},"value":[1015,"2"]}]}}"#;
-        let got = matrix(body, &GRID).unwrap();
-        assert_eq!(got.rows[0].label("device"), Some("sda"));
-        assert_eq!(got.rows[0].values[0], 1.5);
-        assert!(got.rows[0].values[1].is_nan() && got.rows[0].values[2].is_nan());
-        assert_eq!(got.rows[1].values[1], 2.0);
-        assert_eq!(got.warnings.len(), 1);
-    }
-
-    #[test]
-    fn broken_answers_are_told() {
-        let whole = r#"{"status":"success","data":{"result":[{"metric":{"a":"b"},"values":[[1000,"1"]]}]}}"#;
-        assert!(matrix(whole.as_bytes(), &GRID).is_ok());
-        for cut in 0..whole.len() {
-            assert!(matrix(&whole.as_bytes()[..cut], &GRID).is_err(), "cut at {cut}");
-        }
-        let said = |body: &str| matrix(body.as_bytes(), &GRID).unwrap_err();
-        assert_eq!(said(r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#), "parse error");
-        assert!(said("<html>no</html>").contains("<html>no</html>"));
-        for wrong in ["[[1000,1]]", "[[1000,\"x\"]]", "[1000]", "{}", "[[1000,\"1\"]", "[[1,\"1\"] [2,\"2\"]]", "3"] {
-            let body = format!(r#"{{"status":"success","data":{{"result":[{{"metric":{{}},"values":{wrong}}}]}}}}"#);
-            assert!(matrix(body.as_bytes(), &GRID).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_usual_interval_is_the_median() {
-        let body = br#"{"status":"success","data":{"result":[{"metric":{},"values":
-            [[100,"1"],[115.1,"1"],[130,"1"],[145,"1"],[900,"1"]]},{"metric":{},"values":[[7,"1"]]}]}}"#;
-        assert!((usual_interval(body).unwrap().unwrap() - 15.0).abs() < 0.2);
-        assert_eq!(usual_interval(br#"{"status":"success","data":{"result":[]}}"#), Ok(None));
-    }
-
-    #[test]
-    fn grids_lie_within_their_window() {
-        let grid = Grid::within(1_000, 100_000, 15_000);
-        assert_eq!((grid.first_ms, grid.count, grid.last_ms()), (30_000, 5, 90_000));
-        assert_eq!(Grid::within(0, 60_000, 15_000), Grid { first_ms: 15_000, step_ms: 15_000, count: 4 });
-        assert_eq!(Grid::within(50_000, 10_000, 15_000).count, 0);
-        let parts: Vec<Grid> = grid.parts(2).collect();
-        assert_eq!(parts.iter().map(|p| p.count).collect::<Vec<_>>(), [2, 2, 1]);
-        assert_eq!(parts[1].first_ms, 60_000);
-    }
-}
+mod tests;

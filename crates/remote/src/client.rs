@@ -1,40 +1,29 @@
 //! Requests to a store.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::http::{HeaderMap, Response};
+use ureq::{Agent, Body, Timeout};
 
+use crate::access::{StoreAccess, StoreAddress, redacted};
+use crate::answer::shortened;
+use crate::bounded::AnswerFault;
 use crate::error::RemoteError;
 
-/// How to reach a store.
-#[derive(Clone, Debug)]
-pub struct Access {
-    /// `http://host:port/prefix`, with `user:password@` where it asks for that.
-    pub url: String,
-    /// Further headers, `Name: value`.
-    pub headers: Vec<String>,
-    /// The most that one request may take.
-    pub timeout: Duration,
-    /// The largest answer that is taken, bytes.
-    pub most_bytes: u64,
-}
-
-impl Access {
-    /// Ordinary limits for an address.
-    pub fn new(url: &str) -> Access {
-        Access { url: url.to_owned(), headers: Vec::new(), timeout: Duration::from_secs(120), most_bytes: 512 << 20 }
-    }
-}
+/// Bytes of an error page that are read.
+const MOST_ERROR: u64 = 1 << 16;
+/// A store that names no time, or too long a one, is asked again after this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// A store, ready to be asked. It counts what the asking took.
-pub struct Store {
+pub struct MetricStore {
     agent: Agent,
-    base: String,
-    shown: String,
+    address: StoreAddress,
     headers: Vec<(String, String)>,
+    secrets: Vec<String>,
+    timeout: Duration,
     most_bytes: u64,
     asked: AtomicU64,
     waited_ns: AtomicU64,
@@ -42,29 +31,35 @@ pub struct Store {
     victoria: AtomicBool,
 }
 
-/// Letters of an error page that are shown.
-const SHOWN: usize = 400;
-
-impl Store {
-    /// Checks the address; nothing is sent yet.
+impl MetricStore {
+    /// A store that is asked. The address is checked; nothing is sent yet.
     ///
     /// # Errors
     /// When the address or a header is malformed.
-    pub fn new(access: &Access) -> Result<Store, RemoteError> {
-        let base = access.url.trim().trim_end_matches('/');
-        let wrong = |what: &str, because: &str| RemoteError::Usage { what: what.into(), because: because.into() };
-        let shown = without_password(base);
-        let Some((_, rest)) = base.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https")) else {
-            return Err(wrong(&shown, "an address begins with http:// or https://"));
-        };
-        if rest.is_empty() || base.contains(['?', '#', ' ']) {
-            return Err(wrong(&shown, "no address of a store"));
+    pub fn new(access: &StoreAccess) -> Result<MetricStore, RemoteError> {
+        let address = StoreAddress::parse(&access.url)?;
+        if !address.query.is_empty() {
+            let because = "the address of a store has no `?`: queries are put below it".into();
+            return Err(RemoteError::Usage { what: address.shown, because });
         }
-        let header = |text: &String| {
-            let pair = text.split_once(':').filter(|(name, _)| !name.trim().is_empty());
-            let (name, value) = pair.ok_or_else(|| wrong(text, "a header is `Name: value`"))?;
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        };
+        MetricStore::at(address, access)
+    }
+
+    /// A store that is written to by remote write: at the address given where
+    /// that names a path for it, else at `/api/v1/write` below it.
+    ///
+    /// # Errors
+    /// Like [`MetricStore::new`].
+    pub fn for_writing(access: &StoreAccess) -> Result<MetricStore, RemoteError> {
+        MetricStore::at(StoreAddress::parse(&access.url)?.for_writing(), access)
+    }
+
+    fn at(address: StoreAddress, access: &StoreAccess) -> Result<MetricStore, RemoteError> {
+        if access.password.is_some() && address.user.is_none() {
+            let because = "a password needs a user: http://USER@HOST:PORT".into();
+            return Err(RemoteError::Usage { what: address.shown, because });
+        }
+        let headers = access.headers(&address)?;
         let config = Agent::config_builder()
             .timeout_global(Some(access.timeout))
             .timeout_connect(Some(access.timeout.min(Duration::from_secs(10))))
@@ -74,11 +69,12 @@ impl Store {
             .max_redirects_will_error(false)
             .user_agent(concat!("diskwright/", env!("CARGO_PKG_VERSION")))
             .build();
-        Ok(Store {
+        Ok(MetricStore {
             agent: config.into(),
-            base: base.to_owned(),
-            shown,
-            headers: access.headers.iter().map(header).collect::<Result<_, _>>()?,
+            secrets: access.secrets(&address, &headers),
+            address,
+            headers,
+            timeout: access.timeout,
             most_bytes: access.most_bytes,
             asked: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
@@ -89,7 +85,12 @@ impl Store {
 
     /// The address without a password, for messages.
     pub fn shown(&self) -> &str {
-        &self.shown
+        &self.address.shown
+    }
+
+    /// The largest answer that is taken, bytes.
+    pub fn most_bytes(&self) -> u64 {
+        self.most_bytes
     }
 
     /// Requests so far, seconds spent waiting for their answers, and bytes received.
@@ -104,122 +105,194 @@ impl Store {
         self.victoria.load(Ordering::Relaxed)
     }
 
+    /// Ends all requests in flight, from another thread.
+    pub fn interrupt(&self) {
+        self.agent.clone().shutdown();
+    }
+
     /// Asks with a form in the body: queries are longer than addresses may be.
+    /// `read` gets the answer as it comes.
     ///
     /// # Errors
-    /// When there is no answer, an error, or too long a one.
-    pub fn post(&self, path: &str, form: &[(&str, &str)]) -> Result<Vec<u8>, RemoteError> {
-        let url = format!("{}{path}", self.base);
-        let mut request = self.agent.post(&url);
+    /// When there is no answer, an error, or one that `read` does not take.
+    pub fn post<T>(
+        &self,
+        path: &str,
+        form: &[(&str, &str)],
+        read: impl FnOnce(&mut dyn Read) -> Result<T, AnswerFault>,
+    ) -> Result<T, RemoteError> {
+        let mut request = self.agent.post(self.url(path));
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        self.answer(path, || request.send_form(form.iter().copied()))
+        self.answer(path, || request.send_form(form.iter().copied()), read)
     }
 
     /// Asks with the address alone, where a store takes nothing else.
     ///
     /// # Errors
-    /// Like [`Store::post`].
-    pub fn get(&self, path: &str, pairs: &[(&str, &str)]) -> Result<Vec<u8>, RemoteError> {
-        let url = format!("{}{path}", self.base);
-        let mut request = self.agent.get(&url);
+    /// Like [`MetricStore::post`].
+    pub fn get<T>(
+        &self,
+        path: &str,
+        pairs: &[(&str, &str)],
+        read: impl FnOnce(&mut dyn Read) -> Result<T, AnswerFault>,
+    ) -> Result<T, RemoteError> {
+        let mut request = self.agent.get(self.url(path));
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        self.answer(path, || request.query_pairs(pairs.iter().copied()).call())
+        self.answer(path, || request.query_pairs(pairs.iter().copied()).call(), read)
     }
 
     /// Sends bytes; the answer's body does not matter.
     ///
     /// # Errors
-    /// Like [`Store::post`].
+    /// Like [`MetricStore::post`].
     pub fn send(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<(), RemoteError> {
-        let url = format!("{}{path}", self.base);
-        let mut request = self.agent.post(&url);
+        let mut request = self.agent.post(self.url(path));
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in own.chain(headers.iter().copied()) {
             request = request.header(name, value);
         }
-        self.answer(path, || request.send(body)).map(drop)
+        self.answer(path, || request.send(body), |_| Ok(()))
     }
 
-    fn answer(
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}{}", self.address.base, self.address.query)
+    }
+
+    fn answer<T>(
         &self,
         path: &str,
         call: impl FnOnce() -> Result<Response<Body>, ureq::Error>,
-    ) -> Result<Vec<u8>, RemoteError> {
+        read: impl FnOnce(&mut dyn Read) -> Result<T, AnswerFault>,
+    ) -> Result<T, RemoteError> {
         let started = Instant::now();
-        let result = self.read(path, call);
+        let result = self.ask(path, call, read);
         let waited = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.waited_ns.fetch_add(waited, Ordering::Relaxed);
         result
     }
 
-    fn read(
+    fn ask<T>(
         &self,
         path: &str,
         call: impl FnOnce() -> Result<Response<Body>, ureq::Error>,
-    ) -> Result<Vec<u8>, RemoteError> {
-        let url = || format!("{}{path}", self.shown);
-        let broken = |because: String| RemoteError::Connection { url: url(), because };
-        let mut response = call().map_err(|e| broken(e.to_string()))?;
+        read: impl FnOnce(&mut dyn Read) -> Result<T, AnswerFault>,
+    ) -> Result<T, RemoteError> {
+        let url = || if path.is_empty() { self.shown().to_owned() } else { format!("{}{path}", self.shown()) };
+        let mut response = call().map_err(|e| {
+            let because = self.without_secrets(&self.trouble(&e));
+            RemoteError::Connection { url: url(), because }
+        })?;
         if response.headers().contains_key("x-server-hostname") {
             self.victoria.store(true, Ordering::Relaxed);
         }
-        let status = response.status();
-        let location = response.headers().get("location").and_then(|l| l.to_str().ok()).map(str::to_owned);
-        let declared = response.body().content_length();
-        let most = if status.is_success() { self.most_bytes } else { 1 << 16 };
-        let mut body = Vec::new();
-        let read = response.body_mut().as_reader().take(most + 1).read_to_end(&mut body);
-        self.received.fetch_add(body.len() as u64, Ordering::Relaxed);
-        if status.is_redirection() {
-            let to = location.unwrap_or_else(|| "another place".into());
-            let says = format!("it sends elsewhere, to {to}; say that address");
-            return Err(RemoteError::Refused { url: url(), status: status.as_u16(), says });
+        if !response.status().is_success() {
+            return Err(self.refusal(url(), &mut response));
         }
-        if !status.is_success() {
-            return Err(RemoteError::Refused { url: url(), status: status.as_u16(), says: says(&body) });
-        }
-        read.map_err(|e| broken(format!("the answer breaks off after {} bytes: {e}", body.len())))?;
-        if body.len() as u64 > most {
-            let because = format!("the answer is longer than {most} bytes; ask for less, or with a longer --step");
+        if let Some(packing) = text(response.headers(), "content-encoding").filter(|packing| packing != "identity") {
+            let because = format!("the answer is packed ({}), which was not asked for", shortened(&packing));
             return Err(RemoteError::Answer { url: url(), because });
         }
-        if declared.is_some_and(|declared| (body.len() as u64) < declared) {
-            return Err(broken(format!("the answer breaks off after {} bytes", body.len())));
-        }
-        Ok(body)
+        let mut source = CountingBody { inner: response.body_mut().as_reader(), store: self };
+        read(&mut source).map_err(|fault| match fault {
+            AnswerFault::Broken(because) => {
+                RemoteError::Connection { url: url(), because: self.without_secrets(&because) }
+            }
+            AnswerFault::Wrong(because) => RemoteError::Answer { url: url(), because: self.without_secrets(&because) },
+            AnswerFault::TooMuch(because) => RemoteError::TooMuch { url: url(), because },
+        })
     }
+
+    /// The error of an answer that is none.
+    fn refusal(&self, url: String, response: &mut Response<Body>) -> RemoteError {
+        let status = response.status();
+        let retry_after = text(response.headers(), "retry-after").and_then(|after| after.trim().parse().ok());
+        let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_PAUSE));
+        let says = if status.is_redirection() {
+            let to = text(response.headers(), "location").map_or("another place".into(), |to| redacted(&to));
+            format!("it sends elsewhere, to {}; say that address", shortened(&to))
+        } else {
+            let mut body = Vec::new();
+            // what came of a page that breaks off is shown all the same
+            let _ = response.body_mut().as_reader().take(MOST_ERROR).read_to_end(&mut body);
+            self.received.fetch_add(body.len() as u64, Ordering::Relaxed);
+            says(&body)
+        };
+        let says = self.without_secrets(&says);
+        RemoteError::Refused { url, status: status.as_u16(), says, retry_after }
+    }
+
+    /// What the network said, in words that help.
+    fn trouble(&self, error: &ureq::Error) -> String {
+        match error {
+            ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => "no connection in time".into(),
+            ureq::Error::Timeout(_) => format!("no answer within {} s", self.timeout.as_secs_f64()),
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => format!("TLS: {error}; is it http:// there?"),
+            ureq::Error::Io(error) if error.to_string().contains("corrupt message") => {
+                format!("no TLS there ({error}); is it http://?")
+            }
+            _ => error.to_string(),
+        }
+    }
+
+    /// A text that came from outside, without our own secrets in it.
+    fn without_secrets(&self, text: &str) -> String {
+        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+}
+
+/// An answer's bytes, counted as they come.
+struct CountingBody<'a, R> {
+    inner: R,
+    store: &'a MetricStore,
+}
+
+impl<R: Read> Read for CountingBody<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer).map_err(|error| {
+            let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
+            match (cause, error.kind()) {
+                (Some(ureq::Error::Timeout(_)), _) | (_, io::ErrorKind::TimedOut) => {
+                    io::Error::other(format!("it does not end within {} s", self.store.timeout.as_secs_f64()))
+                }
+                _ => error,
+            }
+        })?;
+        self.store.received.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// All of an answer; for short ones, such as whether a store is up.
+///
+/// # Errors
+/// When it breaks off, or is longer than a mebibyte.
+pub fn whole(source: &mut dyn Read) -> Result<Vec<u8>, AnswerFault> {
+    let most = 1 << 20;
+    let mut body = Vec::new();
+    source.take(most + 1).read_to_end(&mut body).map_err(|e| AnswerFault::Broken(e.to_string()))?;
+    if body.len() as u64 > most { Err(AnswerFault::too_much("the answer is longer than 1 MiB")) } else { Ok(body) }
+}
+
+fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned())
 }
 
 /// What an error's body says: the API's own words, or its beginning.
 fn says(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
-    struct Said {
+    struct ErrorBody {
         error: String,
     }
-    let text = match serde_json::from_slice::<Said>(body) {
+    let text = match serde_json::from_slice::<ErrorBody>(body) {
         Ok(said) => said.error,
         Err(_) => String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" "),
     };
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None if text.is_empty() => "(nothing more)".into(),
-        None => text,
-    }
-}
-
-/// An address as it may be shown.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let host_end = rest.find('/').unwrap_or(rest.len());
-    match rest[..host_end].rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://{host}{}", &rest[host_end..]),
-        None => url.to_owned(),
-    }
+    if text.is_empty() { "(nothing more)".into() } else { shortened(&text) }
 }
 
 #[cfg(test)]
@@ -228,13 +301,17 @@ mod tests {
 
     #[test]
     fn addresses_are_checked_and_passwords_never_shown() {
-        let store = Store::new(&Access::new("http://u:secret@db1:9090/prom/")).unwrap();
+        let store = MetricStore::new(&StoreAccess::new("http://u:secret@db1:9090/prom/")).unwrap();
         assert_eq!(store.shown(), "http://db1:9090/prom");
-        for wrong in ["db1:9090", "ftp://x", "http://", "http://a b"] {
-            assert!(Store::new(&Access::new(wrong)).is_err(), "{wrong}");
+        assert_eq!(store.without_secrets("u:secret is wrong: dTpzZWNyZXQ="), "u:*** is wrong: ***");
+        for wrong in ["db1:9090", "ftp://x", "http://", "http://a b", "http://x/?a=b"] {
+            assert!(MetricStore::new(&StoreAccess::new(wrong)).is_err(), "{wrong}");
         }
+        assert!(MetricStore::for_writing(&StoreAccess::new("http://x/?a=b")).is_ok());
         let headers = vec!["no colon".to_owned()];
-        assert!(Store::new(&Access { headers, ..Access::new("http://x") }).is_err());
+        assert!(MetricStore::new(&StoreAccess { headers, ..StoreAccess::new("http://x") }).is_err());
+        let password = Some("secret".to_owned());
+        assert!(MetricStore::new(&StoreAccess { password, ..StoreAccess::new("http://x") }).is_err());
     }
 
     #[test]

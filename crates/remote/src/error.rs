@@ -1,5 +1,7 @@
 //! What can go wrong with a store.
 
+use std::time::Duration;
+
 /// Why a store gave no answer, or none that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
@@ -28,6 +30,8 @@ pub enum RemoteError {
         status: u16,
         /// What the body says, shortened.
         says: String,
+        /// How long the store wants to be left alone.
+        retry_after: Option<Duration>,
     },
     /// The answer is not what the query API answers.
     #[error("{url}: {because}")]
@@ -35,6 +39,14 @@ pub enum RemoteError {
         /// The address, without a password.
         url: String,
         /// What is wrong with it.
+        because: String,
+    },
+    /// The answer is longer than is taken.
+    #[error("{url}: {because}")]
+    TooMuch {
+        /// The address, without a password.
+        url: String,
+        /// The limit, and how to ask for less.
         because: String,
     },
     /// Nothing there that could be judged.

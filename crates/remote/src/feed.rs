@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use diskwright_base::exposition::{label_name, metric_name};
-use diskwright_base::{Catalogue, Kind, Note, Schema, Tick, Topology};
+use diskwright_base::{Catalogue, CounterKind, Note, Schema, Tick, Topology};
 
 /// A series as Prometheus names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct SeriesName {
     /// The metric.
     pub metric: String,
     /// Labels, sorted by name.
@@ -23,30 +23,30 @@ pub struct Named {
 
 /// The state of all series at a tick.
 #[derive(Clone, Debug, Default)]
-pub struct Shot {
+pub struct SeriesSnapshot {
     /// Milliseconds since 1970.
     pub time_ms: i64,
     /// The series, sorted; the same `Arc` as long as nothing came or went.
-    pub names: Arc<Vec<Named>>,
+    pub names: Arc<Vec<SeriesName>>,
     /// A value each; `NaN` where there is none now.
     pub values: Vec<f64>,
 }
 
 /// Collects ticks into the state of all series.
 #[derive(Default)]
-pub struct Feed {
+pub struct SeriesFeed {
     topology: Topology,
     schema: Arc<Schema>,
     /// The series of each column; `None` for a counter that has no name there.
     places: Vec<Option<usize>>,
     stale: bool,
-    shot: Shot,
+    shot: SeriesSnapshot,
 }
 
-impl Feed {
+impl SeriesFeed {
     /// A feed that has seen nothing; its totals begin at zero.
-    pub fn new() -> Feed {
-        Feed { stale: true, ..Feed::default() }
+    pub fn new() -> SeriesFeed {
+        SeriesFeed { stale: true, ..SeriesFeed::default() }
     }
 
     /// Takes in what a note tells of the machine.
@@ -81,7 +81,7 @@ impl Feed {
     }
 
     /// All series now.
-    pub fn shot(&self) -> &Shot {
+    pub fn shot(&self) -> &SeriesSnapshot {
         &self.shot
     }
 
@@ -96,7 +96,7 @@ impl Feed {
             .filter(|(named, _)| named.is_total)
             .map(|(named, value)| ((named.metric.as_str(), named.labels.as_slice()), *value))
             .collect();
-        let mut all: Vec<(Named, Option<usize>)> =
+        let mut all: Vec<(SeriesName, Option<usize>)> =
             self.schema.series.iter().enumerate().filter_map(|(column, s)| Some((named(s)?, Some(column)))).collect();
         all.extend(about(&self.topology).into_iter().map(|named| (named, None)));
         all.sort_by(|a, b| (&a.0.metric, &a.0.labels).cmp(&(&b.0.metric, &b.0.labels)));
@@ -120,24 +120,24 @@ impl Feed {
     }
 }
 
-fn named(series: &diskwright_base::Series) -> Option<Named> {
+fn named(series: &diskwright_base::Series) -> Option<SeriesName> {
     let counter = Catalogue::builtin().get(&series.counter)?;
     let label = || (label_name(counter.object()).to_owned(), series.instance.clone());
-    Some(Named {
+    Some(SeriesName {
         metric: metric_name(counter),
         labels: if series.instance.is_empty() { Vec::new() } else { vec![label()] },
         help: counter.explain.clone(),
-        is_total: counter.kind == Kind::Total,
+        is_total: counter.kind == CounterKind::Total,
     })
 }
 
 /// Series whose labels tell of the machine; their value is 1.
-fn about(topology: &Topology) -> Vec<Named> {
+fn about(topology: &Topology) -> Vec<SeriesName> {
     let labelled = |metric: &str, help: &str, pairs: Vec<(&str, String)>| {
         let mut labels: Vec<(String, String)> =
             pairs.into_iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| (n.to_owned(), v)).collect();
         labels.sort();
-        Named { metric: metric.to_owned(), labels, help: help.to_owned(), is_total: false }
+        SeriesName { metric: metric.to_owned(), labels, help: help.to_owned(), is_total: false }
     };
     let host = vec![("host", topology.host.clone()), ("kernel", topology.kernel.clone())];
     let mut all = vec![labelled("diskwright_host_info", "The machine that is recorded.", host)];
@@ -163,7 +163,7 @@ fn word(value: impl serde::Serialize) -> String {
 }
 
 /// The page that a scraper reads, in text format 0.0.4.
-pub fn page(shot: &Shot) -> String {
+pub fn page(shot: &SeriesSnapshot) -> String {
     let mut text = String::with_capacity(shot.names.len() * 100);
     let mut before = "";
     for (named, value) in shot.names.iter().zip(&shot.values) {
@@ -198,7 +198,7 @@ pub fn page(shot: &Shot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::{Class, Device, Series};
+    use diskwright_base::{Device, DeviceClass, Series};
 
     use super::*;
 
@@ -207,15 +207,15 @@ mod tests {
             |counter: &str, instance: &str, scale| Series { counter: counter.into(), instance: instance.into(), scale };
         let mut series = vec![of("memory.total_bytes", "", 1024.0)];
         series.extend(disks.iter().map(|disk| of("physical_disk.read_time_s", disk, 0.001)));
-        Arc::new(Schema { series })
+        Arc::new(Schema::new(series))
     }
 
     #[test]
     fn totals_only_grow_and_levels_are_what_they_are() {
-        let mut feed = Feed::new();
+        let mut feed = SeriesFeed::new();
         let topology = Topology {
             host: "db1".into(),
-            devices: vec![Device { name: "sda".into(), class: Class::Rotational, ..Device::default() }],
+            devices: vec![Device { name: "sda".into(), class: DeviceClass::Rotational, ..Device::default() }],
             ..Topology::default()
         };
         feed.note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));

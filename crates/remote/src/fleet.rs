@@ -1,17 +1,20 @@
 //! Many machines of a store, at a coarse step, a chunk of machines at a time:
 //! the store does the summing, and memory holds one chunk.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use diskwright_base::catalogue::Per;
+use diskwright_base::catalogue::DeriveDivisor;
 use diskwright_base::{Catalogue, Frame, Tick, Topology};
-use diskwright_logs::prometheus::{Machine, Vocabulary};
+use diskwright_logs::prometheus::{MachineFacts, MetricVocabulary};
 
-use crate::answer::{self, Grid, Row};
-use crate::client::Store;
+use crate::answer::{AnswerFault, QueryGrid, QueryRow, label};
+use crate::client::MetricStore;
 use crate::error::RemoteError;
-use crate::host::{Table, Wanted, bad, chosen, level_range, range, range_of, scrape_interval, seconds};
+use crate::host::{
+    HostQuery, HostTable, MOST_HOSTS, chosen, each_series, label_values, level_range, range, range_of, scrape_interval,
+};
 use crate::query::{self, EXPORTERS, Processors};
 
 /// Ticks that a window has, where no step is given: five minutes of a day.
@@ -20,6 +23,12 @@ const USUAL_TICKS: i64 = 288;
 const MOST_TICKS: usize = 10_000;
 /// Machines times ticks of a chunk, about; it bounds memory.
 const CHUNK: usize = 30_000;
+/// Cells of a chunk that are held; where its machines have more, it is asked for in two halves.
+const MOST_CELLS: usize = 4_000_000;
+/// Chunks that are halved; a store that still answers too much is not asked again and again.
+const MOST_HALVED: usize = 100;
+/// Names of metrics that a store may have.
+const MOST_METRICS: usize = 100_000;
 
 /// Metrics that every scrape of an exporter brings, best first.
 const PROBES: [&str; 6] = [
@@ -33,12 +42,13 @@ const PROBES: [&str; 6] = [
 
 /// A fleet, ready to be asked for.
 pub struct Fleet {
-    wanted: Wanted,
+    wanted: HostQuery,
     metrics: Vec<String>,
     probes: Vec<String>,
     scrape_ms: i64,
+    halved: AtomicUsize,
     /// The ticks.
-    pub grid: Grid,
+    pub grid: QueryGrid,
     /// The machines' names.
     pub hosts: Vec<String>,
     /// Machines that match but bring no metric of an exporter of machines.
@@ -46,15 +56,15 @@ pub struct Fleet {
 }
 
 /// One machine's samples; or why there are none.
-pub struct Member {
+pub struct FleetMember {
     /// Its name: the value of the label.
     pub host: String,
     /// What a judge takes.
-    pub samples: Result<Samples, String>,
+    pub samples: Result<FleetSamples, String>,
 }
 
 /// What a judge takes.
-pub struct Samples {
+pub struct FleetSamples {
     /// What is known of the machine.
     pub topology: Topology,
     /// All ticks.
@@ -73,7 +83,7 @@ pub fn needed<'a>(counters: impl IntoIterator<Item = &'a str>) -> BTreeSet<Strin
         }
         for way in &counter.derive {
             let per = match &way.per {
-                Per::Counters(ids) => ids.as_slice(),
+                DeriveDivisor::Counters(ids) => ids.as_slice(),
                 _ => &[],
             };
             pending.extend(way.sum.iter().chain(&way.optional).chain(&way.minus).chain(per).cloned());
@@ -89,13 +99,13 @@ impl Fleet {
     ///
     /// # Errors
     /// When the store cannot be asked, or has nothing of any machine.
-    pub fn find(store: &Store, wanted: Wanted, counters: &BTreeSet<String>) -> Result<Fleet, RemoteError> {
-        let names = label_values(store, &wanted, "__name__", &wanted.selector.names(EXPORTERS))?;
+    pub fn find(store: &MetricStore, wanted: HostQuery, counters: &BTreeSet<String>) -> Result<Fleet, RemoteError> {
+        let names = label_values(store, &wanted, "__name__", &wanted.selector.names(EXPORTERS), MOST_METRICS)?;
         let nothing = || {
             let because = "no metrics of node_exporter or windows_exporter that match in the window";
             RemoteError::Nothing(format!("{}: {because}", store.shown()))
         };
-        let vocabulary = Vocabulary::builtin();
+        let vocabulary = MetricVocabulary::builtin();
         let matters = |name: &String| vocabulary.sources(name).iter().any(|s| counters.contains(&s.counter));
         let present: BTreeMap<String, usize> = names.iter().filter(|n| matters(n)).map(|n| (n.clone(), 1)).collect();
         let metrics: Vec<String> = chosen(&present).into_iter().map(|(name, _)| name.to_owned()).collect();
@@ -110,16 +120,17 @@ impl Fleet {
             return Err(nothing());
         }
         let pattern = probes.join("|");
-        let hosts = label_values(store, &wanted, &wanted.by, &wanted.selector.names(&pattern))?;
+        let hosts = label_values(store, &wanted, &wanted.by, &wanted.selector.names(&pattern), MOST_HOSTS)?;
         if hosts.is_empty() {
             return Err(nothing());
         }
         // only what the user asked for by name is missed where it is not there
         let others = match wanted.selector.is_empty() {
             true => Vec::new(),
-            false => label_values(store, &wanted, &wanted.by, &wanted.selector.metric("", ""))?,
+            false => label_values(store, &wanted, &wanted.by, &wanted.selector.metric("", ""), MOST_HOSTS)?,
         };
-        let others = others.into_iter().filter(|o| !hosts.contains(o)).collect();
+        let known: HashSet<&String> = hosts.iter().collect();
+        let others = others.into_iter().filter(|o| !known.contains(o)).collect();
         // a few machines tell it for all
         let few = query::any_of(&wanted.by, &hosts[..hosts.len().min(5)]);
         let selector = wanted.selector.metric("", &format!("__name__=~\"{pattern}\",{few}"));
@@ -127,7 +138,7 @@ impl Fleet {
         let window_ms = wanted.to_ms - wanted.from_ms;
         let step_ms = wanted.step_ms.unwrap_or(window_ms / USUAL_TICKS).max(scrape_ms);
         let step_ms = (step_ms + scrape_ms - 1) / scrape_ms * scrape_ms;
-        let grid = Grid::within(wanted.from_ms, wanted.to_ms, step_ms);
+        let grid = QueryGrid::within(wanted.from_ms, wanted.to_ms, step_ms);
         if grid.count < 2 {
             return Err(RemoteError::Nothing("the window holds less than two steps; widen it".into()));
         }
@@ -135,7 +146,7 @@ impl Fleet {
             let because = format!("{} ticks are more than stores answer; say a longer --step", grid.count);
             return Err(RemoteError::Nothing(because));
         }
-        Ok(Fleet { wanted, metrics, probes, scrape_ms, grid, hosts, others })
+        Ok(Fleet { wanted, metrics, probes, scrape_ms, halved: AtomicUsize::new(0), grid, hosts, others })
     }
 
     /// Time between two scrapes, milliseconds.
@@ -153,14 +164,30 @@ impl Fleet {
         self.hosts.chunks((CHUNK / self.grid.count.max(1)).clamp(1, 200)).collect()
     }
 
-    /// Asks for some machines.
+    /// Asks for some machines; for half of them at a time where they are too much at once.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn ask(&self, store: &Store, hosts: &[String]) -> Result<Vec<Member>, RemoteError> {
+    pub fn ask(&self, store: &MetricStore, hosts: &[String]) -> Result<Vec<FleetMember>, RemoteError> {
+        match (self.ask_at_once(store, hosts), hosts) {
+            (Err(RemoteError::TooMuch { because, .. }), [host]) => {
+                Ok(vec![FleetMember { host: host.clone(), samples: Err(because) }])
+            }
+            (Err(RemoteError::TooMuch { .. }), _) if self.halved.fetch_add(1, Ordering::Relaxed) < MOST_HALVED => {
+                let (first, second) = hosts.split_at(hosts.len() / 2);
+                let mut members = self.ask(store, first)?;
+                members.extend(self.ask(store, second)?);
+                Ok(members)
+            }
+            (answered, _) => answered,
+        }
+    }
+
+    fn ask_at_once(&self, store: &MetricStore, hosts: &[String]) -> Result<Vec<FleetMember>, RemoteError> {
         let only = query::any_of(&self.wanted.by, hosts);
-        let mut asked = Asked {
-            tables: hosts.iter().map(|h| (h.as_str(), Table::new(self.grid))).collect(),
+        let mut asked = ChunkAnswers {
+            tables: hosts.iter().map(|h| (h.as_str(), HostTable::new(self.grid))).collect(),
+            cells: 0,
             processors: HashMap::new(),
             machines: self.machines(store, &only)?,
             alive: BTreeSet::new(),
@@ -171,92 +198,99 @@ impl Fleet {
             format!("max by ({by}) (count_over_time({selector}[{}ms]))", level_range(self.grid.step_ms, self.scrape_ms))
         };
         let presence: Vec<String> = self.probes.iter().map(count).collect();
-        for row in range(store, &presence.join(" or "), &self.grid)?.rows {
-            asked.present(by, &row);
-        }
+        range(store, &presence.join(" or "), &self.grid, |row| asked.present(by, row))?;
         for metric in &self.metrics {
             self.ask_metric(store, metric, &only, &mut asked)?;
         }
         Ok(hosts.iter().map(|host| asked.member(host)).collect())
     }
 
-    fn ask_metric(&self, store: &Store, metric: &str, only: &str, asked: &mut Asked<'_>) -> Result<(), RemoteError> {
+    fn ask_metric(
+        &self,
+        store: &MetricStore,
+        metric: &str,
+        only: &str,
+        asked: &mut ChunkAnswers<'_>,
+    ) -> Result<(), RemoteError> {
         let by = &self.wanted.by;
         let selector = self.wanted.selector.metric(metric, only);
         let range_ms = range_of(store, self.grid.step_ms, self.scrape_ms);
         let level_ms = level_range(self.grid.step_ms, self.scrape_ms);
         let text = query::expression(metric, &selector, by, Processors::Together, level_ms, range_ms);
-        for row in range(store, &text, &self.grid)?.rows {
-            asked.fill(by, metric, &row);
-        }
+        range(store, &text, &self.grid, |row| asked.fill(by, metric, row))?;
         if matches!(metric, "node_cpu_seconds_total" | "windows_cpu_time_total" | "wmi_cpu_time_total") {
             let idle = self.wanted.selector.metric(metric, &format!("{only},mode=\"idle\""));
             // some moments of the window are enough to count processors
             let half_ms = self.grid.step_ms * (self.grid.count as i64).max(2) / 2;
-            let few = Grid { first_ms: self.grid.first_ms - self.grid.step_ms + half_ms, step_ms: half_ms, count: 2 };
+            let few =
+                QueryGrid { first_ms: self.grid.first_ms - self.grid.step_ms + half_ms, step_ms: half_ms, count: 2 };
             let text = format!("count by ({by}) (count_over_time({idle}[{}ms]))", few.step_ms);
-            for row in range(store, &text, &few)?.rows {
-                asked.count_processors(by, &row);
-            }
+            range(store, &text, &few, |row| asked.count_processors(by, row))?;
         }
         Ok(())
     }
 
     /// What series without values tell of the machines.
-    fn machines(&self, store: &Store, only: &str) -> Result<HashMap<String, Machine>, RemoteError> {
-        let facts: BTreeSet<&str> = Vocabulary::builtin().facts.metrics().collect();
+    fn machines(&self, store: &MetricStore, only: &str) -> Result<HashMap<String, MachineFacts>, RemoteError> {
+        let facts: BTreeSet<&str> = MetricVocabulary::builtin().facts.metrics().collect();
         let pattern = facts.into_iter().collect::<Vec<_>>().join("|");
         let selector = self.wanted.selector.metric("", &format!("__name__=~\"{pattern}\",{only}"));
-        let (start, end) = (seconds(self.wanted.from_ms), seconds(self.wanted.to_ms));
-        let form = [("match[]", selector.as_str()), ("start", &start), ("end", &end)];
-        let body = store.post("/api/v1/series", &form)?;
-        let mut machines: HashMap<String, Machine> = HashMap::new();
-        for labels in answer::series(&body).map_err(|because| bad(store, "/api/v1/series", because))? {
-            if let (Some(name), Some(host)) = (labels.get("__name__"), labels.get(&self.wanted.by)) {
-                let machine = machines.entry(host.clone()).or_default();
-                machine.learn(name, |label| labels.get(label).map(String::as_str));
+        let mut machines: HashMap<String, MachineFacts> = HashMap::new();
+        each_series(store, &self.wanted, &selector, |labels| {
+            if let (Some(name), Some(host)) = (label(labels, "__name__"), label(labels, &self.wanted.by)) {
+                let machine = machines.entry(host.to_owned()).or_default();
+                machine.learn(name, |wanted| label(labels, wanted));
             }
-        }
+        })?;
         Ok(machines)
     }
 }
 
 /// Answers for a chunk of machines, being sorted.
-struct Asked<'a> {
-    tables: HashMap<&'a str, Table>,
+struct ChunkAnswers<'a> {
+    tables: HashMap<&'a str, HostTable>,
+    /// Cells of all of them.
+    cells: usize,
     processors: HashMap<String, f64>,
-    machines: HashMap<String, Machine>,
+    machines: HashMap<String, MachineFacts>,
     alive: BTreeSet<String>,
 }
 
-impl Asked<'_> {
-    fn present(&mut self, by: &str, row: &Row) {
-        let Some(host) = row.label(by) else { return };
-        if let Some(table) = self.tables.get_mut(host) {
+impl ChunkAnswers<'_> {
+    fn present(&mut self, by: &str, row: &QueryRow) -> Result<(), AnswerFault> {
+        if let Some((host, table)) = row.label(by).and_then(|host| Some((host, self.tables.get_mut(host)?))) {
             table.present(&row.values);
             self.alive.insert(host.to_owned());
         }
+        Ok(())
     }
 
-    fn fill(&mut self, by: &str, metric: &str, row: &Row) {
-        let Some(host) = row.label(by) else { return };
-        let Some(table) = self.tables.get_mut(host) else { return };
+    fn fill(&mut self, by: &str, metric: &str, row: &QueryRow) -> Result<(), AnswerFault> {
+        let Some(table) = row.label(by).and_then(|host| self.tables.get_mut(host)) else { return Ok(()) };
         let folded = query::is_of_processors(metric);
+        let before = table.cells();
         table.fill(metric, row, |name| match row.label(name) {
             None if folded && matches!(name, "cpu" | "core") => Some("_total"),
             found => found,
         });
+        self.cells += table.cells() - before;
+        if self.cells > MOST_CELLS {
+            let what = format!("more than {MOST_CELLS} samples of it, the most that are taken");
+            return Err(AnswerFault::too_much(&what));
+        }
+        Ok(())
     }
 
-    fn count_processors(&mut self, by: &str, row: &Row) {
+    fn count_processors(&mut self, by: &str, row: &QueryRow) -> Result<(), AnswerFault> {
         let most = row.values.iter().copied().fold(f64::NAN, f64::max);
-        if let Some(host) = row.label(by) {
+        if let Some(host) = row.label(by).filter(|host| self.tables.contains_key(host)) {
             self.processors.insert(host.to_owned(), most);
         }
+        Ok(())
     }
 
-    fn member(&mut self, host: &str) -> Member {
-        let none = |because: &str| Member { host: host.to_owned(), samples: Err(because.to_owned()) };
+    fn member(&mut self, host: &str) -> FleetMember {
+        let none = |because: &str| FleetMember { host: host.to_owned(), samples: Err(because.to_owned()) };
         let Some(mut table) = self.tables.remove(host).filter(|_| self.alive.contains(host)) else {
             return none("no sample in the window");
         };
@@ -282,16 +316,8 @@ impl Asked<'_> {
         if frame.ticks().len() < 2 {
             return none("fewer than two steps with samples in the window");
         }
-        Member { host: host.to_owned(), samples: Ok(Samples { topology, frame }) }
+        FleetMember { host: host.to_owned(), samples: Ok(FleetSamples { topology, frame }) }
     }
-}
-
-fn label_values(store: &Store, wanted: &Wanted, label: &str, selector: &str) -> Result<Vec<String>, RemoteError> {
-    let path = format!("/api/v1/label/{label}/values");
-    let (start, end) = (seconds(wanted.from_ms), seconds(wanted.to_ms));
-    // Prometheus takes this question by GET alone
-    let body = store.get(&path, &[("match[]", selector), ("start", &start), ("end", &end)])?;
-    answer::names(&body).map_err(|because| bad(store, &path, because))
 }
 
 #[cfg(test)]

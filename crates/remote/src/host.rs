@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use diskwright_base::Schema;
-use diskwright_logs::prometheus::{How, Machine, Source, Targets, Vocabulary};
-use diskwright_logs::{Batch, Sink, Summary};
+use diskwright_logs::prometheus::{MachineFacts, MetricConversion, MetricSource, MetricVocabulary, SeriesTargets};
+use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
 
-use crate::answer::{self, Grid, Matrix, Row};
-use crate::client::Store;
+use crate::answer::{self, AnswerFault, QueryGrid, QueryRow, label};
+use crate::client::MetricStore;
 use crate::error::RemoteError;
 use crate::query::{self, EXPORTERS, METRIC, Processors, Selector};
 
 /// What is wanted of a store.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct HostQuery {
     /// Which machine.
     pub selector: Selector,
     /// The label that names machines.
@@ -38,6 +38,14 @@ const USUAL_TICKS: i64 = 1_000;
 const METRICS_AT_ONCE: usize = 16;
 /// Points asked for in one query, about.
 const POINTS_AT_ONCE: usize = 2_000_000;
+/// Cells of a part of the window, about, which memory holds.
+const CELLS_AT_ONCE: usize = 4_000_000;
+/// Cells that are taken where a store answers more than it listed.
+const MOST_CELLS: usize = 2 * CELLS_AT_ONCE;
+/// Series that one machine may have.
+const MOST_SERIES: usize = 300_000;
+/// Machines that one store may have.
+pub(crate) const MOST_HOSTS: usize = 50_000;
 /// Name of the row that tells at which ticks there were samples at all.
 const PRESENCE: &str = "presence";
 
@@ -46,18 +54,18 @@ const PRESENCE: &str = "presence";
 /// # Errors
 /// When the store cannot be asked, when nothing or more than one machine
 /// matches, or when there is no sample in the window.
-pub fn read(store: &Store, wanted: &Wanted, sink: &mut Sink<'_>) -> Result<Summary, RemoteError> {
+pub fn read(store: &MetricStore, wanted: &HostQuery, sink: &mut PieceSink<'_>) -> Result<ReadSummary, RemoteError> {
     let found = find(store, wanted)?;
     let scrape_ms = scrape_interval(store, wanted, &wanted.selector.metric(&found.probe, ""))?;
     let step_ms = step(wanted, scrape_ms);
-    let grid = Grid::within(wanted.from_ms, wanted.to_ms, step_ms);
+    let grid = QueryGrid::within(wanted.from_ms, wanted.to_ms, step_ms);
     if grid.count < 2 {
         let because = format!("the window holds {} ticks of {} s; widen it", grid.count, step_ms as f64 / 1e3);
         return Err(RemoteError::Nothing(because));
     }
-    let mut batch = Batch::new(SOURCE, sink);
-    let ask = Ask { store, wanted, found: &found, scrape_ms, step_ms };
-    for part in grid.parts(MOST_TICKS) {
+    let mut batch = FrameBatch::new(SOURCE, sink);
+    let ask = HostFetch { store, wanted, found: &found, scrape_ms, step_ms };
+    for part in grid.parts((CELLS_AT_ONCE / found.rows().max(1)).min(MOST_TICKS)) {
         ask.part(part, &mut batch)?;
         if batch.is_stopped() {
             break;
@@ -67,57 +75,119 @@ pub fn read(store: &Store, wanted: &Wanted, sink: &mut Sink<'_>) -> Result<Summa
 }
 
 /// The metrics of the machine.
-struct Found {
+struct HostMetrics {
     host: String,
+    /// Series of each.
     metrics: BTreeMap<String, usize>,
-    machine: Machine,
+    machine: MachineFacts,
     /// A metric that every scrape brings.
     probe: String,
 }
 
-fn find(store: &Store, wanted: &Wanted) -> Result<Found, RemoteError> {
+impl HostMetrics {
+    /// Series that answers have in sum, about.
+    fn rows(&self) -> usize {
+        chosen(&self.metrics).into_iter().map(|(metric, series)| rows(metric, series)).sum()
+    }
+}
+
+/// Series of an answer to a metric of so many: those without an instance are one.
+fn rows(metric: &str, series: usize) -> usize {
+    let has_instances = MetricVocabulary::builtin().sources(metric).iter().any(|s| s.labels().next().is_some());
+    if has_instances { series } else { series.min(1) }
+}
+
+fn find(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, RemoteError> {
     let selector = wanted.selector.names(EXPORTERS);
-    let (start, end) = (seconds(wanted.from_ms), seconds(wanted.to_ms));
-    let body = store.post("/api/v1/series", &[("match[]", selector.as_str()), ("start", &start), ("end", &end)])?;
-    let series = answer::series(&body).map_err(|because| bad(store, "/api/v1/series", because))?;
-    let hosts: BTreeSet<&String> = series.iter().filter_map(|s| s.get(&wanted.by)).collect();
-    let hosts: Vec<String> = hosts.into_iter().cloned().collect();
-    let host = match hosts.as_slice() {
-        [one] => one.clone(),
-        [] if series.is_empty() => {
-            let what = if wanted.selector.is_empty() { String::new() } else { " that match".to_owned() };
-            let because =
-                format!("{}: no metrics of node_exporter or windows_exporter{what} in the window", store.shown());
-            return Err(RemoteError::Nothing(because));
-        }
-        [] => String::new(),
-        _ => return Err(RemoteError::SeveralHosts { by: wanted.by.clone(), hosts }),
-    };
+    // names are few where series are many, so these are asked for first
+    let hosts = label_values(store, wanted, &wanted.by, &selector, MOST_HOSTS)?;
+    if hosts.len() > 1 {
+        return Err(RemoteError::SeveralHosts { by: wanted.by.clone(), hosts });
+    }
+    let host = hosts.into_iter().next().unwrap_or_default();
     let mut metrics: BTreeMap<String, usize> = BTreeMap::new();
-    let mut machine = Machine::default();
-    for labels in &series {
-        let Some(name) = labels.get("__name__") else { continue };
-        machine.learn(name, |label| labels.get(label).map(String::as_str));
-        if !Vocabulary::builtin().sources(name).is_empty() {
-            *metrics.entry(name.clone()).or_default() += 1;
+    let mut machine = MachineFacts::default();
+    let series = each_series(store, wanted, &selector, |labels| {
+        let Some(name) = label(labels, "__name__") else { return };
+        machine.learn(name, |wanted| label(labels, wanted));
+        if !MetricVocabulary::builtin().sources(name).is_empty() {
+            *metrics.entry(name.to_owned()).or_default() += 1;
         }
+    })?;
+    if series == 0 {
+        let what = if wanted.selector.is_empty() { String::new() } else { " that match".to_owned() };
+        let because = format!("{}: no metrics of node_exporter or windows_exporter{what} in the window", store.shown());
+        return Err(RemoteError::Nothing(because));
     }
     let fewest = metrics.iter().min_by_key(|(name, series)| (**series, name.len()));
     let Some((probe, _)) = fewest else {
         let because = format!("{}: {host} has no metric that a rule could use", store.shown());
         return Err(RemoteError::Nothing(because));
     };
-    Ok(Found { host, probe: probe.clone(), metrics, machine })
+    Ok(HostMetrics { host, probe: probe.clone(), metrics, machine })
+}
+
+/// The series that match, one after another; how many there are.
+pub(crate) fn each_series(
+    store: &MetricStore,
+    wanted: &HostQuery,
+    selector: &str,
+    mut each: impl FnMut(&answer::Labels),
+) -> Result<usize, RemoteError> {
+    let (start, end) = (seconds(wanted.from_ms), seconds(wanted.to_ms));
+    // a store that knows `limit` need not send what would be refused
+    let limit = (MOST_SERIES + 1).to_string();
+    let form = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
+    let mut count = 0;
+    store.post("/api/v1/series", &form, |source| {
+        answer::series(source, store.most_bytes(), &mut |labels| {
+            count += 1;
+            if count > MOST_SERIES {
+                let what = format!("more than {MOST_SERIES} series of one machine, the most that are taken");
+                return Err(AnswerFault::too_much(&what));
+            }
+            each(labels);
+            Ok(())
+        })
+    })?;
+    Ok(count)
+}
+
+/// The values of a label, sorted as the store has them.
+pub(crate) fn label_values(
+    store: &MetricStore,
+    wanted: &HostQuery,
+    label: &str,
+    selector: &str,
+    most: usize,
+) -> Result<Vec<String>, RemoteError> {
+    let path = format!("/api/v1/label/{label}/values");
+    let (start, end, limit) = (seconds(wanted.from_ms), seconds(wanted.to_ms), (most + 1).to_string());
+    let pairs = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
+    let mut values = Vec::new();
+    // Prometheus takes this question by GET alone
+    store.get(&path, &pairs, |source| {
+        answer::names(source, store.most_bytes(), &mut |value| {
+            if values.len() == most {
+                return Err(AnswerFault::too_much(&format!(
+                    "more than {most} values of {label}, the most that are taken"
+                )));
+            }
+            values.push(value.clone());
+            Ok(())
+        })
+    })?;
+    Ok(values)
 }
 
 /// The time between two scrapes, milliseconds: from raw samples at the end of
 /// the window, or, where there are none, from all of it.
-pub(crate) fn scrape_interval(store: &Store, wanted: &Wanted, probe: &str) -> Result<i64, RemoteError> {
+pub(crate) fn scrape_interval(store: &MetricStore, wanted: &HostQuery, probe: &str) -> Result<i64, RemoteError> {
     let whole_ms = (wanted.to_ms - wanted.from_ms).max(1);
     for span_ms in [whole_ms.min(1_800_000), whole_ms] {
         let query = format!("{probe}[{span_ms}ms]");
-        let body = store.post("/api/v1/query", &[("query", &query), ("time", &seconds(wanted.to_ms))])?;
-        let usual = answer::usual_interval(&body).map_err(|because| bad(store, "/api/v1/query", because))?;
+        let form = [("query", query.as_str()), ("time", &seconds(wanted.to_ms))];
+        let usual = store.post("/api/v1/query", &form, |source| answer::usual_interval(source, store.most_bytes()))?;
         if let Some(seconds) = usual.filter(|s| *s > 0.0) {
             return Ok(tidy_interval(seconds * 1e3));
         }
@@ -134,7 +204,7 @@ pub(crate) fn tidy_interval(measured_ms: f64) -> i64 {
 
 /// The step asked for, no shorter than a scrape; else one that gives a window
 /// about a thousand ticks.
-fn step(wanted: &Wanted, scrape_ms: i64) -> i64 {
+fn step(wanted: &HostQuery, scrape_ms: i64) -> i64 {
     match wanted.step_ms {
         Some(step) => step.max(scrape_ms),
         None => {
@@ -145,25 +215,21 @@ fn step(wanted: &Wanted, scrape_ms: i64) -> i64 {
     }
 }
 
-struct Ask<'a> {
-    store: &'a Store,
-    wanted: &'a Wanted,
-    found: &'a Found,
+struct HostFetch<'a> {
+    store: &'a MetricStore,
+    wanted: &'a HostQuery,
+    found: &'a HostMetrics,
     scrape_ms: i64,
     step_ms: i64,
 }
 
-impl Ask<'_> {
+impl HostFetch<'_> {
     /// Asks for a stretch of ticks and hands them over.
-    fn part(&self, grid: Grid, batch: &mut Batch<'_>) -> Result<(), RemoteError> {
-        let mut table = Table::new(grid);
+    fn part(&self, grid: QueryGrid, batch: &mut FrameBatch<'_>) -> Result<(), RemoteError> {
+        let mut table = HostTable::new(grid);
         for query in self.queries(grid.count) {
-            let matrix = range(self.store, &query, &grid)?;
-            for warning in matrix.warnings {
+            for warning in range(self.store, &query, &grid, |row| table.take(row))? {
                 batch.skip(self.store.shown(), warning);
-            }
-            for row in matrix.rows {
-                table.take(row);
             }
         }
         if batch.is_stopped() {
@@ -184,7 +250,7 @@ impl Ask<'_> {
         let mut group = vec![(PRESENCE.to_owned(), presence)];
         let mut points = ticks;
         for (metric, series) in chosen(&self.found.metrics) {
-            let more = series * ticks;
+            let more = rows(metric, series) * ticks;
             if group.len() >= METRICS_AT_ONCE || (points + more > POINTS_AT_ONCE && !group.is_empty()) {
                 queries.push(query::together(&group));
                 group.clear();
@@ -199,7 +265,7 @@ impl Ask<'_> {
         queries
     }
 
-    fn hand_over(&self, mut table: Table, batch: &mut Batch<'_>) {
+    fn hand_over(&self, mut table: HostTable, batch: &mut FrameBatch<'_>) {
         let schema = Arc::new(table.finish());
         if !batch.has_ticks() {
             let topology = table.topology(&self.found.machine, &self.found.host, &schema);
@@ -218,7 +284,7 @@ impl Ask<'_> {
 /// How far back a rate looks. Prometheus sees only samples inside; so that what
 /// was added between two ticks is not lost, it must reach back to the last
 /// sample of the tick before. VictoriaMetrics does so by itself.
-pub(crate) fn range_of(store: &Store, step_ms: i64, scrape_ms: i64) -> i64 {
+pub(crate) fn range_of(store: &MetricStore, step_ms: i64, scrape_ms: i64) -> i64 {
     if store.is_victoria() { step_ms } else { level_range(step_ms, scrape_ms) + scrape_ms }
 }
 
@@ -231,13 +297,14 @@ pub(crate) fn level_range(step_ms: i64, scrape_ms: i64) -> i64 {
 /// Metrics to ask for: of two of one exporter that bring the same counters, the
 /// first that is there.
 pub(crate) fn chosen(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
-    type Brings<'a> = (&'a str, &'a str, &'a [(String, String)]);
-    let mut taken: BTreeSet<Brings<'_>> = BTreeSet::new();
+    type ExporterCounter<'a> = (&'a str, &'a str, &'a [(String, String)]);
+    let mut taken: BTreeSet<ExporterCounter<'_>> = BTreeSet::new();
     let mut chosen = Vec::new();
     for (metric, &series) in metrics {
         let exporter = metric.split('_').next().unwrap_or_default();
-        let sources = Vocabulary::builtin().sources(metric);
-        let fresh = |s: &&'static Source| s.add || !taken.contains(&(exporter, s.counter.as_str(), s.only.as_slice()));
+        let sources = MetricVocabulary::builtin().sources(metric);
+        let fresh =
+            |s: &&'static MetricSource| s.add || !taken.contains(&(exporter, s.counter.as_str(), s.only.as_slice()));
         if sources.iter().filter(fresh).count() == 0 {
             continue;
         }
@@ -247,17 +314,17 @@ pub(crate) fn chosen(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
     chosen
 }
 
-/// Asks for a value a tick.
-pub(crate) fn range(store: &Store, query: &str, grid: &Grid) -> Result<Matrix, RemoteError> {
+/// Asks for a value a tick; `each` takes the series as they come. Returns the store's warnings.
+pub(crate) fn range(
+    store: &MetricStore,
+    query: &str,
+    grid: &QueryGrid,
+    mut each: impl FnMut(&QueryRow) -> Result<(), AnswerFault>,
+) -> Result<Vec<String>, RemoteError> {
     let (start, end) = (seconds(grid.first_ms), seconds(grid.last_ms()));
     let step = seconds(grid.step_ms);
     let form = [("query", query), ("start", &start), ("end", &end), ("step", &step)];
-    let body = store.post("/api/v1/query_range", &form)?;
-    answer::matrix(&body, grid).map_err(|because| bad(store, "/api/v1/query_range", because))
-}
-
-pub(crate) fn bad(store: &Store, path: &str, because: String) -> RemoteError {
-    RemoteError::Answer { url: format!("{}{path}", store.shown()), because }
+    store.post("/api/v1/query_range", &form, |source| answer::matrix(source, store.most_bytes(), grid, &mut each))
 }
 
 pub(crate) fn seconds(ms: i64) -> String {
@@ -265,26 +332,36 @@ pub(crate) fn seconds(ms: i64) -> String {
 }
 
 /// Columns of a machine, filled from answers.
-pub(crate) struct Table {
-    pub grid: Grid,
-    targets: Targets,
+pub(crate) struct HostTable {
+    pub grid: QueryGrid,
+    targets: SeriesTargets,
     columns: Vec<Vec<f64>>,
     presence: Option<Vec<f64>>,
 }
 
-impl Table {
-    pub fn new(grid: Grid) -> Table {
-        Table { grid, targets: Targets::default(), columns: Vec::new(), presence: None }
+impl HostTable {
+    pub fn new(grid: QueryGrid) -> HostTable {
+        HostTable { grid, targets: SeriesTargets::default(), columns: Vec::new(), presence: None }
     }
 
     /// Takes a series that says in [`METRIC`] whose it is.
-    fn take(&mut self, row: Row) {
-        let metric = row.label(METRIC).unwrap_or_default().to_owned();
+    fn take(&mut self, row: &QueryRow) -> Result<(), AnswerFault> {
+        let metric = row.label(METRIC).unwrap_or_default();
         if metric == PRESENCE {
             self.present(&row.values);
         } else {
-            self.fill(&metric, &row, |name| row.label(name));
+            self.fill(metric, row, |name| row.label(name));
         }
+        if self.cells() > MOST_CELLS {
+            let what = format!("more than {} series at {} ticks", self.columns.len() - 1, self.grid.count);
+            return Err(AnswerFault::too_much(&what));
+        }
+        Ok(())
+    }
+
+    /// Cells that it holds.
+    pub fn cells(&self) -> usize {
+        self.columns.len() * self.grid.count
     }
 
     /// Ticks at which there were samples.
@@ -293,7 +370,7 @@ impl Table {
     }
 
     /// Puts a series of a metric where it belongs.
-    pub fn fill<'a>(&mut self, metric: &str, row: &Row, label: impl Fn(&str) -> Option<&'a str>) {
+    pub fn fill<'a>(&mut self, metric: &str, row: &QueryRow, label: impl Fn(&str) -> Option<&'a str>) {
         let step_s = self.grid.step_ms as f64 / 1e3;
         for place in self.targets.places(metric, label) {
             if self.columns.len() <= place.column {
@@ -304,8 +381,8 @@ impl Table {
             let source = place.source;
             for (to, &value) in column.iter_mut().zip(&row.values) {
                 let cell = match source.how {
-                    How::Added => value * step_s,
-                    How::Rate | How::Level => value,
+                    MetricConversion::Added => value * step_s,
+                    MetricConversion::Rate | MetricConversion::Level => value,
                 };
                 let cell = if source.complement && !cell.is_nan() { (1.0 - cell).max(0.0) } else { cell };
                 if cell.is_nan() || (source.positive && cell <= 0.0) {
@@ -343,8 +420,8 @@ impl Table {
     }
 
     /// What is known of the machine itself.
-    pub fn topology(&self, machine: &Machine, host: &str, schema: &Schema) -> diskwright_base::Topology {
-        let facts = &Vocabulary::builtin().facts;
+    pub fn topology(&self, machine: &MachineFacts, host: &str, schema: &Schema) -> diskwright_base::Topology {
+        let facts = &MetricVocabulary::builtin().facts;
         let of = |id: &str| {
             let column = self.targets.column(id, "")?;
             let value = self.columns[column].iter().copied().find(|v| !v.is_nan())?;
@@ -361,10 +438,10 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn wanted(hours: i64, step_ms: Option<i64>) -> Wanted {
+    fn wanted(hours: i64, step_ms: Option<i64>) -> HostQuery {
         let to_ms = 1_700_000_000_000;
         let selector = Selector::default();
-        Wanted { selector, by: "instance".into(), from_ms: to_ms - hours * 3_600_000, to_ms, step_ms }
+        HostQuery { selector, by: "instance".into(), from_ms: to_ms - hours * 3_600_000, to_ms, step_ms }
     }
 
     #[test]

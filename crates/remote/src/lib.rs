@@ -1,15 +1,19 @@
 //! Stores of metrics over HTTP: Prometheus, VictoriaMetrics, Thanos, Mimir.
 //!
-//! - `client`: one request, bounded in time and size; what the store says when
-//!   it refuses is part of the error.
-//! - `answer`: points of a query's answer, put on a grid of ticks.
+//! - `access`: addresses, passwords and tokens, which are never shown.
+//! - `client`: one request, bounded in time; what the store says when it refuses
+//!   is part of the error.
+//! - `bounded`, `answer`: an answer as it comes, with limits; points of a query's
+//!   answer, put on a grid of ticks.
 //! - `query`: from the vocabulary to PromQL that all of these stores take.
 //! - `host`: one machine as a log (frames and notes).
 //! - `fleet`: many machines at a coarse step, chunk by chunk.
 //! - `feed`, `write`, `serve`: the other way: a recorder's ticks as named series,
 //!   to a store by remote write, or for a scraper at `/metrics`.
 
+mod access;
 pub mod answer;
+mod bounded;
 mod client;
 mod error;
 pub mod feed;
@@ -19,9 +23,10 @@ mod query;
 mod serve;
 mod write;
 
-pub use answer::{Grid, Matrix, Row, matrix};
-pub use client::{Access, Store};
+pub use access::{StoreAccess, has_password, redacted};
+pub use answer::{AnswerFault, QueryGrid, QueryRow};
+pub use client::{MetricStore, whole};
 pub use error::RemoteError;
 pub use query::Selector;
-pub use serve::Server;
-pub use write::{Fate, RemoteWriter};
+pub use serve::{LastTick, MetricsServer, ServerLimits};
+pub use write::{RemoteWriter, SendResult};

@@ -2,7 +2,7 @@
 
 use diskwright_base::Catalogue;
 use diskwright_base::catalogue::OverInstances;
-use diskwright_logs::prometheus::{How, Vocabulary};
+use diskwright_logs::prometheus::{MetricConversion, MetricVocabulary};
 
 use crate::error::RemoteError;
 
@@ -76,7 +76,7 @@ pub fn expression(
     level_ms: i64,
     range_ms: i64,
 ) -> String {
-    let sources = Vocabulary::builtin().sources(metric);
+    let sources = MetricVocabulary::builtin().sources(metric);
     let running = sources.first().is_some_and(|s| s.how.is_running());
     let folded = processors == Processors::Together && is_of_processors(metric);
     let mut labels: Vec<&str> = vec![by];
@@ -87,7 +87,7 @@ pub fn expression(
         }
         labels.push(label);
     }
-    let mean = || sources.iter().any(|s| over(&s.counter) == OverInstances::Mean && s.how == How::Rate);
+    let mean = || sources.iter().any(|s| over(&s.counter) == OverInstances::Mean && s.how == MetricConversion::Rate);
     let join = match () {
         () if folded && mean() => "avg",
         () if folded || sources.iter().any(|s| s.sum) => "sum",
@@ -108,7 +108,7 @@ fn over(counter: &str) -> OverInstances {
 
 /// True where the metric is of single processors.
 pub fn is_of_processors(metric: &str) -> bool {
-    let mut sources = Vocabulary::builtin().sources(metric).iter();
+    let mut sources = MetricVocabulary::builtin().sources(metric).iter();
     sources.any(|s| s.counter.starts_with("processor.") && s.label.is_some())
 }
 

@@ -1,28 +1,35 @@
 //! Remote write 1.0: a recorder's ticks to a store, behind a bounded queue. The
-//! recorder never waits: what does not fit is lost, counted and told.
+//! recorder never waits: what does not fit is lost, counted and reported.
 
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use prost::Message;
 
-use crate::client::Store;
+use crate::client::MetricStore;
 use crate::error::RemoteError;
-use crate::feed::Shot;
+use crate::feed::SeriesSnapshot;
 
 /// Ticks that wait at most: ten minutes at one a second.
-const QUEUE: usize = 600;
+pub const MOST_TICKS: usize = 600;
+/// Samples that wait at most, 64 MiB: a tick of many series waits for a shorter time.
+const MOST_SAMPLES: u64 = 8 << 20;
 /// Samples of one request, about.
-const BATCH: usize = 10_000;
+const BATCH: u64 = 10_000;
 /// A tick waits no longer than this for others to go with it.
 const LINGER: Duration = Duration::from_secs(2);
 /// First and longest pause after a failure.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// What is still waiting when the recording ends has this long.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Pause between two tries once the recording has ended.
+const LAST_PAUSE: Duration = Duration::from_millis(250);
+/// What still waits when the recording ends has this long, …
+const GRACE: Duration = Duration::from_millis(1200);
+/// … and the request in flight is broken off then, which takes no longer than this.
+const BREAK_OFF: Duration = Duration::from_millis(300);
 
 #[derive(Clone, PartialEq, Message)]
 struct WriteRequest {
@@ -33,13 +40,13 @@ struct WriteRequest {
 #[derive(Clone, PartialEq, Message)]
 struct TimeSeries {
     #[prost(message, repeated, tag = "1")]
-    labels: Vec<Label>,
+    labels: Vec<WriteLabel>,
     #[prost(message, repeated, tag = "2")]
-    samples: Vec<Sample>,
+    samples: Vec<WriteSample>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Label {
+struct WriteLabel {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(string, tag = "2")]
@@ -47,7 +54,7 @@ struct Label {
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-struct Sample {
+struct WriteSample {
     #[prost(double, tag = "1")]
     value: f64,
     #[prost(int64, tag = "2")]
@@ -55,61 +62,141 @@ struct Sample {
 }
 
 /// What became of the samples.
-#[derive(Debug, Default)]
-pub struct Fate {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendResult {
     /// Samples that the store took.
-    pub sent: AtomicU64,
+    pub sent: u64,
     /// Samples that it will never get.
-    pub lost: AtomicU64,
+    pub lost: u64,
     /// Requests that were tried again.
-    pub retries: AtomicU64,
-    /// What last went wrong.
-    pub trouble: Mutex<Option<String>>,
+    pub retries: u64,
 }
 
 /// Sends ticks from a thread of its own.
 pub struct RemoteWriter {
-    queue: Option<SyncSender<Shot>>,
-    fate: Arc<Fate>,
+    shared: Arc<SenderState>,
+    store: Arc<MetricStore>,
     thread: Option<JoinHandle<()>>,
-    /// Dropped when the recording ends: the thread hurries then.
-    running: Option<SyncSender<()>>,
+    result: Option<SendResult>,
+}
+
+/// What recorder and sender share.
+#[derive(Default)]
+struct SenderState {
+    queue: Mutex<SendQueue>,
+    changed: Condvar,
+    sent: AtomicU64,
+    lost: AtomicU64,
+    retries: AtomicU64,
+    trouble: Mutex<Option<String>>,
+}
+
+#[derive(Default)]
+struct SendQueue {
+    ticks: VecDeque<SeriesSnapshot>,
+    samples: u64,
+    /// When the recording ended.
+    ended: Option<Instant>,
+    /// The sender has nothing left to do.
+    is_done: bool,
+}
+
+impl SendQueue {
+    /// No more tries after this.
+    fn deadline(&self) -> Option<Instant> {
+        self.ended.map(|ended| ended + GRACE)
+    }
+}
+
+impl SenderState {
+    fn queue(&self) -> MutexGuard<'_, SendQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `enough`, or `until`; forever where that is `None`.
+    fn wait(&self, until: Option<Instant>, enough: impl Fn(&SendQueue) -> bool) -> MutexGuard<'_, SendQueue> {
+        let mut queue = self.queue();
+        while !enough(&queue) {
+            queue = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => break,
+                Some(left) => self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        queue
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_trouble(&self, text: Option<String>) {
+        *self.trouble() = text;
+    }
 }
 
 impl RemoteWriter {
-    /// Starts to send to a store's `/api/v1/write`; `labels` go with every series.
+    /// Starts to send to a store ([`MetricStore::for_writing`]); `labels` go with every series.
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn start(store: Store, labels: Vec<(String, String)>) -> std::io::Result<RemoteWriter> {
-        let (queue, shots) = sync_channel(QUEUE);
-        let (running, ended) = sync_channel(0);
-        let fate = Arc::new(Fate::default());
-        let mut worker = Worker { store, labels, fate: Arc::clone(&fate), ended, until: None };
-        let thread = std::thread::Builder::new().name("remote-write".into()).spawn(move || worker.run(&shots))?;
-        Ok(RemoteWriter { queue: Some(queue), fate, thread: Some(thread), running: Some(running) })
+    pub fn start(store: MetricStore, labels: Vec<(String, String)>) -> std::io::Result<RemoteWriter> {
+        let (shared, store) = (Arc::new(SenderState::default()), Arc::new(store));
+        let sender = Sender { store: Arc::clone(&store), labels, shared: Arc::clone(&shared) };
+        let thread = std::thread::Builder::new().name("remote-write".into()).spawn(move || sender.run())?;
+        Ok(RemoteWriter { shared, store, thread: Some(thread), result: None })
     }
 
     /// Hands over a tick; never waits.
-    pub fn push(&self, shot: &Shot) {
-        let Some(queue) = &self.queue else { return };
-        if let Err(TrySendError::Full(shot) | TrySendError::Disconnected(shot)) = queue.try_send(shot.clone()) {
-            self.fate.lost.fetch_add(samples(&shot), Ordering::Relaxed);
+    pub fn push(&self, shot: &SeriesSnapshot) {
+        let shot = shot.clone();
+        let samples = samples(&shot);
+        let mut queue = self.shared.queue();
+        let is_full = queue.ticks.len() >= MOST_TICKS || queue.samples + samples > MOST_SAMPLES;
+        if queue.ended.is_some() || (is_full && !queue.ticks.is_empty()) {
+            self.shared.lost.fetch_add(samples, Ordering::Relaxed);
+            return;
         }
+        queue.samples += samples;
+        queue.ticks.push_back(shot);
+        drop(queue);
+        self.shared.changed.notify_all();
     }
 
     /// What became of the samples so far.
-    pub fn fate(&self) -> &Fate {
-        &self.fate
+    pub fn result(&self) -> SendResult {
+        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let SenderState { sent, lost, retries, .. } = &*self.shared;
+        self.result.unwrap_or_else(|| SendResult { sent: count(sent), lost: count(lost), retries: count(retries) })
     }
 
-    /// Sends what is left, for a few seconds at most.
-    pub fn finish(&mut self) {
-        self.queue = None;
-        self.running = None;
-        if let Some(thread) = self.thread.take() {
+    /// What goes wrong now.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.trouble().clone()
+    }
+
+    /// Sends what is left, for a second and a half at most, whatever the store does.
+    pub fn finish(&mut self) -> SendResult {
+        let Some(thread) = self.thread.take() else { return self.result() };
+        let ended = Instant::now();
+        self.shared.queue().ended = Some(ended);
+        self.shared.changed.notify_all();
+        let is_done = |until| self.shared.wait(Some(until), |queue| queue.is_done).is_done;
+        let mut done = is_done(ended + GRACE);
+        if !done {
+            self.store.interrupt();
+            done = is_done(ended + GRACE + BREAK_OFF);
+        }
+        if done {
+            // it has nothing left to do
             let _ = thread.join();
         }
+        // a thread that even so hangs (in a name server, say) ends with the process;
+        // what it has in hand is as lost as what still waits
+        let waiting = if done { 0 } else { self.shared.queue().samples };
+        let mut result = self.result();
+        result.lost += waiting;
+        *self.result.insert(result)
     }
 }
 
@@ -119,44 +206,46 @@ impl Drop for RemoteWriter {
     }
 }
 
-fn samples(shot: &Shot) -> u64 {
+fn samples(shot: &SeriesSnapshot) -> u64 {
     shot.values.iter().filter(|v| !v.is_nan()).count() as u64
 }
 
-struct Worker {
-    store: Store,
+struct Sender {
+    store: Arc<MetricStore>,
     labels: Vec<(String, String)>,
-    fate: Arc<Fate>,
-    ended: Receiver<()>,
-    /// When to give up, once the recording has ended.
-    until: Option<Instant>,
+    shared: Arc<SenderState>,
 }
 
-impl Worker {
-    fn run(&mut self, shots: &Receiver<Shot>) {
-        while let Ok(first) = shots.recv() {
-            let mut batch = vec![first];
-            let mut count = samples(&batch[0]);
-            let deadline = Instant::now() + LINGER;
-            while count < BATCH as u64 {
-                match shots.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                    Ok(shot) => {
-                        count += samples(&shot);
-                        batch.push(shot);
-                    }
-                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-                }
-            }
-            if self.deliver(&batch) {
-                self.fate.sent.fetch_add(count, Ordering::Relaxed);
-            } else {
-                self.fate.lost.fetch_add(count, Ordering::Relaxed);
-            }
+impl Sender {
+    fn run(&self) {
+        while let Some((batch, count)) = self.next() {
+            let number = if self.deliver(&batch) { &self.shared.sent } else { &self.shared.lost };
+            // together, so that `finish` finds each sample in one place
+            let mut queue = self.shared.queue();
+            queue.samples -= count;
+            number.fetch_add(count, Ordering::Relaxed);
         }
+        self.shared.queue().is_done = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// The next ticks that go together, and their samples, which still count
+    /// as waiting; `None` after the last.
+    fn next(&self) -> Option<(Vec<SeriesSnapshot>, u64)> {
+        drop(self.shared.wait(None, |queue| !queue.ticks.is_empty() || queue.ended.is_some()));
+        let linger = Some(Instant::now() + LINGER);
+        let mut queue = self.shared.wait(linger, |queue| queue.samples >= BATCH || queue.ended.is_some());
+        let (mut batch, mut count) = (Vec::new(), 0);
+        while count < BATCH {
+            let Some(shot) = queue.ticks.pop_front() else { break };
+            count += samples(&shot);
+            batch.push(shot);
+        }
+        if batch.is_empty() { None } else { Some((batch, count)) }
     }
 
     /// Sends until the store has it, or it never will.
-    fn deliver(&mut self, batch: &[Shot]) -> bool {
+    fn deliver(&self, batch: &[SeriesSnapshot]) -> bool {
         let body = encoded(batch, &self.labels);
         let headers = [
             ("Content-Encoding", "snappy"),
@@ -164,41 +253,58 @@ impl Worker {
             ("X-Prometheus-Remote-Write-Version", "0.1.0"),
         ];
         let mut pause = PAUSES.0;
+        let is_over = || self.shared.queue().deadline().is_some_and(|deadline| Instant::now() >= deadline);
         loop {
-            let error = match self.store.send("/api/v1/write", &headers, &body) {
-                Ok(()) => return true,
-                Err(error) => error,
-            };
-            let again = may_pass(&error);
-            if let Ok(mut trouble) = self.fate.trouble.lock() {
-                *trouble = Some(error.to_string());
-            }
-            if !again || !self.rest(pause) {
+            if is_over() {
                 return false;
             }
-            self.fate.retries.fetch_add(1, Ordering::Relaxed);
+            let error = match self.store.send("", &headers, &body) {
+                Ok(()) => {
+                    self.shared.set_trouble(None);
+                    return true;
+                }
+                Err(error) => error,
+            };
+            if is_over() {
+                // broken off by `finish`: what the store did before says more
+                self.shared.trouble().get_or_insert_with(|| "no answer when the recording ended".into());
+                return false;
+            }
+            self.shared.set_trouble(Some(error.to_string()));
+            if !may_pass(&error) || !self.rest(spread(pause).max(retry_after(&error))) {
+                return false;
+            }
+            self.shared.retries.fetch_add(1, Ordering::Relaxed);
             pause = (pause * 2).min(PAUSES.1);
         }
     }
 
     /// Waits before the next try; false when there is no time left for one.
-    fn rest(&mut self, pause: Duration) -> bool {
-        let until = match self.until {
-            Some(until) => until,
-            None => match self.ended.recv_timeout(pause) {
-                Err(RecvTimeoutError::Timeout) => return true,
-                // the recording has ended meanwhile
-                _ => *self.until.insert(Instant::now() + LAST_WORDS),
-            },
+    fn rest(&self, pause: Duration) -> bool {
+        let begun = Instant::now();
+        let Some(deadline) = self.shared.wait(Some(begun + pause), |queue| queue.ended.is_some()).deadline() else {
+            return true;
         };
-        let left = until.saturating_duration_since(Instant::now());
-        if left < PAUSES.0 {
+        let next = begun + LAST_PAUSE;
+        if next >= deadline {
             return false;
         }
-        // nothing arrives there any more: a pause, and no more than that
-        let (_never, nothing) = sync_channel::<()>(0);
-        let _ = nothing.recv_timeout(PAUSES.0);
+        drop(self.shared.wait(Some(next), |_| false));
         true
+    }
+}
+
+/// From half of a pause to all of it, so that recorders which lost their store
+/// together do not all come back at once.
+fn spread(pause: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0_u8) as f64 / u64::MAX as f64;
+    pause.mul_f64(0.5 + random / 2.0)
+}
+
+fn retry_after(error: &RemoteError) -> Duration {
+    match error {
+        RemoteError::Refused { retry_after, .. } => retry_after.unwrap_or_default(),
+        _ => Duration::ZERO,
     }
 }
 
@@ -206,13 +312,13 @@ impl Worker {
 fn may_pass(error: &RemoteError) -> bool {
     match error {
         RemoteError::Connection { .. } => true,
-        RemoteError::Refused { status, .. } => *status == 429 || *status >= 500,
+        RemoteError::Refused { status, .. } => matches!(*status, 408 | 429) || *status >= 500,
         _ => false,
     }
 }
 
 /// A request of these ticks: series after series, packed.
-fn encoded(batch: &[Shot], labels: &[(String, String)]) -> Vec<u8> {
+fn encoded(batch: &[SeriesSnapshot], labels: &[(String, String)]) -> Vec<u8> {
     let mut request = WriteRequest::default();
     let mut from = 0;
     while from < batch.len() {
@@ -220,8 +326,8 @@ fn encoded(batch: &[Shot], labels: &[(String, String)]) -> Vec<u8> {
         let alike = batch[from..].iter().take_while(|shot| Arc::ptr_eq(&shot.names, names)).count();
         let shots = &batch[from..from + alike];
         for (at, named) in names.iter().enumerate() {
-            let found = shots.iter().map(|shot| Sample { value: shot.values[at], timestamp: shot.time_ms });
-            let samples: Vec<Sample> = found.filter(|sample| !sample.value.is_nan()).collect();
+            let found = shots.iter().map(|shot| WriteSample { value: shot.values[at], timestamp: shot.time_ms });
+            let samples: Vec<WriteSample> = found.filter(|sample| !sample.value.is_nan()).collect();
             if samples.is_empty() {
                 continue;
             }
@@ -229,7 +335,7 @@ fn encoded(batch: &[Shot], labels: &[(String, String)]) -> Vec<u8> {
             pairs.extend(labels.iter().chain(&named.labels).map(|(name, value)| (name.as_str(), value.as_str())));
             // the protocol wants them sorted
             pairs.sort_unstable();
-            let label = |(name, value): (&str, &str)| Label { name: name.to_owned(), value: value.to_owned() };
+            let label = |(name, value): (&str, &str)| WriteLabel { name: name.to_owned(), value: value.to_owned() };
             request.timeseries.push(TimeSeries { labels: pairs.into_iter().map(label).collect(), samples });
         }
         from += alike;
@@ -242,18 +348,19 @@ fn encoded(batch: &[Shot], labels: &[(String, String)]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::feed::Named;
+    use crate::feed::SeriesName;
 
     #[test]
     fn a_request_has_each_series_once_with_sorted_labels() {
-        let named = |metric: &str| Named {
+        let named = |metric: &str| SeriesName {
             metric: metric.into(),
             labels: vec![("device".into(), "sda".into())],
             help: String::new(),
             is_total: true,
         };
         let names = Arc::new(vec![named("b_total"), named("a_total")]);
-        let shot = |time_ms, value| Shot { time_ms, names: Arc::clone(&names), values: vec![value, f64::NAN] };
+        let shot =
+            |time_ms, value| SeriesSnapshot { time_ms, names: Arc::clone(&names), values: vec![value, f64::NAN] };
         let labels = [("instance".to_owned(), "db1".to_owned())];
         let body = encoded(&[shot(1, 2.0), shot(2, 3.0)], &labels);
         let plain = snap::raw::Decoder::new().decompress_vec(&body).unwrap();
@@ -268,8 +375,13 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_tried_again() {
-        let refused = |status| RemoteError::Refused { url: String::new(), status, says: String::new() };
+        let refused =
+            |status| RemoteError::Refused { url: String::new(), status, says: String::new(), retry_after: None };
         assert!(may_pass(&refused(503)) && may_pass(&refused(429)));
-        assert!(!may_pass(&refused(400)));
+        assert!(!may_pass(&refused(400)) && !may_pass(&refused(302)));
+        let pause = Duration::from_secs(8);
+        let spread: Vec<Duration> = (0..20).map(|_| spread(pause)).collect();
+        assert!(spread.iter().all(|s| *s >= pause / 2 && *s <= pause), "{spread:?}");
+        assert!(spread.iter().any(|s| *s != spread[0]));
     }
 }

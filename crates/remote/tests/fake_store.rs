@@ -1,140 +1,179 @@
-//! A fake store on the loopback interface that answers what real ones answer
-//! only on bad days.
+//! Asking stores that answer what real ones answer only on bad days.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use diskwright_remote::feed::{Named, Shot};
-use diskwright_remote::host::{self, Wanted};
-use diskwright_remote::{Access, RemoteError, RemoteWriter, Selector, Store};
+use diskwright_remote::fleet::Fleet;
+use diskwright_remote::host::{self, HostQuery};
+use diskwright_remote::{MetricStore, RemoteError, Selector, StoreAccess};
 
-/// Answers every request with the same bytes; `None` never answers.
-fn fake_store(answer: Option<Vec<u8>>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let _ = serve(stream, answer.as_deref());
-        }
-    });
-    address
-}
+use crate::common::{FakeStore, http};
 
-fn serve(mut stream: TcpStream, answer: Option<&[u8]>) -> std::io::Result<()> {
-    let mut request = Vec::new();
-    let mut part = [0; 4096];
-    loop {
-        let read = stream.read(&mut part)?;
-        request.extend_from_slice(&part[..read]);
-        let text = String::from_utf8_lossy(&request);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|l| l.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
-        if body.len() >= length.unwrap_or(0) {
-            break;
-        }
-    }
-    match answer {
-        Some(bytes) => stream.write_all(bytes),
-        // until the client hangs up
-        None => stream.read(&mut part).map(drop),
-    }
-}
+const LONG: Duration = Duration::from_secs(30);
 
-fn http(status: &str, headers: &str, body: &str) -> Option<Vec<u8>> {
-    let length = body.len();
-    let text = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
-    Some(text.into_bytes())
-}
-
-fn ask(address: SocketAddr, timeout: Duration) -> RemoteError {
-    let access = Access { timeout, most_bytes: 10_000, ..Access::new(&format!("http://u:secret@{address}")) };
-    let store = Store::new(&access).unwrap();
-    let wanted = Wanted {
+fn wanted() -> HostQuery {
+    HostQuery {
         selector: Selector::default(),
         by: "instance".into(),
         from_ms: 1_700_000_000_000,
         to_ms: 1_700_003_600_000,
         step_ms: None,
-    };
-    host::read(&store, &wanted, &mut |_| ControlFlow::Continue(())).unwrap_err()
+    }
 }
 
-const LONG: Duration = Duration::from_secs(30);
+fn read(access: &StoreAccess) -> RemoteError {
+    let store = MetricStore::new(access).unwrap();
+    host::read(&store, &wanted(), &mut |_| ControlFlow::Continue(())).unwrap_err()
+}
+
+fn ask(store: &FakeStore, timeout: Duration) -> RemoteError {
+    read(&StoreAccess { timeout, most_bytes: 10_000, ..StoreAccess::new(&store.url("u:secret@", "")) })
+}
+
+fn find(store: &FakeStore) -> RemoteError {
+    let access = StoreAccess { timeout: LONG, most_bytes: 4 << 20, ..StoreAccess::new(&store.url("", "")) };
+    let found = Fleet::find(&MetricStore::new(&access).unwrap(), wanted(), &BTreeSet::new());
+    found.err().unwrap()
+}
 
 #[test]
 fn bad_days_are_told_in_the_stores_own_words() {
-    let huge = format!("{{\"status\":\"success\",\"data\":[{}]}}", "{\"a\":\"b\"},".repeat(5_000));
+    let huge = format!("{{\"status\":\"success\",\"data\":[{}]}}", "\"a\",".repeat(5_000));
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nConnection: close\r\n\r\n{\"status\":\"succ".to_vec();
-    type Case = (&'static str, Option<Vec<u8>>, &'static [&'static str]);
-    let cases: [Case; 9] = [
-        (
-            "422",
-            http(
-                "422 Unprocessable Entity",
-                "",
-                r#"{"status":"error","errorType":"execution","error":"too many points"}"#,
-            ),
-            &["HTTP 422", "too many points"],
-        ),
-        ("503", http("503 Service Unavailable", "", "<html><b>try  later</b>"), &["HTTP 503", "<b>try later</b>"]),
-        ("html", http("200 OK", "", "<!doctype html><p>login</p>"), &["no answer of a query API", "login"]),
-        ("cut", Some(cut), &["breaks off after 15 bytes"]),
-        ("half a document", http("200 OK", "", r#"{"status":"success","da"#), &["breaks off after 23 bytes"]),
-        ("redirect", http("302 Found", "Location: https://elsewhere/x\r\n", ""), &["HTTP 302", "https://elsewhere/x"]),
-        ("huge", http("200 OK", "", &huge), &["longer than 10000 bytes"]),
-        ("an error with 200", http("200 OK", "", r#"{"status":"error","error":"no luck"}"#), &["no luck"]),
-        ("nothing there", http("200 OK", "", r#"{"status":"success","data":[]}"#), &["no metrics of node_exporter"]),
+    let too_many = r#"{"status":"error","errorType":"execution","error":"too many points"}"#;
+    let elsewhere = "Location: https://u:secret@elsewhere/x?token=secret\r\n";
+    let cases = [
+        ("422", http("422 Unprocessable Entity", "", too_many), vec!["HTTP 422", "too many points"]),
+        ("503", http("503 Service Unavailable", "", "<html><b>try  later</b>"), vec!["HTTP 503", "<b>try later</b>"]),
+        ("an echo", http("401 Unauthorized", "", "no u:secret dTpzZWNyZXQ="), vec!["HTTP 401: no u:*** ***"]),
+        ("html", http("200 OK", "", "<!doctype html><p>login</p>"), vec!["no answer of a query API", "login"]),
+        ("cut", cut, vec!["breaks off after 15 bytes"]),
+        ("half a document", http("200 OK", "", r#"{"status":"success","da"#), vec!["breaks off after 23 bytes"]),
+        ("redirect", http("302 Found", elsewhere, ""), vec!["HTTP 302", "https://elsewhere/x?token=***"]),
+        ("huge", http("200 OK", "", &huge), vec!["longer than", "ask for less", "--match"]),
+        ("packed", http("200 OK", "Content-Encoding: gzip\r\n", "\x1f\x08"), vec!["packed (gzip)"]),
+        ("an error with 200", http("200 OK", "", r#"{"status":"error","error":"no luck"}"#), vec!["no luck"]),
+        ("no HTTP", b"SSH-2.0-x\r\n".to_vec(), vec!["http"]),
+        ("a long header", http("200 OK", &format!("X: {}\r\n", "x".repeat(1 << 20)), ""), vec!["header"]),
     ];
     for (name, answer, wanted) in cases {
-        let said = ask(fake_store(answer), LONG).to_string();
+        let said = ask(&FakeStore::saying(answer), LONG).to_string();
         for part in wanted {
             assert!(said.contains(part), "{name}: {said}");
         }
-        assert!(said.contains("http://127.0.0.1") && !said.contains("secret"), "{name}: {said}");
+        assert!(said.contains("http://127.0.0.1") && !said.contains("secret") && said.len() < 1000, "{name}: {said}");
     }
 }
 
 #[test]
-fn a_store_that_never_answers_is_given_up() {
-    let error = ask(fake_store(None), Duration::from_millis(200));
+fn a_store_that_does_not_end_is_given_up() {
+    let endings: [FakeStore; 3] = [
+        FakeStore::hanging(),
+        // the head comes, and nothing more
+        FakeStore::start(|_, stream| {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{{")?;
+            std::io::Read::read(stream, &mut [0]).map(drop)
+        }),
+        // a byte now and then
+        FakeStore::start(|_, stream| {
+            write!(stream, "HTTP/1.1 200 OK\r\n\r\n{{")?;
+            loop {
+                stream.write_all(b" ")?;
+                let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 10_000_000 });
+            }
+        }),
+    ];
+    for (at, store) in endings.iter().enumerate() {
+        let begun = Instant::now();
+        let error = ask(store, Duration::from_millis(300));
+        assert!(matches!(error, RemoteError::Connection { .. }), "{at}: {error}");
+        assert!(error.to_string().contains("0.3 s"), "{at}: {error}");
+        assert!(begun.elapsed() < LONG, "{at}");
+    }
+}
+
+#[test]
+fn answers_without_end_are_ended_by_what_they_list() {
+    let names = FakeStore::endless(r#"{"status":"success","data":["#, r#""node_load1","#);
+    let said = find(&names).to_string();
+    assert!(said.contains("more than 100000 values of __name__") && said.contains("--match"), "{said}");
+    for (start, again) in [
+        ("", " "),
+        (r#"{"status":"success","data":[""#, "x"),
+        (r#"{"x":"#, "["),
+        (r#"{"x":"#, r#"{"y":"#),
+        (r#"{"x":"#, "1"),
+        (r#"{"data":["#, "[],"),
+    ] {
+        let error = find(&FakeStore::endless(start, again));
+        assert!(matches!(error, RemoteError::Answer { .. }), "{start}{again}: {error}");
+    }
+}
+
+#[test]
+fn a_machine_of_too_many_series_is_refused_with_a_way_out() {
+    let store = FakeStore::start(|request, stream| {
+        if request.path().starts_with("/api/v1/label/") {
+            return stream.write_all(&http("200 OK", "", r#"{"status":"success","data":["a"]}"#));
+        }
+        write!(stream, "HTTP/1.1 200 OK\r\n\r\n{{\"status\":\"success\",\"data\":[")?;
+        for at in 0.. {
+            write!(stream, r#"{{"__name__":"node_disk_reads_completed_total","instance":"a","device":"d{at}"}},"#)?;
+        }
+        Ok(())
+    });
+    let error = read(&StoreAccess::new(&store.url("", "")));
+    assert!(matches!(error, RemoteError::TooMuch { .. }), "{error}");
+    assert!(error.to_string().contains("300000 series") && error.to_string().contains("--match"), "{error}");
+}
+
+#[test]
+fn nobody_there_and_no_tls_are_said() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = read(&StoreAccess { timeout: LONG, ..StoreAccess::new(&format!("http://{address}")) });
     assert!(matches!(error, RemoteError::Connection { .. }), "{error}");
+    let plain = FakeStore::saying(http("400 Bad Request", "", "what?"));
+    // a fake store waits for the end of a head, which a TLS greeting has not
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let error = read(&StoreAccess { timeout: LONG, ..StoreAccess::new(&format!("https://{address}")) });
+    assert!(error.to_string().contains("http://"), "{error}");
+    drop(plain);
 }
 
 #[test]
-fn nobody_there_is_said() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = ask(address, LONG);
-    assert!(matches!(error, RemoteError::Connection { .. }), "{error}");
-}
-
-/// Writes a tick to a fake store; sent, lost and tried again.
-fn write_to(address: SocketAddr) -> (u64, u64, u64) {
-    let store = Store::new(&Access { timeout: LONG, ..Access::new(&format!("http://{address}")) }).unwrap();
-    let mut writer = RemoteWriter::start(store, Vec::new()).unwrap();
-    let named = Named { metric: "diskwright_x".into(), labels: Vec::new(), help: String::new(), is_total: false };
-    writer.push(&Shot { time_ms: 1, names: Arc::new(vec![named]), values: vec![1.0] });
-    writer.finish();
-    let fate = writer.fate();
-    [&fate.sent, &fate.lost, &fate.retries].map(|n| n.load(Ordering::Relaxed)).into()
-}
-
-#[test]
-fn samples_that_a_store_refuses_are_counted() {
-    assert_eq!(write_to(fake_store(http("204 No Content", "", ""))), (1, 0, 0));
-    assert_eq!(write_to(fake_store(http("400 Bad Request", "", "out of bounds"))), (0, 1, 0));
-    // one that may come back is tried again, until the recording has ended for some seconds
-    let (sent, lost, retries) = write_to(fake_store(http("503 Service Unavailable", "", "")));
-    assert!((sent, lost) == (0, 1) && retries > 0, "{retries}");
+fn who_asks_is_in_the_header_and_not_in_the_address() {
+    let authorization = |access: StoreAccess, store: &FakeStore| {
+        let _ = read(&access);
+        let seen = store.seen();
+        assert!(!seen[0].path().contains("secret"), "{}", seen[0].head);
+        seen[0].header("authorization").map(str::to_owned)
+    };
+    let store = || FakeStore::saying(http("404 Not Found", "", ""));
+    let one = store();
+    assert_eq!(authorization(StoreAccess::new(&one.url("u:secret@", "")), &one).as_deref(), Some("Basic dTpzZWNyZXQ="));
+    let one = store();
+    let access = StoreAccess { password: Some("secret".into()), ..StoreAccess::new(&one.url("u@", "")) };
+    assert_eq!(authorization(access, &one).as_deref(), Some("Basic dTpzZWNyZXQ="));
+    let one = store();
+    let access = StoreAccess { token: Some("secret".into()), ..StoreAccess::new(&one.url("", "")) };
+    assert_eq!(authorization(access, &one).as_deref(), Some("Bearer secret"));
 }
 
 #[test]
-fn several_machines_are_named() {
-    let series = r#"{"status":"success","data":[{"__name__":"node_load1","instance":"a"},
-        {"__name__":"node_load1","instance":"b"}]}"#;
-    let said = ask(fake_store(http("200 OK", "", series)), LONG).to_string();
+fn several_machines_are_named_without_listing_their_series() {
+    let store = FakeStore::of(&[("/api/v1/label/instance/values", r#"{"status":"success","data":["a","b"]}"#)]);
+    let said = ask(&store, LONG).to_string();
     assert!(said.contains("2 machines match: a, b") && said.contains("--fleet"), "{said}");
+    assert_eq!(store.seen().len(), 1);
+    let nothing = FakeStore::of(&[("/api/v1/", r#"{"status":"success","data":[]}"#)]);
+    let said = ask(&nothing, LONG).to_string();
+    assert!(said.contains("no metrics of node_exporter"), "{said}");
 }

@@ -12,15 +12,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use diskwright_base::{Catalogue, Class, Device, Frame, Note, Plan, Schema, Series, Tick, Topology};
-use diskwright_diagnosis::{Judge, Options, Verdict, packs};
-use diskwright_logs::Piece;
-use diskwright_remote::feed::{Feed, page};
+use diskwright_base::{Catalogue, CounterPlan, Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology};
+use diskwright_diagnosis::{Judge, JudgeOptions, Verdict, packs};
+use diskwright_logs::LogPiece;
+use diskwright_remote::feed::{SeriesFeed, page};
 use diskwright_remote::fleet::{Fleet, needed};
-use diskwright_remote::host::{self, Wanted};
-use diskwright_remote::{Access, RemoteWriter, Selector, Store};
+use diskwright_remote::host::{self, HostQuery};
+use diskwright_remote::{MetricStore, RemoteWriter, Selector, StoreAccess, whole};
 
-mod synthetic;
+use crate::synthetic;
 
 /// A store that runs; it is killed when dropped.
 struct Running {
@@ -37,8 +37,8 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn store(&self) -> Store {
-        Store::new(&Access::new(&self.url)).unwrap()
+    fn store(&self) -> MetricStore {
+        MetricStore::new(&StoreAccess::new(&self.url)).unwrap()
     }
 }
 
@@ -56,7 +56,7 @@ fn start(program: &str, ready: &str, arguments: impl Fn(&str, &str) -> Vec<Strin
     };
     let running = Running { child, url: format!("http://{port}"), _folder: folder };
     let deadline = Instant::now() + Duration::from_secs(60);
-    while running.store().get(ready, &[]).is_err() {
+    while running.store().get(ready, &[], whole).is_err() {
         assert!(Instant::now() < deadline, "{program} does not start");
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -126,28 +126,28 @@ fn recording(end_s: i64) -> (Topology, Frame) {
         instance: instance.into(),
         scale,
     };
-    let mut frame = Frame::new(Arc::new(Schema { series: RECORDED.iter().map(of).collect() }), TICKS as usize);
+    let mut frame = Frame::new(Arc::new(Schema::new(RECORDED.iter().map(of).collect())), TICKS as usize);
     for tick in 0..TICKS {
         let row = RECORDED.map(|(_, _, _, base, wave)| base + wave * (tick % 5) as f64);
         let time_ns = (end_s - (TICKS - 1 - tick) * STEP_S) * 1_000_000_000;
         frame.push(Tick { time_ns, elapsed_ns: STEP_S as u64 * 1_000_000_000 }, &row);
     }
-    let disk = Device { name: "sda".into(), class: Class::Rotational, ..Device::default() };
+    let disk = Device { name: "sda".into(), class: DeviceClass::Rotational, ..Device::default() };
     (Topology { host: "db1".into(), processors: 2, devices: vec![disk], ..Topology::default() }, frame)
 }
 
 fn judged(topology: &Topology, frames: &[Frame]) -> Verdict {
-    let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], Options::default());
+    let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], JudgeOptions::default());
     judge.note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(topology).unwrap()));
     frames.iter().for_each(|frame| judge.frame(frame));
     judge.finish().remove(0)
 }
 
 fn mean(frames: &[Frame], counter: &str, instance: &str) -> f64 {
-    let mut sum = diskwright_base::Summary::default();
+    let mut sum = diskwright_base::CounterSummary::default();
     let mut value = None;
     for frame in frames {
-        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), counter, instance).unwrap();
+        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance).unwrap();
         sum.add(&plan.summarise(frame, |_| true));
         value = plan.value(&sum);
     }
@@ -158,20 +158,19 @@ fn mean(frames: &[Frame], counter: &str, instance: &str) -> f64 {
 fn round_trip(store: &Running, flush: &str) {
     let end_s = now_s() - 60;
     let (topology, frame) = recording(end_s);
-    let mut feed = Feed::new();
+    let mut feed = SeriesFeed::new();
     feed.note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
     let labels = vec![("instance".to_owned(), "db1".to_owned()), ("job".to_owned(), "diskwright".to_owned())];
-    let mut writer = RemoteWriter::start(store.store(), labels).unwrap();
+    let to = MetricStore::for_writing(&StoreAccess::new(&store.url)).unwrap();
+    let mut writer = RemoteWriter::start(to, labels).unwrap();
     for (at, tick) in frame.ticks().iter().enumerate() {
         let row: Vec<f64> = (0..frame.schema().series.len()).map(|column| frame.column(column)[at]).collect();
         feed.tick(*tick, frame.schema(), &row);
         writer.push(feed.shot());
     }
-    writer.finish();
-    let fate = writer.fate();
-    assert_eq!(fate.lost.load(std::sync::atomic::Ordering::Relaxed), 0, "{:?}", fate.trouble.lock().unwrap());
-    let _ = store.store().get(flush, &[]);
-    let wanted = Wanted {
+    assert_eq!(writer.finish().lost, 0, "{:?}", writer.trouble());
+    let _ = store.store().get(flush, &[], whole);
+    let wanted = HostQuery {
         selector: Selector::parse("{instance=\"db1\"}").unwrap(),
         by: "instance".into(),
         from_ms: (end_s - TICKS * STEP_S) * 1000,
@@ -181,9 +180,9 @@ fn round_trip(store: &Running, flush: &str) {
     let (mut frames, mut read) = (Vec::new(), Topology::default());
     let summary = host::read(&store.store(), &wanted, &mut |piece| {
         match piece {
-            Piece::Frame(frame) => frames.push(frame.clone()),
-            Piece::Note(note) if note.kind == Note::TOPOLOGY => read = serde_json::from_str(&note.text).unwrap(),
-            Piece::Note(_) => {}
+            LogPiece::Frame(frame) => frames.push(frame.clone()),
+            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => read = serde_json::from_str(&note.text).unwrap(),
+            LogPiece::Note(_) => {}
         }
         ControlFlow::Continue(())
     });
@@ -197,7 +196,7 @@ fn round_trip(store: &Running, flush: &str) {
         assert!((after / before - 1.0).abs() < 0.02, "{counter}: {before} became {after}");
     }
     assert_eq!(mean(&frames, "memory.total_bytes", ""), mean(&own, "memory.total_bytes", ""));
-    assert_eq!(read.device("sda").unwrap().class, Class::Rotational);
+    assert_eq!(read.device("sda").unwrap().class, DeviceClass::Rotational);
     let (before, after) = (judged(&topology, &own), judged(&read, &frames));
     assert_eq!(before.bottleneck.name(), "disk");
     assert_eq!((after.bottleneck, after.instance), (before.bottleneck, before.instance));
@@ -229,10 +228,10 @@ fn a_small_fleet_is_ranked_by_what_is_true_of_it() {
         synthetic::series(host, hosts, ticks, 15.0).iter().for_each(|s| synthetic::import_line(s, &times, &mut body));
         store.send("/api/v1/import", &[], &body).unwrap();
     }
-    store.get("/internal/force_flush", &[]).unwrap();
+    store.get("/internal/force_flush", &[], whole).unwrap();
     let selector = Selector::default();
     let (from_ms, to_ms) = ((end_s - 3600) * 1000, end_s * 1000);
-    let wanted = Wanted { selector, by: "instance".into(), from_ms, to_ms, step_ms: Some(60_000) };
+    let wanted = HostQuery { selector, by: "instance".into(), from_ms, to_ms, step_ms: Some(60_000) };
     let counters = needed(Catalogue::builtin().counters().iter().map(|c| c.id.as_str()));
     let fleet = Fleet::find(&store, wanted, &counters).unwrap();
     assert_eq!((fleet.hosts.len(), fleet.scrape_ms(), fleet.grid.count), (hosts, 15_000, 60));
@@ -257,8 +256,8 @@ fn promtool_takes_our_page() {
         let instance = if c.object() == "memory" { "" } else { "one" };
         Series { counter: c.id.clone(), instance: instance.into(), scale: 1.0 }
     });
-    let schema = Arc::new(Schema { series: series.collect() });
-    let mut feed = Feed::new();
+    let schema = Arc::new(Schema::new(series.collect()));
+    let mut feed = SeriesFeed::new();
     feed.tick(Tick { time_ns: 1_000_000_000, elapsed_ns: 1 }, &schema, &vec![1.5; schema.series.len()]);
     let text = page(feed.shot());
     let spawned = Command::new("promtool")
@@ -281,11 +280,11 @@ fn the_pages_of_a_real_exporter_are_read() {
     let Some(exporter) = exporter else { return };
     let mut pages = Vec::new();
     for _ in 0..3 {
-        pages.extend(exporter.store().get("/metrics", &[]).unwrap());
+        pages.extend(exporter.store().get("/metrics", &[], whole).unwrap());
         std::thread::sleep(Duration::from_millis(300));
     }
-    let mut input = diskwright_logs::Input::from_bytes("pages.prom", pages).unwrap();
-    let options = diskwright_logs::Options::default();
+    let mut input = diskwright_logs::LogInput::from_bytes("pages.prom", pages).unwrap();
+    let options = diskwright_logs::LogOptions::default();
     let summary = diskwright_logs::read(&mut input, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(summary.format, "prometheus-text");
     assert!(summary.ticks >= 2 && summary.series - summary.foreign > 40, "{summary:?}");

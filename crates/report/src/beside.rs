@@ -5,8 +5,8 @@
 use serde::Deserialize;
 
 use crate::bars::Bars;
-use crate::curves::{Axis, Curve, Curves, Point, Scale};
-use crate::sheet::{Rows, Section};
+use crate::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
+use crate::sheet::{SheetSection, SheetTable};
 
 /// Name of the file's format.
 pub const SCHEMA: &str = "diskwright.beside/1";
@@ -15,7 +15,7 @@ pub const LARGEST: u64 = 8 << 20;
 
 /// What a file tells.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct BesideDocument {
     /// Heading of the page in the place of the comparison's own sentence; empty for that one.
     pub title: String,
     /// Sentences below it.
@@ -23,12 +23,12 @@ pub struct Beside {
     /// What the two sides are called; `Before` and `After` where nothing is said.
     pub names: Option<[String; 2]>,
     /// Sections above those of the comparison.
-    pub sections: Vec<Section>,
+    pub sections: Vec<SheetSection>,
 }
 
 /// The file is no such document.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub enum Wrong {
+pub enum BesideError {
     /// No JSON, or another shape than the format's.
     #[error("line {line}, column {column}: {what}; the format is described in docs/json.md")]
     Shape {
@@ -126,22 +126,22 @@ struct RawTable {
 ///
 /// # Errors
 /// What is wrong, with its place.
-pub fn parse(text: &[u8]) -> Result<Beside, Wrong> {
+pub fn parse(text: &[u8]) -> Result<BesideDocument, BesideError> {
     let shape = |e: serde_json::Error| {
         let said = e.to_string();
         let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what).to_owned();
-        Wrong::Shape { line: e.line(), column: e.column(), what }
+        BesideError::Shape { line: e.line(), column: e.column(), what }
     };
     let raw: RawBeside = serde_json::from_slice(text).map_err(shape)?;
     if raw.schema != SCHEMA {
-        return Err(Wrong::Schema(raw.schema.chars().take(80).collect()));
+        return Err(BesideError::Schema(raw.schema.chars().take(80).collect()));
     }
     let sections = raw.sections.into_iter().map(section).collect::<Result<_, _>>()?;
-    Ok(Beside { title: raw.title, lead: raw.lead, names: raw.names, sections })
+    Ok(BesideDocument { title: raw.title, lead: raw.lead, names: raw.names, sections })
 }
 
-fn section(raw: RawSection) -> Result<Section, Wrong> {
-    let wrong = |what: String| Wrong::Part { section: raw.title.clone(), what };
+fn section(raw: RawSection) -> Result<SheetSection, BesideError> {
+    let wrong = |what: String| BesideError::Part { section: raw.title.clone(), what };
     for table in &raw.tables {
         let columns = table.titles.len();
         if let Some(row) = table.rows.iter().position(|row| row.len() != columns) {
@@ -157,23 +157,23 @@ fn section(raw: RawSection) -> Result<Section, Wrong> {
             return Err(wrong(told));
         }
     }
-    Ok(Section {
+    Ok(SheetSection {
         title: raw.title,
         words: raw.words,
         charts: raw.charts.into_iter().map(chart).collect(),
         bars: raw.bars.into_iter().map(bars).collect(),
-        tables: raw.tables.into_iter().map(|t| Rows { titles: t.titles, rows: t.rows }).collect(),
+        tables: raw.tables.into_iter().map(|t| SheetTable { titles: t.titles, rows: t.rows }).collect(),
     })
 }
 
 fn chart(raw: RawChart) -> Curves {
     let axis = |raw: RawAxis| {
-        let scale = if raw.log { Scale::Log } else { Scale::Linear };
+        let scale = if raw.log { AxisScale::Log } else { AxisScale::Linear };
         Axis { words: raw.words, unit: raw.unit, scale }
     };
     let line = |raw: RawLine| {
-        let points = raw.points.into_iter().map(|[x, y]| Point { x, y, interval: None }).collect();
-        Curve { name: raw.name, points }
+        let points = raw.points.into_iter().map(|[x, y]| CurvePoint { x, y, interval: None }).collect();
+        ChartCurve { name: raw.name, points }
     };
     Curves { title: raw.title, x: axis(raw.x), y: axis(raw.y), lines: raw.lines.into_iter().map(line).collect() }
 }
@@ -201,7 +201,7 @@ mod tests {
         let section = &read.sections[0];
         assert_eq!((section.charts.len(), section.bars.len(), section.tables[0].rows.len()), (1, 1, 1));
         assert_eq!(section.charts[0].lines[0].points[1].y, 2.0);
-        assert_eq!(section.charts[0].y.scale, Scale::Log);
+        assert_eq!(section.charts[0].y.scale, AxisScale::Log);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Which charts a report has: one for each finding, then the main counters.
-//! A [`Book`] is told what there is, reads the log once more frame by frame,
+//! A [`ChartBook`] is told what there is, reads the log once more frame by frame,
 //! and returns the charts; memory does not grow with the log.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use diskwright_base::{Catalogue, Frame, Plan, Schema};
+use diskwright_base::{Catalogue, CounterPlan, Frame, Schema};
+use diskwright_diagnosis::verdict::HoldInterval;
 use diskwright_diagnosis::{Finding, Verdict};
 
-use crate::downsample::{Bucket, Downsampler};
-use crate::model::{Chart, Line};
+use crate::downsample::{ChartBucket, Downsampler};
+use crate::model::{Chart, ChartLine};
 use crate::svg;
 use crate::time;
 
@@ -41,8 +43,15 @@ const MAIN: &[&str] = &[
     "network.sent_bytes_per_s",
 ];
 
+/// Counters of processes, which are looked at more rarely than everything else.
+const WHO: &[&str] =
+    &["process.read_bytes_per_s", "process.write_bytes_per_s", "process.blocked_share", "process.processor"];
+
+/// Nanoseconds between two looks at the processes, as a rule.
+const LOOK_NS: i64 = 5_000_000_000;
+
 /// Collects the charts of a report.
-pub struct Book {
+pub struct ChartBook {
     from_ns: i64,
     to_ns: i64,
     /// Counter and instance of each followed series.
@@ -52,12 +61,15 @@ pub struct Book {
     /// Counters of the appendix with positions in `wanted`.
     main: Vec<(String, Vec<usize>)>,
     sampler: Downsampler,
+    /// Series of processes, counter by counter.
+    who: Vec<(String, String)>,
+    who_sampler: Downsampler,
 }
 
-impl Book {
+impl ChartBook {
     /// For a verdict's findings and the main counters among `schemas` (all
     /// that the log has), over the window, nanoseconds since 1970 UTC.
-    pub fn new(verdict: &Verdict, schemas: &[Arc<Schema>], from_ns: i64, to_ns: i64) -> Book {
+    pub fn new(verdict: &Verdict, schemas: &[Arc<Schema>], from_ns: i64, to_ns: i64) -> ChartBook {
         let mut wanted: Vec<(String, String)> = Vec::new();
         let mut follow = |counter: &str, instance: &str| {
             let pair = (counter.to_owned(), instance.to_owned());
@@ -83,18 +95,22 @@ impl Book {
         // a bucket for each tick of a short window; the first tick covers no time
         let count = verdict.window.ticks.saturating_sub(1).clamp(20, BUCKETS) as usize;
         let sampler = Downsampler::new(from_ns, to_ns, count, &wanted);
-        Book { from_ns, to_ns, wanted, findings, main, sampler }
+        let who = processes(schemas);
+        let looks = ((to_ns - from_ns) / LOOK_NS).clamp(1, BUCKETS as i64) as usize;
+        let who_sampler = Downsampler::new(from_ns, to_ns, looks, &who);
+        ChartBook { from_ns, to_ns, wanted, findings, main, sampler, who, who_sampler }
     }
 
     /// Adds a frame of the log.
     pub fn push(&mut self, frame: &Frame) {
         self.sampler.push(frame);
+        self.who_sampler.push(frame);
     }
 
     /// The charts: first those of the findings, in their order.
     pub fn finish(self) -> Vec<Chart> {
         let buckets = self.sampler.finish();
-        let line = |at: usize| Line { instance: self.wanted[at].1.clone(), buckets: buckets[at].clone() };
+        let line = |at: usize| ChartLine { instance: self.wanted[at].1.clone(), buckets: buckets[at].clone() };
         let mut charts = Vec::new();
         for (at, finding) in &self.findings {
             let mut chart = Chart::new(&self.wanted[*at].0, self.from_ns, self.to_ns, vec![line(*at)]);
@@ -108,8 +124,39 @@ impl Book {
                 charts.push(Chart::new(counter, self.from_ns, self.to_ns, lines));
             }
         }
+        let who = self.who.into_iter().zip(self.who_sampler.finish());
+        let mut by_counter: Vec<(String, Vec<ChartLine>)> = Vec::new();
+        for ((counter, instance), buckets) in who {
+            let line = ChartLine { instance, buckets };
+            match by_counter.last_mut() {
+                Some((last, lines)) if *last == counter => lines.push(line),
+                _ => by_counter.push((counter, vec![line])),
+            }
+        }
+        for (counter, lines) in by_counter {
+            let lines = busiest(lines);
+            // nobody swapped, nobody waited: no picture of nothing
+            if lines.iter().any(|line| line.summary().is_some_and(|(_, _, most)| most > 0.0)) {
+                charts.push(Chart::new(&counter, self.from_ns, self.to_ns, lines));
+            }
+        }
         charts
     }
+}
+
+/// Counters of processes and their instances, where the log has them.
+fn processes(schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for counter in WHO {
+        let mut known = HashSet::new();
+        for schema in schemas {
+            let instances = schema.instances("process").into_iter().filter(|i| !["_total", "idle"].contains(i));
+            for instance in instances.filter(|i| schema.column(counter, i).is_some() && known.insert((*i).to_owned())) {
+                found.push(((*counter).to_owned(), instance.to_owned()));
+            }
+        }
+    }
+    found
 }
 
 /// What ties a chart to its finding.
@@ -121,9 +168,14 @@ pub(crate) fn finding_id(finding: &Finding) -> String {
 pub(crate) fn mark(chart: &mut Chart, finding: &Finding) {
     chart.finding = Some(finding_id(finding));
     chart.limit = Some(finding.limit).filter(|_| chart.unit == finding.unit);
-    if let (Some(from), Some(to)) = (time::parse(&finding.from), time::parse(&finding.to)) {
-        chart.shaded.push((from, to));
-    }
+    chart.shaded = held(finding);
+}
+
+/// When a finding held: what is shaded in its chart and nothing else. The one
+/// place that knows how a finding tells its stretches.
+fn held(finding: &Finding) -> Vec<(i64, i64)> {
+    let times = |s: &HoldInterval| Some((time::parse(&s.from)?, time::parse(&s.to)?));
+    finding.stretches.iter().filter_map(times).collect()
 }
 
 /// A chart of the finding's own points, for a quantity that is no counter as
@@ -131,10 +183,10 @@ pub(crate) fn mark(chart: &mut Chart, finding: &Finding) {
 pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
     let (from_ns, to_ns) = (time::parse(&verdict.window.from)?, time::parse(&verdict.window.to)?);
     let bucket = |v: &Option<f64>| match v {
-        Some(v) => Bucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
-        None => Bucket::GAP,
+        Some(v) => ChartBucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
+        None => ChartBucket::GAP,
     };
-    let line = Line { instance: finding.instance.clone(), buckets: finding.series.iter().map(bucket).collect() };
+    let line = ChartLine { instance: finding.instance.clone(), buckets: finding.series.iter().map(bucket).collect() };
     line.summary()?;
     let mut chart = Chart::new(&finding.counter, from_ns, to_ns, vec![line]);
     chart.title = finding.quantity.clone();
@@ -146,7 +198,7 @@ pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
 /// The instance under which a finding's counter is measured: the finding's
 /// own, or the only one or the total where the finding is of the machine.
 fn measured_as<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'a str) -> Option<&'a str> {
-    let there = |i: &str| schemas.iter().any(|s| Plan::resolve(Catalogue::builtin(), s, counter, i).is_some());
+    let there = |i: &str| schemas.iter().any(|s| CounterPlan::resolve(Catalogue::builtin(), s, counter, i).is_some());
     if there(instance) {
         return Some(instance);
     }
@@ -158,10 +210,12 @@ fn measured_as<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'a str)
 fn instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Finding]) -> Vec<&'a str> {
     let object = counter.split('.').next().unwrap_or(counter);
     let mut found: Vec<&str> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
     for schema in schemas {
         for instance in schema.instances(object) {
-            let has = || Plan::resolve(Catalogue::builtin(), schema, counter, instance).is_some();
-            if !found.contains(&instance) && has() {
+            let has = || CounterPlan::resolve(Catalogue::builtin(), schema, counter, instance).is_some();
+            if !known.contains(instance) && has() {
+                known.insert(instance);
                 found.push(instance);
             }
         }
@@ -176,9 +230,9 @@ fn instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Findi
 
 /// The lines with the highest means, busiest first. Those that were always
 /// zero are left out, unless all were.
-fn busiest(mut lines: Vec<Line>) -> Vec<Line> {
-    let mean = |l: &Line| l.summary().map(|(_, mean, _)| mean);
-    lines.retain(|l| l.buckets.iter().any(|b| !Bucket::is_gap(b)));
+fn busiest(mut lines: Vec<ChartLine>) -> Vec<ChartLine> {
+    let mean = |l: &ChartLine| l.summary().map(|(_, mean, _)| mean);
+    lines.retain(|l| l.buckets.iter().any(|b| !ChartBucket::is_gap(b)));
     if lines.iter().any(|l| mean(l) != Some(0.0)) {
         lines.retain(|l| mean(l) != Some(0.0));
     } else {
@@ -202,13 +256,13 @@ mod tests {
                 series.push(Series { counter: counter.into(), instance: (*disk).into(), scale: 1e-3 });
             }
         }
-        Arc::new(Schema { series })
+        Arc::new(Schema::new(series))
     }
 
     fn book(disks: &[&str], row: impl Fn(usize) -> f64) -> Vec<Chart> {
         let schema = schema(disks);
         let (from, to) = (fixture::FROM_NS, fixture::FROM_NS + 10_000_000_000);
-        let mut book = Book::new(&fixture::verdict(), std::slice::from_ref(&schema), from, to);
+        let mut book = ChartBook::new(&fixture::verdict(), std::slice::from_ref(&schema), from, to);
         let mut frame = Frame::new(schema.clone(), 10);
         for i in 1..=10 {
             let tick = Tick { time_ns: from + i * 1_000_000_000, elapsed_ns: 1_000_000_000 };
@@ -225,7 +279,7 @@ mod tests {
         assert_eq!(charts[0].counter, "physical_disk.avg_queue_length");
         assert_eq!(charts[0].lines[0].instance, "sda");
         assert_eq!(charts[0].limit, Some(2.0));
-        assert_eq!(charts[0].shaded.len(), 1);
+        assert_eq!(charts[0].shaded.len(), 2);
         assert!((charts[0].lines[0].summary().unwrap().1 - 0.5).abs() < 1e-9);
         // the second finding's counter comes from the weighted time where the others lack
         assert_eq!(charts[1].counter, "physical_disk.avg_s_per_transfer");

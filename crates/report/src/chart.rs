@@ -6,10 +6,11 @@
 use diskwright_base::{Note, units};
 
 use crate::axis;
-use crate::model::{Chart, Line};
+use crate::model::{Chart, ChartLine};
+use crate::palette;
 use crate::style::{Ink, Style};
 use crate::text;
-use crate::time::Zone;
+use crate::time::DisplayZone;
 
 /// Buckets that a chart of this width can show: two a column.
 pub fn buckets(style: &Style) -> usize {
@@ -18,7 +19,7 @@ pub fn buckets(style: &Style) -> usize {
 
 /// The chart in `rows` rows of plot with axes, a legend, and the bookmarks
 /// among `notes`.
-pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, style: &Style, rows: usize) -> String {
+pub fn draw(chart: &Chart, notes: &[Note], zone: &DisplayZone, style: &Style, rows: usize) -> String {
     let (chart, quiet) = &without_quiet(chart);
     let unit = axis::caption(&chart.unit, &chart.title);
     let title = text::cut(&style.clean(&chart.title), style.width.saturating_sub(text::width(&unit) + 2), "");
@@ -34,7 +35,7 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, style: &Style, rows: usi
     let labels: Vec<String> = values.iter().map(|&v| style.clean(&axis::label(v, &chart.unit))).collect();
     let gutter = labels.iter().map(|l| text::width(l)).max().unwrap_or(0);
     let mut canvas = Canvas::new(style.width.saturating_sub(gutter + 2).max(10), rows.max(3));
-    let scale = Scale { low: values[0], high: values[values.len() - 1] };
+    let scale = RowScale { low: values[0], high: values[values.len() - 1] };
     let bookmarks = chart.bookmarks(notes);
     canvas.plot(chart, &scale, style);
     canvas.limit(chart, &scale, style);
@@ -63,8 +64,8 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, style: &Style, rows: usi
 /// The chart without the lines that stayed at zero where others did not, and
 /// the names of these.
 fn without_quiet(chart: &Chart) -> (Chart, Vec<String>) {
-    let is_quiet = |l: &Line| l.summary().is_some_and(|(least, _, most)| least == 0.0 && most == 0.0);
-    let (quiet, loud): (Vec<&Line>, Vec<&Line>) = chart.lines.iter().partition(|l| is_quiet(l));
+    let is_quiet = |l: &ChartLine| l.summary().is_some_and(|(least, _, most)| least == 0.0 && most == 0.0);
+    let (quiet, loud): (Vec<&ChartLine>, Vec<&ChartLine>) = chart.lines.iter().partition(|l| is_quiet(l));
     if loud.is_empty() || quiet.is_empty() {
         return (chart.clone(), Vec::new());
     }
@@ -73,12 +74,12 @@ fn without_quiet(chart: &Chart) -> (Chart, Vec<String>) {
 }
 
 /// From values to rows, the greatest on top.
-struct Scale {
+struct RowScale {
     low: f64,
     high: f64,
 }
 
-impl Scale {
+impl RowScale {
     fn row(&self, value: f64, rows: usize) -> usize {
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         let last = rows - 1;
@@ -101,7 +102,7 @@ impl Canvas {
         &mut self.cells[row * self.width + column]
     }
 
-    fn plot(&mut self, chart: &Chart, scale: &Scale, style: &Style) {
+    fn plot(&mut self, chart: &Chart, scale: &RowScale, style: &Style) {
         let dots = style.unicode && (style.colour || chart.lines.len() == 1);
         for (number, line) in chart.lines.iter().enumerate() {
             if dots {
@@ -113,7 +114,7 @@ impl Canvas {
     }
 
     /// Braille: two dots a column across, four a row up, joined vertically.
-    fn dots(&mut self, line: &Line, number: usize, scale: &Scale) {
+    fn dots(&mut self, line: &ChartLine, number: usize, scale: &RowScale) {
         const DOTS: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
         let across = self.width * 2;
         let mut before = None;
@@ -137,7 +138,7 @@ impl Canvas {
     }
 
     /// One letter a column; `+` where lines meet.
-    fn letters(&mut self, line: &Line, letter: char, scale: &Scale) {
+    fn letters(&mut self, line: &ChartLine, letter: char, scale: &RowScale) {
         for column in 0..self.width {
             let length = line.buckets.len();
             let part = &line.buckets[column * length / self.width..((column + 1) * length).div_ceil(self.width)];
@@ -152,7 +153,7 @@ impl Canvas {
         }
     }
 
-    fn limit(&mut self, chart: &Chart, scale: &Scale, style: &Style) {
+    fn limit(&mut self, chart: &Chart, scale: &RowScale, style: &Style) {
         let Some(limit) = chart.drawn_limit() else { return };
         let row = scale.row(limit, self.height);
         let sign = if style.unicode { '╌' } else { '-' };
@@ -227,7 +228,7 @@ fn baseline(chart: &Chart, width: usize, style: &Style) -> String {
 }
 
 /// Labels under the axis, centred on their marks, none over another.
-fn times(chart: &Chart, width: usize, zone: &Zone, style: &Style) -> String {
+fn times(chart: &Chart, width: usize, zone: &DisplayZone, style: &Style) -> String {
     let mut out = String::new();
     for mark in zone.marks(chart.from_ns, chart.to_ns, (width / 14).max(2)) {
         let label = style.clean(&mark.label);
@@ -241,20 +242,21 @@ fn times(chart: &Chart, width: usize, zone: &Zone, style: &Style) -> String {
     style.paint(Ink::Dim, &out)
 }
 
-fn legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], zone: &Zone, style: &Style) {
+fn legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], zone: &DisplayZone, style: &Style) {
     let mut add = |line: String| {
         out.push_str(&line);
         out.push('\n');
     };
     let short = |v: f64| style.clean(&axis::label(v, &chart.unit));
-    let names: Vec<String> = chart.lines.iter().map(|l| text::cut(&style.clean(&l.instance), 24, "~")).collect();
+    let clean: Vec<String> = chart.lines.iter().map(|l| style.clean(&l.instance)).collect();
+    let names = palette::short(&clean.iter().map(String::as_str).collect::<Vec<_>>(), 24, style.glyph("…", "~"));
     let widest = names.iter().map(|n| text::width(n)).max().unwrap_or(0);
     for (number, (line, name)) in chart.lines.iter().zip(&names).enumerate() {
         let dots = style.unicode && (style.colour || chart.lines.len() == 1);
         let sign = if dots { "⣀".to_owned() } else { letter(number, chart.lines.len()).to_string() };
         let told = match line.summary() {
             Some((least, mean, most)) => {
-                format!("least {}, mean {}, most {}", short(least), short(mean), short(most))
+                format!("min {}, mean {}, max {}", short(least), short(mean), short(most))
             }
             None => "nothing recorded".to_owned(),
         };
@@ -282,23 +284,23 @@ fn legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], zone: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::downsample::Bucket;
+    use crate::downsample::ChartBucket;
     use crate::expect;
 
     const FROM_NS: i64 = 1_795_299_600_000_000_000;
 
-    fn bucket(mean: f64) -> Bucket {
-        Bucket { least: mean, mean, most: mean, gap_share: if mean.is_nan() { 1.0 } else { 0.0 } }
+    fn bucket(mean: f64) -> ChartBucket {
+        ChartBucket { least: mean, mean, most: mean, gap_share: if mean.is_nan() { 1.0 } else { 0.0 } }
     }
 
-    fn wave(count: usize, shift: f64) -> Vec<Bucket> {
+    fn wave(count: usize, shift: f64) -> Vec<ChartBucket> {
         let value =
             |i: usize| if (60..75).contains(&i) { f64::NAN } else { 3.0 + 3.0 * (i as f64 / 12.0 + shift).sin() };
         (0..count).map(|i| bucket(value(i))).collect()
     }
 
     fn chart(lines: &[&str]) -> Chart {
-        let line = |(at, name): (usize, &&str)| Line { instance: (*name).into(), buckets: wave(160, at as f64) };
+        let line = |(at, name): (usize, &&str)| ChartLine { instance: (*name).into(), buckets: wave(160, at as f64) };
         let lines = lines.iter().enumerate().map(line).collect();
         let mut chart = Chart::new("physical_disk.avg_queue_length", FROM_NS, FROM_NS + 120_000_000_000, lines);
         chart.limit = Some(2.0);
@@ -311,7 +313,7 @@ mod tests {
     }
 
     fn both(style: Style, lines: &[&str]) -> String {
-        draw(&chart(lines), &notes(), &Zone::utc(), &style, 10)
+        draw(&chart(lines), &notes(), &DisplayZone::utc(), &style, 10)
     }
 
     #[test]
@@ -342,7 +344,7 @@ mod tests {
     fn a_gap_is_blank_in_every_row_and_on_the_axis() {
         let mut chart = chart(&["sda"]);
         (chart.limit, chart.shaded) = (None, Vec::new());
-        let drawn = draw(&chart, &[], &Zone::utc(), &Style::plain(80), 8);
+        let drawn = draw(&chart, &[], &DisplayZone::utc(), &Style::plain(80), 8);
         // buckets 60 to 75 of 160, well inside
         let plot: Vec<&str> = drawn.lines().skip(1).take(9).collect();
         let gutter = plot[0].chars().position(|c| "┤│".contains(c)).unwrap() + 1;
@@ -357,7 +359,7 @@ mod tests {
     #[test]
     fn nothing_recorded_is_said() {
         let mut chart = chart(&["sda"]);
-        chart.lines[0].buckets = vec![Bucket::GAP; 8];
-        assert!(draw(&chart, &[], &Zone::utc(), &Style::plain(80), 8).contains("nothing was recorded"));
+        chart.lines[0].buckets = vec![ChartBucket::GAP; 8];
+        assert!(draw(&chart, &[], &DisplayZone::utc(), &Style::plain(80), 8).contains("nothing was recorded"));
     }
 }

@@ -3,19 +3,19 @@
 
 use diskwright_base::units;
 use diskwright_diagnosis::Verdict;
-use diskwright_diagnosis::compare::{Comparison, Outcome, Row, WHOLE};
+use diskwright_diagnosis::compare::{ChangeOutcome, ComparisonRow, WHOLE, WindowComparison};
 
-use crate::beside::Beside;
-use crate::downsample::Bucket;
-use crate::html::{self, Report, figure};
+use crate::beside::BesideDocument;
+use crate::downsample::ChartBucket;
+use crate::html::{self, HtmlReport, figure};
 use crate::markup::{escape, escape_code, value};
-use crate::model::{Chart, Line};
+use crate::model::{Chart, ChartLine};
 use crate::sections::table;
 use crate::sheet;
 use crate::style::{Ink, Style};
-use crate::table::{Align, Table};
+use crate::table::{Align, TextTable};
 use crate::text::{plural, wrap};
-use crate::time::Zone;
+use crate::time::DisplayZone;
 use crate::words;
 
 /// Counters that are told first, of all instances together.
@@ -32,29 +32,31 @@ pub const MAIN: &[&str] = &[
 
 /// Changes by less than this factor come after the others.
 const LEAST: f64 = 1.05;
+/// Ends of an interval that lie so much further off on one side are told both.
+const UNEVEN: f64 = 1.25;
 /// Rows of the page's table at most.
 const ROWS: usize = 300;
 
 /// A row in the order in which people want to see it: what changed beyond
 /// noise first, the most certain and then the largest before the others.
-pub fn ranked(comparison: &Comparison) -> Vec<&Row> {
-    let doubled = |r: &Row| {
+pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
+    let doubled = |r: &ComparisonRow| {
         // all disks together are told by the disk where there is only one
-        let same = |o: &&Row| o.counter == r.counter && o.instance != WHOLE;
+        let same = |o: &&ComparisonRow| o.counter == r.counter && o.instance != WHOLE;
         r.instance == WHOLE && comparison.counters.iter().filter(same).count() == 1
     };
-    let mut rows: Vec<&Row> = comparison.counters.iter().filter(|r| !doubled(r)).collect();
-    let noise = |r: &Row| match r.noise {
+    let mut rows: Vec<&ComparisonRow> = comparison.counters.iter().filter(|r| !doubled(r)).collect();
+    let noise = |r: &ComparisonRow| match r.noise {
         Some(false) if size(r) >= LEAST => 0,
         Some(false) => 1,
         None => 2,
         Some(true) => 3,
     };
     rows.sort_by(|a, b| {
-        let sure = |r: &Row| r.significance.unwrap_or(1.0);
+        let sure = |r: &ComparisonRow| r.significance.unwrap_or(1.0);
         // chances below this are all the same
-        let rough = |r: &Row| (sure(r).max(1e-6).log10() * 2.0) as i64;
-        let together = |r: &Row| r.instance != WHOLE;
+        let rough = |r: &ComparisonRow| (sure(r).max(1e-6).log10() * 2.0) as i64;
+        let together = |r: &ComparisonRow| r.instance != WHOLE;
         let by_noise = noise(a).cmp(&noise(b)).then(rough(a).cmp(&rough(b)));
         by_noise.then(size(b).total_cmp(&size(a))).then(together(a).cmp(&together(b)))
     });
@@ -63,13 +65,13 @@ pub fn ranked(comparison: &Comparison) -> Vec<&Row> {
 
 /// The rows that the screen shows: those that stand for the machine, then what
 /// changed.
-fn shown(comparison: &Comparison, most: usize) -> Vec<&Row> {
+fn shown(comparison: &WindowComparison, most: usize) -> Vec<&ComparisonRow> {
     let ranked = ranked(comparison);
     if most >= ranked.len() {
         return ranked;
     }
     let main = |counter: &str| ranked.iter().copied().find(|r| r.counter == counter && is_whole(r, &ranked));
-    let mut rows: Vec<&Row> = MAIN.iter().filter_map(|counter| main(counter)).collect();
+    let mut rows: Vec<&ComparisonRow> = MAIN.iter().filter_map(|counter| main(counter)).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
         if rows.len() < most && !rows.iter().any(|known| std::ptr::eq(*known, row)) {
             rows.push(row);
@@ -79,25 +81,32 @@ fn shown(comparison: &Comparison, most: usize) -> Vec<&Row> {
 }
 
 /// Whether a row stands for the whole machine.
-pub fn is_whole(row: &Row, among: &[&Row]) -> bool {
+pub fn is_whole(row: &ComparisonRow, among: &[&ComparisonRow]) -> bool {
     let named = ["", "_total", WHOLE].contains(&row.instance.as_str());
     named || among.iter().filter(|r| r.counter == row.counter).count() == 1
 }
 
 /// How many times larger one mean is than the other.
-fn size(row: &Row) -> f64 {
+fn size(row: &ComparisonRow) -> f64 {
     let (a, b) = (row.before.mean.abs(), row.after.mean.abs());
     let (small, large) = (a.min(b), a.max(b));
     // from nothing to something counts as much
     if large == 0.0 { 1.0 } else { (large / small).min(1e3) }
 }
 
-/// `1.2 ±0.1 ms`; the mean alone where the interval is not known.
-fn estimate(row: &Row, second: bool) -> String {
+/// `1.2 ±0.1 ms`, or `36 (9 to 140) ms` where the ends lie unevenly; the mean alone
+/// where the interval is not known.
+fn estimate(row: &ComparisonRow, second: bool) -> String {
     let of = if second { &row.after } else { &row.before };
     let show = |v: f64| units::display(v, &row.unit);
     match (of.low, of.high) {
-        (Some(low), Some(high)) if high > low => joined(&show(of.mean), " ±", &show((high - low) / 2.0)),
+        (Some(low), Some(high)) if high > low => {
+            let (below, above) = (of.mean - low, high - of.mean);
+            if above.max(below) <= UNEVEN * above.min(below) {
+                return joined(&show(of.mean), " ±", &show((high - low) / 2.0));
+            }
+            format!("{} ({})", show(of.mean), joined(&show(low), " to ", &show(high)))
+        }
         _ => show(of.mean),
     }
 }
@@ -114,47 +123,51 @@ pub(crate) fn signed(v: f64, unit: &str) -> String {
     format!("{sign}{}", units::display(v, unit))
 }
 
-fn interval(row: &Row) -> String {
+fn interval(row: &ComparisonRow) -> String {
     match (row.difference_low, row.difference_high) {
         (Some(low), Some(high)) if high > low => joined(&signed(low, &row.unit), " to ", &signed(high, &row.unit)),
         (Some(_), Some(_)) => String::new(),
-        _ => "too few ticks".into(),
+        (Some(low), None) => format!("{} or more", signed(low, &row.unit)),
+        (None, Some(high)) => format!("{} or less", signed(high, &row.unit)),
+        (None, None) => "not known".into(),
     }
 }
 
-fn ratio(row: &Row) -> String {
+fn ratio(row: &ComparisonRow) -> String {
     row.ratio.map_or(String::new(), |r| if r < 1000.0 { format!("x {}", units::digits(r)) } else { "x 1000+".into() })
 }
 
-fn sure(row: &Row) -> &'static str {
+fn sure(row: &ComparisonRow) -> &'static str {
     match row.noise {
+        Some(true) if row.difference == 0.0 && row.difference_low == row.difference_high => "same",
         Some(true) => "noise",
         Some(false) => "",
         None => "unknown",
     }
 }
 
-fn name_of(row: &Row) -> &str {
+fn name_of(row: &ComparisonRow) -> &str {
     if row.instance == WHOLE { "all" } else { &row.instance }
 }
 
 /// The windows, a line each: host, times and verdict.
-fn windows(comparison: &Comparison, zone: &Zone) -> [String; 2] {
+fn windows(comparison: &WindowComparison, zone: &DisplayZone) -> [String; 2] {
     let line = |verdict: &Verdict| {
         let host = if verdict.host.is_empty() { String::new() } else { format!("{}, ", verdict.host) };
         let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
         let when = zone.range_between(&verdict.window.from, &verdict.window.to);
         let what = format!("{}{instance}", words::bottleneck(verdict.bottleneck));
-        format!("{host}{when} ({}): {what}, {} sure", words::watched(verdict), words::sure(verdict))
+        format!("{host}{when} ({}): {what}, confidence {}", words::watched(verdict), words::sure(verdict))
     };
     [line(&comparison.before), line(&comparison.after)]
 }
 
 /// How much may be noise, and what is not in the table.
-fn remarks(comparison: &Comparison) -> Vec<String> {
+fn remarks(comparison: &WindowComparison) -> Vec<String> {
     let mut remarks = vec![format!(
-        "{} judged: noise alone would bring any change to be told in fewer than one of 20 comparisons. \
-         Noise is what was seen within the windows; what changes from day to day was not.",
+        "{} judged; noise by itself would show any change in fewer than 1 of 20 comparisons. The ranges of \
+         differences allow for that; ranges of means are 95 % confidence intervals. Noise is measured within the \
+         windows and does not include changes from day to day.",
         plural(comparison.questions, "difference was", "differences were")
     )];
     let only = [(&comparison.only_before, "first"), (&comparison.only_after, "second")];
@@ -165,18 +178,21 @@ fn remarks(comparison: &Comparison) -> Vec<String> {
         remarks.push(format!("Only in the {which} window: {}{more}.", few.join(", ")));
     }
     if comparison.left_out > 0 {
-        remarks.push(format!("{} were too many to follow.", plural(comparison.left_out, "series", "series")));
+        let series = plural(comparison.left_out, "series was", "series were");
+        remarks.push(format!("{series} left out: too many to follow."));
     }
     remarks
 }
 
 /// The answer for a terminal: at most `most` rows of the table.
-pub fn screen(comparison: &Comparison, most: usize, zone: &Zone, style: &Style) -> String {
+pub fn screen(comparison: &WindowComparison, most: usize, zone: &DisplayZone, style: &Style) -> String {
     let ink = match comparison.outcome {
-        Outcome::Helped => Ink::Good,
-        Outcome::Worse => Ink::Bad,
-        Outcome::LessAsked | Outcome::MoreAsked | Outcome::Unclear => Ink::Warn,
-        Outcome::Unchanged => Ink::Bold,
+        ChangeOutcome::Helped => Ink::Good,
+        ChangeOutcome::Worse => Ink::Bad,
+        ChangeOutcome::LessAsked | ChangeOutcome::MoreAsked | ChangeOutcome::OtherLoad | ChangeOutcome::Unclear => {
+            Ink::Warn
+        }
+        ChangeOutcome::Unchanged => Ink::Bold,
     };
     let mut out = String::new();
     for (what, line) in ["before", "after"].iter().zip(windows(comparison, zone)) {
@@ -192,7 +208,7 @@ pub fn screen(comparison: &Comparison, most: usize, zone: &Zone, style: &Style) 
     let rows = shown(comparison, most);
     let all = ranked(comparison);
     let changed = all.iter().filter(|r| r.noise == Some(false)).count();
-    let mut table = Table::new()
+    let mut table = TextTable::new()
         .text("counter")
         .text("of")
         .column("before", Align::Right)
@@ -208,7 +224,7 @@ pub fn screen(comparison: &Comparison, most: usize, zone: &Zone, style: &Style) 
     out.push('\n');
     let mut told = vec![format!("{changed} of {} changed beyond noise.", plural(all.len(), "counter", "counters"))];
     if all.len() > rows.len() {
-        told.push("--all shows the others, --json and -o FILE.html too.".to_owned());
+        told.push("--all, --json and -o FILE.html show the others.".to_owned());
     }
     told.extend(remarks(comparison));
     for line in wrap(&style.clean(&told.join(" ")), style.width, 0) {
@@ -218,26 +234,31 @@ pub fn screen(comparison: &Comparison, most: usize, zone: &Zone, style: &Style) 
 }
 
 /// What a page shows besides the comparison.
-pub struct Page {
+pub struct ComparePage {
     /// Charts made by [`chart`].
     pub charts: Vec<Chart>,
     /// Zone that times are shown in.
-    pub zone: Zone,
+    pub zone: DisplayZone,
     /// Version of the program, for the foot of the page.
     pub version: String,
     /// What else was measured meanwhile; empty where nothing was.
-    pub beside: Beside,
+    pub beside: BesideDocument,
 }
 
 /// Both windows of one counter in one chart, each from its own start: `from_ns`
 /// is that of the second window, `to_ns` lies as far from it as the longer one
 /// lasts. `None` where neither has anything.
-pub fn chart(row: &Row, (from_ns, to_ns): (i64, i64), before: &[Option<f64>], after: &[Option<f64>]) -> Option<Chart> {
+pub fn chart(
+    row: &ComparisonRow,
+    (from_ns, to_ns): (i64, i64),
+    before: &[Option<f64>],
+    after: &[Option<f64>],
+) -> Option<Chart> {
     let bucket = |v: &Option<f64>| match v {
-        Some(v) => Bucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
-        None => Bucket::GAP,
+        Some(v) => ChartBucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
+        None => ChartBucket::GAP,
     };
-    let line = |name: &str, points: &[Option<f64>]| Line {
+    let line = |name: &str, points: &[Option<f64>]| ChartLine {
         instance: name.into(),
         buckets: points.iter().map(bucket).collect(),
     };
@@ -253,15 +274,18 @@ pub fn chart(row: &Row, (from_ns, to_ns): (i64, i64), before: &[Option<f64>], af
 }
 
 /// The page.
-pub fn page(comparison: &Comparison, page: Page) -> String {
-    let class = if comparison.outcome == Outcome::Worse { "" } else { " none" };
+pub fn page(comparison: &WindowComparison, page: ComparePage) -> String {
+    let class = if comparison.outcome == ChangeOutcome::Worse { "" } else { " none" };
     let beside = &page.beside;
     // a heading from beside leaves the comparison's own sentence to the windows
+    let (first, rest) = comparison.sentence.split_once(". ").unwrap_or((&comparison.sentence, ""));
     let (title, own) = match beside.title.as_str() {
-        "" => (&comparison.sentence, None),
-        title => (&title.to_owned(), Some(&comparison.sentence)),
+        "" => (first.trim_end_matches('.'), None),
+        title => (title, Some(&comparison.sentence)),
     };
-    let lead = beside.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l)));
+    let rest = Some(rest).filter(|rest| own.is_none() && !rest.is_empty());
+    let rest = rest.map(|rest| format!("<p class=\"first\">{}</p>\n", escape(rest)));
+    let lead = beside.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l))).chain(rest);
     let mut out = format!(
         "<header>\n<p class=\"made\"><b>Before and after</b></p>\n<div class=\"card verdict{class}\">\n\
          <h1>{}</h1>\n{}</div>\n</header>\n<main>\n",
@@ -277,7 +301,7 @@ pub fn page(comparison: &Comparison, page: Page) -> String {
         .map(|((what, verdict), line)| vec![escape(what), escape(line), escape_code(&verdict.sentence)])
         .collect();
     let own = own.map(|sentence| format!("<p>{}</p>\n", escape(sentence))).unwrap_or_default();
-    let windows = table(&["", "When, and what held the machine back", "In words"], &rows);
+    let windows = table(&["", "When, and which bottleneck", "In words"], &rows);
     section(&mut out, "windows", "The windows", &(own + &windows));
     section(&mut out, "charts", "Charts", &charts(&page));
     let rows: Vec<Vec<String>> = ranked(comparison).into_iter().take(ROWS).map(cells).collect();
@@ -289,7 +313,7 @@ pub fn page(comparison: &Comparison, page: Page) -> String {
     html::document("before and after", &out, &page.version)
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &ComparisonRow) -> Vec<String> {
     let difference =
         format!("{} <span class=\"dim\">{}</span>", value(row.difference, &row.unit), escape(&interval(row)));
     vec![
@@ -311,11 +335,11 @@ fn section(out: &mut String, id: &str, title: &str, content: &str) {
     }
 }
 
-fn charts(page: &Page) -> String {
+fn charts(page: &ComparePage) -> String {
     if page.charts.is_empty() {
         return String::new();
     }
-    let bare = Report {
+    let bare = HtmlReport {
         verdicts: Vec::new(),
         charts: Vec::new(),
         notes: Vec::new(),
@@ -324,7 +348,7 @@ fn charts(page: &Page) -> String {
         version: String::new(),
     };
     let mut out = String::from(
-        "<p>Both windows from their start; the times are those of the second.</p>\n<div class=\"small\">\n",
+        "<p>Both windows are aligned at their start; the times are those of the second.</p>\n<div class=\"small\">\n",
     );
     for (number, chart) in page.charts.iter().enumerate() {
         let drawn = figure(chart, &bare, &format!("c{number}"), "");
@@ -336,16 +360,16 @@ fn charts(page: &Page) -> String {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_diagnosis::compare::{Change, Estimate, Movement, Named};
+    use diskwright_diagnosis::compare::{ChangeDirection, CounterInstance, MeanEstimate, QuantityChange};
 
     use super::*;
     use crate::{expect, fixture};
 
-    fn row(counter: &str, instance: &str, unit: &str, [before, after]: [f64; 2], noise: Option<bool>) -> Row {
+    fn row(counter: &str, instance: &str, unit: &str, [before, after]: [f64; 2], noise: Option<bool>) -> ComparisonRow {
         let known = |v: f64| Some(v).filter(|_| noise.is_some());
-        let estimate = |v: f64| Estimate { mean: v, low: known(v * 0.95), high: known(v * 1.05) };
+        let estimate = |v: f64| MeanEstimate { mean: v, low: known(v * 0.95), high: known(v * 1.05) };
         let difference = after - before;
-        Row {
+        ComparisonRow {
             counter: counter.into(),
             instance: instance.into(),
             unit: unit.into(),
@@ -355,27 +379,36 @@ mod tests {
             difference_low: known(difference - 0.1 * before),
             difference_high: known(difference + 0.1 * before),
             ratio: Some(after / before),
+            ratio_low: known(after / before - 0.1),
+            ratio_high: known(after / before + 0.1),
+            level: known(1e-4),
             significance: noise.map(|noise| if noise { 1.0 } else { 1e-4 }),
             noise,
         }
     }
 
-    fn comparison() -> Comparison {
-        let movement = |counter: &str, unit: &str, [before, after]: [f64; 2], change| Movement {
+    fn comparison() -> WindowComparison {
+        let movement = |counter: &str, unit: &str, [before, after]: [f64; 2], change| QuantityChange {
             counter: counter.into(),
             unit: unit.into(),
             before,
             after,
             change,
+            ratio_low: None,
+            ratio_high: None,
         };
         let latency = "physical_disk.avg_s_per_transfer";
         let requests = "physical_disk.transfers_per_s";
-        Comparison {
+        WindowComparison {
             schema: "diskwright.compare/1",
-            outcome: Outcome::Helped,
+            outcome: ChangeOutcome::Helped,
             sentence: "The change helped: the disk (sda) is no longer a bottleneck.".into(),
-            load: Some(movement(requests, "per_s", [120.0, 122.0], Change::Same)),
-            response: Some(movement(latency, "s", [0.048, 0.004], Change::Down)),
+            load: Some(movement(requests, "per_s", [120.0, 122.0], ChangeDirection::Same)),
+            response: Some(movement(latency, "s", [0.048, 0.004], ChangeDirection::Down)),
+            mix: Vec::new(),
+            equal_load: None,
+            equal_load_missing: None,
+            goals: Vec::new(),
             questions: 212,
             counters: vec![
                 row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),
@@ -386,7 +419,7 @@ mod tests {
                 row("memory.available_fraction", "", "fraction", [0.5, 0.49], Some(false)),
                 row("processor.busy", "_total", "fraction", [0.1, 0.3], None),
             ],
-            only_before: vec![Named { counter: "physical_disk.busy".into(), instance: fixture::EVIL.into() }],
+            only_before: vec![CounterInstance { counter: "physical_disk.busy".into(), instance: fixture::EVIL.into() }],
             only_after: Vec::new(),
             left_out: 3,
             before: fixture::verdict(),
@@ -396,7 +429,7 @@ mod tests {
 
     #[test]
     fn the_screen_stays_as_expected() {
-        expect::holds("compare/screen.txt", &screen(&comparison(), 25, &Zone::utc(), &Style::plain(110)));
+        expect::holds("compare/screen.txt", &screen(&comparison(), 25, &DisplayZone::utc(), &Style::plain(110)));
     }
 
     #[test]
@@ -417,10 +450,10 @@ mod tests {
         both.counters[1].instance = "\x1b]0;owned\x07\nx".into();
         both.sentence = "\x1b[2J".into();
         for width in [60, 80, 120] {
-            let drawn = screen(&both, usize::MAX, &Zone::utc(), &Style::plain(width));
+            let drawn = screen(&both, usize::MAX, &DisplayZone::utc(), &Style::plain(width));
             assert!(!drawn.contains(['\x1b', '\x07']), "{drawn}");
         }
-        let wide = screen(&comparison(), usize::MAX, &Zone::utc(), &Style::plain(120));
+        let wide = screen(&comparison(), usize::MAX, &DisplayZone::utc(), &Style::plain(120));
         assert!(wide.lines().all(|l| crate::text::width(l) <= 120), "{wide}");
     }
 
@@ -433,7 +466,7 @@ mod tests {
         assert_eq!(joined("3", " ±", "1"), "3 ±1");
     }
 
-    fn beside() -> Beside {
+    fn beside() -> BesideDocument {
         let text = format!(
             r#"{{"schema": "diskwright.beside/1", "title": {evil}, "lead": [{evil}], "names": [{evil}, {evil}],
             "sections": [{{"title": {evil}, "words": [{evil}],
@@ -455,7 +488,7 @@ mod tests {
         let charts: Vec<Chart> =
             both.counters.iter().filter_map(|r| chart(r, (0, 3_000_000_000), &points, &points)).collect();
         assert_eq!(charts.len(), both.counters.len());
-        let html = page(&both, Page { charts, zone: Zone::utc(), version: "0".into(), beside: beside() });
+        let html = page(&both, ComparePage { charts, zone: DisplayZone::utc(), version: "0".into(), beside: beside() });
         let mut reader = quick_xml::Reader::from_str(&html);
         reader.config_mut().check_end_names = true;
         let mut elements = 0;

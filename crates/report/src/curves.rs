@@ -7,12 +7,13 @@ use diskwright_base::units;
 use crate::axis;
 use crate::html::PALETTE;
 use crate::markup::{coordinate, escape};
+use crate::palette;
 use crate::svg::{self, FOOT, HEAD, LINES, PLOT, STRETCHED, percent};
 use crate::text;
 
 /// How values become places along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub enum AxisScale {
     /// Evenly.
     Linear,
     /// Each doubling is as long as any other.
@@ -29,12 +30,12 @@ pub struct Axis {
     /// Unit, as the catalogue names units.
     pub unit: String,
     /// Its scale. An axis of heights is linear where the values would be little apart.
-    pub scale: Scale,
+    pub scale: AxisScale,
 }
 
 /// A point, with its interval where one is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Point {
+pub struct CurvePoint {
     /// Place.
     pub x: f64,
     /// Height.
@@ -45,11 +46,11 @@ pub struct Point {
 
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Curve {
+pub struct ChartCurve {
     /// Its name; empty where there is only one.
     pub name: String,
     /// Its points from left to right.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
 }
 
 /// A chart.
@@ -62,7 +63,7 @@ pub struct Curves {
     /// Up.
     pub y: Axis,
     /// The lines.
-    pub lines: Vec<Curve>,
+    pub lines: Vec<ChartCurve>,
 }
 
 /// Points up to which each is marked by a dot.
@@ -74,20 +75,20 @@ const NAME: usize = 24;
 /// Values that are less than this many times apart stand on a linear axis.
 const LOG_FROM: f64 = 8.0;
 
-impl Scale {
+impl AxisScale {
     /// A value on the even ruler that is drawn.
     fn even(self, value: f64) -> f64 {
         match self {
-            Scale::Linear => value,
-            Scale::Log => value.log10(),
-            Scale::Nines => -(1.0 - value).log10(),
+            AxisScale::Linear => value,
+            AxisScale::Log => value.log10(),
+            AxisScale::Nines => -(1.0 - value).log10(),
         }
     }
 }
 
 /// An axis with its ends and marks.
 struct Ruler {
-    scale: Scale,
+    scale: AxisScale,
     low: f64,
     high: f64,
     marks: Vec<(f64, String)>,
@@ -131,7 +132,7 @@ fn thinned(values: Vec<f64>, most: usize) -> Vec<f64> {
     values.into_iter().enumerate().filter(|(at, _)| at % step == last).map(|(_, v)| v).collect()
 }
 
-fn along(chart: &Curves, points: &[Point]) -> Option<Ruler> {
+fn along(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
     let axis = &chart.x;
     let mut values: Vec<f64> = points.iter().map(|p| p.x).collect();
     values.sort_by(f64::total_cmp);
@@ -139,23 +140,23 @@ fn along(chart: &Curves, points: &[Point]) -> Option<Ruler> {
     let (low, high) = (*values.first()?, *values.last()?);
     let marked = |values: Vec<f64>| values.into_iter().map(|v| (v, label(v, axis))).collect();
     let ruler = match axis.scale {
-        Scale::Nines => {
+        AxisScale::Nines => {
             let shares = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
             let high = shares.into_iter().find(|s| *s >= high).unwrap_or(high).max(0.9);
             let name = |s: f64| (s, format!("{} %", (s * 1e7).round() / 1e5));
             Ruler {
-                scale: Scale::Nines,
+                scale: AxisScale::Nines,
                 low: 0.0,
                 high,
                 marks: shares.into_iter().filter(|s| *s <= high).map(name).collect(),
             }
         }
         // the values that were measured say most
-        Scale::Log => Ruler { scale: Scale::Log, low, high, marks: marked(thinned(values, 9)) },
-        Scale::Linear => {
+        AxisScale::Log => Ruler { scale: AxisScale::Log, low, high, marks: marked(thinned(values, 9)) },
+        AxisScale::Linear => {
             let marks = axis::round_values(low.min(0.0), high, 8);
             let high = high.max(marks.last().copied().unwrap_or(high));
-            Ruler { scale: Scale::Linear, low: marks[0], high, marks: marked(marks) }
+            Ruler { scale: AxisScale::Linear, low: marks[0], high, marks: marked(marks) }
         }
     };
     Some(ruler)
@@ -171,17 +172,17 @@ fn decades(low: f64, high: f64) -> Vec<f64> {
     all[first..=last.max(first)].to_vec()
 }
 
-fn up(chart: &Curves, points: &[Point]) -> Option<Ruler> {
+fn up(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
     let ends = |(a, b): (f64, f64), y: f64| (f64::min(a, y), f64::max(b, y));
     let (low, most) = points.iter().map(|p| p.y).fold((f64::MAX, f64::MIN), ends);
     // an interval of few repeats may be huge: it must not press the line flat
     let reach = points.iter().filter_map(|p| Some(p.interval?.1.min(TALLEST * most)));
     let (_, high) = reach.fold((low, most), ends);
-    let logarithmic = chart.y.scale == Scale::Log && low > 0.0 && high >= LOG_FROM * low;
+    let logarithmic = chart.y.scale == AxisScale::Log && low > 0.0 && high >= LOG_FROM * low;
     let (scale, mut values) = if logarithmic {
-        (Scale::Log, decades(low, high))
+        (AxisScale::Log, decades(low, high))
     } else {
-        (Scale::Linear, axis::value_axis(low.min(high), high, &chart.y.unit, 5))
+        (AxisScale::Linear, axis::value_axis(low.min(high), high, &chart.y.unit, 5))
     };
     let (low, high) = (*values.first()?, *values.last()?);
     if logarithmic && values.len() > 7 {
@@ -191,35 +192,35 @@ fn up(chart: &Curves, points: &[Point]) -> Option<Ruler> {
 }
 
 /// What can be drawn of a line: points that both scales have a place for.
-fn drawn(chart: &Curves, line: &Curve) -> Vec<Point> {
+fn drawn(chart: &Curves, line: &ChartCurve) -> Vec<CurvePoint> {
     // what a file may hold, but no measurement: axes are not made for it
     let possible = |v: f64| v == 0.0 || (1e-15..1e24).contains(&v);
-    let fits = |scale: Scale, v: f64| match scale {
-        Scale::Linear => possible(v),
-        Scale::Log => possible(v) && v > 0.0,
-        Scale::Nines => (0.0..1.0).contains(&v),
+    let fits = |scale: AxisScale, v: f64| match scale {
+        AxisScale::Linear => possible(v),
+        AxisScale::Log => possible(v) && v > 0.0,
+        AxisScale::Nines => (0.0..1.0).contains(&v),
     };
-    let height = if chart.y.scale == Scale::Log { Scale::Log } else { Scale::Linear };
+    let height = if chart.y.scale == AxisScale::Log { AxisScale::Log } else { AxisScale::Linear };
     line.points.iter().copied().filter(|p| fits(chart.x.scale, p.x) && fits(height, p.y)).collect()
 }
 
 /// A chart's parts: room at the left and right, and what stands between.
-struct Drawing {
+struct ChartParts {
     left: usize,
     right: usize,
     inside: String,
 }
 
-fn inside(chart: &Curves) -> Option<Drawing> {
-    let lines: Vec<Vec<Point>> = chart.lines.iter().take(LINES).map(|l| drawn(chart, l)).collect();
-    let all: Vec<Point> = lines.iter().flatten().copied().collect();
+fn inside(chart: &Curves) -> Option<ChartParts> {
+    let lines: Vec<Vec<CurvePoint>> = chart.lines.iter().take(LINES).map(|l| drawn(chart, l)).collect();
+    let all: Vec<CurvePoint> = lines.iter().flatten().copied().collect();
     let (along, up) = (along(chart, &all)?, up(chart, &all)?);
     let mut out = String::new();
     svg::rows(&mut out, up.marks.iter().map(|(v, label)| (up.y(*v), label.as_str())));
     svg::columns(&mut out, along.marks.iter().map(|(v, label)| (along.share(*v), label.as_str())));
     out.push_str(STRETCHED);
     for (number, points) in lines.iter().enumerate().filter(|(_, points)| points.len() > 1) {
-        let place = |p: &Point| {
+        let place = |p: &CurvePoint| {
             format!("{} {}", coordinate(along.share(p.x) * 1000.0), coordinate((1.0 - up.share(p.y)) * 1000.0))
         };
         let path: Vec<String> = points.iter().map(place).collect();
@@ -230,19 +231,20 @@ fn inside(chart: &Curves) -> Option<Drawing> {
         dots(&mut out, chart, points, number, &along, &up);
     }
     let named = chart.lines.iter().take(LINES).any(|l| !l.name.is_empty());
-    let name = |number: usize| text::cut(&chart.lines[number].name, NAME, "…");
+    let short = palette::short(&chart.lines.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), NAME, "…");
+    let name = |number: usize| short[number].clone();
     if named {
         let ends = lines.iter().enumerate().filter_map(|(n, points)| Some((up.y(points.last()?.y), n))).collect();
-        svg::names(&mut out, ends, name);
+        svg::names(&mut out, ends, name, |number| number);
     }
     let widest = |labels: &mut dyn Iterator<Item = usize>| labels.max().unwrap_or(0);
     let left = widest(&mut up.marks.iter().map(|(_, l)| text::width(l))) * 7 + 14;
     let right = widest(&mut (0..lines.len()).map(|n| text::width(&name(n)))) * 7 + 22;
-    Some(Drawing { left, right, inside: out })
+    Some(ChartParts { left, right, inside: out })
 }
 
 /// A dot each point, with its values for a pointer that rests on it, and its interval.
-fn dots(out: &mut String, chart: &Curves, points: &[Point], number: usize, along: &Ruler, up: &Ruler) {
+fn dots(out: &mut String, chart: &Curves, points: &[CurvePoint], number: usize, along: &Ruler, up: &Ruler) {
     for p in points.iter().filter(|_| points.len() <= DOTS) {
         let (x, y) = (percent(along.share(p.x)), coordinate(up.y(p.y)));
         if let Some((low, high)) = p.interval.filter(|(low, high)| high > low) {
@@ -310,7 +312,7 @@ const TALL: f64 = HEAD + PLOT + FOOT + 56.0;
 /// Charts below each other as an SVG file that needs nothing else. `title`
 /// stands above them.
 pub fn file(title: &str, charts: &[Curves]) -> String {
-    let drawings: Vec<(&Curves, Drawing)> = charts.iter().filter_map(|c| Some((c, inside(c)?))).collect();
+    let drawings: Vec<(&Curves, ChartParts)> = charts.iter().filter_map(|c| Some((c, inside(c)?))).collect();
     let height = coordinate(48.0 + TALL * drawings.len() as f64);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDE}\" height=\"{height}\" \
@@ -343,14 +345,14 @@ pub fn file(title: &str, charts: &[Curves]) -> String {
 mod tests {
     use super::*;
 
-    fn chart(scale: Scale, points: &[(f64, f64)]) -> Curves {
+    fn chart(scale: AxisScale, points: &[(f64, f64)]) -> Curves {
         let axis = |scale| Axis { words: "x".into(), unit: "count".into(), scale };
-        let points = points.iter().map(|&(x, y)| Point { x, y, interval: None }).collect();
-        let lines = vec![Curve { name: String::new(), points }];
-        Curves { title: "t".into(), x: axis(scale), y: axis(Scale::Log), lines }
+        let points = points.iter().map(|&(x, y)| CurvePoint { x, y, interval: None }).collect();
+        let lines = vec![ChartCurve { name: String::new(), points }];
+        Curves { title: "t".into(), x: axis(scale), y: axis(AxisScale::Log), lines }
     }
 
-    fn places(scale: Scale, points: &[(f64, f64)]) -> Vec<f64> {
+    fn places(scale: AxisScale, points: &[(f64, f64)]) -> Vec<f64> {
         let chart = chart(scale, points);
         let drawn = drawn(&chart, &chart.lines[0]);
         let ruler = along(&chart, &drawn).unwrap();
@@ -360,18 +362,20 @@ mod tests {
     #[test]
     fn nines_and_doublings_are_equally_far_apart() {
         assert_eq!(
-            places(Scale::Nines, &[(0.0, 1.0), (0.9, 1.0), (0.99, 1.0), (0.999, 1.0)]),
+            places(AxisScale::Nines, &[(0.0, 1.0), (0.9, 1.0), (0.99, 1.0), (0.999, 1.0)]),
             [0.0, 333.0, 667.0, 1000.0]
         );
-        assert_eq!(places(Scale::Log, &[(1.0, 1.0), (2.0, 1.0), (4.0, 1.0)]), [0.0, 500.0, 1000.0]);
-        assert_eq!(places(Scale::Log, &[(8.0, 1.0)]), [500.0]);
+        assert_eq!(places(AxisScale::Log, &[(1.0, 1.0), (2.0, 1.0), (4.0, 1.0)]), [0.0, 500.0, 1000.0]);
+        assert_eq!(places(AxisScale::Log, &[(8.0, 1.0)]), [500.0]);
     }
 
     #[test]
     fn what_no_scale_has_a_place_for_is_left_out() {
         let odd = [(1.0, 0.0), (2.0, f64::NAN), (4.0, f64::INFINITY), (0.0, 1.0), (8.0, -1.0), (1e300, 1.0)];
-        assert!(places(Scale::Log, &[(1.0, 1.0)]).len() == 1 && figure(&chart(Scale::Log, &odd), "a").is_empty());
-        assert!(figure(&chart(Scale::Log, &[]), "a").is_empty());
+        assert!(
+            places(AxisScale::Log, &[(1.0, 1.0)]).len() == 1 && figure(&chart(AxisScale::Log, &odd), "a").is_empty()
+        );
+        assert!(figure(&chart(AxisScale::Log, &[]), "a").is_empty());
     }
 
     #[test]

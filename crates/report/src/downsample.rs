@@ -1,14 +1,14 @@
 //! A log of any length in a fixed number of buckets: ticks stream through,
 //! memory stays. Means are weighted as the counter's kind demands, since each
-//! bucket sums what the values are made of ([`Summary`]) and divides once.
+//! bucket sums what the values are made of ([`CounterSummary`]) and divides once.
 
 use std::sync::Arc;
 
-use diskwright_base::{Catalogue, Frame, Kind, Plan, Schema, Summary, Tick};
+use diskwright_base::{Catalogue, CounterKind, CounterPlan, CounterSummary, Frame, Schema, Tick};
 
 /// One stretch of a chart. Without data, the values are `NaN`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bucket {
+pub struct ChartBucket {
     /// Least value of a tick.
     pub least: f64,
     /// Mean, weighted by time or operations.
@@ -19,9 +19,9 @@ pub struct Bucket {
     pub gap_share: f64,
 }
 
-impl Bucket {
+impl ChartBucket {
     /// A bucket without data.
-    pub const GAP: Bucket = Bucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0 };
+    pub const GAP: ChartBucket = ChartBucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0 };
 
     /// True where there is no value: nothing was recorded, or nothing
     /// happened that an average could be of.
@@ -42,30 +42,30 @@ pub struct Downsampler {
     to_ns: i64,
     count: usize,
     schema: Option<Arc<Schema>>,
-    lines: Vec<Line>,
+    lines: Vec<DownsampleLine>,
     /// Where the ticks of the frame at hand belong; kept to be refilled.
-    runs: Vec<Run>,
+    runs: Vec<TickRun>,
     values: Vec<f64>,
 }
 
-struct Line {
+struct DownsampleLine {
     counter: String,
     instance: String,
-    plan: Option<Plan>,
+    plan: Option<CounterPlan>,
     /// The last plan that was found, which divides the sums at the end.
-    finish: Option<Plan>,
-    cells: Vec<Cell>,
+    finish: Option<CounterPlan>,
+    cells: Vec<DownsampleCell>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Cell {
-    sum: Summary,
+struct DownsampleCell {
+    sum: CounterSummary,
     covered_ns: f64,
 }
 
 /// Ticks that belong together: those that lie wholly in one bucket, or the
 /// part of a single tick that lies in it.
-struct Run {
+struct TickRun {
     ticks: std::ops::Range<usize>,
     bucket: usize,
     /// Share of the tick that lies in the bucket.
@@ -81,12 +81,12 @@ impl Downsampler {
     /// in `count` buckets, and the wanted counters and instances.
     pub fn new(from_ns: i64, to_ns: i64, count: usize, wanted: &[(String, String)]) -> Downsampler {
         let count = count.max(1);
-        let line = |(counter, instance): &(String, String)| Line {
+        let line = |(counter, instance): &(String, String)| DownsampleLine {
             counter: counter.clone(),
             instance: instance.clone(),
             plan: None,
             finish: None,
-            cells: vec![Cell::default(); count],
+            cells: vec![DownsampleCell::default(); count],
         };
         Downsampler {
             catalogue: Catalogue::builtin(),
@@ -107,14 +107,14 @@ impl Downsampler {
         self.place(frame.ticks());
         for line in &mut self.lines {
             let Some(plan) = &line.plan else { continue };
-            if plan.kind() == Kind::Total {
+            if plan.kind() == CounterKind::Total {
                 plan.values(frame, &mut self.values);
             }
             for run in &self.runs {
                 let sum = sum(plan, frame, run.ticks.clone(), &self.values);
                 let cell = &mut line.cells[run.bucket];
                 let (numerator, denominator) = (sum.numerator * run.share, sum.denominator * run.share);
-                let mut part = Summary { numerator, denominator, ..sum };
+                let mut part = CounterSummary { numerator, denominator, ..sum };
                 if run.sliver {
                     (part.least, part.most) = (None, None);
                 }
@@ -134,7 +134,7 @@ impl Downsampler {
         self.runs = runs;
     }
 
-    fn place_one(&self, at: usize, tick: &Tick, runs: &mut Vec<Run>) {
+    fn place_one(&self, at: usize, tick: &Tick, runs: &mut Vec<TickRun>) {
         let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
         let end = (tick.time_ns as f64 - self.from_ns as f64) / width;
         let length = tick.elapsed_ns as f64 / width;
@@ -143,7 +143,7 @@ impl Downsampler {
             // covers no time, but a level has a value at its moment
             if (0.0..=self.count as f64).contains(&end) {
                 let bucket = (end as usize).min(self.count - 1);
-                runs.push(Run { ticks: at..at + 1, bucket, share: 1.0, covered_ns: 0.0, sliver: false });
+                runs.push(TickRun { ticks: at..at + 1, bucket, share: 1.0, covered_ns: 0.0, sliver: false });
             }
             return;
         }
@@ -163,9 +163,13 @@ impl Downsampler {
                     run.ticks.end += 1;
                     run.covered_ns += covered_ns;
                 }
-                _ => {
-                    runs.push(Run { ticks: at..at + 1, bucket, share, covered_ns, sliver: share < 0.1 && inside < 0.1 })
-                }
+                _ => runs.push(TickRun {
+                    ticks: at..at + 1,
+                    bucket,
+                    share,
+                    covered_ns,
+                    sliver: share < 0.1 && inside < 0.1,
+                }),
             }
         }
     }
@@ -177,7 +181,7 @@ impl Downsampler {
             return;
         }
         for line in &mut self.lines {
-            line.plan = Plan::resolve(self.catalogue, schema, &line.counter, &line.instance);
+            line.plan = CounterPlan::resolve(self.catalogue, schema, &line.counter, &line.instance);
             if line.plan.is_some() {
                 line.finish = line.plan.clone();
             }
@@ -187,39 +191,39 @@ impl Downsampler {
 
     /// The buckets of each wanted counter, in the order they were asked for.
     /// A total is told per second, so that the width of a bucket does not matter.
-    pub fn finish(self) -> Vec<Vec<Bucket>> {
+    pub fn finish(self) -> Vec<Vec<ChartBucket>> {
         let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
-        let bucket = |plan: &Plan, cell: &Cell| {
+        let bucket = |plan: &CounterPlan, cell: &DownsampleCell| {
             let sum = &cell.sum;
             let value = match plan.kind() {
-                Kind::Total => (sum.denominator > 0.0).then(|| sum.numerator / sum.denominator),
+                CounterKind::Total => (sum.denominator > 0.0).then(|| sum.numerator / sum.denominator),
                 _ => plan.value(sum),
             };
             let gap_share = (1.0 - cell.covered_ns / width).clamp(0.0, 1.0);
-            let Some(mean) = value else { return Bucket { gap_share, ..Bucket::GAP } };
-            Bucket { least: sum.least.unwrap_or(mean), mean, most: sum.most.unwrap_or(mean), gap_share }
+            let Some(mean) = value else { return ChartBucket { gap_share, ..ChartBucket::GAP } };
+            ChartBucket { least: sum.least.unwrap_or(mean), mean, most: sum.most.unwrap_or(mean), gap_share }
         };
-        let line = |line: Line| match &line.finish {
+        let line = |line: DownsampleLine| match &line.finish {
             Some(plan) => line.cells.iter().map(|cell| bucket(plan, cell)).collect(),
-            None => vec![Bucket::GAP; self.count],
+            None => vec![ChartBucket::GAP; self.count],
         };
         self.lines.into_iter().map(line).collect()
     }
 }
 
 /// Sums a range of ticks: as the plan does, but a total by its seconds.
-fn sum(plan: &Plan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]) -> Summary {
-    if plan.kind() != Kind::Total {
+fn sum(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]) -> CounterSummary {
+    if plan.kind() != CounterKind::Total {
         return plan.summarise(frame, |at| range.contains(&at));
     }
-    let mut sum = Summary::default();
+    let mut sum = CounterSummary::default();
     for at in range {
         let (value, seconds) = (values[at], frame.ticks()[at].elapsed_ns as f64 * 1e-9);
         if value.is_nan() || seconds == 0.0 {
             continue;
         }
         let rate = Some(value / seconds);
-        sum.add(&Summary { numerator: value, denominator: seconds, ticks: 1, least: rate, most: rate });
+        sum.add(&CounterSummary { numerator: value, denominator: seconds, ticks: 1, least: rate, most: rate });
     }
     sum
 }
@@ -227,7 +231,7 @@ fn sum(plan: &Plan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]
 /// The unit of a counter's buckets: a total is told per second.
 pub fn bucket_unit(catalogue: &Catalogue, counter: &str) -> String {
     match catalogue.get(counter) {
-        Some(entry) if entry.kind == Kind::Total => match entry.unit.as_str() {
+        Some(entry) if entry.kind == CounterKind::Total => match entry.unit.as_str() {
             "count" => "per_s".into(),
             unit => format!("{unit}_per_s"),
         },
@@ -245,13 +249,11 @@ mod tests {
 
     fn schema() -> Arc<Schema> {
         let series = |counter: &str, scale| Series { counter: counter.into(), instance: "sda".into(), scale };
-        Arc::new(Schema {
-            series: vec![
-                series("physical_disk.reads", 1.0),
-                series("physical_disk.read_time_s", 1e-3),
-                series("physical_disk.weighted_time_s", 1e-3),
-            ],
-        })
+        Arc::new(Schema::new(vec![
+            series("physical_disk.reads", 1.0),
+            series("physical_disk.read_time_s", 1e-3),
+            series("physical_disk.weighted_time_s", 1e-3),
+        ]))
     }
 
     /// Ticks of the given lengths, one after another from 0.
@@ -266,7 +268,7 @@ mod tests {
         frame
     }
 
-    fn run(frames: &[Frame], to_s: i64, count: usize, counter: &str) -> Vec<Bucket> {
+    fn run(frames: &[Frame], to_s: i64, count: usize, counter: &str) -> Vec<ChartBucket> {
         let wanted = [(format!("physical_disk.{counter}"), "sda".to_owned())];
         let mut downsampler = Downsampler::new(0, to_s * SECOND_NS, count, &wanted);
         for frame in frames {

@@ -1,8 +1,9 @@
 //! What a counter, a rule or a pack means, for `explain`.
 
-use diskwright_base::catalogue::{Derive, OverInstances, Per};
-use diskwright_base::{Counter, Kind, units};
-use diskwright_diagnosis::rule::{Compare, Condition, Limit, Over, Pack, Rule};
+use diskwright_base::catalogue::{Derive, DeriveDivisor, OverInstances};
+use diskwright_base::glossary::GlossaryTerm;
+use diskwright_base::{Counter, CounterKind, units};
+use diskwright_diagnosis::rule::{Comparator, Condition, ConditionSpan, Pack, Rule, RuleLimit};
 
 use crate::axis;
 use crate::style::{Ink, Style};
@@ -11,7 +12,7 @@ use crate::time::length;
 
 /// A counter: meaning, trap, unit, how it aggregates, formula, other names, source.
 pub fn counter(counter: &Counter, style: &Style) -> String {
-    let mut page = Page::new(style, &counter.id, &axis::counter_words(&counter.id));
+    let mut page = ExplainPage::new(style, &counter.id, &axis::counter_words(&counter.id));
     page.paragraph("", &counter.explain);
     page.paragraph("Beware: ", &counter.trap);
     page.field("unit", &unit(&counter.unit));
@@ -35,10 +36,30 @@ pub fn counter(counter: &Counter, style: &Style) -> String {
     page.out
 }
 
+/// A counter in a few words: `time per transfer (physical disk)`.
+pub fn title_of(counter: &Counter) -> String {
+    format!("{} ({})", axis::counter_words(&counter.id), counter.object().replace('_', " "))
+}
+
+/// A word of the trade, and what measures and judges it.
+pub fn term(term: &GlossaryTerm, style: &Style) -> String {
+    let mut page = ExplainPage::new(style, &term.names[0], &term.title);
+    page.paragraph("", &term.explain);
+    page.paragraph("Beware: ", &term.beware);
+    page.field("also called", &term.names[1..].join(", "));
+    page.field("counters", &term.counters.join(", "));
+    page.field("rules", &term.rules.join(", "));
+    page.field("measured by", &term.suites.iter().map(|s| format!("probe {s}")).collect::<Vec<_>>().join(", "));
+    page.field("drives", &term.drives.join(", "));
+    page.field("see also", &term.terms.join(", "));
+    page.field("source", &term.source);
+    page.out
+}
+
 /// A rule: what it says and why, its conditions, how long they must hold,
 /// what to do, source.
 pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
-    let mut page = Page::new(style, &format!("{}/{}", pack.id, rule.id), &rule.title);
+    let mut page = ExplainPage::new(style, &format!("{}/{}", pack.id, rule.id), &rule.title);
     page.paragraph("", &rule.explain);
     page.field("says", rule.bottleneck.name());
     page.field("severity", rule.severity.name());
@@ -52,14 +73,14 @@ pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     let mut sustained = format!("{} of the time", units::display(rule.sustained.share, "fraction"));
     if rule.sustained.at_least_s > 0.0 {
         let least = length(rule.sustained.at_least_s);
-        sustained.push_str(&format!(", and {least} in sum (at most half of what was watched)"));
+        sustained.push_str(&format!(", and {least} in total (at most half of the window)"));
     }
     if rule.sustained.in_a_row_s > 0.0 {
         let stretch = length(rule.sustained.in_a_row_s);
-        sustained.push_str(&format!(", and {stretch} at a stretch (at most half of what was watched)"));
+        sustained.push_str(&format!(", and {stretch} without a break (at most half of the window)"));
     }
     page.field("for at least", &sustained);
-    page.field("gives way to", &rule.none.join(", "));
+    page.field("set aside by", &rule.none.join(", "));
     let advice = |id: &String| pack.advice.iter().find(|a| a.id == *id).map_or(id.clone(), |a| a.text.clone());
     for (number, id) in rule.advice.iter().enumerate() {
         page.field(if number == 0 { "then do" } else { "then" }, &advice(id));
@@ -70,7 +91,7 @@ pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
 
 /// Anything else that explains itself: a name, a line, a paragraph and fields with their titles.
 pub fn page(name: &str, title: &str, text: &str, fields: &[(&str, &str)], style: &Style) -> String {
-    let mut page = Page::new(style, name, title);
+    let mut page = ExplainPage::new(style, name, title);
     page.paragraph("", text);
     fields.iter().for_each(|(title, value)| page.field(title, value));
     page.out
@@ -78,7 +99,7 @@ pub fn page(name: &str, title: &str, text: &str, fields: &[(&str, &str)], style:
 
 /// A pack: whose judgement it is, and its rules.
 pub fn pack(pack: &Pack, style: &Style) -> String {
-    let mut page = Page::new(style, &pack.id, &pack.title);
+    let mut page = ExplainPage::new(style, &pack.id, &pack.title);
     page.paragraph("", &pack.explain);
     page.field("source", &pack.source);
     for rule in &pack.rules {
@@ -89,7 +110,7 @@ pub fn pack(pack: &Pack, style: &Style) -> String {
 }
 
 /// A heading, paragraphs, and named fields whose texts stand in one column.
-struct Page<'a> {
+struct ExplainPage<'a> {
     style: &'a Style,
     out: String,
 }
@@ -97,9 +118,9 @@ struct Page<'a> {
 /// Columns of a field's name.
 const NAMES: usize = 16;
 
-impl<'a> Page<'a> {
-    fn new(style: &'a Style, id: &str, words: &str) -> Page<'a> {
-        let mut page = Page { style, out: String::new() };
+impl<'a> ExplainPage<'a> {
+    fn new(style: &'a Style, id: &str, words: &str) -> ExplainPage<'a> {
+        let mut page = ExplainPage { style, out: String::new() };
         let used = text::width(id) + 2;
         let lines = text::wrap(&style.clean(words), style.width - 2, used);
         let first = format!("{}  {}", style.paint(Ink::Bold, &style.clean(id)), lines[0]);
@@ -137,30 +158,30 @@ impl<'a> Page<'a> {
 
 fn unit(unit: &str) -> String {
     match unit {
-        "fraction" => "fraction (0 to 1; shown as per cent)".into(),
-        "" => "a bare number".into(),
+        "fraction" => "fraction (0 to 1; shown as a percentage)".into(),
+        "" => "a number without a unit".into(),
         other => axis::unit_words(other),
     }
 }
 
 /// How values of a kind become one value for a stretch of time.
-pub fn over_time(kind: Kind) -> &'static str {
+pub fn over_time(kind: CounterKind) -> &'static str {
     match kind {
-        Kind::Rate => "a rate: averaged by time",
-        Kind::AveragePerOperation => "an average per operation: weighted by the operations, never by time",
-        Kind::BusyFraction => "a share of time: averaged by time",
-        Kind::Level => "a level: averaged by time, with the least and the most kept",
-        Kind::Total => "an amount: added up",
+        CounterKind::Rate => "a rate: averaged by time",
+        CounterKind::AveragePerOperation => "an average per operation: weighted by the operations, never by time",
+        CounterKind::BusyFraction => "a share of time: averaged by time",
+        CounterKind::Level => "a level: averaged by time, with its minimum and maximum",
+        CounterKind::Total => "an amount: added up",
     }
 }
 
 fn over_instances(over: OverInstances) -> &'static str {
     match over {
         OverInstances::Sum => "added up",
-        OverInstances::Mean => "their mean (a sum would be no share of the set)",
+        OverInstances::Mean => "their mean (a sum would not be a share of the set)",
         OverInstances::Weighted => "weighted by each one's operations",
         OverInstances::Max => "the largest counts",
-        OverInstances::None => "means nothing, or there is only one",
+        OverInstances::None => "meaningless, or there is only one",
     }
 }
 
@@ -176,15 +197,15 @@ fn formula(derive: &Derive, object: &str) -> String {
         words.push_str(&format!(" - {}", list(&derive.minus, " - ")));
     }
     let several = derive.sum.len() + derive.optional.len() + derive.minus.len() > 1;
-    let divided = !matches!(derive.per, Per::Nothing);
+    let divided = !matches!(derive.per, DeriveDivisor::Nothing);
     if several && (divided || derive.times != 1.0) {
         words = format!("({words})");
     }
     match &derive.per {
-        Per::Nothing => {}
-        Per::Time(_) => words.push_str(" / seconds of the tick"),
-        Per::Counters(ids) if ids.len() == 1 => words.push_str(&format!(" / {}", short(&ids[0]))),
-        Per::Counters(ids) => words.push_str(&format!(" / ({})", list(ids, " + "))),
+        DeriveDivisor::Nothing => {}
+        DeriveDivisor::Time(_) => words.push_str(" / seconds of the tick"),
+        DeriveDivisor::Counters(ids) if ids.len() == 1 => words.push_str(&format!(" / {}", short(&ids[0]))),
+        DeriveDivisor::Counters(ids) => words.push_str(&format!(" / ({})", list(ids, " + "))),
     }
     if derive.per_second {
         words.push_str(" / seconds of the tick");
@@ -206,7 +227,7 @@ fn judged(rule: &Rule) -> String {
         "machine" => "the machine".to_owned(),
         object => format!("each {}", object.replace('_', " ")),
     };
-    let name = |c: &diskwright_base::Class| format!("{c:?}").to_lowercase();
+    let name = |c: &diskwright_base::DeviceClass| format!("{c:?}").to_lowercase();
     if !rule.classes.is_empty() {
         let classes: Vec<String> = rule.classes.iter().map(name).collect();
         words.push_str(&format!(", only {}", classes.join(" or ")));
@@ -225,30 +246,30 @@ fn judged(rule: &Rule) -> String {
 pub fn condition(condition: &Condition) -> String {
     let quantity = condition.quantity.text();
     let quantity = match condition.over {
-        Over::Tick => quantity,
-        Over::Change { share } => {
+        ConditionSpan::Tick => quantity,
+        ConditionSpan::Change { share } => {
             format!("{quantity}, relative to its mean over the first {}", units::display(share, "fraction"))
         }
-        Over::Step => format!("{quantity}, relative to the tick before"),
-        Over::Steadiness => format!("variation of {quantity} (0 is perfectly steady)"),
-        Over::Trend => format!("growth a day of {quantity}, relative to its mean"),
+        ConditionSpan::Step => format!("{quantity}, relative to the tick before"),
+        ConditionSpan::Steadiness => format!("variation of {quantity} (0 is perfectly steady)"),
+        ConditionSpan::Trend => format!("growth per day of {quantity}, relative to its mean"),
     };
-    let unit = if condition.over == Over::Tick { condition.quantity.unit.as_str() } else { "" };
+    let unit = if condition.over == ConditionSpan::Tick { condition.quantity.unit.as_str() } else { "" };
     let limit = match &condition.limit {
-        Limit::Number(number) => units::display(*number, unit),
-        Limit::Counter { counter, times } if *times == 1.0 => counter.id.clone(),
-        Limit::Counter { counter, times } => format!("{} x {}", units::digits(*times), counter.id),
+        RuleLimit::Number(number) => units::display(*number, unit),
+        RuleLimit::Counter { counter, times } if *times == 1.0 => counter.id.clone(),
+        RuleLimit::Counter { counter, times } => format!("{} x {}", units::digits(*times), counter.id),
     };
     format!("{quantity} {} {limit}", compare(condition.compare))
 }
 
 /// A comparison in words.
-pub fn compare(compare: Compare) -> &'static str {
+pub fn compare(compare: Comparator) -> &'static str {
     match compare {
-        Compare::Above => "above",
-        Compare::AtLeast => "at least",
-        Compare::Below => "below",
-        Compare::AtMost => "at most",
+        Comparator::Above => "above",
+        Comparator::AtLeast => "at least",
+        Comparator::Below => "below",
+        Comparator::AtMost => "at most",
     }
 }
 

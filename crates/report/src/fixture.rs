@@ -1,30 +1,30 @@
 //! A made-up machine for the tests: a disk that is asked for too much, with
 //! names that try to break out of the page.
 
-use diskwright_base::{Class, Device, DeviceKind, Filesystem, Level, Note, Topology};
-use diskwright_diagnosis::missing::{Missing, Source};
-use diskwright_diagnosis::trends::{Shape, StepSeen, Trend};
+use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Note, RaidLevel, Topology};
+use diskwright_diagnosis::missing::{LogOrigin, MissingCounters};
+use diskwright_diagnosis::trends::{Trend, TrendShape, TrendStep};
 use diskwright_diagnosis::verdict::*;
 use diskwright_diagnosis::{Advice, Bottleneck, Severity};
 
-use crate::downsample::Bucket;
-use crate::model::{Chart, Line};
+use crate::downsample::ChartBucket;
+use crate::model::{Chart, ChartLine};
 
 pub(crate) const EVIL: &str = "<script>alert('x')</script>";
 pub(crate) const FROM_NS: i64 = 1_795_299_611_000_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 const SECONDS: i64 = 300;
 
-fn wave(middle: f64, swing: f64, shift: f64) -> Vec<Bucket> {
+fn wave(middle: f64, swing: f64, shift: f64) -> Vec<ChartBucket> {
     let bucket = |i: usize| {
         if (88..100).contains(&i) {
-            return Bucket::GAP;
+            return ChartBucket::GAP;
         }
         let x = i as f64;
         let calm = if i < 40 { 0.12 } else { 1.0 };
         let ripple = (x * 1.7 + shift).sin() * 0.35 + (x * 0.21 + shift).sin() * 0.65;
         let mean = (middle + swing * ripple).max(0.0) * calm;
-        Bucket { least: mean * 0.7, mean, most: mean * 1.15, gap_share: 0.0 }
+        ChartBucket { least: mean * 0.7, mean, most: mean * 1.15, gap_share: 0.0 }
     };
     (0..150).map(bucket).collect()
 }
@@ -34,6 +34,7 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
     let evidence = |counter: &str, value: f64, unit: &str| Evidence {
         counter: counter.into(),
         value: Some(value).filter(|v| v.is_finite()),
+        max: None,
         unit: unit.into(),
     };
     Finding {
@@ -47,6 +48,7 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
         counter: counter.into(),
         quantity: counter.into(),
         value,
+        mean: Some(value * share),
         compare: "above",
         limit,
         unit: unit.into(),
@@ -54,13 +56,19 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
         share,
         seconds: share * SECONDS as f64,
         longest_s: 90.0,
+        longest_from: "2026-11-21T22:21:31Z".into(),
+        times: 2,
+        stretches: vec![
+            HoldInterval { from: "2026-11-21T22:21:31Z".into(), to: "2026-11-21T22:23:01Z".into() },
+            HoldInterval { from: "2026-11-21T22:24:01Z".into(), to: "2026-11-21T22:25:11Z".into() },
+        ],
         from: "2026-11-21T22:21:31Z".into(),
         to: "2026-11-21T22:25:11Z".into(),
         explain: "Two requests outstanding keep a turning disk at work: it serves one while the next is known. \
                   What waits beyond them only waits. The longer queue is the mark of a disk that is asked for \
                   more than it can do."
             .into(),
-        source: "doc 003, Recognizing Disk Bottlenecks".into(),
+        source: "NT Resource Kit, Recognizing Disk Bottlenecks".into(),
         evidence: vec![
             evidence("physical_disk.busy", 0.98, "fraction"),
             evidence("physical_disk.avg_s_per_transfer", 0.0482, "s"),
@@ -84,25 +92,26 @@ fn remedies() -> Vec<Advice> {
         modern: String::new(),
         source: source.into(),
         cost,
+        when: Default::default(),
     };
     vec![
         remedy(
             "disk.move-load",
             "Move work that need not run now to quieter hours: backups, scrubs and reports that share `sda`.",
-            "doc 000, Appendix A, tip 7",
+            "SAS 1998, Appendix A, tip 7",
             1,
         ),
         remedy(
             "disk.spread",
             "Spread the data over more disks: the queue of one disk becomes the work of several. \
              Put log and data on disks of their own first.",
-            "doc 003, Resolving a Disk Bottleneck",
+            "NT Resource Kit, Resolving a Disk Bottleneck",
             4,
         ),
         remedy(
             "disk.faster",
             "Replace the disk by flash, which serves random requests a hundred times as fast.",
-            "doc 002; modern equivalent ours",
+            "NT Magazine 1998; modern equivalent ours",
             6,
         ),
     ]
@@ -146,8 +155,8 @@ fn findings() -> Vec<Finding> {
     ]
 }
 
-fn ruled_out() -> Vec<RuledOut> {
-    let ruled = |bottleneck, because: &str| RuledOut { bottleneck, because: because.into() };
+fn ruled_out() -> Vec<Exclusion> {
+    let ruled = |bottleneck, because: &str| Exclusion { bottleneck, because: because.into() };
     let memory = "no pages came back from swap, 3.1 GB are available, and tasks waited for memory 0 % of the time";
     vec![
         ruled(Bottleneck::Memory, memory),
@@ -165,6 +174,8 @@ fn culprits() -> Vec<Culprit> {
         cgroup: cgroup.into(),
         processes: 1,
         share: Some(0.8),
+        thread: None,
+        files: Vec::new(),
         what: what.into(),
     };
     let does = "reads 11 MB/s and writes 2.4 MB/s, blocked 81 % of the time";
@@ -200,7 +211,7 @@ fn trends() -> Vec<Trend> {
         bottleneck: Bottleneck::None,
         compare: "below",
         limit: 0.05,
-        shape: Shape::Line,
+        shape: TrendShape::Line,
         now: 0.095,
         slope_per_day: -0.015,
         slope_low: Some(-0.018),
@@ -211,6 +222,7 @@ fn trends() -> Vec<Trend> {
         crosses_latest: time("2026-11-26T22:25:11Z"),
         step: None,
         rhythm: None,
+        rhythms: Vec::new(),
         matters: true,
         series: points(0.1),
     };
@@ -222,12 +234,12 @@ fn trends() -> Vec<Trend> {
         rule: "disk.queue-per-spindle".into(),
         compare: "above",
         limit,
-        shape: Shape::Step,
+        shape: TrendShape::Step,
         now: after,
         crosses: None,
         crosses_earliest: None,
         crosses_latest: None,
-        step: Some(StepSeen { at: "2026-11-21T22:21:31Z".into(), before, after, significance: 0.002 }),
+        step: Some(TrendStep { at: "2026-11-21T22:21:31Z".into(), before, after, significance: 0.002 }),
         series: points(after),
         ..memory.clone()
     };
@@ -250,7 +262,8 @@ pub(crate) fn verdict() -> Verdict {
             .into(),
         findings: findings(),
         episodes: vec![episode()],
-        set_aside: vec![SetAside {
+        phases: Vec::new(),
+        set_aside: vec![SetAsideFinding {
             rule: "application.small-records".into(),
             title: "requests are small".into(),
             bottleneck: Bottleneck::Application,
@@ -259,20 +272,21 @@ pub(crate) fn verdict() -> Verdict {
                 .into(),
         }],
         ruled_out: ruled_out(),
-        missing: Missing::of(&unjudged(), Source::Perfmon),
+        missing: MissingCounters::of(&unjudged(), LogOrigin::Perfmon),
         unjudged: unjudged(),
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         ceilings: Vec::new(),
         culprits: culprits(),
+        programs: Vec::new(),
         advice: remedies(),
         notes: vec![
-            Remark {
+            LogRemark {
                 time: "2026-11-21T22:23:07Z".into(),
                 kind: "gap".into(),
                 text: "the recorder was stopped for 24 s".into(),
                 times: 1,
             },
-            Remark {
+            LogRemark {
                 time: "2026-11-21T22:20:11Z".into(),
                 kind: "unseen".into(),
                 text: "/proc/mdstat: no such file".into(),
@@ -282,7 +296,7 @@ pub(crate) fn verdict() -> Verdict {
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
         trends: trends(),
         trend_questions: 840,
-        window: Span {
+        window: WatchWindow {
             from: "2026-11-21T22:20:11Z".into(),
             to: "2026-11-21T22:25:11Z".into(),
             seconds: SECONDS as f64,
@@ -292,15 +306,15 @@ pub(crate) fn verdict() -> Verdict {
     }
 }
 
-fn unjudged() -> Vec<Unjudged> {
+fn unjudged() -> Vec<UnjudgedRule> {
     let missing = |ids: &[&str]| ids.iter().map(|id| id.to_string()).collect();
     vec![
-        Unjudged {
+        UnjudgedRule {
             rule: "controller.full".into(),
             bottleneck: Bottleneck::Controller,
             missing: missing(&["physical_disk.ceiling.bytes_per_s"]),
         },
-        Unjudged {
+        UnjudgedRule {
             rule: "memory.low".into(),
             bottleneck: Bottleneck::Memory,
             missing: missing(&["memory.available_bytes", "pressure.memory_some"]),
@@ -308,7 +322,22 @@ fn unjudged() -> Vec<Unjudged> {
     ]
 }
 
-/// A pack that sees it otherwise.
+/// Programs of a machine where nothing is blamed.
+pub(crate) fn programs() -> Vec<ProgramActivity> {
+    let lock = Sleep { kind: "lock".into(), waits_in: "futex_wait_queue".into(), threads: 24 };
+    let program = |name: &str, pid: u32| ProgramActivity {
+        name: name.into(),
+        pid,
+        processes: 1,
+        processor: 0.08,
+        blocked: 0.0,
+        sleeps: vec![lock.clone()],
+        what: "8 % of a processor, 24 threads wait for a lock, or for work (futex_wait_queue)".into(),
+        next: format!("find out who holds the lock: `gdb -p {pid} -batch -ex 'thread apply all bt'`"),
+    };
+    vec![program("shop", 31), program(EVIL, 4711)]
+}
+
 pub(crate) fn other_verdict() -> Verdict {
     let mut other = verdict();
     other.pack = "sql7-1999".into();
@@ -316,13 +345,13 @@ pub(crate) fn other_verdict() -> Verdict {
     other.bottleneck = Bottleneck::None;
     other.instance = String::new();
     other.confidence = 0.5;
-    other.sentence = "Nothing holds this machine back.".into();
+    other.sentence = "No bottleneck found.".into();
     other.findings.clear();
     other
 }
 
 pub(crate) fn chart(counter: &str, instances: &[&str], middle: f64) -> Chart {
-    let line = |(at, name): (usize, &&str)| Line {
+    let line = |(at, name): (usize, &&str)| ChartLine {
         instance: (*name).into(),
         buckets: wave(middle / (at + 1) as f64, middle * 0.25, at as f64 * 2.0),
     };
@@ -351,7 +380,7 @@ pub(crate) fn topology() -> Topology {
     let disk = |name: &str, model: &str| Device {
         name: name.into(),
         kind: DeviceKind::Disk,
-        class: Class::Rotational,
+        class: DeviceClass::Rotational,
         bytes: Some(4_000_787_030_016),
         model: Some(model.into()),
         scheduler: Some("mq-deadline".into()),
@@ -361,7 +390,7 @@ pub(crate) fn topology() -> Topology {
     let part = |name: &str, below: &str| Device {
         name: name.into(),
         kind: DeviceKind::Partition,
-        class: Class::Rotational,
+        class: DeviceClass::Rotational,
         below: vec![below.into()],
         bytes: Some(3_999_000_000_000),
         ..Device::default()
@@ -369,9 +398,9 @@ pub(crate) fn topology() -> Topology {
     let md = Device {
         name: "md0".into(),
         kind: DeviceKind::Md,
-        class: Class::Rotational,
+        class: DeviceClass::Rotational,
         below: vec!["sda1".into(), "sdb1".into()],
-        level: Some(Level::Raid1),
+        level: Some(RaidLevel::Raid1),
         missing: 1,
         background: Some("check".into()),
         bytes: Some(3_999_000_000_000),

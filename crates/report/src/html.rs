@@ -2,15 +2,16 @@
 //! It reads on a phone, on paper and in the dark; every foreign word is escaped.
 
 use diskwright_base::{Note, Topology, units};
-use diskwright_diagnosis::{Bottleneck, Finding, Verdict};
+use diskwright_diagnosis::{Finding, Verdict};
 
 use crate::axis;
 use crate::book::{self, finding_id};
 use crate::markup::{escape, escape_code, value};
 use crate::model::Chart;
+use crate::palette::Palette;
 use crate::sections;
 use crate::svg;
-use crate::time::Zone;
+use crate::time::DisplayZone;
 use crate::trends;
 use crate::words;
 
@@ -19,7 +20,7 @@ pub(crate) const PALETTE: &str = include_str!("page/palette.css");
 
 /// Everything that the page tells.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct HtmlReport {
     /// What each pack says; the first is the one that was asked.
     pub verdicts: Vec<Verdict>,
     /// Charts, as a [`crate::Book`] makes them: those of findings stand with
@@ -30,13 +31,23 @@ pub struct Report {
     /// The machine, where known.
     pub topology: Option<Topology>,
     /// Zone that times are shown in.
-    pub zone: Zone,
+    pub zone: DisplayZone,
     /// Version of the program, for the foot of the page.
     pub version: String,
 }
 
+impl HtmlReport {
+    /// The style of each device's line, the same in all charts.
+    fn palette(&self) -> Palette {
+        let verdicts = || self.verdicts.iter().take(1);
+        let found = verdicts().flat_map(|v| v.findings.iter().map(|f| f.instance.as_str()));
+        let heading = verdicts().flat_map(|v| v.trends.iter().map(|t| t.instance.as_str()));
+        Palette::of(&self.charts, found.chain(heading))
+    }
+}
+
 /// The page. Without any verdict it says so.
-pub fn page(report: &Report) -> String {
+pub fn page(report: &HtmlReport) -> String {
     let title = report.verdicts.first().map_or("no verdict".to_owned(), |v| {
         let host = if v.host.is_empty() { String::new() } else { format!(" ({})", v.host) };
         format!("{}{host}", words::bottleneck(v.bottleneck))
@@ -76,19 +87,21 @@ fn made_by(version: &str) -> String {
     )
 }
 
-fn body(out: &mut String, report: &Report, verdict: &Verdict) {
+fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     let mut used = Vec::new();
     let evidence = evidence(report, verdict, &mut used);
     let rest: Vec<&Chart> =
         report.charts.iter().enumerate().filter(|(at, _)| !used.contains(at)).map(|(_, chart)| chart).collect();
-    let parts: [(&str, &str, String); 11] = [
+    let parts: [(&str, &str, String); 13] = [
         ("evidence", "Evidence", evidence),
+        ("phases", "Time line", sections::phases(report, verdict)),
         ("episodes", "At times", sections::episodes(report, verdict)),
         ("trends", "Where it is heading", trends::section(report, verdict)),
         ("ruled-out", "What was ruled out, and why", sections::ruled_out(verdict)),
         ("culprits", "Who is doing it", sections::culprits(verdict)),
+        ("programs", "What the programs do and wait for", sections::programs(verdict)),
         ("advice", "What to do, cheapest first", sections::advice(verdict)),
-        ("packs", "What other authorities would have said", sections::packs(&report.verdicts)),
+        ("packs", "What other packs say", sections::packs(&report.verdicts)),
         ("trust", "How far to trust this", sections::trust(report, verdict)),
         ("bookmarks", "Bookmarks", sections::bookmarks(report)),
         ("machine", "The machine", sections::topology(report.topology.as_ref())),
@@ -111,7 +124,7 @@ fn body(out: &mut String, report: &Report, verdict: &Verdict) {
 }
 
 /// The documents that the page cites, and who made it.
-fn footer(out: &mut String, report: &Report) {
+fn footer(out: &mut String, report: &HtmlReport) {
     let rules = report.verdicts.iter().flat_map(|v| v.findings.iter().map(|f| f.source.as_str()));
     let advice = report.verdicts.iter().take(1).flat_map(|v| v.advice.iter().map(|a| a.source.as_str()));
     let sources: Vec<&str> = rules.chain(advice).collect();
@@ -128,10 +141,10 @@ fn footer(out: &mut String, report: &Report) {
     out.push_str("</footer>\n");
 }
 
-fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
+fn headline(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     let window = &verdict.window;
     let host = if verdict.host.is_empty() { "an unnamed machine" } else { &verdict.host };
-    let class = if verdict.bottleneck == Bottleneck::None { " none" } else { "" };
+    let class = if verdict.bottleneck.blames() { "" } else { " none" };
     let subject = match verdict.instance.as_str() {
         "" => words::bottleneck(verdict.bottleneck).to_owned(),
         instance => format!("{}: {instance}", words::bottleneck(verdict.bottleneck)),
@@ -141,7 +154,7 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
         "<header>\n<p class=\"made\"><b>{}</b>, {}, {}</p>\n<div class=\"card verdict{class}\">\n\
          <p class=\"kicker\">{}</p>\n<h1>{}</h1>\n\
          <p class=\"sure\"><span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{:.0}%\"></i></span>\
-         <span>{}, {percent}</span></p>\n",
+         <span>{} (confidence {percent})</span></p>\n",
         escape(host),
         escape(&report.zone.range_between(&window.from, &window.to)),
         escape(&words::watched(verdict)),
@@ -150,7 +163,7 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
         verdict.confidence.clamp(0.0, 1.0) * 100.0,
         sure_words(verdict.confidence),
     ));
-    if let Some(first) = verdict.advice.first().filter(|_| verdict.bottleneck != Bottleneck::None) {
+    if let Some(first) = verdict.advice.first().filter(|_| verdict.bottleneck.blames()) {
         out.push_str(&format!("<p class=\"first\"><b>First:</b> {}</p>\n", escape_code(&first.text)));
     }
     for limit in verdict.certainty_limits.iter().take(2) {
@@ -171,7 +184,7 @@ fn sure_words(confidence: f64) -> &'static str {
 }
 
 /// A card for each finding; `used` gets the charts that stand here.
-fn evidence(report: &Report, verdict: &Verdict, used: &mut Vec<usize>) -> String {
+fn evidence(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> String {
     let mut out = String::new();
     for (number, finding) in verdict.findings.iter().enumerate() {
         let chart = report.charts.iter().position(|c| c.finding.as_deref() == Some(&*finding_id(finding)));
@@ -180,12 +193,12 @@ fn evidence(report: &Report, verdict: &Verdict, used: &mut Vec<usize>) -> String
         card(&mut out, report, finding, drawn.as_ref(), number);
     }
     if verdict.findings.is_empty() {
-        out.push_str("<p>No rule of this pack held for long enough to be a finding.</p>\n");
+        out.push_str("<p>No rule of this pack held long enough to be a finding.</p>\n");
     }
     out
 }
 
-fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Chart>, number: usize) {
+fn card(out: &mut String, report: &HtmlReport, finding: &Finding, chart: Option<&Chart>, number: usize) {
     let severity = finding.severity.name();
     let than = words::than(finding);
     out.push_str(&format!(
@@ -226,7 +239,7 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
 }
 
 /// A chart with its caption and, where there is one, its key.
-pub(crate) fn figure(chart: &Chart, report: &Report, id: &str, key: &str) -> String {
+pub(crate) fn figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) -> String {
     let unit = axis::caption(&chart.unit, &chart.title);
     // a title that leads with a device keeps its name's case
     let named = chart.lines.len() == 1 && {
@@ -238,7 +251,7 @@ pub(crate) fn figure(chart: &Chart, report: &Report, id: &str, key: &str) -> Str
         "<figure>\n<figcaption><b>{}</b> <span class=\"dim\">{}</span></figcaption>\n{}",
         escape(&title),
         escape(&unit),
-        svg::draw(chart, &report.notes, &report.zone, id)
+        svg::draw(chart, &report.palette().styles(chart), &report.notes, &report.zone, id)
     );
     if !key.is_empty() {
         out.push_str(&format!("<p class=\"key\">{}</p>\n", escape(key)));
@@ -249,9 +262,9 @@ pub(crate) fn figure(chart: &Chart, report: &Report, id: &str, key: &str) -> Str
 
 /// What the marks of a chart mean, as far as it has them.
 fn key(chart: &Chart) -> String {
-    let spread = |b: &crate::Bucket| !b.is_gap() && b.most > b.least;
+    let spread = |b: &crate::ChartBucket| !b.is_gap() && b.most > b.least;
     let banded = chart.lines.len() == 1 && chart.lines[0].buckets.iter().any(spread);
-    let lead = if banded { "Line: mean; band: least to most." } else { "" };
+    let lead = if banded { "Line: mean; band: minimum to maximum." } else { "" };
     format!("{lead} {}", rare_key(chart)).trim().to_owned()
 }
 
@@ -263,13 +276,13 @@ pub(crate) fn rare_key(chart: &Chart) -> String {
     }
     let buckets = || chart.lines.iter().flat_map(|l| &l.buckets);
     match (buckets().any(|b| b.is_unrecorded()), buckets().any(|b| b.is_gap() && !b.is_unrecorded())) {
-        (true, true) => words.push("Blank: nothing was recorded, or nothing happened to average.".to_owned()),
+        (true, true) => words.push("Blank: nothing was recorded, or there was nothing to average.".to_owned()),
         (true, false) => words.push("Blank: nothing was recorded.".to_owned()),
-        (false, true) => words.push("Blank: nothing happened to average.".to_owned()),
+        (false, true) => words.push("Blank: there was nothing to average.".to_owned()),
         (false, false) => {}
     }
     if let (Some(limit), None) = (chart.limit, chart.drawn_limit()) {
-        words.push(format!("The limit, {}, lies far above.", units::display(limit, &chart.unit)));
+        words.push(format!("The limit, {}, is far above the chart.", units::display(limit, &chart.unit)));
     }
     if chart.lines.len() > svg::LINES {
         words.push(format!("Shown: {} of {}.", svg::LINES, chart.lines.len()));
@@ -288,7 +301,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{expect, fixture};
 
-    fn report() -> Report {
+    fn report() -> HtmlReport {
         let topology = Some(fixture::topology());
         let charts = vec![
             fixture::finding_chart(0, 6.2),
@@ -299,14 +312,24 @@ pub(crate) mod tests {
             fixture::chart("memory.available_fraction", &[""], 0.4),
             fixture::chart("physical_disk.transfers_per_s", &["sda", "sdb", fixture::EVIL], 130.0),
         ];
-        Report {
+        HtmlReport {
             verdicts: vec![fixture::verdict(), fixture::other_verdict()],
             charts,
             notes: fixture::notes(),
             topology,
-            zone: Zone::utc(),
+            zone: DisplayZone::utc(),
             version: "0.1.0".into(),
         }
+    }
+
+    #[test]
+    fn what_programs_wait_for_is_a_section_where_nothing_is_blamed() {
+        let mut report = report();
+        assert!(!page(&report).contains("id=\"programs\""));
+        report.verdicts[0].programs = fixture::programs();
+        let page = page(&report);
+        assert!(page.contains("id=\"programs\"") && page.contains("Where to look next"));
+        assert!(page.contains("24 threads wait for a lock") && !page.contains(fixture::EVIL));
     }
 
     #[test]
@@ -418,9 +441,10 @@ pub(crate) mod tests {
 
     #[test]
     fn an_empty_report_is_a_page_too() {
-        let empty = Report { verdicts: Vec::new(), charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
+        let empty =
+            HtmlReport { verdicts: Vec::new(), charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
         assert!(read(&page(&empty)).2.contains("no verdict"));
-        let bare = Report { charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
+        let bare = HtmlReport { charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
         // the findings and trends bring points of their own
         assert_eq!(read(&page(&bare)).1.iter().filter(|(n, v)| n == "class" && v == "chart").count(), 6);
     }

@@ -18,6 +18,7 @@ mod fixture;
 pub mod html;
 pub mod markup;
 pub mod model;
+mod palette;
 pub mod plot;
 pub mod probe;
 pub mod screen;
@@ -32,11 +33,11 @@ pub mod time;
 
 mod trends;
 
-pub use book::Book;
-pub use downsample::{Bucket, Downsampler};
-pub use html::Report;
-pub use model::{Chart, Line};
+pub use book::ChartBook;
+pub use downsample::{ChartBucket, Downsampler};
+pub use html::HtmlReport;
+pub use model::{Chart, ChartLine};
 pub use style::{Ink, Style};
-pub use table::{Align, Table};
-pub use time::Zone;
+pub use table::{Align, TextTable};
+pub use time::DisplayZone;
 mod words;

@@ -1,6 +1,8 @@
 //! Text into HTML and SVG. Every word that comes from a machine (host and
 //! process names, bookmarks, mount points) goes through [`escape`].
 
+use diskwright_base::text::is_control;
+
 /// Text as it stands between tags or in a quoted attribute. Control
 /// characters, which neither HTML nor XML allows, become U+FFFD.
 pub fn escape(text: &str) -> String {
@@ -13,9 +15,7 @@ pub fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' | '\r' => out.push(' '),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            // a mark that turns the direction of the rest of the page
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            c if is_control(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

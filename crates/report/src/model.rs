@@ -3,7 +3,7 @@
 use diskwright_base::{Catalogue, Note};
 
 use crate::axis;
-use crate::downsample::{Bucket, bucket_unit};
+use crate::downsample::{ChartBucket, bucket_unit};
 
 /// One counter over a window, for one or more instances.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Chart {
     /// Its end.
     pub to_ns: i64,
     /// The instances, each with the same number of buckets.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
     /// A limit to hold the values against, in the same unit.
     pub limit: Option<f64>,
     /// The finding that it stands with: rule and instance.
@@ -30,16 +30,16 @@ pub struct Chart {
 
 /// One instance's values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct ChartLine {
     /// What it is about; empty where there is only one.
     pub instance: String,
     /// Values over the window, evenly spaced.
-    pub buckets: Vec<Bucket>,
+    pub buckets: Vec<ChartBucket>,
 }
 
 impl Chart {
     /// A chart of a counter, named and with the unit after its id.
-    pub fn new(counter: &str, from_ns: i64, to_ns: i64, lines: Vec<Line>) -> Chart {
+    pub fn new(counter: &str, from_ns: i64, to_ns: i64, lines: Vec<ChartLine>) -> Chart {
         let instances: Vec<&str> = lines.iter().map(|l| l.instance.as_str()).collect();
         Chart {
             title: axis::counter_title(counter, &instances),
@@ -72,7 +72,7 @@ impl Chart {
         self.limit.filter(|l| l.is_finite() && (most == 0.0 || *l <= 5.0 * most))
     }
 
-    fn measured(&self) -> impl Iterator<Item = &Bucket> {
+    fn measured(&self) -> impl Iterator<Item = &ChartBucket> {
         self.lines.iter().flat_map(|l| &l.buckets).filter(|b| !b.is_gap())
     }
 
@@ -107,12 +107,12 @@ fn span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<
     Some((low.min(limit), high.max(limit)))
 }
 
-impl Line {
+impl ChartLine {
     /// Least, mean (by buckets that have data) and greatest; `None` where
     /// nothing was measured.
     pub fn summary(&self) -> Option<(f64, f64, f64)> {
-        let measured: Vec<&Bucket> = self.buckets.iter().filter(|b| !b.is_gap()).collect();
-        let covered = |b: &Bucket| 1.0 - b.gap_share.min(0.999_999);
+        let measured: Vec<&ChartBucket> = self.buckets.iter().filter(|b| !b.is_gap()).collect();
+        let covered = |b: &ChartBucket| 1.0 - b.gap_share.min(0.999_999);
         let weight: f64 = measured.iter().map(|b| covered(b)).sum();
         if measured.is_empty() {
             return None;

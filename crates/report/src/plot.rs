@@ -2,7 +2,7 @@
 //! that [`crate::curves`] draws as SVG, each line in signs of its own.
 
 use crate::axis;
-use crate::curves::{Curves, Point, Scale};
+use crate::curves::{AxisScale, CurvePoint, Curves};
 use crate::style::{Ink, Style};
 use crate::text;
 
@@ -12,24 +12,24 @@ const SIGNS: [&str; LINES] = ["•", "×", "+", "◦", "▪", "△"];
 const LETTERS: [&str; LINES] = ["*", "x", "+", "o", "#", "^"];
 
 /// The ends of an axis.
-struct Ends {
-    scale: Scale,
+struct AxisEnds {
+    scale: AxisScale,
     low: f64,
     high: f64,
 }
 
-impl Ends {
+impl AxisEnds {
     /// Of values; logarithmic only where all are above nothing.
-    fn of(scale: Scale, values: impl Iterator<Item = f64> + Clone) -> Option<Ends> {
+    fn of(scale: AxisScale, values: impl Iterator<Item = f64> + Clone) -> Option<AxisEnds> {
         let low = values.clone().fold(f64::INFINITY, f64::min);
         let high = values.fold(f64::NEG_INFINITY, f64::max);
-        let scale = if scale == Scale::Log && low > 0.0 { Scale::Log } else { Scale::Linear };
-        (low <= high && low.is_finite() && high.is_finite()).then_some(Ends { scale, low, high })
+        let scale = if scale == AxisScale::Log && low > 0.0 { AxisScale::Log } else { AxisScale::Linear };
+        (low <= high && low.is_finite() && high.is_finite()).then_some(AxisEnds { scale, low, high })
     }
 
     /// Place from 0 to 1.
     fn share(&self, value: f64) -> f64 {
-        let even = |v: f64| if self.scale == Scale::Log { v.ln() } else { v };
+        let even = |v: f64| if self.scale == AxisScale::Log { v.ln() } else { v };
         let share = (even(value) - even(self.low)) / (even(self.high) - even(self.low));
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 }
     }
@@ -38,13 +38,13 @@ impl Ends {
 /// The chart in `rows` rows of plot, with axes and a legend. Empty where
 /// nothing of it can be drawn.
 pub fn draw(chart: &Curves, style: &Style, rows: usize) -> String {
-    let lines: Vec<Vec<Point>> = chart.lines.iter().take(LINES).map(|line| drawn(&line.points)).collect();
+    let lines: Vec<Vec<CurvePoint>> = chart.lines.iter().take(LINES).map(|line| drawn(&line.points)).collect();
     let points = || lines.iter().flatten();
-    let Some(x) = Ends::of(chart.x.scale, points().map(|p| p.x)) else { return String::new() };
+    let Some(x) = AxisEnds::of(chart.x.scale, points().map(|p| p.x)) else { return String::new() };
     let (low, high) = points().fold((f64::MAX, f64::MIN), |(a, b), p| (a.min(p.y), b.max(p.y)));
     let values = axis::value_axis(low, high, &chart.y.unit, (rows / 2).clamp(2, 6));
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return String::new() };
-    let y = Ends { scale: Scale::Linear, low: *first, high: *last };
+    let y = AxisEnds { scale: AxisScale::Linear, low: *first, high: *last };
     let labels: Vec<String> = values.iter().map(|v| style.clean(&axis::label(*v, &chart.y.unit))).collect();
     let gutter = labels.iter().map(|l| text::width(l)).max().unwrap_or(0);
     let (width, rows) = (style.width.saturating_sub(gutter + 4).max(10), rows.max(3));
@@ -64,15 +64,15 @@ pub fn draw(chart: &Curves, style: &Style, rows: usize) -> String {
 }
 
 /// Points that have a place.
-fn drawn(points: &[Point]) -> Vec<Point> {
+fn drawn(points: &[CurvePoint]) -> Vec<CurvePoint> {
     points.iter().copied().filter(|p| p.x.is_finite() && p.y.is_finite()).collect()
 }
 
 /// Which line each cell shows: its points and, between them, the straight way;
 /// the first line is drawn last, over the others.
-fn grid(lines: &[Vec<Point>], x: &Ends, y: &Ends, width: usize, rows: usize) -> Vec<Vec<Option<usize>>> {
+fn grid(lines: &[Vec<CurvePoint>], x: &AxisEnds, y: &AxisEnds, width: usize, rows: usize) -> Vec<Vec<Option<usize>>> {
     let mut grid = vec![vec![None; width]; rows];
-    let column = |p: &Point| (x.share(p.x) * (width - 1) as f64).round() as usize;
+    let column = |p: &CurvePoint| (x.share(p.x) * (width - 1) as f64).round() as usize;
     let height = |share: f64| ((1.0 - share) * (rows - 1) as f64).round() as usize;
     for (number, points) in lines.iter().enumerate().rev() {
         for pair in points.windows(2) {
@@ -104,7 +104,7 @@ fn painted(cells: &[Option<usize>], style: &Style) -> String {
 }
 
 /// The ends of the axis along, and what it is.
-fn foot(chart: &Curves, x: &Ends, width: usize, style: &Style) -> String {
+fn foot(chart: &Curves, x: &AxisEnds, width: usize, style: &Style) -> String {
     let label = |v: f64| style.clean(&axis::label(v, &chart.x.unit));
     let (low, high) = (label(x.low), label(x.high));
     let room = width.saturating_sub(text::width(&low) + text::width(&high) + 2);
@@ -114,7 +114,7 @@ fn foot(chart: &Curves, x: &Ends, width: usize, style: &Style) -> String {
 }
 
 fn legend(chart: &Curves, shown: usize, style: &Style) -> String {
-    let named = |(number, line): (usize, &crate::curves::Curve)| {
+    let named = |(number, line): (usize, &crate::curves::ChartCurve)| {
         (!line.name.is_empty()).then(|| {
             let name = style.clean(&line.name);
             format!("{} {name}", style.paint(Ink::Line(number), sign(number, style)))
@@ -129,13 +129,13 @@ fn legend(chart: &Curves, shown: usize, style: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curves::{Axis, Curve};
+    use crate::curves::{Axis, ChartCurve};
 
     fn chart(lines: &[&[(f64, f64)]]) -> Curves {
-        let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: Scale::Linear };
-        let line = |(n, points): (usize, &&[(f64, f64)])| Curve {
+        let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: AxisScale::Linear };
+        let line = |(n, points): (usize, &&[(f64, f64)])| ChartCurve {
             name: format!("line {n}"),
-            points: points.iter().map(|&(x, y)| Point { x, y, interval: None }).collect(),
+            points: points.iter().map(|&(x, y)| CurvePoint { x, y, interval: None }).collect(),
         };
         let lines = lines.iter().enumerate().map(line).collect();
         Curves { title: "Rate by users".into(), x: axis("users", "count"), y: axis("rate", "per_s"), lines }

@@ -4,14 +4,14 @@
 //! parts shrink first.
 
 use diskwright_base::{Note, units};
-use diskwright_diagnosis::verdict::{Culprit, Remark};
+use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
 use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
 use crate::spark::sparkline;
 use crate::style::{Ink, Style};
-use crate::table::Table;
+use crate::table::TextTable;
 use crate::text::{self, cut, left, wrap};
-use crate::time::Zone;
+use crate::time::DisplayZone;
 use crate::trends;
 use crate::words;
 
@@ -64,7 +64,7 @@ impl Detail {
 }
 
 /// The screen, each line ended.
-pub fn draw(verdict: &Verdict, zone: &Zone, style: &Style) -> String {
+pub fn draw(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     let mut screen = Screen::new(style);
     for detail in DETAILS {
         screen = Screen::new(style);
@@ -78,7 +78,7 @@ pub fn draw(verdict: &Verdict, zone: &Zone, style: &Style) -> String {
 
 /// What other packs say, a row each.
 pub fn others(verdicts: &[Verdict], style: &Style) -> String {
-    let mut table = Table::new().text("pack").text("says").text("because");
+    let mut table = TextTable::new().text("pack").text("says").text("because");
     for verdict in verdicts {
         let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
         let because = match verdict.findings.first() {
@@ -86,11 +86,11 @@ pub fn others(verdicts: &[Verdict], style: &Style) -> String {
                 let value = units::display(finding.value, &finding.unit);
                 format!("{} ({value}, {})", words::titled(finding), words::held(finding))
             }
-            None => "no rule of it held".to_owned(),
+            None => "none of its rules fired".to_owned(),
         };
         table.row([verdict.pack.clone(), words::bottleneck(verdict.bottleneck).to_owned() + &instance, because]);
     }
-    format!("\n{}\n{}", style.paint(Ink::Bold, "What others would have said"), table.render(style))
+    format!("\n{}\n{}", style.paint(Ink::Bold, "What other packs say"), table.render(style))
 }
 
 struct Screen<'a> {
@@ -103,20 +103,45 @@ impl<'a> Screen<'a> {
         Screen { style, lines: Vec::new() }
     }
 
-    fn tell(&mut self, verdict: &Verdict, zone: &Zone, detail: &Detail) {
+    fn tell(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: &Detail) {
         self.headline(verdict, zone);
         self.findings(verdict, detail);
+        self.phases(verdict, zone, detail);
         self.episodes(verdict, zone, detail);
         self.trends(verdict, zone, detail);
         self.ruled_out(verdict, detail);
         self.culprits(verdict, detail);
+        self.programs(verdict, detail);
         self.advice(verdict, detail);
         self.limits(verdict, detail);
     }
 
+    /// What held the machine back when; nothing where it was the same all along.
+    fn phases(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: &Detail) {
+        if verdict.phases.len() < 2 {
+            return;
+        }
+        self.heading("Time line");
+        let most = 2 * detail.findings;
+        // where something was blamed before where nothing was, then the longest; told in the order of time
+        let mut order: Vec<usize> = (0..verdict.phases.len()).collect();
+        order.sort_by(|a, b| {
+            let (a, b) = (&verdict.phases[*a], &verdict.phases[*b]);
+            b.bottleneck.blames().cmp(&a.bottleneck.blames()).then(b.seconds.total_cmp(&a.seconds))
+        });
+        order.truncate(most);
+        order.sort_unstable();
+        let sign = self.style.glyph("· ", "- ");
+        for phase in order.into_iter().map(|at| &verdict.phases[at]) {
+            let ink = (!phase.bottleneck.blames()).then_some(Ink::Dim);
+            self.words(&format!("  {sign}"), 4, &words::phase(phase, zone), ink, 2);
+        }
+        self.more(verdict.phases.len(), most);
+    }
+
     /// A bad hour of a quiet day: what did not hold for long enough to be the
     /// answer, with the options that look at it alone.
-    fn episodes(&mut self, verdict: &Verdict, zone: &Zone, detail: &Detail) {
+    fn episodes(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: &Detail) {
         if verdict.episodes.is_empty() {
             return;
         }
@@ -128,7 +153,7 @@ impl<'a> Screen<'a> {
     }
 
     /// What grows towards a limit, and what changed.
-    fn trends(&mut self, verdict: &Verdict, zone: &Zone, detail: &Detail) {
+    fn trends(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: &Detail) {
         let lines = trends::lines(verdict, zone);
         if lines.is_empty() {
             return;
@@ -173,7 +198,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    fn headline(&mut self, verdict: &Verdict, zone: &Zone) {
+    fn headline(&mut self, verdict: &Verdict, zone: &DisplayZone) {
         let style = self.style;
         let window = &verdict.window;
         let host = if verdict.host.is_empty() { "this machine" } else { &verdict.host };
@@ -182,11 +207,15 @@ impl<'a> Screen<'a> {
         let lines = wrap(&watched, style.width, 0);
         self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
         self.lines.push(String::new());
-        let ink = if verdict.bottleneck == Bottleneck::None { Ink::Good } else { Ink::Bad };
+        let ink = match verdict.bottleneck {
+            Bottleneck::None => Ink::Good,
+            Bottleneck::Unknown => Ink::Warn,
+            _ => Ink::Bad,
+        };
         let badge = words::bottleneck(verdict.bottleneck).to_uppercase();
-        let sure = format!("{} sure", words::sure(verdict));
-        let bar = bar(verdict.confidence, 12, style);
-        let instance = cut(&style.clean(&verdict.instance), style.width.saturating_sub(badge.len() + 30), "~");
+        let sure = format!("confidence {}", words::sure(verdict));
+        let bar = bar(verdict.confidence, if style.width < 60 { 4 } else { 12 }, style);
+        let instance = cut(&style.clean(&verdict.instance), style.width.saturating_sub(badge.len() + 36), "~");
         let subject = if instance.is_empty() { badge.clone() } else { format!("{badge}  {instance}") };
         let gap = style.width.saturating_sub(text::width(&subject) + text::width(&bar) + text::width(&sure) + 2);
         self.lines.push(format!(
@@ -262,7 +291,8 @@ impl<'a> Screen<'a> {
         }
         self.more(verdict.ruled_out.len(), detail.ruled_out);
         for aside in verdict.set_aside.iter().take(detail.evidence[0]) {
-            self.words("  set aside", 16, &aside.because, None, 2);
+            let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
+            self.words("  set aside", 16, &format!("{place}{}; {}", aside.title, aside.because), None, 2);
         }
     }
 
@@ -282,6 +312,26 @@ impl<'a> Screen<'a> {
         self.more(verdict.culprits.len(), detail.culprits);
     }
 
+    /// What programs do and wait for, each with where to look next.
+    fn programs(&mut self, verdict: &Verdict, detail: &Detail) {
+        if verdict.programs.is_empty() {
+            return;
+        }
+        self.heading("What the programs do and wait for");
+        let shown = &verdict.programs[..verdict.programs.len().min(detail.culprits)];
+        let longest = 30.min(self.style.width / 2);
+        let name = |p: &ProgramActivity| cut(&self.style.clean(&words::program(p)), longest, "~");
+        let names: Vec<String> = shown.iter().map(name).collect();
+        let indent = names.iter().map(|n| text::width(n)).max().unwrap_or(0).max(12) + 4;
+        for (program, name) in shown.iter().zip(names) {
+            self.words(&format!("  {name}"), indent, &program.what, None, detail.advice_lines.min(2));
+            if detail.advice_lines > 1 {
+                self.words("", indent, &program.next, Some(Ink::Dim), 2);
+            }
+        }
+        self.more(verdict.programs.len(), shown.len());
+    }
+
     fn advice(&mut self, verdict: &Verdict, detail: &Detail) {
         if verdict.advice.is_empty() {
             return;
@@ -295,12 +345,13 @@ impl<'a> Screen<'a> {
 
     fn limits(&mut self, verdict: &Verdict, detail: &Detail) {
         let mut said: Vec<String> = verdict.certainty_limits.clone();
-        let (unseen, others): (Vec<&Remark>, Vec<&Remark>) = verdict.notes.iter().partition(|r| r.kind == Note::UNSEEN);
-        let remark = |r: &&Remark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
+        let (unseen, others): (Vec<&LogRemark>, Vec<&LogRemark>) =
+            verdict.notes.iter().partition(|r| r.kind == Note::UNSEEN);
+        let remark = |r: &&LogRemark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
         said.extend(others.iter().filter_map(remark));
         if !unseen.is_empty() {
             // the reasons are told by the report
-            let what = |r: &&Remark| r.text.split(": ").next().unwrap_or(&r.text).to_owned();
+            let what = |r: &&LogRemark| r.text.split(": ").next().unwrap_or(&r.text).to_owned();
             said.push(format!("Not seen here: {}", unseen.iter().map(what).collect::<Vec<_>>().join(", ")));
         }
         if !verdict.unjudged.is_empty() {
@@ -318,8 +369,7 @@ impl<'a> Screen<'a> {
 
     fn more(&mut self, all: usize, shown: usize) {
         if all > shown {
-            let words =
-                format!("  {} and {} more, told by --json and by `report`", self.style.glyph("…", "..."), all - shown);
+            let words = format!("  {} {} more: `--json` or `report`", self.style.glyph("…", "..."), all - shown);
             self.lines.push(self.style.paint(Ink::Dim, &cut(&words, self.style.width, "")));
         }
     }
@@ -338,7 +388,7 @@ mod tests {
 
     #[test]
     fn screens_stay_as_expected() {
-        let utc = Zone::utc();
+        let utc = DisplayZone::utc();
         let verdict = fixture::verdict();
         let ascii = Style { unicode: false, ..Style::plain(72) };
         let colour = Style { colour: true, ..Style::plain(100) };
@@ -347,6 +397,50 @@ mod tests {
         expect::holds("screen/disk-colour.txt", &draw(&verdict, &utc, &colour));
         expect::holds("screen/others.txt", &others(&[verdict, fixture::other_verdict()], &Style::plain(80)));
         expect::holds("screen/none.txt", &draw(&fixture::other_verdict(), &utc, &Style::plain(80)));
+    }
+
+    #[test]
+    fn phases_stand_on_the_screen_where_the_answer_changed() {
+        use diskwright_diagnosis::verdict::VerdictPhase;
+        let phase = |from: &str, to: &str, seconds: f64, bottleneck: Bottleneck| VerdictPhase {
+            from: format!("2026-11-21T{from}Z"),
+            to: format!("2026-11-21T{to}Z"),
+            seconds,
+            bottleneck,
+            instance: if bottleneck == Bottleneck::Disk { "sda".into() } else { String::new() },
+            confidence: 0.87,
+            rule: String::new(),
+            title: if bottleneck == Bottleneck::Disk { "it is overloaded".into() } else { String::new() },
+            bookmark: if bottleneck == Bottleneck::Disk { "backup".into() } else { String::new() },
+        };
+        let mut verdict = fixture::verdict();
+        verdict.phases = vec![
+            phase("22:21:00", "22:22:00", 60.0, Bottleneck::None),
+            phase("22:22:00", "22:22:25", 25.0, Bottleneck::Disk),
+            phase("22:22:25", "22:23:30", 65.0, Bottleneck::None),
+        ];
+        let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(100)).replace('\n', " ");
+        let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("Time line"), "{words}");
+        let told = "22:22:00 to 22:22:25 UTC (25 s) after \u{201c}backup\u{201d}: disk sda, it is overloaded \
+                    (confidence 87 %)";
+        assert!(words.contains(told), "{words}");
+        verdict.phases.truncate(1);
+        assert!(!draw(&verdict, &DisplayZone::utc(), &Style::plain(100)).contains("Time line"));
+    }
+
+    #[test]
+    fn where_nothing_is_blamed_programs_tell_what_they_wait_for() {
+        let mut verdict = fixture::verdict();
+        verdict.bottleneck = Bottleneck::None;
+        verdict.findings.clear();
+        verdict.culprits.clear();
+        verdict.programs = fixture::programs();
+        let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(100));
+        assert!(screen.contains("What the programs do and wait for"), "{screen}");
+        assert!(screen.contains("shop (31)") && screen.contains("24 threads wait for a lock"), "{screen}");
+        assert!(screen.contains("`gdb -p 31 -batch"), "{screen}");
+        assert!(!screen.contains('\x1b'), "{screen}");
     }
 
     #[test]
@@ -361,11 +455,13 @@ mod tests {
             verdict.unjudged.extend(verdict.unjudged.clone());
         }
         verdict.sentence = verdict.sentence.repeat(9);
+        let programs = (0..4).flat_map(|_| fixture::programs()).collect();
+        let nothing = Verdict { bottleneck: Bottleneck::None, programs, culprits: Vec::new(), ..verdict.clone() };
         for width in [40, 60, 80, 100] {
             for unicode in [true, false] {
                 let style = Style { colour: false, unicode, width };
-                for verdict in [&verdict, &fixture::verdict(), &fixture::other_verdict()] {
-                    let screen = draw(verdict, &Zone::utc(), &style);
+                for verdict in [&verdict, &nothing, &fixture::verdict(), &fixture::other_verdict()] {
+                    let screen = draw(verdict, &DisplayZone::utc(), &style);
                     assert!(screen.lines().count() <= ROWS, "{width}:\n{screen}");
                     assert!(unicode || screen.is_ascii());
                     for line in screen.lines() {
@@ -387,7 +483,7 @@ mod tests {
         verdict.culprits[0].name = evil.into();
         verdict.advice[0].text = evil.into();
         verdict.ruled_out[0].because = evil.into();
-        let screen = draw(&verdict, &Zone::utc(), &Style::plain(80));
+        let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(80));
         assert!(!screen.contains(['\x1b', '\x07']));
     }
 }

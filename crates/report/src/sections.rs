@@ -2,9 +2,11 @@
 //! nothing where there is nothing to tell.
 
 use diskwright_base::{Device, Note, Topology, units};
-use diskwright_diagnosis::verdict::{Culprit, Episode, RuledOut, SetAside, Verdict};
+use diskwright_diagnosis::verdict::{
+    Culprit, Episode, Exclusion, ProgramActivity, SetAsideFinding, Verdict, VerdictPhase,
+};
 
-use crate::html::{Report, figure, rare_key, sentence_case};
+use crate::html::{HtmlReport, figure, rare_key, sentence_case};
 use crate::markup::{escape, escape_code};
 use crate::model::{self, Chart};
 use crate::text::plural;
@@ -41,13 +43,14 @@ pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
 pub(crate) fn ruled_out(verdict: &Verdict) -> String {
     let mut out = String::new();
     if !verdict.ruled_out.is_empty() {
-        let row = |r: &RuledOut| vec![escape(&sentence_case(words::bottleneck(r.bottleneck))), escape_code(&r.because)];
+        let row =
+            |r: &Exclusion| vec![escape(&sentence_case(words::bottleneck(r.bottleneck))), escape_code(&r.because)];
         let rows: Vec<Vec<String>> = verdict.ruled_out.iter().map(row).collect();
         out.push_str(&table(&["Suspect", "Why not"], &rows));
     }
     if !verdict.set_aside.is_empty() {
-        out.push_str("<p>These rules held, but were set aside because another explains them better:</p>\n");
-        let row = |a: &SetAside| {
+        out.push_str("<p>These rules held too, but another rule explains them better:</p>\n");
+        let row = |a: &SetAsideFinding| {
             let instance = if a.instance.is_empty() { String::new() } else { format!(" ({})", escape(&a.instance)) };
             vec![format!("<span class=\"id\">{}</span>{instance}", escape(&a.rule)), escape_code(&a.because)]
         };
@@ -72,6 +75,19 @@ pub(crate) fn culprits(verdict: &Verdict) -> String {
         vec![format!("{}{pid}", escape(&c.name)), escape(&c.what), cgroup]
     };
     table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>())
+}
+
+/// What programs do and wait for, where nothing is blamed.
+pub(crate) fn programs(verdict: &Verdict) -> String {
+    if verdict.programs.is_empty() {
+        return String::new();
+    }
+    let row = |p: &ProgramActivity| {
+        let pid = format!(" <span class=\"dim\">({})</span>", p.pid);
+        vec![format!("{}{pid}", escape(&p.name)), escape(&p.what), escape_code(&p.next)]
+    };
+    let rows: Vec<Vec<String>> = verdict.programs.iter().map(row).collect();
+    table(&["Program", "What it does and waits for", "Where to look next"], &rows)
 }
 
 /// Remedies in order.
@@ -99,10 +115,10 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
     };
     let differing = others.iter().filter(|v| v.bottleneck != first.bottleneck).count();
     let summary = match differing {
-        0 => "All packs say the same.".to_owned(),
-        1 if others.len() == 1 => "The other pack sees it otherwise.".to_owned(),
-        n if n == others.len() => "Each of the other packs sees it otherwise.".to_owned(),
-        n => format!("{n} of the {} other packs {} it otherwise.", others.len(), if n == 1 { "sees" } else { "see" }),
+        0 => "All packs agree.".to_owned(),
+        1 if others.len() == 1 => "The other pack disagrees.".to_owned(),
+        n if n == others.len() => "All other packs disagree.".to_owned(),
+        n => format!("{n} of the {} other packs {}.", others.len(), if n == 1 { "disagrees" } else { "disagree" }),
     };
     let row = |(at, v): (usize, &Verdict)| {
         let agreement = match (at, v.bottleneck == first.bottleneck) {
@@ -119,7 +135,7 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
                     format!("{}, {than} {}", units::display(f.value, &f.unit), units::display(f.limit, &f.unit));
                 (format!("{} ({})", escape(&words::titled(f)), escape(&numbers)), escape(&f.source))
             }
-            None => ("no rule of it held".to_owned(), String::new()),
+            None => ("none of its rules fired".to_owned(), String::new()),
         };
         let title = format!("<span class=\"source\">{}</span>", escape(&v.pack_title));
         vec![format!("<span class=\"id\">{}</span> {title}", escape(&v.pack)), says, because, source]
@@ -129,14 +145,21 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
 }
 
 /// A bad hour of a quiet day: stretches that were too short to be the answer.
-pub(crate) fn episodes(report: &Report, verdict: &Verdict) -> String {
+pub(crate) fn episodes(report: &HtmlReport, verdict: &Verdict) -> String {
     let item = |e: &Episode| format!("<li>{}</li>\n", escape_code(&words::episode(e, &report.zone)));
     let items: String = verdict.episodes.iter().map(item).collect();
     if items.is_empty() { String::new() } else { format!("<ul>\n{items}</ul>\n") }
 }
 
+/// What held the machine back when, where that changed.
+pub(crate) fn phases(report: &HtmlReport, verdict: &Verdict) -> String {
+    let item = |p: &VerdictPhase| format!("<li>{}</li>\n", escape_code(&words::phase(p, &report.zone)));
+    let items: String = verdict.phases.iter().map(item).collect();
+    if verdict.phases.len() < 2 { String::new() } else { format!("<ol>\n{items}</ol>\n") }
+}
+
 /// Gaps, what was missing, what could not be judged.
-pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
+pub(crate) fn trust(report: &HtmlReport, verdict: &Verdict) -> String {
     let mut items: Vec<String> = verdict.certainty_limits.iter().map(|w| escape_code(&sentence_case(w))).collect();
     // rules that lack the same are told together
     let mut lacking: Vec<(&[String], Vec<&str>)> = Vec::new();
@@ -151,14 +174,14 @@ pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
         let missing: Vec<String> = missing.iter().map(|m| id(m)).collect();
         let named: Vec<String> = rules.iter().map(|r| id(r)).collect();
         let noun = if rules.len() == 1 { "Rule" } else { "Rules" };
-        items.push(format!("{noun} {} could not be judged: there is no {}.", named.join(", "), missing.join(", ")));
+        items.push(format!("{noun} {} could not be judged; missing: {}.", named.join(", "), missing.join(", ")));
     }
     let missing = &verdict.missing;
     if !missing.how.is_empty() {
         let lines: Vec<String> = missing.how.iter().map(|line| format!("<li>{}</li>", escape_code(line))).collect();
         items.push(format!("To judge them next time, record what is missing:<ul>{}</ul>", lines.join("")));
     }
-    items.extend(missing.never.iter().map(|line| escape_code(&format!("Not to be had: {line}."))));
+    items.extend(missing.never.iter().map(|line| escape_code(&format!("Not available: {line}."))));
     for remark in &verdict.notes {
         let Some(kind) = words::remark_kind(&remark.kind) else { continue };
         if remark.kind == Note::UNSEEN {
@@ -177,7 +200,7 @@ pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
 }
 
 /// All bookmarks, oldest first.
-pub(crate) fn bookmarks(report: &Report) -> String {
+pub(crate) fn bookmarks(report: &HtmlReport) -> String {
     let row = |(number, n): (usize, &Note)| {
         vec![number.to_string(), format!("<time>{}</time>", escape(&report.zone.moment(n.time_ns))), escape(&n.text)]
     };
@@ -215,7 +238,7 @@ pub(crate) fn topology(topology: Option<&Topology>) -> String {
 }
 
 fn device(topology: &Topology, device: &Device) -> Vec<String> {
-    use diskwright_base::{Class, DeviceKind};
+    use diskwright_base::{DeviceClass, DeviceKind};
     let kind = match device.kind {
         DeviceKind::Disk => "disk",
         DeviceKind::Partition => "partition",
@@ -228,13 +251,13 @@ fn device(topology: &Topology, device: &Device) -> Vec<String> {
         DeviceKind::Zfs => "ZFS pool",
     };
     let class = match device.class {
-        Class::Rotational => "rotational",
-        Class::Flash => "flash",
-        Class::Nvme => "NVMe",
-        Class::Virtual => "virtual",
-        Class::Network => "network",
-        Class::Memory => "memory",
-        Class::Unknown => "",
+        DeviceClass::Rotational => "rotational",
+        DeviceClass::Flash => "flash",
+        DeviceClass::Nvme => "NVMe",
+        DeviceClass::Virtual => "virtual",
+        DeviceClass::Network => "network",
+        DeviceClass::Memory => "memory",
+        DeviceClass::Unknown => "",
     };
     let what = match device.level {
         Some(level) => format!("{kind}, {}", level.name()),
@@ -260,14 +283,13 @@ fn device(topology: &Topology, device: &Device) -> Vec<String> {
 }
 
 /// The charts that stand with no finding.
-pub(crate) fn charts(report: &Report, charts: &[&Chart]) -> String {
+pub(crate) fn charts(report: &HtmlReport, charts: &[&Chart]) -> String {
     if charts.is_empty() {
         return String::new();
     }
     let measured: Vec<&&Chart> = charts.iter().filter(|c| c.span().is_some()).collect();
     let still = |c: &Chart| c.full_span() == Some((0.0, 0.0));
-    let mut out =
-        String::from("<p>A line is the mean; the band behind a single line reaches from least to most.</p>\n");
+    let mut out = String::from("<p>A line is the mean; the band behind a single line shows minimum to maximum.</p>\n");
     out.push_str("<div class=\"small\">\n");
     for (number, chart) in measured.iter().filter(|c| !still(c)).enumerate() {
         let drawn = figure(chart, report, &format!("c{number}"), &rare_key(chart));

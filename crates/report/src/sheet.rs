@@ -9,7 +9,7 @@ use crate::sections::table;
 
 /// What a page holds.
 #[derive(Clone, Debug, Default)]
-pub struct Sheet {
+pub struct PageSheet {
     /// What it is of.
     pub title: String,
     /// How it was made, above the title: "Simulated".
@@ -17,14 +17,14 @@ pub struct Sheet {
     /// The answer in a few sentences, below the title.
     pub lead: Vec<String>,
     /// The rest.
-    pub sections: Vec<Section>,
+    pub sections: Vec<SheetSection>,
     /// Version of the program, for the foot.
     pub version: String,
 }
 
 /// A section of a page.
 #[derive(Clone, Debug, Default)]
-pub struct Section {
+pub struct SheetSection {
     /// Its heading.
     pub title: String,
     /// Paragraphs before everything else.
@@ -34,12 +34,12 @@ pub struct Section {
     /// Charts of bars, beside them.
     pub bars: Vec<Bars>,
     /// Tables below them.
-    pub tables: Vec<Rows>,
+    pub tables: Vec<SheetTable>,
 }
 
 /// A table: titles, then rows; the first cell names the row.
 #[derive(Clone, Debug, Default)]
-pub struct Rows {
+pub struct SheetTable {
     /// Title of each column.
     pub titles: Vec<String>,
     /// Rows of as many cells.
@@ -50,7 +50,7 @@ pub struct Rows {
 const ROWS: usize = 500;
 
 /// The page.
-pub fn page(sheet: &Sheet) -> String {
+pub fn page(sheet: &PageSheet) -> String {
     let lead: String = sheet.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l))).collect();
     let mut out = format!(
         "<header>\n<p class=\"made\"><b>{}</b></p>\n<div class=\"card verdict none\">\n<h1>{}</h1>\n{lead}</div>\n\
@@ -64,7 +64,7 @@ pub fn page(sheet: &Sheet) -> String {
 }
 
 /// Sections one after the other, without those that hold nothing.
-pub(crate) fn sections(sections: &[Section]) -> String {
+pub(crate) fn sections(sections: &[SheetSection]) -> String {
     let mut out = String::new();
     for (number, section) in sections.iter().enumerate() {
         let content = content(section, number);
@@ -79,7 +79,7 @@ pub(crate) fn sections(sections: &[Section]) -> String {
     out
 }
 
-fn content(section: &Section, number: usize) -> String {
+fn content(section: &SheetSection, number: usize) -> String {
     let mut out: String = section.words.iter().map(|w| format!("<p>{}</p>\n", escape_code(w))).collect();
     let figures = section.charts.iter().enumerate().map(|(at, chart)| figure(chart, &format!("s{number}c{at}")));
     let pillars = section.bars.iter().enumerate().map(|(at, chart)| bars::figure(chart, &format!("s{number}b{at}")));
@@ -106,14 +106,19 @@ mod tests {
 
     #[test]
     fn a_page_holds_its_sections_and_nothing_foreign_breaks_it() {
-        let rows = Rows { titles: vec!["part".into(), "busy".into()], rows: vec![vec!["<b>".into(), "5 %".into()]] };
-        let full =
-            Section { title: "Parts".into(), words: vec!["a & b".into()], tables: vec![rows], ..Section::default() };
-        let sheet = Sheet {
+        let rows =
+            SheetTable { titles: vec!["part".into(), "busy".into()], rows: vec![vec!["<b>".into(), "5 %".into()]] };
+        let full = SheetSection {
+            title: "Parts".into(),
+            words: vec!["a & b".into()],
+            tables: vec![rows],
+            ..SheetSection::default()
+        };
+        let sheet = PageSheet {
             title: "A <system>".into(),
             made: "Simulated".into(),
-            sections: vec![full, Section { title: "Empty".into(), ..Section::default() }],
-            ..Sheet::default()
+            sections: vec![full, SheetSection { title: "Empty".into(), ..SheetSection::default() }],
+            ..PageSheet::default()
         };
         let page = page(&sheet);
         assert!(page.contains("A &lt;system&gt;") && page.contains("&lt;b&gt;") && page.contains("a &amp; b"));

@@ -76,8 +76,8 @@ impl Style {
     /// Foreign text made harmless for this terminal: no control characters,
     /// and nothing beyond ASCII where that cannot be shown.
     pub fn clean(&self, foreign: &str) -> String {
-        let harmless = text::harmless(foreign);
-        if self.unicode { harmless } else { text::ascii(&harmless) }
+        let printable = diskwright_base::text::printable(foreign);
+        if self.unicode { printable.into_owned() } else { text::ascii(&printable) }
     }
 }
 

@@ -7,9 +7,10 @@ use diskwright_base::{Note, units};
 
 use crate::axis;
 use crate::markup::{coordinate, escape};
-use crate::model::{Chart, Line};
+use crate::model::{Chart, ChartLine};
+use crate::palette;
 use crate::text;
-use crate::time::{Zone, length};
+use crate::time::{DisplayZone, length};
 
 /// The style sheet that the charts need. Line colours are told apart by
 /// colour-blind people (after Okabe and Ito) and have a contrast of at least
@@ -27,12 +28,12 @@ pub(crate) const HEAD: f64 = 16.0;
 pub(crate) const FOOT: f64 = 24.0;
 
 /// From values to heights in the plot.
-struct Scale {
+struct HeightScale {
     low: f64,
     high: f64,
 }
 
-impl Scale {
+impl HeightScale {
     /// 0 at the top, 1 at the bottom.
     fn share(&self, value: f64) -> f64 {
         1.0 - ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
@@ -44,33 +45,35 @@ impl Scale {
 }
 
 /// The chart as a `div` with one `svg`. `id` is unique in the page. Bookmarks
-/// among `notes` are marked.
-pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, id: &str) -> String {
+/// among `notes` are marked. `styles` are those of its lines.
+pub(crate) fn draw(chart: &Chart, styles: &[usize], notes: &[Note], zone: &DisplayZone, id: &str) -> String {
     let single = chart.lines.len() == 1;
     let span = if single { chart.full_span() } else { chart.span() };
     let Some((low, high)) = span else {
-        return "<p class=\"blank\">Nothing was recorded of this in the window.</p>\n".into();
+        return "<p class=\"blank\">This was not recorded in the window.</p>\n".into();
     };
     let values = axis::value_axis(low, high, &chart.unit, 5);
-    let scale = Scale { low: values[0], high: values[values.len() - 1] };
+    let scale = HeightScale { low: values[0], high: values[values.len() - 1] };
     let labels: Vec<String> = values.iter().map(|&v| axis::label(v, &chart.unit)).collect();
     let left = labels.iter().map(|l| text::width(l)).max().unwrap_or(1) * 7 + 14;
-    let names = if single { 0 } else { chart.lines.iter().map(|l| text::width(&name(l))).max().unwrap_or(0) };
-    let right = if single { 12 } else { names * 7 + 14 };
+    let named = names_of(chart);
+    let widest = named.iter().map(|n| text::width(n)).max().unwrap_or(0);
+    let right = if single { 12 } else { widest * 7 + 14 };
     let mut out = format!("<div class=\"plot\" style=\"margin-left:{left}px;margin-right:{right}px\">\n");
     open(&mut out, "width=\"100%\"", id, &chart.title, &describe(chart, zone));
     shades(&mut out, chart);
     rows(&mut out, values.iter().zip(&labels).map(|(value, label)| (scale.y(*value), label.as_str())));
     out.push_str(STRETCHED);
+    let style = |number: usize| styles.get(number).copied().unwrap_or(number);
     for (number, line) in chart.lines.iter().take(LINES).enumerate() {
-        paths(&mut out, line, number, single, &scale);
+        paths(&mut out, line, style(number), single, &scale);
     }
     out.push_str("</svg>\n");
     limit(&mut out, chart, &scale);
     bookmarks(&mut out, chart, notes, zone);
     times(&mut out, chart, zone);
     if !single {
-        line_names(&mut out, chart, &scale);
+        line_names(&mut out, chart, &scale, &named, style);
     }
     out.push_str("</svg>\n</div>\n");
     out
@@ -117,8 +120,11 @@ pub(crate) fn columns<'a>(out: &mut String, columns: impl Iterator<Item = (f64, 
     }
 }
 
-fn name(line: &Line) -> String {
-    if line.instance == "_total" { "all".into() } else { text::cut(&line.instance, 14, "…") }
+/// Names of the drawn lines, short and different.
+fn names_of(chart: &Chart) -> Vec<String> {
+    let name = |l: &ChartLine| if l.instance == "_total" { "all".to_owned() } else { l.instance.clone() };
+    let names: Vec<String> = chart.lines.iter().take(LINES).map(name).collect();
+    palette::short(&names.iter().map(String::as_str).collect::<Vec<_>>(), 14, "…")
 }
 
 pub(crate) fn percent(share: f64) -> String {
@@ -127,7 +133,7 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// Band from least to most (of a single line) and line of the means, one path
 /// a run of data; where nothing was recorded there is nothing.
-fn paths(out: &mut String, line: &Line, number: usize, single: bool, scale: &Scale) {
+fn paths(out: &mut String, line: &ChartLine, number: usize, single: bool, scale: &HeightScale) {
     let count = line.buckets.len() as f64;
     let (mut means, mut band) = (String::new(), String::new());
     for run in line.runs() {
@@ -135,12 +141,12 @@ fn paths(out: &mut String, line: &Line, number: usize, single: bool, scale: &Sca
         let mut places: Vec<(f64, usize)> = vec![(run.start as f64 / count, run.start)];
         places.extend(run.clone().map(|at| ((at as f64 + 0.5) / count, at)));
         places.push((run.end as f64 / count, run.end - 1));
-        let point = |(x, at): &(f64, usize), value: fn(&crate::Bucket) -> f64| {
+        let point = |(x, at): &(f64, usize), value: fn(&crate::ChartBucket) -> f64| {
             let y = scale.share(value(&line.buckets[*at])) * 1000.0;
             format!("{} {}", coordinate(x * 1000.0), coordinate(y))
         };
         let along =
-            |value: fn(&crate::Bucket) -> f64| -> Vec<String> { places.iter().map(|p| point(p, value)).collect() };
+            |value: fn(&crate::ChartBucket) -> f64| -> Vec<String> { places.iter().map(|p| point(p, value)).collect() };
         means.push_str(&format!("M{}", along(|b| b.mean).join("L")));
         let mut lower = along(|b| b.least);
         lower.reverse();
@@ -166,7 +172,7 @@ fn shades(out: &mut String, chart: &Chart) {
     }
 }
 
-fn limit(out: &mut String, chart: &Chart, scale: &Scale) {
+fn limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
     let Some(limit) = chart.drawn_limit() else { return };
     let y = scale.y(limit);
     // the side of the line on which fewer values stand, within the plot
@@ -185,7 +191,7 @@ fn limit(out: &mut String, chart: &Chart, scale: &Scale) {
 
 /// A vertical mark for each bookmark with its number, and its text where
 /// there is room until the next.
-fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &Zone) {
+fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &DisplayZone) {
     let found = chart.bookmarks(notes);
     for (at, (number, note)) in found.iter().enumerate() {
         let place = chart.place(note.time_ns);
@@ -206,21 +212,26 @@ fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &Zone) {
 }
 
 /// Times under the plot.
-fn times(out: &mut String, chart: &Chart, zone: &Zone) {
+fn times(out: &mut String, chart: &Chart, zone: &DisplayZone) {
     let marks = zone.marks(chart.from_ns, chart.to_ns, 8);
     columns(out, marks.iter().map(|mark| (chart.place(mark.time_ns), mark.label.as_str())));
 }
 
-fn line_names(out: &mut String, chart: &Chart, scale: &Scale) {
-    let last = |l: &Line| l.buckets.iter().rev().find(|b| !b.is_gap()).map(|b| scale.y(b.mean));
+fn line_names(out: &mut String, chart: &Chart, scale: &HeightScale, named: &[String], style: impl Fn(usize) -> usize) {
+    let last = |l: &ChartLine| l.buckets.iter().rev().find(|b| !b.is_gap()).map(|b| scale.y(b.mean));
     let shown = chart.lines.iter().take(LINES).enumerate();
     let places = shown.filter_map(|(n, l)| Some((last(l)?, n))).collect();
-    names(out, places, |number| name(&chart.lines[number]));
+    names(out, places, |number| named[number].clone(), style);
 }
 
 /// Names of lines at their ends, moved apart where they would touch: heights
 /// with the lines' numbers.
-pub(crate) fn names(out: &mut String, mut places: Vec<(f64, usize)>, name: impl Fn(usize) -> String) {
+pub(crate) fn names(
+    out: &mut String,
+    mut places: Vec<(f64, usize)>,
+    name: impl Fn(usize) -> String,
+    style: impl Fn(usize) -> usize,
+) {
     const APART: f64 = 14.0;
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     for at in 1..places.len() {
@@ -234,22 +245,21 @@ pub(crate) fn names(out: &mut String, mut places: Vec<(f64, usize)>, name: impl 
     }
     for (y, number) in places {
         let words = escape(&name(number));
-        let y = coordinate(y);
-        out.push_str(&format!(
-            "<text class=\"name s{number}\" x=\"100%\" dx=\"6\" y=\"{y}\" dy=\"4\">{words}</text>\n"
-        ));
+        let (y, style) = (coordinate(y), style(number));
+        out.push_str(&format!("<text class=\"name s{style}\" x=\"100%\" dx=\"6\" y=\"{y}\" dy=\"4\">{words}</text>\n"));
     }
 }
 
 /// The chart in a sentence or two, for those who cannot see it.
-pub fn describe(chart: &Chart, zone: &Zone) -> String {
+pub fn describe(chart: &Chart, zone: &DisplayZone) -> String {
     let mut words = format!("{}.", zone.range(chart.from_ns, chart.to_ns));
-    for line in chart.lines.iter().take(LINES) {
-        let name = if line.instance.is_empty() { String::new() } else { format!("{}: ", name(line)) };
+    for (line, name) in chart.lines.iter().zip(names_of(chart)) {
+        let name = if line.instance.is_empty() { String::new() } else { format!("{name}: ") };
         let value = |v: f64| units::display(v, &chart.unit);
         match line.summary() {
             Some((least, mean, most)) => {
-                words.push_str(&format!(" {name}least {}, mean {}, most {}.", value(least), value(mean), value(most)));
+                let (least, mean, most) = (value(least), value(mean), value(most));
+                words.push_str(&format!(" {name}minimum {least}, mean {mean}, maximum {most}."));
             }
             None => words.push_str(&format!(" {name}nothing recorded.")),
         }
@@ -259,7 +269,7 @@ pub fn describe(chart: &Chart, zone: &Zone) -> String {
     }
     let held: f64 = chart.shaded.iter().map(|(from, to)| (to - from) as f64 * 1e-9).sum();
     if held > 0.0 {
-        words.push_str(&format!(" The finding's stretch, {}, is shaded.", length(held)));
+        words.push_str(&format!(" The {} in which the finding held are shaded.", length(held)));
     }
     words
 }
@@ -270,7 +280,7 @@ mod tests {
     use crate::fixture;
 
     fn drawn(chart: &Chart) -> String {
-        draw(chart, &fixture::notes(), &Zone::utc(), "x")
+        draw(chart, &[], &fixture::notes(), &DisplayZone::utc(), "x")
     }
 
     /// The `d` of the paths of a class.
@@ -305,9 +315,10 @@ mod tests {
     fn limit_stretch_and_bookmarks_are_drawn_and_told() {
         let svg = drawn(&fixture::finding_chart(0, 6.2));
         assert!(svg.contains(">limit 2 requests</text>"));
-        assert_eq!(svg.matches("class=\"held\"").count(), 1);
+        assert_eq!(svg.matches("class=\"held\"").count(), 2, "only what held is shaded");
         assert_eq!(svg.matches("class=\"mark\"").count(), 2);
-        assert!(svg.contains("Limit 2 requests. The finding&#39;s stretch, 3 min 40 s, is shaded.</desc>"), "{svg}");
+        let told = "Limit 2 requests. The 2 min 40 s in which the finding held are shaded.</desc>";
+        assert!(svg.contains(told), "{svg}");
         assert!(!drawn(&fixture::chart("physical_disk.busy", &["sda"], 0.6)).contains("limit"));
     }
 
@@ -332,7 +343,7 @@ mod tests {
     #[test]
     fn nothing_recorded_is_said() {
         let mut chart = fixture::chart("physical_disk.busy", &["sda"], 0.6);
-        chart.lines[0].buckets.fill(crate::Bucket::GAP);
-        assert!(drawn(&chart).contains("Nothing was recorded"));
+        chart.lines[0].buckets.fill(crate::ChartBucket::GAP);
+        assert!(drawn(&chart).contains("was not recorded"));
     }
 }

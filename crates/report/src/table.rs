@@ -14,7 +14,7 @@ pub enum Align {
 
 /// A column.
 #[derive(Clone, Debug)]
-struct Column {
+struct TextColumn {
     title: String,
     align: Align,
     /// May be narrowed (then wrapped or cut) when the table is too wide.
@@ -23,26 +23,26 @@ struct Column {
 
 /// A table: columns first, then rows.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
-    columns: Vec<Column>,
+pub struct TextTable {
+    columns: Vec<TextColumn>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// No columns, no rows.
-    pub fn new() -> Table {
-        Table::default()
+    pub fn new() -> TextTable {
+        TextTable::default()
     }
 
     /// Adds a column whose cells are never cut.
-    pub fn column(mut self, title: &str, align: Align) -> Table {
-        self.columns.push(Column { title: title.into(), align, yields: false });
+    pub fn column(mut self, title: &str, align: Align) -> TextTable {
+        self.columns.push(TextColumn { title: title.into(), align, yields: false });
         self
     }
 
     /// Adds a column of words that gets what room is left and wraps in it.
-    pub fn text(mut self, title: &str) -> Table {
-        self.columns.push(Column { title: title.into(), align: Align::Left, yields: true });
+    pub fn text(mut self, title: &str) -> TextTable {
+        self.columns.push(TextColumn { title: title.into(), align: Align::Left, yields: true });
         self
     }
 
@@ -129,8 +129,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let mut table = Table::new().column("disk", Align::Left).column("busy", Align::Right).text("meaning");
+    fn table() -> TextTable {
+        let mut table = TextTable::new().column("disk", Align::Left).column("busy", Align::Right).text("meaning");
         table.row(["sda", "87 %", "a disk that is asked for more than it can serve, all the time"]);
         table.row(["nvme0n1", "3.1 %", "idle"]);
         table
@@ -161,7 +161,7 @@ nvme0n1  3.1 %  idle
 
     #[test]
     fn a_cell_cannot_write_to_the_terminal() {
-        let mut table = Table::new().column("name", Align::Left);
+        let mut table = TextTable::new().column("name", Align::Left);
         table.row(["\x1b[2J\nevil"]);
         let text = table.render(&Style::plain(80));
         assert!(!text.contains('\x1b') && text.lines().count() == 2);

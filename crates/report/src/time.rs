@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 
 /// The zone that times are shown in.
 #[derive(Clone, Debug)]
-pub struct Zone(TimeZone);
+pub struct DisplayZone(TimeZone);
 
 const SECOND_NS: i64 = 1_000_000_000;
 const MINUTE_NS: i64 = 60 * SECOND_NS;
@@ -46,28 +46,28 @@ const STEPS_NS: &[i64] = &[
 
 /// A mark of a time axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct TimeMark {
     /// Nanoseconds since 1970 UTC.
     pub time_ns: i64,
     /// What is written there.
     pub label: String,
 }
 
-impl Zone {
+impl DisplayZone {
     /// Coordinated universal time.
-    pub fn utc() -> Zone {
-        Zone(TimeZone::UTC)
+    pub fn utc() -> DisplayZone {
+        DisplayZone(TimeZone::UTC)
     }
 
     /// The machine's zone; UTC where it has none.
-    pub fn local() -> Zone {
-        Zone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
+    pub fn local() -> DisplayZone {
+        DisplayZone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
 
     /// A zone by its rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`; `None` where
     /// the rule is wrong.
-    pub fn rule(posix: &str) -> Option<Zone> {
-        TimeZone::posix(posix).ok().map(Zone)
+    pub fn rule(posix: &str) -> Option<DisplayZone> {
+        TimeZone::posix(posix).ok().map(DisplayZone)
     }
 
     fn zoned(&self, time_ns: i64) -> Zoned {
@@ -101,7 +101,7 @@ impl Zone {
     }
 
     /// Marks of an axis over the window: at most `most`, at round local times.
-    pub fn marks(&self, from_ns: i64, to_ns: i64, most: usize) -> Vec<Mark> {
+    pub fn marks(&self, from_ns: i64, to_ns: i64, most: usize) -> Vec<TimeMark> {
         let span = to_ns.saturating_sub(from_ns);
         if span <= 0 || most == 0 {
             return Vec::new();
@@ -120,7 +120,7 @@ impl Zone {
                 s if s >= SECOND_NS => "%H:%M:%S",
                 _ => "%H:%M:%S%.1f",
             };
-            marks.push(Mark { time_ns, label: at.strftime(format).to_string() });
+            marks.push(TimeMark { time_ns, label: at.strftime(format).to_string() });
         }
         marks.truncate(most.max(1));
         marks
@@ -200,17 +200,17 @@ mod tests {
     /// 2026-11-21 22:20:11 UTC.
     const NOW_NS: i64 = 1_795_299_611 * SECOND_NS;
 
-    fn labels(zone: &Zone, from_ns: i64, to_ns: i64, most: usize) -> Vec<String> {
+    fn labels(zone: &DisplayZone, from_ns: i64, to_ns: i64, most: usize) -> Vec<String> {
         zone.marks(from_ns, to_ns, most).into_iter().map(|m| m.label).collect()
     }
 
     #[test]
     fn moments_and_ranges() {
-        let utc = Zone::utc();
+        let utc = DisplayZone::utc();
         assert_eq!(utc.moment(NOW_NS), "2026-11-21 22:20:11 UTC");
         assert_eq!(utc.range(NOW_NS, NOW_NS + 30 * SECOND_NS), "2026-11-21 22:20:11 to 22:20:41 UTC");
         assert_eq!(utc.range(NOW_NS, NOW_NS + 2 * HOUR_NS), "2026-11-21 22:20:11 to 2026-11-22 00:20:11 UTC");
-        let zone = Zone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let zone = DisplayZone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         assert_eq!(zone.moment(NOW_NS), "2026-11-21 23:20:11 CET");
     }
 
@@ -219,12 +219,12 @@ mod tests {
         assert_eq!(parse("2026-11-21T22:20:11Z"), Some(NOW_NS));
         assert_eq!(parse("2026-11-21T23:20:11.5+01:00"), Some(NOW_NS + SECOND_NS / 2));
         assert_eq!(parse("yesterday"), None);
-        assert_eq!(Zone::utc().range_between("2026-11-21T22:20:11Z", "never"), "2026-11-21T22:20:11Z to never");
+        assert_eq!(DisplayZone::utc().range_between("2026-11-21T22:20:11Z", "never"), "2026-11-21T22:20:11Z to never");
     }
 
     #[test]
     fn marks_stand_at_round_times() {
-        let utc = Zone::utc();
+        let utc = DisplayZone::utc();
         assert_eq!(labels(&utc, NOW_NS, NOW_NS + 30 * SECOND_NS, 4), ["22:20:20", "22:20:30", "22:20:40"]);
         assert_eq!(labels(&utc, NOW_NS, NOW_NS + HOUR_NS, 5), ["22:30", "22:45", "23:00", "23:15"]);
         assert_eq!(labels(&utc, NOW_NS, NOW_NS + 6 * HOUR_NS, 4), ["22 Nov 00:00", "02:00", "04:00"]);
@@ -233,14 +233,14 @@ mod tests {
 
     #[test]
     fn a_new_day_is_named() {
-        let labels = labels(&Zone::utc(), NOW_NS, NOW_NS + 4 * HOUR_NS, 5);
+        let labels = labels(&DisplayZone::utc(), NOW_NS, NOW_NS + 4 * HOUR_NS, 5);
         assert_eq!(labels, ["23:00", "22 Nov 00:00", "01:00", "02:00"]);
     }
 
     #[test]
     fn marks_keep_to_local_hours_over_a_change_of_the_clock() {
         // summer time ends on 2026-10-25 at 03:00 CEST
-        let zone = Zone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let zone = DisplayZone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let from = 1_792_879_200 * SECOND_NS; // 2026-10-25 00:00 CEST
         assert_eq!(zone.moment(from), "2026-10-25 00:00:00 CEST");
         let labels = labels(&zone, from, from + 25 * HOUR_NS, 6);
@@ -251,13 +251,13 @@ mod tests {
     fn never_more_marks_than_fit() {
         for span in [1, 7, 31, 61, 3601, 90_000, 1_000_000, 40_000_000, 700_000_000] {
             for most in 1..12 {
-                let marks = Zone::utc().marks(NOW_NS, NOW_NS + span * SECOND_NS, most);
+                let marks = DisplayZone::utc().marks(NOW_NS, NOW_NS + span * SECOND_NS, most);
                 assert!(marks.len() <= most, "{span} s, {most}");
                 assert!(marks.iter().all(|m| m.time_ns >= NOW_NS && m.time_ns <= NOW_NS + span * SECOND_NS));
             }
         }
-        assert!(Zone::utc().marks(5, 5, 4).is_empty());
-        assert!(Zone::utc().marks(i64::MIN, i64::MAX, 4).len() <= 4);
+        assert!(DisplayZone::utc().marks(5, 5, 4).is_empty());
+        assert!(DisplayZone::utc().marks(i64::MIN, i64::MAX, 4).len() <= 4);
     }
 
     #[test]

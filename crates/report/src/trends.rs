@@ -2,15 +2,15 @@
 
 use diskwright_base::units;
 use diskwright_diagnosis::Verdict;
-use diskwright_diagnosis::trends::{Shape, StepSeen, Trend};
+use diskwright_diagnosis::trends::{Trend, TrendRhythm, TrendShape, TrendStep};
 
 use crate::axis;
-use crate::downsample::Bucket;
-use crate::html::{Report, figure, rare_key};
+use crate::downsample::ChartBucket;
+use crate::html::{HtmlReport, figure, rare_key};
 use crate::markup::{escape, value};
-use crate::model::{Chart, Line};
+use crate::model::{Chart, ChartLine};
 use crate::sections::table;
-use crate::time::{Zone, parse};
+use crate::time::{DisplayZone, length, parse};
 
 /// Trends that the screen tells at most.
 pub(crate) const TOLD: usize = 5;
@@ -42,7 +42,7 @@ fn heading(trend: &Trend) -> String {
 }
 
 /// A moment, as exact as `wide_s` seconds of doubt allow: to the day or the minute.
-fn moment(rfc3339: &str, zone: &Zone, wide_s: f64) -> String {
+fn moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
     let Some(time_ns) = parse(rfc3339) else { return rfc3339.to_owned() };
     let full = zone.moment(time_ns);
     let length = if wide_s > 86_400.0 { 10 } else { 16 };
@@ -59,7 +59,7 @@ fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
 
 /// When the limit is crossed: `crosses 2 requests about 2026-12-03 (2026-11-30
 /// to 2026-12-07)`.
-pub(crate) fn crossing(trend: &Trend, zone: &Zone) -> Option<String> {
+pub(crate) fn crossing(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     let limit = units::display(trend.limit, &trend.unit);
     let wide = apart_s(&trend.crosses_earliest, &trend.crosses_latest);
     let at = |time: &String| moment(time, zone, wide);
@@ -75,14 +75,14 @@ pub(crate) fn crossing(trend: &Trend, zone: &Zone) -> Option<String> {
     }
 }
 
-fn stepped(step: &StepSeen, unit: &str) -> String {
+fn stepped(step: &TrendStep, unit: &str) -> String {
     format!("{} to {}", units::display(step.before, unit), units::display(step.after, unit))
 }
 
 /// What changed, in words; `None` where nothing did.
-fn told(trend: &Trend, zone: &Zone) -> Option<String> {
+fn told(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     let show = |v: f64| units::display(v, &trend.unit);
-    if trend.shape == Shape::Line {
+    if trend.shape == TrendShape::Line {
         let when = crossing(trend, zone).map_or(String::new(), |w| format!(": {w}"));
         return Some(format!("{}, now {}{when}", heading(trend), show(trend.now)));
     }
@@ -92,16 +92,34 @@ fn told(trend: &Trend, zone: &Zone) -> Option<String> {
     }
     let rhythm = trend.rhythm.as_ref()?;
     let share = units::display(rhythm.share, "fraction");
-    let peak = if rhythm.period == "day" { format!("{} UTC", rhythm.peak) } else { rhythm.peak.clone() };
+    let also = trend.rhythms.get(1).map_or(String::new(), |r| format!("; also every {}", period(r)));
     Some(format!(
-        "comes back every {}, highest at {peak} ({share} of what it does, {} from low to high)",
-        rhythm.period,
+        "repeats every {}, {} ({share} of its variation, {} from low to high{also})",
+        period(rhythm),
+        peak(rhythm, zone),
         show(rhythm.swing)
     ))
 }
 
+/// `day`, `2 h`, `95 min`.
+fn period(rhythm: &TrendRhythm) -> String {
+    match rhythm.period {
+        "other" if rhythm.period_s >= 600.0 => length((rhythm.period_s / 60.0).round() * 60.0),
+        "other" => length(rhythm.period_s.round()),
+        name => name.to_owned(),
+    }
+}
+
+fn peak(rhythm: &TrendRhythm, zone: &DisplayZone) -> String {
+    match rhythm.period {
+        "day" => format!("highest at {} UTC", rhythm.peak),
+        "week" => format!("highest at {}", rhythm.peak),
+        _ => format!("first highest at {}, seen {} times", moment(&rhythm.peak, zone, 0.0), rhythm.times as u64),
+    }
+}
+
 /// The trends that matter, a line each; steps at one moment are one line.
-pub(crate) fn lines(verdict: &Verdict, zone: &Zone) -> Vec<String> {
+pub(crate) fn lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> {
     let window_s = apart_s(&Some(verdict.window.from.clone()), &Some(verdict.window.to.clone()));
     let mut lines: Vec<String> = Vec::new();
     let mut told_already: Vec<&Trend> = Vec::new();
@@ -115,8 +133,8 @@ pub(crate) fn lines(verdict: &Verdict, zone: &Zone) -> Vec<String> {
         told_already.extend(with.iter().map(|t| **t));
         let also = match with.as_slice() {
             [] => String::new(),
-            [one] => format!(", and with it {}", beside(one)),
-            [one, rest @ ..] => format!(", and with it {} and {} more", beside(one), rest.len()),
+            [one] => format!(", together with {}", beside(one)),
+            [one, rest @ ..] => format!(", together with {} and {} more", beside(one), rest.len()),
         };
         lines.push(format!("{} {words}{also}", name(trend)));
     }
@@ -139,11 +157,12 @@ fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
 
 /// How much may be noise.
 pub(crate) fn caution(verdict: &Verdict) -> String {
-    format!("Noise alone would tell of any in fewer than one of 20 logs ({} questions asked).", verdict.trend_questions)
+    let questions = verdict.trend_questions;
+    format!("Noise by itself would show any of these in fewer than 1 of 20 logs ({questions} questions asked).")
 }
 
 /// The page's section: charts of what changed, and a table of everything.
-pub(crate) fn section(report: &Report, verdict: &Verdict) -> String {
+pub(crate) fn section(report: &HtmlReport, verdict: &Verdict) -> String {
     if verdict.trends.is_empty() {
         return String::new();
     }
@@ -166,18 +185,18 @@ pub(crate) fn section(report: &Report, verdict: &Verdict) -> String {
     out.push_str(&table(&["Quantity", "Now", "A day", "Limit", "When", "What changed"], &rows));
     if verdict.trends.len() > ROWS {
         let more = verdict.trends.len() - ROWS;
-        out.push_str(&format!("<p class=\"dim\">And {more} more, told by <code>why --json</code>.</p>\n"));
+        out.push_str(&format!("<p class=\"dim\">{more} more: see <code>why --json</code>.</p>\n"));
     }
     out
 }
 
-fn row(trend: &Trend, zone: &Zone) -> Vec<String> {
+fn row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
     let interval = match (trend.slope_low, trend.slope_high) {
         (Some(low), Some(high)) => format!("{} to {}", value(low, &trend.unit), value(high, &trend.unit)),
-        _ => "nothing can be said".to_owned(),
+        _ => "not known".to_owned(),
     };
     let slope = format!("{} <span class=\"dim\">({interval})</span>", value(trend.slope_per_day, &trend.unit));
-    let changed = if trend.shape == Shape::Line { String::new() } else { told(trend, zone).unwrap_or_default() };
+    let changed = if trend.shape == TrendShape::Line { String::new() } else { told(trend, zone).unwrap_or_default() };
     let limit = format!("{} <span class=\"id\">{}</span>", value(trend.limit, &trend.unit), escape(&trend.rule));
     vec![
         escape(&name(trend)),
@@ -193,10 +212,10 @@ fn row(trend: &Trend, zone: &Zone) -> Vec<String> {
 fn chart(verdict: &Verdict, trend: &Trend) -> Option<Chart> {
     let (from_ns, to_ns) = (parse(&verdict.window.from)?, parse(&verdict.window.to)?);
     let bucket = |v: &Option<f64>| match v {
-        Some(v) => Bucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
-        None => Bucket::GAP,
+        Some(v) => ChartBucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
+        None => ChartBucket::GAP,
     };
-    let line = Line { instance: trend.instance.clone(), buckets: trend.series.iter().map(bucket).collect() };
+    let line = ChartLine { instance: trend.instance.clone(), buckets: trend.series.iter().map(bucket).collect() };
     line.summary()?;
     let mut chart = Chart::new(&trend.counter, from_ns, to_ns, vec![line]);
     chart.title = name(trend);
@@ -213,13 +232,13 @@ mod tests {
     #[test]
     fn lines_and_steps_in_words() {
         let verdict = fixture::verdict();
-        let lines = lines(&verdict, &Zone::utc());
+        let lines = lines(&verdict, &DisplayZone::utc());
         assert_eq!(
             lines,
             [
                 "memory: available falls by 1.5 % a day (1.2 % to 1.8 %), now 9.5 %: crosses 5 % about 2026-11-24 \
                  (2026-11-23 to 2026-11-26)",
-                "sda: average queue length rose from 0.4 requests to 6.2 requests at 2026-11-21 22:21, and with it \
+                "sda: average queue length rose from 0.4 requests to 6.2 requests at 2026-11-21 22:21, together with \
                  sda: time per transfer (9 ms to 48.2 ms)",
             ]
         );
@@ -228,12 +247,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_told() {
         let mut trend = fixture::verdict().trends.remove(0);
-        assert!(crossing(&trend, &Zone::utc()).is_some());
+        assert!(crossing(&trend, &DisplayZone::utc()).is_some());
         trend.crosses_latest = None;
-        assert!(crossing(&trend, &Zone::utc()).unwrap().ends_with("about 2026-11-24, not before 2026-11-23"));
+        assert!(crossing(&trend, &DisplayZone::utc()).unwrap().ends_with("about 2026-11-24, not before 2026-11-23"));
         trend.crosses = None;
-        assert_eq!(crossing(&trend, &Zone::utc()).unwrap(), "will not cross 5 % before 2026-11-23");
+        assert_eq!(crossing(&trend, &DisplayZone::utc()).unwrap(), "will not cross 5 % before 2026-11-23");
         trend.crosses_earliest = None;
-        assert_eq!(crossing(&trend, &Zone::utc()), None);
+        assert_eq!(crossing(&trend, &DisplayZone::utc()), None);
     }
 }

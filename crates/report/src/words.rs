@@ -2,34 +2,37 @@
 
 use diskwright_base::units;
 use diskwright_diagnosis::Bottleneck;
-use diskwright_diagnosis::verdict::{Culprit, Episode, Evidence, Finding, Verdict};
+use diskwright_diagnosis::verdict::{Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase};
 
 use crate::axis;
 use crate::text::plural;
-use crate::time::{Zone, length, parse};
+use crate::time::{DisplayZone, length, parse};
 
-/// The documents that sources cite by number.
+/// The documents that sources cite, by their short names.
 const DOCUMENTS: [(&str, &str); 5] = [
-    ("doc 000", "\u{201c}Help! My NT Server Is Too Slow\u{201d}, SAS Institute, 1998"),
-    ("doc 001", "\u{201c}Disk Subsystem Performance and Scalability\u{201d}, Compaq, 1997"),
-    ("doc 002", "\u{201c}Obtaining maximum performance while adding storage\u{201d}, Windows NT Magazine, 1998"),
-    ("doc 003", "\u{201c}Detecting Disk Bottlenecks\u{201d}, Windows NT Workstation 4.0 Resource Kit, chapter 14"),
-    ("doc 004", "\u{201c}Testing SQL 7.0 with various RAID systems\u{201d}, InfoStor, 1999"),
+    ("SAS 1998", "\u{201c}Help! My NT Server Is Too Slow\u{201d}, SAS Institute, 1998"),
+    ("Compaq 1997", "\u{201c}Disk Subsystem Performance and Scalability\u{201d}, Compaq, 1997"),
+    (
+        "NT Magazine 1998",
+        "\u{201c}Obtaining maximum performance while adding storage\u{201d}, Windows NT Magazine, 1998",
+    ),
+    (
+        "NT Resource Kit",
+        "\u{201c}Detecting Disk Bottlenecks\u{201d}, Windows NT Workstation 4.0 Resource Kit, chapter 14",
+    ),
+    ("InfoStor 1999", "\u{201c}Testing SQL 7.0 with various RAID systems\u{201d}, InfoStor, 1999"),
 ];
 
-/// Number and title of the documents that a text cites.
+/// Short name and title of the documents that a text cites.
 pub(crate) fn cited(text: &str) -> Vec<(&'static str, &'static str)> {
-    // "docs 000 and 003" is written too
-    let words: Vec<&str> = text.split_whitespace().map(|w| w.trim_matches([',', ';', ':', '.', '(', ')'])).collect();
-    let has = |word: &str| words.contains(&word);
-    let docs = has("doc") || has("docs");
-    DOCUMENTS.into_iter().filter(|(id, _)| docs && has(&id[4..])).collect()
+    DOCUMENTS.into_iter().filter(|(name, _)| text.contains(name)).collect()
 }
 
 /// A bottleneck's name for people.
 pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
     match bottleneck {
         Bottleneck::None => "no bottleneck",
+        Bottleneck::Unknown => "not enough data",
         Bottleneck::Cpu => "processor",
         other => other.name(),
     }
@@ -61,6 +64,23 @@ pub(crate) fn held(finding: &Finding) -> String {
     format!("{} {limit} for {} of the time", than(finding), units::display(finding.share, "fraction"))
 }
 
+/// `22:15:05 to 22:15:30 (25 s): disk vda, it is overloaded (87 %)`; of a phase without a bottleneck only that.
+pub fn phase(phase: &VerdictPhase, zone: &DisplayZone) -> String {
+    let what = match (phase.bottleneck, phase.instance.as_str()) {
+        (other, "") => bottleneck(other).to_owned(),
+        (other, instance) => format!("{} {instance}", bottleneck(other)),
+    };
+    let title = if phase.title.is_empty() { String::new() } else { format!(", {}", phase.title) };
+    let mark =
+        if phase.bookmark.is_empty() { String::new() } else { format!(" after \u{201c}{}\u{201d}", phase.bookmark) };
+    let sure = match phase.bottleneck {
+        Bottleneck::Unknown => String::new(),
+        _ => format!(" (confidence {:.0} %)", phase.confidence * 100.0),
+    };
+    let when = zone.range_between(&phase.from, &phase.to);
+    format!("{when} ({}){mark}: {what}{title}{sure}", length(phase.seconds))
+}
+
 /// What was measured beside a finding, without what the log lacks: name,
 /// value and unit. A counter of another object than the finding's says which.
 pub(crate) fn evidence(finding: &Finding) -> Vec<(String, f64, &str)> {
@@ -85,6 +105,11 @@ pub(crate) fn culprit(culprit: &Culprit) -> String {
     }
 }
 
+/// `postgres (812)`.
+pub(crate) fn program(program: &ProgramActivity) -> String {
+    format!("{} ({})", program.name, program.pid)
+}
+
 /// How long the machine was watched: `5 min, 288 ticks, 1 gap`.
 pub(crate) fn watched(verdict: &Verdict) -> String {
     let window = &verdict.window;
@@ -101,7 +126,7 @@ pub(crate) fn unjudged(verdict: &Verdict, most: usize) -> String {
     let rules = plural(verdict.unjudged.len(), "rule", "rules");
     let named = missing.iter().take(most).copied().collect::<Vec<_>>().join(", ");
     let more = if missing.len() > most { format!(" and {} more", missing.len() - most) } else { String::new() };
-    format!("{rules} could not be judged for want of {named}{more}")
+    format!("{rules} could not be judged; missing: {named}{more}")
 }
 
 /// The same with how to judge it next time, where something can be done.
@@ -124,9 +149,9 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// `sda: requests queue, for 12 min from 02:10 (8 % of the time in all); look at
-/// it alone with --from … --to …`.
-pub fn episode(episode: &Episode, zone: &Zone) -> String {
+/// `sda: requests queue, for 12 min from 02:10 (8 % of the time in total); look at
+/// it with --from … --to …`.
+pub fn episode(episode: &Episode, zone: &DisplayZone) -> String {
     let of = if episode.instance.is_empty() { String::new() } else { format!("{}: ", episode.instance) };
     let title = &episode.title;
     let lasted = length(episode.longest_s);
@@ -135,7 +160,7 @@ pub fn episode(episode: &Episode, zone: &Zone) -> String {
     // to the second: nobody types milliseconds
     let second = |time: &str| time.split_once('.').map_or_else(|| time.to_owned(), |(whole, _)| format!("{whole}Z"));
     let look = format!("--from {} --to {}", second(&episode.from), second(&episode.to));
-    format!("{of}{title}, for {lasted} from {from} ({share} of the time in all); look at it alone with {look}")
+    format!("{of}{title}, for {lasted} from {from} ({share} of the time in total); look at it with {look}")
 }
 
 #[cfg(test)]
@@ -143,10 +168,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cited_documents_are_found_and_numbers_are_not() {
-        let ids = |text: &str| cited(text).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
-        assert_eq!(ids("doc 003, Recognizing Disk Bottlenecks; doc 000, tip 7"), ["doc 000", "doc 003"]);
-        assert_eq!(ids("docs 000, 002 and 004"), ["doc 000", "doc 002", "doc 004"]);
-        assert!(ids("ours: 1,000 requests, 003").is_empty());
+    fn cited_documents_are_found_and_years_are_not() {
+        let names = |text: &str| cited(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let text = "NT Resource Kit, Recognizing Disk Bottlenecks; SAS 1998, tip 7";
+        assert_eq!(names(text), ["SAS 1998", "NT Resource Kit"]);
+        assert!(names("ours: 1,998 requests, 1998").is_empty());
     }
 }

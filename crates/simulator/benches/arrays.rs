@@ -11,12 +11,14 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use diskwright_base::Dice;
-use diskwright_simulator::array::{Array, Description, Level, Plan, Planner, Policy, ReadFrom, Request, State};
+use diskwright_base::Rng;
+use diskwright_simulator::array::{
+    ArrayDescription, ArrayGeometry, ArrayLevel, ArrayPolicy, ArrayRequest, ArrayState, MemberIoPlan, Planner, ReadFrom,
+};
 
 /// A load on a level of so many members.
 struct Load {
-    level: Level,
+    level: ArrayLevel,
     members: u16,
     blocks: u32,
     writes: f64,
@@ -24,23 +26,23 @@ struct Load {
 }
 
 impl Load {
-    const fn new(level: Level, members: u16, blocks: u32, writes: f64) -> Load {
+    const fn new(level: ArrayLevel, members: u16, blocks: u32, writes: f64) -> Load {
         Load { level, members, blocks, writes, failed: None }
     }
 }
 
 const LOADS: &[(&str, Load)] = &[
-    ("RAID 5 of 8, 4 KB reads", Load::new(Level::Raid5, 8, 8, 0.0)),
-    ("RAID 5 of 8, 4 KB, half writes", Load::new(Level::Raid5, 8, 8, 0.5)),
-    ("RAID 5 of 8, 4 KB writes", Load::new(Level::Raid5, 8, 8, 1.0)),
-    ("RAID 5 of 8, 64 KB, half writes", Load::new(Level::Raid5, 8, 128, 0.5)),
-    ("RAID 5 of 8, 1 MB writes", Load::new(Level::Raid5, 8, 2048, 1.0)),
-    ("RAID 5 of 8, 4 KB, half writes, one failed", Load { failed: Some(3), ..Load::new(Level::Raid5, 8, 8, 0.5) }),
-    ("RAID 6 of 8, 4 KB writes", Load::new(Level::Raid6, 8, 8, 1.0)),
-    ("RAID 0 of 8, 4 KB reads", Load::new(Level::Raid0, 8, 8, 0.0)),
-    ("RAID 0 of 8, 1 MB reads", Load::new(Level::Raid0, 8, 2048, 0.0)),
-    ("RAID 10 of 8, 4 KB, half writes", Load::new(Level::Raid10, 8, 8, 0.5)),
-    ("RAID 10 of 14, 4 KB, half writes", Load::new(Level::Raid10, 14, 8, 0.5)),
+    ("RAID 5 of 8, 4 KB reads", Load::new(ArrayLevel::Raid5, 8, 8, 0.0)),
+    ("RAID 5 of 8, 4 KB, half writes", Load::new(ArrayLevel::Raid5, 8, 8, 0.5)),
+    ("RAID 5 of 8, 4 KB writes", Load::new(ArrayLevel::Raid5, 8, 8, 1.0)),
+    ("RAID 5 of 8, 64 KB, half writes", Load::new(ArrayLevel::Raid5, 8, 128, 0.5)),
+    ("RAID 5 of 8, 1 MB writes", Load::new(ArrayLevel::Raid5, 8, 2048, 1.0)),
+    ("RAID 5 of 8, 4 KB, half writes, one failed", Load { failed: Some(3), ..Load::new(ArrayLevel::Raid5, 8, 8, 0.5) }),
+    ("RAID 6 of 8, 4 KB writes", Load::new(ArrayLevel::Raid6, 8, 8, 1.0)),
+    ("RAID 0 of 8, 4 KB reads", Load::new(ArrayLevel::Raid0, 8, 8, 0.0)),
+    ("RAID 0 of 8, 1 MB reads", Load::new(ArrayLevel::Raid0, 8, 2048, 0.0)),
+    ("RAID 10 of 8, 4 KB, half writes", Load::new(ArrayLevel::Raid10, 8, 8, 0.5)),
+    ("RAID 10 of 14, 4 KB, half writes", Load::new(ArrayLevel::Raid10, 14, 8, 0.5)),
 ];
 
 /// Policies of mirrored reads that are told apart.
@@ -57,25 +59,27 @@ fn main() {
     println!("# cost of planning, {rounds} rounds of {requests} requests (goal: well below 50 ns a member I/O)");
     println!("{:<44} {:>12} {:>12} {:>14}", "", "ns/request", "ns/member", "members/request");
     for (name, load) in LOADS {
-        let array = Array::new(&Description::new(load.level, load.members, 1 << 27, 128)).expect("a valid array");
-        let mut planner = Planner::new(array, Policy::default());
-        planner.set_state(State::failed(load.failed));
+        let array =
+            ArrayGeometry::new(&ArrayDescription::new(load.level, load.members, 1 << 27, 128)).expect("a valid array");
+        let mut planner = Planner::new(array, ArrayPolicy::default());
+        planner.set_state(ArrayState::failed(load.failed));
         line(name, &mut planner, load.blocks, load.writes, rounds, requests);
     }
     for (name, read_from) in READS {
-        let array = Array::new(&Description::new(Level::Raid1, 2, 1 << 27, 0)).expect("a valid array");
-        let mut planner = Planner::new(array, Policy { read_from: *read_from, ..Policy::default() });
+        let array =
+            ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid1, 2, 1 << 27, 0)).expect("a valid array");
+        let mut planner = Planner::new(array, ArrayPolicy { read_from: *read_from, ..ArrayPolicy::default() });
         line(name, &mut planner, 8, 0.0, rounds, requests);
     }
 }
 
 fn line(name: &str, planner: &mut Planner, blocks: u32, writes: f64, rounds: u32, requests: usize) {
-    let mut dice = Dice::new(1, 0);
+    let mut dice = Rng::new(1, 0);
     let places = planner.array().blocks() / 8 - u64::from(blocks);
-    let asked: Vec<Request> = (0..requests.min(1 << 16))
-        .map(|_| Request { write: dice.chance(writes), ..Request::read(dice.below(places) * 8, blocks) })
+    let asked: Vec<ArrayRequest> = (0..requests.min(1 << 16))
+        .map(|_| ArrayRequest { write: dice.chance(writes), ..ArrayRequest::read(dice.below(places) * 8, blocks) })
         .collect();
-    let mut plan = Plan::new();
+    let mut plan = MemberIoPlan::new();
     let (mut best, mut ios) = (f64::MAX, 0);
     for _ in 0..rounds {
         let start = Instant::now();

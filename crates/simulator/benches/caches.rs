@@ -11,21 +11,21 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::cache::*;
 use diskwright_simulator::io::Io;
 
 /// A cache above a layer that answers at once.
 struct World {
     cache: Cache,
-    out: Out,
-    under: Vec<Below>,
+    out: CacheActions,
+    under: Vec<BackingIo>,
     now: u64,
 }
 
 impl World {
-    fn new(spec: &CacheSpec) -> World {
-        World { cache: Cache::new(spec, 1 << 32), out: Out::new(), under: Vec::new(), now: 0 }
+    fn new(spec: &BlockCacheSpec) -> World {
+        World { cache: Cache::new(spec, 1 << 32), out: CacheActions::new(), under: Vec::new(), now: 0 }
     }
 
     #[inline]
@@ -54,35 +54,35 @@ fn main() {
     println!("# caches, {rounds} rounds of {count}");
     for (name, bytes) in [("4 MB", 4 << 20), ("64 MB", 64 << 20), ("1 GB", 1 << 30), ("64 GB", 64u64 << 30)] {
         let pages = if tiny { 1000 } else { (bytes / 4096).min(4 << 20) };
-        let spec = CacheSpec { bytes, ..CacheSpec::default() };
-        for (what, read) in [("", ReadAhead::None), (", looking for sequences", spec.read)] {
-            let mut world = World::new(&CacheSpec { read, ..spec });
+        let spec = BlockCacheSpec { bytes, ..BlockCacheSpec::default() };
+        for (what, read) in [("", CacheReadAhead::None), (", looking for sequences", spec.read)] {
+            let mut world = World::new(&BlockCacheSpec { read, ..spec });
             (0..pages / 16).for_each(|run| world.ask(Io::read(run * 128, 128)));
             let line = format!("a page hit, {name}, random{what}");
-            let io = |dice: &mut Dice, _| Io::read(dice.below(pages / 16 * 16) * 8, 8);
+            let io = |dice: &mut Rng, _| Io::read(dice.below(pages / 16 * 16) * 8, 8);
             measure(&line, rounds, count, &mut world, io);
         }
     }
-    let none = CacheSpec { read: ReadAhead::None, ..CacheSpec::default() };
-    let far = |dice: &mut Dice, write| Io { first: dice.below(1 << 28) * 8, blocks: 8, write };
+    let none = BlockCacheSpec { read: CacheReadAhead::None, ..BlockCacheSpec::default() };
+    let far = |dice: &mut Rng, write| Io { first: dice.below(1 << 28) * 8, blocks: 8, write };
     measure("a page missed, 64 MB, random", rounds, count, &mut World::new(&none), |dice, _| far(dice, false));
-    let ahead = |_: &mut Dice, at| Io::read(at * 8, 8);
-    measure("a page of a sequential reader", rounds, count, &mut World::new(&CacheSpec::default()), ahead);
+    let ahead = |_: &mut Rng, at| Io::read(at * 8, 8);
+    measure("a page of a sequential reader", rounds, count, &mut World::new(&BlockCacheSpec::default()), ahead);
     for order in [FlushOrder::Address, FlushOrder::Age] {
-        let back = Back { order, ..Back::default() };
-        let spec = CacheSpec { write: Write::Back(back), ..none };
+        let back = WriteBackPolicy { order, ..WriteBackPolicy::default() };
+        let spec = BlockCacheSpec { write: WritePolicy::Back(back), ..none };
         let line = format!("a page posted and flushed by {order:?}, random");
         measure(&line, rounds, count, &mut World::new(&spec), |dice, _| far(dice, true));
         let line = format!("a page posted and flushed by {order:?}, sequential");
         measure(&line, rounds, count, &mut World::new(&spec), |_, at| Io::write(at * 8, 8));
     }
-    let through = CacheSpec { write: Write::Through, ..none };
+    let through = BlockCacheSpec { write: WritePolicy::Through, ..none };
     measure("a page written through, random", rounds, count, &mut World::new(&through), |dice, _| far(dice, true));
 }
 
 /// Least time of a round, ns a request.
-fn measure(what: &str, rounds: u32, count: u64, world: &mut World, io: impl Fn(&mut Dice, u64) -> Io) {
-    let mut dice = Dice::new(1, 0);
+fn measure(what: &str, rounds: u32, count: u64, world: &mut World, io: impl Fn(&mut Rng, u64) -> Io) {
+    let mut dice = Rng::new(1, 0);
     let mut round = |round: u64| {
         let start = Instant::now();
         (0..count).for_each(|at| world.ask(io(&mut dice, round * count + at)));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use diskwright_simulator::diskspecs;
-use diskwright_simulator::drive::{Drive, Model, Policy, Queue};
+use diskwright_simulator::drive::{DriveQueue, MechanicalDrive, Model, QueuePolicy};
 use diskwright_simulator::io::Io;
 
 /// A small generator (Marsaglia's xorshift).
@@ -47,7 +47,7 @@ fn main() {
     let (rounds, requests) = if tiny { (1, 2_000) } else { (7, 3_000_000) };
     report("one at a time", rounds, || one(&model, requests));
     report("one at a time, ten times as many", rounds.min(3), || one(&model, requests * 10));
-    for policy in Policy::ALL {
+    for policy in QueuePolicy::ALL {
         report(&format!("16 waiting, {}", policy.name()), rounds, || queued(&model, policy, 16, requests));
     }
 }
@@ -70,16 +70,16 @@ fn report(name: &str, rounds: u32, run: impl Fn() -> (u64, u64)) {
 }
 
 fn one(model: &Arc<Model>, requests: u64) -> (u64, u64) {
-    let (mut drive, mut dice, mut now) = (Drive::new(model), Dice(88_172_645_463_325_252), 0);
+    let (mut drive, mut dice, mut now) = (MechanicalDrive::new(model), Dice(88_172_645_463_325_252), 0);
     for _ in 0..requests {
         now = drive.start(now, &dice.read(model.blocks())).done;
     }
     (requests, black_box(now))
 }
 
-fn queued(model: &Arc<Model>, policy: Policy, depth: u32, requests: u64) -> (u64, u64) {
-    let (mut drive, mut dice, mut now) = (Drive::new(model), Dice(88_172_645_463_325_252), 0);
-    let mut queue = Queue::new(policy);
+fn queued(model: &Arc<Model>, policy: QueuePolicy, depth: u32, requests: u64) -> (u64, u64) {
+    let (mut drive, mut dice, mut now) = (MechanicalDrive::new(model), Dice(88_172_645_463_325_252), 0);
+    let mut queue = DriveQueue::new(policy);
     for tag in 0..depth {
         queue.push(&drive, dice.read(model.blocks()), tag);
     }

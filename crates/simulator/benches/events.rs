@@ -12,11 +12,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::array::*;
 use diskwright_simulator::events::Events;
-use diskwright_simulator::solve::{Center, Network, exact, schweitzer};
-use diskwright_simulator::station::{Job, Station};
+use diskwright_simulator::solve::{ClosedNetwork, MvaCenter, exact, schweitzer};
+use diskwright_simulator::station::{Station, StationJob};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -39,9 +39,9 @@ fn main() {
     }
     let solves = if tiny { 10 } else { 20_000 };
     for users in [1, 8, 32, 200] {
-        let centers = vec![Center::Queue(0.01); 16];
-        let network = Network { users, think_s: 0.1, centers };
-        for (name, solve) in [("exact", exact as fn(&Network) -> _), ("Schweitzer", schweitzer)] {
+        let centers = vec![MvaCenter::Queue(0.01); 16];
+        let network = ClosedNetwork { users, think_s: 0.1, centers };
+        for (name, solve) in [("exact", exact as fn(&ClosedNetwork) -> _), ("Schweitzer", schweitzer)] {
             let ns = best(rounds, solves, || (0..solves).for_each(|_| _ = black_box(solve(black_box(&network)))));
             let what = format!("{name}, {users} users, 16 centers");
             println!("{what:<52} {:>9.2} us", ns * 1e-3);
@@ -61,7 +61,7 @@ fn best(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
 
 /// The hold model: each event taken adds one at a random time to come.
 fn hold(waiting: u32, count: usize) {
-    let (mut events, mut dice) = (Events::new(), Dice::new(1, 0));
+    let (mut events, mut dice) = (Events::new(), Rng::new(1, 0));
     (0..waiting).for_each(|i| events.at(dice.below(1 << 30), i));
     for _ in 0..count {
         if let Some((_, what)) = events.take() {
@@ -74,25 +74,27 @@ fn hold(waiting: u32, count: usize) {
 /// Drives are stations that need a random time, so that this is what arrays,
 /// events and queues cost, without a drive's mechanics.
 fn raid5(requests: usize, writes: f64) -> usize {
-    let array = Array::new(&Description::new(Level::Raid5, 8, 1 << 27, 128)).expect("a valid array");
+    let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid5, 8, 1 << 27, 128)).expect("a valid array");
     let places = array.blocks() / 8;
-    let (mut planner, mut plan, mut flights) = (Planner::new(array, Policy::default()), Plan::new(), Flights::new());
-    let (mut events, mut dice) = (Events::new(), Dice::new(6, 0));
+    let (mut planner, mut plan, mut flights) =
+        (Planner::new(array, ArrayPolicy::default()), MemberIoPlan::new(), ArrayFlights::new());
+    let (mut events, mut dice) = (Events::new(), Rng::new(6, 0));
     let mut drives = vec![Station::new(1); 8];
     let (mut begun, mut ios, mut free) = (0, 0, 32);
-    let mut send = |io: &MemberIo, id, events: &mut Events<(u16, Job)>, drives: &mut [Station], dice: &mut Dice| {
-        // the lowest bit tells a write
-        let id = id * 2 + u32::from(io.write);
-        let job = Job { id, arrived: events.now(), service: 4_000_000 + dice.below(8_000_000) };
-        ios += 1;
-        if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
-            events.at(end, (io.member, job));
-        }
-    };
+    let mut send =
+        |io: &MemberIo, id, events: &mut Events<(u16, StationJob)>, drives: &mut [Station], dice: &mut Rng| {
+            // the lowest bit tells a write
+            let id = id * 2 + u32::from(io.write);
+            let job = StationJob { id, arrived: events.now(), service: 4_000_000 + dice.below(8_000_000) };
+            ios += 1;
+            if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
+                events.at(end, (io.member, job));
+            }
+        };
     loop {
         while free > 0 && begun < requests {
-            let request = Request::read(dice.below(places) * 8, 8);
-            planner.plan(Request { write: dice.chance(writes), ..request }, &mut plan);
+            let request = ArrayRequest::read(dice.below(places) * 8, 8);
+            planner.plan(ArrayRequest { write: dice.chance(writes), ..request }, &mut plan);
             let Some(id) = flights.begin(&mut plan) else { continue };
             for io in plan.reads.iter().chain(&plan.writes) {
                 send(io, id, &mut events, &mut drives, &mut dice);
@@ -105,26 +107,26 @@ fn raid5(requests: usize, writes: f64) -> usize {
         }
         let id = job.id / 2;
         match flights.done(id, job.id % 2 == 1) {
-            Progress::Waiting => {}
-            Progress::Send(after, _) => {
+            ArrayProgress::Waiting => {}
+            ArrayProgress::Send(after, _) => {
                 for io in after {
                     send(io, id, &mut events, &mut drives, &mut dice);
                 }
             }
-            Progress::Done => free += 1,
+            ArrayProgress::Done => free += 1,
         }
     }
 }
 
 fn queue(count: usize) {
-    let (mut events, mut dice, mut station) = (Events::new(), Dice::new(1, 0), Station::new(1));
+    let (mut events, mut dice, mut station) = (Events::new(), Rng::new(1, 0), Station::new(1));
     events.at(0, None);
     let mut done = 0;
     while done < count {
         match events.take() {
             Some((now, None)) => {
                 events.after(dice.exponential(1250.0) as u64, None);
-                let job = Job { id: 0, arrived: now, service: dice.exponential(1000.0) as u64 };
+                let job = StationJob { id: 0, arrived: now, service: dice.exponential(1000.0) as u64 };
                 if let Some(end) = station.arrive(now, job) {
                     events.at(end, Some(job));
                 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use diskwright_simulator::analytic;
-use diskwright_simulator::device::Device;
+use diskwright_simulator::device::DeviceModel;
 use diskwright_simulator::run::Simulation;
 use diskwright_simulator::system::System;
 use grid::{Point, Row};
@@ -46,7 +46,7 @@ fn main() {
 }
 
 /// Simulates points on all processors.
-fn simulate(points: &[Point], devices: &[(String, Device)]) -> Vec<Row> {
+fn simulate(points: &[Point], devices: &[(String, DeviceModel)]) -> Vec<Row> {
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let work = || {
@@ -71,7 +71,7 @@ fn simulate(points: &[Point], devices: &[(String, Device)]) -> Vec<Row> {
 }
 
 /// A table of errors, and the worst of them.
-fn errors(rows: &[Row], devices: &[(String, Device)], worst: bool) {
+fn errors(rows: &[Row], devices: &[(String, DeviceModel)], worst: bool) {
     let mut found: Vec<(f64, f64, String, &Row)> = Vec::new();
     for row in rows {
         let solution = analytic::solve(&grid::system(&row.point, devices)).expect("it is solved");
@@ -117,7 +117,7 @@ fn table<'a>(name: &str, found: impl Iterator<Item = &'a (f64, f64, String, &'a 
 }
 
 /// What a solution costs, all of it, the drive's tables included.
-fn times(rows: &[Row], devices: &[(String, Device)], rounds: u32) {
+fn times(rows: &[Row], devices: &[(String, DeviceModel)], rounds: u32) {
     let systems: Vec<System> = rows.iter().map(|row| grid::system(&row.point, devices)).collect();
     let mut times: Vec<f64> = Vec::new();
     for system in &systems {

@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::load::*;
 
 fn main() {
@@ -26,19 +26,29 @@ fn main() {
 }
 
 fn loads() -> Vec<(&'static str, LoadSpec)> {
-    let users = |transfer: Transfer| {
+    let users = |transfer: OperationTransfer| {
         LoadSpec::Closed(ClosedSpec {
             users: 32,
-            classes: vec![Class::of("io", 1.0, transfer)],
+            classes: vec![OperationClass::of("io", 1.0, transfer)],
             ..ClosedSpec::default()
         })
     };
-    let mixed = Sizes::Weighted(vec![(4096, 0.6), (8192, 0.3), (65_536, 0.1)]);
-    let zipf = Transfer { access: Access::Zipf { theta: 0.99 }, bytes: mixed, read_share: 0.7, ..Transfer::default() };
-    let copy = Transfer { bytes: Sizes::One(65_536), total_bytes: Some(4 << 20), parallel: 4, ..Transfer::default() };
+    let mixed = RequestSizes::Weighted(vec![(4096, 0.6), (8192, 0.3), (65_536, 0.1)]);
+    let zipf = OperationTransfer {
+        access: AccessPattern::Zipf { theta: 0.99 },
+        bytes: mixed,
+        read_share: 0.7,
+        ..OperationTransfer::default()
+    };
+    let copy = OperationTransfer {
+        bytes: RequestSizes::One(65_536),
+        total_bytes: Some(4 << 20),
+        parallel: 4,
+        ..OperationTransfer::default()
+    };
     let sort = SortSpec { data_bytes: 10_000_000_000, memory_bytes: 64 << 20, ..SortSpec::default() };
     vec![
-        ("32 users, uniform 4 KB reads", users(Transfer::default())),
+        ("32 users, uniform 4 KB reads", users(OperationTransfer::default())),
         ("32 users, zipf, three sizes, 70 % reads", users(zipf)),
         ("32 users, files of 4 MB in pieces of 64 KB", users(copy)),
         ("Poisson arrivals, uniform 4 KB reads", LoadSpec::Open(OpenSpec::default())),
@@ -52,7 +62,7 @@ fn loads() -> Vec<(&'static str, LoadSpec)> {
 
 /// Asks for so many requests, one answer at a time; ns for each.
 fn asked(spec: &LoadSpec, requests: u64) -> f64 {
-    let mut load = Load::new(spec, &[1 << 30], Dice::new(1, 1)).expect("a possible load");
+    let mut load = Load::new(spec, &[1 << 30], Rng::new(1, 1)).expect("a possible load");
     let (mut asks, mut out) = (Vec::new(), std::collections::VecDeque::new());
     let start = Instant::now();
     (0..load.users()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));

@@ -11,12 +11,12 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::catalogue;
-use diskwright_simulator::device::Device;
-use diskwright_simulator::flash::Flash;
+use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::flash::FlashDevice;
 use diskwright_simulator::io::Io;
-use diskwright_simulator::volume::Volume;
+use diskwright_simulator::volume::CloudVolume;
 
 /// Requests under way.
 const DEPTH: usize = 64;
@@ -41,17 +41,17 @@ fn main() {
     }
 }
 
-fn rate(device: &Device, writes: f64, requests: u64) -> f64 {
-    let mut dice = Dice::new(1, 0);
+fn rate(device: &DeviceModel, writes: f64, requests: u64) -> f64 {
+    let mut dice = Rng::new(1, 0);
     let places = device.blocks() / 8;
     let started = Instant::now();
     let end = match device {
-        Device::Flash(model) => {
-            let mut flash = Flash::new(model);
+        DeviceModel::Flash(model) => {
+            let mut flash = FlashDevice::new(model);
             closed(&mut dice, places, writes, requests, |now, io| flash.submit(now, io))
         }
-        Device::Volume(spec) => {
-            let mut volume = Volume::new(spec, Dice::new(1, 1));
+        DeviceModel::Volume(spec) => {
+            let mut volume = CloudVolume::new(spec, Rng::new(1, 1));
             closed(&mut dice, places, writes, requests, |now, io| volume.submit(now, io))
         }
         _ => panic!("an SSD or a cloud volume"),
@@ -62,7 +62,7 @@ fn rate(device: &Device, writes: f64, requests: u64) -> f64 {
 
 /// A ring of requests: each place is used again when its last one is done, so
 /// that little is measured but the device.
-fn closed(dice: &mut Dice, places: u64, writes: f64, requests: u64, mut submit: impl FnMut(u64, &Io) -> u64) -> u64 {
+fn closed(dice: &mut Rng, places: u64, writes: f64, requests: u64, mut submit: impl FnMut(u64, &Io) -> u64) -> u64 {
     let mut done = [0u64; DEPTH];
     let mut now = 0;
     for at in 0..requests as usize {

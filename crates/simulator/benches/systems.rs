@@ -10,13 +10,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use diskwright_simulator::array::Level;
-use diskwright_simulator::device::Device;
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::device::DeviceModel;
 use diskwright_simulator::diskspecs;
-use diskwright_simulator::drive::{Model, Policy};
-use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, Transfer};
+use diskwright_simulator::drive::{Model, QueuePolicy};
+use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer};
 use diskwright_simulator::run::Simulation;
-use diskwright_simulator::system::{Channel, Controller, Drives, Set, System, Target, Workload};
+use diskwright_simulator::system::{Channel, Controller, Drives, Set, System, Workload, WorkloadTarget};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -27,10 +27,20 @@ fn main() {
     let (rounds, seconds) = if tiny { (1, 20) } else { (5, 20_000) };
     let model = model();
     println!("# {}: 4 KB at random; million device I/Os a second of one core", model.name());
-    line("one drive, one user", rounds, seconds * 2, &one(&model, 1, Policy::FirstCome));
-    line("one drive, one user, ten times as long", rounds.min(3), seconds * 20, &one(&model, 1, Policy::FirstCome));
-    line("one drive, 16 users, shortest positioning", rounds, seconds, &one(&model, 16, Policy::ShortestPositioning));
-    line("one drive on a channel, one user", rounds, seconds, &on_channel(one(&model, 1, Policy::FirstCome)));
+    line("one drive, one user", rounds, seconds * 2, &one(&model, 1, QueuePolicy::FirstCome));
+    line(
+        "one drive, one user, ten times as long",
+        rounds.min(3),
+        seconds * 20,
+        &one(&model, 1, QueuePolicy::FirstCome),
+    );
+    line(
+        "one drive, 16 users, shortest positioning",
+        rounds,
+        seconds,
+        &one(&model, 16, QueuePolicy::ShortestPositioning),
+    );
+    line("one drive on a channel, one user", rounds, seconds, &on_channel(one(&model, 1, QueuePolicy::FirstCome)));
     for users in [8, 32] {
         for writes in [0.0, 0.5, 1.0] {
             let name = format!("RAID 5 of 8, {users} users, {:.0} % writes", writes * 100.0);
@@ -54,13 +64,17 @@ fn model() -> Arc<Model> {
 }
 
 fn load(users: u32, writes: f64) -> LoadSpec {
-    let transfer = Transfer { read_share: 1.0 - writes, ..Transfer::default() };
-    LoadSpec::Closed(ClosedSpec { users, classes: vec![Class::of("4k", 1.0, transfer)], ..ClosedSpec::default() })
+    let transfer = OperationTransfer { read_share: 1.0 - writes, ..OperationTransfer::default() };
+    LoadSpec::Closed(ClosedSpec {
+        users,
+        classes: vec![OperationClass::of("4k", 1.0, transfer)],
+        ..ClosedSpec::default()
+    })
 }
 
-fn one(model: &Arc<Model>, users: u32, order: Policy) -> System {
-    let drives = Drives { order, ..Drives::new("disk", 1, Device::Mechanical(Arc::clone(model))) };
-    let workload = Workload { name: "users".into(), targets: vec![Target::Drive(0)], load: load(users, 0.0) };
+fn one(model: &Arc<Model>, users: u32, order: QueuePolicy) -> System {
+    let drives = Drives { order, ..Drives::new("disk", 1, DeviceModel::Mechanical(Arc::clone(model))) };
+    let workload = Workload { name: "users".into(), targets: vec![WorkloadTarget::Drive(0)], load: load(users, 0.0) };
     System { drives: vec![drives], workloads: vec![workload], ..System::new("one drive") }
 }
 
@@ -79,10 +93,11 @@ fn on_channel(mut system: System) -> System {
 }
 
 fn raid5(model: &Arc<Model>, users: u32, writes: f64) -> System {
-    let workload = Workload { name: "users".into(), targets: vec![Target::Array(0)], load: load(users, writes) };
+    let workload =
+        Workload { name: "users".into(), targets: vec![WorkloadTarget::Array(0)], load: load(users, writes) };
     System {
-        drives: vec![Drives::new("disk", 8, Device::Mechanical(Arc::clone(model)))],
-        arrays: vec![Set::new("set", Level::Raid5, (0..8).collect())],
+        drives: vec![Drives::new("disk", 8, DeviceModel::Mechanical(Arc::clone(model)))],
+        arrays: vec![Set::new("set", ArrayLevel::Raid5, (0..8).collect())],
         workloads: vec![workload],
         ..System::new("RAID 5 of eight")
     }

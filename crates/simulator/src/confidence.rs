@@ -80,7 +80,7 @@ pub fn repeat(share: f64, least: u64, most: u64, mut run: impl FnMut(u64) -> f64
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     use super::*;
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn nineteen_of_twenty_intervals_hold_the_truth() {
-        let mut dice = Dice::new(4, 0);
+        let mut dice = Rng::new(4, 0);
         let mut held = 0;
         for _ in 0..4000 {
             let mut means = Means::new();
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn repetitions_end_when_they_are_sure_or_at_most() {
-        let mut dice = Dice::new(4, 1);
+        let mut dice = Rng::new(4, 1);
         let interval = repeat(0.01, 5, 10_000, |_| 1.0 + 0.1 * dice.normal());
         assert!(interval.relative() <= 0.01 && (interval.mean - 1.0).abs() < 0.02);
         let mut runs = 0;

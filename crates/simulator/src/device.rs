@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::drive;
 use crate::flash::FlashModel;
-use crate::spread::Spread;
+use crate::spread::ServiceTimeDistribution;
 use crate::volume::VolumeSpec;
 
 /// A device, as far as it never changes; those of one kind share it.
 #[derive(Clone, Debug)]
-pub enum Device {
+pub enum DeviceModel {
     /// A mechanical drive. It holds up to [`drive::Model::slots`] requests and serves one of them
     /// at a time, in the order of [`drive::Model::policy`].
     Mechanical(Arc<drive::Model>),
@@ -31,39 +31,39 @@ pub struct PlainSpec {
     /// Servers.
     pub servers: u32,
     /// Time of a request, whatever it is.
-    pub service: Spread,
+    pub service: ServiceTimeDistribution,
     /// Bytes a second of each server, on top of that time; infinite where size does not matter.
     pub bytes_per_s: f64,
 }
 
-impl Device {
+impl DeviceModel {
     /// What it is called.
     pub fn name(&self) -> &str {
         match self {
-            Device::Mechanical(model) => model.name(),
-            Device::Flash(model) => model.name(),
-            Device::Volume(spec) => &spec.name,
-            Device::Plain(spec) => &spec.name,
+            DeviceModel::Mechanical(model) => model.name(),
+            DeviceModel::Flash(model) => model.name(),
+            DeviceModel::Volume(spec) => &spec.name,
+            DeviceModel::Plain(spec) => &spec.name,
         }
     }
 
     /// Blocks of 512 bytes that it holds.
     pub fn blocks(&self) -> u64 {
         match self {
-            Device::Mechanical(model) => model.blocks(),
-            Device::Flash(model) => model.blocks(),
-            Device::Volume(spec) => spec.blocks,
-            Device::Plain(spec) => spec.blocks,
+            DeviceModel::Mechanical(model) => model.blocks(),
+            DeviceModel::Flash(model) => model.blocks(),
+            DeviceModel::Volume(spec) => spec.blocks,
+            DeviceModel::Plain(spec) => spec.blocks,
         }
     }
 
     /// Requests that it takes before the others wait outside.
     pub fn slots(&self) -> u32 {
         match self {
-            Device::Mechanical(model) => model.slots(),
-            Device::Flash(model) => model.slots(),
-            Device::Volume(spec) => spec.slots,
-            Device::Plain(spec) => spec.servers,
+            DeviceModel::Mechanical(model) => model.slots(),
+            DeviceModel::Flash(model) => model.slots(),
+            DeviceModel::Volume(spec) => spec.slots,
+            DeviceModel::Plain(spec) => spec.servers,
         }
     }
 }

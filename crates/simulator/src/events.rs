@@ -7,15 +7,15 @@ use crate::Ns;
 const WIDTH: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<T> {
+struct EventEntry<T> {
     at: Ns,
     sequence: u64,
     what: T,
 }
 
-impl<T> Entry<T> {
+impl<T> EventEntry<T> {
     #[inline]
-    fn before(&self, other: &Entry<T>) -> bool {
+    fn before(&self, other: &EventEntry<T>) -> bool {
         // one comparison of 128 bits, without a branch on equal times
         self.key() < other.key()
     }
@@ -34,7 +34,7 @@ impl<T> Entry<T> {
 /// heap instead of two.
 #[derive(Clone, Debug)]
 pub struct Events<T> {
-    heap: Vec<Entry<T>>,
+    heap: Vec<EventEntry<T>>,
     /// The first entry was taken, and nothing has filled its place.
     vacant: bool,
     sequence: u64,
@@ -78,7 +78,7 @@ impl<T: Copy> Events<T> {
     /// Adds an event. A moment that is past is taken as now: time never goes back.
     #[inline]
     pub fn at(&mut self, at: Ns, what: T) {
-        let entry = Entry { at: at.max(self.now), sequence: self.sequence, what };
+        let entry = EventEntry { at: at.max(self.now), sequence: self.sequence, what };
         self.sequence += 1;
         if self.vacant {
             self.vacant = false;
@@ -124,7 +124,7 @@ impl<T: Copy> Events<T> {
 
     /// Puts `entry` at `place` or above, moving down what comes after it.
     #[inline]
-    fn rise(&mut self, mut place: usize, entry: Entry<T>) {
+    fn rise(&mut self, mut place: usize, entry: EventEntry<T>) {
         while place > 0 {
             let parent = (place - 1) / WIDTH;
             if !entry.before(&self.heap[parent]) {
@@ -138,7 +138,7 @@ impl<T: Copy> Events<T> {
 
     /// Puts `entry` at the top or below, moving up what comes before it.
     #[inline]
-    fn sink(&mut self, entry: Entry<T>) {
+    fn sink(&mut self, entry: EventEntry<T>) {
         let (heap, mut place) = (&mut self.heap[..], 0);
         loop {
             let children = place * WIDTH + 1;
@@ -172,7 +172,7 @@ fn earlier(one: (usize, u128), other: (usize, u128)) -> (usize, u128) {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     use super::*;
 
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_heap_agrees_with_sorting() {
-        let mut dice = Dice::new(1, 1);
+        let mut dice = Rng::new(1, 1);
         let (mut events, mut sorted) = (Events::new(), Vec::new());
         for round in 0..3000u64 {
             for _ in 0..dice.below(4) {

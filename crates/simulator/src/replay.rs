@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use crate::Ns;
-use crate::drive::{Drive, Hit, Model, Service};
+use crate::drive::{Hit, MechanicalDrive, Model, ServiceBreakdown};
 use crate::io::Io;
 
 /// A measured request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct ReplayRequest {
     /// What was asked.
     pub io: Io,
     /// How long it took.
@@ -24,7 +24,7 @@ pub struct Measured {
 
 /// Sums of one sort of requests, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Part {
+pub struct ReplaySums {
     /// How many.
     pub requests: u64,
     /// Measured responses, added up.
@@ -33,7 +33,7 @@ pub struct Part {
     pub predicted_s: f64,
 }
 
-impl Part {
+impl ReplaySums {
     fn add(&mut self, measured: Ns, predicted: Ns) {
         self.requests += 1;
         self.measured_s += seconds(measured);
@@ -43,7 +43,7 @@ impl Part {
 
 /// Where the predicted time went, seconds added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Where {
+pub struct TimeBreakdown {
     /// Waiting for what the drive did on its own.
     pub waiting_s: f64,
     /// The drive's processor.
@@ -66,13 +66,13 @@ pub struct Replay {
     /// Predicted ones.
     pub predicted: Vec<Ns>,
     /// Reads.
-    pub reads: Part,
+    pub reads: ReplaySums,
     /// Writes.
-    pub writes: Part,
+    pub writes: ReplaySums,
     /// By what the model's cache made of them, in the order of [`Hit::ALL`].
-    pub by_hit: [Part; 4],
+    pub by_hit: [ReplaySums; 4],
     /// Where the time went.
-    pub spent: Where,
+    pub spent: TimeBreakdown,
 }
 
 fn seconds(time: Ns) -> f64 {
@@ -81,8 +81,8 @@ fn seconds(time: Ns) -> f64 {
 
 impl Replay {
     /// Replays requests on a drive at rest.
-    pub fn run(model: &Arc<Model>, requests: impl IntoIterator<Item = Measured>) -> Replay {
-        let mut drive = Drive::new(model);
+    pub fn run(model: &Arc<Model>, requests: impl IntoIterator<Item = ReplayRequest>) -> Replay {
+        let mut drive = MechanicalDrive::new(model);
         let mut replay = Replay::default();
         let mut now = 0;
         for request in requests {
@@ -93,7 +93,7 @@ impl Replay {
         replay
     }
 
-    fn add(&mut self, request: &Measured, service: &Service, predicted: Ns) {
+    fn add(&mut self, request: &ReplayRequest, service: &ServiceBreakdown, predicted: Ns) {
         self.measured.push(request.response);
         self.predicted.push(predicted);
         let sort = if request.io.write { &mut self.writes } else { &mut self.reads };
@@ -139,8 +139,8 @@ const HITS: usize = 20;
 /// that, by block. `model` is the drive with a channel that takes no time.
 /// Writes without such requests are taken as fast as reads; none with fewer
 /// than twenty such reads.
-pub fn block_time(model: &Arc<Model>, requests: &[Measured]) -> Option<(Ns, Ns)> {
-    let mut drive = Drive::new(model);
+pub fn block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Option<(Ns, Ns)> {
+    let mut drive = MechanicalDrive::new(model);
     let mut found = [Vec::new(), Vec::new()];
     let mut now = 0;
     for request in requests {

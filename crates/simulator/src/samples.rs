@@ -9,15 +9,15 @@
 
 use std::sync::Arc;
 
-use diskwright_base::topology::{Class, Device as Seen, DeviceKind, Level as SeenLevel, Topology};
+use diskwright_base::topology::{Device as Seen, DeviceClass, DeviceKind, RaidLevel as SeenLevel, Topology};
 use diskwright_base::{Schema, Series, Tick};
 
-use crate::array::Level;
-use crate::device::Device;
+use crate::array::ArrayLevel;
+use crate::device::DeviceModel;
 use crate::io::BLOCK_BYTES;
-use crate::run::{ArrayReport, Component, Counts, Kind, Report};
-use crate::station::Totals;
-use crate::system::{System, Target};
+use crate::run::{ArrayReport, Component, ComponentKind, Counts, SimulationReport};
+use crate::station::StationTotals;
+use crate::system::{System, WorkloadTarget};
 
 /// 2000-01-01 00:00 UTC, nanoseconds since 1970: when simulated time begins.
 /// Samples bear no clock's time, so that one seed always gives one log.
@@ -27,7 +27,7 @@ const NS: f64 = 1e-9;
 
 /// Turns reports of intervals into rows of a frame.
 #[derive(Clone, Debug)]
-pub struct Samples {
+pub struct SampleRows {
     schema: Arc<Schema>,
     /// Moment 0 of virtual time, ns since 1970.
     epoch_ns: i64,
@@ -42,17 +42,17 @@ pub struct Samples {
     done: Vec<u64>,
 }
 
-impl Samples {
+impl SampleRows {
     /// For a system, in simulated time: [`EPOCH_NS`].
-    pub fn new(system: &System) -> Samples {
-        Samples::since(system, EPOCH_NS)
+    pub fn new(system: &System) -> SampleRows {
+        SampleRows::since(system, EPOCH_NS)
     }
 
     /// For a system whose moment 0 is at `epoch_ns`, nanoseconds since 1970: where it runs against a
     /// clock, the clock's time of its moment 0.
-    pub fn since(system: &System, epoch_ns: i64) -> Samples {
-        let schema = Schema { series: series(system) };
-        Samples {
+    pub fn since(system: &System, epoch_ns: i64) -> SampleRows {
+        let schema = Schema::new(series(system));
+        SampleRows {
             schema: Arc::new(schema),
             epoch_ns,
             topology: topology(system),
@@ -75,20 +75,20 @@ impl Samples {
     }
 
     /// The tick of an interval; `row` gets a cell for each column.
-    pub fn row(&mut self, report: &Report, row: &mut Vec<f64>) -> Tick {
+    pub fn row(&mut self, report: &SimulationReport, row: &mut Vec<f64>) -> Tick {
         row.clear();
         self.processor(report, row);
-        let of = |kind: Kind| report.components.iter().filter(move |component| component.kind == kind);
-        for drive in of(Kind::Drive) {
+        let of = |kind: ComponentKind| report.components.iter().filter(move |component| component.kind == kind);
+        for drive in of(ComponentKind::Drive) {
             disk(&drive.totals, &drive.counts, row);
             row.extend([drive.utilisation(), drive.counts.flushes as f64, drive.counts.flush_ns as f64 * NS]);
         }
         report.arrays.iter().for_each(|array| disk(&array.totals, &array.counts, row));
-        for (channel, rate) in of(Kind::Channel).zip(&self.link_rates) {
+        for (channel, rate) in of(ComponentKind::Channel).zip(&self.link_rates) {
             let moved = channel.counts.bytes() as f64;
             row.extend([channel.utilisation(), per_s(moved, &channel.totals), rate.map_or(f64::NAN, |r| r as f64)]);
         }
-        for controller in of(Kind::Controller) {
+        for controller in of(ComponentKind::Controller) {
             row.extend(busiest(report, controller));
         }
         for (array, done) in report.arrays.iter().zip(&mut self.done) {
@@ -101,10 +101,10 @@ impl Samples {
     }
 
     /// Processors and interrupts, in the order of [`machine`].
-    fn processor(&self, report: &Report, row: &mut Vec<f64>) {
+    fn processor(&self, report: &SimulationReport, row: &mut Vec<f64>) {
         let elapsed_s = report.elapsed_s();
         let all_s = elapsed_s * f64::from(self.processors);
-        let station = report.components.iter().find(|component| component.kind == Kind::Processor);
+        let station = report.components.iter().find(|component| component.kind == ComponentKind::Processor);
         let others = self.other_interrupts_per_s * elapsed_s;
         // those that come anyway are reckoned, not simulated: they keep nobody waiting
         let others_s = others * self.interrupt as f64 * NS;
@@ -194,7 +194,7 @@ fn series(system: &System) -> Vec<Series> {
 }
 
 /// The cells of a disk.
-fn disk(totals: &Totals, counts: &Counts, row: &mut Vec<f64>) {
+fn disk(totals: &StationTotals, counts: &Counts, row: &mut Vec<f64>) {
     row.extend([
         counts.reads as f64,
         counts.bytes_read as f64,
@@ -207,19 +207,19 @@ fn disk(totals: &Totals, counts: &Counts, row: &mut Vec<f64>) {
     ]);
 }
 
-fn per_s(amount: f64, totals: &Totals) -> f64 {
+fn per_s(amount: f64, totals: &StationTotals) -> f64 {
     amount / (totals.elapsed_ns as f64 * NS)
 }
 
 /// How busy a controller is: as busy as the busiest of its processor, its port
 /// and its parity engine, which bear its name.
-fn busiest(report: &Report, controller: &Component) -> [f64; 2] {
+fn busiest(report: &SimulationReport, controller: &Component) -> [f64; 2] {
     let own = |part: &&Component| {
         let rest = part.name.strip_prefix(&controller.name);
         match part.kind {
-            Kind::Controller => rest == Some(""),
-            Kind::Port => rest == Some(" port"),
-            Kind::Parity => rest == Some(" parity"),
+            ComponentKind::Controller => rest == Some(""),
+            ComponentKind::Port => rest == Some(" port"),
+            ComponentKind::Parity => rest == Some(" parity"),
             _ => false,
         }
     };
@@ -268,7 +268,7 @@ fn topology(system: &System) -> Topology {
         devices.push(Seen {
             name: set.name.clone(),
             kind: DeviceKind::Md,
-            class: first.map_or(Class::Unknown, |(group, _)| class(&system.drives[group].device)),
+            class: first.map_or(DeviceClass::Unknown, |(group, _)| class(&system.drives[group].device)),
             level: level(set.level),
             below,
             stripe_bytes: Some(set.unit_blocks.saturating_mul(BLOCK_BYTES)),
@@ -280,32 +280,32 @@ fn topology(system: &System) -> Topology {
 }
 
 /// The class that rules know, by what a device is made of.
-fn class(device: &Device) -> Class {
+fn class(device: &DeviceModel) -> DeviceClass {
     match device {
-        Device::Mechanical(_) => Class::Rotational,
-        Device::Flash(_) => Class::Flash,
-        Device::Volume(_) => Class::Virtual,
-        Device::Plain(_) => Class::Unknown,
+        DeviceModel::Mechanical(_) => DeviceClass::Rotational,
+        DeviceModel::Flash(_) => DeviceClass::Flash,
+        DeviceModel::Volume(_) => DeviceClass::Virtual,
+        DeviceModel::Plain(_) => DeviceClass::Unknown,
     }
 }
 
 /// The level as diagnosis knows levels: by what a write costs.
-fn level(level: Level) -> Option<SeenLevel> {
+fn level(level: ArrayLevel) -> Option<SeenLevel> {
     match level {
-        Level::Linear => Some(SeenLevel::Linear),
-        Level::Raid0 => Some(SeenLevel::Raid0),
-        Level::Raid1 => Some(SeenLevel::Raid1),
-        Level::Raid10 | Level::Raid01 => Some(SeenLevel::Raid10),
-        Level::Raid3 | Level::Raid4 => Some(SeenLevel::Raid4),
-        Level::Raid5 => Some(SeenLevel::Raid5),
-        Level::Raid6 | Level::Raid7 => Some(SeenLevel::Raid6),
+        ArrayLevel::Linear => Some(SeenLevel::Linear),
+        ArrayLevel::Raid0 => Some(SeenLevel::Raid0),
+        ArrayLevel::Raid1 => Some(SeenLevel::Raid1),
+        ArrayLevel::Raid10 | ArrayLevel::Raid01 => Some(SeenLevel::Raid10),
+        ArrayLevel::Raid3 | ArrayLevel::Raid4 => Some(SeenLevel::Raid4),
+        ArrayLevel::Raid5 => Some(SeenLevel::Raid5),
+        ArrayLevel::Raid6 | ArrayLevel::Raid7 => Some(SeenLevel::Raid6),
     }
 }
 
 /// What a workload's target is called.
-pub fn target_name(system: &System, target: Target) -> String {
+pub fn target_name(system: &System, target: WorkloadTarget) -> String {
     match target {
-        Target::Drive(drive) => system.drive_name(drive),
-        Target::Array(at) => system.arrays.get(at).map_or_else(String::new, |set| set.name.clone()),
+        WorkloadTarget::Drive(drive) => system.drive_name(drive),
+        WorkloadTarget::Array(at) => system.arrays.get(at).map_or_else(String::new, |set| set.name.clone()),
     }
 }

@@ -1,6 +1,6 @@
 //! How a time spreads: the same always, or drawn from a distribution.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
 
@@ -9,7 +9,7 @@ pub const MOST_QUANTILES: usize = 64;
 
 /// A distribution of times, ns.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Spread {
+pub enum ServiceTimeDistribution {
     /// Always the same.
     Constant(Ns),
     /// Exponential.
@@ -49,29 +49,35 @@ pub enum Spread {
     Quantiles(Vec<(f64, Ns)>),
 }
 
-impl Spread {
+impl ServiceTimeDistribution {
     /// One time.
     #[inline]
-    pub fn draw(&self, dice: &mut Dice) -> Ns {
+    pub fn draw(&self, dice: &mut Rng) -> Ns {
         match self {
-            Spread::Constant(time) => *time,
-            Spread::Exponential { mean } => dice.exponential(*mean as f64) as Ns,
-            Spread::Erlang { stages, mean } => dice.erlang(*stages, *mean as f64) as Ns,
-            Spread::Hyper { mean, cv2 } => hyper(*mean as f64, *cv2, dice) as Ns,
-            Spread::Uniform { least, most } => least + dice.below(most.saturating_sub(*least).saturating_add(1)),
-            Spread::LogNormal { median, sigma } => (*median as f64 * (sigma * dice.normal()).exp()) as Ns,
-            Spread::Quantiles(points) => quantile(points, dice.share()),
+            ServiceTimeDistribution::Constant(time) => *time,
+            ServiceTimeDistribution::Exponential { mean } => dice.exponential(*mean as f64) as Ns,
+            ServiceTimeDistribution::Erlang { stages, mean } => dice.erlang(*stages, *mean as f64) as Ns,
+            ServiceTimeDistribution::Hyper { mean, cv2 } => hyper(*mean as f64, *cv2, dice) as Ns,
+            ServiceTimeDistribution::Uniform { least, most } => {
+                least + dice.below(most.saturating_sub(*least).saturating_add(1))
+            }
+            ServiceTimeDistribution::LogNormal { median, sigma } => {
+                (*median as f64 * (sigma * dice.normal()).exp()) as Ns
+            }
+            ServiceTimeDistribution::Quantiles(points) => quantile(points, dice.share()),
         }
     }
 
     /// Its mean, ns.
     pub fn mean(&self) -> f64 {
         match self {
-            Spread::Constant(time) => *time as f64,
-            Spread::Exponential { mean } | Spread::Erlang { mean, .. } | Spread::Hyper { mean, .. } => *mean as f64,
-            Spread::Uniform { least, most } => (*least as f64 + *most as f64) / 2.0,
-            Spread::LogNormal { median, sigma } => *median as f64 * (sigma * sigma / 2.0).exp(),
-            Spread::Quantiles(points) => moment(points, |a, b| (a + b) / 2.0),
+            ServiceTimeDistribution::Constant(time) => *time as f64,
+            ServiceTimeDistribution::Exponential { mean }
+            | ServiceTimeDistribution::Erlang { mean, .. }
+            | ServiceTimeDistribution::Hyper { mean, .. } => *mean as f64,
+            ServiceTimeDistribution::Uniform { least, most } => (*least as f64 + *most as f64) / 2.0,
+            ServiceTimeDistribution::LogNormal { median, sigma } => *median as f64 * (sigma * sigma / 2.0).exp(),
+            ServiceTimeDistribution::Quantiles(points) => moment(points, |a, b| (a + b) / 2.0),
         }
     }
 
@@ -82,14 +88,16 @@ impl Spread {
             return 0.0;
         }
         match self {
-            Spread::Constant(_) => 0.0,
-            Spread::Exponential { .. } => 1.0,
-            Spread::Erlang { stages, .. } => 1.0 / f64::from((*stages).max(1)),
-            Spread::Hyper { cv2, .. } => *cv2,
-            Spread::Uniform { least, most } => (*most as f64 - *least as f64).powi(2) / 12.0 / mean.powi(2),
-            Spread::LogNormal { sigma, .. } => (sigma * sigma).exp() - 1.0,
+            ServiceTimeDistribution::Constant(_) => 0.0,
+            ServiceTimeDistribution::Exponential { .. } => 1.0,
+            ServiceTimeDistribution::Erlang { stages, .. } => 1.0 / f64::from((*stages).max(1)),
+            ServiceTimeDistribution::Hyper { cv2, .. } => *cv2,
+            ServiceTimeDistribution::Uniform { least, most } => {
+                (*most as f64 - *least as f64).powi(2) / 12.0 / mean.powi(2)
+            }
+            ServiceTimeDistribution::LogNormal { sigma, .. } => (sigma * sigma).exp() - 1.0,
             // the square of a uniform between a and b has the mean (a² + ab + b²) / 3
-            Spread::Quantiles(points) => {
+            ServiceTimeDistribution::Quantiles(points) => {
                 (moment(points, |a, b| (a * a + a * b + b * b) / 3.0) / mean.powi(2) - 1.0).max(0.0)
             }
         }
@@ -101,19 +109,19 @@ impl Spread {
     /// A text that names the item and what would be right.
     pub fn check(&self) -> Result<(), String> {
         match self {
-            Spread::Erlang { stages, .. } if !(1..=10_000).contains(stages) => {
+            ServiceTimeDistribution::Erlang { stages, .. } if !(1..=10_000).contains(stages) => {
                 Err(format!("stages: {stages} where 1 to 10,000 are possible"))
             }
-            Spread::Hyper { cv2, .. } if !(1.0..=1e6).contains(cv2) => {
+            ServiceTimeDistribution::Hyper { cv2, .. } if !(1.0..=1e6).contains(cv2) => {
                 Err(format!("cv2: {cv2} where 1 to 1e6 are possible"))
             }
-            Spread::Uniform { least, most } if least > most => {
+            ServiceTimeDistribution::Uniform { least, most } if least > most => {
                 Err(format!("from {least} ns to {most} ns, where the first is the shorter"))
             }
-            Spread::LogNormal { sigma, .. } if !(0.0..=5.0).contains(sigma) => {
+            ServiceTimeDistribution::LogNormal { sigma, .. } if !(0.0..=5.0).contains(sigma) => {
                 Err(format!("sigma: {sigma} where 0 to 5 are possible"))
             }
-            Spread::Quantiles(points) => check_quantiles(points),
+            ServiceTimeDistribution::Quantiles(points) => check_quantiles(points),
             _ => Ok(()),
         }
     }
@@ -122,7 +130,7 @@ impl Spread {
 /// Balanced means (Morse, "Queues, Inventories and Maintenance", 1958; Allen,
 /// "Probability, Statistics, and Queueing Theory", 1990): with probability p
 /// the mean is m/2p, otherwise m/2(1 - p), p = (1 - sqrt((c² - 1)/(c² + 1)))/2.
-pub(crate) fn hyper(mean: f64, cv2: f64, dice: &mut Dice) -> f64 {
+pub(crate) fn hyper(mean: f64, cv2: f64, dice: &mut Rng) -> f64 {
     let long = 0.5 * (1.0 - ((cv2 - 1.0) / (cv2 + 1.0)).sqrt());
     let branch = if dice.chance(long) { long } else { 1.0 - long };
     dice.exponential(0.5 * mean / branch)
@@ -159,22 +167,22 @@ fn moment(points: &[(f64, Ns)], of: impl Fn(f64, f64) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn all() -> Vec<Spread> {
+    fn all() -> Vec<ServiceTimeDistribution> {
         vec![
-            Spread::Constant(500),
-            Spread::Exponential { mean: 1_000_000 },
-            Spread::Erlang { stages: 3, mean: 1_000_000 },
-            Spread::Hyper { mean: 1_000_000, cv2: 3.0 },
-            Spread::Uniform { least: 100_000, most: 300_000 },
-            Spread::LogNormal { median: 1_000_000, sigma: 0.5 },
-            Spread::Quantiles(vec![(0.0, 100_000), (0.5, 200_000), (0.9, 300_000), (1.0, 1_000_000)]),
+            ServiceTimeDistribution::Constant(500),
+            ServiceTimeDistribution::Exponential { mean: 1_000_000 },
+            ServiceTimeDistribution::Erlang { stages: 3, mean: 1_000_000 },
+            ServiceTimeDistribution::Hyper { mean: 1_000_000, cv2: 3.0 },
+            ServiceTimeDistribution::Uniform { least: 100_000, most: 300_000 },
+            ServiceTimeDistribution::LogNormal { median: 1_000_000, sigma: 0.5 },
+            ServiceTimeDistribution::Quantiles(vec![(0.0, 100_000), (0.5, 200_000), (0.9, 300_000), (1.0, 1_000_000)]),
         ]
     }
 
     #[test]
     fn draws_have_the_told_mean_and_variation() {
         for spread in all() {
-            let mut dice = Dice::new(5, 0);
+            let mut dice = Rng::new(5, 0);
             let (mut sum, mut squares, draws) = (0.0, 0.0, 400_000);
             for _ in 0..draws {
                 let time = spread.draw(&mut dice) as f64;
@@ -192,14 +200,14 @@ mod tests {
     #[test]
     fn what_cannot_be_is_told() {
         let wrong = [
-            Spread::Erlang { stages: 0, mean: 1 },
-            Spread::Hyper { mean: 1, cv2: 0.5 },
-            Spread::Uniform { least: 2, most: 1 },
-            Spread::LogNormal { median: 1, sigma: f64::NAN },
-            Spread::Quantiles(vec![]),
-            Spread::Quantiles(vec![(0.0, 1), (0.9, 2)]),
-            Spread::Quantiles(vec![(0.0, 1), (f64::NAN, 1), (1.0, 2)]),
-            Spread::Quantiles(vec![(0.0, 3), (1.0, 2)]),
+            ServiceTimeDistribution::Erlang { stages: 0, mean: 1 },
+            ServiceTimeDistribution::Hyper { mean: 1, cv2: 0.5 },
+            ServiceTimeDistribution::Uniform { least: 2, most: 1 },
+            ServiceTimeDistribution::LogNormal { median: 1, sigma: f64::NAN },
+            ServiceTimeDistribution::Quantiles(vec![]),
+            ServiceTimeDistribution::Quantiles(vec![(0.0, 1), (0.9, 2)]),
+            ServiceTimeDistribution::Quantiles(vec![(0.0, 1), (f64::NAN, 1), (1.0, 2)]),
+            ServiceTimeDistribution::Quantiles(vec![(0.0, 3), (1.0, 2)]),
         ];
         for spread in wrong {
             assert!(spread.check().is_err(), "{spread:?}");

@@ -8,7 +8,7 @@ use crate::Ns;
 
 /// What is to be done at a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct StationJob {
     /// Whose it is; the station does not look at it.
     pub id: u32,
     /// When it came.
@@ -18,10 +18,10 @@ pub struct Job {
 }
 
 /// Time integrals of a station from the beginning. Differences of two moments
-/// ([`Totals::since`]) are a sample: everything that can be said of a stretch
+/// ([`StationTotals::since`]) are a sample: everything that can be said of a stretch
 /// of time follows from them with the right weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Totals {
+pub struct StationTotals {
     /// Time that went by, ns.
     pub elapsed_ns: u64,
     /// Time of all servers at work, added up, ns.
@@ -40,10 +40,10 @@ pub struct Totals {
     pub response_squares_s2: f64,
 }
 
-impl Totals {
+impl StationTotals {
     /// What was added since an earlier moment.
-    pub fn since(&self, earlier: &Totals) -> Totals {
-        Totals {
+    pub fn since(&self, earlier: &StationTotals) -> StationTotals {
+        StationTotals {
             elapsed_ns: self.elapsed_ns - earlier.elapsed_ns,
             service_ns: self.service_ns - earlier.service_ns,
             busy_ns: self.busy_ns - earlier.busy_ns,
@@ -93,7 +93,7 @@ impl Totals {
 pub struct Meter {
     working: u32,
     present: u32,
-    totals: Totals,
+    totals: StationTotals,
 }
 
 impl Meter {
@@ -110,7 +110,7 @@ impl Meter {
     }
 
     /// The integrals up to a moment.
-    pub fn totals(&mut self, now: Ns) -> Totals {
+    pub fn totals(&mut self, now: Ns) -> StationTotals {
         self.advance(now);
         self.totals
     }
@@ -165,7 +165,7 @@ impl Meter {
 #[derive(Clone, Debug)]
 pub struct Station {
     servers: u32,
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<StationJob>,
     meter: Meter,
 }
 
@@ -186,14 +186,14 @@ impl Station {
     }
 
     /// The integrals up to a moment.
-    pub fn totals(&mut self, now: Ns) -> Totals {
+    pub fn totals(&mut self, now: Ns) -> StationTotals {
         self.meter.totals(now)
     }
 
     /// A job comes. Where a server is free it starts at once: its end.
     #[must_use = "the end of service is to be scheduled"]
     #[inline]
-    pub fn arrive(&mut self, now: Ns, job: Job) -> Option<Ns> {
+    pub fn arrive(&mut self, now: Ns, job: StationJob) -> Option<Ns> {
         self.meter.arrive(now);
         if self.meter.working() == self.servers {
             self.waiting.push_back(job);
@@ -206,7 +206,7 @@ impl Station {
     /// A job is done. The one that starts in its place, where one waits, and its end.
     #[must_use = "the end of service is to be scheduled"]
     #[inline]
-    pub fn complete(&mut self, now: Ns, job: &Job) -> Option<(Ns, Job)> {
+    pub fn complete(&mut self, now: Ns, job: &StationJob) -> Option<(Ns, StationJob)> {
         self.meter.complete(now, job.arrived);
         let next = self.waiting.pop_front()?;
         self.meter.start(now);
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn one_server_by_hand() {
         let mut station = Station::new(1);
-        let job = |id, arrived| Job { id, arrived, service: 100 };
+        let job = |id, arrived| StationJob { id, arrived, service: 100 };
         assert_eq!(station.arrive(0, job(1, 0)), Some(100));
         assert_eq!(station.arrive(40, job(2, 40)), None);
         assert_eq!(station.queue(), 2);
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn servers_work_side_by_side_and_stretches_add_up() {
         let mut station = Station::new(2);
-        let job = |id| Job { id, arrived: 0, service: 10 };
+        let job = |id| StationJob { id, arrived: 0, service: 10 };
         assert_eq!((station.arrive(0, job(1)), station.arrive(0, job(2))), (Some(10), Some(10)));
         assert_eq!(station.arrive(0, job(3)), None);
         let first = station.totals(5);
@@ -251,6 +251,6 @@ mod tests {
         assert_eq!(station.complete(20, &job(3)), None);
         let rest = station.totals(20).since(&first);
         assert_eq!((rest.elapsed_ns, rest.service_ns, rest.queue_ns, rest.completed), (15, 20, 25, 3));
-        assert!(Totals::default().queue().is_nan() && Totals::default().response_s().is_nan());
+        assert!(StationTotals::default().queue().is_nan() && StationTotals::default().response_s().is_nan());
     }
 }

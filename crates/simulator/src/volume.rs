@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::spread::Spread;
+use crate::spread::ServiceTimeDistribution;
 
 /// A second, ns.
 const SECOND: f64 = 1e9;
 
 /// A rate that is allowed, and how long how much more.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
+pub struct RateLimit {
     /// Always allowed, a second. Infinite for no limit.
     pub baseline: f64,
     /// Allowed while there are credits, a second; at least the baseline.
@@ -26,15 +26,15 @@ pub struct Limit {
     pub credits: f64,
 }
 
-impl Limit {
+impl RateLimit {
     /// The same always.
-    pub fn steady(rate: f64) -> Limit {
-        Limit { baseline: rate, burst: rate, credits: 0.0 }
+    pub fn steady(rate: f64) -> RateLimit {
+        RateLimit { baseline: rate, burst: rate, credits: 0.0 }
     }
 
     /// No limit.
-    pub fn none() -> Limit {
-        Limit::steady(f64::INFINITY)
+    pub fn none() -> RateLimit {
+        RateLimit::steady(f64::INFINITY)
     }
 
     /// Seconds until a full bucket is empty at a rate of use: none where it
@@ -62,9 +62,9 @@ pub struct VolumeSpec {
     /// Requests that it takes at a time.
     pub slots: u32,
     /// Operations a second.
-    pub operations: Limit,
+    pub operations: RateLimit,
     /// Bytes a second.
-    pub bytes: Limit,
+    pub bytes: RateLimit,
     /// The largest request that counts as one operation, bytes; larger ones
     /// count as so many of these.
     pub operation_bytes: u64,
@@ -80,9 +80,9 @@ pub struct VolumeSpec {
     /// used at once, ns.
     pub window: Ns,
     /// Time of a read of one operation without any limit in its way.
-    pub read: Spread,
+    pub read: ServiceTimeDistribution,
     /// The same of a write.
-    pub write: Spread,
+    pub write: ServiceTimeDistribution,
     /// Bytes a second of one request's data, on top of that time.
     pub stream: f64,
 }
@@ -119,8 +119,8 @@ impl VolumeSpec {
 
 /// One bucket.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
-    limit: Limit,
+struct TokenBucket {
+    limit: RateLimit,
     credits: f64,
     /// The moment of `credits`.
     at: Ns,
@@ -128,9 +128,9 @@ struct Bucket {
     free: Ns,
 }
 
-impl Bucket {
-    fn new(limit: Limit) -> Bucket {
-        Bucket { limit, credits: limit.credits, at: 0, free: 0 }
+impl TokenBucket {
+    fn new(limit: RateLimit) -> TokenBucket {
+        TokenBucket { limit, credits: limit.credits, at: 0, free: 0 }
     }
 
     /// Takes `cost` out, and says when it may begin.
@@ -174,11 +174,11 @@ pub struct VolumeTotals {
 
 /// A volume at work.
 #[derive(Clone, Debug)]
-pub struct Volume {
+pub struct CloudVolume {
     spec: Arc<VolumeSpec>,
-    dice: Dice,
-    operations: Bucket,
-    bytes: Bucket,
+    dice: Rng,
+    operations: TokenBucket,
+    bytes: TokenBucket,
     /// Where the last request ended, whether it wrote, and bytes since the last counted operation.
     end: u64,
     wrote: bool,
@@ -186,13 +186,13 @@ pub struct Volume {
     totals: VolumeTotals,
 }
 
-impl Volume {
+impl CloudVolume {
     /// A volume with full buckets.
-    pub fn new(spec: &Arc<VolumeSpec>, dice: Dice) -> Volume {
-        Volume {
+    pub fn new(spec: &Arc<VolumeSpec>, dice: Rng) -> CloudVolume {
+        CloudVolume {
             dice,
-            operations: Bucket::new(spec.operations),
-            bytes: Bucket::new(spec.bytes),
+            operations: TokenBucket::new(spec.operations),
+            bytes: TokenBucket::new(spec.bytes),
             end: u64::MAX,
             wrote: false,
             merged: 0,
@@ -224,7 +224,7 @@ impl Volume {
     /// Operations and bytes a second that are allowed just now: the burst while there are
     /// credits, the baseline after that.
     pub fn allowed(&self) -> [f64; 2] {
-        let now = |limit: &Limit, credits: f64| if credits > 0.0 { limit.burst } else { limit.baseline };
+        let now = |limit: &RateLimit, credits: f64| if credits > 0.0 { limit.burst } else { limit.baseline };
         let (operations, bytes) = self.credits();
         [now(&self.spec.operations, operations), now(&self.spec.bytes, bytes)]
     }

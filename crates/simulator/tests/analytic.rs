@@ -2,28 +2,30 @@
 
 use std::sync::Arc;
 
-use diskwright_base::Dice;
-use diskwright_simulator::analytic::{Asked, Part, Unsolved, at_depth, mechanical, solve};
-use diskwright_simulator::array::Level;
+use diskwright_base::Rng;
+use diskwright_simulator::analytic::{DriveDemand, UnsolvedPart, UnsolvedReason, at_depth, mechanical, solve};
+use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::catalogue::{self, EntryKind};
-use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::drive::{
-    Access, CacheSpec, ChannelSpec, Drive, Model, Order, Overheads, Policy, Printed, Queue, Seek, Sparing, Spec,
-    ZoneSpec,
+    ChannelSpec, DataSheet, DriveCacheSpec, DriveQueue, MechanicalDrive, Model, Overheads, PositioningModel,
+    QueuePolicy, Seek, Sparing, Spec, TrackOrder, ZoneSpec,
 };
 use diskwright_simulator::io::Io;
-use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, OpenSpec, Spell, Transfer};
+use diskwright_simulator::load::{
+    ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer,
+};
 use diskwright_simulator::run::Simulation;
 use diskwright_simulator::solve::{machine_repairman, mg1};
-use diskwright_simulator::spread::Spread;
+use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::{
-    Bus, Channel, Controller, Drives, Host, RunBy, Set, System, Target, Watch, Workload,
+    Bus, Channel, Controller, Drives, HostSpec, RunBy, Set, System, WatchSpec, Workload, WorkloadTarget,
 };
 
 /// Mean time of a request, s, where always so many wait at a drive.
-fn simulated(model: &Arc<Model>, asked: &Asked, requests: u32) -> f64 {
+fn simulated(model: &Arc<Model>, asked: &DriveDemand, requests: u32) -> f64 {
     let blocks = asked.blocks as u32;
-    let (mut drive, mut queue, mut dice) = (Drive::new(model), Queue::new(asked.order), Dice::new(3, 0));
+    let (mut drive, mut queue, mut dice) = (MechanicalDrive::new(model), DriveQueue::new(asked.order), Rng::new(3, 0));
     let places = asked.used_blocks / u64::from(blocks);
     let (mut now, mut start) = (0, 0);
     for request in 0..requests + requests / 5 {
@@ -42,12 +44,12 @@ fn simulated(model: &Arc<Model>, asked: &Asked, requests: u32) -> f64 {
 
 fn catalogued(id: &str) -> Arc<Model> {
     let device = catalogue::find(id).expect("in the catalogue").device().expect("possible");
-    let Device::Mechanical(model) = device else { panic!("{id} is no mechanical drive") };
+    let DeviceModel::Mechanical(model) = device else { panic!("{id} is no mechanical drive") };
     model
 }
 
 /// What is reckoned over what is simulated, less 1.
-fn error(model: &Arc<Model>, asked: &Asked) -> f64 {
+fn error(model: &Arc<Model>, asked: &DriveDemand) -> f64 {
     let served = mechanical(model, asked);
     let costs = if asked.write_share > 0.5 { &served.write } else { &served.read };
     at_depth(costs, f64::from(asked.depth)).hold_s / simulated(model, asked, 12_000) - 1.0
@@ -59,7 +61,7 @@ fn a_drive_by_itself_is_reckoned_within_two_percent() {
     for write_share in [0.0, 1.0] {
         for (blocks, used) in [(8.0, 1.0), (1.0, 1.0), (16.0, 0.1), (128.0, 1.0), (8.0, 0.02)] {
             let used_blocks = (model.blocks() as f64 * used) as u64;
-            let asked = Asked { blocks, used_blocks, write_share, order: Policy::FirstCome, depth: 1 };
+            let asked = DriveDemand { blocks, used_blocks, write_share, order: QueuePolicy::FirstCome, depth: 1 };
             let error = error(&model, &asked);
             assert!(error.abs() < 0.02, "{write_share} {blocks} {used}: {error}");
         }
@@ -69,10 +71,10 @@ fn a_drive_by_itself_is_reckoned_within_two_percent() {
 #[test]
 fn a_queue_is_reckoned_within_four_percent() {
     let model = catalogued("st32171w");
-    for order in Policy::ALL {
+    for order in QueuePolicy::ALL {
         for depth in [2, 4, 8, 16, 32, 64] {
             let used_blocks = model.blocks();
-            let asked = Asked { blocks: 8.0, used_blocks, write_share: 0.0, order, depth };
+            let asked = DriveDemand { blocks: 8.0, used_blocks, write_share: 0.0, order, depth };
             let error = error(&model, &asked);
             assert!(error.abs() < 0.04, "{} {depth}: {error}", order.name());
         }
@@ -100,29 +102,29 @@ fn a_drive_by_hand() {
         surfaces: 1,
         cylinders: 10_000,
         rpm: 6000.0,
-        order: Order::Up,
+        order: TrackOrder::Up,
         sparing: Sparing::None,
         zones: vec![zone],
         seek: Seek::Constant(2.0),
         head_switch: 0,
         write_settle: 0,
-        access: Access::Exact,
+        access: PositioningModel::Exact,
         overheads: Overheads { read_miss: [500_000; 2], ..Overheads::default() },
-        cache: CacheSpec::none(),
+        cache: DriveCacheSpec::none(),
         channel: ChannelSpec::default(),
-        policy: Policy::FirstCome,
+        policy: QueuePolicy::FirstCome,
         slots: 1,
     };
     let model = Model::new(&spec).expect("possible");
     let used_blocks = model.blocks();
-    let asked = Asked { blocks: 1.0, used_blocks, write_share: 0.0, order: Policy::FirstCome, depth: 1 };
+    let asked = DriveDemand { blocks: 1.0, used_blocks, write_share: 0.0, order: QueuePolicy::FirstCome, depth: 1 };
     let read = mechanical(&model, &asked).read[0];
     // 0.5 command, 2 arm, 5 half a turn, 1 the sector; the arm's time does not vary but at distance 0
     assert!((read.hold_s * 1e3 - 8.5).abs() < 0.05, "{read:?}");
     assert!((read.variance_s2.sqrt() * 1e3 - 10.0 / 12f64.sqrt()).abs() < 0.05, "{read:?}");
     assert_eq!((read.after_s, read.seen_s()), (0.0, read.hold_s));
     // of very many, one is always just there: the command, the arm and the sector
-    let asked = Asked { order: Policy::ShortestPositioning, depth: 256, ..asked };
+    let asked = DriveDemand { order: QueuePolicy::ShortestPositioning, depth: 256, ..asked };
     let least = mechanical(&model, &asked).read[8].hold_s * 1e3;
     assert!(least > 3.5 && least < 3.9, "{least}");
 }
@@ -130,15 +132,15 @@ fn a_drive_by_hand() {
 const SECOND: u64 = 1_000_000_000;
 
 /// A system of drives in an array, or one drive, under a load.
-fn system(device: Device, array: Option<(Level, u16)>, load: LoadSpec) -> System {
+fn system(device: DeviceModel, array: Option<(ArrayLevel, u16)>, load: LoadSpec) -> System {
     let members = array.map_or(1, |(_, members)| members);
     let mut drives = Drives::new("drive", members.into(), device.clone());
-    if let Device::Mechanical(model) = &device {
+    if let DeviceModel::Mechanical(model) = &device {
         (drives.order, drives.depth) = (model.policy(), model.slots());
     }
-    let target = if array.is_some() { Target::Array(0) } else { Target::Drive(0) };
+    let target = if array.is_some() { WorkloadTarget::Array(0) } else { WorkloadTarget::Drive(0) };
     System {
-        watch: Watch { warm_up: 20 * SECOND, duration: 300 * SECOND, ..Watch::default() },
+        watch: WatchSpec { warm_up: 20 * SECOND, duration: 300 * SECOND, ..WatchSpec::default() },
         drives: vec![drives],
         arrays: array
             .map(|(level, members)| Set::new("set", level, (0..members.into()).collect()))
@@ -150,29 +152,33 @@ fn system(device: Device, array: Option<(Level, u16)>, load: LoadSpec) -> System
 }
 
 fn users(users: u32, think_s: f64, read_share: f64) -> LoadSpec {
-    let classes = vec![Class::of("io", 1.0, Transfer { read_share, ..Transfer::default() })];
+    let classes = vec![OperationClass::of("io", 1.0, OperationTransfer { read_share, ..OperationTransfer::default() })];
     LoadSpec::Closed(ClosedSpec {
         users,
-        think: Spell::Exponential { mean_s: think_s },
+        think: DurationDistribution::Exponential { mean_s: think_s },
         classes,
         ..ClosedSpec::default()
     })
 }
 
 fn arrivals(per_s: f64, read_share: f64) -> LoadSpec {
-    let classes = vec![Class::of("io", 1.0, Transfer { read_share, ..Transfer::default() })];
-    LoadSpec::Open(OpenSpec { gap: Spell::Exponential { mean_s: 1.0 / per_s }, classes, ..OpenSpec::default() })
+    let classes = vec![OperationClass::of("io", 1.0, OperationTransfer { read_share, ..OperationTransfer::default() })];
+    LoadSpec::Open(OpenSpec {
+        gap: DurationDistribution::Exponential { mean_s: 1.0 / per_s },
+        classes,
+        ..OpenSpec::default()
+    })
 }
 
 /// Servers with a time of service.
-fn plain(servers: u32, service: Spread) -> Device {
+fn plain(servers: u32, service: ServiceTimeDistribution) -> DeviceModel {
     let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers, service, bytes_per_s: f64::INFINITY };
-    Device::Plain(Arc::new(spec))
+    DeviceModel::Plain(Arc::new(spec))
 }
 
 /// Some drive reports writes before they are on the disk.
 fn early(system: &System) -> bool {
-    system.drives.iter().any(|group| matches!(&group.device, Device::Mechanical(m) if m.cache().reports_early))
+    system.drives.iter().any(|group| matches!(&group.device, DeviceModel::Mechanical(m) if m.cache().reports_early))
 }
 
 /// Errors of throughput and response against the simulation.
@@ -196,33 +202,33 @@ fn errors(system: &System) -> (f64, f64) {
 
 #[test]
 fn queues_with_closed_forms() {
-    let exponential = Spread::Exponential { mean: 10_000_000 };
+    let exponential = ServiceTimeDistribution::Exponential { mean: 10_000_000 };
     for users_ in [1, 3, 10, 40] {
         let solution = solve(&system(plain(1, exponential.clone()), None, users(users_, 0.05, 1.0))).expect("solved");
         let truth = machine_repairman(users_, 0.05, 0.01, 1);
         assert!((solution.throughput_per_s / truth.throughput_per_s - 1.0).abs() < 1e-6, "{users_}");
     }
-    for (rate, service) in [(30.0, exponential), (80.0, Spread::Constant(10_000_000))] {
+    for (rate, service) in [(30.0, exponential), (80.0, ServiceTimeDistribution::Constant(10_000_000))] {
         let cv2 = service.variation_squared();
         let solution = solve(&system(plain(1, service), None, arrivals(rate, 1.0))).expect("solved");
         let truth = mg1(rate, 0.01, cv2).expect("steady");
         assert!((solution.response_s / truth.response_s - 1.0).abs() < 1e-6, "{rate}");
         assert!((solution.utilisations[0].1 - truth.utilisation).abs() < 1e-9);
     }
-    let over = solve(&system(plain(1, Spread::Constant(10_000_000)), None, arrivals(101.0, 1.0)));
-    assert_eq!(over, Err(Unsolved::Overload("users".into())));
+    let over = solve(&system(plain(1, ServiceTimeDistribution::Constant(10_000_000)), None, arrivals(101.0, 1.0)));
+    assert_eq!(over, Err(UnsolvedReason::Overload("users".into())));
 }
 
 #[test]
 fn arrivals_and_users_who_think() {
-    let model = Device::Mechanical(catalogued("st32171w"));
+    let model = DeviceModel::Mechanical(catalogued("st32171w"));
     let all = [
         (None, arrivals(40.0, 1.0)),
         (None, users(10, 0.2, 0.5)),
-        (Some((Level::Raid0, 4)), arrivals(150.0, 0.5)),
-        (Some((Level::Raid5, 6)), arrivals(80.0, 0.7)),
-        (Some((Level::Raid10, 6)), users(40, 0.2, 0.7)),
-        (Some((Level::Raid6, 8)), users(30, 0.5, 0.5)),
+        (Some((ArrayLevel::Raid0, 4)), arrivals(150.0, 0.5)),
+        (Some((ArrayLevel::Raid5, 6)), arrivals(80.0, 0.7)),
+        (Some((ArrayLevel::Raid10, 6)), users(40, 0.2, 0.7)),
+        (Some((ArrayLevel::Raid6, 8)), users(30, 0.5, 0.5)),
     ];
     for (array, load) in all {
         let (throughput, response) = errors(&system(model.clone(), array, load));
@@ -232,9 +238,12 @@ fn arrivals_and_users_who_think() {
 
 #[test]
 fn the_way_to_the_drives_counts() {
-    let mut system =
-        system(plain(1, Spread::Exponential { mean: 1_000_000 }), Some((Level::Raid5, 5)), users(12, 0.0, 0.5));
-    system.host = Host { request: 200_000, interrupt: 100_000, xor_byte_ps: 10_000, ..Host::default() };
+    let mut system = system(
+        plain(1, ServiceTimeDistribution::Exponential { mean: 1_000_000 }),
+        Some((ArrayLevel::Raid5, 5)),
+        users(12, 0.0, 0.5),
+    );
+    system.host = HostSpec { request: 200_000, interrupt: 100_000, xor_byte_ps: 10_000, ..HostSpec::default() };
     system.buses = vec![Bus { name: "pci".into(), rate: 20_000_000, overhead: 10_000 }];
     let controller =
         Controller { bus: Some(0), command: 150_000, rate: Some(50_000_000), ..Controller::new("adapter") };
@@ -257,20 +266,20 @@ fn the_way_to_the_drives_counts() {
 
 #[test]
 fn what_is_not_solved_is_named() {
-    let device = plain(1, Spread::Constant(1));
-    let good = system(device, Some((Level::Raid5, 4)), users(1, 0.0, 1.0));
+    let device = plain(1, ServiceTimeDistribution::Constant(1));
+    let good = system(device, Some((ArrayLevel::Raid5, 4)), users(1, 0.0, 1.0));
     let mut two = good.clone();
     two.workloads.push(two.workloads[0].clone());
-    assert_eq!(solve(&two), Err(Unsolved::Workloads(2)));
+    assert_eq!(solve(&two), Err(UnsolvedReason::Workloads(2)));
     let mut degraded = good.clone();
     degraded.arrays[0].failed = vec![1];
-    assert_eq!(solve(&degraded), Err(Unsolved::Part { of: "set".into(), part: Part::Degraded }));
+    assert_eq!(solve(&degraded), Err(UnsolvedReason::Part { of: "set".into(), part: UnsolvedPart::Degraded }));
     let mut few = good.clone();
     few.arrays[0].members = vec![0, 1];
-    assert!(matches!(solve(&few), Err(Unsolved::Array(..))));
+    assert!(matches!(solve(&few), Err(UnsolvedReason::Array(..))));
     let mut nowhere = good.clone();
-    nowhere.workloads[0].targets = vec![Target::Drive(9)];
-    assert_eq!(solve(&nowhere), Err(Unsolved::Missing("drive")));
+    nowhere.workloads[0].targets = vec![WorkloadTarget::Drive(9)];
+    assert_eq!(solve(&nowhere), Err(UnsolvedReason::Missing("drive")));
     let mut cached = good;
     if let LoadSpec::Closed(spec) = &mut cached.workloads[0].load {
         spec.classes[0].transfers[0].cached = true;
@@ -283,9 +292,11 @@ fn what_is_not_solved_is_named() {
 fn writes_that_are_reported_early() {
     let entry = catalogue::find("st32171w").expect("in the catalogue");
     let EntryKind::Mechanical(printed) = &entry.kind else { panic!("it is mechanical") };
-    let printed = Printed { write_cache: true, policy: Policy::FirstCome, ..(**printed).clone() };
-    let device = Device::Mechanical(Arc::new(Model::new(&printed.spec().expect("good")).expect("good")));
-    for (level, members, most) in [(Level::Raid0, 4, 0.15), (Level::Raid1, 2, 0.15), (Level::Raid5, 5, 0.1)] {
+    let printed = DataSheet { write_cache: true, policy: QueuePolicy::FirstCome, ..(**printed).clone() };
+    let device = DeviceModel::Mechanical(Arc::new(Model::new(&printed.spec().expect("good")).expect("good")));
+    for (level, members, most) in
+        [(ArrayLevel::Raid0, 4, 0.15), (ArrayLevel::Raid1, 2, 0.15), (ArrayLevel::Raid5, 5, 0.1)]
+    {
         for (n, read_share) in [(1, 0.0), (1, 0.5), (16, 0.5)] {
             let (throughput, response) =
                 errors(&system(device.clone(), Some((level, members)), users(n, 0.0, read_share)));

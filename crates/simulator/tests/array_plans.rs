@@ -3,12 +3,10 @@
 //! writes or returns must follow from what it read and from what the request
 //! brought. No I/O touches a lost member, and everything is written once.
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::arrays_of;
-use diskwright_base::Dice;
+use crate::common::arrays_of;
+use diskwright_base::Rng;
 use diskwright_simulator::array::*;
 
 /// Sums are taken modulo this prime.
@@ -75,9 +73,9 @@ fn touched(ios: &[MemberIo]) -> HashMap<(u16, u64), u32> {
 
 /// One case: an array, who is lost at a member block, a plan.
 struct Case<'a> {
-    array: &'a Array,
+    array: &'a ArrayGeometry,
     lost: &'a dyn Fn(u16, u64) -> bool,
-    plan: &'a Plan,
+    plan: &'a MemberIoPlan,
     what: &'a dyn Fn() -> String,
 }
 
@@ -90,12 +88,12 @@ impl Case<'_> {
     fn holds(&self, member: u16, block: u64) -> Option<Vec<u64>> {
         let k = self.k();
         match self.array.place(member, block) {
-            Place::Data { block, .. } => {
+            MemberBlock::Data { block, .. } => {
                 let d = block / self.array.unit_blocks() % k;
                 Some((0..k).map(|i| u64::from(i == d)).collect())
             }
-            Place::Parity { parity, .. } => Some((0..k).map(|d| power(d + 1, u64::from(parity))).collect()),
-            Place::Unused => None,
+            MemberBlock::Parity { parity, .. } => Some((0..k).map(|d| power(d + 1, u64::from(parity))).collect()),
+            MemberBlock::Unused => None,
         }
     }
 
@@ -117,7 +115,7 @@ impl Case<'_> {
     }
 
     /// A read or write of a level with copies (or one).
-    fn copies_are_right(&self, request: Request) {
+    fn copies_are_right(&self, request: ArrayRequest) {
         let (reads, writes) = (touched(&self.plan.reads), touched(&self.plan.writes));
         assert!(self.plan.after.is_empty());
         let (mut read, mut written) = (0, 0);
@@ -139,7 +137,7 @@ impl Case<'_> {
     }
 
     /// A read or write of a level with parity.
-    fn rows_are_right(&self, request: Request) {
+    fn rows_are_right(&self, request: ArrayRequest) {
         let (array, k, unit) = (self.array, self.k(), self.array.unit_blocks());
         let reads = touched(&self.plan.reads);
         let (now, after) = (touched(&self.plan.writes), touched(&self.plan.after));
@@ -164,7 +162,7 @@ impl Case<'_> {
             }
             for member in (0..array.members()).filter(|m| !(self.lost)(*m, *member_block)) {
                 let must = match array.place(member, *member_block) {
-                    Place::Data { block, .. } => wanted[(block / unit % k) as usize],
+                    MemberBlock::Data { block, .. } => wanted[(block / unit % k) as usize],
                     _ => true,
                 };
                 assert!(!must || all.contains_key(&(member, *member_block)), "{}: {member} not written", (self.what)());
@@ -181,19 +179,19 @@ impl Case<'_> {
             // what of the new content stems from old data
             let old = self.holds(*member, *member_block).expect("nothing unused is written");
             let old: Vec<u64> = old.iter().zip(wanted).map(|(c, new)| if *new { 0 } else { *c }).collect();
-            let data = matches!(array.place(*member, *member_block), Place::Data { .. });
+            let data = matches!(array.place(*member, *member_block), MemberBlock::Data { .. });
             assert!(!data || old.iter().all(|c| *c == 0), "{}: data nobody sent", (self.what)());
             assert!(known.tells(old), "{}: {member} {member_block} cannot be known", (self.what)());
         }
     }
 
-    fn is_right(&self, request: Request) {
+    fn is_right(&self, request: ArrayRequest) {
         self.nobody_lost_is_touched();
         if self.array.parities() == 0 { self.copies_are_right(request) } else { self.rows_are_right(request) }
     }
 }
 
-fn any_policy(dice: &mut Dice) -> Policy {
+fn any_policy(dice: &mut Rng) -> ArrayPolicy {
     let read_from = [
         ReadFrom::RoundRobin,
         ReadFrom::Nearest,
@@ -203,28 +201,28 @@ fn any_policy(dice: &mut Dice) -> Policy {
         ReadFrom::LeastBusy,
     ];
     let write_by = [WriteBy::Fewest, WriteBy::ReadModifyWrite, WriteBy::Reconstruct];
-    Policy {
+    ArrayPolicy {
         read_from: read_from[dice.below(6) as usize],
         write_by: write_by[dice.below(3) as usize],
         join: dice.chance(0.5),
     }
 }
 
-fn any_request(array: &Array, dice: &mut Dice) -> Request {
+fn any_request(array: &ArrayGeometry, dice: &mut Rng) -> ArrayRequest {
     let most = (array.row_blocks() * 3).min(array.blocks());
     let most = if dice.chance(0.5) { array.unit_blocks().min(most) } else { most };
     let mut blocks = 1 + dice.below(most);
     let mut block = dice.below(array.blocks() - blocks + 1);
-    if array.level() == Level::Raid3 {
+    if array.level() == ArrayLevel::Raid3 {
         // its own blocks are whole rows
         let row = array.row_blocks();
         (block, blocks) = (block / row * row, blocks.next_multiple_of(row).min(array.blocks() - block / row * row));
     }
-    Request { block, blocks: blocks as u32, write: dice.chance(0.6), who: dice.below(9) as u32 }
+    ArrayRequest { block, blocks: blocks as u32, write: dice.chance(0.6), who: dice.below(9) as u32 }
 }
 
 /// Members that may fail together, up to as many as possible.
-fn any_failures(array: &Array, dice: &mut Dice) -> Members {
+fn any_failures(array: &ArrayGeometry, dice: &mut Rng) -> Members {
     let mut failed = Members::NONE;
     for _ in 0..dice.below(4) {
         let more = failed.with(dice.below(u64::from(array.members())) as u16);
@@ -235,20 +233,20 @@ fn any_failures(array: &Array, dice: &mut Dice) -> Members {
     failed
 }
 
-fn small_arrays() -> Vec<Array> {
+fn small_arrays() -> Vec<ArrayGeometry> {
     let sizes = [(1u16, 4u64), (2, 4), (3, 4), (4, 3), (5, 4), (6, 2), (7, 5), (8, 4), (5, 1), (6, 1)];
     sizes.into_iter().flat_map(|(members, unit)| arrays_of(members, unit, u64::from(members) * 2 + 3)).collect()
 }
 
 #[test]
 fn every_plan_follows_from_what_it_read() {
-    let (mut dice, mut degraded) = (Dice::new(5, 1), 0);
-    let mut plan = Plan::new();
+    let (mut dice, mut degraded) = (Rng::new(5, 1), 0);
+    let mut plan = MemberIoPlan::new();
     for array in small_arrays() {
         for _ in 0..16 {
             let failed = any_failures(&array, &mut dice);
             let mut planner = Planner::new(array.clone(), any_policy(&mut dice));
-            assert!(planner.set_state(State { failed, ..State::default() }));
+            assert!(planner.set_state(ArrayState { failed, ..ArrayState::default() }));
             let out = array.out_of_service(failed);
             degraded += u32::from(!out.is_empty());
             for _ in 0..8 {
@@ -265,8 +263,8 @@ fn every_plan_follows_from_what_it_read() {
 /// During a rebuild what is done is good and is kept good, the rest is lost.
 #[test]
 fn rebuilds_write_everything_once_and_requests_go_on() {
-    let mut dice = Dice::new(6, 1);
-    let (mut plan, mut rebuilds) = (Plan::new(), 0);
+    let mut dice = Rng::new(6, 1);
+    let (mut plan, mut rebuilds) = (MemberIoPlan::new(), 0);
     for array in small_arrays() {
         for _ in 0..6 {
             let failed = any_failures(&array, &mut dice);
@@ -275,7 +273,7 @@ fn rebuilds_write_everything_once_and_requests_go_on() {
             }
             rebuilds += 1;
             let mut planner = Planner::new(array.clone(), any_policy(&mut dice));
-            planner.set_state(State { failed, ..State::default() });
+            planner.set_state(ArrayState { failed, ..ArrayState::default() });
             let out = planner.state().failed;
             let mut pass = Pass::new(Task::Rebuild, &planner, 1 + dice.below(9));
             let mut written: HashMap<(u16, u64), u32> = HashMap::new();
@@ -298,10 +296,10 @@ fn rebuilds_write_everything_once_and_requests_go_on() {
                     }
                 }
             }
-            assert_eq!(planner.state(), State::default(), "all well again");
+            assert_eq!(planner.state(), ArrayState::default(), "all well again");
             for member in 0..array.members() {
                 for block in 0..array.member_blocks() {
-                    let must = out.contains(member) && array.place(member, block) != Place::Unused;
+                    let must = out.contains(member) && array.place(member, block) != MemberBlock::Unused;
                     assert_eq!(written.get(&(member, block)).copied().unwrap_or(0), u32::from(must), "{array:?}");
                 }
             }
@@ -310,11 +308,11 @@ fn rebuilds_write_everything_once_and_requests_go_on() {
     assert!(rebuilds > 300, "{rebuilds}");
 }
 
-fn requests_during_rebuild(array: &Array, out: Members, good: u64, request: Request, plan: &Plan) {
+fn requests_during_rebuild(array: &ArrayGeometry, out: Members, good: u64, request: ArrayRequest, plan: &MemberIoPlan) {
     let what = || format!("{array:?}\nrebuilding {out:?} good below {good}\n{request:?}\n{plan:?}");
     // one long piece of a mirror or of RAID 3 may begin in the good part and end beyond:
     // then it is written to the new member too, and read elsewhere
-    let whole = array.unit_blocks() == 1 || array.level() == Level::Raid1;
+    let whole = array.unit_blocks() == 1 || array.level() == ArrayLevel::Raid1;
     if whole {
         let io = |io: &MemberIo| io.block < good && io.write || io.block + u64::from(io.blocks) <= good;
         assert!(plan.all().filter(|io| out.contains(io.member)).all(io), "{}", what());
@@ -323,7 +321,7 @@ fn requests_during_rebuild(array: &Array, out: Members, good: u64, request: Requ
     Case { array, lost: &|m, b| out.contains(m) && b >= good, plan, what: &what }.is_right(request);
 }
 
-fn check_rebuild(array: &Array, out: Members, from: u64, plan: &Plan) {
+fn check_rebuild(array: &ArrayGeometry, out: Members, from: u64, plan: &MemberIoPlan) {
     let what = || format!("{array:?} rebuild of {out:?} at {from}\n{plan:?}");
     let reads = touched(&plan.reads);
     assert!(plan.reads.iter().all(|io| !out.contains(io.member)), "{}", what());
@@ -335,7 +333,7 @@ fn check_rebuild(array: &Array, out: Members, from: u64, plan: &Plan) {
             assert!(case.known(block, &reads).tells(content), "{}", what());
             continue;
         }
-        let Place::Data { block, .. } = array.place(member, block) else { panic!("{}", what()) };
+        let MemberBlock::Data { block, .. } = array.place(member, block) else { panic!("{}", what()) };
         let sources = (0..array.copies()).filter_map(|c| array.map(block, 1, c));
         assert!(sources.into_iter().any(|s| reads.contains_key(&(s.member, s.block))), "{}", what());
     }
@@ -343,9 +341,9 @@ fn check_rebuild(array: &Array, out: Members, from: u64, plan: &Plan) {
 
 #[test]
 fn a_scrub_reads_everything_once() {
-    let mut plan = Plan::new();
+    let mut plan = MemberIoPlan::new();
     for array in small_arrays() {
-        let planner = Planner::new(array.clone(), Policy::default());
+        let planner = Planner::new(array.clone(), ArrayPolicy::default());
         let mut pass = Pass::new(Task::Scrub, &planner, 5);
         let mut read: HashMap<(u16, u64), u32> = HashMap::new();
         while pass.next(&planner, &mut plan) {
@@ -361,14 +359,14 @@ fn a_scrub_reads_everything_once() {
 
 #[test]
 fn too_many_failures_lose_data_and_say_so() {
-    let mut plan = Plan::new();
+    let mut plan = MemberIoPlan::new();
     for array in small_arrays() {
-        let mut planner = Planner::new(array.clone(), Policy::default());
+        let mut planner = Planner::new(array.clone(), ArrayPolicy::default());
         let all: Members = (0..array.members()).collect();
-        assert!(!planner.set_state(State { failed: all, ..State::default() }));
+        assert!(!planner.set_state(ArrayState { failed: all, ..ArrayState::default() }));
         for write in [false, true] {
             let blocks = array.blocks().min(40) as u32;
-            planner.plan(Request { write, ..Request::read(0, blocks) }, &mut plan);
+            planner.plan(ArrayRequest { write, ..ArrayRequest::read(0, blocks) }, &mut plan);
             assert_eq!((plan.ios(), plan.lost_blocks), (0, u64::from(blocks)), "{array:?}");
         }
         let mut pass = Pass::new(Task::Rebuild, &planner, 8);
@@ -380,24 +378,24 @@ fn too_many_failures_lose_data_and_say_so() {
         assert!(lost > 0, "{array:?}");
     }
     // a stripe set with one dead member still serves the rest
-    let array = Array::new(&Description::new(Level::Raid0, 4, 100, 10)).expect("valid");
-    let mut planner = Planner::new(array, Policy::default());
-    assert!(!planner.set_state(State::failed([1])));
-    planner.plan(Request::read(0, 40), &mut plan);
+    let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid0, 4, 100, 10)).expect("valid");
+    let mut planner = Planner::new(array, ArrayPolicy::default());
+    assert!(!planner.set_state(ArrayState::failed([1])));
+    planner.plan(ArrayRequest::read(0, 40), &mut plan);
     assert_eq!((plan.reads.len(), plan.lost_blocks), (3, 10));
 }
 
 #[test]
 fn no_request_is_too_odd() {
-    let (mut dice, mut plan) = (Dice::new(9, 9), Plan::new());
+    let (mut dice, mut plan) = (Rng::new(9, 9), MemberIoPlan::new());
     for array in small_arrays() {
         let end = array.blocks();
-        let mut planner = Planner::new(array, Policy::default());
+        let mut planner = Planner::new(array, ArrayPolicy::default());
         let odd = [(0, 0), (end, 1), (end - 1, 9), (u64::MAX, u32::MAX), (0, u32::MAX), (end, 0)];
         let any = (0..20).map(|_| (dice.bits() >> (dice.below(64)), dice.bits() as u32 >> dice.below(32)));
         for (block, blocks) in odd.into_iter().chain(any.collect::<Vec<_>>()) {
             for write in [false, true] {
-                planner.plan(Request { write, ..Request::read(block, blocks) }, &mut plan);
+                planner.plan(ArrayRequest { write, ..ArrayRequest::read(block, blocks) }, &mut plan);
                 let beyond = u64::from(blocks) - u64::from(blocks).min(end.saturating_sub(block));
                 assert_eq!(plan.lost_blocks, beyond);
             }

@@ -1,28 +1,26 @@
 //! Address mapping of all levels, and the figures that textbooks and the
 //! source documents give for capacities and I/Os.
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::arrays_of;
-use diskwright_base::Dice;
+use crate::common::arrays_of;
+use diskwright_base::Rng;
 use diskwright_simulator::array::*;
 use diskwright_simulator::theory::nearest_arm;
 
 /// Each block of data lies where `map` says, once for each copy, nothing lies
 /// on top of anything else, and `place` is the inverse.
-fn is_a_bijection(array: &Array) {
+fn is_a_bijection(array: &ArrayGeometry) {
     let most = array.blocks() + 20;
     let index = |member: u16, block: u64| (u64::from(member) * most + block) as usize;
-    let mut held = vec![Place::Unused; index(array.members(), 0)];
+    let mut held = vec![MemberBlock::Unused; index(array.members(), 0)];
     for block in 0..array.blocks() {
         for copy in 0..array.copies() {
             let piece = array.map(block, 1, copy).expect("inside");
             assert_eq!(piece.blocks, 1);
             let place = &mut held[index(piece.member, piece.block)];
-            assert_eq!(*place, Place::Unused, "{array:?}: {block} copy {copy}");
-            *place = Place::Data { block, copy };
+            assert_eq!(*place, MemberBlock::Unused, "{array:?}: {block} copy {copy}");
+            *place = MemberBlock::Data { block, copy };
         }
         assert_eq!(array.map(block, 1, array.copies()), None);
     }
@@ -32,8 +30,8 @@ fn is_a_bijection(array: &Array) {
         for block in 0..most {
             let found = array.place(member, block);
             let data = held[index(member, block)];
-            if let Place::Parity { parity: j, row } = found {
-                assert_eq!(data, Place::Unused, "{array:?}: member {member} block {block}");
+            if let MemberBlock::Parity { parity: j, row } = found {
+                assert_eq!(data, MemberBlock::Unused, "{array:?}: member {member} block {block}");
                 *parity.entry((row, j)).or_insert(0) += 1;
             } else {
                 assert_eq!(found, data, "{array:?}: member {member} block {block}");
@@ -84,133 +82,141 @@ fn long_pieces_are_as_their_blocks() {
 fn copies_lie_where_md_puts_them() {
     let draw = |members: u16, layout, rows: u64| {
         let layout = Some(layout);
-        let description = Description { layout, ..Description::new(Level::Raid10, members, rows, 1) };
-        let array = Array::new(&description).expect("valid");
+        let description = ArrayDescription { layout, ..ArrayDescription::new(ArrayLevel::Raid10, members, rows, 1) };
+        let array = ArrayGeometry::new(&description).expect("valid");
         let unit = |member, row| match array.place(member, row) {
-            Place::Data { block, .. } => block.to_string(),
+            MemberBlock::Data { block, .. } => block.to_string(),
             _ => "-".to_owned(),
         };
         let line = |row| (0..members).map(|m| unit(m, row)).collect::<Vec<_>>().join(" ");
         (0..rows).map(line).collect::<Vec<_>>()
     };
-    assert_eq!(draw(4, Layout::Near, 2), ["0 0 1 1", "2 2 3 3"]);
-    assert_eq!(draw(3, Layout::Near, 3), ["0 0 1", "1 2 2", "3 3 -"]);
-    assert_eq!(draw(4, Layout::Offset, 4), ["0 1 2 3", "3 0 1 2", "4 5 6 7", "7 4 5 6"]);
-    assert_eq!(draw(4, Layout::Far, 4), ["0 1 2 3", "4 5 6 7", "3 0 1 2", "7 4 5 6"]);
+    assert_eq!(draw(4, ArrayLayout::Near, 2), ["0 0 1 1", "2 2 3 3"]);
+    assert_eq!(draw(3, ArrayLayout::Near, 3), ["0 0 1", "1 2 2", "3 3 -"]);
+    assert_eq!(draw(4, ArrayLayout::Offset, 4), ["0 1 2 3", "3 0 1 2", "4 5 6 7", "7 4 5 6"]);
+    assert_eq!(draw(4, ArrayLayout::Far, 4), ["0 1 2 3", "4 5 6 7", "3 0 1 2", "7 4 5 6"]);
 }
 
 #[test]
 fn capacities() {
-    for level in Level::ALL {
+    for level in ArrayLevel::ALL {
         let [members, usable] = level.info().example;
-        let array = Array::new(&Description::new(level, members, 1 << 20, 128)).expect("the example");
+        let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 1 << 20, 128)).expect("the example");
         assert_eq!(array.blocks(), u64::from(usable) << 20, "{level}");
     }
     let gigabytes = |level, members, size: u64| {
-        let array = Array::new(&Description::new(level, members, size * 1_000_000_000 / 512, 1)).expect("valid");
+        let array =
+            ArrayGeometry::new(&ArrayDescription::new(level, members, size * 1_000_000_000 / 512, 1)).expect("valid");
         (array.blocks() as f64 * 512.0 / 1e9).round()
     };
     // W12: a controller of fourteen drives of 2 or 4 GB; W16: ten of 4 GB in RAID 5; W26: twelve of 9 GB in RAID 10
-    assert_eq!((gigabytes(Level::Raid0, 14, 2), gigabytes(Level::Raid0, 14, 4)), (28.0, 56.0));
-    assert_eq!(gigabytes(Level::Raid5, 10, 4), 36.0);
-    assert_eq!(gigabytes(Level::Raid10, 12, 9), 54.0);
+    assert_eq!((gigabytes(ArrayLevel::Raid0, 14, 2), gigabytes(ArrayLevel::Raid0, 14, 4)), (28.0, 56.0));
+    assert_eq!(gigabytes(ArrayLevel::Raid5, 10, 4), 36.0);
+    assert_eq!(gigabytes(ArrayLevel::Raid10, 12, 9), 54.0);
     // unequal members: linear holds all of them, the others count the least
     let unequal = |level| {
         let members = vec![1000, 3000, 2000];
-        let description = Description { members, ..Description::new(level, 0, 0, 10) };
-        Array::new(&description).expect("valid").blocks()
+        let description = ArrayDescription { members, ..ArrayDescription::new(level, 0, 0, 10) };
+        ArrayGeometry::new(&description).expect("valid").blocks()
     };
-    assert_eq!((unequal(Level::Linear), unequal(Level::Raid5), unequal(Level::Raid1)), (6000, 2000, 1000));
+    assert_eq!(
+        (unequal(ArrayLevel::Linear), unequal(ArrayLevel::Raid5), unequal(ArrayLevel::Raid1)),
+        (6000, 2000, 1000)
+    );
 }
 
 #[test]
 fn what_survives() {
     let array = |level, members, layout| {
-        let description = Description { layout, ..Description::new(level, members, 1000, 8) };
-        Array::new(&description).expect("valid")
+        let description = ArrayDescription { layout, ..ArrayDescription::new(level, members, 1000, 8) };
+        ArrayGeometry::new(&description).expect("valid")
     };
-    let survives = |array: &Array, failed: &[u16]| array.survives(failed.iter().copied().collect());
-    let raid10 = array(Level::Raid10, 4, None);
+    let survives = |array: &ArrayGeometry, failed: &[u16]| array.survives(failed.iter().copied().collect());
+    let raid10 = array(ArrayLevel::Raid10, 4, None);
     assert!(survives(&raid10, &[0, 2]) && survives(&raid10, &[1, 3]) && !survives(&raid10, &[0, 1]));
     // a mirror of stripe sets {0, 1} and {2, 3}: a set with a failed member is out
-    let raid01 = array(Level::Raid01, 4, None);
+    let raid01 = array(ArrayLevel::Raid01, 4, None);
     assert!(survives(&raid01, &[0, 1]) && !survives(&raid01, &[0, 2]) && !survives(&raid01, &[0, 3]));
     assert_eq!(raid01.out_of_service(Members::NONE.with(1)), [0, 1].into_iter().collect());
-    let far = array(Level::Raid10, 5, Some(Layout::Far));
+    let far = array(ArrayLevel::Raid10, 5, Some(ArrayLayout::Far));
     assert!(survives(&far, &[0, 2]) && !survives(&far, &[4, 0]));
-    let mirror = array(Level::Raid1, 3, None);
+    let mirror = array(ArrayLevel::Raid1, 3, None);
     assert!(survives(&mirror, &[0, 1]) && !survives(&mirror, &[0, 1, 2]));
-    for (level, most) in
-        [(Level::Linear, 0), (Level::Raid0, 0), (Level::Raid5, 1), (Level::Raid6, 2), (Level::Raid7, 3)]
-    {
+    for (level, most) in [
+        (ArrayLevel::Linear, 0),
+        (ArrayLevel::Raid0, 0),
+        (ArrayLevel::Raid5, 1),
+        (ArrayLevel::Raid6, 2),
+        (ArrayLevel::Raid7, 3),
+    ] {
         let array = array(level, 7, None);
         assert!(array.survives((0..most).collect()) && !array.survives((0..=most).collect()), "{level}");
     }
 }
 
-fn plan_with(level: Level, members: u16, write_by: WriteBy, request: Request) -> Plan {
-    let array = Array::new(&Description::new(level, members, 1 << 20, 128)).expect("valid");
-    let mut plan = Plan::new();
-    Planner::new(array, Policy { write_by, ..Policy::default() }).plan(request, &mut plan);
+fn plan_with(level: ArrayLevel, members: u16, write_by: WriteBy, request: ArrayRequest) -> MemberIoPlan {
+    let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 1 << 20, 128)).expect("valid");
+    let mut plan = MemberIoPlan::new();
+    Planner::new(array, ArrayPolicy { write_by, ..ArrayPolicy::default() }).plan(request, &mut plan);
     plan
 }
 
 #[test]
 fn textbook_factors_come_out_of_plans() {
-    for level in Level::ALL {
+    for level in ArrayLevel::ALL {
         for members in level.info().members_least.max(2)..=14 {
-            if level == Level::Raid01 && members % 2 == 1 {
+            if level == ArrayLevel::Raid01 && members % 2 == 1 {
                 continue;
             }
             // a small write that reads what it overwrites, and a small read
-            let write = plan_with(level, members, WriteBy::ReadModifyWrite, Request::write(16, 8)).ios();
+            let write = plan_with(level, members, WriteBy::ReadModifyWrite, ArrayRequest::write(16, 8)).ios();
             assert_eq!(write as f64, level.small_write_factor(members), "{level} of {members}");
-            let read = plan_with(level, members, WriteBy::Fewest, Request::read(16, 8)).ios();
+            let read = plan_with(level, members, WriteBy::Fewest, ArrayRequest::read(16, 8)).ios();
             assert_eq!(read as f64, level.read_factor(members), "{level} of {members}");
             // a write of whole rows reads nothing
-            let array = Array::new(&Description::new(level, members, 1 << 20, 128)).expect("valid");
+            let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 1 << 20, 128)).expect("valid");
             let row = array.row_blocks().min(1 << 20) as u32;
-            let full = plan_with(level, members, WriteBy::Fewest, Request::write(0, row));
+            let full = plan_with(level, members, WriteBy::Fewest, ArrayRequest::write(0, row));
             let factor = full.blocks() as f64 / f64::from(row);
             assert!(full.reads.is_empty() && full.after.is_empty(), "{level} of {members}");
             assert!((factor - level.full_stripe_factor(members)).abs() < 1e-9, "{level} of {members}: {factor}");
         }
     }
-    let ios = |level, members, by| plan_with(level, members, by, Request::write(0, 8)).ios();
-    assert_eq!(ios(Level::Raid5, 8, WriteBy::Fewest), 4);
-    assert_eq!(ios(Level::Raid6, 8, WriteBy::Fewest), 6);
-    assert_eq!(ios(Level::Raid1, 2, WriteBy::Fewest), 2);
+    let ios = |level, members, by| plan_with(level, members, by, ArrayRequest::write(0, 8)).ios();
+    assert_eq!(ios(ArrayLevel::Raid5, 8, WriteBy::Fewest), 4);
+    assert_eq!(ios(ArrayLevel::Raid6, 8, WriteBy::Fewest), 6);
+    assert_eq!(ios(ArrayLevel::Raid1, 2, WriteBy::Fewest), 2);
     // three members: reading the one other data unit is fewer
-    assert_eq!(ios(Level::Raid5, 3, WriteBy::Fewest), 3);
-    assert_eq!(ios(Level::Raid5, 8, WriteBy::Reconstruct), 6 + 2);
+    assert_eq!(ios(ArrayLevel::Raid5, 3, WriteBy::Fewest), 3);
+    assert_eq!(ios(ArrayLevel::Raid5, 8, WriteBy::Reconstruct), 6 + 2);
 }
 
 #[test]
 fn loads_of_doc_002_come_out_of_plans() {
     // W13, W14 and W17: plans of as many small reads and writes, over the members
     let load = |level, members: u16, reads: u64, writes: u64| {
-        let array = Array::new(&Description::new(level, members, 1 << 20, 128)).expect("valid");
-        let policy = Policy { write_by: WriteBy::ReadModifyWrite, ..Policy::default() };
-        let (mut planner, mut plan, mut dice) = (Planner::new(array, policy), Plan::new(), Dice::new(2, 0));
+        let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 1 << 20, 128)).expect("valid");
+        let policy = ArrayPolicy { write_by: WriteBy::ReadModifyWrite, ..ArrayPolicy::default() };
+        let (mut planner, mut plan, mut dice) = (Planner::new(array, policy), MemberIoPlan::new(), Rng::new(2, 0));
         let mut ios = 0;
         for at in 0..reads + writes {
             let block = dice.below(planner.array().blocks() / 8) * 8;
-            let request = Request { write: at >= reads, ..Request::read(block, 8) };
+            let request = ArrayRequest { write: at >= reads, ..ArrayRequest::read(block, 8) };
             planner.plan(request, &mut plan);
             ios += plan.ios();
         }
         ios as f64 / f64::from(members)
     };
-    assert_eq!(load(Level::Raid5, 3, 126, 73).round(), 139.0);
-    assert_eq!(load(Level::Raid5, 10, 147, 117), 61.5);
-    assert_eq!(load(Level::Raid1, 2, 100, 50), 100.0);
+    assert_eq!(load(ArrayLevel::Raid5, 3, 126, 73).round(), 139.0);
+    assert_eq!(load(ArrayLevel::Raid5, 10, 147, 117), 61.5);
+    assert_eq!(load(ArrayLevel::Raid1, 2, 100, 50), 100.0);
 }
 
 #[test]
 fn writes_choose_by_fewest_ios() {
     let unit = 128;
     let ios = |units: u32, by| {
-        let plan = plan_with(Level::Raid5, 8, by, Request::write(0, units * unit));
+        let plan = plan_with(ArrayLevel::Raid5, 8, by, ArrayRequest::write(0, units * unit));
         (plan.reads.len(), plan.writes.len(), plan.after.len())
     };
     // seven data units: writing u of them reads u + 1 (old data and parity), or 7 - u others
@@ -223,10 +229,12 @@ fn writes_choose_by_fewest_ios() {
         assert_eq!(now > 0, units == 7, "only the whole row waits for nothing");
     }
     // whatever the level and the request, no way takes fewer
-    let mut dice = Dice::new(3, 1);
-    for (level, members) in [(Level::Raid4, 5), (Level::Raid5, 6), (Level::Raid6, 8), (Level::Raid7, 11)] {
+    let mut dice = Rng::new(3, 1);
+    for (level, members) in
+        [(ArrayLevel::Raid4, 5), (ArrayLevel::Raid5, 6), (ArrayLevel::Raid6, 8), (ArrayLevel::Raid7, 11)]
+    {
         for _ in 0..300 {
-            let request = Request::write(dice.below(4000), 1 + dice.below(1500) as u32);
+            let request = ArrayRequest::write(dice.below(4000), 1 + dice.below(1500) as u32);
             let ios = |by| plan_with(level, members, by, request).ios();
             let least = ios(WriteBy::ReadModifyWrite).min(ios(WriteBy::Reconstruct));
             assert!(ios(WriteBy::Fewest) <= least, "{level} of {members}: {request:?}");
@@ -239,42 +247,46 @@ fn writes_choose_by_fewest_ios() {
 
 #[test]
 fn parity_work_is_counted() {
-    let work = |level, units: u32, by| plan_with(level, 8, by, Request::write(0, units * 128)).work;
+    let work = |level, units: u32, by| plan_with(level, 8, by, ArrayRequest::write(0, units * 128)).work;
     // old data out and new data in: twice the blocks, for P and for Q
-    assert_eq!(work(Level::Raid5, 1, WriteBy::Fewest), Work { xor_blocks: 256, galois_blocks: 0 });
-    assert_eq!(work(Level::Raid6, 1, WriteBy::Fewest), Work { xor_blocks: 256, galois_blocks: 256 });
+    assert_eq!(work(ArrayLevel::Raid5, 1, WriteBy::Fewest), ParityWork { xor_blocks: 256, galois_blocks: 0 });
+    assert_eq!(work(ArrayLevel::Raid6, 1, WriteBy::Fewest), ParityWork { xor_blocks: 256, galois_blocks: 256 });
     // whole rows: k - 1 XORs, k multiplications
-    assert_eq!(work(Level::Raid5, 7, WriteBy::Fewest), Work { xor_blocks: 6 * 128, galois_blocks: 0 });
-    assert_eq!(work(Level::Raid6, 6, WriteBy::Fewest), Work { xor_blocks: 5 * 128, galois_blocks: 6 * 128 });
-    assert_eq!(work(Level::Raid7, 5, WriteBy::Fewest), Work { xor_blocks: 4 * 128, galois_blocks: 10 * 128 });
-    assert_eq!(work(Level::Raid10, 4, WriteBy::Fewest), Work::default());
+    assert_eq!(work(ArrayLevel::Raid5, 7, WriteBy::Fewest), ParityWork { xor_blocks: 6 * 128, galois_blocks: 0 });
+    assert_eq!(work(ArrayLevel::Raid6, 6, WriteBy::Fewest), ParityWork { xor_blocks: 5 * 128, galois_blocks: 6 * 128 });
+    assert_eq!(
+        work(ArrayLevel::Raid7, 5, WriteBy::Fewest),
+        ParityWork { xor_blocks: 4 * 128, galois_blocks: 10 * 128 }
+    );
+    assert_eq!(work(ArrayLevel::Raid10, 4, WriteBy::Fewest), ParityWork::default());
 }
 
 #[test]
 fn long_requests_are_joined_to_one_io_a_member() {
-    let raid0 = plan_with(Level::Raid0, 4, WriteBy::Fewest, Request::read(0, 16 * 128));
+    let raid0 = plan_with(ArrayLevel::Raid0, 4, WriteBy::Fewest, ArrayRequest::read(0, 16 * 128));
     assert_eq!(raid0.reads.len(), 4);
     assert!(raid0.reads.iter().all(|io| io.blocks == 4 * 128));
-    let raid5 = plan_with(Level::Raid5, 4, WriteBy::Fewest, Request::write(0, 12 * 128));
+    let raid5 = plan_with(ArrayLevel::Raid5, 4, WriteBy::Fewest, ArrayRequest::write(0, 12 * 128));
     assert_eq!((raid5.writes.len(), raid5.blocks()), (4, 16 * 128));
-    let array = Array::new(&Description::new(Level::Raid0, 4, 1 << 20, 128)).expect("valid");
-    let mut plan = Plan::new();
-    Planner::new(array, Policy { join: false, ..Policy::default() }).plan(Request::read(0, 16 * 128), &mut plan);
+    let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid0, 4, 1 << 20, 128)).expect("valid");
+    let mut plan = MemberIoPlan::new();
+    Planner::new(array, ArrayPolicy { join: false, ..ArrayPolicy::default() })
+        .plan(ArrayRequest::read(0, 16 * 128), &mut plan);
     assert_eq!(plan.reads.len(), 16);
 }
 
 fn mirror(members: u16, read_from: ReadFrom) -> Planner {
-    let array = Array::new(&Description::new(Level::Raid1, members, 1 << 20, 0)).expect("valid");
-    Planner::new(array, Policy { read_from, ..Policy::default() })
+    let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid1, members, 1 << 20, 0)).expect("valid");
+    Planner::new(array, ArrayPolicy { read_from, ..ArrayPolicy::default() })
 }
 
 #[test]
 fn mirrors_choose_their_copy() {
-    let mut plan = Plan::new();
+    let mut plan = MemberIoPlan::new();
     let mut members = |planner: &mut Planner, requests: &[(u64, u32)]| {
         let mut chosen = Vec::new();
         for (block, who) in requests {
-            planner.plan(Request { who: *who, ..Request::read(*block, 8) }, &mut plan);
+            planner.plan(ArrayRequest { who: *who, ..ArrayRequest::read(*block, 8) }, &mut plan);
             chosen.push(plan.reads[0].member);
         }
         chosen
@@ -303,7 +315,7 @@ fn mirrors_choose_their_copy() {
         ReadFrom::LeastBusy,
     ] {
         let mut planner = mirror(3, policy);
-        assert!(planner.set_state(State::failed([0, 2])));
+        assert!(planner.set_state(ArrayState::failed([0, 2])));
         assert_eq!(members(&mut planner, &[(0, 0), (0, 1), (9, 2)]), [1, 1, 1], "{policy:?}");
     }
 }
@@ -311,9 +323,9 @@ fn mirrors_choose_their_copy() {
 /// The steps of `read_balance` in drivers/md/raid1.c, Linux 6.1: going on, idle, near.
 #[test]
 fn md_chooses_its_copy() {
-    let mut plan = Plan::new();
+    let mut plan = MemberIoPlan::new();
     let mut member = |planner: &mut Planner, block| {
-        planner.plan(Request::read(block, 8), &mut plan);
+        planner.plan(ArrayRequest::read(block, 8), &mut plan);
         plan.reads[0].member
     };
     let mut md = mirror(2, ReadFrom::IdleOrNearest);
@@ -330,9 +342,9 @@ fn md_chooses_its_copy() {
     md.pending(1, 9);
     assert_eq!([member(&mut md, 2200), member(&mut md, 70_000), member(&mut md, 3000)], [0, 1, 0]);
     // striped mirrors go by idle and near alone (raid10.c)
-    let description = Description::new(Level::Raid10, 2, 1 << 20, 128);
-    let policy = Policy { read_from: ReadFrom::IdleOrNearest, ..Policy::default() };
-    let mut md = Planner::new(Array::new(&description).expect("valid"), policy);
+    let description = ArrayDescription::new(ArrayLevel::Raid10, 2, 1 << 20, 128);
+    let policy = ArrayPolicy { read_from: ReadFrom::IdleOrNearest, ..ArrayPolicy::default() };
+    let mut md = Planner::new(ArrayGeometry::new(&description).expect("valid"), policy);
     md.pending(0, 1);
     assert_eq!([member(&mut md, 64), member(&mut md, 72)], [1, 1]);
     md.pending(1, 1);
@@ -345,11 +357,11 @@ fn arms_that_are_chosen_by_distance_keep_to_their_parts() {
     // reads anywhere, two copies, the nearer arm goes: arms no longer stand anywhere, but each in its half
     let mut planner = mirror(2, ReadFrom::Nearest);
     let blocks = planner.array().blocks();
-    let (mut plan, mut dice) = (Plan::new(), Dice::new(12, 0));
+    let (mut plan, mut dice) = (MemberIoPlan::new(), Rng::new(12, 0));
     let (mut at, mut way) = ([0u64; 2], 0.0);
     const READS: u32 = 200_000;
     for _ in 0..READS {
-        planner.plan(Request::read(dice.below(blocks), 1), &mut plan);
+        planner.plan(ArrayRequest::read(dice.below(blocks), 1), &mut plan);
         let io = plan.reads[0];
         way += at[usize::from(io.member)].abs_diff(io.block) as f64;
         at[usize::from(io.member)] = io.block + 1;
@@ -372,20 +384,21 @@ fn a_spare_takes_the_place_of_a_member() {
 
 #[test]
 fn a_plan_is_a_buffer_to_be_used_again() {
-    for level in Level::ALL {
-        let array = Array::new(&Description::new(level, 8, 1 << 20, 64)).expect("valid");
+    for level in ArrayLevel::ALL {
+        let array = ArrayGeometry::new(&ArrayDescription::new(level, 8, 1 << 20, 64)).expect("valid");
         let most = array.blocks() - 4096;
-        let (mut planner, mut plan, mut dice) = (Planner::new(array, Policy::default()), Plan::new(), Dice::new(4, 4));
+        let (mut planner, mut plan, mut dice) =
+            (Planner::new(array, ArrayPolicy::default()), MemberIoPlan::new(), Rng::new(4, 4));
         let mut rooms = Vec::new();
         for round in 0..2 {
             for _ in 0..3000 {
-                let request = Request::read(dice.below(most), 1 + dice.below(4096) as u32);
-                planner.plan(Request { write: dice.chance(0.5), ..request }, &mut plan);
+                let request = ArrayRequest::read(dice.below(most), 1 + dice.below(4096) as u32);
+                planner.plan(ArrayRequest { write: dice.chance(0.5), ..request }, &mut plan);
             }
             let lists = [&plan.reads, &plan.writes, &plan.after];
             rooms.push(lists.map(|list| (list.as_ptr(), list.capacity())));
             // the second round has nothing larger than the first
-            dice = Dice::new(4, 4);
+            dice = Rng::new(4, 4);
             assert_eq!(rooms[0], rooms[round], "{level}");
         }
     }

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::Level;
-use diskwright_simulator::cache::{Back, CacheSpec, ReadAhead, Write};
-use diskwright_simulator::device::{Device, PlainSpec};
-use diskwright_simulator::load::{Access, Bursts, Class, ClosedSpec, LoadSpec, OpenSpec, Part, Sizes, Spell, Transfer};
-use diskwright_simulator::run::{Report, Simulation};
-use diskwright_simulator::spread::Spread;
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::cache::{BlockCacheSpec, CacheReadAhead, WriteBackPolicy, WritePolicy};
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
+use diskwright_simulator::load::{
+    AccessPattern, Bursts, ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer,
+    RequestSizes, TargetPart,
+};
+use diskwright_simulator::run::{Simulation, SimulationReport};
+use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
 
 const MS: Ns = 1_000_000;
@@ -16,49 +19,60 @@ const SECOND: Ns = 1000 * MS;
 
 /// Drives that need 10 ms for anything.
 fn drives(count: u32) -> Vec<Drives> {
-    let service = Spread::Constant(10 * MS);
+    let service = ServiceTimeDistribution::Constant(10 * MS);
     let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers: 1, service, bytes_per_s: f64::INFINITY };
-    vec![Drives::new("d", count, Device::Plain(Arc::new(spec)))]
+    vec![Drives::new("d", count, DeviceModel::Plain(Arc::new(spec)))]
 }
 
-fn asked(read_share: f64, bytes: u64) -> Transfer {
-    Transfer { read_share, bytes: Sizes::One(bytes), ..Transfer::default() }
+fn asked(read_share: f64, bytes: u64) -> OperationTransfer {
+    OperationTransfer { read_share, bytes: RequestSizes::One(bytes), ..OperationTransfer::default() }
 }
 
-fn users(users: u32, asked: Transfer) -> LoadSpec {
-    LoadSpec::Closed(ClosedSpec { users, classes: vec![Class::of("io", 1.0, asked)], ..ClosedSpec::default() })
+fn users(users: u32, asked: OperationTransfer) -> LoadSpec {
+    LoadSpec::Closed(ClosedSpec { users, classes: vec![OperationClass::of("io", 1.0, asked)], ..ClosedSpec::default() })
 }
 
-fn on(target: Target, load: LoadSpec) -> Workload {
+fn on(target: WorkloadTarget, load: LoadSpec) -> Workload {
     Workload { name: "load".into(), targets: vec![target], load }
 }
 
 fn system(count: u32, workloads: Vec<Workload>) -> System {
-    let watch = Watch { warm_up: 0, duration: 20 * SECOND, ..Watch::default() };
+    let watch = WatchSpec { warm_up: 0, duration: 20 * SECOND, ..WatchSpec::default() };
     System { watch, drives: drives(count), workloads, ..System::new("test") }
 }
 
 /// A RAID 5 of five behind a controller that needs 0.1 ms for a request and has a cache.
-fn raid(cache: Option<CacheSpec>, workloads: Vec<Workload>) -> System {
+fn raid(cache: Option<BlockCacheSpec>, workloads: Vec<Workload>) -> System {
     let mut system = system(5, workloads);
     system.controllers = vec![Controller { command: MS / 10, cache, ..Controller::new("raid") }];
-    system.arrays = vec![Set { run_by: RunBy::Controller(0), ..Set::new("set", Level::Raid5, (0..5).collect()) }];
+    system.arrays = vec![Set { run_by: RunBy::Controller(0), ..Set::new("set", ArrayLevel::Raid5, (0..5).collect()) }];
     system
 }
 
 /// 16 MB behind a battery: all of it may be dirty, and goes at once.
-fn battery() -> CacheSpec {
-    let back = Back { dirty_limit: 1.0, flush_at: 0.0, flush_after: None, coalesce_blocks: 128, ..Back::default() };
-    CacheSpec { bytes: 16 << 20, read: ReadAhead::None, write: Write::Back(back), ..CacheSpec::default() }
+fn battery() -> BlockCacheSpec {
+    let back = WriteBackPolicy {
+        dirty_limit: 1.0,
+        flush_at: 0.0,
+        flush_after: None,
+        coalesce_blocks: 128,
+        ..WriteBackPolicy::default()
+    };
+    BlockCacheSpec {
+        bytes: 16 << 20,
+        read: CacheReadAhead::None,
+        write: WritePolicy::Back(back),
+        ..BlockCacheSpec::default()
+    }
 }
 
-fn run(system: &System) -> (Report, Vec<Report>) {
+fn run(system: &System) -> (SimulationReport, Vec<SimulationReport>) {
     let mut samples = Vec::new();
     let report = Simulation::new(system).expect("a possible system").run(|sample| samples.push(sample.clone()));
     (report, samples)
 }
 
-fn rate(report: &Report, workload: usize) -> f64 {
+fn rate(report: &SimulationReport, workload: usize) -> f64 {
     report.workloads[workload].counts.requests() as f64 / report.elapsed_s()
 }
 
@@ -68,7 +82,7 @@ fn near(value: f64, wanted: f64, share: f64) {
 
 #[test]
 fn a_battery_takes_a_burst_and_then_the_members_limit() {
-    let load = || vec![on(Target::Array(0), users(8, asked(0.0, 4096)))];
+    let load = || vec![on(WorkloadTarget::Array(0), users(8, asked(0.0, 4096)))];
     let (_, samples) = run(&raid(Some(battery()), load()));
     // 4096 pages at 10,000 a second take less than half a second; from then on
     // five drives do 100 I/Os a second each, and a small write costs four
@@ -80,7 +94,7 @@ fn a_battery_takes_a_burst_and_then_the_members_limit() {
     // without a cache the burst is no faster than what follows
     let (plain, _) = run(&raid(None, load()));
     assert!(rate(&plain, 0) <= 125.0);
-    let through = CacheSpec { write: Write::Through, ..battery() };
+    let through = BlockCacheSpec { write: WritePolicy::Through, ..battery() };
     let (through, _) = run(&raid(Some(through), load()));
     near(rate(&through, 0), rate(&plain, 0), 0.02);
 }
@@ -88,10 +102,11 @@ fn a_battery_takes_a_burst_and_then_the_members_limit() {
 #[test]
 fn bursts_that_fit_are_answered_at_the_speed_of_the_cache() {
     // 400 a second for a second, then nine of rest: 40 a second of the 125 that the members can do
-    let bursts = Some(Bursts { on: Spell::Constant { s: 1.0 }, off: Spell::Constant { s: 9.0 } });
-    let classes = vec![Class::of("io", 1.0, asked(0.0, 4096))];
-    let open = OpenSpec { gap: Spell::Constant { s: 0.0025 }, bursts, classes, ..OpenSpec::default() };
-    let mut cached = raid(Some(battery()), vec![on(Target::Array(0), LoadSpec::Open(open))]);
+    let bursts =
+        Some(Bursts { on: DurationDistribution::Constant { s: 1.0 }, off: DurationDistribution::Constant { s: 9.0 } });
+    let classes = vec![OperationClass::of("io", 1.0, asked(0.0, 4096))];
+    let open = OpenSpec { gap: DurationDistribution::Constant { s: 0.0025 }, bursts, classes, ..OpenSpec::default() };
+    let mut cached = raid(Some(battery()), vec![on(WorkloadTarget::Array(0), LoadSpec::Open(open))]);
     cached.watch.duration = 100 * SECOND;
     let (report, _) = run(&cached);
     near(report.workloads[0].responses.mean().expect("some"), 1e5, 0.001);
@@ -103,14 +118,16 @@ fn bursts_that_fit_are_answered_at_the_speed_of_the_cache() {
 
 #[test]
 fn posted_writes_go_at_the_disks_pace() {
-    let cached = Transfer { cached: true, ..asked(0.0, 4096) };
-    let ordered = Transfer { access: Access::Sequential { streams: 1 }, ..cached.clone() };
+    let cached = OperationTransfer { cached: true, ..asked(0.0, 4096) };
+    let ordered = OperationTransfer { access: AccessPattern::Sequential { streams: 1 }, ..cached.clone() };
     // at random one page a time; in order 128 blocks
     for (load, pages) in [(cached.clone(), 1.0), (ordered, 16.0)] {
-        let mut system = system(1, vec![on(Target::Drive(0), users(4, load))]);
+        let mut system = system(1, vec![on(WorkloadTarget::Drive(0), users(4, load))]);
         system.host.copy_byte_ps = 100_000;
-        let back = Back { dirty_limit: 0.5, flush_at: 0.2, coalesce_blocks: 128, ..Back::default() };
-        system.host.cache = Some(CacheSpec { bytes: 4 << 20, write: Write::Back(back), ..CacheSpec::default() });
+        let back =
+            WriteBackPolicy { dirty_limit: 0.5, flush_at: 0.2, coalesce_blocks: 128, ..WriteBackPolicy::default() };
+        system.host.cache =
+            Some(BlockCacheSpec { bytes: 4 << 20, write: WritePolicy::Back(back), ..BlockCacheSpec::default() });
         system.watch.warm_up = 5 * SECOND;
         let (report, _) = run(&system);
         near(rate(&report, 0), 100.0 * pages, 0.02);
@@ -119,10 +136,11 @@ fn posted_writes_go_at_the_disks_pace() {
         near(counters.blocks_flushed as f64 / counters.flush_ios as f64, 8.0 * pages, 0.02);
     }
     // one cache keeps all of its drives at work
-    let loads = (0..3).map(|drive| on(Target::Drive(drive), users(4, cached.clone()))).collect();
+    let loads = (0..3).map(|drive| on(WorkloadTarget::Drive(drive), users(4, cached.clone()))).collect();
     let mut system = system(3, loads);
-    let back = Back { dirty_limit: 0.5, flush_at: 0.2, flush_depth: 4, ..Back::default() };
-    system.host.cache = Some(CacheSpec { bytes: 16 << 20, write: Write::Back(back), ..CacheSpec::default() });
+    let back = WriteBackPolicy { dirty_limit: 0.5, flush_at: 0.2, flush_depth: 4, ..WriteBackPolicy::default() };
+    system.host.cache =
+        Some(BlockCacheSpec { bytes: 16 << 20, write: WritePolicy::Back(back), ..BlockCacheSpec::default() });
     system.host.copy_byte_ps = 100_000;
     system.watch.warm_up = 5 * SECOND;
     let (report, _) = run(&system);
@@ -134,13 +152,14 @@ fn posted_writes_go_at_the_disks_pace() {
 #[test]
 fn posted_writes_below_what_the_disks_can_do_cost_processor_time_only() {
     // 50 a second of 100 possible
-    let classes = vec![Class::of("io", 1.0, Transfer { cached: true, ..asked(0.0, 4096) })];
-    let open = OpenSpec { gap: Spell::Exponential { mean_s: 0.02 }, classes, ..OpenSpec::default() };
-    let mut system = system(1, vec![on(Target::Drive(0), LoadSpec::Open(open))]);
-    let back = Back { flush_after: Some(SECOND), ..Back::default() };
-    system.host = Host { request: MS, interrupt: MS / 2, copy_byte_ps: 100_000, ..Host::default() };
-    system.host.cache = Some(CacheSpec { bytes: 4 << 20, write: Write::Back(back), ..CacheSpec::default() });
-    system.watch = Watch { warm_up: 5 * SECOND, duration: 100 * SECOND, ..system.watch };
+    let classes = vec![OperationClass::of("io", 1.0, OperationTransfer { cached: true, ..asked(0.0, 4096) })];
+    let open = OpenSpec { gap: DurationDistribution::Exponential { mean_s: 0.02 }, classes, ..OpenSpec::default() };
+    let mut system = system(1, vec![on(WorkloadTarget::Drive(0), LoadSpec::Open(open))]);
+    let back = WriteBackPolicy { flush_after: Some(SECOND), ..WriteBackPolicy::default() };
+    system.host = HostSpec { request: MS, interrupt: MS / 2, copy_byte_ps: 100_000, ..HostSpec::default() };
+    system.host.cache =
+        Some(BlockCacheSpec { bytes: 4 << 20, write: WritePolicy::Back(back), ..BlockCacheSpec::default() });
+    system.watch = WatchSpec { warm_up: 5 * SECOND, duration: 100 * SECOND, ..system.watch };
     let (report, _) = run(&system);
     // copying takes 0.41 ms; sometimes the processor is at work for those that go down
     let mean = report.workloads[0].responses.mean().expect("some");
@@ -156,11 +175,11 @@ fn posted_writes_below_what_the_disks_can_do_cost_processor_time_only() {
 
 #[test]
 fn a_controllers_read_ahead_makes_a_reader_of_small_records_fast() {
-    let read = ReadAhead::Doubling { from: 128, to: 128 };
-    let small = Transfer { access: Access::Sequential { streams: 1 }, ..asked(1.0, 8192) };
+    let read = CacheReadAhead::Doubling { from: 128, to: 128 };
+    let small = OperationTransfer { access: AccessPattern::Sequential { streams: 1 }, ..asked(1.0, 8192) };
     for (early, runs_per_s) in [(false, 1e9 / (10e6 + 8.0 * 1e5)), (true, 100.0)] {
-        let cache = CacheSpec { bytes: 1 << 20, read, early, ..CacheSpec::default() };
-        let mut system = system(1, vec![on(Target::Drive(0), users(1, small.clone()))]);
+        let cache = BlockCacheSpec { bytes: 1 << 20, read, early, ..BlockCacheSpec::default() };
+        let mut system = system(1, vec![on(WorkloadTarget::Drive(0), users(1, small.clone()))]);
         system.controllers = vec![Controller { command: MS / 10, cache: Some(cache), ..Controller::new("adapter") }];
         system.channels =
             vec![Channel { name: "c".into(), controller: Some(0), rate: None, overhead: 0, disconnects: true }];
@@ -175,14 +194,25 @@ fn a_controllers_read_ahead_makes_a_reader_of_small_records_fast() {
 #[test]
 fn a_file_cache_above_a_controllers_cache() {
     // the lower one takes whatever comes in no time; so does a long row of flushes
-    let back = Back { dirty_limit: 0.9, flush_at: 0.9, flush_after: Some(2 * SECOND), ..Back::default() };
-    let spec = CacheSpec { bytes: 64 << 20, read: ReadAhead::None, write: Write::Back(back), ..CacheSpec::default() };
-    let small = Transfer { cached: true, part: Part::Bytes { from: 0, bytes: 256 << 20 }, ..asked(0.5, 4096) };
-    let mut system = system(2, vec![on(Target::Array(0), users(2, small))]);
-    system.host = Host { cache: Some(spec), copy_byte_ps: 20_000, ..Host::default() };
-    let below = CacheSpec { bytes: 512 << 20, ..spec };
+    let back = WriteBackPolicy {
+        dirty_limit: 0.9,
+        flush_at: 0.9,
+        flush_after: Some(2 * SECOND),
+        ..WriteBackPolicy::default()
+    };
+    let spec = BlockCacheSpec {
+        bytes: 64 << 20,
+        read: CacheReadAhead::None,
+        write: WritePolicy::Back(back),
+        ..BlockCacheSpec::default()
+    };
+    let small =
+        OperationTransfer { cached: true, part: TargetPart::Bytes { from: 0, bytes: 256 << 20 }, ..asked(0.5, 4096) };
+    let mut system = system(2, vec![on(WorkloadTarget::Array(0), users(2, small))]);
+    system.host = HostSpec { cache: Some(spec), copy_byte_ps: 20_000, ..HostSpec::default() };
+    let below = BlockCacheSpec { bytes: 512 << 20, ..spec };
     system.controllers = vec![Controller { cache: Some(below), ..Controller::new("raid") }];
-    system.arrays = vec![Set { run_by: RunBy::Controller(0), ..Set::new("set", Level::Raid1, vec![0, 1]) }];
+    system.arrays = vec![Set { run_by: RunBy::Controller(0), ..Set::new("set", ArrayLevel::Raid1, vec![0, 1]) }];
     let (report, _) = run(&system);
     let [upper, lower] = [&report.caches[0].counters, &report.caches[1].counters];
     assert!(upper.flush_ios > 1000, "{upper:?}");

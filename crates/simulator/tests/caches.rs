@@ -1,6 +1,6 @@
 //! The cache against closed forms: hit ratios, lengths of runs, limits.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::Ns;
 use diskwright_simulator::cache::*;
 use diskwright_simulator::io::Io;
@@ -8,24 +8,24 @@ use diskwright_simulator::io::Io;
 /// A cache above a layer that answers at once, one after another.
 struct Direct {
     cache: Cache,
-    out: Out,
+    out: CacheActions,
     now: Ns,
     /// What went below.
     sent: Vec<Io>,
 }
 
 impl Direct {
-    fn new(spec: &CacheSpec, blocks: u64) -> Direct {
+    fn new(spec: &BlockCacheSpec, blocks: u64) -> Direct {
         spec.check().expect("a possible cache");
-        Direct { cache: Cache::new(spec, blocks), out: Out::new(), now: 0, sent: Vec::new() }
+        Direct { cache: Cache::new(spec, blocks), out: CacheActions::new(), now: 0, sent: Vec::new() }
     }
 
     /// Asks, and answers all below: true where it was done at once.
     fn ask(&mut self, io: Io) -> bool {
         let answer = self.cache.ask(self.now, 7, &io, &mut self.out);
         let waited = self.settle();
-        assert_eq!(waited, u32::from(answer == Answer::Wait));
-        answer == Answer::Done
+        assert_eq!(waited, u32::from(answer == CacheAnswer::Wait));
+        answer == CacheAnswer::Done
     }
 
     /// Answers all below: who was ready.
@@ -52,8 +52,8 @@ impl Direct {
     }
 }
 
-fn plain(pages: u64) -> CacheSpec {
-    CacheSpec { bytes: pages * 4096, read: ReadAhead::None, ..CacheSpec::default() }
+fn plain(pages: u64) -> BlockCacheSpec {
+    BlockCacheSpec { bytes: pages * 4096, read: CacheReadAhead::None, ..BlockCacheSpec::default() }
 }
 
 fn near(value: f64, wanted: f64, by: f64) {
@@ -63,7 +63,7 @@ fn near(value: f64, wanted: f64, by: f64) {
 #[test]
 fn uniform_reads_hit_by_the_share_that_is_cached() {
     for (pages, set) in [(1000, 2000), (3000, 4000), (100, 10_000), (4096, 4000)] {
-        let (mut world, mut dice) = (Direct::new(&plain(pages), set * 8), Dice::new(pages, set));
+        let (mut world, mut dice) = (Direct::new(&plain(pages), set * 8), Rng::new(pages, set));
         let share = world.hit_share(60_000, || dice.below(set));
         near(share, (pages as f64 / set as f64).min(1.0), 0.01);
     }
@@ -94,7 +94,7 @@ fn independent_references_hit_as_che_says() {
         let all: f64 = weights.iter().sum();
         let popularity: Vec<f64> = weights.iter().map(|w| w / all).collect();
         let sums: Vec<f64> = popularity.iter().scan(0.0, |sum, q| Some(std::mem::replace(sum, *sum + q) + q)).collect();
-        let (mut world, mut dice) = (Direct::new(&plain(pages), u64::from(set as u32) * 8), Dice::new(5, pages));
+        let (mut world, mut dice) = (Direct::new(&plain(pages), u64::from(set as u32) * 8), Rng::new(5, pages));
         let share = world.hit_share(150_000, || {
             let drawn = dice.share();
             (sums.partition_point(|sum| *sum < drawn) as u64).min(u64::from(set as u32) - 1)
@@ -105,7 +105,7 @@ fn independent_references_hit_as_che_says() {
 
 #[test]
 fn reads_agree_with_a_list_in_order_of_use() {
-    let (mut world, mut dice) = (Direct::new(&plain(50), 200 * 8), Dice::new(3, 3));
+    let (mut world, mut dice) = (Direct::new(&plain(50), 200 * 8), Rng::new(3, 3));
     let mut list: Vec<u64> = Vec::new();
     for _ in 0..20_000 {
         let (first, count) = (dice.below(196), 1 + dice.below(4));
@@ -128,8 +128,8 @@ fn reads_agree_with_a_list_in_order_of_use() {
 #[test]
 fn a_cache_of_64_gb_in_bounded_memory_still_hits_by_the_share_that_is_cached() {
     // one entry of 64 pages each; few enough reads that nothing has to go
-    let mut world = Direct::new(&CacheSpec { bytes: 64 << 30, ..plain(1) }, 1 << 32);
-    let mut dice = Dice::new(6, 4);
+    let mut world = Direct::new(&BlockCacheSpec { bytes: 64 << 30, ..plain(1) }, 1 << 32);
+    let mut dice = Rng::new(6, 4);
     let pages: Vec<u64> = (0..20_000).map(|_| dice.below(1 << 29)).collect();
     let mut next = 0;
     let share = world.hit_share(20_000, || {
@@ -143,8 +143,8 @@ fn a_cache_of_64_gb_in_bounded_memory_still_hits_by_the_share_that_is_cached() {
 #[test]
 fn read_ahead_makes_a_sequential_readers_ios_as_long_as_configured() {
     for early in [false, true] {
-        let read = ReadAhead::Doubling { from: 32, to: 256 };
-        let mut world = Direct::new(&CacheSpec { read, early, ..plain(4096) }, 1 << 20);
+        let read = CacheReadAhead::Doubling { from: 32, to: 256 };
+        let mut world = Direct::new(&BlockCacheSpec { read, early, ..plain(4096) }, 1 << 20);
         let waits = (0..2048).filter(|page| !world.ask(Io::read(page * 8, 8))).count();
         let lengths: Vec<u32> = world.sent.iter().map(|io| io.blocks).collect();
         assert_eq!(lengths[..5], [8, 32, 64, 128, 256]);
@@ -155,11 +155,12 @@ fn read_ahead_makes_a_sequential_readers_ios_as_long_as_configured() {
         assert_eq!(counters.reads(), 2048);
         assert!(counters.blocks_ahead - counters.blocks_ahead_used <= 2 * 256, "{counters:?}");
     }
-    let mut world = Direct::new(&CacheSpec { read: ReadAhead::Fixed { blocks: 128 }, ..plain(4096) }, 1 << 20);
+    let mut world =
+        Direct::new(&BlockCacheSpec { read: CacheReadAhead::Fixed { blocks: 128 }, ..plain(4096) }, 1 << 20);
     (0..2048).for_each(|page| _ = world.ask(Io::read(page * 8, 8)));
     assert!(world.sent.len() == 128 && world.sent.iter().all(|io| io.blocks == 128));
     // also for those who jump: what is missing comes in such runs
-    let mut dice = Dice::new(1, 1);
+    let mut dice = Rng::new(1, 1);
     (0..100).for_each(|_| _ = world.ask(Io::read(dice.below(100_000) * 8 + 20_000, 8)));
     assert!(world.sent[128..].iter().all(|io| io.blocks <= 128 && io.blocks % 8 == 0));
 }
@@ -169,8 +170,14 @@ fn sequential_writes_go_below_in_runs_as_configured() {
     // writes of 512 bytes; pages of 512 bytes and of 4 KB
     for page_blocks in [1, 8] {
         for order in [FlushOrder::Address, FlushOrder::Age] {
-            let back = Back { flush_at: 0.1, coalesce_blocks: 128, order, flush_depth: 1, ..Back::default() };
-            let spec = CacheSpec { bytes: 4 << 20, page_blocks, write: Write::Back(back), ..plain(1) };
+            let back = WriteBackPolicy {
+                flush_at: 0.1,
+                coalesce_blocks: 128,
+                order,
+                flush_depth: 1,
+                ..WriteBackPolicy::default()
+            };
+            let spec = BlockCacheSpec { bytes: 4 << 20, page_blocks, write: WritePolicy::Back(back), ..plain(1) };
             let mut world = Direct::new(&spec, 1 << 20);
             for block in 0..8192 {
                 assert!(world.ask(Io::write(block, 1)), "posted");
@@ -189,34 +196,36 @@ fn sequential_writes_go_below_in_runs_as_configured() {
 
 #[test]
 fn a_write_through_goes_as_it_was_asked() {
-    let mut world = Direct::new(&CacheSpec { write: Write::Through, ..plain(100) }, 1 << 20);
+    let mut world = Direct::new(&BlockCacheSpec { write: WritePolicy::Through, ..plain(100) }, 1 << 20);
     assert!(!world.ask(Io::write(13, 22)));
     assert_eq!(world.sent, [Io::write(13, 22)]);
     // pages 2 and 3 were written as a whole
     assert!(!world.cache.holds(13) && world.cache.holds(16) && world.cache.holds(31) && !world.cache.holds(32));
     assert!(world.ask(Io::read(16, 16)));
-    let mut world = Direct::new(&CacheSpec { write: Write::Through, allocate_on_write: false, ..plain(100) }, 1 << 20);
+    let mut world =
+        Direct::new(&BlockCacheSpec { write: WritePolicy::Through, allocate_on_write: false, ..plain(100) }, 1 << 20);
     assert!(!world.ask(Io::write(0, 32)) && !world.ask(Io::read(0, 8)));
 }
 
 #[test]
 fn writers_wait_at_the_limit_and_old_pages_go_in_time() {
     let second: Ns = 1_000_000_000;
-    let back = Back { dirty_limit: 0.5, flush_at: 0.25, flush_depth: 1, ..Back::default() };
-    let mut cache = Cache::new(&CacheSpec { write: Write::Back(back), ..plain(100) }, 1 << 20);
-    let mut out = Out::new();
-    let ask = |cache: &mut Cache, out: &mut Out, now, page: u64| cache.ask(now, 1, &Io::write(page * 16, 8), out);
-    assert_eq!(ask(&mut cache, &mut out, 0, 0), Answer::Done);
+    let back = WriteBackPolicy { dirty_limit: 0.5, flush_at: 0.25, flush_depth: 1, ..WriteBackPolicy::default() };
+    let mut cache = Cache::new(&BlockCacheSpec { write: WritePolicy::Back(back), ..plain(100) }, 1 << 20);
+    let mut out = CacheActions::new();
+    let ask =
+        |cache: &mut Cache, out: &mut CacheActions, now, page: u64| cache.ask(now, 1, &Io::write(page * 16, 8), out);
+    assert_eq!(ask(&mut cache, &mut out, 0, 0), CacheAnswer::Done);
     // nothing goes at once, but after 30 s
     assert_eq!((out.send.len(), out.wake_at), (0, Some(30 * second)));
-    (1..25).for_each(|page| assert_eq!(ask(&mut cache, &mut out, second, page), Answer::Done));
+    (1..25).for_each(|page| assert_eq!(ask(&mut cache, &mut out, second, page), CacheAnswer::Done));
     assert_eq!((out.send.len(), out.wake_at), (0, None));
     // above a quarter one goes, as one may be under way
-    assert_eq!((ask(&mut cache, &mut out, second, 25), out.send.len()), (Answer::Done, 1));
+    assert_eq!((ask(&mut cache, &mut out, second, 25), out.send.len()), (CacheAnswer::Done, 1));
     let first = out.send[0];
     assert_eq!(first.io, Io::write(0, 8));
-    (26..50).for_each(|page| assert_eq!(ask(&mut cache, &mut out, second, page), Answer::Done));
-    assert_eq!((ask(&mut cache, &mut out, second, 50), out.send.len()), (Answer::Wait, 0));
+    (26..50).for_each(|page| assert_eq!(ask(&mut cache, &mut out, second, page), CacheAnswer::Done));
+    assert_eq!((ask(&mut cache, &mut out, second, 50), out.send.len()), (CacheAnswer::Wait, 0));
     cache.finished(2 * second, first.number, &mut out);
     assert_eq!((&out.ready[..], out.send.len()), (&[1][..], 1));
     let counters = cache.counters(2 * second);
@@ -229,10 +238,17 @@ fn writers_wait_at_the_limit_and_old_pages_go_in_time() {
 
 #[test]
 fn volumes_are_flushed_side_by_side_and_read_ahead_each_to_its_end() {
-    let back = Back { dirty_limit: 1.0, flush_at: 1.0, flush_depth: 2, coalesce_blocks: 8, ..Back::default() };
+    let back = WriteBackPolicy {
+        dirty_limit: 1.0,
+        flush_at: 1.0,
+        flush_depth: 2,
+        coalesce_blocks: 8,
+        ..WriteBackPolicy::default()
+    };
     let volumes = [(0, 1000), (1 << 20, 1000), (2 << 20, 1000)];
-    let spec = CacheSpec { write: Write::Back(back), read: ReadAhead::Fixed { blocks: 64 }, ..plain(4096) };
-    let (mut cache, mut out) = (Cache::over(&spec, &volumes), Out::new());
+    let spec =
+        BlockCacheSpec { write: WritePolicy::Back(back), read: CacheReadAhead::Fixed { blocks: 64 }, ..plain(4096) };
+    let (mut cache, mut out) = (Cache::over(&spec, &volumes), CacheActions::new());
     for (first, _) in volumes {
         (0..10).for_each(|page| _ = cache.ask(0, 1, &Io::write(first + page * 8, 8), &mut out));
     }
@@ -246,13 +262,13 @@ fn volumes_are_flushed_side_by_side_and_read_ahead_each_to_its_end() {
 #[test]
 fn what_cannot_be_is_not_believed() {
     // bad numbers are not believed, and empty requests are done
-    let mut cache = Cache::new(&CacheSpec { bytes: 0, page_blocks: 0, ..CacheSpec::default() }, 100);
-    let mut out = Out::new();
-    assert_eq!(cache.ask(0, 1, &Io::read(100, 8), &mut out), Answer::Done);
-    assert_eq!(cache.ask(0, 1, &Io::read(u64::MAX, u32::MAX), &mut out), Answer::Done);
+    let mut cache = Cache::new(&BlockCacheSpec { bytes: 0, page_blocks: 0, ..BlockCacheSpec::default() }, 100);
+    let mut out = CacheActions::new();
+    assert_eq!(cache.ask(0, 1, &Io::read(100, 8), &mut out), CacheAnswer::Done);
+    assert_eq!(cache.ask(0, 1, &Io::read(u64::MAX, u32::MAX), &mut out), CacheAnswer::Done);
     cache.finished(5, 77, &mut out);
     cache.wake(3, &mut out);
-    assert_eq!(out, Out::new());
-    assert_eq!(cache.ask(0, 1, &Io::read(99, u32::MAX), &mut out), Answer::Wait);
+    assert_eq!(out, CacheActions::new());
+    assert_eq!(cache.ask(0, 1, &Io::read(99, u32::MAX), &mut out), CacheAnswer::Wait);
     assert_eq!(out.send[0].io, Io::read(99, 1));
 }

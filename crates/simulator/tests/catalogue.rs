@@ -1,9 +1,9 @@
 //! The built-in drives can be read, say where their values come from, and do
 //! in the simulation what is printed of them.
 
-use diskwright_simulator::catalogue::measure::{Ask, measure};
+use diskwright_simulator::catalogue::measure::{DrivePattern, measure};
 use diskwright_simulator::catalogue::{self, EntryKind, FILES};
-use diskwright_simulator::device::Device;
+use diskwright_simulator::device::DeviceModel;
 
 #[test]
 fn every_file_is_read() {
@@ -38,9 +38,9 @@ fn checks_hold() {
         for check in &entry.checks {
             // a write buffer must be full many times before the flash behind it shows
             let requests = match device {
-                Device::Flash(_) if check.ask == Ask::RandomWrite => 300_000,
+                DeviceModel::Flash(_) if check.ask == DrivePattern::RandomWrite => 300_000,
                 // and what a window lets through at once must be little
-                Device::Volume(_) => 100_000,
+                DeviceModel::Volume(_) => 100_000,
                 _ => 10_000,
             };
             let (found, holds) = check.run(&device, requests);
@@ -66,9 +66,9 @@ fn table() {
     for entry in catalogue::all() {
         let device = entry.device().unwrap_or_else(|e| panic!("{}: {e}", entry.id));
         let started = std::time::Instant::now();
-        let deep = if matches!(device, Device::Mechanical(_)) { 16 } else { 256 };
+        let deep = if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 256 };
         let n = 20_000;
-        let line: Vec<String> = Ask::ALL
+        let line: Vec<String> = DrivePattern::ALL
             .iter()
             .map(|ask| {
                 let blocks = if ask.name().starts_with("random") { 8 } else { 256 };
@@ -109,15 +109,19 @@ fn every_value_has_a_source() {
 
 #[test]
 fn each_decade_and_class_has_its_drives() {
-    use diskwright_simulator::catalogue::Class;
-    let count = |fits: &dyn Fn(&catalogue::Entry) -> bool| catalogue::all().iter().filter(|e| fits(e)).count();
+    use diskwright_simulator::catalogue::DriveClass;
+    let count = |fits: &dyn Fn(&catalogue::CatalogueEntry) -> bool| catalogue::all().iter().filter(|e| fits(e)).count();
     for decade in [1990, 2000, 2010, 2020] {
-        let disks = count(&|e| e.class == Class::Hdd && (decade..decade + 10).contains(&e.year));
+        let disks = count(&|e| e.class == DriveClass::Hdd && (decade..decade + 10).contains(&e.year));
         assert!(disks >= 3, "{disks} disks of the {decade}s");
     }
-    for (class, least) in
-        [(Class::SataSsd, 3), (Class::SasSsd, 2), (Class::NvmeSsd, 6), (Class::Cloud, 15), (Class::Plain, 3)]
-    {
+    for (class, least) in [
+        (DriveClass::SataSsd, 3),
+        (DriveClass::SasSsd, 2),
+        (DriveClass::NvmeSsd, 6),
+        (DriveClass::Cloud, 15),
+        (DriveClass::Plain, 3),
+    ] {
         assert!(count(&|e| e.class == class) >= least, "{}", class.name());
     }
     for id in
@@ -167,7 +171,7 @@ fn wrong_files_are_told_with_line_and_remedy() {
         (instead("rpm = 7200", "rmp = 7200"), "my.toml:13: drive mine: unknown field `rmp`, expected one of `rpm`"),
         (instead("rpm = 7200\n", ""), "my.toml:12: drive mine: missing field `rpm`"),
         (instead("rpm = 7200", "rpm = \"fast\""), "my.toml:13: drive mine: invalid type"),
-        (instead("rpm = 7200", "rpm = 7"), "my.toml:2: drive mine: rpm: 7 where 60 to 100,000"),
+        (instead("rpm = 7200", "rpm = 7"), "my.toml:2: drive mine: rpm: 7, but 60 to 100,000"),
         (
             instead("class = \"hdd\"", "class = \"hd\""),
             "my.toml:7: drive mine: unknown variant `hd`, expected one of `hdd`",

@@ -1,35 +1,34 @@
 //! Drives that slow down, hang, fail and are replaced in the course of a run.
 
-#[path = "common/random_system.rs"]
-mod random_system;
-
 use std::sync::Arc;
 
-use diskwright_base::Dice;
+use crate::random_system::{one, random_system};
+use diskwright_base::Rng;
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::{Level, Members};
-use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::array::{ArrayLevel, Members};
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::io::Io;
-use diskwright_simulator::run::{Answer, Change, ChangeError, Outside, Simulation, What};
-use diskwright_simulator::samples::Samples;
-use diskwright_simulator::spread::Spread;
+use diskwright_simulator::run::{
+    ChangeError, ExternalCompletion, ExternalRequest, JobPurpose, Simulation, SystemChange,
+};
+use diskwright_simulator::samples::SampleRows;
+use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
-use random_system::{one, random_system};
 
 const MS: Ns = 1_000_000;
 const S: Ns = 1000 * MS;
 
 /// 32 MB that need 1 ms for a request.
-fn plain(servers: u32) -> Device {
-    let (service, blocks, bytes_per_s) = (Spread::Constant(MS), 1 << 16, f64::INFINITY);
-    Device::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks, servers, service, bytes_per_s }))
+fn plain(servers: u32) -> DeviceModel {
+    let (service, blocks, bytes_per_s) = (ServiceTimeDistribution::Constant(MS), 1 << 16, f64::INFINITY);
+    DeviceModel::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks, servers, service, bytes_per_s }))
 }
 
-fn drives(count: u32, device: Device) -> System {
+fn drives(count: u32, device: DeviceModel) -> System {
     System { drives: vec![Drives::new("disk", count, device)], ..System::new("drives") }
 }
 
-fn set(level: Level, members: u32, spares: u32) -> System {
+fn set(level: ArrayLevel, members: u32, spares: u32) -> System {
     let mut set = Set::new("set", level, (0..members).collect());
     set.spares = (members..members + spares).collect();
     set.rebuild = (spares > 0).then(Background::default);
@@ -38,19 +37,19 @@ fn set(level: Level, members: u32, spares: u32) -> System {
 
 fn serving(system: &System) -> Simulation {
     let targets = match system.arrays.len() {
-        0 => (0..system.drive_count()).map(Target::Drive).collect(),
-        n => (0..n).map(Target::Array).collect::<Vec<_>>(),
+        0 => (0..system.drive_count()).map(WorkloadTarget::Drive).collect(),
+        n => (0..n).map(WorkloadTarget::Array).collect::<Vec<_>>(),
     };
     Simulation::serving(system, &targets).expect("possible")
 }
 
 fn ask(simulation: &mut Simulation, io: Io, tag: u32) {
     let now = simulation.now();
-    simulation.ask(now, Outside { target: 0, io, tag });
+    simulation.ask(now, ExternalRequest { target: 0, io, tag });
 }
 
 fn answered(simulation: &mut Simulation) -> Vec<(u32, Ns)> {
-    simulation.answers().map(|answer: Answer| (answer.tag, answer.at)).collect()
+    simulation.answers().map(|answer: ExternalCompletion| (answer.tag, answer.at)).collect()
 }
 
 fn all(simulation: &mut Simulation) -> Vec<(u32, Ns)> {
@@ -60,16 +59,16 @@ fn all(simulation: &mut Simulation) -> Vec<(u32, Ns)> {
     answered(simulation)
 }
 
-fn fail(member: u16) -> Change {
-    Change::Fail { array: 0, member }
+fn fail(member: u16) -> SystemChange {
+    SystemChange::Fail { array: 0, member }
 }
 
-fn replace(member: u16) -> Change {
-    Change::Replace { array: 0, member, settings: None }
+fn replace(member: u16) -> SystemChange {
+    SystemChange::Replace { array: 0, member, settings: None }
 }
 
-fn hang(drive: u32, on: bool) -> Change {
-    Change::Hang { drive, on }
+fn hang(drive: u32, on: bool) -> SystemChange {
+    SystemChange::Hang { drive, on }
 }
 
 fn members(of: &[u16]) -> Members {
@@ -81,32 +80,33 @@ fn a_slow_drive_takes_the_factor_longer_queues_included() {
     let mut disk = serving(&drives(1, plain(1)));
     ask(&mut disk, Io::read(0, 8), 0);
     disk.pass_until(MS / 2);
-    disk.change(Change::Slow { drive: 0, factor: 10.0 }).expect("possible");
+    disk.change(SystemChange::Slow { drive: 0, factor: 10.0 }).expect("possible");
     ask(&mut disk, Io::read(0, 8), 1);
     ask(&mut disk, Io::read(0, 8), 2);
     assert_eq!(all(&mut disk), [(0, MS), (1, 11 * MS), (2, 21 * MS)], "what is under way ends as foreseen");
-    disk.change(Change::Slow { drive: 0, factor: 1.0 }).expect("possible");
+    disk.change(SystemChange::Slow { drive: 0, factor: 1.0 }).expect("possible");
     ask(&mut disk, Io::read(0, 8), 3);
     assert_eq!(all(&mut disk), [(3, 22 * MS)]);
     for factor in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e7] {
-        let error = disk.change(Change::Slow { drive: 0, factor }).expect_err("too much");
+        let error = disk.change(SystemChange::Slow { drive: 0, factor }).expect_err("too much");
         assert!(error.to_string().contains("0.001 to 1000000"), "{error}");
     }
-    assert_eq!(disk.change(Change::Slow { drive: 1, factor: 2.0 }), Err(ChangeError::NoDrive(1, 1)));
+    assert_eq!(disk.change(SystemChange::Slow { drive: 1, factor: 2.0 }), Err(ChangeError::NoDrive(1, 1)));
 }
 
 #[test]
 fn slow_drives_of_all_kinds_serve_as_many_times_less() {
     use diskwright_simulator::catalogue;
     for (id, load) in [("ibm-dpss-309170", 4), ("samsung-870evo-1tb", 64), ("aws-gp3", 64), ("", 4)] {
-        let known =
-            catalogue::all().iter().find(|e| e.id == id || id == "ibm-dpss-309170" && e.class == catalogue::Class::Hdd);
+        let known = catalogue::all()
+            .iter()
+            .find(|e| e.id == id || id == "ibm-dpss-309170" && e.class == catalogue::DriveClass::Hdd);
         let device = known.map_or_else(|| plain(2), |entry| entry.device().expect("possible"));
         let rate = |factor: f64| {
             let mut disk = serving(&drives(1, device.clone()));
             let blocks = disk.target_blocks(0).expect("it is served");
-            disk.change(Change::Slow { drive: 0, factor }).expect("possible");
-            let mut dice = Dice::new(1, 1);
+            disk.change(SystemChange::Slow { drive: 0, factor }).expect("possible");
+            let mut dice = Rng::new(1, 1);
             let mut read = |disk: &mut Simulation| ask(disk, Io::read(dice.below(blocks / 8 - 1) * 8, 8), 0);
             (0..load).for_each(|_| read(&mut disk));
             for _ in 0..2000 {
@@ -136,8 +136,8 @@ fn a_drive_that_hangs_answers_when_it_is_released() {
     disk.change(hang(0, true)).expect("it hangs already, which is no harm");
     disk.pass_until(S);
     ask(&mut disk, Io::write(0, 8), 3);
-    disk.ask_for(S, What::Flush, Outside { target: 0, io: Io::read(0, 0), tag: 4 });
-    disk.ask(S, Outside { target: 1, io: Io::read(0, 8), tag: 5 });
+    disk.ask_for(S, JobPurpose::Flush, ExternalRequest { target: 0, io: Io::read(0, 0), tag: 4 });
+    disk.ask(S, ExternalRequest { target: 1, io: Io::read(0, 8), tag: 5 });
     disk.pass_until(2 * S);
     assert_eq!(answered(&mut disk), [(5, S + MS)], "others go on");
     let report = disk.interval();
@@ -174,7 +174,7 @@ fn a_channel_that_is_not_let_go_hangs_with_its_drive() {
         (0..4).for_each(|tag| ask(&mut disk, Io::read(u64::from(tag) * 100_000, 8), tag));
         disk.pass_until(MS);
         disk.change(hang(0, true)).expect("possible");
-        disk.ask(MS, Outside { target: 1, io: Io::read(70_000, 8), tag: 9 });
+        disk.ask(MS, ExternalRequest { target: 1, io: Io::read(70_000, 8), tag: 9 });
         disk.pass_until(S);
         assert_eq!(answered(&mut disk).len(), usize::from(disconnects), "{disconnects}");
         disk.change(hang(0, false)).expect("possible");
@@ -184,7 +184,7 @@ fn a_channel_that_is_not_let_go_hangs_with_its_drive() {
 
 #[test]
 fn requests_to_a_member_that_fails_are_asked_of_the_others() {
-    let mut raid = serving(&set(Level::Raid5, 3, 0));
+    let mut raid = serving(&set(ArrayLevel::Raid5, 3, 0));
     // the unit at the beginning lies on one member; its drive hangs, and is then thrown out
     let member = raid.array(0).and_then(|array| array.map(0, 8, 0)).expect("there").member;
     raid.change(hang(u32::from(member), true)).expect("possible");
@@ -214,7 +214,7 @@ fn requests_to_a_member_that_fails_are_asked_of_the_others() {
 
 #[test]
 fn a_write_that_had_to_read_from_who_fails_begins_anew() {
-    let mut system = set(Level::Raid5, 4, 0);
+    let mut system = set(ArrayLevel::Raid5, 4, 0);
     system.arrays[0].policy.write_by = diskwright_simulator::array::WriteBy::ReadModifyWrite;
     let mut raid = serving(&system);
     let member = raid.array(0).and_then(|array| array.map(0, 8, 0)).expect("there").member;
@@ -231,7 +231,7 @@ fn a_write_that_had_to_read_from_who_fails_begins_anew() {
 #[test]
 fn a_rebuild_pays_for_its_parity() {
     let ended = |xor_byte_ps: u64| {
-        let mut system = set(Level::Raid5, 3, 1);
+        let mut system = set(ArrayLevel::Raid5, 3, 1);
         (system.arrays[0].failed, system.host.xor_byte_ps) = (vec![0], xor_byte_ps);
         let mut raid = serving(&system);
         all(&mut raid);
@@ -243,7 +243,7 @@ fn a_rebuild_pays_for_its_parity() {
 
 #[test]
 fn a_spare_takes_the_place_of_a_member_by_itself() {
-    let mut raid = serving(&set(Level::Raid5, 3, 1));
+    let mut raid = serving(&set(ArrayLevel::Raid5, 3, 1));
     assert_eq!((raid.member_of(1), raid.member_of(3)), (Some((0, 1)), None));
     raid.pass_until(S);
     raid.change(fail(1)).expect("possible");
@@ -272,7 +272,7 @@ fn a_spare_takes_the_place_of_a_member_by_itself() {
 
 #[test]
 fn a_rebuild_that_loses_its_drive_begins_again_on_the_next() {
-    let mut raid = serving(&set(Level::Raid1, 2, 2));
+    let mut raid = serving(&set(ArrayLevel::Raid1, 2, 2));
     raid.change(fail(0)).expect("possible");
     raid.pass_until(50 * MS);
     assert!(raid.array_state(0).expect("there").good_below > 10_000);
@@ -291,7 +291,7 @@ fn a_rebuild_that_loses_its_drive_begins_again_on_the_next() {
 
 #[test]
 fn another_member_may_fail_while_one_is_rebuilt() {
-    let mut system = set(Level::Raid6, 5, 1);
+    let mut system = set(ArrayLevel::Raid6, 5, 1);
     system.arrays[0].rebuild = Some(Background { depth: 4, ..Background::default() });
     let mut raid = serving(&system);
     raid.change(fail(2)).expect("possible");
@@ -299,7 +299,8 @@ fn another_member_may_fail_while_one_is_rebuilt() {
     raid.change(fail(4)).expect("possible");
     let state = raid.array_state(0).expect("there");
     assert_eq!((state.failed, state.rebuilding), (members(&[2, 4]), members(&[2])));
-    raid.change(Change::Replace { array: 0, member: 4, settings: Some(Background::default()) }).expect("possible");
+    raid.change(SystemChange::Replace { array: 0, member: 4, settings: Some(Background::default()) })
+        .expect("possible");
     assert_eq!(raid.array_state(0).expect("there").rebuilding, members(&[2]), "one after the other");
     raid.pass_until(S);
     let state = raid.array_state(0).expect("there");
@@ -312,7 +313,7 @@ fn another_member_may_fail_while_one_is_rebuilt() {
 #[test]
 fn a_rebuild_of_several_steps_at_a_time_gets_on() {
     // each of 512 steps reads two members and writes one: 1 ms, and 1 ms
-    let mut system = set(Level::Raid5, 3, 1);
+    let mut system = set(ArrayLevel::Raid5, 3, 1);
     system.arrays[0].rebuild = Some(Background { step_blocks: 128, depth: 4, rate: None });
     let mut raid = serving(&system);
     raid.change(fail(2)).expect("possible");
@@ -331,20 +332,20 @@ fn a_rebuild_of_several_steps_at_a_time_gets_on() {
 
 #[test]
 fn what_is_not_there_cannot_change() {
-    let mut raid = serving(&set(Level::Raid5, 3, 0));
+    let mut raid = serving(&set(ArrayLevel::Raid5, 3, 0));
     let said = |raid: &mut Simulation, change| raid.change(change).expect_err("impossible").to_string();
-    assert_eq!(said(&mut raid, Change::Fail { array: 1, member: 0 }), "there is no array 1; there are 1");
+    assert_eq!(said(&mut raid, SystemChange::Fail { array: 1, member: 0 }), "there is no array 1; there are 1");
     assert_eq!(said(&mut raid, fail(3)), "`set` has no member 3; it has 3");
     assert_eq!(said(&mut raid, hang(3, true)), "there is no drive 3; there are 3");
     assert!(said(&mut raid, replace(0)).starts_with("`disk0` works"));
-    let mut stripes = serving(&set(Level::Raid0, 2, 0));
+    let mut stripes = serving(&set(ArrayLevel::Raid0, 2, 0));
     stripes.change(fail(0)).expect("possible");
     assert!(said(&mut stripes, replace(0)).starts_with("`set` has lost data"));
 }
 
 #[test]
 fn a_member_that_had_failed_before_the_beginning_can_be_replaced() {
-    let mut system = set(Level::Raid10, 4, 0);
+    let mut system = set(ArrayLevel::Raid10, 4, 0);
     system.arrays[0].failed = vec![3];
     let mut raid = serving(&system);
     raid.change(replace(3)).expect("possible");
@@ -355,18 +356,18 @@ fn a_member_that_had_failed_before_the_beginning_can_be_replaced() {
 
 #[test]
 fn planned_changes_happen_and_samples_show_them() {
-    let mut system = set(Level::Raid5, 3, 1);
+    let mut system = set(ArrayLevel::Raid5, 3, 1);
     system.arrays[0].rebuild = Some(Background { rate: Some(8 << 20), ..Background::default() });
     let text = "[[drive]]\nmodel = \"st32171w\"\n[[workload]]\nthink = \"5ms\"\nread_share = 0.5\n";
     let none = |_: &str| Err("no other files".to_owned());
     system.workloads = read::read("load.toml", text, &[], &none).expect("valid").system.workloads;
-    system.workloads[0].targets = vec![Target::Array(0)];
-    system.watch = Watch { warm_up: S, duration: 11 * S, interval: S, ..Watch::default() };
-    let planned = |at: Ns, change| Planned { at: at * S, change };
+    system.workloads[0].targets = vec![WorkloadTarget::Array(0)];
+    system.watch = WatchSpec { warm_up: S, duration: 11 * S, interval: S, ..WatchSpec::default() };
+    let planned = |at: Ns, change| ScheduledChange { at: at * S, change };
     system.events =
         vec![planned(3, fail(0)), planned(3, fail(7)), planned(9, hang(2, true)), planned(10, hang(2, false))];
     let mut simulation = Simulation::new(&system).expect("possible");
-    let mut samples = Samples::new(&system);
+    let mut samples = SampleRows::new(&system);
     let schema = Arc::clone(samples.schema());
     let column = |counter: &str| schema.column(counter, "set").expect("there");
     let wanted = ["array.failed", "array.degraded", "array.background", "array.members"].map(column);
@@ -393,27 +394,27 @@ fn a_run_lasts_also_while_everybody_waits() {
     let text = "[[drive]]\nmodel = \"st32171w\"\n[[workload]]\n";
     let none = |_: &str| Err("no other files".to_owned());
     system.workloads = read::read("load.toml", text, &[], &none).expect("valid").system.workloads;
-    system.watch = Watch { warm_up: 0, duration: 10 * S, interval: S, ..Watch::default() };
-    system.events = vec![Planned { at: 2 * S, change: hang(0, true) }];
+    system.watch = WatchSpec { warm_up: 0, duration: 10 * S, interval: S, ..WatchSpec::default() };
+    system.events = vec![ScheduledChange { at: 2 * S, change: hang(0, true) }];
     let mut intervals = 0;
     let report = Simulation::new(&system).expect("possible").run(|_| intervals += 1);
     assert_eq!((report.elapsed_s(), intervals), (10.0, 10));
     assert_eq!(report.workloads[0].counts.requests(), 1999);
 }
 
-fn any_change(dice: &mut Dice, system: &System) -> Change {
+fn any_change(dice: &mut Rng, system: &System) -> SystemChange {
     let drive = dice.below(u64::from(system.drive_count())) as u32;
     let array = dice.below(system.arrays.len().max(1) as u64) as usize;
     let count = system.arrays.get(array).map_or(1, |set| set.members.len());
     let member = dice.below(count as u64) as u16;
     match dice.below(6) {
-        0 => Change::Slow { drive, factor: one(dice, &[0.1, 1.0, 3.0, 50.0]) },
-        1 | 2 => Change::Hang { drive, on: dice.chance(0.6) },
-        3 => Change::Fail { array, member },
+        0 => SystemChange::Slow { drive, factor: one(dice, &[0.1, 1.0, 3.0, 50.0]) },
+        1 | 2 => SystemChange::Hang { drive, on: dice.chance(0.6) },
+        3 => SystemChange::Fail { array, member },
         _ => {
             let step_blocks = 256 << dice.below(6);
             let settings = Background { step_blocks, depth: 1 + dice.below(4) as u32, rate: None };
-            Change::Replace { array, member, settings: dice.chance(0.5).then_some(settings) }
+            SystemChange::Replace { array, member, settings: dice.chance(0.5).then_some(settings) }
         }
     }
 }
@@ -437,14 +438,14 @@ fn check(simulation: &Simulation, system: &System, seed: u64) {
 #[test]
 fn nothing_is_lost_whatever_happens() {
     for seed in 0..60 {
-        let mut dice = Dice::new(seed, 77);
+        let mut dice = Rng::new(seed, 77);
         let mut system = random_system(&mut dice, seed % 2 == 0, 60);
         let used: Vec<u32> = system.workloads.iter().flat_map(|w| &w.targets).filter_map(drive_of).collect();
         for set in &mut system.arrays {
             set.rebuild = dice.chance(0.5).then(Background::default);
         }
-        let targets: Vec<Target> = (0..system.arrays.len()).map(Target::Array).collect();
-        let targets = [targets, used.into_iter().map(Target::Drive).collect()].concat();
+        let targets: Vec<WorkloadTarget> = (0..system.arrays.len()).map(WorkloadTarget::Array).collect();
+        let targets = [targets, used.into_iter().map(WorkloadTarget::Drive).collect()].concat();
         let mut simulation = Simulation::serving(&system, &targets).expect("possible");
         let (mut asked, mut answers) = (0, Vec::new());
         for _ in 0..200 {
@@ -452,9 +453,18 @@ fn nothing_is_lost_whatever_happens() {
                 let target = dice.below(targets.len() as u64) as u16;
                 let first = dice.below(simulation.target_blocks(target).expect("served") / 8) * 8;
                 let io = Io { first, blocks: 8 << dice.below(7), write: dice.chance(0.5) };
-                let what = one(&mut dice, &[What::Transfer, What::Transfer, What::Through, What::Flush, What::Trim]);
+                let what = one(
+                    &mut dice,
+                    &[
+                        JobPurpose::Transfer,
+                        JobPurpose::Transfer,
+                        JobPurpose::Through,
+                        JobPurpose::Flush,
+                        JobPurpose::Trim,
+                    ],
+                );
                 let at = simulation.now() + dice.below(3 * MS);
-                simulation.ask_for(at, what, Outside { target, io, tag: asked });
+                simulation.ask_for(at, what, ExternalRequest { target, io, tag: asked });
                 asked += 1;
             }
             if dice.chance(0.15) {
@@ -467,8 +477,8 @@ fn nothing_is_lost_whatever_happens() {
             answers.extend(simulation.answers().map(|answer| answer.tag));
         }
         for drive in 0..system.drive_count() {
-            let _ = simulation.change(Change::Hang { drive, on: false });
-            let _ = simulation.change(Change::Slow { drive, factor: 1.0 });
+            let _ = simulation.change(SystemChange::Hang { drive, on: false });
+            let _ = simulation.change(SystemChange::Slow { drive, factor: 1.0 });
         }
         let mut events = 0;
         while let Some(at) = simulation.next_at() {
@@ -487,9 +497,9 @@ fn nothing_is_lost_whatever_happens() {
     }
 }
 
-fn drive_of(target: &Target) -> Option<u32> {
+fn drive_of(target: &WorkloadTarget) -> Option<u32> {
     match target {
-        Target::Drive(drive) => Some(*drive),
-        Target::Array(_) => None,
+        WorkloadTarget::Drive(drive) => Some(*drive),
+        WorkloadTarget::Array(_) => None,
     }
 }

@@ -1,10 +1,12 @@
 //! Descriptions of systems: what is read from them, and what is told of wrong ones.
 
-use diskwright_simulator::array::Level;
-use diskwright_simulator::load::{Access, LoadSpec, Part, Recorded, Sizes, Spell};
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::load::{
+    AccessPattern, DurationDistribution, LoadSpec, RequestSizes, TargetPart, TraceRequest,
+};
 use diskwright_simulator::run::Simulation;
-use diskwright_simulator::system::read::{Described, Files, Setting, read, read_with};
-use diskwright_simulator::system::{RunBy, Target, Transfer};
+use diskwright_simulator::system::read::{DescriptionFiles, Setting, SystemDescription, read, read_with};
+use diskwright_simulator::system::{RunBy, TransferMode, WorkloadTarget};
 
 /// Other files that the descriptions of these tests may name.
 fn file(path: &str) -> Result<String, String> {
@@ -30,7 +32,7 @@ servers = 1
 service = { constant_us = 10000 }
 "#;
 
-fn described(text: &str) -> Described {
+fn described(text: &str) -> SystemDescription {
     read("a.toml", text, &[], &file).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
 
@@ -53,9 +55,9 @@ fn a_drive_and_a_workload_are_a_few_lines() {
     let system = found.system;
     assert_eq!((system.name.as_str(), system.drive_count()), ("a", 1));
     assert_eq!((system.drives[0].name.as_str(), system.workloads[0].name.as_str()), ("disk", "workload"));
-    assert_eq!(system.workloads[0].targets, [Target::Drive(0)]);
+    assert_eq!(system.workloads[0].targets, [WorkloadTarget::Drive(0)]);
     let LoadSpec::Closed(load) = &system.workloads[0].load else { panic!("closed") };
-    assert_eq!((load.users, load.classes[0].transfers[0].bytes.clone()), (4, Sizes::One(8192)));
+    assert_eq!((load.users, load.classes[0].transfers[0].bytes.clone()), (4, RequestSizes::One(8192)));
 }
 
 /// Everything that can be said of the path, arrays and closed loads.
@@ -190,25 +192,25 @@ fn every_part_is_read() {
     let system = found.system;
     assert_eq!((system.watch.seed, system.watch.interval, system.host.xor_byte_ps), (7, 500_000_000, 5000));
     assert_eq!((system.controllers[0].bus, system.controllers[1].bus), (Some(0), None));
-    assert_eq!(system.controllers[1].transfer, Transfer::Pio { interrupt_blocks: 1, byte_ps: 250_000 });
+    assert_eq!(system.controllers[1].transfer, TransferMode::Pio { interrupt_blocks: 1, byte_ps: 250_000 });
     assert!(system.controllers[0].cache.is_some() && system.host.cache.is_some());
     assert_eq!((system.channels[0].disconnects, system.channels[1].disconnects), (true, false));
     assert_eq!((system.drives[0].channel, system.drives[1].channel), (Some(0), Some(1)));
     let set = &system.arrays[0];
-    assert_eq!((set.level, set.unit_blocks, set.run_by), (Level::Raid5, 64, RunBy::Controller(0)));
+    assert_eq!((set.level, set.unit_blocks, set.run_by), (ArrayLevel::Raid5, 64, RunBy::Controller(0)));
     assert_eq!((set.members.as_slice(), set.spares.as_slice()), ([0, 1, 2, 3].as_slice(), [4].as_slice()));
     assert_eq!((set.failed.as_slice(), set.rebuild.map(|r| r.step_blocks)), ([1].as_slice(), Some(128)));
-    assert_eq!(system.workloads[0].targets, [Target::Array(0), Target::Drive(5)]);
+    assert_eq!(system.workloads[0].targets, [WorkloadTarget::Array(0), WorkloadTarget::Drive(5)]);
     let LoadSpec::Closed(users) = &system.workloads[0].load else { panic!("closed") };
-    assert_eq!(users.think, Spell::Exponential { mean_s: 7.0 });
+    assert_eq!(users.think, DurationDistribution::Exponential { mean_s: 7.0 });
     assert_eq!((users.phases.len(), users.phases[1].lasts), (2, u64::MAX));
     let [first, second] = users.classes[0].transfers.as_slice() else { panic!("two transfers") };
     assert_eq!((first.target, first.read_share, first.cached), (0, 0.7, true));
-    assert_eq!(first.bytes, Sizes::Weighted(vec![(4096, 0.7), (65_536, 0.3)]));
-    assert_eq!((second.target, second.part, second.cached), (1, Part::Share { from: 0.1, to: 0.2 }, false));
+    assert_eq!(first.bytes, RequestSizes::Weighted(vec![(4096, 0.7), (65_536, 0.3)]));
+    assert_eq!((second.target, second.part, second.cached), (1, TargetPart::Share { from: 0.1, to: 0.2 }, false));
     let LoadSpec::Open(stream) = &system.workloads[1].load else { panic!("open") };
-    assert_eq!(stream.gap, Spell::Constant { s: 0.02 });
-    assert_eq!(stream.classes[0].transfers[0].access, Access::Normal { mean: 0.5, deviation: 0.1 });
+    assert_eq!(stream.gap, DurationDistribution::Constant { s: 0.02 });
+    assert_eq!(stream.classes[0].transfers[0].access, AccessPattern::Normal { mean: 0.5, deviation: 0.1 });
 }
 
 #[test]
@@ -269,14 +271,14 @@ fn workloads_of_the_documents_are_read() {
     ];
     let trace = |path: &str| match path {
         "day.csv" => {
-            let one = Recorded { at: 5, pause: 1, first: 8, blocks: 8, target: 0, write: false };
+            let one = TraceRequest { at: 5, pause: 1, first: 8, blocks: 8, target: 0, write: false };
             Ok((vec![one], 0))
         }
         _ => Err("no such file".to_owned()),
     };
     for (rest, expected) in cases {
         let text = format!("{DISK}[[workload]]\n{rest}\n");
-        let files = Files { text: &file, trace: &trace };
+        let files = DescriptionFiles { text: &file, trace: &trace };
         match read_with("a.toml", &text, &[], &files) {
             Ok(_) => assert_eq!(expected, "", "{rest}"),
             Err(problems) => {
@@ -306,10 +308,10 @@ fn wrong_parts_of_the_path_are_told() {
         ("[host]\nprocesors = 2", "unknown key `procesors`; did you mean `processors`?"),
         ("[host]\nprocessors = 0", "`processors` is 0, where whole numbers from 1"),
         ("[host]\ncopy = \"5ns\"", "`copy` is `5ns` with the unknown unit `ns`"),
-        ("[host]\nlargest = \"1000B\"", "no multiple of 512 bytes; the nearest is \"1024B\""),
+        ("[host]\nlargest = \"1000B\"", "not a multiple of 512 bytes; the nearest is \"1024B\""),
         ("[host]\ncache = 5", "[host], cache: is a table with keys of its own, not an integer"),
         ("[host.cache]", "[host], cache: `size` is missing; such as size = \"64MB\""),
-        ("[host.cache]\nsize = \"64MB\"\nwrite = \"thru\"", "`write` knows no `thru`; it takes back, through"),
+        ("[host.cache]\nsize = \"64MB\"\nwrite = \"thru\"", "`write` cannot be `thru`; it takes back, through"),
         ("[host.cache]\nsize = \"64MB\"\nwrite = \"through\"\nflush_at = 0.1", "`flush_at` is for posted writes"),
         ("[host.cache]\nsize = \"1KB\"", "1024 bytes are less than four pages"),
         ("[bus]\nrate = \"5MB/s\"", "`bus` is a table; write it as [[bus]]"),
@@ -386,7 +388,7 @@ fn wrong_drives_and_workloads_are_told() {
         ("[[drive]]\nmodel = \"st32171w\"\ncount = 5000\n[[workload]]", "`count` is 5000, where whole numbers from 1"),
         (
             "[[drive]]\nmodel = \"st32171w\"\norder = \"sptf\"\n[[workload]]",
-            "`order` knows no `sptf`; it takes first-come",
+            "`order` cannot be `sptf`; it takes first-come",
         ),
         ("[[drive]]\nmodel = \"st32171w\"\nchannel = \"x\"\n[[workload]]", "no channel is called `x`; there is none"),
         ("[system]\ncatalogue = \"broken.toml\"\n[[workload]]", "broken.toml:2: drive 5: "),
@@ -402,22 +404,22 @@ fn wrong_drives_and_workloads_are_told() {
     }
     let workloads = [
         ("users = 0", "`users` is 0, where whole numbers from 1"),
-        ("kind = \"opn\"", "`kind` knows no `opn`; did you mean `open`?"),
+        ("kind = \"opn\"", "`kind` cannot be `opn`; did you mean `open`?"),
         ("kind = \"open\"", "`rate` is missing; such as rate = \"100/s\""),
         ("rate = 100", "`rate` is 100 without a unit, where a number a second belongs, such as rate = \"3000/s\""),
         ("rate = \"0/s\"", "`rate` is nothing at all"),
         ("rate = \"5/s\"\nusers = 3", "`users` belongs to users who wait"),
-        ("users = 3\narrivals = \"steady\"", "`arrivals` belongs to arrivals that wait for nobody"),
+        ("users = 3\narrivals = \"steady\"", "`arrivals` belongs to arrivals that do not wait for completions"),
         ("think = 7", "`think` is 7 without a unit, where a time belongs"),
         ("think = { exponental = \"7s\" }", "unknown key `exponental`; did you mean `exponential`?"),
         ("think = { uniform = [\"3s\", \"1s\"] }", "the lesser first"),
         ("size = \"64K\"\nread_share = 70", "`read_share` is 70, where a share belongs: 0.3 or \"30%\""),
-        ("size = \"100B\"", "no multiple of 512 bytes; the nearest is \"512B\""),
+        ("size = \"100B\"", "not a multiple of 512 bytes; the nearest is \"512B\""),
         ("size = [\"4KB\"]", "`size` as a list has sizes and weights"),
         ("size = { from = \"8KB\", to = \"4KB\" }", "`size`: the lesser size comes first"),
         ("area = \"11GB\"", "`area`: 21484375 blocks from 0 on do not lie in a target of 19531250"),
         ("area = { from = \"20%\", to = \"10%\" }", "0.2 to 0.1 is no part"),
-        ("access = \"sequental\"", "`access` knows no `sequental`; did you mean `sequential`?"),
+        ("access = \"sequental\"", "`access` cannot be `sequental`; did you mean `sequential`?"),
         ("access = \"sequential\"\nzipf = 1", "`zipf` spreads random places"),
         ("on = \"dsk\"", "no array or drive is called `dsk`; did you mean `disk`?"),
         ("size = \"4KB\"\n[[workload.class]]", "`size` stands in each [[workload.class]] where there are some"),
@@ -459,13 +461,13 @@ fn what_may_not_be_meant_is_noted() {
 
 #[test]
 fn a_controllers_cache_is_not_a_file_cache() {
-    use diskwright_simulator::cache::{Back, Write};
+    use diskwright_simulator::cache::{WriteBackPolicy, WritePolicy};
     let text = "[host.cache]\nsize = \"1MB\"\n[[controller]]\nname = \"raid\"\n[controller.cache]\nsize = \"1MB\"\n\
                 [[drive]]\nname = \"d\"\nmodel = \"st32171w\"\n[[workload]]\nname = \"w\"\n";
     let system = described(text).system;
-    let write = |cache: &Option<diskwright_simulator::cache::CacheSpec>| cache.as_ref().map(|cache| cache.write);
-    assert_eq!(write(&system.host.cache), Some(Write::Back(Back::default())));
-    assert_eq!(write(&system.controllers[0].cache), Some(Write::Back(Back::battery())));
+    let write = |cache: &Option<diskwright_simulator::cache::BlockCacheSpec>| cache.as_ref().map(|cache| cache.write);
+    assert_eq!(write(&system.host.cache), Some(WritePolicy::Back(WriteBackPolicy::default())));
+    assert_eq!(write(&system.controllers[0].cache), Some(WritePolicy::Back(WriteBackPolicy::battery())));
 }
 
 const SET: &str = "[[drive]]\ncount = 4\nplain = { servers = 1, service = { constant_us = 500 } }\ncapacity = \"1GB\"\n\
@@ -473,7 +475,7 @@ const SET: &str = "[[drive]]\ncount = 4\nplain = { servers = 1, service = { cons
 
 #[test]
 fn what_happens_in_the_course_of_a_run_is_read() {
-    use diskwright_simulator::system::{Change, Planned};
+    use diskwright_simulator::system::{ScheduledChange, SystemChange};
     let text = format!(
         "{SET}[[event]]\nat = \"30s\"\nhang = [\"disk1\", \"disk3\"]\n[[event]]\nat = \"10s\"\nfail = \"disk2\"\n\
          [[event]]\nat = \"40s\"\nrelease = \"disk1\"\n\
@@ -484,14 +486,14 @@ fn what_happens_in_the_course_of_a_run_is_read() {
     assert!(found.notes.is_empty(), "{:?}", found.notes);
     let background = diskwright_simulator::system::Background { depth: 2, ..Default::default() };
     let expected = [
-        (10, Change::Fail { array: 0, member: 2 }),
-        (20, Change::Slow { drive: 0, factor: 2.5 }),
-        (30, Change::Hang { drive: 1, on: true }),
-        (30, Change::Hang { drive: 3, on: true }),
-        (40, Change::Hang { drive: 1, on: false }),
-        (50, Change::Replace { array: 0, member: 2, settings: Some(background) }),
+        (10, SystemChange::Fail { array: 0, member: 2 }),
+        (20, SystemChange::Slow { drive: 0, factor: 2.5 }),
+        (30, SystemChange::Hang { drive: 1, on: true }),
+        (30, SystemChange::Hang { drive: 3, on: true }),
+        (40, SystemChange::Hang { drive: 1, on: false }),
+        (50, SystemChange::Replace { array: 0, member: 2, settings: Some(background) }),
     ];
-    assert_eq!(found.system.events, expected.map(|(s, change)| Planned { at: s * 1_000_000_000, change }));
+    assert_eq!(found.system.events, expected.map(|(s, change)| ScheduledChange { at: s * 1_000_000_000, change }));
     let late = format!("{SET}[[event]]\nat = \"2h\"\nhang = \"disk\"\n");
     let found = described(&late);
     assert_eq!(found.system.events.len(), 4, "a group is all of its drives");

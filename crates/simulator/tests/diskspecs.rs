@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use diskwright_simulator::diskspecs::{self, Diskspecs, DiskspecsError};
-use diskwright_simulator::drive::{Access, Model, Order, Policy, ReadAhead, Seek, Sparing};
+use diskwright_simulator::drive::{DriveReadAhead, Model, PositioningModel, QueuePolicy, Seek, Sparing, TrackOrder};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives");
 
@@ -22,12 +22,12 @@ fn fixture() -> Diskspecs {
 fn a_drive_with_its_model_and_curve() {
     let Diskspecs { spec, notes, channel_is_told } = fixture();
     assert_eq!((spec.name.as_str(), spec.surfaces, spec.cylinders), ("DISK7200", 5, 5000));
-    assert_eq!((spec.zones.len(), spec.sparing, spec.order), (10, Sparing::Range(5), Order::Up));
-    assert_eq!((spec.access, spec.policy), (Access::Exact, Policy::ShortestPositioning));
+    assert_eq!((spec.zones.len(), spec.sparing, spec.order), (10, Sparing::Range(5), TrackOrder::Up));
+    assert_eq!((spec.access, spec.policy), (PositioningModel::Exact, QueuePolicy::ShortestPositioning));
     assert_eq!((spec.head_switch, spec.write_settle), (1_000_000, 300_000));
     assert_eq!((spec.channel.read_block, channel_is_told), (51_200, true));
     assert_eq!(spec.overheads.read_miss, [400_000, 500_000]);
-    assert_eq!((spec.cache.ahead, spec.cache.segment_blocks), (ReadAhead::Segment, 256));
+    assert_eq!((spec.cache.ahead, spec.cache.segment_blocks), (DriveReadAhead::Segment, 256));
     assert!(matches!(&spec.seek, Seek::Table(points) if points.len() == 29 && points[1] == (2, 2.269)));
     // the zone's own skew, in sectors of 190
     assert_eq!((spec.zones[0].track_skew * 190.0).round(), 28.0);
@@ -36,7 +36,7 @@ fn a_drive_with_its_model_and_curve() {
     let model = Model::new(&spec).expect("possible");
     assert_eq!(model.blocks(), sectors - 1000 * 60 - 1000);
     assert!(notes.iter().any(|n| n.contains("Read completion overhead")), "{notes:?}");
-    assert!(notes.iter().any(|n| n.contains("0 blocks are told")), "{notes:?}");
+    assert!(notes.iter().any(|n| n.contains("0 blocks are given")), "{notes:?}");
 }
 
 /// A drive in one text.
@@ -77,10 +77,10 @@ fn read(text: &str, files: &[(&str, &str)]) -> Result<Diskspecs, DiskspecsError>
 #[test]
 fn one_text_and_revolutions() {
     let Diskspecs { spec, channel_is_told, .. } = read(SMALL, &[]).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!((spec.order, spec.sparing), (Order::SerpentineInZone, Sparing::Tracks));
+    assert_eq!((spec.order, spec.sparing), (TrackOrder::SerpentineInZone, Sparing::Tracks));
     assert_eq!((spec.zones[0].offset, spec.zones[0].track_skew), (0.25, 0.1));
     assert_eq!((spec.zones[0].slips.as_slice(), spec.zones[0].defects.as_slice()), (&[3][..], &[(5, 39)][..]));
-    assert_eq!((spec.access, channel_is_told), (Access::HalfTurn, false));
+    assert_eq!((spec.access, channel_is_told), (PositioningModel::HalfTurn, false));
     assert_eq!(spec.seek, Seek::Line { one: 1.0, average: 5.0, full: 9.0 });
     assert_eq!(Model::new(&spec).expect("possible").blocks(), (40 - 2) * 50);
 }
@@ -135,7 +135,7 @@ const BROKEN: &[(&str, &str, usize, &str)] = &[
     ("Number of data surfaces = 2", "Number of data surfaces = 1.5", 3, "a whole number"),
     ("Number of cylinders = 20", "Number of cylinders = 10", 2, "ends at cylinder 19 of a drive of 10"),
     ("Number of cylinders = 20", "Number of cilinders = 20", 2, "no `Number of cylinders`"),
-    ("Number of cylinders = 20,", "Number of cylinders = 20, Number of heads = 3,", 4, "no parameter of `dm_disk`"),
+    ("Number of cylinders = 20,", "Number of cylinders = 20, Number of heads = 3,", 4, "not a parameter of `dm_disk`"),
     ("Sparing scheme used = 1", "Sparing scheme used = 11", 7, "0 to 10"),
     ("dm_layout_g1 {", "dm_layout_g9 {", 5, "`dm_layout_g1` and `dm_layout_g2`"),
     ("= revolutions", "= degrees", 8, "`sectors` or `revolutions`"),
@@ -186,7 +186,7 @@ fn bad_curves_name_their_own_file() {
     let curves = [
         ("", 1, "Seek distances measured"),
         ("Seek times: 3\n", 1, "Seek distances measured"),
-        ("Seek distances measured: 2\n1, 1.0\n", 1, "2 distances are told, 1 follow"),
+        ("Seek distances measured: 2\n1, 1.0\n", 1, "2 distances are announced, but 1 follow"),
         ("Seek distances measured: 2\n1, 1.0\n1, 2.0\n", 3, "distances grow"),
         ("Seek distances measured: 1\none, 1.0\n", 2, "CYLINDERS, MILLISECONDS"),
         ("Seek distances measured: 1\n1, -1.0\n", 2, "CYLINDERS, MILLISECONDS"),

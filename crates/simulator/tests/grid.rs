@@ -2,37 +2,37 @@
 //! against what it said of them before.
 
 #[path = "common/grid.rs"]
-mod grid;
+mod systems;
 
 use diskwright_simulator::analytic;
 use diskwright_simulator::run::Simulation;
 
 #[test]
 fn the_grid_is_what_it_says() {
-    let rows = grid::simulated();
-    let points: Vec<grid::Point> = rows.iter().map(|row| row.point.clone()).collect();
-    let (chosen, others) = grid::split();
+    let rows = systems::simulated();
+    let points: Vec<systems::Point> = rows.iter().map(|row| row.point.clone()).collect();
+    let (chosen, others) = systems::split();
     assert_eq!(points, chosen, "cargo bench -p diskwright-simulator --bench grid -- --simulate writes it anew");
-    assert_eq!((points.len(), others.len()), (grid::SYSTEMS, 2976 - grid::SYSTEMS));
+    assert_eq!((points.len(), others.len()), (systems::SYSTEMS, 2976 - systems::SYSTEMS));
     // Little's law holds of closed users who do not think
     for row in rows {
         let users = row.throughput_per_s * row.response_s;
-        assert!((users / f64::from(row.point.users) - 1.0).abs() < 0.02, "{}", grid::line(&row));
+        assert!((users / f64::from(row.point.users) - 1.0).abs() < 0.02, "{}", systems::line(&row));
     }
 }
 
 #[test]
 fn the_analysis_comes_near_to_the_simulation() {
-    let devices = grid::devices();
+    let devices = systems::devices();
     let (mut errors, mut far) = (Vec::new(), Vec::new());
-    for row in grid::simulated() {
-        let solution = analytic::solve(&grid::system(&row.point, &devices)).expect("it can be solved");
+    for row in systems::simulated() {
+        let solution = analytic::solve(&systems::system(&row.point, &devices)).expect("it can be solved");
         let throughput = solution.throughput_per_s / row.throughput_per_s - 1.0;
         let response = solution.response_s / row.response_s - 1.0;
         let error = throughput.abs().max(response.abs());
         errors.push(error);
         if error > 0.10 {
-            far.push(format!("{throughput:+.3} {response:+.3} {}", grid::line(&row)));
+            far.push(format!("{throughput:+.3} {response:+.3} {}", systems::line(&row)));
         }
     }
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
@@ -43,12 +43,12 @@ fn the_analysis_comes_near_to_the_simulation() {
 
 #[test]
 fn the_simulation_still_says_so() {
-    let devices = grid::devices();
-    for row in grid::simulated().into_iter().skip(30).step_by(83) {
-        let report = Simulation::new(&grid::system(&row.point, &devices)).expect("possible").run(|_| {});
+    let devices = systems::devices();
+    for row in systems::simulated().into_iter().skip(30).step_by(83) {
+        let report = Simulation::new(&systems::system(&row.point, &devices)).expect("possible").run(|_| {});
         let users = &report.workloads[0];
         let throughput = users.counts.requests() as f64 / report.elapsed_s();
         let error = throughput / row.throughput_per_s - 1.0;
-        assert!(error.abs() < 0.02, "{error:+.3} {}", grid::line(&row));
+        assert!(error.abs() < 0.02, "{error:+.3} {}", systems::line(&row));
     }
 }

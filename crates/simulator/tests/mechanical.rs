@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use diskwright_simulator::Ns;
 use diskwright_simulator::drive::{
-    Access, CacheSpec, ChannelSpec, Drive, Geometry, Hit, Model, Order, Overheads, Policy, Queue, ReadAhead, Seek,
-    Sparing, Spec, ZoneSpec,
+    ChannelSpec, DriveCacheSpec, DriveQueue, DriveReadAhead, Geometry, Hit, MechanicalDrive, Model, Overheads,
+    PositioningModel, QueuePolicy, Seek, Sparing, Spec, TrackOrder, ZoneSpec,
 };
 use diskwright_simulator::io::Io;
 
@@ -34,23 +34,23 @@ fn spec() -> Spec {
         surfaces: 2,
         cylinders: 100,
         rpm: 6000.0,
-        order: Order::Up,
+        order: TrackOrder::Up,
         sparing: Sparing::None,
         zones: vec![zone(0, 99, 10)],
         seek: Seek::Constant(2.0),
         head_switch: MS,
         write_settle: 0,
-        access: Access::Exact,
+        access: PositioningModel::Exact,
         overheads: Overheads::default(),
-        cache: CacheSpec::none(),
+        cache: DriveCacheSpec::none(),
         channel: ChannelSpec::default(),
-        policy: Policy::FirstCome,
+        policy: QueuePolicy::FirstCome,
         slots: 1,
     }
 }
 
-fn drive(spec: &Spec) -> Drive {
-    Drive::new(&Arc::new(Model::new(spec).expect("possible")))
+fn drive(spec: &Spec) -> MechanicalDrive {
+    MechanicalDrive::new(&Arc::new(Model::new(spec).expect("possible")))
 }
 
 /// A time in whole microseconds, as angles are rounded to nanoseconds.
@@ -107,15 +107,15 @@ fn overheads_channel_and_high_mark() {
 
 fn cached() -> Spec {
     let mut spec = spec();
-    let cache = CacheSpec {
+    let cache = DriveCacheSpec {
         segments: 2,
         segment_blocks: 8,
         keeps: true,
         serves_written: true,
-        ahead: ReadAhead::Segment,
+        ahead: DriveReadAhead::Segment,
         most_ahead: 8,
         ahead_over_read: true,
-        ..CacheSpec::none()
+        ..DriveCacheSpec::none()
     };
     spec.cache = cache;
     spec.overheads.read_hit = [MS / 10, MS / 5];
@@ -191,10 +191,10 @@ fn read_on_arrival_takes_a_turn_at_most() {
     assert_eq!(us(drive(&spec).start(5 * MS, &Io::read(0, 10)).done), 20_000);
 }
 
-fn order(policy: Policy, at: u64, blocks: &[u64]) -> Vec<u64> {
+fn order(policy: QueuePolicy, at: u64, blocks: &[u64]) -> Vec<u64> {
     let mut drive = drive(&spec());
     let now = drive.start(0, &Io::read(at, 1)).done;
-    let mut queue = Queue::new(policy);
+    let mut queue = DriveQueue::new(policy);
     queue.push(&drive, Io::read(at, 1), ());
     queue.next(now, &drive);
     for block in blocks {
@@ -212,19 +212,19 @@ fn order(policy: Policy, at: u64, blocks: &[u64]) -> Vec<u64> {
 #[test]
 fn policies_by_hand() {
     let blocks = [1900, 500, 1100, 700, 1300];
-    assert_eq!(order(Policy::FirstCome, 1000, &blocks), blocks);
-    assert_eq!(order(Policy::Elevator, 1000, &blocks), [1100, 1300, 1900, 700, 500]);
-    assert_eq!(order(Policy::CircularLook, 1000, &blocks), [1100, 1300, 1900, 500, 700]);
-    assert_eq!(order(Policy::ShortestSeek, 1000, &blocks), [1100, 1300, 1900, 700, 500]);
+    assert_eq!(order(QueuePolicy::FirstCome, 1000, &blocks), blocks);
+    assert_eq!(order(QueuePolicy::Elevator, 1000, &blocks), [1100, 1300, 1900, 700, 500]);
+    assert_eq!(order(QueuePolicy::CircularLook, 1000, &blocks), [1100, 1300, 1900, 500, 700]);
+    assert_eq!(order(QueuePolicy::ShortestSeek, 1000, &blocks), [1100, 1300, 1900, 700, 500]);
     // all seeks take 2 ms: from 1 ms on sector 3 is reached first, from 4 ms on sector 7, not 5
-    assert_eq!(order(Policy::ShortestPositioning, 0, &[45, 67, 23]), [23, 67, 45]);
+    assert_eq!(order(QueuePolicy::ShortestPositioning, 0, &[45, 67, 23]), [23, 67, 45]);
 }
 
 #[test]
 fn no_request_is_lost_or_served_twice() {
-    for policy in Policy::ALL {
+    for policy in QueuePolicy::ALL {
         let mut drive = drive(&spec());
-        let mut queue = Queue::new(policy);
+        let mut queue = DriveQueue::new(policy);
         let mut seen = [false; 200];
         for tag in 0..200_u64 {
             queue.push(&drive, Io::read(tag * 7919 % 2000, 1), tag);
@@ -240,7 +240,7 @@ fn no_request_is_lost_or_served_twice() {
             now = service.done;
         }
         assert!(seen.iter().all(|s| *s), "{}", policy.name());
-        assert_eq!(Policy::from_name(policy.name()), Some(policy));
+        assert_eq!(QueuePolicy::from_name(policy.name()), Some(policy));
     }
 }
 
@@ -281,7 +281,7 @@ fn every_mapping_is_one_to_one() {
         (Sparing::Zone, 12),
     ];
     for (sparing, spares) in sparings {
-        for order in [Order::Up, Order::SerpentineInZone, Order::Serpentine] {
+        for order in [TrackOrder::Up, TrackOrder::SerpentineInZone, TrackOrder::Serpentine] {
             let mut spec = Spec { sparing, order, surfaces: 3, cylinders: 13, ..spec() };
             spec.zones = vec![zone(0, 5, 14), zone(7, 12, 10)];
             for zone in &mut spec.zones {

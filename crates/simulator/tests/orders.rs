@@ -4,83 +4,84 @@
 use std::sync::Arc;
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::Level;
-use diskwright_simulator::cache::{Back, CacheSpec, Write};
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::cache::{BlockCacheSpec, WriteBackPolicy, WritePolicy};
 use diskwright_simulator::catalogue;
-use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::flash::{FlashModel, FlashSpec, Start};
 use diskwright_simulator::io::Io;
-use diskwright_simulator::run::{Answer, Kind, Outside, Simulation, What};
-use diskwright_simulator::spread::Spread;
+use diskwright_simulator::run::{ComponentKind, ExternalCompletion, ExternalRequest, JobPurpose, Simulation};
+use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::read::read;
 use diskwright_simulator::system::*;
 
 const MS: Ns = 1_000_000;
 
-fn mechanical(early: bool) -> Device {
+fn mechanical(early: bool) -> DeviceModel {
     let text = format!("[[drive]]\nmodel = \"st32171w\"\nwrite_cache = {early}\n[[workload]]\n");
     let none = |_: &str| Err("no other files".to_owned());
     let described = read("drive.toml", &text, &[], &none).expect("a valid description");
     described.system.drives[0].device.clone()
 }
 
-fn plain() -> Device {
-    let service = Spread::Constant(MS);
+fn plain() -> DeviceModel {
+    let service = ServiceTimeDistribution::Constant(MS);
     let (blocks, servers, bytes_per_s) = (1 << 20, 1, f64::INFINITY);
-    Device::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks, servers, service, bytes_per_s }))
+    DeviceModel::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks, servers, service, bytes_per_s }))
 }
 
-fn ssd(change: impl Fn(&mut FlashSpec)) -> Device {
+fn ssd(change: impl Fn(&mut FlashSpec)) -> DeviceModel {
     let known = catalogue::all().iter().find(|e| e.id == "samsung-870evo-1tb").expect("it is known");
-    let Ok(Device::Flash(model)) = known.device() else { panic!("it is an SSD") };
+    let Ok(DeviceModel::Flash(model)) = known.device() else { panic!("it is an SSD") };
     let mut spec = model.spec().clone();
     change(&mut spec);
-    Device::Flash(Arc::new(FlashModel::new(&spec).expect("possible")))
+    DeviceModel::Flash(Arc::new(FlashModel::new(&spec).expect("possible")))
 }
 
-fn one(device: Device) -> System {
+fn one(device: DeviceModel) -> System {
     System { drives: vec![Drives::new("disk", 1, device)], ..System::new("one drive") }
 }
 
-fn serving(system: &System, target: Target) -> Simulation {
+fn serving(system: &System, target: WorkloadTarget) -> Simulation {
     Simulation::serving(system, &[target]).expect("possible")
 }
 
 /// Asks at once, with their places in the list as tags; how long each took, ns.
-fn took(simulation: &mut Simulation, wanted: &[(What, Io)]) -> Vec<Ns> {
+fn took(simulation: &mut Simulation, wanted: &[(JobPurpose, Io)]) -> Vec<Ns> {
     let now = simulation.now();
     for (tag, (what, io)) in (0..).zip(wanted) {
-        simulation.ask_for(now, *what, Outside { target: 0, io: *io, tag });
+        simulation.ask_for(now, *what, ExternalRequest { target: 0, io: *io, tag });
     }
     while let Some(at) = simulation.next_at() {
         simulation.pass_until(at);
     }
-    let mut found: Vec<Answer> = simulation.answers().collect();
+    let mut found: Vec<ExternalCompletion> = simulation.answers().collect();
     assert_eq!((found.len(), simulation.under_way()), (wanted.len(), 0));
     found.sort_by_key(|answer| answer.tag);
     found.iter().map(|answer| answer.at - now).collect()
 }
 
-const FLUSH: (What, Io) = (What::Flush, Io { first: 0, blocks: 0, write: false });
+const FLUSH: (JobPurpose, Io) = (JobPurpose::Flush, Io { first: 0, blocks: 0, write: false });
 
-fn write(first: u64) -> (What, Io) {
-    (What::Transfer, Io::write(first, 8))
+fn write(first: u64) -> (JobPurpose, Io) {
+    (JobPurpose::Transfer, Io::write(first, 8))
 }
 
 #[test]
 fn a_drive_that_reports_early_writes_before_it_answers() {
-    let mut disk = serving(&one(mechanical(true)), Target::Drive(0));
+    let mut disk = serving(&one(mechanical(true)), WorkloadTarget::Drive(0));
     let written = took(&mut disk, &[write(2_000_000)])[0];
     let flushed = took(&mut disk, &[FLUSH])[0];
     let again = took(&mut disk, &[FLUSH])[0];
     assert!(written < 2 * MS, "reported early: {written}");
     assert!(flushed > 4 * MS && flushed < 40 * MS, "arm and rotation: {flushed}");
     assert!(again < 2 * MS, "there is nothing to write: {again}");
-    let counts = disk.interval().components.iter().find(|part| part.kind == Kind::Drive).map(|part| part.counts);
+    let counts =
+        disk.interval().components.iter().find(|part| part.kind == ComponentKind::Drive).map(|part| part.counts);
     let counted = counts.map(|counts| (counts.writes, counts.flushes, counts.flush_ns));
     assert_eq!(counted, Some((1, 2, flushed + again)));
     // nobody has to wait for what is on the disk already
-    let mut disk = serving(&one(mechanical(true)), Target::Drive(0));
+    let mut disk = serving(&one(mechanical(true)), WorkloadTarget::Drive(0));
     took(&mut disk, &[write(2_000_000)]);
     let later = disk.now() + 100 * MS;
     disk.pass_until(later);
@@ -89,7 +90,7 @@ fn a_drive_that_reports_early_writes_before_it_answers() {
 
 #[test]
 fn a_drive_that_writes_through_answers_at_the_cost_of_a_command() {
-    let mut disk = serving(&one(mechanical(false)), Target::Drive(0));
+    let mut disk = serving(&one(mechanical(false)), WorkloadTarget::Drive(0));
     let found = took(&mut disk, &[write(2_000_000)])[0];
     let flushed = took(&mut disk, &[FLUSH])[0];
     assert!(found > 4 * MS && flushed < 2 * MS, "{found} {flushed}");
@@ -97,8 +98,8 @@ fn a_drive_that_writes_through_answers_at_the_cost_of_a_command() {
 
 #[test]
 fn a_mechanical_drive_that_flushes_does_nothing_else() {
-    let mut disk = serving(&one(mechanical(false)), Target::Drive(0));
-    let read = |first| (What::Transfer, Io::read(first, 8));
+    let mut disk = serving(&one(mechanical(false)), WorkloadTarget::Drive(0));
+    let read = |first| (JobPurpose::Transfer, Io::read(first, 8));
     let wanted = [read(100_000), read(3_000_000), FLUSH, read(1_000_000), FLUSH, read(2_000_000)];
     let found = took(&mut disk, &wanted);
     assert!(found[0].max(found[1]) < found[2], "it ends what it has seen: {found:?}");
@@ -109,9 +110,9 @@ fn a_mechanical_drive_that_flushes_does_nothing_else() {
 fn orders_keep_their_turn_at_a_drive_that_sees_few_requests() {
     let mut system = one(mechanical(false));
     system.drives[0].depth = 2;
-    let mut disk = serving(&system, Target::Drive(0));
-    let read = |first| (What::Transfer, Io::read(first, 8));
-    let trim = (What::Trim, Io::write(0, 8));
+    let mut disk = serving(&system, WorkloadTarget::Drive(0));
+    let read = |first| (JobPurpose::Transfer, Io::read(first, 8));
+    let trim = (JobPurpose::Trim, Io::write(0, 8));
     let wanted = [read(0), read(900_000), read(1_800_000), FLUSH, read(2_700_000), trim, FLUSH, read(10)];
     let found = took(&mut disk, &wanted);
     assert!(found[0].max(found[1]).max(found[2]) < found[3], "{found:?}");
@@ -131,7 +132,7 @@ fn flushes_use_the_channel_of_a_drive() {
             disconnects,
         });
         system.drives[0].channel = Some(0);
-        let mut disk = serving(&system, Target::Drive(0));
+        let mut disk = serving(&system, WorkloadTarget::Drive(0));
         took(&mut disk, &[write(2_000_000)]);
         let found = took(&mut disk, &[FLUSH, write(500_000), FLUSH]);
         assert!(found[0] > 4 * MS && found[1] > found[0] && found[2] > found[1] + 4 * MS, "{found:?}");
@@ -140,11 +141,11 @@ fn flushes_use_the_channel_of_a_drive() {
 
 #[test]
 fn an_ssd_programs_what_its_buffer_holds_unless_that_is_safe() {
-    let mut unsafe_one = serving(&one(ssd(|_| {})), Target::Drive(0));
-    let mut safe = serving(&one(ssd(|spec| spec.protected = true)), Target::Drive(0));
-    let mut none = serving(&one(ssd(|spec| spec.buffer = 0)), Target::Drive(0));
+    let mut unsafe_one = serving(&one(ssd(|_| {})), WorkloadTarget::Drive(0));
+    let mut safe = serving(&one(ssd(|spec| spec.protected = true)), WorkloadTarget::Drive(0));
+    let mut none = serving(&one(ssd(|spec| spec.buffer = 0)), WorkloadTarget::Drive(0));
     let model = ssd(|_| {});
-    let Device::Flash(model) = model else { panic!("it is an SSD") };
+    let DeviceModel::Flash(model) = model else { panic!("it is an SSD") };
     let program = model.spec().slc.map_or(model.spec().program, |slc| slc.program);
     let found = [&mut unsafe_one, &mut safe, &mut none].map(|disk| {
         took(disk, &[write(0)]);
@@ -155,51 +156,51 @@ fn an_ssd_programs_what_its_buffer_holds_unless_that_is_safe() {
     assert!(took(&mut unsafe_one, &[FLUSH])[0] < MS / 5, "there is nothing to program");
     // reads go on while it flushes
     took(&mut unsafe_one, &[write(8)]);
-    let both = took(&mut unsafe_one, &[FLUSH, (What::Transfer, Io::read(1 << 20, 8))]);
+    let both = took(&mut unsafe_one, &[FLUSH, (JobPurpose::Transfer, Io::read(1 << 20, 8))]);
     assert!(both[1] < both[0], "{both:?}");
 }
 
 #[test]
 fn volumes_and_plain_servers_answer_as_to_a_request_without_data() {
-    let mut disk = serving(&one(plain()), Target::Drive(0));
-    let trim = (What::Trim, Io::write(0, 8));
+    let mut disk = serving(&one(plain()), WorkloadTarget::Drive(0));
+    let trim = (JobPurpose::Trim, Io::write(0, 8));
     assert_eq!(took(&mut disk, &[write(0), FLUSH, write(8)]), [MS, 2 * MS, 3 * MS], "one server");
     assert_eq!(took(&mut disk, &[trim]), [0]);
-    let known = catalogue::all().iter().find(|e| e.class == catalogue::Class::Cloud).expect("there are some");
-    let mut volume = serving(&one(known.device().expect("possible")), Target::Drive(0));
+    let known = catalogue::all().iter().find(|e| e.class == catalogue::DriveClass::Cloud).expect("there are some");
+    let mut volume = serving(&one(known.device().expect("possible")), WorkloadTarget::Drive(0));
     let found = took(&mut volume, &[FLUSH])[0];
     assert!(found > 0 && found < 100 * MS, "{found}");
 }
 
 #[test]
 fn a_write_through_is_a_write_and_a_flush() {
-    let mut disk = serving(&one(plain()), Target::Drive(0));
-    assert_eq!(took(&mut disk, &[(What::Through, Io::write(0, 8))]), [2 * MS]);
-    assert_eq!(took(&mut disk, &[(What::Through, Io::read(0, 8))]), [MS]);
+    let mut disk = serving(&one(plain()), WorkloadTarget::Drive(0));
+    assert_eq!(took(&mut disk, &[(JobPurpose::Through, Io::write(0, 8))]), [2 * MS]);
+    assert_eq!(took(&mut disk, &[(JobPurpose::Through, Io::read(0, 8))]), [MS]);
     let counts = disk.interval().component("disk").expect("the drive").counts;
     assert_eq!((counts.writes, counts.reads, counts.bytes()), (1, 1, 8192), "flushes are no transfers");
 }
 
-fn set(level: Level, members: u32, device: Device) -> System {
+fn set(level: ArrayLevel, members: u32, device: DeviceModel) -> System {
     let set = Set::new("set", level, (0..members).collect());
     System { drives: vec![Drives::new("disk", members, device)], arrays: vec![set], ..System::new("set") }
 }
 
 #[test]
 fn an_array_flushes_all_members_that_are_there() {
-    let mut raid = serving(&set(Level::Raid5, 4, mechanical(true)), Target::Array(0));
+    let mut raid = serving(&set(ArrayLevel::Raid5, 4, mechanical(true)), WorkloadTarget::Array(0));
     took(&mut raid, &[write(1_000_000)]);
     let flushed = took(&mut raid, &[FLUSH])[0];
     assert!(flushed > 3 * MS, "{flushed}");
-    let mut system = set(Level::Raid5, 4, plain());
-    let mut raid = serving(&system, Target::Array(0));
+    let mut system = set(ArrayLevel::Raid5, 4, plain());
+    let mut raid = serving(&system, WorkloadTarget::Array(0));
     assert_eq!(took(&mut raid, &[FLUSH]), [MS], "all at once");
     let reports = raid.interval();
     assert!(reports.components[1..].iter().all(|part| part.totals.completed == u64::from(part.name.starts_with('d'))));
     system.arrays[0].failed = vec![1];
-    let mut raid = serving(&system, Target::Array(0));
+    let mut raid = serving(&system, WorkloadTarget::Array(0));
     took(&mut raid, &[FLUSH]);
-    let done = |report: &diskwright_simulator::run::Report, name: &str| {
+    let done = |report: &diskwright_simulator::run::SimulationReport, name: &str| {
         report.component(name).map_or(9, |part| part.totals.completed)
     };
     let report = raid.interval();
@@ -207,10 +208,11 @@ fn an_array_flushes_all_members_that_are_there() {
     assert_eq!(report.arrays[0].totals.completed, 1);
 }
 
-fn cached(battery: bool, device: Device) -> System {
+fn cached(battery: bool, device: DeviceModel) -> System {
     let mut controller = Controller::new("adapter");
-    let back = Back { protected: battery, flush_at: 1.0, flush_after: None, ..Back::battery() };
-    controller.cache = Some(CacheSpec { bytes: 4 << 20, write: Write::Back(back), ..CacheSpec::default() });
+    let back = WriteBackPolicy { protected: battery, flush_at: 1.0, flush_after: None, ..WriteBackPolicy::battery() };
+    controller.cache =
+        Some(BlockCacheSpec { bytes: 4 << 20, write: WritePolicy::Back(back), ..BlockCacheSpec::default() });
     let channel = Channel { name: "bus".into(), controller: Some(0), rate: None, overhead: 0, disconnects: true };
     let mut system = one(device);
     (system.controllers, system.channels) = (vec![controller], vec![channel]);
@@ -220,11 +222,11 @@ fn cached(battery: bool, device: Device) -> System {
 
 #[test]
 fn a_cache_without_a_battery_is_written_out_and_then_what_is_below() {
-    let writes: Vec<(What, Io)> = (0..10).map(|at| write(at * 1000)).collect();
-    let mut safe = serving(&cached(true, plain()), Target::Drive(0));
+    let writes: Vec<(JobPurpose, Io)> = (0..10).map(|at| write(at * 1000)).collect();
+    let mut safe = serving(&cached(true, plain()), WorkloadTarget::Drive(0));
     assert_eq!(took(&mut safe, &writes), vec![0; 10]);
     assert_eq!(took(&mut safe, &[FLUSH]), [0]);
-    let mut disk = serving(&cached(false, plain()), Target::Drive(0));
+    let mut disk = serving(&cached(false, plain()), WorkloadTarget::Drive(0));
     took(&mut disk, &writes);
     assert_eq!(took(&mut disk, &[FLUSH]), [11 * MS], "ten writes, and the drive's own flush");
     assert_eq!(took(&mut disk, &[FLUSH]), [MS], "it is clean");
@@ -242,12 +244,12 @@ fn flushes_end_while_others_go_on_writing() {
     let none = |_: &str| Err("no other files".to_owned());
     let text = format!("[[drive]]\nmodel = \"st32171w\"\n{described}");
     system.workloads = read("load.toml", &text, &[], &none).expect("valid").system.workloads;
-    let mut disk = serving(&system, Target::Drive(0));
+    let mut disk = serving(&system, WorkloadTarget::Drive(0));
     disk.pass_until(1000 * MS);
     let now = disk.now();
-    disk.ask_for(now, What::Flush, Outside { target: 0, io: Io::read(0, 0), tag: 7 });
+    disk.ask_for(now, JobPurpose::Flush, ExternalRequest { target: 0, io: Io::read(0, 0), tag: 7 });
     disk.pass_until(now + 5000 * MS);
-    let answers: Vec<Answer> = disk.answers().collect();
+    let answers: Vec<ExternalCompletion> = disk.answers().collect();
     assert_eq!(answers.len(), 1, "256 pages of 1 ms each at most");
     assert!(answers[0].at > now + MS, "{answers:?}");
 }
@@ -261,20 +263,22 @@ fn trims_reach_the_flash_of_those_who_hold_the_data() {
             device(spec);
         })
     };
-    let moved = |trim: bool, level: Level, members: u32| {
-        let mut raid = serving(&set(level, members, full(&|_| {})), Target::Array(0));
+    let moved = |trim: bool, level: ArrayLevel, members: u32| {
+        let mut raid = serving(&set(level, members, full(&|_| {})), WorkloadTarget::Array(0));
         let blocks = raid.target_blocks(0).expect("it is served");
         if trim {
-            took(&mut raid, &[(What::Trim, Io::write(0, blocks as u32))]);
+            took(&mut raid, &[(JobPurpose::Trim, Io::write(0, blocks as u32))]);
         }
         raid.interval();
         for at in 0..400 {
-            took(&mut raid, &[(What::Transfer, Io::write(at * 7919 * 8 % (blocks - 512) / 8 * 8, 512))]);
+            took(&mut raid, &[(JobPurpose::Transfer, Io::write(at * 7919 * 8 % (blocks - 512) / 8 * 8, 512))]);
         }
         let report = raid.interval();
         report.components.iter().filter_map(|part| part.flash).map(|flash| flash.pages_moved).sum::<u64>()
     };
-    for (level, members) in [(Level::Raid0, 2), (Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid10, 4)] {
+    for (level, members) in
+        [(ArrayLevel::Raid0, 2), (ArrayLevel::Raid1, 2), (ArrayLevel::Raid5, 3), (ArrayLevel::Raid10, 4)]
+    {
         let (before, after) = (moved(false, level, members), moved(true, level, members));
         assert!(before > 100 && after < before / 2, "{level}: {before} {after}");
     }
@@ -282,11 +286,11 @@ fn trims_reach_the_flash_of_those_who_hold_the_data() {
 
 #[test]
 fn a_trim_of_a_part_of_a_row_reaches_nobody() {
-    let mut system = set(Level::Raid5, 3, plain());
+    let mut system = set(ArrayLevel::Raid5, 3, plain());
     system.arrays[0].unit_blocks = 16;
-    let mut raid = serving(&system, Target::Array(0));
+    let mut raid = serving(&system, WorkloadTarget::Array(0));
     let trims = |raid: &mut Simulation, first: u64, blocks: u32| {
-        took(raid, &[(What::Trim, Io::write(first, blocks))]);
+        took(raid, &[(JobPurpose::Trim, Io::write(first, blocks))]);
         let report = raid.interval();
         let drives = report.components.iter().filter(|part| part.name.starts_with("disk"));
         drives.map(|part| part.totals.completed).sum::<u64>()

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::drive::{Drive, Model, Policy, Printed, PrintedSeek, Queue, RootAndLine, Seek, TrackRate};
+use diskwright_simulator::drive::{
+    DataSheet, DataSheetSeek, DriveQueue, MechanicalDrive, Model, QueuePolicy, RootAndLine, Seek, TrackRate,
+};
 use diskwright_simulator::io::Io;
 
-fn printed() -> Printed {
-    Printed {
+fn printed() -> DataSheet {
+    DataSheet {
         name: "of print".into(),
         rpm: 7200.0,
         heads: 4,
@@ -16,7 +18,7 @@ fn printed() -> Printed {
         outer: TrackRate::Sectors(200.0),
         inner: TrackRate::Sectors(120.0),
         zones: 9,
-        seek: PrintedSeek::Points([1.5, 8.5, 17.0]),
+        seek: DataSheetSeek::Points([1.5, 8.5, 17.0]),
         head_switch_ms: 1.0,
         write_settle_ms: 0.5,
         command_ms: 0.5,
@@ -28,11 +30,11 @@ fn printed() -> Printed {
         interface: 40e6,
         never_leaves: false,
         slots: 64,
-        policy: Policy::ShortestPositioning,
+        policy: QueuePolicy::ShortestPositioning,
     }
 }
 
-fn model(printed: &Printed) -> Arc<Model> {
+fn model(printed: &DataSheet) -> Arc<Model> {
     Arc::new(Model::new(&printed.spec().expect("possible")).expect("possible"))
 }
 
@@ -56,7 +58,8 @@ fn the_curve_goes_through_its_three_points() {
         [1.0, 9.9, 18.0],
     ] {
         for cylinders in [600, 5172, 558_000] {
-            let at = Printed { seek: PrintedSeek::Points([one, mean, full]), cylinders: Some(cylinders), ..printed() };
+            let at =
+                DataSheet { seek: DataSheetSeek::Points([one, mean, full]), cylinders: Some(cylinders), ..printed() };
             let seek = at.spec().expect("possible").seek;
             let times = seek.table(cylinders).expect("possible");
             let name = format!("{one} {mean} {full} over {cylinders}");
@@ -71,7 +74,7 @@ fn the_curve_goes_through_its_three_points() {
 /// Worked: 1 + 15 sqrt(d/D) has the mean 1 + 15 * 8/15 = 9, so that print of 1, 9 and 16 ms is a root all along.
 #[test]
 fn a_root_all_along_by_hand() {
-    let at = Printed { seek: PrintedSeek::Points([1.0, 8.99, 16.0]), cylinders: Some(10_001), ..printed() };
+    let at = DataSheet { seek: DataSheetSeek::Points([1.0, 8.99, 16.0]), cylinders: Some(10_001), ..printed() };
     let times = at.spec().expect("possible").seek.table(10_001).expect("possible");
     // a quarter of the way: 1 + 15 / 2
     assert!((f64::from(times[2500]) / 1e6 - 8.5).abs() < 0.1, "{}", times[2500]);
@@ -82,7 +85,7 @@ fn print_that_no_root_and_line_fits_gets_a_power() {
     // 0.45 of the way is between; 0.6 and 0.3 are not
     for share in [0.6, 0.3, 0.15, 0.85] {
         let mean = 1.0 + 15.0 * share;
-        let at = Printed { seek: PrintedSeek::Points([1.0, mean, 16.0]), ..printed() };
+        let at = DataSheet { seek: DataSheetSeek::Points([1.0, mean, 16.0]), ..printed() };
         let seek = at.spec().expect("possible").seek;
         assert!(matches!(seek, Seek::Table(_)));
         assert!((mean_ms(&seek, 6000) / mean - 1.0).abs() < 0.02, "{share}: {}", mean_ms(&seek, 6000));
@@ -94,10 +97,10 @@ fn capacity_comes_from_cylinders_or_makes_them() {
     // 6000 cylinders of 4 tracks of 160 sectors in the mean
     let blocks = model(&printed()).blocks() as f64;
     assert!((blocks / (6000.0 * 4.0 * 160.0) - 1.0).abs() < 0.01, "{blocks}");
-    let found = Printed { cylinders: None, capacity: Some(6000 * 4 * 160 * 512), ..printed() };
+    let found = DataSheet { cylinders: None, capacity: Some(6000 * 4 * 160 * 512), ..printed() };
     assert!((f64::from(found.spec().expect("possible").cylinders) - 6000.0).abs() < 10.0);
     // both: the rates of the edges stay and the zones between bend
-    let both = Printed { capacity: Some(6000 * 4 * 170 * 512), ..printed() };
+    let both = DataSheet { capacity: Some(6000 * 4 * 170 * 512), ..printed() };
     let spec = both.spec().expect("possible");
     assert_eq!((spec.zones[0].sectors, spec.zones[8].sectors), (200, 120));
     assert!((model(&both).blocks() as f64 / (6000.0 * 4.0 * 170.0) - 1.0).abs() < 0.02);
@@ -105,8 +108,8 @@ fn capacity_comes_from_cylinders_or_makes_them() {
 
 /// Time of reading or writing the first megabytes in order.
 fn stream(model: &Arc<Model>, depth: u32, blocks: u32, requests: u64, write: bool) -> f64 {
-    let mut drive = Drive::new(model);
-    let mut queue = Queue::new(model.policy());
+    let mut drive = MechanicalDrive::new(model);
+    let mut queue = DriveQueue::new(model.policy());
     let io = |at: u64| Io { first: at * u64::from(blocks), blocks, write };
     let mut next = 0;
     for _ in 0..depth {
@@ -134,24 +137,24 @@ fn a_long_read_has_the_sustained_rate_at_any_depth() {
         assert!((found / rate - 1.0).abs() < 0.02, "{depth} of {blocks}: {found} and {rate}");
     }
     // and the other way: from the sustained rate to the sectors
-    let told = Printed { outer: TrackRate::Sustained(rate), inner: TrackRate::Sustained(rate * 0.6), ..printed() };
+    let told = DataSheet { outer: TrackRate::Sustained(rate), inner: TrackRate::Sustained(rate * 0.6), ..printed() };
     let sectors = told.spec().expect("possible").zones[0].sectors;
     assert!((198..=202).contains(&sectors), "{sectors}");
-    let media = Printed { outer: TrackRate::Media(200.0 * 512.0 * 120.0), ..printed() };
+    let media = DataSheet { outer: TrackRate::Media(200.0 * 512.0 * 120.0), ..printed() };
     assert_eq!(media.spec().expect("possible").zones[0].sectors, 200);
 }
 
 /// Tracks of thousands of short sectors, read for minutes: roundings must not add up to a missed turn.
 #[test]
 fn a_drive_of_today_streams_without_missing_a_turn() {
-    let big = Printed {
+    let big = DataSheet {
         heads: 20,
         cylinders: None,
         capacity: Some(20_000_000_000_000),
         outer: TrackRate::Sustained(285e6),
         inner: TrackRate::Sustained(137e6),
         zones: 32,
-        seek: PrintedSeek::Points([0.3, 8.0, 16.0]),
+        seek: DataSheetSeek::Points([0.3, 8.0, 16.0]),
         cache: 256 << 20,
         segments: 64,
         interface: 600e6,
@@ -167,7 +170,7 @@ fn a_drive_of_today_streams_without_missing_a_turn() {
 
 #[test]
 fn early_reported_writes_are_no_faster_than_the_disk() {
-    let cached = Printed { write_cache: true, ..printed() };
+    let cached = DataSheet { write_cache: true, ..printed() };
     let model = model(&cached);
     let rate = 200.0 * 512.0 * 120.0 / 1.205;
     for (depth, blocks) in [(1, 128), (4, 128), (16, 64)] {
@@ -179,8 +182,8 @@ fn early_reported_writes_are_no_faster_than_the_disk() {
 #[test]
 fn random_reads_take_seek_turn_and_overhead() {
     let model = model(&printed());
-    let (mut drive, mut now) = (Drive::new(&model), 0);
-    let mut dice = diskwright_base::Dice::new(3, 0);
+    let (mut drive, mut now) = (MechanicalDrive::new(&model), 0);
+    let mut dice = diskwright_base::Rng::new(3, 0);
     let all = 20_000;
     for _ in 0..all {
         now = drive.start(now, &Io::read(dice.below(model.blocks() / 8) * 8, 8)).done;
@@ -192,35 +195,35 @@ fn random_reads_take_seek_turn_and_overhead() {
 
 #[test]
 fn impossible_print_is_refused_with_what_would_be_right() {
-    let points = |ms| PrintedSeek::Points(ms);
-    let wrong: Vec<(&str, Printed)> = vec![
-        ("rpm", Printed { rpm: 0.0, ..printed() }),
-        ("rpm", Printed { rpm: f64::NAN, ..printed() }),
-        ("heads", Printed { heads: 0, ..printed() }),
-        ("zones", Printed { zones: 0, ..printed() }),
-        ("zones", Printed { zones: 1000, ..printed() }),
-        ("cylinders", Printed { cylinders: Some(0), ..printed() }),
-        ("cylinders", Printed { cylinders: Some(u32::MAX), ..printed() }),
-        ("capacity", Printed { cylinders: None, capacity: None, ..printed() }),
-        ("capacity", Printed { cylinders: None, capacity: Some(u64::MAX), ..printed() }),
-        ("capacity", Printed { capacity: Some(1000), ..printed() }),
-        ("outer tracks", Printed { outer: TrackRate::Sectors(0.0), ..printed() }),
-        ("outer tracks", Printed { outer: TrackRate::Media(1e15), ..printed() }),
-        ("inner tracks", Printed { inner: TrackRate::Sectors(201.0), ..printed() }),
-        ("seek", Printed { seek: points([5.0, 3.0, 9.0]), ..printed() }),
-        ("seek", Printed { seek: points([1.0, 1.1, 30.0]), ..printed() }),
-        ("seek", Printed { seek: points([1.0, f64::NAN, 30.0]), ..printed() }),
-        ("seek", Printed { seek: points([1.0, 5000.0, 9000.0]), ..printed() }),
-        ("head switch", Printed { head_switch_ms: -1.0, ..printed() }),
-        ("interface", Printed { interface: 0.0, ..printed() }),
-        ("segments", Printed { segments: 0, ..printed() }),
-        ("segments", Printed { segments: 100_000, ..printed() }),
+    let points = |ms| DataSheetSeek::Points(ms);
+    let wrong: Vec<(&str, DataSheet)> = vec![
+        ("rpm", DataSheet { rpm: 0.0, ..printed() }),
+        ("rpm", DataSheet { rpm: f64::NAN, ..printed() }),
+        ("heads", DataSheet { heads: 0, ..printed() }),
+        ("zones", DataSheet { zones: 0, ..printed() }),
+        ("zones", DataSheet { zones: 1000, ..printed() }),
+        ("cylinders", DataSheet { cylinders: Some(0), ..printed() }),
+        ("cylinders", DataSheet { cylinders: Some(u32::MAX), ..printed() }),
+        ("capacity", DataSheet { cylinders: None, capacity: None, ..printed() }),
+        ("capacity", DataSheet { cylinders: None, capacity: Some(u64::MAX), ..printed() }),
+        ("capacity", DataSheet { capacity: Some(1000), ..printed() }),
+        ("outer tracks", DataSheet { outer: TrackRate::Sectors(0.0), ..printed() }),
+        ("outer tracks", DataSheet { outer: TrackRate::Media(1e15), ..printed() }),
+        ("inner tracks", DataSheet { inner: TrackRate::Sectors(201.0), ..printed() }),
+        ("seek", DataSheet { seek: points([5.0, 3.0, 9.0]), ..printed() }),
+        ("seek", DataSheet { seek: points([1.0, 1.1, 30.0]), ..printed() }),
+        ("seek", DataSheet { seek: points([1.0, f64::NAN, 30.0]), ..printed() }),
+        ("seek", DataSheet { seek: points([1.0, 5000.0, 9000.0]), ..printed() }),
+        ("head switch", DataSheet { head_switch_ms: -1.0, ..printed() }),
+        ("interface", DataSheet { interface: 0.0, ..printed() }),
+        ("segments", DataSheet { segments: 0, ..printed() }),
+        ("segments", DataSheet { segments: 100_000, ..printed() }),
     ];
     for (item, printed) in wrong {
         let error = printed.spec().map(|_| ()).expect_err(item);
         assert_eq!(error.item, item, "{error}");
     }
     let falling = RootAndLine { from: 100.0, short: 2.0, root: 0.1, long: -100.0, slope: 0.001, first: Vec::new() };
-    let odd = Printed { seek: PrintedSeek::Curve(falling), ..printed() };
+    let odd = DataSheet { seek: DataSheetSeek::Curve(falling), ..printed() };
     assert!(Model::new(&odd.spec().expect("its numbers are possible")).is_err());
 }

@@ -7,12 +7,12 @@
 //! below 0.5 % of the mean: then a right simulation is 1 % off once in ten
 //! thousand. The same seeds give the same answer on every machine.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::Ns;
 use diskwright_simulator::confidence::{Interval, repeat};
 use diskwright_simulator::events::Events;
 use diskwright_simulator::solve::*;
-use diskwright_simulator::station::{Job, Station};
+use diskwright_simulator::station::{Station, StationJob};
 
 /// Mean service: a thousandth of a second, so that a nanosecond is nothing.
 const SERVICE_S: f64 = 1e-3;
@@ -39,17 +39,17 @@ fn within_one_percent(found: f64, truth: f64, what: &str) {
 #[derive(Clone, Copy)]
 enum Event {
     Arrival(u32),
-    Done(Job),
+    Done(StationJob),
 }
 
-type Draw = fn(&mut Dice) -> f64;
+type Draw = fn(&mut Rng) -> f64;
 
 /// Random arrivals at one station.
 struct Open {
     events: Events<Event>,
     station: Station,
-    arrivals: Dice,
-    services: Dice,
+    arrivals: Rng,
+    services: Rng,
     per_s: f64,
     draw: Draw,
 }
@@ -58,7 +58,7 @@ impl Open {
     fn new(servers: u32, per_s: f64, draw: Draw) -> Open {
         let mut events = Events::new();
         events.at(0, Event::Arrival(0));
-        let (arrivals, services) = (Dice::new(1, 1), Dice::new(1, 2));
+        let (arrivals, services) = (Rng::new(1, 1), Rng::new(1, 2));
         Open { events, station: Station::new(servers), arrivals, services, per_s, draw }
     }
 
@@ -66,7 +66,7 @@ impl Open {
         match self.events.take() {
             Some((now, Event::Arrival(id))) => {
                 self.events.after(ns(self.arrivals.exponential(1.0 / self.per_s)), Event::Arrival(id));
-                let job = Job { id, arrived: now, service: ns(SERVICE_S * (self.draw)(&mut self.services)) };
+                let job = StationJob { id, arrived: now, service: ns(SERVICE_S * (self.draw)(&mut self.services)) };
                 if let Some(end) = self.station.arrive(now, job) {
                     self.events.at(end, Event::Done(job));
                 }
@@ -89,7 +89,7 @@ impl Open {
     }
 }
 
-fn open_queue_is(servers: u32, per_s: f64, draw: Draw, truth: Queue, what: &str) {
+fn open_queue_is(servers: u32, per_s: f64, draw: Draw, truth: QueueSolution, what: &str) {
     let mut open = Open::new(servers, per_s, draw);
     let found = sure(|| open.batch());
     within_one_percent(found.mean, truth.response_s, what);
@@ -103,7 +103,7 @@ fn open_queue_is(servers: u32, per_s: f64, draw: Draw, truth: Queue, what: &str)
 }
 
 /// Two kinds of service, 1/5 of the jobs long: squared coefficient of variation 4.
-fn hyper(dice: &mut Dice) -> f64 {
+fn hyper(dice: &mut Rng) -> f64 {
     // mean 0.2 x 3.449… + 0.8 x 0.3876… = 1
     let (long, short) = (1.0 + 6f64.sqrt(), (1.0 - 0.2 * (1.0 + 6f64.sqrt())) / 0.8);
     if dice.chance(0.2) { dice.exponential(long) } else { dice.exponential(short) }
@@ -142,7 +142,7 @@ fn hyper_cv2() -> f64 {
 /// So many machines that break and are repaired.
 fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
     let (mut events, mut station) = (Events::new(), Station::new(servers));
-    let mut dice = Dice::new(2, u64::from(count));
+    let mut dice = Rng::new(2, u64::from(count));
     for id in 0..count {
         events.at(ns(dice.exponential(think_s)), Event::Arrival(id));
     }
@@ -152,7 +152,7 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
         while done < BATCH {
             match events.take() {
                 Some((now, Event::Arrival(id))) => {
-                    let job = Job { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
+                    let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
                     if let Some(end) = station.arrive(now, job) {
                         events.at(end, Event::Done(job));
                     }
@@ -190,9 +190,9 @@ fn forked(k: u32, rho: f64) -> Interval {
     #[derive(Clone, Copy)]
     enum Part {
         Arrival,
-        Done(u16, Job),
+        Done(u16, StationJob),
     }
-    let (mut events, mut dice) = (Events::new(), Dice::new(3, u64::from(k)));
+    let (mut events, mut dice) = (Events::new(), Rng::new(3, u64::from(k)));
     let mut stations = vec![Station::new(1); k as usize];
     // jobs under way by number: when it came, parts left
     let mut under_way: Vec<(Ns, u32)> = Vec::new();
@@ -210,7 +210,7 @@ fn forked(k: u32, rho: f64) -> Interval {
                     }
                     under_way[id as usize] = (now, k);
                     for (at, station) in stations.iter_mut().enumerate() {
-                        let job = Job { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
+                        let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
                             events.at(end, Part::Done(at as u16, job));
                         }
@@ -266,9 +266,9 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
     #[derive(Clone, Copy)]
     enum Step {
         Ask(u32),
-        Done(u16, Job),
+        Done(u16, StationJob),
     }
-    let (mut events, mut dice) = (Events::new(), Dice::new(5, u64::from(users * 100 + k)));
+    let (mut events, mut dice) = (Events::new(), Rng::new(5, u64::from(users * 100 + k)));
     let mut stations = vec![Station::new(1); k as usize];
     let mut left = vec![0u32; users as usize];
     (0..users).for_each(|id| events.at(0, Step::Ask(id)));
@@ -279,7 +279,7 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
                 Some((now, Step::Ask(id))) => {
                     left[id as usize] = k;
                     for (at, station) in stations.iter_mut().enumerate() {
-                        let job = Job { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
+                        let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
                             events.at(end, Step::Done(at as u16, job));
                         }
@@ -307,8 +307,8 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
 fn closed_forks_are_near_varkis_recurrence() {
     let cases = [(1, 4, 0.0), (2, 2, 0.0), (4, 4, 0.0), (8, 8, 0.0), (4, 8, 5.0), (16, 4, 10.0), (64, 4, 0.0)];
     for (users, k, think) in cases {
-        let centers = vec![Center::Fork { demand_s: SERVICE_S, branches: k }];
-        let formula = exact(&Network { users, think_s: think * SERVICE_S, centers }).throughput_per_s;
+        let centers = vec![MvaCenter::Fork { demand_s: SERVICE_S, branches: k }];
+        let formula = exact(&ClosedNetwork { users, think_s: think * SERVICE_S, centers }).throughput_per_s;
         let ratio = formula / closed_fork(users, k, think);
         // an approximation; it was found at 0.974 to 1.002
         assert!(ratio > 0.97 && ratio < 1.01, "{users} users, {k} branches, think {think}: {ratio}");

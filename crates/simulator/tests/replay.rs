@@ -4,14 +4,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use diskwright_simulator::device::Device;
+use diskwright_simulator::device::DeviceModel;
 use diskwright_simulator::diskspecs;
-use diskwright_simulator::drive::{Drive, Model};
+use diskwright_simulator::drive::{MechanicalDrive, Model};
 use diskwright_simulator::io::Io;
-use diskwright_simulator::load::{LoadSpec, Recorded, Timing, TraceSpec};
-use diskwright_simulator::replay::{Measured, Replay, block_time, demerit_s};
+use diskwright_simulator::load::{LoadSpec, Timing, TraceRequest, TraceSpec};
+use diskwright_simulator::replay::{Replay, ReplayRequest, block_time, demerit_s};
 use diskwright_simulator::run::Simulation;
-use diskwright_simulator::system::{Drives, System, Target, Watch, Workload};
+use diskwright_simulator::system::{Drives, System, WatchSpec, Workload, WorkloadTarget};
 
 /// Sorted, the pairs are (1, 2), (3, 3) and (8, 4) seconds: the root of (1 + 0 + 16) / 3.
 #[test]
@@ -37,8 +37,8 @@ fn own_drive(block_ns: u64) -> Arc<Model> {
 }
 
 /// Streams of four reads and a write, as a drive with this channel serves them.
-fn made(block_ns: u64) -> Vec<Measured> {
-    let mut drive = Drive::new(&own_drive(block_ns));
+fn made(block_ns: u64) -> Vec<ReplayRequest> {
+    let mut drive = MechanicalDrive::new(&own_drive(block_ns));
     let mut requests = Vec::new();
     let mut now = 0;
     for n in 0..400_u64 {
@@ -47,7 +47,7 @@ fn made(block_ns: u64) -> Vec<Measured> {
         let io = Io { first, blocks: 8, write: step == 4 };
         let done = drive.start(now, &io).done;
         let pause = 20_000_000 + n * 1_000_003 % 9_000_000;
-        requests.push(Measured { io, response: done - now, pause });
+        requests.push(ReplayRequest { io, response: done - now, pause });
         now = done + pause;
     }
     requests
@@ -61,14 +61,14 @@ fn a_trace_in_a_system_is_a_replay() {
     let pauses = std::iter::once(0).chain(requests.iter().map(|one| one.pause));
     let recorded = requests.iter().zip(pauses).map(|(one, pause)| {
         let Io { first, blocks, write } = one.io;
-        Recorded { at: 0, pause, first, blocks, target: 0, write }
+        TraceRequest { at: 0, pause, first, blocks, target: 0, write }
     });
     let timing = Timing::Closed { depth: 1, scale: 1.0 };
     let trace = TraceSpec { requests: recorded.collect(), timing, fold: false, cached: false };
-    let workload = Workload { name: "t".into(), targets: vec![Target::Drive(0)], load: LoadSpec::Trace(trace) };
+    let workload = Workload { name: "t".into(), targets: vec![WorkloadTarget::Drive(0)], load: LoadSpec::Trace(trace) };
     let system = System {
-        watch: Watch { warm_up: 0, ..Watch::default() },
-        drives: vec![Drives::new("d", 1, Device::Mechanical(model))],
+        watch: WatchSpec { warm_up: 0, ..WatchSpec::default() },
+        drives: vec![Drives::new("d", 1, DeviceModel::Mechanical(model))],
         workloads: vec![workload],
         ..System::new("replay")
     };
@@ -117,12 +117,12 @@ fn samples() -> PathBuf {
     std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from).join("drive-validation")
 }
 
-fn measured(line: &str) -> Option<Measured> {
+fn measured(line: &str) -> Option<ReplayRequest> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let [operation, _, first, blocks, response, pause] = fields[..] else { return None };
     let ns = |text: &str| text.parse::<f64>().ok().map(|us| (us * 1000.0).round() as u64);
     let io = Io { first: first.parse().ok()?, blocks: blocks.parse().ok()?, write: operation == "W" };
-    Some(Measured { io, response: ns(response)?, pause: ns(pause)? })
+    Some(ReplayRequest { io, response: ns(response)?, pause: ns(pause)? })
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn measured_drives_at_most_as_far_as_disksim() {
     for (trace, drive, bar_ms) in BARS {
         let found = read(&folder.join(format!("{drive}.diskspecs")).display().to_string());
         let text = std::fs::read_to_string(folder.join(format!("{trace}.trace"))).expect("trace");
-        let requests: Vec<Measured> = text.lines().filter_map(measured).collect();
+        let requests: Vec<ReplayRequest> = text.lines().filter_map(measured).collect();
         let mut spec = found.spec;
         if !found.channel_is_told {
             let model = Arc::new(Model::new(&spec).expect("possible"));

@@ -1,9 +1,9 @@
 //! A simulation's intervals as samples: every column has its cell, and they
 //! add up to what the whole run says.
 
-use diskwright_base::topology::{Class, Level};
+use diskwright_base::topology::{DeviceClass, RaidLevel};
 use diskwright_simulator::run::Simulation;
-use diskwright_simulator::samples::{EPOCH_NS, Samples};
+use diskwright_simulator::samples::{EPOCH_NS, SampleRows};
 use diskwright_simulator::system::System;
 use diskwright_simulator::system::read::read;
 
@@ -46,7 +46,7 @@ fn system() -> System {
 #[test]
 fn intervals_add_up_to_the_whole() {
     let system = system();
-    let mut samples = Samples::new(&system);
+    let mut samples = SampleRows::new(&system);
     let schema = samples.schema().clone();
     let (mut rows, mut ticks) = (Vec::new(), Vec::new());
     let report = Simulation::new(&system).expect("possible").run(|report| {
@@ -88,13 +88,13 @@ fn intervals_add_up_to_the_whole() {
 
 #[test]
 fn the_topology_is_that_of_the_description() {
-    let samples = Samples::new(&system());
+    let samples = SampleRows::new(&system());
     let topology = samples.topology();
     let set = topology.device("set").expect("the array");
-    assert_eq!((set.level, set.missing, set.below.len()), (Some(Level::Raid5), 1, 4));
+    assert_eq!((set.level, set.missing, set.below.len()), (Some(RaidLevel::Raid5), 1, 4));
     assert_eq!(topology.leaves("set"), ["d0", "d1", "d2", "d3"]);
     let drive = topology.device("d0").expect("a drive");
-    assert_eq!((drive.class, drive.link_bytes_per_s), (Class::Rotational, Some(10e6)));
+    assert_eq!((drive.class, drive.link_bytes_per_s), (DeviceClass::Rotational, Some(10e6)));
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn samples_bear_the_time_of_whoever_runs_the_system() {
     let mut system = system();
     system.watch.duration = system.watch.interval;
     let report = Simulation::new(&system).expect("possible").result();
-    let tick = |mut samples: Samples| samples.row(&report, &mut Vec::new()).time_ns;
+    let tick = |mut samples: SampleRows| samples.row(&report, &mut Vec::new()).time_ns;
     let own = 1_800_000_000_000_000_000;
-    assert_eq!(tick(Samples::since(&system, own)) - own, tick(Samples::new(&system)) - EPOCH_NS);
-    assert_eq!(tick(Samples::since(&system, i64::MAX)), i64::MAX);
+    assert_eq!(tick(SampleRows::since(&system, own)) - own, tick(SampleRows::new(&system)) - EPOCH_NS);
+    assert_eq!(tick(SampleRows::since(&system, i64::MAX)), i64::MAX);
 }

@@ -3,11 +3,11 @@
 //! position for a random time and then transfer, under a fixed number of
 //! requests at once.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::*;
 use diskwright_simulator::events::Events;
-use diskwright_simulator::station::{Job, Station};
+use diskwright_simulator::station::{Station, StationJob};
 use diskwright_simulator::theory::{stripe_unit_bytes, stripe_unit_without_knowledge_bytes};
 
 const DRIVES: u16 = 16;
@@ -19,9 +19,10 @@ const RATE: f64 = 2e6;
 /// Bytes a second that `concurrency` readers of requests of a mean of `sectors` get.
 fn throughput(unit_sectors: u64, concurrency: u32, sectors: f64) -> f64 {
     const REQUESTS: u64 = 4000;
-    let array = Array::new(&Description::new(Level::Raid0, DRIVES, 1 << 22, unit_sectors)).expect("valid");
-    let mut planner = Planner::new(array, Policy::default());
-    let (mut plan, mut events, mut dice) = (Plan::new(), Events::new(), Dice::new(7, u64::from(concurrency)));
+    let array =
+        ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid0, DRIVES, 1 << 22, unit_sectors)).expect("valid");
+    let mut planner = Planner::new(array, ArrayPolicy::default());
+    let (mut plan, mut events, mut dice) = (MemberIoPlan::new(), Events::new(), Rng::new(7, u64::from(concurrency)));
     let mut drives = vec![Station::new(1); usize::from(DRIVES)];
     let mut left = vec![0usize; concurrency as usize];
     let (mut done, mut bytes) = (0, 0.0);
@@ -30,12 +31,12 @@ fn throughput(unit_sectors: u64, concurrency: u32, sectors: f64) -> f64 {
         for id in ready.drain(..) {
             let length = (dice.exponential(sectors) as u32 + 1).min(1 << 14);
             let block = dice.below(planner.array().blocks() - u64::from(length));
-            planner.plan(Request::read(block, length), &mut plan);
+            planner.plan(ArrayRequest::read(block, length), &mut plan);
             left[id as usize] = plan.reads.len();
             bytes += f64::from(length) * SECTOR;
             for io in &plan.reads {
                 let seconds = POSITIONING_S * 2.0 * dice.share() + f64::from(io.blocks) * SECTOR / RATE;
-                let job = Job { id, arrived: events.now(), service: (seconds * 1e9) as Ns };
+                let job = StationJob { id, arrived: events.now(), service: (seconds * 1e9) as Ns };
                 if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
                     events.at(end, (io.member, job));
                 }

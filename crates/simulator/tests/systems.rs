@@ -3,50 +3,50 @@
 use std::sync::Arc;
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::Level;
-use diskwright_simulator::cache::CacheSpec;
-use diskwright_simulator::device::{Device, PlainSpec};
-use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, Sizes, Transfer as Asked};
-use diskwright_simulator::run::{Kind, Report, Simulation};
-use diskwright_simulator::spread::Spread;
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::cache::BlockCacheSpec;
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
+use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer as Asked, RequestSizes};
+use diskwright_simulator::run::{ComponentKind, Simulation, SimulationReport};
+use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
 
 const MS: Ns = 1_000_000;
 const SECOND: Ns = 1000 * MS;
 
 /// A device that needs so many ms for anything.
-fn plain(ms: u64, servers: u32) -> Device {
-    let service = Spread::Constant(ms * MS);
+fn plain(ms: u64, servers: u32) -> DeviceModel {
+    let service = ServiceTimeDistribution::Constant(ms * MS);
     let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers, service, bytes_per_s: f64::INFINITY };
-    Device::Plain(Arc::new(spec))
+    DeviceModel::Plain(Arc::new(spec))
 }
 
 fn users(users: u32, asked: Asked) -> LoadSpec {
-    LoadSpec::Closed(ClosedSpec { users, classes: vec![Class::of("io", 1.0, asked)], ..ClosedSpec::default() })
+    LoadSpec::Closed(ClosedSpec { users, classes: vec![OperationClass::of("io", 1.0, asked)], ..ClosedSpec::default() })
 }
 
 fn reads(bytes: u64) -> Asked {
-    Asked { bytes: Sizes::One(bytes), ..Asked::default() }
+    Asked { bytes: RequestSizes::One(bytes), ..Asked::default() }
 }
 
 fn writes(bytes: u64) -> Asked {
     Asked { read_share: 0.0, ..reads(bytes) }
 }
 
-fn on(target: Target, load: LoadSpec) -> Vec<Workload> {
+fn on(target: WorkloadTarget, load: LoadSpec) -> Vec<Workload> {
     vec![Workload { name: "users".into(), targets: vec![target], load }]
 }
 
 fn system(drives: Vec<Drives>, workloads: Vec<Workload>) -> System {
-    let watch = Watch { warm_up: SECOND, duration: 20 * SECOND, ..Watch::default() };
+    let watch = WatchSpec { warm_up: SECOND, duration: 20 * SECOND, ..WatchSpec::default() };
     System { watch, drives, workloads, ..System::new("test") }
 }
 
-fn run(system: &System) -> Report {
+fn run(system: &System) -> SimulationReport {
     Simulation::new(system).expect("a possible system").result()
 }
 
-fn rate(report: &Report) -> f64 {
+fn rate(report: &SimulationReport) -> f64 {
     report.workloads[0].counts.requests() as f64 / report.elapsed_s()
 }
 
@@ -56,11 +56,11 @@ fn near(value: f64, wanted: f64, share: f64) {
 
 #[test]
 fn a_drive_that_is_never_idle() {
-    let system = system(vec![Drives::new("d", 1, plain(10, 1))], on(Target::Drive(0), users(4, reads(4096))));
+    let system = system(vec![Drives::new("d", 1, plain(10, 1))], on(WorkloadTarget::Drive(0), users(4, reads(4096))));
     let report = run(&system);
     near(rate(&report), 100.0, 0.001);
     let drive = report.component("d").expect("the drive");
-    assert_eq!(drive.kind, Kind::Drive);
+    assert_eq!(drive.kind, ComponentKind::Drive);
     near(drive.utilisation(), 1.0, 1e-9);
     near(drive.totals.queue(), 4.0, 1e-9);
     // four users, 100 a second: Little's law
@@ -75,9 +75,9 @@ fn the_path_is_as_fast_as_its_slowest_part() {
     // the bus 2014, a processor at 1 ms 1000
     let mut system = system(vec![Drives { channel: Some(0), ..Drives::new("d", 4, plain(1, 1)) }], vec![]);
     for drive in 0..4 {
-        system.workloads.extend(on(Target::Drive(drive), users(8, reads(65_536))));
+        system.workloads.extend(on(WorkloadTarget::Drive(drive), users(8, reads(65_536))));
     }
-    system.host = Host { processors: 2, interrupt: MS, ..Host::default() };
+    system.host = HostSpec { processors: 2, interrupt: MS, ..HostSpec::default() };
     system.buses = vec![Bus { name: "pci".into(), rate: 132_000_000, overhead: 0 }];
     system.controllers = vec![Controller { bus: Some(0), command: 100_000, ..Controller::new("adapter") }];
     let channel =
@@ -98,10 +98,10 @@ fn the_path_is_as_fast_as_its_slowest_part() {
 fn programmed_transfers_cost_processors_every_byte_and_every_sector() {
     let mut system = system(
         vec![Drives { channel: Some(0), ..Drives::new("d", 1, plain(10, 1)) }],
-        on(Target::Drive(0), users(1, reads(65_536))),
+        on(WorkloadTarget::Drive(0), users(1, reads(65_536))),
     );
     system.host.interrupt = 20_000;
-    let transfer = Transfer::Pio { interrupt_blocks: 1, byte_ps: 100_000 };
+    let transfer = TransferMode::Pio { interrupt_blocks: 1, byte_ps: 100_000 };
     system.controllers = vec![Controller { transfer, ..Controller::new("ide") }];
     system.channels =
         vec![Channel { name: "cable".into(), controller: Some(0), rate: None, overhead: 0, disconnects: false }];
@@ -113,15 +113,15 @@ fn programmed_transfers_cost_processors_every_byte_and_every_sector() {
     // a port of one command at a time has not done with it before the processor has moved the bytes
     system.host.processors = 2;
     system.controllers[0].outstanding = Some(1);
-    system.workloads = on(Target::Drive(0), users(3, reads(65_536)));
+    system.workloads = on(WorkloadTarget::Drive(0), users(3, reads(65_536)));
     near(rate(&run(&system)), 1e3 / (10.0 + 2.56 + 6.5536), 0.001);
 }
 
 #[test]
 fn a_small_write_to_raid_5_is_four_member_ios_in_two_turns() {
     let drives = vec![Drives::new("d", 5, plain(10, 1))];
-    let mut system = system(drives, on(Target::Array(0), users(1, writes(4096))));
-    system.arrays = vec![Set::new("set", Level::Raid5, (0..5).collect())];
+    let mut system = system(drives, on(WorkloadTarget::Array(0), users(1, writes(4096))));
+    system.arrays = vec![Set::new("set", ArrayLevel::Raid5, (0..5).collect())];
     let report = run(&system);
     near(rate(&report), 1.0 / 0.020, 0.001);
     assert_eq!(report.arrays[0].counts.writes * 4, report.arrays[0].member_ios);
@@ -139,10 +139,10 @@ fn a_small_write_to_raid_5_is_four_member_ios_in_two_turns() {
 #[test]
 fn a_controller_hides_its_members_from_the_host() {
     let drives = vec![Drives::new("d", 5, plain(10, 1))];
-    let mut system = system(drives, on(Target::Array(0), users(1, writes(4096))));
+    let mut system = system(drives, on(WorkloadTarget::Array(0), users(1, writes(4096))));
     system.host.interrupt = 1000;
     system.controllers = vec![Controller { xor_byte_ps: 1_000_000, command: MS, ..Controller::new("raid") }];
-    system.arrays = vec![Set { run_by: RunBy::Controller(0), ..Set::new("set", Level::Raid5, (0..5).collect()) }];
+    system.arrays = vec![Set { run_by: RunBy::Controller(0), ..Set::new("set", ArrayLevel::Raid5, (0..5).collect()) }];
     let report = run(&system);
     let parity = report.component("raid parity").expect("its engine");
     assert!(parity.totals.service_ns > 0 && report.component("processors").expect("host").totals.service_ns > 0);
@@ -153,7 +153,7 @@ fn a_controller_hides_its_members_from_the_host() {
 #[test]
 fn what_has_failed_is_read_from_the_others_and_rebuilt_onto_a_spare() {
     let drives = vec![Drives::new("d", 4, plain(1, 1))];
-    let mut system = system(drives, on(Target::Array(0), users(1, reads(4096))));
+    let mut system = system(drives, on(WorkloadTarget::Array(0), users(1, reads(4096))));
     // 64 MB a member in steps of 1 MB, 10 MB/s: 6.7 s
     let rebuild = Some(Background { step_blocks: 2048, depth: 1, rate: Some(10 << 20) });
     let set = Set {
@@ -161,7 +161,7 @@ fn what_has_failed_is_read_from_the_others_and_rebuilt_onto_a_spare() {
         failed: vec![1],
         spares: vec![3],
         rebuild,
-        ..Set::new("set", Level::Raid5, vec![0, 1, 2])
+        ..Set::new("set", ArrayLevel::Raid5, vec![0, 1, 2])
     };
     system.arrays = vec![set];
     let report = run(&system);
@@ -182,7 +182,7 @@ fn what_has_failed_is_read_from_the_others_and_rebuilt_onto_a_spare() {
 fn large_requests_are_split_and_gates_hold() {
     let mut system = system(
         vec![Drives { channel: Some(0), ..Drives::new("d", 1, plain(10, 4)) }],
-        on(Target::Drive(0), users(1, reads(262_144))),
+        on(WorkloadTarget::Drive(0), users(1, reads(262_144))),
     );
     system.controllers = vec![Controller { transfer_blocks: Some(128), ..Controller::new("adapter") }];
     system.channels =
@@ -197,11 +197,11 @@ fn large_requests_are_split_and_gates_hold() {
 fn the_file_cache_answers_what_it_holds() {
     let asked = Asked {
         cached: true,
-        part: diskwright_simulator::load::Part::Bytes { from: 0, bytes: 1 << 20 },
+        part: diskwright_simulator::load::TargetPart::Bytes { from: 0, bytes: 1 << 20 },
         ..reads(4096)
     };
-    let mut system = system(vec![Drives::new("d", 1, plain(1, 1))], on(Target::Drive(0), users(2, asked)));
-    system.host.cache = Some(CacheSpec { bytes: 4 << 20, ..CacheSpec::default() });
+    let mut system = system(vec![Drives::new("d", 1, plain(1, 1))], on(WorkloadTarget::Drive(0), users(2, asked)));
+    system.host.cache = Some(BlockCacheSpec { bytes: 4 << 20, ..BlockCacheSpec::default() });
     system.host.copy_byte_ps = 1_000_000;
     system.watch.warm_up = 30 * SECOND;
     let report = run(&system);
@@ -214,9 +214,9 @@ fn the_file_cache_answers_what_it_holds() {
 fn one_seed_one_result() {
     let mut system = system(
         vec![Drives::new("d", 4, plain(3, 1))],
-        on(Target::Array(0), users(6, Asked { read_share: 0.6, ..reads(8192) })),
+        on(WorkloadTarget::Array(0), users(6, Asked { read_share: 0.6, ..reads(8192) })),
     );
-    system.arrays = vec![Set::new("set", Level::Raid5, (0..4).collect())];
+    system.arrays = vec![Set::new("set", ArrayLevel::Raid5, (0..4).collect())];
     let text = |seed| {
         let mut system = system.clone();
         system.watch.seed = seed;
@@ -231,7 +231,7 @@ fn one_seed_one_result() {
 fn devices_of_many_parts_are_as_full_as_the_scarcest() {
     let full = |id: &str, load| {
         let device = diskwright_simulator::catalogue::find(id).expect("in the catalogue").device().expect("possible");
-        let mut system = system(vec![Drives::new("d", 1, device)], on(Target::Drive(0), load));
+        let mut system = system(vec![Drives::new("d", 1, device)], on(WorkloadTarget::Drive(0), load));
         system.watch.duration = 2 * SECOND;
         let report = run(&system);
         let drive = report.component("d").expect("the drive");

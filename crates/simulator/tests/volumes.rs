@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::Ns;
 use diskwright_simulator::catalogue::{self, EntryKind};
 use diskwright_simulator::io::Io;
-use diskwright_simulator::spread::Spread;
-use diskwright_simulator::volume::{Limit, Volume, VolumeSpec};
+use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::volume::{CloudVolume, RateLimit, VolumeSpec};
 
 const SECOND: Ns = 1_000_000_000;
 
@@ -17,22 +17,22 @@ fn spec() -> VolumeSpec {
         name: "by hand".into(),
         blocks: 1 << 24,
         slots: 64,
-        operations: Limit::steady(1000.0),
-        bytes: Limit::none(),
+        operations: RateLimit::steady(1000.0),
+        bytes: RateLimit::none(),
         operation_bytes: 262_144,
         merges: false,
         whole_operations: false,
         write_cost: 1.0,
         window: 0,
-        read: Spread::Constant(1_000_000),
-        write: Spread::Constant(2_000_000),
+        read: ServiceTimeDistribution::Constant(1_000_000),
+        write: ServiceTimeDistribution::Constant(2_000_000),
         stream: f64::INFINITY,
     }
 }
 
-fn volume(spec: VolumeSpec) -> Volume {
+fn volume(spec: VolumeSpec) -> CloudVolume {
     assert_eq!(spec.check(), Ok(()));
-    Volume::new(&Arc::new(spec), Dice::new(1, 0))
+    CloudVolume::new(&Arc::new(spec), Rng::new(1, 0))
 }
 
 fn built_in(id: &str) -> VolumeSpec {
@@ -43,7 +43,7 @@ fn built_in(id: &str) -> VolumeSpec {
 }
 
 /// Requests done in a stretch of time, 64 at a time.
-fn done(volume: &mut Volume, from: Ns, until: Ns, io: impl Fn(u64) -> Io) -> u64 {
+fn done(volume: &mut CloudVolume, from: Ns, until: Ns, io: impl Fn(u64) -> Io) -> u64 {
     let mut ends = [from; 64];
     let mut number = 0;
     loop {
@@ -103,12 +103,12 @@ fn gp2_bursts_as_long_as_its_table_says() {
         (334, 1002.0, 2703.0, 5389.0),
         (750, 2250.0, 7200.0, 2400.0),
     ] {
-        let limit = Limit { baseline, burst: 3000.0, credits: 5_400_000.0 };
+        let limit = RateLimit { baseline, burst: 3000.0, credits: 5_400_000.0 };
         assert!((limit.burst_seconds(3000.0).expect("ends") - burst_s).abs() < 1.0, "{gib} GiB");
         assert!((limit.refill_seconds().expect("fills") - refill_s).abs() < 1.0, "{gib} GiB");
         assert_eq!(limit.burst_seconds(baseline), None);
     }
-    assert_eq!(Limit::steady(100.0).burst_seconds(1000.0), None);
+    assert_eq!(RateLimit::steady(100.0).burst_seconds(1000.0), None);
 }
 
 #[test]
@@ -153,12 +153,12 @@ fn impossible_volumes_are_refused() {
     let wrong: Vec<VolumeSpec> = vec![
         VolumeSpec { slots: 0, ..spec() },
         VolumeSpec { operation_bytes: 0, ..spec() },
-        VolumeSpec { operations: Limit::steady(0.0), ..spec() },
-        VolumeSpec { operations: Limit { baseline: 10.0, burst: 5.0, credits: 1.0 }, ..spec() },
-        VolumeSpec { bytes: Limit { baseline: 10.0, burst: 20.0, credits: f64::NAN }, ..spec() },
+        VolumeSpec { operations: RateLimit::steady(0.0), ..spec() },
+        VolumeSpec { operations: RateLimit { baseline: 10.0, burst: 5.0, credits: 1.0 }, ..spec() },
+        VolumeSpec { bytes: RateLimit { baseline: 10.0, burst: 20.0, credits: f64::NAN }, ..spec() },
         VolumeSpec { write_cost: 0.0, ..spec() },
         VolumeSpec { stream: f64::NAN, ..spec() },
-        VolumeSpec { read: Spread::Quantiles(Vec::new()), ..spec() },
+        VolumeSpec { read: ServiceTimeDistribution::Quantiles(Vec::new()), ..spec() },
     ];
     for spec in wrong {
         assert!(spec.check().is_err(), "{spec:?}");

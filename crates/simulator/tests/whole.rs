@@ -2,32 +2,29 @@
 //! twice, times and bytes add up, nothing does more than it can, and one seed
 //! has one result.
 
-#[path = "common/random_system.rs"]
-mod random_system;
-
-use diskwright_base::Dice;
-use diskwright_simulator::array::Level;
-use diskwright_simulator::cache::Write;
-use diskwright_simulator::device::Device;
-use diskwright_simulator::run::{Component, Report, Simulation};
-use diskwright_simulator::spread::Spread;
-use diskwright_simulator::station::Totals;
+use crate::random_system::random_system;
+use diskwright_base::Rng;
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::cache::WritePolicy;
+use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::run::{Component, Simulation, SimulationReport};
+use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::station::StationTotals;
 use diskwright_simulator::system::*;
-use random_system::random_system;
 
 const OPERATIONS: u64 = 150;
 
 struct Ran {
     seed: u64,
     system: System,
-    report: Report,
-    samples: Vec<Report>,
+    report: SimulationReport,
+    samples: Vec<SimulationReport>,
     /// Requests still under way at the end.
     left: usize,
 }
 
 fn run(seed: u64, caches: bool) -> Ran {
-    let system = random_system(&mut Dice::new(seed, 5), caches, OPERATIONS);
+    let system = random_system(&mut Rng::new(seed, 5), caches, OPERATIONS);
     let mut simulation = Simulation::new(&system).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let mut samples = Vec::new();
     let report = simulation.run(|sample| samples.push(sample.clone()));
@@ -66,7 +63,7 @@ fn times_add_up() {
         let seed = ran.seed;
         for component in &ran.report.components {
             let Component { name, servers, totals, .. } = component;
-            let Totals { elapsed_ns, service_ns, busy_ns, queue_ns, response_ns, .. } = *totals;
+            let StationTotals { elapsed_ns, service_ns, busy_ns, queue_ns, response_ns, .. } = *totals;
             let told = format!("seed {seed}, {name}: {totals:?}");
             assert_eq!(elapsed_ns, ran.report.to - ran.report.from, "{told}");
             assert!(u128::from(busy_ns) <= service_ns && busy_ns <= elapsed_ns, "{told}");
@@ -90,9 +87,10 @@ fn times_add_up() {
 fn samples_add_up_to_the_whole() {
     all(20, |ran| {
         for (at, whole) in ran.report.components.iter().enumerate() {
-            let sum =
-                |of: fn(&Totals) -> u128| -> u128 { ran.samples.iter().map(|s| of(&s.components[at].totals)).sum() };
-            let fields: [fn(&Totals) -> u128; 6] = [
+            let sum = |of: fn(&StationTotals) -> u128| -> u128 {
+                ran.samples.iter().map(|s| of(&s.components[at].totals)).sum()
+            };
+            let fields: [fn(&StationTotals) -> u128; 6] = [
                 |t| u128::from(t.elapsed_ns),
                 |t| t.service_ns,
                 |t| u128::from(t.busy_ns),
@@ -143,9 +141,9 @@ fn nothing_does_more_than_it_can() {
         }
         for drive in 0..system.drive_count() {
             let (group, _) = system.group_of(drive).expect("it is there");
-            let Device::Plain(spec) = &system.drives[group].device else { continue };
+            let DeviceModel::Plain(spec) = &system.drives[group].device else { continue };
             let component = report.component(&system.drive_name(drive)).expect("it is told of");
-            let Spread::Constant(each) = spec.service else { continue };
+            let ServiceTimeDistribution::Constant(each) = spec.service else { continue };
             if ran.left == 0 && spec.bytes_per_s.is_infinite() {
                 let service = component.totals.service_ns;
                 assert_eq!(service, u128::from(component.counts.requests() * each), "seed {seed}");
@@ -168,12 +166,12 @@ fn bytes_are_what_was_asked() {
         for (workload, described) in report.workloads.iter().zip(&system.workloads) {
             let asked = (workload.counts.bytes_read, workload.counts.bytes_written);
             match described.targets[0] {
-                Target::Drive(drive) => {
+                WorkloadTarget::Drive(drive) => {
                     let counts = report.component(&system.drive_name(drive)).expect("it is there").counts;
                     assert_eq!(asked, (counts.bytes_read, counts.bytes_written), "seed {seed}");
                     singles += 1;
                 }
-                Target::Array(at) => {
+                WorkloadTarget::Array(at) => {
                     let array = &report.arrays[at];
                     assert_eq!(asked, (array.counts.bytes_read, array.counts.bytes_written), "seed {seed}");
                     members_add_up(ran, at);
@@ -197,10 +195,10 @@ fn members_add_up(ran: &Ran, at: usize) {
     let read: u64 = counts.iter().map(|c| c.bytes_read).sum();
     let written: u64 = counts.iter().map(|c| c.bytes_written).sum();
     let copies = match set.level {
-        Level::Linear | Level::Raid0 => 1,
-        Level::Raid1 => set.members.len() as u64,
+        ArrayLevel::Linear | ArrayLevel::Raid0 => 1,
+        ArrayLevel::Raid1 => set.members.len() as u64,
         // the usual copies of these are two
-        Level::Raid10 | Level::Raid01 => 2,
+        ArrayLevel::Raid10 | ArrayLevel::Raid01 => 2,
         _ => 0,
     };
     if copies > 0 {
@@ -215,7 +213,7 @@ fn what_is_posted_is_flushed_or_still_dirty() {
     let mut posted_in_all = 0;
     all(30, |ran| {
         let (Some(spec), Some(cache)) = (&ran.system.host.cache, ran.report.caches.first()) else { return };
-        let Write::Back(back) = spec.write else { return };
+        let WritePolicy::Back(back) = spec.write else { return };
         let (counters, seed) = (&cache.counters, ran.seed);
         let posted: u64 = ran
             .report

@@ -3,29 +3,29 @@
 use std::sync::Arc;
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::load::*;
-use diskwright_simulator::run::{Report, Simulation};
-use diskwright_simulator::spread::Spread;
-use diskwright_simulator::system::{Drives, Host, System, Target, Watch, Workload};
+use diskwright_simulator::run::{Simulation, SimulationReport};
+use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::system::{Drives, HostSpec, System, WatchSpec, Workload, WorkloadTarget};
 
 const MS: Ns = 1_000_000;
 const SECOND: Ns = 1000 * MS;
 
 /// So many drives of 1 GiB that need a millisecond for anything.
 fn system(drives: u32, load: LoadSpec) -> System {
-    let service = Spread::Constant(MS);
+    let service = ServiceTimeDistribution::Constant(MS);
     let spec = PlainSpec { name: "plain".into(), blocks: 1 << 21, servers: 1, service, bytes_per_s: f64::INFINITY };
-    let targets = (0..drives).map(Target::Drive).collect();
+    let targets = (0..drives).map(WorkloadTarget::Drive).collect();
     System {
-        watch: Watch { warm_up: 0, duration: 100 * SECOND, ..Watch::default() },
-        drives: vec![Drives::new("d", drives, Device::Plain(Arc::new(spec)))],
+        watch: WatchSpec { warm_up: 0, duration: 100 * SECOND, ..WatchSpec::default() },
+        drives: vec![Drives::new("d", drives, DeviceModel::Plain(Arc::new(spec)))],
         workloads: vec![Workload { name: "load".into(), targets, load }],
         ..System::new("test")
     }
 }
 
-fn run(system: &System) -> Report {
+fn run(system: &System) -> SimulationReport {
     Simulation::new(system).expect("a possible system").run(|_| {})
 }
 
@@ -58,7 +58,7 @@ fn a_sort_takes_its_requests_and_its_comparisons() {
     near(time(1, a_sort()), 0.080 + 0.12288, 1e-5);
     // ahead of itself: the processor is never idle for long, and a disk of its own for runs helps
     let two = time(1, SortSpec { window: 2, ..a_sort() });
-    let work = Region { target: 1, part: Part::All };
+    let work = Region { target: 1, part: TargetPart::All };
     let apart = time(2, SortSpec { window: 2, work, ..a_sort() });
     assert!(apart < two && two < 0.19 && apart > 0.12288, "{two} {apart}");
 }
@@ -66,11 +66,12 @@ fn a_sort_takes_its_requests_and_its_comparisons() {
 #[test]
 fn two_sorts_share_one_processor() {
     let mut both = system(2, LoadSpec::Sort(a_sort()));
-    both.workloads.push(Workload { targets: vec![Target::Drive(1)], ..both.workloads[0].clone() });
-    let last =
-        |report: &Report| report.workloads.iter().map(|w| w.operations[0].totals.response_s()).fold(0.0, f64::max);
+    both.workloads.push(Workload { targets: vec![WorkloadTarget::Drive(1)], ..both.workloads[0].clone() });
+    let last = |report: &SimulationReport| {
+        report.workloads.iter().map(|w| w.operations[0].totals.response_s()).fold(0.0, f64::max)
+    };
     let one = last(&run(&both));
-    both.host = Host { processors: 2, ..Host::default() };
+    both.host = HostSpec { processors: 2, ..HostSpec::default() };
     let two = last(&run(&both));
     // with a processor each they are as if alone
     near(two, 0.20288, 1e-5);
@@ -79,10 +80,10 @@ fn two_sorts_share_one_processor() {
 
 #[test]
 fn a_scan_is_as_fast_as_its_drives_while_it_reads_ahead() {
-    let files = (0..4).map(|target| Region { target, part: Part::All }).collect();
+    let files = (0..4).map(|target| Region { target, part: TargetPart::All }).collect();
     let scan = ScanSpec { files, degree: 4, ahead: 16, ..ScanSpec::default() };
     let mut system = system(4, LoadSpec::Scan(scan));
-    system.watch = Watch { warm_up: SECOND, duration: 20 * SECOND, ..Watch::default() };
+    system.watch = WatchSpec { warm_up: SECOND, duration: 20 * SECOND, ..WatchSpec::default() };
     let report = run(&system);
     // four drives, a thousand extents a second each, but for the beginnings and ends of queries of 1024 extents
     let rate = report.workloads[0].counts.requests() as f64 / report.elapsed_s();
@@ -100,12 +101,12 @@ fn a_scan_is_as_fast_as_its_drives_while_it_reads_ahead() {
 
 #[test]
 fn clients_and_transactions_obey_the_interactive_law() {
-    let think = Spell::Exponential { mean_s: 0.05 };
+    let think = DurationDistribution::Exponential { mean_s: 0.05 };
     let netbench = NetbenchSpec { clients: 30, think, cached: false, ..NetbenchSpec::default() };
     let oltp = OltpSpec { users: 30, think, pages: 4, ..OltpSpec::default() };
     for (load, users) in [(LoadSpec::Netbench(netbench), 30.0), (LoadSpec::Oltp(oltp), 30.0)] {
         let mut system = system(1, load);
-        system.watch = Watch { warm_up: 5 * SECOND, duration: 200 * SECOND, ..Watch::default() };
+        system.watch = WatchSpec { warm_up: 5 * SECOND, duration: 200 * SECOND, ..WatchSpec::default() };
         let report = run(&system);
         let operations = &report.workloads[0].operations;
         let classes = if operations[0].name == "transaction" { 1 } else { operations.len() };
@@ -119,8 +120,8 @@ fn clients_and_transactions_obey_the_interactive_law() {
 
 #[test]
 fn a_trace_comes_at_its_times_and_all_of_it_is_done() {
-    let requests: Arc<[Recorded]> = (0..5000)
-        .map(|n| Recorded { at: n * 2 * MS, pause: MS, first: n * 100, blocks: 8, target: 0, write: n % 3 == 0 })
+    let requests: Arc<[TraceRequest]> = (0..5000)
+        .map(|n| TraceRequest { at: n * 2 * MS, pause: MS, first: n * 100, blocks: 8, target: 0, write: n % 3 == 0 })
         .collect();
     let spec = |timing| TraceSpec { requests: requests.clone(), timing, fold: false, cached: false };
     let report = run(&system(1, LoadSpec::Trace(spec(Timing::Open { scale: 1.0 }))));
@@ -138,8 +139,8 @@ fn a_trace_comes_at_its_times_and_all_of_it_is_done() {
 
 #[test]
 fn posting_to_a_slow_drive_fills_buffers_and_not_memory() {
-    let posted = Transfer { posted: true, read_share: 0.0, ..Transfer::default() };
-    let load = ClosedSpec { classes: vec![Class::of("post", 1.0, posted)], ..ClosedSpec::default() };
+    let posted = OperationTransfer { posted: true, read_share: 0.0, ..OperationTransfer::default() };
+    let load = ClosedSpec { classes: vec![OperationClass::of("post", 1.0, posted)], ..ClosedSpec::default() };
     let mut simulation = Simulation::new(&system(1, LoadSpec::Closed(load))).expect("a possible system");
     simulation.run_until(SECOND);
     // buffers were filled at once, and one more is waited for; a thousand are done

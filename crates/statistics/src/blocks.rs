@@ -8,7 +8,7 @@
 //! from them ([`crate::memory`]): on noise with a memory of 0.9 a point, 24 told
 //! up to ten times too many slopes at a chance of 1 in 10,000, and 48 did not.
 
-use crate::{Point, is_positive};
+use crate::{BlockMean, is_positive};
 
 /// Blocks that a series is cut into, where it has points enough.
 pub const BLOCKS: usize = 48;
@@ -18,7 +18,7 @@ pub const LEAST_BLOCKS: usize = 8;
 /// Means of equal stretches of time, each at the mean time of its points and
 /// with the sum of their weights. Stretches without points are left out. Empty
 /// where there are too few points for [`LEAST_BLOCKS`].
-pub fn blocks(points: &[Point]) -> Vec<Point> {
+pub fn blocks(points: &[BlockMean]) -> Vec<BlockMean> {
     let count = points.len().min(BLOCKS);
     if count < LEAST_BLOCKS {
         return Vec::new();
@@ -27,7 +27,7 @@ pub fn blocks(points: &[Point]) -> Vec<Point> {
 }
 
 /// The same for a given number of blocks.
-pub fn cut(points: &[Point], count: usize) -> Vec<Point> {
+pub fn cut(points: &[BlockMean], count: usize) -> Vec<BlockMean> {
     let (Some(first), Some(last)) = (least(points), most(points)) else { return Vec::new() };
     if !is_positive(last - first) || count == 0 {
         return Vec::new();
@@ -41,33 +41,34 @@ pub fn cut(points: &[Point], count: usize) -> Vec<Point> {
         *weight += p.weight;
     }
     let full = sums.iter().filter(|[_, _, weight]| *weight > 0.0);
-    full.map(|[value, time, weight]| Point { at_s: time / weight, value: value / weight, weight: *weight }).collect()
+    full.map(|[value, time, weight]| BlockMean { at_s: time / weight, value: value / weight, weight: *weight })
+        .collect()
 }
 
-fn least(points: &[Point]) -> Option<f64> {
+fn least(points: &[BlockMean]) -> Option<f64> {
     points.iter().map(|p| p.at_s).min_by(f64::total_cmp)
 }
 
-fn most(points: &[Point]) -> Option<f64> {
+fn most(points: &[BlockMean]) -> Option<f64> {
     points.iter().map(|p| p.at_s).max_by(f64::total_cmp)
 }
 
 /// How many points of equal weight tell as much: `(sum of weights)² / sum of
 /// squares` (Kish, "Survey Sampling", 1965, 11.7).
-pub fn equal_count(points: &[Point]) -> f64 {
+pub fn equal_count(points: &[BlockMean]) -> f64 {
     let sum: f64 = points.iter().map(|p| p.weight).sum();
     let squares: f64 = points.iter().map(|p| p.weight * p.weight).sum();
     if squares > 0.0 { sum * sum / squares } else { 0.0 }
 }
 
 /// The mean, by weight.
-pub fn mean(points: &[Point]) -> f64 {
+pub fn mean(points: &[BlockMean]) -> f64 {
     let sum: f64 = points.iter().map(|p| p.weight).sum();
     points.iter().map(|p| p.value * p.weight).sum::<f64>() / sum
 }
 
 /// True where the values are all the same but for rounding.
-pub fn is_still(points: &[Point]) -> bool {
+pub fn is_still(points: &[BlockMean]) -> bool {
     let size = points.iter().map(|p| p.value.abs()).fold(0.0, f64::max);
     let first = points.first().map_or(0.0, |p| p.value);
     points.iter().all(|p| (p.value - first).abs() <= 1e-9 * size)
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn blocks_are_weighted_and_gaps_left_out() {
-        let point = |at_s: f64, value, weight| Point { at_s, value, weight };
+        let point = |at_s: f64, value, weight| BlockMean { at_s, value, weight };
         // two blocks of four seconds; the first has weights 1 and 3
         let list = [point(0.0, 2.0, 1.0), point(1.0, 6.0, 3.0), point(8.0, 5.0, 2.0)];
         let cut = cut(&list, 2);
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn few_points_make_no_blocks() {
-        let list: Vec<Point> = (0..15).map(|i| Point { at_s: f64::from(i), value: 1.0, weight: 1.0 }).collect();
+        let list: Vec<BlockMean> = (0..15).map(|i| BlockMean { at_s: f64::from(i), value: 1.0, weight: 1.0 }).collect();
         assert!(blocks(&list[..7]).is_empty());
         assert!(blocks(&[list[0]; 40]).is_empty(), "no length");
         assert_eq!(blocks(&list).len(), 15);

@@ -1,5 +1,5 @@
 //! What can be said of noisy series in time, and how sure it is: means, slopes,
-//! steps and rhythms. Pure arithmetic on lists of [`Point`]s; it knows no
+//! steps and rhythms. Pure arithmetic on lists of [`BlockMean`]s; it knows no
 //! counter and reads no file.
 //!
 //! Samples of a server depend on their neighbours: a busy minute follows a busy
@@ -9,7 +9,9 @@
 //! as many independent values as that leaves. Each file names the source of
 //! its formulas and holds a worked example as a test.
 
+pub mod adjusted;
 pub mod blocks;
+pub mod contrast;
 pub mod distribution;
 pub mod line;
 pub mod many;
@@ -18,17 +20,19 @@ pub mod memory;
 #[cfg(test)]
 mod noise;
 pub mod rhythm;
+pub mod spectrum;
 pub mod step;
 
 pub use blocks::blocks;
-pub use line::{Crossing, Line};
-pub use mean::Mean;
+pub use contrast::{Bounds, Contrast};
+pub use line::{Crossing, LineFit};
+pub use mean::MeanVariance;
 pub use rhythm::{Period, Rhythm};
-pub use step::Step;
+pub use step::StepFit;
 
 /// A mean over a short stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Point {
+pub struct BlockMean {
     /// Its middle, in seconds since any moment that is common to the list.
     pub at_s: f64,
     /// The mean.

@@ -9,11 +9,11 @@
 
 use crate::distribution::{student, student_limit};
 use crate::memory::{freedom, left, memory};
-use crate::{ERROR, Point, blocks, is_positive};
+use crate::{BlockMean, ERROR, blocks, is_positive};
 
 /// A line through means of blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub struct LineFit {
     /// Growth a second.
     pub slope: f64,
     /// Ends of the interval that holds the true slope 19 times of 20.
@@ -41,16 +41,16 @@ pub struct Crossing {
     pub latest_s: Option<f64>,
 }
 
-impl Line {
+impl LineFit {
     /// The line through means of blocks; `None` where there are too few.
-    pub fn fit(points: &[Point]) -> Option<Line> {
+    pub fn fit(points: &[BlockMean]) -> Option<LineFit> {
         if points.len() < 3 {
             return None;
         }
         let count = blocks::equal_count(points);
         let sum: f64 = points.iter().map(|p| p.weight).sum();
         // weights that sum to the number of equal points that tell as much
-        let weight = |p: &Point| p.weight * count / sum;
+        let weight = |p: &BlockMean| p.weight * count / sum;
         let middle_s = points.iter().map(|p| weight(p) * p.at_s).sum::<f64>() / count;
         let level = blocks::mean(points);
         let width: f64 = points.iter().map(|p| weight(p) * (p.at_s - middle_s).powi(2)).sum();
@@ -68,7 +68,7 @@ impl Line {
         let df = freedom(count, memory, 2.0);
         let (variance_slope, reach) = (scatter / width, student_limit(ERROR, df));
         let half = if scatter == 0.0 { 0.0 } else { reach * variance_slope.sqrt() };
-        Some(Line {
+        Some(LineFit {
             slope,
             interval: (slope - half, slope + half),
             chance: if slope == 0.0 { 1.0 } else { student(slope / variance_slope.sqrt(), df) },
@@ -132,9 +132,9 @@ mod tests {
     use super::*;
     use crate::noise::Noise;
 
-    fn points(values: impl IntoIterator<Item = f64>) -> Vec<Point> {
+    fn points(values: impl IntoIterator<Item = f64>) -> Vec<BlockMean> {
         let values = values.into_iter().enumerate();
-        values.map(|(i, value)| Point { at_s: i as f64, value, weight: 1.0 }).collect()
+        values.map(|(i, value)| BlockMean { at_s: i as f64, value, weight: 1.0 }).collect()
     }
 
     /// NIST's Norris data (Statistical Reference Datasets, linear regression), x and y.
@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn the_slope_is_the_certified_one() {
-        let list: Vec<Point> = NORRIS.iter().map(|&(at_s, value)| Point { at_s, value, weight: 1.0 }).collect();
-        let line = Line::fit(&list).unwrap();
+        let list: Vec<BlockMean> = NORRIS.iter().map(|&(at_s, value)| BlockMean { at_s, value, weight: 1.0 }).collect();
+        let line = LineFit::fit(&list).unwrap();
         assert!((line.slope - 1.002_116_818_020_45).abs() < 1e-12, "{}", line.slope);
         assert!((line.at(0.0) + 0.262_323_073_774_029).abs() < 1e-10);
         assert!((line.residual - 26.617_398_529_422_4).abs() < 1e-9);
@@ -190,7 +190,7 @@ mod tests {
     fn worked_example_of_a_crossing() {
         // level 10 at 0 s, slope 1: limit 15 at 5 s. With reach 2 and variances 1 of the level and
         // 0.04 of the slope: (u - 5)² = 4 + 0.16 u², 0.84 u² - 10 u + 21 = 0, u = 2.7223 and 9.1825
-        let line = Line {
+        let line = LineFit {
             slope: 1.0,
             interval: (0.6, 1.4),
             chance: 0.01,
@@ -206,24 +206,24 @@ mod tests {
         assert!((crossing.earliest_s.unwrap() - 2.7223).abs() < 1e-3, "{crossing:?}");
         assert!((crossing.latest_s.unwrap() - 9.1825).abs() < 1e-3, "{crossing:?}");
         // a slope that could be none: not before the band meets the limit, and no end
-        let vague = Line { variance_slope: 0.36, ..line }.crossing(15.0, 0.0);
+        let vague = LineFit { variance_slope: 0.36, ..line }.crossing(15.0, 0.0);
         assert!(vague.earliest_s.unwrap() < 2.8 && vague.latest_s.is_none() && vague.at_s == Some(5.0));
         // downwards it mirrors
-        let down = Line { slope: -1.0, ..line }.crossing(5.0, 0.0);
+        let down = LineFit { slope: -1.0, ..line }.crossing(5.0, 0.0);
         assert_eq!(down, crossing);
         // away from the limit: never, though the band may
-        assert_eq!(Line { slope: -1.0, ..line }.crossing(15.0, 0.0), Crossing::default());
+        assert_eq!(LineFit { slope: -1.0, ..line }.crossing(15.0, 0.0), Crossing::default());
     }
 
     #[test]
     fn a_line_without_noise_is_certain() {
-        let line = Line::fit(&points((0..10).map(|i| 3.0 + 2.0 * f64::from(i)))).unwrap();
+        let line = LineFit::fit(&points((0..10).map(|i| 3.0 + 2.0 * f64::from(i)))).unwrap();
         assert!((line.slope - 2.0).abs() < 1e-12 && line.chance < 1e-9);
         let crossing = line.crossing(41.0, 9.0);
         for at in [crossing.at_s, crossing.earliest_s, crossing.latest_s] {
             assert!((at.unwrap() - 19.0).abs() < 1e-6, "{crossing:?}");
         }
-        let still = Line::fit(&points([5.0; 12])).unwrap();
+        let still = LineFit::fit(&points([5.0; 12])).unwrap();
         assert!(still.slope == 0.0 && still.chance == 1.0 && still.interval == (0.0, 0.0));
     }
 
@@ -235,7 +235,7 @@ mod tests {
             let mut noise = Noise::new(3);
             let runs = 800;
             let told = |noise: &mut Noise| {
-                Line::fit(&blocks::blocks(&points(noise.remembering(r, count)))).unwrap().chance < alpha
+                LineFit::fit(&blocks::blocks(&points(noise.remembering(r, count)))).unwrap().chance < alpha
             };
             let false_ones = (0..runs).filter(|_| told(&mut noise)).count() as f64 / f64::from(runs);
             // within three deviations of 800 runs
@@ -255,9 +255,10 @@ mod tests {
             }))
         };
         let runs = 500;
-        let told = (0..runs).filter(|_| Line::fit(&blocks::blocks(&walk(&mut noise))).unwrap().chance < 0.05).count();
+        let told =
+            (0..runs).filter(|_| LineFit::fit(&blocks::blocks(&walk(&mut noise))).unwrap().chance < 0.05).count();
         assert!(told <= 30, "{told} of {runs}");
-        let curve = Line::fit(&points((0..48).map(|i| f64::from(i) + 0.001 * f64::from(i * i)))).unwrap();
+        let curve = LineFit::fit(&points((0..48).map(|i| f64::from(i) + 0.001 * f64::from(i * i)))).unwrap();
         assert!(curve.chance < 0.05, "{curve:?}");
     }
 
@@ -271,14 +272,14 @@ mod tests {
             // gaps: every third hundred is missing; ticks of two lengths
             let series = noise.remembering(0.8, 1200).into_iter().enumerate();
             let kept = series.filter(|(i, _)| (i / 100) % 3 != 1 && (*i < 600 || i % 4 == 0));
-            let list: Vec<Point> = kept
-                .map(|(i, v)| Point {
+            let list: Vec<BlockMean> = kept
+                .map(|(i, v)| BlockMean {
                     at_s: i as f64,
                     value: v + slope * i as f64,
                     weight: if i < 600 { 1.0 } else { 4.0 },
                 })
                 .collect();
-            let line = Line::fit(&blocks::blocks(&list)).unwrap();
+            let line = LineFit::fit(&blocks::blocks(&list)).unwrap();
             held += i32::from(line.interval.0 <= slope && slope <= line.interval.1);
             seen += i32::from(line.chance < 0.05);
         }

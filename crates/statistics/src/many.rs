@@ -22,9 +22,49 @@ pub fn holm(chances: &[f64]) -> Vec<f64> {
     adjusted
 }
 
+/// A chance as it stands against all others, and the level at which it was tested.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TestResult {
+    /// As [`holm`] says; `NaN` where there is no question.
+    pub adjusted: f64,
+    /// An interval that is wrong in this share of cases leaves "no difference"
+    /// out exactly where the adjusted chance is below the error of the family.
+    pub level: f64,
+}
+
+/// Holm's procedure with the level of each single test: the family's error over
+/// the number of questions that were left when it was this one's turn. Those
+/// after the first that was not found share its level.
+pub fn tested(chances: &[f64], error: f64) -> Vec<TestResult> {
+    let adjusted = holm(chances);
+    let count = chances.iter().filter(|c| !c.is_nan()).count();
+    let found = adjusted.iter().filter(|a| **a < error).count();
+    let mut order: Vec<usize> = (0..chances.len()).filter(|&at| !chances[at].is_nan()).collect();
+    order.sort_by(|&a, &b| chances[a].total_cmp(&chances[b]));
+    let mut levels = vec![error / (count - found.min(count.saturating_sub(1))).max(1) as f64; chances.len()];
+    for (rank, &at) in order.iter().take(found).enumerate() {
+        levels[at] = error / (count - rank) as f64;
+    }
+    adjusted.into_iter().zip(levels).map(|(adjusted, level)| TestResult { adjusted, level }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn levels_are_those_of_the_tests() {
+        // 0.005 against 0.05/4, 0.01 against 0.05/3, then 0.03 fails against 0.05/2
+        let list = tested(&[0.01, 0.04, f64::NAN, 0.03, 0.005], 0.05);
+        let level = |at: usize| list[at].level;
+        assert_eq!((level(4), level(0), level(3), level(1)), (0.05 / 4.0, 0.05 / 3.0, 0.05 / 2.0, 0.05 / 2.0));
+        for (at, chance) in [(0, 0.01), (1, 0.04), (3, 0.03), (4, 0.005)] {
+            assert_eq!(chance < level(at), list[at].adjusted < 0.05, "{at}");
+        }
+        let all = tested(&[0.0, 0.0], 0.05);
+        assert!(all.iter().all(|t| t.adjusted == 0.0 && t.level > 0.0), "{all:?}");
+        assert!(tested(&[], 0.05).is_empty());
+    }
 
     #[test]
     fn worked_example() {

@@ -9,11 +9,11 @@
 
 use crate::distribution::{student, student_limit};
 use crate::memory::{effective, freedom, memory};
-use crate::{ERROR, Point, blocks};
+use crate::{BlockMean, ERROR, blocks};
 
 /// A mean and how far it can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mean {
+pub struct MeanVariance {
     /// The mean, by weight.
     pub value: f64,
     /// Its variance.
@@ -22,20 +22,20 @@ pub struct Mean {
     pub df: f64,
 }
 
-impl Mean {
+impl MeanVariance {
     /// The mean of a series. `None` where there are too few points to tell how
     /// far it can be trusted.
-    pub fn of(points: &[Point]) -> Option<Mean> {
+    pub fn of(points: &[BlockMean]) -> Option<MeanVariance> {
         let blocks = blocks::blocks(points);
-        (blocks.len() >= blocks::LEAST_BLOCKS).then(|| Mean::of_blocks(&blocks))
+        (blocks.len() >= blocks::LEAST_BLOCKS).then(|| MeanVariance::of_blocks(&blocks))
     }
 
     /// The same for means of blocks.
-    pub fn of_blocks(blocks: &[Point]) -> Mean {
+    pub fn of_blocks(blocks: &[BlockMean]) -> MeanVariance {
         let count = blocks.len() as f64;
         let value = blocks::mean(blocks);
         if blocks::is_still(blocks) {
-            return Mean { value, variance: 0.0, df: count - 1.0 };
+            return MeanVariance { value, variance: 0.0, df: count - 1.0 };
         }
         let weight: f64 = blocks.iter().map(|b| b.weight).sum();
         let off: Vec<f64> = blocks.iter().map(|b| b.value - value).collect();
@@ -45,7 +45,7 @@ impl Mean {
         let shared = alike / effective(alike, memory).max(2.0);
         let variance = squares / (weight * weight) * count / (count - 1.0) * shared.max(1.0);
         let df = freedom(alike, memory, 1.0);
-        Mean { value, variance, df }
+        MeanVariance { value, variance, df }
     }
 
     /// Ends of the interval that holds the true mean 19 times of 20; infinite
@@ -67,7 +67,7 @@ pub struct Difference {
 }
 
 /// Holds the second mean against the first.
-pub fn difference(first: &Mean, second: &Mean) -> Difference {
+pub fn difference(first: &MeanVariance, second: &MeanVariance) -> Difference {
     let value = second.value - first.value;
     let variance = first.variance + second.variance;
     if variance <= 0.0 {
@@ -75,7 +75,7 @@ pub fn difference(first: &Mean, second: &Mean) -> Difference {
         let chance = if value == 0.0 { 1.0 } else { 0.0 };
         return Difference { value, interval: (value, value), chance };
     }
-    let part = |m: &Mean| if m.variance > 0.0 { m.variance * m.variance / m.df.max(0.0) } else { 0.0 };
+    let part = |m: &MeanVariance| if m.variance > 0.0 { m.variance * m.variance / m.df.max(0.0) } else { 0.0 };
     let df = variance * variance / (part(first) + part(second));
     Difference { value, interval: around(value, variance, df), chance: student(value / variance.sqrt(), df) }
 }
@@ -92,16 +92,17 @@ fn around(value: f64, variance: f64, df: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::noise::Noise;
+    use crate::{Bounds, Contrast};
 
-    fn points(values: &[f64]) -> Vec<Point> {
-        values.iter().enumerate().map(|(i, &value)| Point { at_s: i as f64, value, weight: 1.0 }).collect()
+    fn points(values: &[f64]) -> Vec<BlockMean> {
+        values.iter().enumerate().map(|(i, &value)| BlockMean { at_s: i as f64, value, weight: 1.0 }).collect()
     }
 
     #[test]
     fn worked_example_of_one_mean() {
         // 3 1 3 1 3 1 3 1: mean 2, squares 8, variance 8 / 7 / 8 = 1/7; 7 and 4 degrees
         // are 28/11 = 2.545 together, t = 3.54
-        let mean = Mean::of_blocks(&points(&[3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0]));
+        let mean = MeanVariance::of_blocks(&points(&[3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0]));
         assert!((mean.value - 2.0).abs() < 1e-12 && (mean.variance - 1.0 / 7.0).abs() < 1e-12);
         let (low, high) = mean.interval();
         assert!((high - 3.337).abs() < 0.01 && (low - 0.663).abs() < 0.01, "{low} {high}");
@@ -111,8 +112,8 @@ mod tests {
     fn worked_example_of_welch() {
         // variances of the means 4 and 1 with 9 and 16 degrees of freedom:
         // df = 25 / (16/9 + 1/16) = 13.58, t = 5 / sqrt(5) = 2.236, chance 0.0426
-        let first = Mean { value: 10.0, variance: 4.0, df: 9.0 };
-        let second = Mean { value: 15.0, variance: 1.0, df: 16.0 };
+        let first = MeanVariance { value: 10.0, variance: 4.0, df: 9.0 };
+        let second = MeanVariance { value: 15.0, variance: 1.0, df: 16.0 };
         let d = difference(&first, &second);
         assert!((d.value - 5.0).abs() < 1e-12 && (d.chance - 0.0426).abs() < 2e-4, "{d:?}");
         assert!(d.interval.0 > 0.0 && d.interval.0 < 0.3);
@@ -120,8 +121,8 @@ mod tests {
 
     #[test]
     fn constants_differ_or_not() {
-        let one = Mean { value: 1.0, variance: 0.0, df: 7.0 };
-        let two = Mean { value: 2.0, ..one };
+        let one = MeanVariance { value: 1.0, variance: 0.0, df: 7.0 };
+        let two = MeanVariance { value: 2.0, ..one };
         assert_eq!(difference(&one, &two).chance, 0.0);
         assert_eq!(difference(&one, &one).chance, 1.0);
         assert_eq!(difference(&one, &two).interval, (1.0, 1.0));
@@ -129,15 +130,35 @@ mod tests {
 
     #[test]
     fn a_mean_weighs_its_points() {
-        let list: Vec<Point> = (0..16)
-            .map(|i| Point {
+        let list: Vec<BlockMean> = (0..16)
+            .map(|i| BlockMean {
                 at_s: f64::from(i),
                 value: if i < 8 { 1.0 } else { 5.0 },
                 weight: if i < 8 { 3.0 } else { 1.0 },
             })
             .collect();
-        assert!((Mean::of(&list).unwrap().value - 2.0).abs() < 1e-12);
-        assert_eq!(Mean::of(&list[..7]), None);
+        assert!((MeanVariance::of(&list).unwrap().value - 2.0).abs() < 1e-12);
+        assert_eq!(MeanVariance::of(&list[..7]), None);
+    }
+
+    #[test]
+    fn a_drift_below_fast_noise_is_not_taken_for_a_difference() {
+        // half an hour: noise of 30 % that remembers 0.7, and a drift of 30 % that remembers 10 minutes,
+        // which 48 blocks do not see; a fifth more without the drift is found all the same
+        let mut noise = Noise::new(9);
+        let (runs, mut alarms, mut found) = (400, 0, 0);
+        let mut of = |level: f64, drift: f64| {
+            let (fast, slow) = (noise.remembering(0.7, 1800), noise.remembering((-1.0f64 / 600.0).exp(), 1800));
+            let value = |(fast, slow): (&f64, &f64)| level * (0.3 * fast + drift * slow).exp();
+            MeanVariance::of(&points(&fast.iter().zip(&slow).map(value).collect::<Vec<_>>())).expect("points enough")
+        };
+        for _ in 0..runs {
+            let chance = |a: &MeanVariance, b: &MeanVariance| Contrast::of(a, b, Bounds::POSITIVE).chance();
+            alarms += i32::from(chance(&of(1.0, 0.3), &of(1.0, 0.3)) < 0.05);
+            found += i32::from(chance(&of(1.0, 0.0), &of(1.2, 0.0)) < 0.005);
+        }
+        assert!(alarms <= runs * 5 / 100, "{alarms} of {runs}");
+        assert!(found >= runs * 9 / 10, "{found} of {runs}");
     }
 
     #[test]
@@ -146,7 +167,7 @@ mod tests {
             let mut noise = Noise::new(77);
             let runs = 600;
             let holds = |noise: &mut Noise| {
-                let (low, high) = Mean::of(&points(&noise.remembering(r, count))).unwrap().interval();
+                let (low, high) = MeanVariance::of(&points(&noise.remembering(r, count))).unwrap().interval();
                 low <= 0.0 && 0.0 <= high
             };
             let held = (0..runs).filter(|_| holds(&mut noise)).count() as f64 / f64::from(runs);

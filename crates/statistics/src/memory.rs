@@ -10,10 +10,43 @@
 
 use crate::is_positive;
 
+/// Neighbours that are taken together, beside each by itself.
+const SCALES: [usize; 2] = [2, 4];
+/// Means that tell a memory at least.
+const LEAST_MEANS: usize = 12;
+/// Deviations by which means must remember more than independent ones do.
+const SURE: f64 = 1.0;
+
 /// Correlation of neighbours in residuals of a fit with `fitted` parameters,
 /// corrected for its bias, from 0 to 1. Negative correlation is not believed:
 /// it would make us too sure.
 pub fn memory(residuals: &[f64], fitted: usize) -> f64 {
+    SCALES.iter().map(|&each| at_scale(residuals, each)).fold(neighbours(residuals, fitted), f64::max)
+}
+
+/// The memory that the means of `each` neighbours tell: a slow drift below fast
+/// noise is not seen by neighbours, whose noise is more, but by longer means.
+/// What it is worth is told as the memory of single values of the same worth, corrected
+/// as for a mean: of so few, a correction for more would leave nothing. Where the means
+/// do not remember more than such few do by chance, it is none.
+fn at_scale(residuals: &[f64], each: usize) -> f64 {
+    let means: Vec<f64> = residuals.chunks_exact(each).map(|c| c.iter().sum::<f64>() / each as f64).collect();
+    let count = means.len() as f64;
+    let squares = |list: &[f64]| list.iter().map(|r| r * r).sum::<f64>();
+    if means.len() < LEAST_MEANS || !is_positive(squares(&means)) {
+        return 0.0;
+    }
+    let raw = means.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / squares(&means);
+    if raw * count.sqrt() < SURE {
+        return 0.0;
+    }
+    let n = residuals.len() as f64;
+    let variance = squares(&means) / count / effective(count, neighbours(&means, 1));
+    let worth = (squares(residuals) / n / variance).clamp(1e-3, n);
+    ((n - worth) / (n + worth)).clamp(0.0, 0.999)
+}
+
+fn neighbours(residuals: &[f64], fitted: usize) -> f64 {
     let n = residuals.len() as f64;
     let squares: f64 = residuals.iter().map(|r| r * r).sum();
     if residuals.len() < 3 || !is_positive(squares) {
@@ -84,7 +117,7 @@ mod tests {
             let series = noise.remembering(0.5, 30);
             let mean = series.iter().sum::<f64>() / 30.0;
             let residuals: Vec<f64> = series.iter().map(|v| v - mean).collect();
-            sum += memory(&residuals, 1);
+            sum += neighbours(&residuals, 1);
         }
         // uncorrected it is 0.5 - (1 + 4 x 0.5) / 30 = 0.4
         assert!((sum / f64::from(runs) - 0.5).abs() < 0.015, "{}", sum / f64::from(runs));

@@ -1,7 +1,8 @@
-//! Made-up noise for the tests, the same in every run.
+//! Made-up noise for the tests, the same in every run; those of `diagnosis` and its
+//! benchmark take this file, too.
 
 /// A source of normal numbers.
-pub(crate) struct Noise(u64);
+pub struct Noise(pub u64);
 
 impl Noise {
     pub fn new(seed: u64) -> Noise {

@@ -1,45 +1,67 @@
-//! A rhythm: the hour of the day or the day of the week explains a share of
-//! what a series does.
+//! A rhythm: something comes back, every two hours, every day, every week.
 //!
-//! Sources: analysis of variance with repeated measurements, a day (or week)
-//! being one measurement of the whole profile; since neighbouring hours depend
-//! on each other, the degrees of freedom are lowered as Box, "Some theorems on
-//! quadratic forms … II", Annals of Mathematical Statistics 25 (1954), and
-//! Greenhouse and Geisser, "On methods in the analysis of profile data",
+//! Which period that is, is found and not assumed: the places at which the
+//! spectrum stands out of its surroundings, and the day and the week, are
+//! candidates; the series is folded at each and near it, finely enough that a
+//! short burst falls into the same part of every period. A period must have been
+//! seen three times, a day and a week twice. What is told stands against the
+//! number of periods that could have been told.
+//!
+//! Sources: folding and analysis of variance, Schwarzenberg-Czerny, "On the
+//! advantage of using analysis of variance for period search", Monthly Notices of
+//! the Royal Astronomical Society 241 (1989), here with repeated measurements,
+//! each period being one measurement of the whole profile; since neighbouring
+//! parts depend on each other, the degrees of freedom are lowered as Box, "Some
+//! theorems on quadratic forms … II", Annals of Mathematical Statistics 25 (1954),
+//! and Greenhouse and Geisser, "On methods in the analysis of profile data",
 //! Psychometrika 24 (1959), do; the dependence is estimated as in
 //! [`crate::memory`]. The share is corrected for what chance explains (omega
 //! squared, Hays, "Statistics", 1963).
 
 use crate::distribution::fisher;
-use crate::{Point, is_positive, line};
+use crate::spectrum::{self, Candidate};
+use crate::{BlockMean, is_positive, line};
+
+const DAY_S: f64 = 86_400.0;
+const WEEK_S: f64 = 604_800.0;
 
 /// What comes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Period {
     /// By the hour.
     Day,
     /// By the day of the week.
     Week,
+    /// Every so many seconds.
+    Other(f64),
 }
 
 impl Period {
-    /// Both.
-    pub const ALL: [Period; 2] = [Period::Day, Period::Week];
-
     /// Its length.
     pub fn seconds(self) -> f64 {
         match self {
-            Period::Day => 86_400.0,
-            Period::Week => 604_800.0,
+            Period::Day => DAY_S,
+            Period::Week => WEEK_S,
+            Period::Other(seconds) => seconds,
         }
     }
 
-    /// Into how many parts it can be cut; finest first.
-    fn parts(self) -> &'static [usize] {
+    /// Into how many parts it can be cut where points lie `spacing_s` apart; `None`
+    /// where they lie too far apart.
+    fn parts(self, spacing_s: f64) -> Option<usize> {
+        let most = (self.seconds() / spacing_s * 1.001) as usize;
+        let of = |list: &[usize]| list.iter().copied().find(|parts| *parts <= most);
         match self {
-            Period::Day => &[24, 12, 8, 6],
-            Period::Week => &[7],
+            Period::Week => of(&[7]),
+            // whole hours
+            Period::Day => of(&[24, 12, 8, 6]),
+            Period::Other(_) => (most >= 4).then(|| most.min(FINE as usize)),
         }
+    }
+
+    /// How often it must have been seen.
+    fn least(self) -> f64 {
+        if matches!(self, Period::Other(_)) { 3.0 } else { 2.0 }
     }
 }
 
@@ -50,7 +72,7 @@ pub struct Rhythm {
     pub period: Period,
     /// Share of the variance (about the trend) that it explains, 0 to 1.
     pub share: f64,
-    /// Chance that noise alone explains as much.
+    /// Chance that noise alone explains as much, at any period that was looked at.
     pub chance: f64,
     /// What each part of the period adds to the mean; `NaN` where nothing was seen of it.
     pub profile: Vec<f64>,
@@ -81,39 +103,198 @@ fn part(at_s: f64, period: Period, parts: usize) -> usize {
     (place as usize).min(parts - 1)
 }
 
-/// A part of one day: its place, its value, and what is left of it.
-struct Cell {
+/// A part of one period: its place, its value, and what is left of it.
+struct PeriodCell {
     row: usize,
     part: usize,
     value: f64,
 }
 
-/// The rhythm of a series, whose clock must start at a midnight (for a week:
-/// of a Monday). `spacing_s` is how far its points lie apart. `None` where it
-/// covers fewer than two periods or its points lie too far apart.
-pub fn find(points: &[Point], period: Period, spacing_s: f64) -> Option<Rhythm> {
-    let (first, last) = (points.first()?.at_s, points.last()?.at_s);
-    if last - first + spacing_s < 2.0 * period.seconds() {
-        return None;
+/// Rhythms of one series at most.
+pub const MOST: usize = 2;
+/// Chance below which a rhythm is one, before it stands against other series.
+const SURE: f64 = 0.01;
+/// Parts of the finest fold.
+const FINE: f64 = 24.0;
+/// Folds are compared by how much they explain; within this share of the best,
+/// the shortest period is the one.
+const AS_GOOD: f64 = 0.9;
+/// Share of the variance below which nothing is a rhythm, of the series or of what
+/// another leaves of it.
+const LEAST_SHARE: f64 = 0.02;
+/// Share of the whole variance that a second rhythm must explain.
+const SECOND_SHARE: f64 = 0.05;
+/// Deviations beyond which a value is cut for the second test.
+const FAR: f64 = 4.0;
+/// Folds near a candidate to either side, at most.
+const MOST_STEPS: f64 = 30.0;
+
+/// The rhythms of a series, shortest first, whose clock must start at a midnight
+/// of a Monday; `spacing_s` is how far its points lie apart. The first element is
+/// there wherever a rhythm could have been found, however likely it is noise;
+/// others only where they are sure.
+pub fn find(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
+    let line = line::LineFit::fit(points);
+    let level = |at_s: f64| line.as_ref().map_or(0.0, |l| l.at(at_s));
+    let points: Vec<BlockMean> = points.iter().map(|p| BlockMean { value: p.value - level(p.at_s), ..*p }).collect();
+    let points = points.as_slice();
+    let Some(first) = best(points, spacing_s) else { return Vec::new() };
+    if first.chance >= SURE {
+        return vec![first];
     }
-    let fits = |parts: &&usize| period.seconds() / **parts as f64 >= spacing_s * 0.999;
-    let parts = *period.parts().iter().find(fits)?;
-    let cells = cells(points, first, period, parts);
-    let seen = |part: usize| cells.iter().filter(|c| c.part == part).count();
-    if (0..parts).filter(|&part| seen(part) >= 2).count() < parts * 3 / 4 {
-        return None;
+    let left = without(points, &first);
+    let of_left = variance(&left) / variance(points);
+    let real = |r: &Rhythm| r.chance < SURE && !is_echo(r, &first) && r.share * of_left >= SECOND_SHARE;
+    let Some(second) = best(&left, spacing_s).filter(real) else {
+        return vec![first];
+    };
+    // the shorter is told by itself, the longer of what it leaves: a fold at a day
+    // holds a rhythm of two hours too
+    let (short, long) = if second.period.seconds() < first.period.seconds() {
+        (second.period, first.period)
+    } else {
+        return vec![first, second];
+    };
+    let tried = tried(points, spacing_s);
+    let Some(shorter) = fold(points, short, spacing_s) else { return vec![first] };
+    let longer = fold(&without(points, &shorter), long, spacing_s);
+    let corrected = |r: Rhythm| Rhythm { chance: (r.chance * tried).min(1.0), ..r };
+    match longer.map(corrected).filter(|r| r.chance < SURE) {
+        Some(longer) if shorter.share > 1.5 * first.share * short.seconds() / long.seconds() => {
+            vec![corrected(shorter), longer]
+        }
+        _ => vec![first],
     }
-    Some(explain(&cells, period, parts))
 }
 
-/// Means of the parts of each period, less the straight line through all points.
-fn cells(points: &[Point], first: f64, period: Period, parts: usize) -> Vec<Cell> {
-    let line = line::Line::fit(points);
+fn variance(points: &[BlockMean]) -> f64 {
+    let mean = points.iter().map(|p| p.value).sum::<f64>() / points.len() as f64;
+    points.iter().map(|p| (p.value - mean).powi(2)).sum()
+}
+
+fn without(points: &[BlockMean], rhythm: &Rhythm) -> Vec<BlockMean> {
+    points.iter().map(|p| BlockMean { value: p.value - rhythm.at(p.at_s), ..*p }).collect()
+}
+
+/// What is left of a rhythm that was taken out: at its own period, or two or three
+/// of it, where its parts and the points do not fall together.
+fn is_echo(second: &Rhythm, first: &Rhythm) -> bool {
+    let (a, b) = (second.period.seconds(), first.period.seconds());
+    let times = a.max(b) / a.min(b);
+    times < 3.5 && (times / times.round() - 1.0).abs() < 0.1
+}
+
+/// How many periods could have been told apart: one for each part of a period by
+/// which a fold may be off at the end of the series, up to four points a period.
+fn tried(points: &[BlockMean], spacing_s: f64) -> f64 {
+    let span = points.last().map_or(0.0, |p| p.at_s) - points.first().map_or(0.0, |p| p.at_s) + spacing_s;
+    (span / (4.0 * spacing_s) * FINE / 2.0).max(1.0)
+}
+
+/// The rhythm that explains most, with its chance among all periods.
+fn best(points: &[BlockMean], spacing_s: f64) -> Option<Rhythm> {
+    let span = points.last()?.at_s - points.first()?.at_s + spacing_s;
+    let calendar = [Period::Day, Period::Week];
+    let mut folds: Vec<Rhythm> = calendar.into_iter().filter_map(|p| fold(points, p, spacing_s)).collect();
+    for candidate in spectrum::candidates(points, spacing_s) {
+        folds.extend(near(points, candidate, span, spacing_s));
+    }
+    let tried = tried(points, spacing_s);
+    let corrected = |r: Rhythm| Rhythm { chance: (r.chance * tried).min(1.0), ..r };
+    let mut folds: Vec<Rhythm> = folds.into_iter().map(corrected).collect();
+    if folds.iter().all(|r| r.chance >= SURE) {
+        return folds.into_iter().min_by(|a, b| a.chance.total_cmp(&b.chance));
+    }
+    folds.retain(|r| r.chance < SURE);
+    // by the points: parts of other lengths average away other amounts of noise
+    let worth = |r: &Rhythm| explained(points, r.period.seconds(), spacing_s);
+    let most = folds.iter().map(worth).fold(0.0, f64::max);
+    folds.retain(|r| worth(r) >= AS_GOOD * most);
+    let shortest = folds.iter().map(|r| r.period.seconds()).fold(f64::INFINITY, f64::min);
+    // of those that cannot be told apart from the shortest, the calendar's or the best
+    let blur = shortest * shortest / span;
+    folds.retain(|r| r.period.seconds() - shortest <= blur);
+    let named = folds.iter().find(|r| !matches!(r.period, Period::Other(_))).cloned();
+    named.or_else(|| folds.into_iter().max_by(|a, b| a.share.total_cmp(&b.share)))
+}
+
+/// The best fold near a candidate.
+fn near(points: &[BlockMean], candidate: Candidate, span: f64, spacing_s: f64) -> Option<Rhythm> {
+    let step = 1.0 / (span * FINE);
+    let steps = (candidate.vague / step).ceil().min(MOST_STEPS) as i32;
+    let seconds = |k: &i32| 1.0 / (candidate.frequency + f64::from(*k) * step);
+    let tried = (-steps..=steps).map(|k| seconds(&k)).filter(|s| *s > 0.0);
+    let score = |s: f64| (s, explained(points, s, spacing_s));
+    let (period_s, most) = tried.map(score).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    // a round number of minutes that folds as well is what was meant
+    let blur = period_s * period_s / span / FINE;
+    let round = [3600.0, 1800.0, 900.0, 300.0, 60.0].into_iter().map(|unit| (period_s / unit).round() * unit);
+    let close = |s: &f64| *s > 0.0 && (s - period_s).abs() <= 2.0 * blur;
+    let as_good = round.into_iter().filter(close).find(|s| explained(points, *s, spacing_s) >= 0.97 * most);
+    fold(points, Period::Other(as_good.unwrap_or(period_s)), spacing_s)
+}
+
+/// How much of the variance the parts of a period explain, for the search.
+fn explained(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f64 {
+    let parts = ((period_s / spacing_s).floor() as usize).clamp(1, FINE as usize);
+    let (mut sums, mut counts) = ([0.0; FINE as usize], [0.0; FINE as usize]);
+    for p in points {
+        let at = part(p.at_s, Period::Other(period_s), parts);
+        sums[at] += p.value;
+        counts[at] += 1.0;
+    }
+    let mean = sums.iter().sum::<f64>() / points.len() as f64;
+    let level = |(sum, count): (&f64, &f64)| if *count > 0.0 { count * (sum / count - mean).powi(2) } else { 0.0 };
+    let between: f64 = sums.iter().zip(&counts).map(level).sum();
+    let all: f64 = points.iter().map(|p| (p.value - mean).powi(2)).sum();
+    // what as many parts of pure noise would explain
+    let free = (points.len() as f64 - parts as f64).max(1.0);
+    between - (parts as f64 - 1.0) * (all - between) / free
+}
+
+/// A series folded at one period. `None` where that was not seen often enough or
+/// its points lie too far apart.
+fn fold(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<Rhythm> {
+    let (first, last) = (points.first()?.at_s, points.last()?.at_s);
+    if last - first + spacing_s < period.least() * period.seconds() * 0.999 {
+        return None;
+    }
+    let parts = period.parts(spacing_s)?;
+    let cells = cells(points, first, period, parts);
+    let mut seen = vec![0; parts];
+    cells.iter().for_each(|c| seen[c.part] += 1);
+    if seen.iter().filter(|&&count| count >= 2).count() < parts * 3 / 4 {
+        return None;
+    }
+    let rhythm = explain(&cells, period, parts);
+    if rhythm.share < LEAST_SHARE {
+        return Some(Rhythm { chance: 1.0, ..rhythm });
+    }
+    // two large values that happen to lie a period apart are no rhythm
+    let calm = explain(&self::cells(&clipped(points), first, period, parts), period, parts);
+    Some(Rhythm { chance: rhythm.chance.max(calm.chance), ..rhythm })
+}
+
+/// The points with what lies far out cut to where the others end: the median and
+/// [`FAR`] deviations about it, as the median of all distances tells them.
+fn clipped(points: &[BlockMean]) -> Vec<BlockMean> {
+    let median = |mut list: Vec<f64>| {
+        let at = list.len() / 2;
+        *list.select_nth_unstable_by(at, f64::total_cmp).1
+    };
+    let middle = median(points.iter().map(|p| p.value).collect());
+    let far = FAR * 1.4826 * median(points.iter().map(|p| (p.value - middle).abs()).collect());
+    let cut = |v: f64| if far > 0.0 { v.clamp(middle - far, middle + far) } else { v };
+    points.iter().map(|p| BlockMean { value: cut(p.value), ..*p }).collect()
+}
+
+/// Means of the parts of each period.
+fn cells(points: &[BlockMean], first: f64, period: Period, parts: usize) -> Vec<PeriodCell> {
     let mut sums: Vec<(usize, usize, f64, f64)> = Vec::new();
     for p in points {
         let row = ((p.at_s - first) / period.seconds()) as usize;
         let part = part(p.at_s, period, parts);
-        let value = p.value - line.as_ref().map_or(0.0, |l| l.at(p.at_s));
+        let value = p.value;
         match sums.iter_mut().rev().take(2).find(|s| (s.0, s.1) == (row, part)) {
             Some(sum) => {
                 sum.2 += value * p.weight;
@@ -122,21 +303,26 @@ fn cells(points: &[Point], first: f64, period: Period, parts: usize) -> Vec<Cell
             None => sums.push((row, part, value * p.weight, p.weight)),
         }
     }
-    sums.into_iter().map(|(row, part, value, weight)| Cell { row, part, value: value / weight }).collect()
+    sums.into_iter().map(|(row, part, value, weight)| PeriodCell { row, part, value: value / weight }).collect()
 }
 
 /// Fits a level to each period and each part, and weighs the parts' levels
 /// against what is left.
-fn explain(cells: &[Cell], period: Period, parts: usize) -> Rhythm {
+fn explain(cells: &[PeriodCell], period: Period, parts: usize) -> Rhythm {
     let rows = cells.iter().map(|c| c.row + 1).max().unwrap_or(0);
     let (mut of_row, mut of_part) = (vec![0.0; rows], vec![0.0; parts]);
     // gaps leave the table unbalanced: the levels are settled by turns
     for _ in 0..30 {
+        let before = of_part.clone();
         of_row = means(cells, rows, |c| c.row, |c| c.value - of_part[c.part]);
         of_part = means(cells, parts, |c| c.part, |c| c.value - of_row[c.row]);
         let known: Vec<f64> = of_part.iter().copied().filter(|v| !v.is_nan()).collect();
         let middle = known.iter().sum::<f64>() / known.len().max(1) as f64;
         of_part.iter_mut().for_each(|v| *v -= middle);
+        let size = known.iter().map(|v| v.abs()).fold(0.0, f64::max);
+        if of_part.iter().zip(&before).all(|(now, before)| (now - before).abs() <= 1e-9 * size || now.is_nan()) {
+            break;
+        }
     }
     let left: Vec<f64> = cells.iter().map(|c| c.value - of_row[c.row] - of_part[c.part]).collect();
     let explained: f64 = cells.iter().map(|c| of_part[c.part].powi(2)).sum();
@@ -157,7 +343,12 @@ fn explain(cells: &[Cell], period: Period, parts: usize) -> Rhythm {
     Rhythm { period, share, chance, profile: of_part }
 }
 
-fn means(cells: &[Cell], count: usize, of: impl Fn(&Cell) -> usize, value: impl Fn(&Cell) -> f64) -> Vec<f64> {
+fn means(
+    cells: &[PeriodCell],
+    count: usize,
+    of: impl Fn(&PeriodCell) -> usize,
+    value: impl Fn(&PeriodCell) -> f64,
+) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); count];
     for cell in cells {
         let value = value(cell);
@@ -171,7 +362,7 @@ fn means(cells: &[Cell], count: usize, of: impl Fn(&Cell) -> usize, value: impl 
 
 /// Correlation of neighbouring parts within a period, corrected for the mean
 /// that was taken from each.
-fn within(cells: &[Cell], left: &[f64], parts: usize) -> f64 {
+fn within(cells: &[PeriodCell], left: &[f64], parts: usize) -> f64 {
     let (mut products, mut pairs) = (0.0, 0.0);
     for at in 1..cells.len() {
         let neighbours = cells[at].row == cells[at - 1].row && cells[at].part == (cells[at - 1].part + 1) % parts;
@@ -215,16 +406,16 @@ mod tests {
 
     const HOUR: f64 = 3600.0;
 
-    fn hours(values: impl IntoIterator<Item = f64>) -> Vec<Point> {
+    fn hours(values: impl IntoIterator<Item = f64>) -> Vec<BlockMean> {
         let values = values.into_iter().enumerate();
-        values.map(|(i, value)| Point { at_s: (i as f64 + 0.5) * HOUR, value, weight: 1.0 }).collect()
+        values.map(|(i, value)| BlockMean { at_s: (i as f64 + 0.5) * HOUR, value, weight: 1.0 }).collect()
     }
 
     #[test]
     fn worked_example() {
         // two days of two parts: 1 3 / 2 6. Row means 2 4, part effects -1.5 +1.5, residuals
         // ±0.5: explained 4 x 2.25 = 9, residual 4 x 0.25 = 1, F(1,1) = 9, chance by 2/pi atan(1/3) = 0.2048
-        let cell = |row, part, value| Cell { row, part, value };
+        let cell = |row, part, value| PeriodCell { row, part, value };
         let cells = [cell(0, 0, 1.0), cell(0, 1, 3.0), cell(1, 0, 2.0), cell(1, 1, 6.0)];
         let rhythm = explain(&cells, Period::Day, 2);
         assert!((rhythm.profile[1] - 1.5).abs() < 1e-12 && (rhythm.profile[0] + 1.5).abs() < 1e-12);
@@ -249,13 +440,15 @@ mod tests {
         let day = |i: usize| if (9..17).contains(&(i % 24)) { 4.0 } else { 0.0 };
         let series = noise.remembering(0.6, 24 * 6).into_iter().enumerate();
         let list = hours(series.map(|(i, v)| v + day(i) + 0.05 * i as f64));
-        let kept: Vec<Point> =
+        let kept: Vec<BlockMean> =
             list.iter().enumerate().filter(|(i, _)| !(50..59).contains(i)).map(|(_, p)| *p).collect();
-        let rhythm = find(&kept, Period::Day, HOUR).unwrap();
-        assert!(rhythm.chance < 1e-6 && rhythm.share > 0.6, "{rhythm:?}");
+        let found = find(&kept, HOUR);
+        let rhythm = &found[0];
+        assert_eq!(rhythm.period, Period::Day, "{found:?}");
+        assert!(rhythm.chance < 1e-4 && rhythm.share > 0.6, "{rhythm:?}");
         assert!((9.0..17.0).contains(&(rhythm.peak_s() / HOUR)), "{rhythm:?}");
-        assert_eq!(find(&list[..47], Period::Day, HOUR), None, "fewer than two days");
-        assert_eq!(find(&list, Period::Week, HOUR), None);
+        let short = find(&list[..47], HOUR);
+        assert!(short.iter().all(|r| r.period != Period::Day), "fewer than two days: {short:?}");
     }
 
     #[test]
@@ -263,23 +456,79 @@ mod tests {
         let mut noise = Noise::new(8);
         let weekend = |i: usize| if i / 24 % 7 >= 5 { -3.0 } else { 0.0 };
         let list = hours(noise.remembering(0.6, 24 * 28).into_iter().enumerate().map(|(i, v)| v + weekend(i)));
-        let rhythm = find(&list, Period::Week, HOUR).unwrap();
-        assert!(rhythm.chance < 1e-3 && rhythm.share > 0.5, "{rhythm:?}");
-        assert!(rhythm.peak_s() < 5.0 * 86_400.0);
+        let found = find(&list, HOUR);
+        let week = found.iter().find(|r| r.period == Period::Week).unwrap_or_else(|| panic!("{found:?}"));
+        assert!(week.chance < SURE && week.share > 0.5, "{week:?}");
+        assert!(week.peak_s() < 5.0 * 86_400.0);
+    }
+
+    /// What is found in a series of `count` points `spacing_s` apart, surely.
+    /// Each point is a mean of ten moments.
+    fn sure(count: usize, spacing_s: f64, value: impl Fn(f64) -> f64) -> Vec<(Period, f64)> {
+        let mean =
+            |from: f64| (0..10).map(|k| value(from + spacing_s * (f64::from(k) + 0.5) / 10.0)).sum::<f64>() / 10.0;
+        let point =
+            |i: usize| BlockMean { at_s: (i as f64 + 0.5) * spacing_s, value: mean(i as f64 * spacing_s), weight: 1.0 };
+        let list: Vec<BlockMean> = (0..count).map(point).collect();
+        find(&list, spacing_s).into_iter().filter(|r| r.chance < SURE).map(|r| (r.period, r.peak_s())).collect()
+    }
+
+    fn is_every(found: &[(Period, f64)], seconds: f64) -> bool {
+        found.iter().any(|(p, _)| (p.seconds() / seconds - 1.0).abs() < 0.01)
+    }
+
+    #[test]
+    fn bursts_and_saws_of_any_period_are_told_by_their_period() {
+        // three days of two to seven minutes, a week of a quarter of an hour
+        for (count, spacing_s) in [(2160, 120.0), (672, 900.0), (1000, 256.0)] {
+            for period_s in [5400.0, 7200.0, 9000.0, 10_000.0, 14_400.0, 21_600.0, 43_200.0, 86_400.0_f64] {
+                if spacing_s * 4.0 > period_s || count as f64 * spacing_s < 3.0 * period_s {
+                    continue;
+                }
+                let noise = std::cell::RefCell::new(Noise::new(period_s as u64));
+                let burst =
+                    |at: f64| if (at + 0.3 * period_s) % period_s < (period_s / 24.0).max(600.0) { 5.0 } else { 0.0 };
+                let found = sure(count, spacing_s, |at| burst(at) + 1.5 * noise.borrow_mut().normal());
+                assert!(is_every(&found, period_s) && found.len() == 1, "{spacing_s} {period_s}: {found:?}");
+                let saw = |at: f64| 4.0 * (at % period_s) / period_s;
+                let found = sure(count, spacing_s, |at| saw(at) + 1.5 * noise.borrow_mut().normal());
+                assert!(is_every(&found, period_s), "{spacing_s} {period_s}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_rhythms_are_two() {
+        let mut noise = Noise::new(2);
+        let list: Vec<f64> = noise.remembering(0.5, 960);
+        let day = |at: f64| 3.0 * (std::f64::consts::TAU * at / 86_400.0).sin();
+        let backup = |at: f64| if at % 7200.0 < 1800.0 { 4.0 } else { 0.0 };
+        let found = sure(960, 900.0, |at| list[(at / 900.0) as usize] + day(at) + backup(at));
+        assert!(found.len() == 2 && is_every(&found, 7200.0) && is_every(&found, 86_400.0), "{found:?}");
     }
 
     #[test]
     fn a_trend_alone_and_noise_alone_are_no_rhythm() {
         let line = hours((0..240).map(f64::from));
-        assert_eq!(find(&line, Period::Day, HOUR).unwrap().chance, 1.0);
-        for (r, days) in [(0.0, 2), (0.0, 7), (0.6, 3), (0.9, 3), (0.9, 7)] {
+        assert!(find(&line, HOUR).iter().all(|r| r.chance == 1.0));
+        let walk = |noise: &mut Noise, count: usize| {
+            let mut at = 0.0;
+            let mut step = || {
+                at += noise.normal();
+                at
+            };
+            (0..count).map(|_| step()).collect::<Vec<f64>>()
+        };
+        for (r, count) in [(0.0, 48), (0.0, 168), (0.6, 72), (0.9, 72), (0.9, 400), (0.99, 800), (1.0, 72), (1.0, 600)]
+        {
             let mut noise = Noise::new(31);
-            let runs = 500;
+            let runs = 200;
             let told = |noise: &mut Noise| {
-                find(&hours(noise.remembering(r, 24 * days)), Period::Day, HOUR).unwrap().chance < 0.05
+                let list = if r < 1.0 { noise.remembering(r, count) } else { walk(noise, count) };
+                find(&hours(list), HOUR).iter().any(|r| r.chance < 0.05)
             };
             let false_ones = (0..runs).filter(|_| told(&mut noise)).count() as f64 / f64::from(runs);
-            assert!(false_ones <= 0.05 + 3.0 * (0.0475 / f64::from(runs)).sqrt(), "{r} {days}: {false_ones}");
+            assert!(false_ones <= 0.05 + 3.0 * (0.0475 / f64::from(runs)).sqrt(), "{r} {count}: {false_ones}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use diskwright_logs::Input;
+use diskwright_logs::LogInput;
 
 use crate::TraceError;
 
@@ -10,8 +10,8 @@ use crate::TraceError;
 const PIECE: usize = 256 << 10;
 
 /// A file being read.
-pub(crate) struct Bytes {
-    input: Input,
+pub(crate) struct TraceBytes {
+    input: LogInput,
     buffer: Vec<u8>,
     /// What is read and not yet taken is `buffer[start..end]`.
     start: usize,
@@ -24,16 +24,16 @@ pub(crate) struct Bytes {
 }
 
 /// A line without its end.
-pub(crate) enum Line<'a> {
+pub(crate) enum TraceLine<'a> {
     /// A whole one.
     Whole(&'a [u8]),
     /// Longer than any line of a trace; its beginning was dropped.
     TooLong,
 }
 
-impl Bytes {
-    pub(crate) fn new(input: Input) -> Bytes {
-        Bytes { input, buffer: vec![0; 2 * PIECE], start: 0, end: 0, offset: 0, lines: 0, ended: false }
+impl TraceBytes {
+    pub(crate) fn new(input: LogInput) -> TraceBytes {
+        TraceBytes { input, buffer: vec![0; 2 * PIECE], start: 0, end: 0, offset: 0, lines: 0, ended: false }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -55,7 +55,7 @@ impl Bytes {
         &self.buffer[self.start..self.end]
     }
 
-    /// Passes `count` of the bytes that [`Bytes::have`] shows.
+    /// Passes `count` of the bytes that [`TraceBytes::have`] shows.
     pub(crate) fn pass(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
@@ -86,15 +86,15 @@ impl Bytes {
     }
 
     /// The next line; `None` at the end of the file.
-    pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>, TraceError> {
+    pub(crate) fn line(&mut self) -> Result<Option<TraceLine<'_>>, TraceError> {
         let mut searched = 0;
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
-                return Ok(Some(Line::Whole(self.taken(searched + at, 1))));
+                return Ok(Some(TraceLine::Whole(self.taken(searched + at, 1))));
             }
             searched = self.end - self.start;
             if self.ended {
-                return Ok((searched > 0).then(|| Line::Whole(self.taken(searched, 0))));
+                return Ok((searched > 0).then(|| TraceLine::Whole(self.taken(searched, 0))));
             }
             if searched >= PIECE {
                 return self.drop_line().map(Some);
@@ -113,13 +113,13 @@ impl Bytes {
     }
 
     /// Drops a line that never seems to end.
-    fn drop_line(&mut self) -> Result<Line<'_>, TraceError> {
+    fn drop_line(&mut self) -> Result<TraceLine<'_>, TraceError> {
         loop {
             let found = memchr::memchr(b'\n', self.have());
             self.pass(found.map_or(self.end - self.start, |at| at + 1));
             if found.is_some() || self.ended {
                 self.lines += 1;
-                return Ok(Line::TooLong);
+                return Ok(TraceLine::TooLong);
             }
             self.more()?;
         }
@@ -130,8 +130,8 @@ impl Bytes {
 mod tests {
     use super::*;
 
-    fn bytes(text: &[u8]) -> Bytes {
-        Bytes::new(Input::from_bytes("x", text.to_vec()).expect("opens"))
+    fn bytes(text: &[u8]) -> TraceBytes {
+        TraceBytes::new(LogInput::from_bytes("x", text.to_vec()).expect("opens"))
     }
 
     fn lines(text: &[u8]) -> Vec<Option<Vec<u8>>> {
@@ -139,8 +139,8 @@ mod tests {
         let mut found = Vec::new();
         while let Some(line) = bytes.line().expect("reads") {
             found.push(match line {
-                Line::Whole(line) => Some(line.to_vec()),
-                Line::TooLong => None,
+                TraceLine::Whole(line) => Some(line.to_vec()),
+                TraceLine::TooLong => None,
             });
         }
         found

@@ -6,12 +6,12 @@ use diskwright_base::Operation;
 /// Kinds of events that a request is built from. The others (merges, plugs,
 /// inserts, sleeps, messages) add nothing to arrival, issue and completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TraceEventKind {
     /// Q: asked for.
     Queue,
     /// A: turned to this place from another device; a Q may follow.
     Remap,
-    /// X: cut in two at [`Event::other`]; both parts go on.
+    /// X: cut in two at [`TraceEvent::other`]; both parts go on.
     Split,
     /// D: went to the device.
     Issue,
@@ -23,10 +23,10 @@ pub(crate) enum Kind {
 
 /// One event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Event {
+pub(crate) struct TraceEvent {
     /// Kernel's number of the device.
     pub(crate) device: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TraceEventKind,
     pub(crate) operation: Operation,
     /// First sector.
     pub(crate) sector: u64,

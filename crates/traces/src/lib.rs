@@ -26,27 +26,27 @@ mod text;
 use std::path::PathBuf;
 
 use diskwright_base::Request;
-pub use diskwright_logs::{Head, Input};
+pub use diskwright_logs::{InputHead, LogInput};
 
-use bytes::Bytes;
+use bytes::TraceBytes;
 pub use error::TraceError;
-use formats::Shape;
-pub use formats::{CSV_HEADING, FORMATS, Format, csv_line, recognise};
-use lines::Lines;
-use records::Records;
+use formats::TraceShape;
+pub use formats::{CSV_HEADING, FORMATS, TraceFormat, csv_line, recognise};
+use lines::LineTrace;
+use records::EventTrace;
 pub use statistics::Statistics;
-pub use summary::{Skipped, Summary};
+pub use summary::{Skip, TraceSummary};
 
-enum Engine {
-    Lines(Box<Lines>),
-    Records(Box<Records>),
+enum TraceEngine {
+    Lines(Box<LineTrace>),
+    Records(Box<EventTrace>),
 }
 
 /// A trace being read: an iterator of requests.
 pub struct Trace {
-    format: &'static Format,
+    format: &'static TraceFormat,
     files: Vec<String>,
-    engine: Engine,
+    engine: TraceEngine,
     requests: u64,
     out_of_order: u64,
     span_ns: Option<(i64, i64)>,
@@ -60,7 +60,7 @@ pub struct Trace {
 /// # Errors
 /// When a file cannot be opened, is no trace, or is of another format than the others.
 pub fn open(paths: &[PathBuf]) -> Result<Trace, TraceError> {
-    let inputs = files::whole_sets(paths).iter().map(|path| Input::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let inputs = files::whole_sets(paths).iter().map(|path| LogInput::open(path)).collect::<Result<Vec<_>, _>>()?;
     from_inputs(inputs)
 }
 
@@ -68,8 +68,8 @@ pub fn open(paths: &[PathBuf]) -> Result<Trace, TraceError> {
 ///
 /// # Errors
 /// When one is no trace, or of another format than the others.
-pub fn from_inputs(inputs: Vec<Input>) -> Result<Trace, TraceError> {
-    let mut found: Option<(&'static Format, String)> = None;
+pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
+    let mut found: Option<(&'static TraceFormat, String)> = None;
     for input in &inputs {
         // a processor that did nothing leaves an empty file
         if input.head().bytes.is_empty() && inputs.len() > 1 {
@@ -93,13 +93,13 @@ pub fn from_inputs(inputs: Vec<Input>) -> Result<Trace, TraceError> {
 }
 
 /// Reads inputs as a format, whatever they begin with.
-pub fn with_format(format: &'static Format, inputs: Vec<Input>) -> Trace {
+pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace {
     let files = inputs.iter().map(|input| input.name().to_owned()).collect();
-    let bytes = inputs.into_iter().map(Bytes::new).collect();
+    let bytes = inputs.into_iter().map(TraceBytes::new).collect();
     let engine = match format.shape {
-        Shape::Lines(parse) => Engine::Lines(Box::new(Lines::new(parse, bytes))),
-        Shape::Records => Engine::Records(Box::new(Records::new(bytes, false))),
-        Shape::EventLines => Engine::Records(Box::new(Records::new(bytes, true))),
+        TraceShape::Lines(parse) => TraceEngine::Lines(Box::new(LineTrace::new(parse, bytes))),
+        TraceShape::Records => TraceEngine::Records(Box::new(EventTrace::new(bytes, false))),
+        TraceShape::EventLines => TraceEngine::Records(Box::new(EventTrace::new(bytes, true))),
     };
     Trace { format, files, engine, requests: 0, out_of_order: 0, span_ns: None, last_ns: i64::MIN, failed: false }
 }
@@ -110,30 +110,30 @@ const A_DAY_NS: i64 = 631_152_000_000_000_000;
 
 impl Trace {
     /// The format.
-    pub fn format(&self) -> &'static Format {
+    pub fn format(&self) -> &'static TraceFormat {
         self.format
     }
 
     /// Names of the devices seen so far, by [`Request::device`].
     pub fn devices(&self) -> &[String] {
         match &self.engine {
-            Engine::Lines(lines) => lines.devices.names(),
-            Engine::Records(records) => records.matcher.devices.names(),
+            TraceEngine::Lines(lines) => lines.devices.names(),
+            TraceEngine::Records(records) => records.matcher.devices.names(),
         }
     }
 
     /// What the trace turned out to be, as far as it was read.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> TraceSummary {
         let (skips, unfinished, without_arrival, told) = match &self.engine {
-            Engine::Lines(lines) => (vec![&lines.skips], 0, 0, false),
-            Engine::Records(records) => {
+            TraceEngine::Lines(lines) => (vec![&lines.skips], 0, 0, false),
+            TraceEngine::Records(records) => {
                 let matcher = &records.matcher;
                 let skips = vec![&records.skips, &matcher.skips];
                 (skips, matcher.unfinished, matcher.without_arrival, records.wall_clock())
             }
         };
         let of_day = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > A_DAY_NS);
-        Summary {
+        TraceSummary {
             format: self.format.id,
             files: self.files.clone(),
             requests: self.requests,
@@ -168,8 +168,8 @@ impl Iterator for Trace {
             return None;
         }
         let next = match &mut self.engine {
-            Engine::Lines(lines) => lines.next(),
-            Engine::Records(records) => records.next(),
+            TraceEngine::Lines(lines) => lines.next(),
+            TraceEngine::Records(records) => records.next(),
         };
         match next {
             Ok(request) => {

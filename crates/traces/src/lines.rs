@@ -5,9 +5,9 @@ use diskwright_base::Request;
 use diskwright_logs::Skips;
 
 use crate::TraceError;
-use crate::bytes::{Bytes, Line};
+use crate::bytes::{TraceBytes, TraceLine};
 use crate::order::Sorter;
-use crate::summary::Devices;
+use crate::summary::DeviceTable;
 
 /// Requests that are held to put them in order of arrival. Traces that log a
 /// request when it is done stand out of order by what was under way.
@@ -15,19 +15,19 @@ const WINDOW: usize = 4096;
 
 /// Reads one line. `Ok(None)` is a line without a request (blank, heading);
 /// an error says why the line is left out.
-pub(crate) type Parse = fn(&[u8], &mut Context<'_>) -> Result<Option<Request>, &'static str>;
+pub(crate) type LineParser = fn(&[u8], &mut Context<'_>) -> Result<Option<Request>, &'static str>;
 
 /// What a line is read with.
 pub(crate) struct Context<'a> {
-    pub(crate) devices: &'a mut Devices,
+    pub(crate) devices: &'a mut DeviceTable,
     /// A moment that one line leaves to the next, nanoseconds.
     pub(crate) clock_ns: &'a mut i64,
     /// The file's name without folder and ending.
     pub(crate) stem: &'a str,
 }
 
-struct File {
-    bytes: Bytes,
+struct LineFile {
+    bytes: TraceBytes,
     stem: String,
     clock_ns: i64,
     waiting: Sorter<Request>,
@@ -35,21 +35,21 @@ struct File {
 }
 
 /// Files of one trace, with a request a line.
-pub(crate) struct Lines {
-    parse: Parse,
-    files: Vec<File>,
-    pub(crate) devices: Devices,
+pub(crate) struct LineTrace {
+    parse: LineParser,
+    files: Vec<LineFile>,
+    pub(crate) devices: DeviceTable,
     pub(crate) skips: Skips,
 }
 
-impl Lines {
-    pub(crate) fn new(parse: Parse, files: Vec<Bytes>) -> Lines {
-        let file = |bytes: Bytes| {
+impl LineTrace {
+    pub(crate) fn new(parse: LineParser, files: Vec<TraceBytes>) -> LineTrace {
+        let file = |bytes: TraceBytes| {
             let stem = stem(bytes.name());
-            File { bytes, stem, clock_ns: 0, waiting: Sorter::new(WINDOW), ended: false }
+            LineFile { bytes, stem, clock_ns: 0, waiting: Sorter::new(WINDOW), ended: false }
         };
         let files = files.into_iter().map(file).collect();
-        Lines { parse, files, devices: Devices::default(), skips: Skips::default() }
+        LineTrace { parse, files, devices: DeviceTable::default(), skips: Skips::default() }
     }
 
     /// The next request of all files.
@@ -65,14 +65,14 @@ impl Lines {
 
     /// Reads a line of a file.
     fn fill(&mut self, file: usize) -> Result<(), TraceError> {
-        let File { bytes, stem, clock_ns, waiting, ended } = &mut self.files[file];
+        let LineFile { bytes, stem, clock_ns, waiting, ended } = &mut self.files[file];
         let Some(line) = bytes.line()? else {
             *ended = true;
             return Ok(());
         };
         let read = match line {
-            Line::Whole(line) => (self.parse)(line, &mut Context { devices: &mut self.devices, clock_ns, stem }),
-            Line::TooLong => Err("a line longer than 256 KiB"),
+            TraceLine::Whole(line) => (self.parse)(line, &mut Context { devices: &mut self.devices, clock_ns, stem }),
+            TraceLine::TooLong => Err("a line longer than 256 KiB"),
         };
         match read {
             Ok(Some(request)) => waiting.push(request.arrival_ns, request),

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use diskwright_base::{Operation, Request};
 use diskwright_logs::Skips;
 
-use crate::events::{Event, Kind, major_minor};
-use crate::summary::Devices;
+use crate::events::{TraceEvent, TraceEventKind, major_minor};
+use crate::summary::DeviceTable;
 
 /// Requests held at most.
 const MOST_HELD: usize = 1 << 18;
@@ -35,7 +35,7 @@ type Pieces = BTreeMap<Key, u64>;
 
 /// A stretch of sectors of a request.
 #[derive(Clone, Copy)]
-struct Piece {
+struct SectorRange {
     from: u64,
     to: u64,
     id: u64,
@@ -50,7 +50,7 @@ fn sector_of(key: Key) -> u64 {
 }
 
 #[derive(Default)]
-struct Device {
+struct MatcherDevice {
     number: u16,
     waiting: Pieces,
     flying: Pieces,
@@ -60,7 +60,7 @@ struct Device {
     splits: VecDeque<(u64, u64)>,
 }
 
-struct Held {
+struct OpenRequest {
     request: Request,
     /// Sectors that are not done.
     left: u32,
@@ -71,41 +71,41 @@ struct Held {
 /// Builds requests from events that come in order of time.
 #[derive(Default)]
 pub(crate) struct Matcher {
-    pub(crate) devices: Devices,
+    pub(crate) devices: DeviceTable,
     pub(crate) skips: Skips,
     /// Requests handed out without a completion.
     pub(crate) unfinished: u64,
     /// Requests of which no Q was seen.
     pub(crate) without_arrival: u64,
-    tables: Vec<Device>,
+    tables: Vec<MatcherDevice>,
     by_kernel_number: HashMap<u32, usize>,
     last: Option<(u32, usize)>,
-    held: VecDeque<Held>,
+    held: VecDeque<OpenRequest>,
     /// Number of the first of `held`.
     base: u64,
     /// Requests given up since their pieces were swept.
     given_up: usize,
     ended: bool,
-    pieces: Vec<Piece>,
+    pieces: Vec<SectorRange>,
 }
 
 impl Matcher {
     /// Takes an event; `place` is told where it cannot be used.
-    pub(crate) fn event(&mut self, time_ns: i64, event: &Event) {
+    pub(crate) fn event(&mut self, time_ns: i64, event: &TraceEvent) {
         let Some(table) = self.table(event.device) else {
-            return self.skips.add(format!("{time_ns} ns"), Devices::TOO_MANY);
+            return self.skips.add(format!("{time_ns} ns"), DeviceTable::TOO_MANY);
         };
         let flush = event.operation == Operation::Flush;
         match event.kind {
-            Kind::Queue if flush => self.queue_flush(table, time_ns),
-            Kind::Issue if flush => self.issue_flushes(table, time_ns),
-            Kind::Complete if flush => self.complete_flushes(table, time_ns),
+            TraceEventKind::Queue if flush => self.queue_flush(table, time_ns),
+            TraceEventKind::Issue if flush => self.issue_flushes(table, time_ns),
+            TraceEventKind::Complete if flush => self.complete_flushes(table, time_ns),
             _ if flush => {}
-            Kind::Queue | Kind::Remap => self.queue(table, time_ns, event),
-            Kind::Split => self.split(table, event),
-            Kind::Issue => self.issue(table, time_ns, event),
-            Kind::Requeue => self.requeue(table, event),
-            Kind::Complete => self.complete(table, time_ns, event),
+            TraceEventKind::Queue | TraceEventKind::Remap => self.queue(table, time_ns, event),
+            TraceEventKind::Split => self.split(table, event),
+            TraceEventKind::Issue => self.issue(table, time_ns, event),
+            TraceEventKind::Requeue => self.requeue(table, event),
+            TraceEventKind::Complete => self.complete(table, time_ns, event),
         }
     }
 
@@ -155,7 +155,7 @@ impl Matcher {
             None => {
                 let (major, minor) = major_minor(device);
                 let number = self.devices.number(&device.to_le_bytes(), || format!("{major},{minor}"))?;
-                self.tables.push(Device { number, ..Device::default() });
+                self.tables.push(MatcherDevice { number, ..MatcherDevice::default() });
                 self.by_kernel_number.insert(device, self.tables.len() - 1);
                 self.tables.len() - 1
             }
@@ -164,21 +164,21 @@ impl Matcher {
         Some(table)
     }
 
-    fn held(&mut self, id: u64) -> Option<&mut Held> {
+    fn held(&mut self, id: u64) -> Option<&mut OpenRequest> {
         let place = id.checked_sub(self.base)?;
         self.held.get_mut(usize::try_from(place).ok()?)
     }
 
     /// A new request; its number.
     fn hold(&mut self, request: Request, sectors: u32, remapped: bool) -> u64 {
-        self.held.push_back(Held { request, left: sectors, done: false, remapped });
+        self.held.push_back(OpenRequest { request, left: sectors, done: false, remapped });
         self.base + self.held.len() as u64 - 1
     }
 
-    fn queue(&mut self, table: usize, time_ns: i64, event: &Event) {
-        let Event { operation, sector, sectors, .. } = *event;
+    fn queue(&mut self, table: usize, time_ns: i64, event: &TraceEvent) {
+        let TraceEvent { operation, sector, sectors, .. } = *event;
         let end = sector + u64::from(sectors);
-        let remapped = event.kind == Kind::Remap;
+        let remapped = event.kind == TraceEventKind::Remap;
         if let Some(id) = self.remapped_twin(table, operation, sector, end) {
             if let Some(held) = self.held(id) {
                 held.remapped = remapped;
@@ -205,7 +205,7 @@ impl Matcher {
     /// Kernels before 4.16 ask again for the second part of a request that
     /// they cut: then the first one ends at the cut.
     fn cut_at_split(&mut self, table: usize, operation: Operation, sector: u64, end: u64) {
-        let Device { splits, waiting, .. } = &mut self.tables[table];
+        let MatcherDevice { splits, waiting, .. } = &mut self.tables[table];
         let Some(place) = splits.iter().position(|(at, _)| *at == sector) else { return };
         let Some((_, id)) = splits.remove(place) else { return };
         let before = waiting.range(..key(operation, sector, 0)).rev().take(MOST_ALIKE);
@@ -218,8 +218,8 @@ impl Matcher {
         }
     }
 
-    fn split(&mut self, table: usize, event: &Event) {
-        let Device { splits, waiting, .. } = &mut self.tables[table];
+    fn split(&mut self, table: usize, event: &TraceEvent) {
+        let MatcherDevice { splits, waiting, .. } = &mut self.tables[table];
         let key = key(event.operation, event.sector, u64::MAX);
         let Some((found, to)) = waiting.range(..=key).next_back() else { return };
         if event.other > sector_of(*found) && event.other < *to {
@@ -230,9 +230,9 @@ impl Matcher {
         }
     }
 
-    fn issue(&mut self, table: usize, time_ns: i64, event: &Event) {
+    fn issue(&mut self, table: usize, time_ns: i64, event: &TraceEvent) {
         let mut pieces = std::mem::take(&mut self.pieces);
-        let Event { operation, sector, sectors, .. } = *event;
+        let TraceEvent { operation, sector, sectors, .. } = *event;
         let end = sector + u64::from(sectors);
         take(&mut self.tables[table].waiting, operation, sector, end, &mut pieces);
         if pieces.is_empty() {
@@ -260,8 +260,8 @@ impl Matcher {
     fn give_up_lost(&mut self, table: usize, time_ns: i64, operation: Operation, sector: u64) {
         let alike = key(operation, sector, 0)..=key(operation, sector, u64::MAX);
         let Some((&found, _)) = self.tables[table].flying.range(alike).next() else { return };
-        let since = |held: &Held| held.request.issued().unwrap_or(held.request.arrival_ns);
-        let lost = |held: &&mut Held| time_ns.saturating_sub(since(held)) > LOST_NS;
+        let since = |held: &OpenRequest| held.request.issued().unwrap_or(held.request.arrival_ns);
+        let lost = |held: &&mut OpenRequest| time_ns.saturating_sub(since(held)) > LOST_NS;
         if let Some(held) = self.held(found.1).filter(lost) {
             held.done = true;
             self.unfinished += 1;
@@ -269,9 +269,9 @@ impl Matcher {
         }
     }
 
-    fn requeue(&mut self, table: usize, event: &Event) {
+    fn requeue(&mut self, table: usize, event: &TraceEvent) {
         let mut pieces = std::mem::take(&mut self.pieces);
-        let Event { operation, sector, sectors, .. } = *event;
+        let TraceEvent { operation, sector, sectors, .. } = *event;
         take(&mut self.tables[table].flying, operation, sector, sector + u64::from(sectors), &mut pieces);
         for piece in &pieces {
             if let Some(held) = self.held(piece.id) {
@@ -284,9 +284,9 @@ impl Matcher {
         self.pieces = pieces;
     }
 
-    fn complete(&mut self, table: usize, time_ns: i64, event: &Event) {
+    fn complete(&mut self, table: usize, time_ns: i64, event: &TraceEvent) {
         let mut pieces = std::mem::take(&mut self.pieces);
-        let Event { operation, sector, sectors, .. } = *event;
+        let TraceEvent { operation, sector, sectors, .. } = *event;
         let end = sector + u64::from(sectors);
         take(&mut self.tables[table].flying, operation, sector, end, &mut pieces);
         if pieces.is_empty() {
@@ -344,7 +344,7 @@ impl Matcher {
 /// Takes the pieces of an operation that lie in `from..to` out of `pieces`, in
 /// order of place; what sticks out stays. Of pieces at one place the one that
 /// ends where the range ends goes first, then the oldest.
-fn take(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, taken: &mut Vec<Piece>) {
+fn take(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, taken: &mut Vec<SectorRange>) {
     let mut at = from;
     while at < to {
         let Some((found, end)) = covering(pieces, operation, at, to) else {
@@ -363,7 +363,7 @@ fn take(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, taken: &m
         if end > to {
             pieces.insert(key(operation, to, id), end);
         }
-        taken.push(Piece { from: at, to: end.min(to), id });
+        taken.push(SectorRange { from: at, to: end.min(to), id });
         at = end.min(to);
     }
 }

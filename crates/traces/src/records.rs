@@ -5,9 +5,9 @@ use diskwright_base::Request;
 use diskwright_logs::Skips;
 
 use crate::TraceError;
-use crate::bytes::{Bytes, Line};
-use crate::events::Event;
-use crate::formats::{Header, MAGIC_BYTES, Meaning, Record, blkparse_line, header};
+use crate::bytes::{TraceBytes, TraceLine};
+use crate::events::TraceEvent;
+use crate::formats::{BlktraceHeader, BlktraceRecord, MAGIC_BYTES, Meaning, blkparse_line, header};
 use crate::matching::Matcher;
 use crate::order::Sorter;
 
@@ -19,15 +19,15 @@ const STREAM_WINDOW: usize = 1 << 17;
 /// The head of any record fits this.
 const HEAD: usize = 64;
 
-struct File {
-    bytes: Bytes,
-    waiting: Sorter<Event>,
+struct EventFile {
+    bytes: TraceBytes,
+    waiting: Sorter<TraceEvent>,
     ended: bool,
 }
 
 /// Files of one trace, with several events a request.
-pub(crate) struct Records {
-    files: Vec<File>,
+pub(crate) struct EventTrace {
+    files: Vec<EventFile>,
     text: bool,
     pub(crate) matcher: Matcher,
     pub(crate) skips: Skips,
@@ -37,13 +37,13 @@ pub(crate) struct Records {
     day_ns: Option<i64>,
 }
 
-impl Records {
-    pub(crate) fn new(files: Vec<Bytes>, text: bool) -> Records {
+impl EventTrace {
+    pub(crate) fn new(files: Vec<TraceBytes>, text: bool) -> EventTrace {
         let window = if files.len() == 1 && !text { STREAM_WINDOW } else { WINDOW };
-        let file = |bytes| File { bytes, waiting: Sorter::new(window), ended: false };
+        let file = |bytes| EventFile { bytes, waiting: Sorter::new(window), ended: false };
         let files = files.into_iter().map(file).collect();
         let (matcher, skips) = (Matcher::default(), Skips::default());
-        Records { files, text, matcher, skips, shift_ns: text.then_some(0), day_ns: None }
+        EventTrace { files, text, matcher, skips, shift_ns: text.then_some(0), day_ns: None }
     }
 
     /// True where the trace told the time of day.
@@ -67,7 +67,7 @@ impl Records {
         }
     }
 
-    fn next_event(&mut self) -> Result<Option<(i64, Event)>, TraceError> {
+    fn next_event(&mut self) -> Result<Option<(i64, TraceEvent)>, TraceError> {
         for file in 0..self.files.len() {
             while !self.files[file].ended && !self.files[file].waiting.is_full() {
                 if self.text { self.fill_line(file)? } else { self.fill_record(file)? }
@@ -81,14 +81,14 @@ impl Records {
     }
 
     fn fill_line(&mut self, file: usize) -> Result<(), TraceError> {
-        let File { bytes, waiting, ended } = &mut self.files[file];
+        let EventFile { bytes, waiting, ended } = &mut self.files[file];
         let read = match bytes.line()? {
             None => {
                 *ended = true;
                 return Ok(());
             }
-            Some(Line::Whole(line)) => blkparse_line(line),
-            Some(Line::TooLong) => Err("a line longer than 256 KiB"),
+            Some(TraceLine::Whole(line)) => blkparse_line(line),
+            Some(TraceLine::TooLong) => Err("a line longer than 256 KiB"),
         };
         match read {
             Ok(Some((time_ns, event))) => waiting.push(time_ns, event),
@@ -99,15 +99,15 @@ impl Records {
     }
 
     fn fill_record(&mut self, file: usize) -> Result<(), TraceError> {
-        let File { bytes, waiting, ended } = &mut self.files[file];
+        let EventFile { bytes, waiting, ended } = &mut self.files[file];
         if !bytes.need(HEAD)? && bytes.have().is_empty() {
             *ended = true;
             return Ok(());
         }
-        let Header::Record { big_endian, version, length } = header(bytes.have()) else {
+        let BlktraceHeader::Record { big_endian, version, length } = header(bytes.have()) else {
             return self.find_record(file);
         };
-        let record = Record::read(bytes.have(), big_endian, version).filter(|_| bytes.have().len() >= length);
+        let record = BlktraceRecord::read(bytes.have(), big_endian, version).filter(|_| bytes.have().len() >= length);
         let Some(record) = record else { return self.cut(file) };
         let whole = length + usize::from(record.more);
         if !bytes.need(whole)? {
@@ -115,7 +115,7 @@ impl Records {
         }
         // a length that lies would swallow good records: one must follow
         let honest = record.more == 0 || !bytes.need(whole + MAGIC_BYTES)? || {
-            matches!(header(&bytes.have()[whole..]), Header::Record { .. })
+            matches!(header(&bytes.have()[whole..]), BlktraceHeader::Record { .. })
         };
         let place = || format!("{}: byte {}", bytes.name(), bytes.offset());
         match (record.meaning(&bytes.have()[length..whole]), i64::try_from(record.time_ns)) {
@@ -135,7 +135,7 @@ impl Records {
 
     /// The file ends within a record.
     fn cut(&mut self, file: usize) -> Result<(), TraceError> {
-        let File { bytes, ended, .. } = &mut self.files[file];
+        let EventFile { bytes, ended, .. } = &mut self.files[file];
         let place = format!("{}: byte {}", bytes.name(), bytes.offset());
         self.skips.add(place, "the file ends within a record");
         *ended = true;
@@ -144,12 +144,12 @@ impl Records {
 
     /// No record begins here: looks for the next one.
     fn find_record(&mut self, file: usize) -> Result<(), TraceError> {
-        let File { bytes, ended, .. } = &mut self.files[file];
+        let EventFile { bytes, ended, .. } = &mut self.files[file];
         let place = format!("{}: byte {}", bytes.name(), bytes.offset());
         self.skips.add(place, "bytes that are no record, up to the next one");
         loop {
             let have = bytes.have();
-            let found = (1..have.len()).find(|at| matches!(header(&have[*at..]), Header::Record { .. }));
+            let found = (1..have.len()).find(|at| matches!(header(&have[*at..]), BlktraceHeader::Record { .. }));
             let keep = have.len().min(MAGIC_BYTES - 1);
             let (length, more) = (have.len(), found.is_none());
             bytes.pass(found.unwrap_or(length - keep));

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-pub use diskwright_logs::Skipped;
+pub use diskwright_logs::Skip;
 
 /// Counts and names of a trace that was read.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct TraceSummary {
     /// Id of the format.
     pub format: &'static str,
     /// The files that were read.
@@ -23,7 +23,7 @@ pub struct Summary {
     /// them, by more than is put in order.
     pub out_of_order: u64,
     /// What was left out, and why.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<Skip>,
     /// Names of the devices; [`diskwright_base::Request::device`] is a position here.
     pub devices: Vec<String>,
     /// True where moments are nanoseconds since 1970 UTC, false where they
@@ -37,13 +37,13 @@ pub struct Summary {
 
 /// Names of devices, by number.
 #[derive(Default)]
-pub(crate) struct Devices {
+pub(crate) struct DeviceTable {
     names: Vec<String>,
     places: HashMap<Vec<u8>, u16>,
     last: (Vec<u8>, u16),
 }
 
-impl Devices {
+impl DeviceTable {
     /// Why a request is left out where there are more devices than numbers.
     pub(crate) const TOO_MANY: &str = "more devices than 65,535";
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn devices_are_numbered_once_and_not_without_end() {
-        let mut devices = Devices::default();
+        let mut devices = DeviceTable::default();
         for key in 0..70_000u32 {
             let number = devices.number(&key.to_le_bytes(), || format!("d{key}"));
             assert_eq!(number.is_some(), key < 65_535, "{key}");

@@ -1,8 +1,6 @@
 //! From the kernel's events to requests: each way a request can go.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diskwright_base::{Operation, Request};
 
 /// Arrival, issue, completion, first sector and sectors of each request.

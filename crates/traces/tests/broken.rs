@@ -2,13 +2,11 @@
 //! times that go back, files of several formats. Nothing panics, what is good
 //! is kept, and the rest is told with its place.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::*;
+use crate::common::*;
 use diskwright_base::{Operation, Request};
-use diskwright_traces::{FORMATS, Input, Statistics, TraceError, csv_line, open, with_format};
+use diskwright_traces::{FORMATS, LogInput, Statistics, TraceError, csv_line, open, with_format};
 
 /// A small trace of each format, with the number of its requests.
 fn good() -> Vec<(&'static str, Vec<u8>, usize)> {
@@ -60,7 +58,7 @@ fn cut_anywhere_keeps_what_came_before() {
         let format = FORMATS.iter().find(|f| f.id == id).expect("registered");
         let mut most = 0;
         for cut in 0..bytes.len() {
-            let input = Input::from_bytes("cut", bytes[..cut].to_vec()).expect("opens");
+            let input = LogInput::from_bytes("cut", bytes[..cut].to_vec()).expect("opens");
             let mut trace = with_format(format, vec![input]);
             let count = trace.by_ref().inspect(|r| assert!(r.is_ok())).count();
             assert!(count + 1 >= most, "{id} cut at {cut}: {count} after {most}");
@@ -172,17 +170,17 @@ fn what_stands_a_little_out_of_order_is_put_in_order() {
 fn files_that_do_not_belong_together_are_refused() {
     let all = good();
     let inputs = |take: &[usize]| {
-        take.iter().map(|i| Input::from_bytes(all[*i].0, all[*i].1.clone()).expect("opens")).collect::<Vec<_>>()
+        take.iter().map(|i| LogInput::from_bytes(all[*i].0, all[*i].1.clone()).expect("opens")).collect::<Vec<_>>()
     };
     let refused = |take: &[usize]| diskwright_traces::from_inputs(inputs(take)).err().map(|e| e.to_string());
     assert!(refused(&[0, 2]).is_some_and(|e| e.contains("blktrace") && e.contains("msr-cambridge")));
     assert!(refused(&[]).is_some());
-    let text = Input::from_bytes("notes.txt", b"dear diary\n".to_vec()).expect("opens");
+    let text = LogInput::from_bytes("notes.txt", b"dear diary\n".to_vec()).expect("opens");
     let error = diskwright_traces::from_inputs(vec![text]).err().expect("no trace");
     assert!(matches!(error, TraceError::Unknown { .. }) && error.to_string().contains("notes.txt"));
     assert!(open(&[PathBuf::from("/nowhere/at/all")]).is_err());
     for nothing in [&b""[..], b"\n\n\n", b"\0\0\0\0"] {
-        let input = Input::from_bytes("x", nothing.to_vec()).expect("opens");
+        let input = LogInput::from_bytes("x", nothing.to_vec()).expect("opens");
         assert!(diskwright_traces::from_inputs(vec![input]).is_err());
     }
 }
@@ -200,7 +198,7 @@ fn counters_of_other_tools_are_no_traces() {
         b"\x50\x05\x26\x02",
     ];
     for log in logs {
-        let input = Input::from_bytes("x", log.to_vec()).expect("opens");
+        let input = LogInput::from_bytes("x", log.to_vec()).expect("opens");
         assert!(diskwright_traces::recognise(&input.head()).is_none(), "{}", String::from_utf8_lossy(log));
     }
 }

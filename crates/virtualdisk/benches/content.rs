@@ -14,12 +14,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use diskwright_base::Dice;
-use diskwright_simulator::array::Level;
-use diskwright_simulator::device::{Device, PlainSpec};
-use diskwright_simulator::spread::Spread;
-use diskwright_simulator::system::{Drives, Set, System, Target};
-use diskwright_virtualdisk::content::{Backing, Content, galois};
+use diskwright_base::Rng;
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
+use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::system::{Drives, Set, System, WorkloadTarget};
+use diskwright_virtualdisk::content::{Content, ContentBacking, galois};
 
 const SIZE: usize = 4096;
 
@@ -42,32 +42,32 @@ fn main() {
     println!("{:<44} {:>10} {:>10} {:>10}", "random 4 KB", "ns read", "ns write", "ns first");
     copy(&scale);
     let file = std::env::temp_dir().join(format!("diskwright-content-bench-{}.img", std::process::id()));
-    let single = (Level::Linear, 1, None);
+    let single = (ArrayLevel::Linear, 1, None);
     line("one drive, memory", &scale, single, None);
     line("one drive, file", &scale, single, Some(&file));
     for (name, level, failed) in [
-        ("RAID 10 of 8, memory", Level::Raid10, None),
-        ("RAID 5 of 8, memory", Level::Raid5, None),
-        ("RAID 5 of 8, one failed, memory", Level::Raid5, Some(3)),
-        ("RAID 6 of 8, memory", Level::Raid6, None),
-        ("RAID 7 of 8, memory", Level::Raid7, None),
+        ("RAID 10 of 8, memory", ArrayLevel::Raid10, None),
+        ("RAID 5 of 8, memory", ArrayLevel::Raid5, None),
+        ("RAID 5 of 8, one failed, memory", ArrayLevel::Raid5, Some(3)),
+        ("RAID 6 of 8, memory", ArrayLevel::Raid6, None),
+        ("RAID 7 of 8, memory", ArrayLevel::Raid7, None),
     ] {
         line(name, &scale, (level, 8, failed), None);
     }
-    line("RAID 5 of 8, file", &scale, (Level::Raid5, 8, None), Some(&file));
+    line("RAID 5 of 8, file", &scale, (ArrayLevel::Raid5, 8, None), Some(&file));
     rates(&scale);
 }
 
-fn system(level: Level, members: u32, scale: &Scale) -> System {
+fn system(level: ArrayLevel, members: u32, scale: &Scale) -> System {
     let spec = PlainSpec {
         name: "plain".to_owned(),
         blocks: scale.bytes / 512,
         servers: 1,
-        service: Spread::Constant(0),
+        service: ServiceTimeDistribution::Constant(0),
         bytes_per_s: f64::INFINITY,
     };
     let mut system = System::new("bench");
-    system.drives.push(Drives::new("disk", members, Device::Plain(Arc::new(spec))));
+    system.drives.push(Drives::new("disk", members, DeviceModel::Plain(Arc::new(spec))));
     if members > 1 {
         system.arrays.push(Set::new("array", level, (0..members).collect()));
     }
@@ -78,7 +78,7 @@ fn system(level: Level, members: u32, scale: &Scale) -> System {
 fn least(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
     let mut best = f64::MAX;
     for round in 0..scale.rounds {
-        let mut dice = Dice::new(1, round as u64);
+        let mut dice = Rng::new(1, round as u64);
         let start = Instant::now();
         for _ in 0..scale.requests {
             request(dice.below(scale.bytes / SIZE as u64) * SIZE as u64);
@@ -101,13 +101,13 @@ fn copy(scale: &Scale) {
     println!("{:<44} {read:>10.0} {write:>10.0} {:>10}", "copying alone", "");
 }
 
-fn line(name: &str, scale: &Scale, (level, members, failed): (Level, u32, Option<u16>), file: Option<&PathBuf>) {
+fn line(name: &str, scale: &Scale, (level, members, failed): (ArrayLevel, u32, Option<u16>), file: Option<&PathBuf>) {
     let backing = match file {
-        Some(path) => Backing::File(path.clone()),
-        None => Backing::Memory { most_bytes: None },
+        Some(path) => ContentBacking::File(path.clone()),
+        None => ContentBacking::Memory { most_bytes: None },
     };
     let mut content = Content::new(&system(level, members, scale), &backing).expect("content");
-    let target = if members > 1 { Target::Array(0) } else { Target::Drive(0) };
+    let target = if members > 1 { WorkloadTarget::Array(0) } else { WorkloadTarget::Drive(0) };
     if let Some(member) = failed {
         content.fail(0, member).expect("a member");
     }

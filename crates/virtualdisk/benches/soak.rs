@@ -15,9 +15,9 @@ mod shadow;
 
 use std::time::Instant;
 
-use diskwright_simulator::array::Level;
+use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::system::System;
-use diskwright_virtualdisk::server::Order;
+use diskwright_virtualdisk::server::DiskCommand;
 use served::{Running, array, plain, serve};
 use shadow::Load;
 
@@ -36,10 +36,10 @@ fn main() {
     let systems: [(&str, System); 5] = [
         // each request takes 5 ms, and a drive does one at a time
         ("a drive", plain(1, BLOCKS, 1, 5_000_000)),
-        ("RAID 1 of 2", array(plain(2, BLOCKS, 1, 5_000_000), Level::Raid1)),
-        ("RAID 5 of 4", array(plain(4, BLOCKS, 1, 5_000_000), Level::Raid5)),
-        ("RAID 6 of 5", array(plain(5, BLOCKS, 1, 5_000_000), Level::Raid6)),
-        ("RAID 10 of 4", array(plain(4, BLOCKS, 1, 5_000_000), Level::Raid10)),
+        ("RAID 1 of 2", array(plain(2, BLOCKS, 1, 5_000_000), ArrayLevel::Raid1)),
+        ("RAID 5 of 4", array(plain(4, BLOCKS, 1, 5_000_000), ArrayLevel::Raid5)),
+        ("RAID 6 of 5", array(plain(5, BLOCKS, 1, 5_000_000), ArrayLevel::Raid6)),
+        ("RAID 10 of 4", array(plain(4, BLOCKS, 1, 5_000_000), ArrayLevel::Raid10)),
     ];
     let each_s = hours * 3600.0 / systems.len() as f64;
     println!("# {hours} hours at {speed} times the speed, the same part of it for each");
@@ -61,7 +61,7 @@ fn one(name: &str, system: System, seed: u64, lasts_s: f64, speed: f64) {
         if redundant && round % 4 == 0 {
             failures += u32::from(change(&running, round));
         }
-        virtual_s = running.order(&Order::Status).expect("a status")["virtual_s"].as_f64().unwrap_or(f64::NAN);
+        virtual_s = running.order(&DiskCommand::Status).expect("a status")["virtual_s"].as_f64().unwrap_or(f64::NAN);
     }
     load.settle();
     load.verify();
@@ -74,7 +74,7 @@ fn one(name: &str, system: System, seed: u64, lasts_s: f64, speed: f64) {
 
 /// A member fails when all are well; a failed one is replaced. True where one failed.
 fn change(running: &Running, round: usize) -> bool {
-    let status = running.order(&Order::Status).expect("a status");
+    let status = running.order(&DiskCommand::Status).expect("a status");
     let members = status["arrays"][0]["members"].as_array().expect("members");
     let of = |state: &str| members.iter().find(|member| member["state"] == state);
     let name = |member: &serde_json::Value| member["drive"].as_str().expect("a drive").to_owned();
@@ -82,9 +82,9 @@ fn change(running: &Running, round: usize) -> bool {
         return false;
     }
     if let Some(failed) = of("failed") {
-        running.order(&Order::Replace { member: name(failed) }).expect("replaced");
+        running.order(&DiskCommand::Replace { member: name(failed) }).expect("replaced");
         return false;
     }
-    running.order(&Order::Fail { member: name(&members[round % members.len()]) }).expect("failed");
+    running.order(&DiskCommand::Fail { member: name(&members[round % members.len()]) }).expect("failed");
     true
 }

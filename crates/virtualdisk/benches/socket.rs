@@ -3,6 +3,8 @@
 //!
 //!     cargo bench -p diskwright-virtualdisk --bench socket
 //!
+//! `-- --beside PROGRAM` adds the server of another build of this program.
+//!
 //! The server is this program once more (`--serve`), so that neither side
 //! shares the other's process; both servers get the same client. With `--tiny`,
 //! and when `cargo test` runs it, a few requests are made, to see that it works;
@@ -20,17 +22,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use diskwright_base::Dice;
-use diskwright_virtualdisk::nbd::client::{Ask, Client, Wishes};
+use diskwright_base::Rng;
+use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClient};
 use diskwright_virtualdisk::nbd::wire::CommandFlags;
-use diskwright_virtualdisk::server::{Place, Server};
+use diskwright_virtualdisk::server::{DiskServer, ListenAddress};
 
 /// A gigabyte, blocks of 512 bytes.
 const BLOCKS_OF_EXPORT: u64 = 1 << 21;
 const QUEUE: usize = 64;
 const BLOCK: u64 = 4096;
-/// Part of the export that is used, blocks.
-const BLOCKS: usize = (64 << 20) / BLOCK as usize;
+/// More than a socket gives at once.
+const LONG: u64 = 256 << 10;
+/// Part of the export that is used, bytes.
+const USED: u64 = 64 << 20;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -52,12 +56,19 @@ fn main() {
         Ok(process) => servers.push(("nbdkit memory", kit, process)),
         Err(error) => println!("skipped: nbdkit: {error}"),
     }
-    println!("# 4 KB requests a second over a Unix socket, queue {QUEUE}, {rounds} rounds of {count}");
-    for (connections, what) in [(1, "reads"), (1, "writes"), (4, "reads"), (4, "writes")] {
+    if let Some(at) = arguments.iter().position(|a| a == "--beside") {
+        let (other, socket) = (arguments.get(at + 1).expect("a program"), place("other"));
+        let process = Process::start(Command::new(other).arg("--serve").arg(&socket)).expect("runs");
+        servers.insert(1, ("the other build", socket, process));
+    }
+    println!("# requests a second over a Unix socket, queue {QUEUE}, {rounds} rounds of {count}, a tenth of long ones");
+    let kinds = [(1, "reads", BLOCK), (1, "writes", BLOCK), (4, "reads", BLOCK), (4, "writes", BLOCK)];
+    for (connections, what, block) in kinds.into_iter().chain([(1, "writes", LONG), (4, "writes", LONG)]) {
+        let count = if block == LONG { count / 10 } else { count };
         let mut rates = vec![Vec::new(); servers.len()];
         for round in 0..=rounds {
             for (at, (_, socket, _)) in servers.iter().enumerate() {
-                let rate = rate(socket, connections, what == "writes", count);
+                let rate = rate(socket, connections, (what == "writes", block), count);
                 // the first one fills the memory
                 if round > 0 {
                     rates[at].push(rate);
@@ -67,16 +78,19 @@ fn main() {
         for ((name, ..), mut rates) in servers.iter().zip(rates) {
             rates.sort_by(f64::total_cmp);
             let (median, least, most) = (rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
-            println!("{connections} x random {what:<6} {name:<14} {median:>9.0} /s  ({least:.0} to {most:.0})");
+            let kib = block >> 10;
+            println!(
+                "{connections} x random {what:<6} {kib:>3} KiB {name:<15} {median:>9.0} /s  ({least:.0} to {most:.0})"
+            );
         }
     }
 }
 
 fn serve(socket: &str) {
-    let options = served::options(Place::Unix(socket.into()));
+    let options = served::options(ListenAddress::Unix(socket.into()));
     // the caller ends it; should that die, it ends by itself
     let ends = Instant::now() + Duration::from_secs(600);
-    let mut server = Server::new(served::plain(1, BLOCKS_OF_EXPORT, 64, 0), &options).expect("served");
+    let mut server = DiskServer::new(served::plain(1, BLOCKS_OF_EXPORT, 64, 0), &options).expect("served");
     server.run(&AtomicBool::new(false), Some(ends), &mut |_| Ok(())).expect("ended well");
 }
 
@@ -108,15 +122,15 @@ fn connected(socket: &PathBuf) -> UnixStream {
 }
 
 /// Requests a second of so many connections, each of which makes its share.
-fn rate(socket: &Path, connections: usize, writes: bool, count: usize) -> f64 {
+fn rate(socket: &Path, connections: usize, kind: (bool, u64), count: usize) -> f64 {
     let socket = socket.to_path_buf();
     let clients: Vec<_> = (0..connections)
-        .map(|_| Client::start(connected(&socket), "", Wishes::default()).expect("connected"))
+        .map(|_| NbdClient::start(connected(&socket), "", ClientOptions::default()).expect("connected"))
         .collect();
     let start = Instant::now();
     let work = clients.into_iter().zip(1..).map(|(mut client, seed)| {
         std::thread::spawn(move || {
-            ask(&mut client, seed, writes, count / connections);
+            ask(&mut client, seed, kind, count / connections);
             client.disconnect().expect("sent");
         })
     });
@@ -125,15 +139,18 @@ fn rate(socket: &Path, connections: usize, writes: bool, count: usize) -> f64 {
     (count / connections * connections) as f64 / start.elapsed().as_secs_f64()
 }
 
-fn ask(client: &mut Client<UnixStream>, seed: u64, writes: bool, count: usize) {
-    let mut dice = Dice::new(seed, 0);
-    let block = [seed as u8; BLOCK as usize];
+fn ask(client: &mut NbdClient<UnixStream>, seed: u64, (writes, bytes): (bool, u64), count: usize) {
+    let mut dice = Rng::new(seed, 0);
+    let block = vec![seed as u8; bytes as usize];
     let (mut sent, mut answered) = (0, 0);
     while answered < count {
         while sent < count && client.in_flight() < QUEUE {
-            let offset = dice.below(BLOCKS as u64) * BLOCK;
-            let ask =
-                if writes { Ask::Write { offset, data: &block } } else { Ask::Read { offset, length: BLOCK as u32 } };
+            let offset = dice.below(USED / bytes) * bytes;
+            let ask = if writes {
+                ClientRequest::Write { offset, data: &block }
+            } else {
+                ClientRequest::Read { offset, length: bytes as u32 }
+            };
             client.send(ask, CommandFlags(0)).expect("sent");
             sent += 1;
         }

@@ -27,15 +27,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use diskwright_simulator::device::Device;
+use diskwright_simulator::device::DeviceModel;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::Model;
-use diskwright_simulator::run::Report;
+use diskwright_simulator::run::SimulationReport;
 use diskwright_simulator::system::{Drives, System};
-use diskwright_virtualdisk::nbd::client::Wishes;
-use diskwright_virtualdisk::nbd::request::Request;
-use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
-use diskwright_virtualdisk::server::{Options, Order};
+use diskwright_virtualdisk::nbd::client::ClientOptions;
+use diskwright_virtualdisk::nbd::request::NbdRequest;
+use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
+use diskwright_virtualdisk::server::{DiskCommand, ServeOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use served::{Running, plain, serve_as};
@@ -136,7 +136,7 @@ fn in_stints(waits: Waits, lasts: Duration, mut work: impl FnMut(Duration)) {
 }
 
 /// What is asked of the server.
-fn change(options: &mut Options) {
+fn change(options: &mut ServeOptions) {
     options.awake = std::env::args().any(|a| a == "--awake");
 }
 
@@ -164,10 +164,10 @@ fn mechanical(waits: Waits, lasts: Duration) {
     let model = Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")));
     for depth in [1, 8] {
         let mut system = System::new("a drive");
-        system.drives.push(Drives::new("disk", 1, Device::Mechanical(Arc::clone(&model))));
+        system.drives.push(Drives::new("disk", 1, DeviceModel::Mechanical(Arc::clone(&model))));
         let sums = Arc::new(Mutex::new((0.0, 0_u64)));
         let into = Arc::clone(&sums);
-        let tick = move |report: &Report| {
+        let tick = move |report: &SimulationReport| {
             let mut sums = into.lock().expect("nobody panics");
             for component in &report.components {
                 sums.0 += component.counts.read_ns as f64;
@@ -213,14 +213,14 @@ fn line(name: &str, waits: Waits, model: f64, mut errors: Vec<f64>) {
 
 /// What the server itself says of its lateness.
 fn late(running: &Running) {
-    let status = running.order(&Order::Status).expect("a status");
+    let status = running.order(&DiskCommand::Status).expect("a status");
     let of = |key: &str| status["late_s"][key].as_f64().unwrap_or(f64::NAN) * 1e6;
     println!("    given to the kernel late by: mean {:.1}, 99 % {:.1}, most {:.1}", of("mean"), of("p99"), of("max"));
 }
 
 /// Responses in ns, as they came.
 fn measure(running: &Running, pace: Pace, waits: Waits, lasts: Duration) -> Vec<u64> {
-    let client = running.open("", Wishes { structured: false, block_status: false });
+    let client = running.open("", ClientOptions { structured: false, block_status: false });
     let mut meter = Meter {
         stream: client.stream().try_clone().expect("a second handle"),
         input: vec![0; 256 << 10],
@@ -287,7 +287,8 @@ impl Meter {
     fn send(&mut self) {
         let cookie = self.sent.len() as u64;
         let offset = cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (DISK / BYTES as u64) * BYTES as u64;
-        let request = Request { flags: CommandFlags(0), command: Command::Read, cookie, offset, length: BYTES as u32 };
+        let request =
+            NbdRequest { flags: CommandFlags(0), command: NbdCommand::Read, cookie, offset, length: BYTES as u32 };
         self.sent.push(Instant::now());
         self.stream.write_all(&request.head()).expect("room for a request");
     }

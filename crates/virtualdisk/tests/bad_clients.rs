@@ -3,22 +3,25 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for the server to notice")]
 
-mod served;
+use crate::served;
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use diskwright_virtualdisk::content::Backing;
-use diskwright_virtualdisk::nbd::client::{Ask, ClientError, Wishes};
-use diskwright_virtualdisk::nbd::request::Request;
-use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags, ErrorCode, IHAVEOPT, REQUEST_MAGIC};
-use diskwright_virtualdisk::server::Order;
-use served::{Running, plain, serve};
+use crate::served::{Running, plain, serve};
+use diskwright_simulator::system::read;
+use diskwright_virtualdisk::content::ContentBacking;
+use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, ClientRequest};
+use diskwright_virtualdisk::nbd::request::NbdRequest;
+use diskwright_virtualdisk::nbd::wire::{
+    CommandFlags, ErrorCode, IHAVEOPT, NbdCommand, REQUEST_MAGIC, TransmissionFlags,
+};
+use diskwright_virtualdisk::server::DiskCommand;
 
 const NONE: CommandFlags = CommandFlags(0);
-const SIMPLE: Wishes = Wishes { structured: false, block_status: false };
+const SIMPLE: ClientOptions = ClientOptions { structured: false, block_status: false };
 const MIB: u64 = 1 << 20;
 
 fn quick() -> Running {
@@ -34,8 +37,8 @@ fn serves(running: &Running) {
     assert_eq!(back, [7; 4096]);
 }
 
-fn head(command: Command, offset: u64, length: u32) -> Request {
-    Request { flags: NONE, command, cookie: 1, offset, length }
+fn head(command: NbdCommand, offset: u64, length: u32) -> NbdRequest {
+    NbdRequest { flags: NONE, command, cookie: 1, offset, length }
 }
 
 /// The server closes, after whatever it says.
@@ -64,7 +67,7 @@ fn what_is_no_nbd_is_closed() {
         client.stream().write_all(&bytes).expect("sent");
         assert!(is_closed(client.stream()));
     }
-    let mut old = head(Command::Read, 0, 512).head();
+    let mut old = head(NbdCommand::Read, 0, 512).head();
     old[..4].copy_from_slice(&(REQUEST_MAGIC + 1).to_be_bytes());
     let client = running.open("", SIMPLE);
     client.stream().write_all(&old).expect("sent");
@@ -78,19 +81,19 @@ fn requests_beyond_the_disk_and_too_large_ones_are_errors() {
     let mut client = running.connect();
     let end = 256 * MIB;
     let cases = [
-        (Command::Read, end, 1),
-        (Command::Read, end - 1, 2),
-        (Command::Read, u64::MAX, 512),
-        (Command::Read, u64::MAX - 511, 512),
-        (Command::Trim, end - 512, 1024),
-        (Command::WriteZeroes, u64::MAX - 100, u32::MAX),
-        (Command::Read, 0, (64 << 20) - 512),
-        (Command::Resize, 0, 4096),
-        (Command::Unknown(99), 0, 4096),
-        (Command::Read, 0, 0),
+        (NbdCommand::Read, end, 1),
+        (NbdCommand::Read, end - 1, 2),
+        (NbdCommand::Read, u64::MAX, 512),
+        (NbdCommand::Read, u64::MAX - 511, 512),
+        (NbdCommand::Trim, end - 512, 1024),
+        (NbdCommand::WriteZeroes, u64::MAX - 100, u32::MAX),
+        (NbdCommand::Read, 0, (64 << 20) - 512),
+        (NbdCommand::Resize, 0, 4096),
+        (NbdCommand::Unknown(99), 0, 4096),
+        (NbdCommand::Read, 0, 0),
     ];
     for (command, offset, length) in cases {
-        let failed = client.once(Ask::Other { command, offset, length }, NONE).expect_err("refused");
+        let failed = client.once(ClientRequest::Other { command, offset, length }, NONE).expect_err("refused");
         assert!(matches!(failed, ClientError::Failed { .. }), "{command:?} {offset} {length}: {failed}");
     }
     let refused = client.write(end, &[1; 4096], NONE).expect_err("beyond the end");
@@ -101,7 +104,7 @@ fn requests_beyond_the_disk_and_too_large_ones_are_errors() {
     let mut first = [9; 512];
     client.read(0, &mut first).expect("the connection goes on");
     assert_eq!(first, [0; 512]);
-    client.stream().write_all(&head(Command::Write, 0, u32::MAX).head()).expect("sent");
+    client.stream().write_all(&head(NbdCommand::Write, 0, u32::MAX).head()).expect("sent");
     assert!(is_closed(client.stream()));
     serves(&running);
 }
@@ -113,14 +116,14 @@ fn who_is_silent_or_stops_in_the_middle_holds_up_nobody() {
     let half_heads: Vec<_> = (0..100)
         .map(|_| {
             let client = running.open("", SIMPLE);
-            client.stream().write_all(&head(Command::Read, 0, 512).head()[..13]).expect("sent");
+            client.stream().write_all(&head(NbdCommand::Read, 0, 512).head()[..13]).expect("sent");
             client
         })
         .collect();
     let half_writes: Vec<_> = (0..100)
         .map(|_| {
             let client = running.open("", SIMPLE);
-            client.stream().write_all(&head(Command::Write, MIB, 8192).head()).expect("sent");
+            client.stream().write_all(&head(NbdCommand::Write, MIB, 8192).head()).expect("sent");
             client.stream().write_all(&[1; 1000]).expect("sent");
             client
         })
@@ -128,8 +131,8 @@ fn who_is_silent_or_stops_in_the_middle_holds_up_nobody() {
     serves(&running);
     // a length that lies: what comes is data, however much it looks like a request
     let mut client = running.open("", SIMPLE);
-    client.stream().write_all(&head(Command::Write, 2 * MIB, 4096).head()).expect("sent");
-    let mut data = head(Command::Trim, 0, 1 << 20).head().to_vec();
+    client.stream().write_all(&head(NbdCommand::Write, 2 * MIB, 4096).head()).expect("sent");
+    let mut data = head(NbdCommand::Trim, 0, 1 << 20).head().to_vec();
     data.resize(4096, 0x55);
     client.stream().write_all(&data).expect("sent");
     let mut answer = [0; 16];
@@ -145,7 +148,7 @@ fn who_is_silent_or_stops_in_the_middle_holds_up_nobody() {
 #[test]
 fn a_large_read_comes_piece_by_piece_and_whole() {
     let running = quick();
-    for wishes in [SIMPLE, Wishes::default()] {
+    for wishes in [SIMPLE, ClientOptions::default()] {
         let mut client = running.open("", wishes);
         let data: Vec<u8> = (0..20 * MIB).map(|at| ((at / 5) ^ (at >> 13)) as u8).collect();
         client.write(12345, &data, NONE).expect("written");
@@ -154,7 +157,7 @@ fn a_large_read_comes_piece_by_piece_and_whole() {
         assert!(back == data);
         let asks = [CommandFlags::DF, NONE];
         for flags in asks.into_iter().filter(|flags| *flags == NONE || wishes.structured) {
-            let ask = Ask::Read { offset: 12345, length: data.len() as u32 };
+            let ask = ClientRequest::Read { offset: 12345, length: data.len() as u32 };
             assert!(client.once(ask, flags).expect("read").data == data);
         }
     }
@@ -180,7 +183,7 @@ fn more_clients_than_there_is_room_for_are_closed() {
 fn a_full_backing_disk_is_told_and_nothing_else_is_lost() {
     let room = 64 * 4096 + (1 << 20);
     let running = serve(plain(1, 256 * MIB / 512, 64, 0), |options| {
-        options.backing = Backing::Memory { most_bytes: Some(room) };
+        options.backing = ContentBacking::Memory { most_bytes: Some(room) };
     });
     let mut client = running.connect();
     let mut written = Vec::new();
@@ -210,16 +213,16 @@ fn who_goes_with_requests_under_way_is_forgotten() {
     for round in 0..20 {
         let mut client = running.connect();
         for at in 0..40 {
-            client.send(Ask::Write { offset: at * 4096, data: &[round; 4096] }, NONE).expect("queued");
+            client.send(ClientRequest::Write { offset: at * 4096, data: &[round; 4096] }, NONE).expect("queued");
         }
         client.push().expect("sent");
     }
     // 800 requests at 80 a second: those of the dead are still done, by the model, and answered to nobody
     let mut client = running.connect();
-    let status = running.order(&Order::Status).expect("a status");
+    let status = running.order(&DiskCommand::Status).expect("a status");
     assert!(status["under_way"].as_u64().expect("a number") > 100, "{status}");
     assert_eq!(status["exports"][0]["clients"], 1, "{status}");
-    client.send(Ask::Read { offset: 0, length: 4096 }, NONE).expect("sent");
+    client.send(ClientRequest::Read { offset: 0, length: 4096 }, NONE).expect("sent");
     assert_eq!(client.receive().expect("its turn comes").data, [19; 4096]);
 }
 
@@ -228,7 +231,7 @@ fn a_client_that_only_ends_its_sending_gets_its_answers() {
     let running = serve(plain(1, 256 * MIB / 512, 64, 5_000_000), |_| {});
     let mut client = running.connect();
     for at in 0..40 {
-        client.send(Ask::Read { offset: at * 4096, length: 4096 }, NONE).expect("queued");
+        client.send(ClientRequest::Read { offset: at * 4096, length: 4096 }, NONE).expect("queued");
     }
     client.push().expect("sent");
     client.stream().shutdown(std::net::Shutdown::Write).expect("half closed");
@@ -242,7 +245,7 @@ fn a_client_that_only_ends_its_sending_gets_its_answers() {
 fn the_server_ends_in_the_middle() {
     let running = serve(plain(1, 256 * MIB / 512, 64, 500_000_000), |_| {});
     let mut client = running.connect();
-    client.send(Ask::Read { offset: 0, length: 4096 }, NONE).expect("queued");
+    client.send(ClientRequest::Read { offset: 0, length: 4096 }, NONE).expect("queued");
     client.push().expect("sent");
     let path = running.path.clone();
     running.end().expect("it ends in order");
@@ -276,4 +279,30 @@ fn orders_that_are_none_are_answered_or_closed() {
     stream.set_write_timeout(Some(served::PATIENCE)).expect("a timeout");
     let _ = stream.write_all(&vec![b'['; 4 << 20]);
     serves(&running);
+}
+
+#[test]
+fn a_disk_without_trim_refuses_it_and_goes_on() {
+    let text = r#"
+        [[drive]]
+        name = "disk"
+        count = 3
+        model = "st34572w"
+        [[array]]
+        name = "data"
+        level = "raid5"
+        drives = "disk"
+    "#;
+    let system = read::read("test.toml", text, &[], &|_| Err("no files".into())).expect("valid").system;
+    let running = serve(system, |_| {});
+    let mut client = running.connect();
+    assert!(!client.about().flags.has(TransmissionFlags::TRIM));
+    assert!(client.about().flags.has(TransmissionFlags::WRITE_ZEROES));
+    client.write(0, &[7; 4096], NONE).expect("written");
+    // one that did not look at the flags: the protocol has an error for that
+    let refused = client.trim(0, 1 << 30);
+    assert!(matches!(refused, Err(ClientError::Failed { error: ErrorCode::Inval, .. })), "{refused:?}");
+    let mut back = [0; 4096];
+    client.read(0, &mut back).expect("the connection goes on");
+    assert_eq!(back, [7; 4096], "nothing was forgotten");
 }

@@ -2,19 +2,16 @@
 //! server, over several connections that break in between, against what should
 //! lie on the disk.
 
-mod served;
-mod shadow;
-
-use diskwright_simulator::array::Level;
+use crate::served::{Running, array, plain, serve};
+use crate::shadow::Load;
+use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::system::System;
-use diskwright_virtualdisk::content::Backing;
-use diskwright_virtualdisk::server::Order;
-use served::{Running, array, plain, serve};
-use shadow::Load;
+use diskwright_virtualdisk::content::ContentBacking;
+use diskwright_virtualdisk::server::DiskCommand;
 
 const BLOCKS: u64 = 4096;
 
-fn soak(system: System, seed: u64, change: impl FnOnce(&mut diskwright_virtualdisk::server::Options)) {
+fn soak(system: System, seed: u64, change: impl FnOnce(&mut diskwright_virtualdisk::server::ServeOptions)) {
     let running = serve(system, |options| {
         options.speed = 100.0;
         change(options);
@@ -36,7 +33,7 @@ fn a_drive() {
 
 #[test]
 fn arrays_of_every_level() {
-    let levels = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10];
+    let levels = [ArrayLevel::Raid0, ArrayLevel::Raid1, ArrayLevel::Raid5, ArrayLevel::Raid6, ArrayLevel::Raid10];
     for (seed, level) in (10..).zip(levels) {
         soak(array(plain(4, BLOCKS, 4, 200_000), level), seed, |_| {});
     }
@@ -46,8 +43,8 @@ fn arrays_of_every_level() {
 fn in_a_file_and_after_the_next_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("content");
-    let system = || array(plain(3, BLOCKS, 4, 50_000), Level::Raid5);
-    let serve_file = || serve(system(), |options| options.backing = Backing::File(file.clone()));
+    let system = || array(plain(3, BLOCKS, 4, 50_000), ArrayLevel::Raid5);
+    let serve_file = || serve(system(), |options| options.backing = ContentBacking::File(file.clone()));
     let running = serve_file();
     let mut load = Load::new(&running.path, "", 5);
     load.run(1500);
@@ -62,22 +59,22 @@ fn in_a_file_and_after_the_next_start() {
     load.verify();
 }
 
-fn member(running: &Running, order: impl FnOnce(String) -> Order, name: &str) {
+fn member(running: &Running, order: impl FnOnce(String) -> DiskCommand, name: &str) {
     running.order(&order(name.into())).expect("carried out");
 }
 
 #[test]
 fn members_fail_and_are_rebuilt_meanwhile() {
-    for (seed, level) in (20..).zip([Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10]) {
+    for (seed, level) in (20..).zip([ArrayLevel::Raid1, ArrayLevel::Raid5, ArrayLevel::Raid6, ArrayLevel::Raid10]) {
         let running = serve(array(plain(4, BLOCKS, 4, 100_000), level), |options| options.speed = 100.0);
         let mut load = Load::new(&running.path, "", seed);
         for round in 0..3 {
             let name = format!("disk{}", round % 4);
             load.run(200);
-            member(&running, |member| Order::Fail { member }, &name);
+            member(&running, |member| DiskCommand::Fail { member }, &name);
             load.run(200);
             load.lose_a_connection();
-            member(&running, |member| Order::Replace { member }, &name);
+            member(&running, |member| DiskCommand::Replace { member }, &name);
             load.run(200);
             await_health(&running, &mut load);
         }
@@ -89,12 +86,12 @@ fn members_fail_and_are_rebuilt_meanwhile() {
 /// Goes on until no member is failed or rebuilding.
 fn await_health(running: &Running, load: &mut Load) {
     for _ in 0..2000 {
-        let status = running.order(&Order::Status).expect("a status");
+        let status = running.order(&DiskCommand::Status).expect("a status");
         let members = status["arrays"][0]["members"].as_array().expect("members");
         if members.iter().all(|member| member["state"] == "well") {
             return;
         }
         load.run(20);
     }
-    panic!("never well again: {}", running.order(&Order::Status).expect("a status")["arrays"]);
+    panic!("never well again: {}", running.order(&DiskCommand::Status).expect("a status")["arrays"]);
 }

@@ -1,18 +1,16 @@
 //! What clients cost in memory: of those that read no answers, and of a thousand.
 //! In a program of its own, as it looks at what the whole program takes.
 
-mod served;
-
 use std::io::Write;
 
-use diskwright_virtualdisk::nbd::client::{Ask, Wishes};
-use diskwright_virtualdisk::nbd::request::Request;
-use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
-use diskwright_virtualdisk::server::Order;
-use served::{Running, plain, serve};
+use crate::served::{Running, plain, serve};
+use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest};
+use diskwright_virtualdisk::nbd::request::NbdRequest;
+use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
+use diskwright_virtualdisk::server::DiskCommand;
 
 const NONE: CommandFlags = CommandFlags(0);
-const SIMPLE: Wishes = Wishes { structured: false, block_status: false };
+const SIMPLE: ClientOptions = ClientOptions { structured: false, block_status: false };
 
 fn quick() -> Running {
     serve(plain(1, 1 << 19, 64, 0), |_| {})
@@ -45,7 +43,7 @@ fn who_does_not_read_costs_little_memory() {
             let client = running.open("", SIMPLE);
             client.stream().set_nonblocking(true).expect("nonblocking");
             let request =
-                Request { flags: NONE, command: Command::Read, cookie: 1, offset: 0, length: 32 << 20 }.head();
+                NbdRequest { flags: NONE, command: NbdCommand::Read, cookie: 1, offset: 0, length: 32 << 20 }.head();
             let asked = (0..10_000).take_while(|_| client.stream().write(&request).is_ok_and(|n| n == 28)).count();
             assert!(asked >= 100, "{asked}");
             client
@@ -66,8 +64,8 @@ fn a_thousand_clients_are_served() {
     let before = resident();
     for _ in 0..3 {
         for (at, client) in (0..).zip(&mut clients) {
-            client.send(Ask::Write { offset: at * 4096, data: &[at as u8; 4096] }, NONE).expect("queued");
-            client.send(Ask::Read { offset: at * 4096, length: 4096 }, NONE).expect("queued");
+            client.send(ClientRequest::Write { offset: at * 4096, data: &[at as u8; 4096] }, NONE).expect("queued");
+            client.send(ClientRequest::Read { offset: at * 4096, length: 4096 }, NONE).expect("queued");
             client.push().expect("sent");
         }
         for client in &mut clients {
@@ -83,6 +81,6 @@ fn a_thousand_clients_are_served() {
     // their own buffers of 256 KiB are the greater part
     let each = resident().saturating_sub(before) / 1000;
     assert!(each < 600 << 10, "{each} bytes for a client");
-    let status = running.order(&Order::Status).expect("a status");
+    let status = running.order(&DiskCommand::Status).expect("a status");
     assert_eq!(status["exports"][0]["clients"], 1000);
 }

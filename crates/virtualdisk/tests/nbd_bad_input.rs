@@ -1,15 +1,13 @@
 //! What a client gets that does not keep to the protocol.
 
-mod nbd_server;
-
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
 
+use crate::nbd_server::Served;
 use diskwright_virtualdisk::nbd::ProtocolError;
-use diskwright_virtualdisk::nbd::handshake::{Export, Handshake, Session, State};
-use diskwright_virtualdisk::nbd::request::{self, Parsed, Request, Verdict};
-use diskwright_virtualdisk::nbd::wire::{self, Command, CommandFlags, ErrorCode, TransmissionFlags, answer, option};
-use nbd_server::Served;
+use diskwright_virtualdisk::nbd::handshake::{Handshake, HandshakeState, NbdExport, NbdSession};
+use diskwright_virtualdisk::nbd::request::{self, NbdRequest, RequestCheck, RequestParse};
+use diskwright_virtualdisk::nbd::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags, answer, option};
 
 /// A client whose bytes are known beforehand, and what it is answered.
 struct Script<'a> {
@@ -44,10 +42,10 @@ fn served() -> Arc<Served> {
 }
 
 fn made() -> Arc<Served> {
-    let mut sealed = Export::new("sealed", 1 << 16);
+    let mut sealed = NbdExport::new("sealed", 1 << 16);
     sealed.flags = sealed.flags.with(TransmissionFlags::READ_ONLY);
     sealed.block_status = false;
-    let mut small = Export::new("small", 1 << 20);
+    let mut small = NbdExport::new("small", 1 << 20);
     small.largest = 65_536;
     Served::new(vec![small, sealed])
 }
@@ -200,16 +198,16 @@ fn a_client_that_reads_nothing_is_not_answered_without_end() {
     let mut handshake = Handshake::start(&mut output);
     let lists = [CLIENT.to_vec(), ask(option::LIST, &[]).repeat(100_000)].concat();
     let progress = handshake.feed(&served.exports, &lists, &mut output);
-    assert!(output.len() < 300_000 && progress.consumed < lists.len() && progress.state == State::More);
+    assert!(output.len() < 300_000 && progress.consumed < lists.len() && progress.state == HandshakeState::More);
     // it goes on once the output is sent
     output.clear();
     let more = handshake.feed(&served.exports, &lists[progress.consumed..], &mut output);
-    assert!(more.consumed > 10_000 && more.state == State::More);
+    assert!(more.consumed > 10_000 && more.state == HandshakeState::More);
 }
 
 fn head(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
-    let (command, flags) = (Command::of(command), CommandFlags(flags));
-    Request { flags, command, cookie: 0x1234_5678_9abc_def0, offset, length }.head().to_vec()
+    let (command, flags) = (NbdCommand::of(command), CommandFlags(flags));
+    NbdRequest { flags, command, cookie: 0x1234_5678_9abc_def0, offset, length }.head().to_vec()
 }
 
 /// Error codes of the answers behind the handshake, 0 where one is good, for
@@ -353,14 +351,16 @@ fn whatever_is_cut_off_is_waited_for() {
 
 #[test]
 fn alignment_is_held_where_it_is_asked_for() {
-    let mut export = Export::new("big blocks", 1 << 20);
+    let mut export = NbdExport::new("big blocks", 1 << 20);
     export.minimum = 4096;
-    let session = Session { export: 0, structured: true, block_status: true };
+    let session = NbdSession { export: 0, structured: true, block_status: true };
     let inval = |offset, length, command| {
-        let request = Request { flags: CommandFlags(0), command, cookie: 1, offset, length };
-        matches!(request::check(&request, &export, &session), Verdict::Refuse(ErrorCode::Inval, _))
+        let request = NbdRequest { flags: CommandFlags(0), command, cookie: 1, offset, length };
+        matches!(request::check(&request, &export, &session), RequestCheck::Refuse(ErrorCode::Inval, _))
     };
-    for command in [Command::Read, Command::Write, Command::Trim, Command::WriteZeroes, Command::BlockStatus] {
+    for command in
+        [NbdCommand::Read, NbdCommand::Write, NbdCommand::Trim, NbdCommand::WriteZeroes, NbdCommand::BlockStatus]
+    {
         assert!(inval(512, 4096, command) && inval(0, 512, command) && !inval(4096, 8192, command));
     }
 }
@@ -369,7 +369,7 @@ fn alignment_is_held_where_it_is_asked_for() {
 fn a_head_says_how_much_is_missing() {
     let whole = head(0, 0, 0, 512);
     for end in 0..28 {
-        assert_eq!(request::parse(&whole[..end]), Parsed::Need(28 - end));
+        assert_eq!(request::parse(&whole[..end]), RequestParse::Need(28 - end));
     }
-    assert!(matches!(request::parse(&whole), Parsed::Request(Request { length: 512, .. })));
+    assert!(matches!(request::parse(&whole), RequestParse::Request(NbdRequest { length: 512, .. })));
 }

@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 
-use diskwright_virtualdisk::nbd::client::{Ask, Client, ClientError, Wishes, list};
-use diskwright_virtualdisk::nbd::wire::{self, Command, CommandFlags, ErrorCode, answer, chunk, option};
+use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, ClientRequest, NbdClient, list};
+use diskwright_virtualdisk::nbd::wire::{self, CommandFlags, ErrorCode, NbdCommand, answer, chunk, option};
 
 /// A server that says what it wants to say and listens to nothing.
 struct Liar<'a>(&'a [u8]);
@@ -53,8 +53,8 @@ fn agreed(structured: bool) -> Vec<u8> {
     [all, export(), reply(option::GO, answer::ACK, &[])].concat()
 }
 
-fn start(bytes: &[u8]) -> Result<Client<Liar<'_>>, ClientError> {
-    Client::start(Liar(bytes), "x", Wishes::default())
+fn start(bytes: &[u8]) -> Result<NbdClient<Liar<'_>>, ClientError> {
+    NbdClient::start(Liar(bytes), "x", ClientOptions::default())
 }
 
 #[test]
@@ -141,24 +141,24 @@ fn hole(flags: u16, offset: u64, bytes: u32) -> Vec<u8> {
 type Told = Result<Vec<u8>, ClientError>;
 
 /// What a read of 4096 bytes at 8192, or another command there, is told.
-fn told(command: Command, structured: bool, answer: &[u8]) -> Told {
+fn told(command: NbdCommand, structured: bool, answer: &[u8]) -> Told {
     let bytes = [&agreed(structured), answer].concat();
     let mut client = start(&bytes).expect("agreed");
     let (offset, length) = (8192, 4096);
     let ask = match command {
-        Command::Read => Ask::Read { offset, length },
-        command => Ask::Other { command, offset, length },
+        NbdCommand::Read => ClientRequest::Read { offset, length },
+        command => ClientRequest::Other { command, offset, length },
     };
     let answer = client.once(ask, CommandFlags(0)).map(|answer| answer.data.to_vec());
     let broken = matches!(answer, Err(ClientError::Lie(_) | ClientError::Closed(_)));
-    assert_eq!(broken, matches!(client.send(Ask::Flush, CommandFlags(0)), Err(ClientError::Over)));
+    assert_eq!(broken, matches!(client.send(ClientRequest::Flush, CommandFlags(0)), Err(ClientError::Over)));
     answer
 }
 
 #[test]
 fn answers_that_are_none() {
-    let read = |answer: &[u8]| told(Command::Read, true, answer);
-    let status = |answer: &[u8]| told(Command::BlockStatus, true, answer);
+    let read = |answer: &[u8]| told(NbdCommand::Read, true, answer);
+    let status = |answer: &[u8]| told(NbdCommand::BlockStatus, true, answer);
     let cases: [(&str, Told, &str); 28] = [
         ("nothing", read(&[]), "closed the connection while an answer"),
         ("half an answer", read(&data(1, 8192, 4096)[..99]), "while the data of a read"),
@@ -168,7 +168,7 @@ fn answers_that_are_none() {
         ("to one far away", read(&simple(5, u64::MAX)), "which nobody asked"),
         ("a simple reply", read(&simple(0, COOKIE)), "simple reply to Some(Read)"),
         ("a simple error", read(&simple(5, COOKIE)), "simple reply to Some(Read)"),
-        ("chunks, not agreed", told(Command::Read, false, &data(1, 8192, 4096)), "not agreed"),
+        ("chunks, not agreed", told(NbdCommand::Read, false, &data(1, 8192, 4096)), "not agreed"),
         ("too little", read(&data(1, 8192, 4095)), "without all of its data"),
         ("nothing, and done", read(&piece(1, chunk::NONE, &[])), "without all of its data"),
         ("a hole in the middle", read(&[hole(0, 8192, 9), data(1, 8202, 4086)].concat()), "without all"),
@@ -208,11 +208,11 @@ fn answers_in_any_order_are_put_together() {
     wanted[1000..2000].fill(0);
     let pieces = [data(0, 11_192, 1096), data(0, 8192, 1000), hole(0, 9192, 1000), data(0, 10_192, 1000)];
     let whole = [pieces.concat(), piece(1, chunk::NONE, &[])].concat();
-    assert!(told(Command::Read, true, &whole).expect("whole") == wanted);
+    assert!(told(NbdCommand::Read, true, &whole).expect("whole") == wanted);
     let mut back = pieces.to_vec();
     back.reverse();
     let whole = [back.concat(), piece(1, chunk::NONE, &[])].concat();
-    assert!(told(Command::Read, true, &whole).expect("whole") == wanted);
+    assert!(told(NbdCommand::Read, true, &whole).expect("whole") == wanted);
 }
 
 #[test]
@@ -220,14 +220,14 @@ fn errors_arrive_as_they_are() {
     let message = [&[0, 0, 0, 28, 0, 4][..], b"full"].concat();
     let offset = [&message[..], &9000_u64.to_be_bytes()].concat();
     for (kind, bytes) in [(chunk::ERROR, &message), (chunk::ERROR_OFFSET, &offset), (chunk::ERRORS + 99, &message)] {
-        for command in [Command::Read, Command::Trim, Command::BlockStatus] {
+        for command in [NbdCommand::Read, NbdCommand::Trim, NbdCommand::BlockStatus] {
             let error = told(command, true, &piece(1, kind, bytes)).expect_err("an error");
             assert!(matches!(error, ClientError::Failed { error: ErrorCode::Nospc, .. }), "{error}");
             assert!(error.to_string().ends_with("of 4096 bytes at 8192: no space left (ENOSPC): full"), "{error}");
         }
     }
     for (code, wanted) in [(5, ErrorCode::Io), (108, ErrorCode::Shutdown), (4711, ErrorCode::Inval)] {
-        let error = told(Command::Read, false, &simple(code, COOKIE)).expect_err("an error");
+        let error = told(NbdCommand::Read, false, &simple(code, COOKIE)).expect_err("an error");
         assert!(matches!(error, ClientError::Failed { error, .. } if error == wanted), "{error}");
     }
 }

@@ -1,8 +1,6 @@
 //! The protocol between our own sides, and with libnbd's and nbdkit's programs
 //! where they are installed.
 
-mod nbd_server;
-
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,20 +8,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::nbd_server::Served;
 use diskwright_virtualdisk::nbd::ProtocolError;
-use diskwright_virtualdisk::nbd::client::{Ask, Client, ClientError, Wishes, list};
-use diskwright_virtualdisk::nbd::handshake::Export;
-use diskwright_virtualdisk::nbd::reply::Extent;
+use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, ClientRequest, NbdClient, list};
+use diskwright_virtualdisk::nbd::handshake::NbdExport;
+use diskwright_virtualdisk::nbd::reply::NbdExtent;
 use diskwright_virtualdisk::nbd::wire::{self, CommandFlags, ErrorCode, TransmissionFlags};
-use nbd_server::Served;
 
 const NONE: CommandFlags = CommandFlags(0);
-const SIMPLE: Wishes = Wishes { structured: false, block_status: false };
+const SIMPLE: ClientOptions = ClientOptions { structured: false, block_status: false };
 
 fn two_disks() -> Arc<Served> {
-    let mut small = Export::new("small", 1 << 20);
+    let mut small = NbdExport::new("small", 1 << 20);
     small.description = "a small disk".into();
-    let mut sealed = Export::new("sealed", 3 << 12);
+    let mut sealed = NbdExport::new("sealed", 3 << 12);
     sealed.flags = sealed.flags.with(TransmissionFlags::READ_ONLY);
     (sealed.minimum, sealed.preferred, sealed.largest, sealed.block_status) = (512, 1024, 8192, false);
     Served::new(vec![small, sealed])
@@ -32,17 +30,21 @@ fn two_disks() -> Arc<Served> {
 type Ended = JoinHandle<std::io::Result<Option<ProtocolError>>>;
 
 /// Our client at our server.
-fn joined(served: &Arc<Served>, export: &str, wishes: Wishes) -> (Result<Client<UnixStream>, ClientError>, Ended) {
+fn joined(
+    served: &Arc<Served>,
+    export: &str,
+    wishes: ClientOptions,
+) -> (Result<NbdClient<UnixStream>, ClientError>, Ended) {
     let (here, there) = UnixStream::pair().expect("a pair");
     here.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
     let served = Arc::clone(served);
     let server = std::thread::spawn(move || served.serve(there));
-    (Client::start(here, export, wishes), server)
+    (NbdClient::start(here, export, wishes), server)
 }
 
 #[test]
 fn both_sides_agree() {
-    for wishes in [Wishes::default(), SIMPLE] {
+    for wishes in [ClientOptions::default(), SIMPLE] {
         let served = two_disks();
         let (client, server) = joined(&served, "", wishes);
         let mut client = client.expect("connected");
@@ -62,8 +64,8 @@ fn both_sides_agree() {
         assert_eq!(&back, b"\0h\0\0l\0\0");
         if wishes.block_status {
             let extents = client.block_status(0, 1 << 20).expect("told");
-            let hole = Extent { bytes: (1 << 20) - 4096, allocated: false };
-            assert_eq!(extents, [Extent { bytes: 4096, allocated: true }, hole]);
+            let hole = NbdExtent { bytes: (1 << 20) - 4096, allocated: false };
+            assert_eq!(extents, [NbdExtent { bytes: 4096, allocated: true }, hole]);
         } else {
             let refused = client.block_status(0, 4096).expect_err("not agreed");
             assert!(matches!(refused, ClientError::Failed { error: ErrorCode::Inval, .. }), "{refused}");
@@ -75,19 +77,20 @@ fn both_sides_agree() {
 
 #[test]
 fn many_in_flight_are_told_apart() {
-    for wishes in [Wishes::default(), SIMPLE] {
+    for wishes in [ClientOptions::default(), SIMPLE] {
         let served = two_disks();
         let (client, server) = joined(&served, "small", wishes);
         let mut client = client.expect("connected");
         let block = |at: u64| [at as u8 + 1; 512];
         for at in 0..64 {
-            client.send(Ask::Write { offset: at * 512, data: &block(at) }, NONE).expect("sent");
+            client.send(ClientRequest::Write { offset: at * 512, data: &block(at) }, NONE).expect("sent");
         }
         for _ in 0..64 {
             assert_eq!(client.receive().expect("written").error, None);
         }
-        let cookies: Vec<u64> =
-            (0..64).map(|at| client.send(Ask::Read { offset: at * 512, length: 512 }, NONE).expect("sent")).collect();
+        let cookies: Vec<u64> = (0..64)
+            .map(|at| client.send(ClientRequest::Read { offset: at * 512, length: 512 }, NONE).expect("sent"))
+            .collect();
         assert_eq!(client.in_flight(), 64);
         assert!(matches!(client.flush(), Err(ClientError::Busy(64))));
         for _ in 0..64 {
@@ -103,7 +106,7 @@ fn many_in_flight_are_told_apart() {
 #[test]
 fn a_large_request_goes_through() {
     let served = two_disks();
-    let (client, _server) = joined(&served, "small", Wishes::default());
+    let (client, _server) = joined(&served, "small", ClientOptions::default());
     let mut client = client.expect("connected");
     let data: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
     client.write(0, &data, NONE).expect("written");
@@ -121,7 +124,7 @@ fn exports_are_listed_and_found() {
     let names: Vec<String> = list(here).expect("listed").into_iter().map(|l| l.name + "/" + &l.description).collect();
     assert_eq!(names, ["small/a small disk", "sealed/"]);
     assert_eq!(server.join().expect("no panic").expect("no error"), Some(ProtocolError::Aborted));
-    let (missing, _server) = joined(&served, "other", Wishes::default());
+    let (missing, _server) = joined(&served, "other", ClientOptions::default());
     let error = missing.expect_err("no such export");
     assert!(matches!(error, ClientError::Refused { error: wire::answer::UNKNOWN, .. }), "{error}");
     assert!(error.to_string().contains("small sealed"), "{error}");
@@ -129,7 +132,7 @@ fn exports_are_listed_and_found() {
 
 #[test]
 fn a_read_only_export_of_other_sizes() {
-    for wishes in [Wishes::default(), SIMPLE] {
+    for wishes in [ClientOptions::default(), SIMPLE] {
         let served = two_disks();
         let (client, _server) = joined(&served, "sealed", wishes);
         let mut client = client.expect("connected");
@@ -140,12 +143,12 @@ fn a_read_only_export_of_other_sizes() {
             other => panic!("{other:?}"),
         };
         let long = vec![1; 12 << 10];
-        assert_eq!(failed(Ask::Write { offset: 0, data: &long[..512] }), ErrorCode::Perm);
+        assert_eq!(failed(ClientRequest::Write { offset: 0, data: &long[..512] }), ErrorCode::Perm);
         let too_long = if wishes.structured { ErrorCode::Overflow } else { ErrorCode::Inval };
-        assert_eq!(failed(Ask::Read { offset: 0, length: 12 << 10 }), too_long);
-        assert_eq!(failed(Ask::Read { offset: 1, length: 512 }), ErrorCode::Inval);
+        assert_eq!(failed(ClientRequest::Read { offset: 0, length: 12 << 10 }), too_long);
+        assert_eq!(failed(ClientRequest::Read { offset: 1, length: 512 }), ErrorCode::Inval);
         // its data is skipped, and the connection goes on
-        assert_eq!(failed(Ask::Write { offset: 0, data: &long }), ErrorCode::Perm);
+        assert_eq!(failed(ClientRequest::Write { offset: 0, data: &long }), ErrorCode::Perm);
         client.read(512, &mut [0; 512]).expect("still there");
     }
 }
@@ -300,8 +303,8 @@ fn our_client_at_nbdkit() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kit.sock");
     let Some(_kit) = nbdkit(&socket, &["memory", "1M"]) else { return };
-    for wishes in [Wishes::default(), SIMPLE] {
-        let mut client = Client::start(connected(&socket), "", wishes).expect("connected");
+    for wishes in [ClientOptions::default(), SIMPLE] {
+        let mut client = NbdClient::start(connected(&socket), "", wishes).expect("connected");
         let about = client.about().clone();
         assert_eq!((about.bytes, about.structured), (1 << 20, wishes.structured));
         client.write(65_536, &[7; 1000], NONE).expect("written");
@@ -310,11 +313,11 @@ fn our_client_at_nbdkit() {
         assert!(back[0] == 0 && back[1001] == 0 && back[1..1001].iter().all(|byte| *byte == 7));
         if wishes.block_status {
             let extents = client.block_status(0, 1 << 20).expect("told");
-            assert_eq!(extents[0], Extent { bytes: 65_536, allocated: false });
+            assert_eq!(extents[0], NbdExtent { bytes: 65_536, allocated: false });
         }
         let mut cookies = Vec::new();
         for at in 0..64 {
-            cookies.push(client.send(Ask::Read { offset: 65_536 + at, length: 4096 }, NONE).expect("sent"));
+            cookies.push(client.send(ClientRequest::Read { offset: 65_536 + at, length: 4096 }, NONE).expect("sent"));
         }
         for _ in 0..64 {
             let answer = client.receive().expect("read");

@@ -1,13 +1,11 @@
 //! A client that asks without end and reads no answer.
 
-mod served;
-
 use std::io::{Error, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::served::{plain, serve};
 use diskwright_virtualdisk::nbd::wire::{IHAVEOPT, option};
-use served::{plain, serve};
 
 #[test]
 fn questions_are_not_kept_without_bound() {

@@ -2,17 +2,16 @@
 
 use std::env;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::{Args, ValueEnum};
-use diskwright_virtualdisk::attach::export::{Address, Export};
-use diskwright_virtualdisk::attach::front::{self, Wanted};
-use diskwright_virtualdisk::attach::journal::{Entry, FOLDER};
-use diskwright_virtualdisk::attach::{AttachError, Attached, By, detach as back, file, keep as stay};
+use diskwright_hostfiles::program as programs;
+use diskwright_virtualdisk::attach::export::{ExportAddress, NbdAddress};
+use diskwright_virtualdisk::attach::front::{self, AttachRequest};
+use diskwright_virtualdisk::attach::journal::{FOLDER, JournalEntry};
+use diskwright_virtualdisk::attach::{AttachError, AttachMethod, AttachReport, detach as back, file, keep as stay};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -25,29 +24,29 @@ pub struct Attach {
     /// The export, as `disk` prints it: nbd+unix:///NAME?socket=PATH, nbd://HOST:PORT/NAME
     #[arg(conflicts_with_all = ["socket", "host", "export"])]
     uri: Option<String>,
-    /// The server's Unix socket; where only one disk is served on this machine, that one's
+    /// The server's Unix socket; by default that of the only disk served on this machine
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// The server's host and port
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket")]
     host: Option<String>,
-    /// The export's name; the server's default export otherwise
+    /// The export's name; by default the server's default export
     #[arg(long, default_value = "", value_name = "NAME")]
     export: String,
-    /// The path into the kernel; the best that works here otherwise
+    /// How to attach to the kernel; by default the best way that works here
     #[arg(long, value_enum)]
-    by: Option<Way>,
-    /// Connections to the server, where it takes several: 1 by nbd and 4 by fuse otherwise
+    by: Option<AttachMethodArgument>,
+    /// Number of connections to the server, if it accepts several; by default 1 for nbd and 4 for fuse
     #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: Option<u32>,
-    /// Make a device that refuses writes
+    /// Make the device read-only
     #[arg(long)]
     read_only: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    journal: Journal,
+    journal: JournalArguments,
 }
 
 /// Arguments of `disk detach`.
@@ -56,29 +55,29 @@ pub struct Detach {
     /// A device that `disk attach` made
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     device: Option<PathBuf>,
-    /// All that `disk attach` made on this machine, and what killed ones left behind
+    /// Detach everything that `disk attach` made on this machine, and what killed processes left behind
     #[arg(long)]
     all: bool,
-    /// Also what is in use, or whose server hangs; its users see I/O errors from then on
+    /// Also detach a device that is in use or whose server hangs; its users then get I/O errors
     #[arg(long)]
     force: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    journal: Journal,
+    journal: JournalArguments,
 }
 
 /// Arguments of `disk keep`.
 #[derive(Args)]
-pub struct Keep {
+pub struct KeepArguments {
     /// The folder of the journal's entry
     entry: PathBuf,
 }
 
 /// Arguments of `disk file`.
 #[derive(Args)]
-pub struct Shown {
+pub struct FileArguments {
     /// The folder in which the file is shown
     folder: PathBuf,
     /// The export
@@ -93,41 +92,41 @@ pub struct Shown {
 
 /// Where the journal is; tests have their own.
 #[derive(Args)]
-struct Journal {
+struct JournalArguments {
     #[arg(long = "journal", value_name = "DIR", default_value = FOLDER, hide = true)]
     folder: PathBuf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Way {
+enum AttachMethodArgument {
     /// The kernel's NBD client
     Nbd,
-    /// The kernel's block devices in user space
+    /// The kernel's user-space block devices
     Ublk,
     /// A file over FUSE and a loop device
     Fuse,
 }
 
-impl From<Way> for By {
-    fn from(path: Way) -> By {
+impl From<AttachMethodArgument> for AttachMethod {
+    fn from(path: AttachMethodArgument) -> AttachMethod {
         match path {
-            Way::Nbd => By::Nbd,
-            Way::Ublk => By::Ublk,
-            Way::Fuse => By::Fuse,
+            AttachMethodArgument::Nbd => AttachMethod::Nbd,
+            AttachMethodArgument::Ublk => AttachMethod::Ublk,
+            AttachMethodArgument::Fuse => AttachMethod::Fuse,
         }
     }
 }
 
 impl Attach {
-    fn export(&self) -> Result<Export, Failure> {
+    fn export(&self) -> Result<ExportAddress, Failure> {
         let usage = |error: diskwright_virtualdisk::attach::export::UriError| Failure::Usage(error.to_string());
         let address = match (&self.uri, &self.socket, &self.host) {
-            (Some(uri), ..) => return Export::parse(uri).map_err(usage),
-            (None, Some(socket), _) => Address::Unix(socket.clone()),
-            (None, None, Some(host)) => Address::tcp(host).map_err(usage)?,
-            (None, None, None) => Address::Unix(the_one_served()?),
+            (Some(uri), ..) => return ExportAddress::parse(uri).map_err(usage),
+            (None, Some(socket), _) => NbdAddress::Unix(socket.clone()),
+            (None, None, Some(host)) => NbdAddress::tcp(host).map_err(usage)?,
+            (None, None, None) => NbdAddress::Unix(the_one_served()?),
         };
-        Ok(Export { address, name: self.export.clone() })
+        Ok(ExportAddress { address, name: self.export.clone() })
     }
 }
 
@@ -138,21 +137,26 @@ fn the_one_served() -> Result<PathBuf, Failure> {
     if socket.exists() {
         return Ok(socket);
     }
-    Err(Failure::Usage(format!("{} belongs to no Unix socket; say the URI that `disk` printed", control.display())))
+    Err(Failure::Usage(format!(
+        "{} is not a Unix socket of a served disk; give the URI that `disk` \
+                                printed",
+        control.display()
+    )))
 }
 
 /// Makes a device.
 pub fn attach(arguments: &Attach) -> Result<(), Failure> {
-    let wanted = Wanted {
+    let wanted = AttachRequest {
         export: arguments.export()?,
-        by: arguments.by.map(By::from),
+        by: arguments.by.map(AttachMethod::from),
         connections: arguments.connections,
         read_only: arguments.read_only,
         journal: arguments.journal.folder.clone(),
     };
+    diskwright_guard::check_new(&wanted.journal.join("entry"))?;
     let program = env::current_exe()?;
     let (made, notes) = front::attach(&wanted, |entry| {
-        let mut command = Command::new(program);
+        let mut command = programs::command(program);
         command.args(["disk", "keep"]).arg(entry);
         command
     })?;
@@ -161,17 +165,16 @@ pub fn attach(arguments: &Attach) -> Result<(), Failure> {
         let _ = writeln!(said, "note: {note}");
     }
     let _ = write!(said, "{}", about(&made));
-    // what is said beside the answer may get lost
-    let _ = io::stderr().lock().write_all(said.as_bytes());
+    output::aside(&said);
     if arguments.json { output::json(&made) } else { output::text(&format!("{}\n", made.device)) }
 }
 
 /// What a person wants to know about a device that was made.
-fn about(made: &Attached) -> String {
+fn about(made: &AttachReport) -> String {
     let way = match made.by {
-        By::Nbd => "the kernel's NBD client",
-        By::Ublk => "ublk",
-        By::Fuse => "FUSE and a loop device",
+        AttachMethod::Nbd => "the kernel's NBD client",
+        AttachMethod::Ublk => "ublk",
+        AttachMethod::Fuse => "FUSE and a loop device",
     };
     let (kind, many) = (if made.read_only { "read-only, " } else { "" }, made.connections);
     let connections = if many == 1 { "1 connection".to_owned() } else { format!("{many} connections") };
@@ -191,7 +194,7 @@ pub fn detach(arguments: &Detach) -> Result<(), Failure> {
         None => back::detach_all(&folder, arguments.force),
     };
     if arguments.json {
-        let item = |a: &Attached| json!({ "device": a.device, "by": a.by, "uri": a.uri });
+        let item = |a: &AttachReport| json!({ "device": a.device, "by": a.by, "uri": a.uri });
         let gone: Vec<_> = gone.iter().map(item).collect();
         let failed: Vec<_> = failed.iter().map(ToString::to_string).collect();
         output::json(&json!({ "schema": "diskwright.detach/1", "detached": gone, "failed": failed }))?;
@@ -202,7 +205,7 @@ pub fn detach(arguments: &Detach) -> Result<(), Failure> {
     Err(Failure::Failed(failed.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
 }
 
-fn one(folder: &Path, device: &Path, force: bool) -> (Vec<Attached>, Vec<AttachError>) {
+fn one(folder: &Path, device: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
     match back::detach(folder, device, force) {
         Ok(gone) => (vec![gone], Vec::new()),
         Err(error) => (Vec::new(), vec![error]),
@@ -210,20 +213,20 @@ fn one(folder: &Path, device: &Path, force: bool) -> (Vec<Attached>, Vec<AttachE
 }
 
 /// Shows an export as a file; `keep` starts it.
-pub fn show(arguments: &Shown) -> Result<(), Failure> {
-    let export = Export::parse(&arguments.uri).map_err(|error| Failure::Usage(error.to_string()))?;
+pub fn show(arguments: &FileArguments) -> Result<(), Failure> {
+    let export = ExportAddress::parse(&arguments.uri).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(file::serve(&export, &arguments.folder, arguments.connections, arguments.read_only)?)
 }
 
 /// Stays with a device; `attach` starts it.
-pub fn keep(arguments: &Keep) -> Result<(), Failure> {
+pub fn keep(arguments: &KeepArguments) -> Result<(), Failure> {
     front::root_only()?;
     let (stop, signalled) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
     }
     let stop = OwnedFd::from(stop);
-    stay::keep(&Entry::at(&arguments.entry), stop.as_fd(), |told| {
+    stay::keep(&JournalEntry::at(&arguments.entry), stop.as_fd(), |told| {
         let line = serde_json::to_string(told).map(|line| line + "\n");
         line.is_ok_and(|line| output::text(&line).is_ok())
     })?;

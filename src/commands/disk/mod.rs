@@ -15,55 +15,55 @@ use super::Failure;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, arg_required_else_help = true)]
 pub struct Arguments {
     #[command(subcommand)]
-    order: Option<Order>,
+    order: Option<DiskSubcommand>,
     #[command(flatten)]
     serve: serve::Serve,
 }
 
 #[derive(Subcommand)]
-enum Order {
-    /// Make an NBD export a block device of this machine, by the best path its kernel has
+enum DiskSubcommand {
+    /// Attach an NBD export as a block device of this machine, in the best way its kernel supports
     Attach(attach::Attach),
-    /// Give back block devices that `disk attach` made
+    /// Detach block devices that `disk attach` made
     Detach(attach::Detach),
-    /// Tell how a disk that is served is: members, rebuilds, components, lateness
-    Status(orders::Status),
-    /// Let a member fail: its data is lost
-    Fail(orders::Member),
-    /// Put an empty drive in the place of a failed member; the rebuild begins
-    Replace(orders::Member),
-    /// Let a member take so many times as long
-    Slow(orders::Slow),
-    /// Let a member answer nothing
-    Hang(orders::Member),
-    /// Let a member that hangs answer again
-    Release(orders::Member),
-    /// Let a share of a member's requests fail
-    Error(orders::Failing),
-    /// End the server in order
-    Stop(orders::Status),
-    /// Stays with an attached device and undoes it in the end; `attach` starts it
+    /// Show the state of a served disk: members, rebuilds, components, lateness
+    Status(orders::StatusArguments),
+    /// Make a member fail; its data is lost
+    Fail(orders::MemberArguments),
+    /// Replace a failed member with an empty drive, which starts the rebuild
+    Replace(orders::MemberArguments),
+    /// Slow a member down by a factor
+    Slow(orders::SlowArguments),
+    /// Make a member hang: it answers no request
+    Hang(orders::MemberArguments),
+    /// Make a hanging member answer again
+    Release(orders::MemberArguments),
+    /// Make a share of a member's requests fail
+    Error(orders::ErrorArguments),
+    /// Stop the server cleanly
+    Stop(orders::StatusArguments),
+    /// Watch over an attached device and detach it at the end; `attach` starts this
     #[command(hide = true)]
-    Keep(attach::Keep),
-    /// Shows an export as a file in a folder; `keep` starts it
+    Keep(attach::KeepArguments),
+    /// Show an export as a file in a folder; `keep` starts this
     #[command(hide = true)]
-    File(attach::Shown),
+    File(attach::FileArguments),
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.order {
-        Some(Order::Attach(arguments)) => attach::attach(arguments),
-        Some(Order::Detach(arguments)) => attach::detach(arguments),
-        Some(Order::Keep(arguments)) => attach::keep(arguments),
-        Some(Order::File(arguments)) => attach::show(arguments),
-        Some(Order::Status(arguments)) => orders::status(arguments),
-        Some(Order::Fail(arguments)) => orders::fail(arguments),
-        Some(Order::Replace(arguments)) => orders::replace(arguments),
-        Some(Order::Slow(arguments)) => orders::slow(arguments),
-        Some(Order::Hang(arguments)) => orders::hang(arguments),
-        Some(Order::Release(arguments)) => orders::release(arguments),
-        Some(Order::Error(arguments)) => orders::error(arguments),
-        Some(Order::Stop(arguments)) => orders::stop(arguments),
+        Some(DiskSubcommand::Attach(arguments)) => attach::attach(arguments),
+        Some(DiskSubcommand::Detach(arguments)) => attach::detach(arguments),
+        Some(DiskSubcommand::Keep(arguments)) => attach::keep(arguments),
+        Some(DiskSubcommand::File(arguments)) => attach::show(arguments),
+        Some(DiskSubcommand::Status(arguments)) => orders::status(arguments),
+        Some(DiskSubcommand::Fail(arguments)) => orders::fail(arguments),
+        Some(DiskSubcommand::Replace(arguments)) => orders::replace(arguments),
+        Some(DiskSubcommand::Slow(arguments)) => orders::slow(arguments),
+        Some(DiskSubcommand::Hang(arguments)) => orders::hang(arguments),
+        Some(DiskSubcommand::Release(arguments)) => orders::release(arguments),
+        Some(DiskSubcommand::Error(arguments)) => orders::error(arguments),
+        Some(DiskSubcommand::Stop(arguments)) => orders::stop(arguments),
         None => serve::serve(&arguments.serve),
     }
 }

@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use diskwright_virtualdisk::server::{self, Order, What, control_beside};
+use diskwright_virtualdisk::server::{self, DiskCommand, FailureScope, control_beside};
 
 use super::super::{Failure, output};
 use super::status;
 
 /// Which disk.
 #[derive(Args)]
-pub struct Which {
-    /// The disk's socket (or its control socket); where only one is served on this machine, that one
+pub struct DiskSelector {
+    /// The disk's socket or control socket; by default that of the only disk served on this machine
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Print JSON
@@ -22,39 +22,39 @@ pub struct Which {
 
 /// Arguments of `disk status` and `disk stop`.
 #[derive(Args)]
-pub struct Status {
+pub struct StatusArguments {
     #[command(flatten)]
-    which: Which,
+    which: DiskSelector,
 }
 
 /// Arguments of orders about a member.
 #[derive(Args)]
-pub struct Member {
+pub struct MemberArguments {
     /// A drive by its name in the description
     member: String,
     #[command(flatten)]
-    which: Which,
+    which: DiskSelector,
 }
 
 /// Arguments of `disk slow`.
 #[derive(Args)]
-pub struct Slow {
+pub struct SlowArguments {
     #[command(flatten)]
-    member: Member,
-    /// How many times as long everything takes; 1 undoes it
+    member: MemberArguments,
+    /// Factor by which everything takes longer; 1 undoes it
     #[arg(long, value_name = "N")]
     factor: f64,
 }
 
 /// Arguments of `disk error`.
 #[derive(Args)]
-pub struct Failing {
+pub struct ErrorArguments {
     #[command(flatten)]
-    member: Member,
-    /// Share of its requests that fail, 0 to 1; 0 undoes it
+    member: MemberArguments,
+    /// Share of the member's requests that fail, 0 to 1; 0 undoes it
     #[arg(long, value_name = "SHARE")]
     share: f64,
-    /// Which requests
+    /// Which requests fail
     #[arg(long, value_enum, default_value = "all")]
     what: Requests,
 }
@@ -66,46 +66,46 @@ enum Requests {
     All,
 }
 
-pub fn status(arguments: &Status) -> Result<(), Failure> {
-    give(&arguments.which, &Order::Status)
+pub fn status(arguments: &StatusArguments) -> Result<(), Failure> {
+    give(&arguments.which, &DiskCommand::Status)
 }
 
-pub fn stop(arguments: &Status) -> Result<(), Failure> {
-    give(&arguments.which, &Order::Stop)
+pub fn stop(arguments: &StatusArguments) -> Result<(), Failure> {
+    give(&arguments.which, &DiskCommand::Stop)
 }
 
-pub fn fail(arguments: &Member) -> Result<(), Failure> {
-    give(&arguments.which, &Order::Fail { member: arguments.member.clone() })
+pub fn fail(arguments: &MemberArguments) -> Result<(), Failure> {
+    give(&arguments.which, &DiskCommand::Fail { member: arguments.member.clone() })
 }
 
-pub fn replace(arguments: &Member) -> Result<(), Failure> {
-    give(&arguments.which, &Order::Replace { member: arguments.member.clone() })
+pub fn replace(arguments: &MemberArguments) -> Result<(), Failure> {
+    give(&arguments.which, &DiskCommand::Replace { member: arguments.member.clone() })
 }
 
-pub fn hang(arguments: &Member) -> Result<(), Failure> {
-    give(&arguments.which, &Order::Hang { member: arguments.member.clone() })
+pub fn hang(arguments: &MemberArguments) -> Result<(), Failure> {
+    give(&arguments.which, &DiskCommand::Hang { member: arguments.member.clone() })
 }
 
-pub fn release(arguments: &Member) -> Result<(), Failure> {
-    give(&arguments.which, &Order::Release { member: arguments.member.clone() })
+pub fn release(arguments: &MemberArguments) -> Result<(), Failure> {
+    give(&arguments.which, &DiskCommand::Release { member: arguments.member.clone() })
 }
 
-pub fn slow(arguments: &Slow) -> Result<(), Failure> {
-    let order = Order::Slow { member: arguments.member.member.clone(), factor: arguments.factor };
+pub fn slow(arguments: &SlowArguments) -> Result<(), Failure> {
+    let order = DiskCommand::Slow { member: arguments.member.member.clone(), factor: arguments.factor };
     give(&arguments.member.which, &order)
 }
 
-pub fn error(arguments: &Failing) -> Result<(), Failure> {
+pub fn error(arguments: &ErrorArguments) -> Result<(), Failure> {
     let what = match arguments.what {
-        Requests::Reads => What::Reads,
-        Requests::Writes => What::Writes,
-        Requests::All => What::All,
+        Requests::Reads => FailureScope::Reads,
+        Requests::Writes => FailureScope::Writes,
+        Requests::All => FailureScope::All,
     };
-    let order = Order::Error { member: arguments.member.member.clone(), share: arguments.share, what };
+    let order = DiskCommand::Error { member: arguments.member.member.clone(), share: arguments.share, what };
     give(&arguments.member.which, &order)
 }
 
-fn give(which: &Which, order: &Order) -> Result<(), Failure> {
+fn give(which: &DiskSelector, order: &DiskCommand) -> Result<(), Failure> {
     let answer = server::give(&control(which.socket.as_deref())?, order)?;
     if which.json {
         return output::json(&answer);
@@ -123,10 +123,14 @@ pub fn control(socket: Option<&Path>) -> Result<PathBuf, Failure> {
     let running = server::running()?;
     match running.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::Failed("no disk of this user is served on this machine; of another's, say --socket".into())),
+        [] => Err(Failure::Failed(
+            "this user serves no disk on this machine; for another user's disk, give \
+                                   --socket"
+                .into(),
+        )),
         several => {
             let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
-            Err(Failure::Usage(format!("several disks are served; say which by --socket: {}", names.join(", "))))
+            Err(Failure::Usage(format!("several disks are served; choose one with --socket: {}", names.join(", "))))
         }
     }
 }

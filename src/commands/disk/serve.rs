@@ -10,12 +10,12 @@ use diskwright_base::units::{parse_duration, parse_size};
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::system::read::Setting;
-use diskwright_virtualdisk::content::Backing;
-use diskwright_virtualdisk::server::{Export, Options, Place, Server, folder};
+use diskwright_virtualdisk::content::ContentBacking;
+use diskwright_virtualdisk::server::{DiskExport, DiskServer, ListenAddress, ServeOptions, folder};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::super::simulate::log::Log;
+use super::super::simulate::log::SimulationLog;
 use super::super::simulate::system::{describe, setting};
 use super::super::{Failure, output};
 
@@ -25,40 +25,40 @@ pub struct Serve {
     /// A system: controllers, channels, drives and arrays in TOML (docs/systems.md)
     #[arg(value_name = "SYSTEM.toml")]
     system: Option<PathBuf>,
-    /// Serve on this Unix socket; without it, on one in a private folder
+    /// Serve on this Unix socket; by default on one in a private folder
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
     /// Serve on this address, such as 127.0.0.1:10809
-    #[arg(long, value_name = "HOST:PORT", value_parser = Place::address)]
-    listen: Option<Place>,
-    /// Let the default export end after so many bytes
+    #[arg(long, value_name = "HOST:PORT", value_parser = ListenAddress::address)]
+    listen: Option<ListenAddress>,
+    /// Limit the default export to this many bytes
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     size: Option<u64>,
-    /// Where content is kept: `memory`, or a file with holes
+    /// Where to keep the content: `memory`, or a sparse file
     #[arg(long, default_value = "memory", value_name = "memory|FILE")]
     backing: String,
-    /// Most bytes of memory that content may take; half of what is available now if not said
+    /// Memory limit for the content, in bytes; by default half of the memory available now
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     memory: Option<u64>,
-    /// Let time run so many times as fast for the described system
+    /// Run the described system's time this many times as fast
     #[arg(long, default_value_t = 1.0, value_parser = parse_speed, value_name = "N")]
     speed: f64,
-    /// Never sleep: keeps one processor busy, and answers come more exactly when they should
+    /// Never sleep: keeps one processor busy, and answers are more exactly on time
     #[arg(long)]
     awake: bool,
     /// Record the counters of the described system to this log
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Time between two samples
+    /// Sampling interval
     #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
     every: Duration,
-    /// Serve for so long; without it, until Ctrl-C
+    /// Serve for this long; by default until Ctrl-C
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Option<Duration>,
-    /// Let the workloads of the description run beside the clients (their data is not kept)
+    /// Also run the workloads of the description, beside the clients (their data is not kept)
     #[arg(long)]
     workloads: bool,
-    /// Let a key of the description be another: drive.depth=32 (repeatable)
+    /// Override a value of the description: drive.depth=32 (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<Setting>,
     /// Print JSON
@@ -73,14 +73,14 @@ fn parse_speed(text: &str) -> Result<f64, String> {
 
 pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let Some(path) = &arguments.system else {
-        return Err(Failure::Usage("a system to serve, or an order; see `diskwright disk --help`".into()));
+        return Err(Failure::Usage("give a system to serve, or a command; see `diskwright disk --help`".into()));
     };
     if arguments.memory.is_some() && arguments.backing != "memory" {
-        return Err(Failure::Usage("--memory is for content in memory; a file takes what its file system has".into()));
+        return Err(Failure::Usage("--memory is for content in memory; a file is limited by its filesystem".into()));
     }
     let (system, notes) = describe(path, &arguments.set)?;
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
-    let options = Options {
+    notes.iter().for_each(output::note);
+    let options = ServeOptions {
         place: place(arguments)?,
         bytes: arguments.size,
         backing: backing(arguments),
@@ -93,9 +93,10 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut server = Server::new(system, &options)?;
+    let mut server = DiskServer::new(system, &options)?;
     if options.place.is_open() {
-        eprintln!("warning: NBD has no password: whoever reaches {} can read and write", server.place().uri(""));
+        let reached = server.place().uri("");
+        output::aside(&format!("warning: NBD has no password: anyone who can reach {reached} can read and write\n"));
     }
     let mut log = arguments.record.as_deref().map(|dir| open_log(dir, &server)).transpose()?;
     announce(&server, arguments.json)?;
@@ -103,27 +104,27 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let served = server.run(&stop, ends, &mut |report| {
         log.as_mut().map_or(Ok(()), |log| log.add(report).map_err(|failure| failure.to_string()))
     });
-    log.map(Log::close).transpose()?;
+    log.map(SimulationLog::close).transpose()?;
     served.map_err(Failure::from)
 }
 
-fn open_log(dir: &Path, server: &Server) -> Result<Log, Failure> {
-    Log::open(dir, server.system(), SystemClock.read().wall_ns, "virtual disk", WriterOptions::default())
+fn open_log(dir: &Path, server: &DiskServer) -> Result<SimulationLog, Failure> {
+    SimulationLog::open(dir, server.system(), SystemClock.read().wall_ns, "virtual disk", WriterOptions::default())
 }
 
 /// Where to serve: what was asked for, or a socket of this process's own.
-fn place(arguments: &Serve) -> Result<Place, Failure> {
+fn place(arguments: &Serve) -> Result<ListenAddress, Failure> {
     match (&arguments.listen, &arguments.socket) {
         (Some(place), _) => Ok(place.clone()),
-        (None, Some(path)) => Ok(Place::Unix(path.clone())),
-        (None, None) => Ok(Place::Unix(folder()?.join(format!("{}.sock", std::process::id())))),
+        (None, Some(path)) => Ok(ListenAddress::Unix(path.clone())),
+        (None, None) => Ok(ListenAddress::Unix(folder()?.join(format!("{}.sock", std::process::id())))),
     }
 }
 
-fn backing(arguments: &Serve) -> Backing {
+fn backing(arguments: &Serve) -> ContentBacking {
     match arguments.backing.as_str() {
-        "memory" => Backing::Memory { most_bytes: arguments.memory.or_else(half_of_memory) },
-        file => Backing::File(file.into()),
+        "memory" => ContentBacking::Memory { most_bytes: arguments.memory.or_else(half_of_memory) },
+        file => ContentBacking::File(file.into()),
     }
 }
 
@@ -136,9 +137,9 @@ fn half_of_memory() -> Option<u64> {
 }
 
 /// Says what can be used, once it can be.
-fn announce(server: &Server, as_json: bool) -> Result<(), Failure> {
+fn announce(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        let one = |(export, bytes): (&Export, u64)| {
+        let one = |(export, bytes): (&DiskExport, u64)| {
             json!({
                 "name": export.name,
                 "uri": server.place().uri(&export.name),
@@ -158,7 +159,8 @@ fn announce(server: &Server, as_json: bool) -> Result<(), Failure> {
     let mut text = String::new();
     for (export, bytes) in server.exports() {
         let size = diskwright_base::units::display(bytes as f64, "bytes");
-        text += &format!("serving {} ({}, {size}): {}\n", export.name, export.kind, server.place().uri(&export.name));
+        let (name, uri) = (output::name(&export.name), output::name(server.place().uri(&export.name)));
+        text += &format!("serving {name} ({}, {size}): {uri}\n", output::name(&export.kind));
     }
     output::text(&text)
 }

@@ -3,6 +3,8 @@
 use diskwright_base::units::display;
 use serde_json::Value;
 
+use crate::commands::output;
+
 /// As text; nothing where there is nothing to be told.
 pub fn screen(status: &Value) -> String {
     let Some(system) = status.get("system").and_then(Value::as_str) else { return String::new() };
@@ -27,7 +29,7 @@ pub fn screen(status: &Value) -> String {
     let late = &status["late_s"];
     if late["requests"].as_u64().is_some_and(|requests| requests > 0) {
         let (mean, p99) = (seconds(late, "mean"), seconds(late, "p99"));
-        text += &format!("answers were given {mean} after their moment (99 %: within {p99})\n");
+        text += &format!("replies were {mean} late on average (99 %: within {p99})\n");
     }
     text
 }
@@ -57,7 +59,7 @@ fn changed_line(drive: &Value) -> String {
     let mut how = Vec::new();
     let number = |key: &str| drive[key].as_f64().unwrap_or(f64::NAN);
     if number("factor") != 1.0 {
-        how.push(format!("takes {} times as long", number("factor")));
+        how.push(format!("slowed down {} times", number("factor")));
     }
     if drive["hangs"] == true {
         how.push("hangs".to_owned());
@@ -81,8 +83,8 @@ fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn word<'v>(value: &'v Value, key: &str) -> &'v str {
-    value.get(key).and_then(Value::as_str).unwrap_or("?")
+fn word(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).map_or_else(|| "?".into(), output::name)
 }
 
 fn seconds(value: &Value, key: &str) -> String {

@@ -4,6 +4,7 @@ mod doubts;
 mod print;
 mod script;
 mod session;
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,85 +16,87 @@ use diskwright_base::units::{parse_duration, parse_size};
 use diskwright_counters::live::sources::topology;
 use diskwright_counters::live::{Clock, Roots, SystemClock};
 use diskwright_probe::device::facts;
-use diskwright_probe::document::{Document, SCHEMA};
+use diskwright_probe::document::{ProbeDocument, SCHEMA};
 use diskwright_probe::error::ProbeError;
-use diskwright_probe::guard::Said;
+use diskwright_probe::guard::Consent;
 use diskwright_probe::machine::machine;
-use diskwright_probe::profile::{Kept, Occasion};
+use diskwright_probe::profile::{MeasurementContext, ProfileUpdate};
 use diskwright_probe::result::RunResult;
-use diskwright_probe::run::{Kind, Making};
+use diskwright_probe::run::{EngineKind, RunConfig};
 use diskwright_probe::suites::{SUITES, Suite, Writes, suite};
-use diskwright_probe::target::{Take, Target};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use diskwright_probe::target::{ProbeTarget, TargetOptions};
 
-use super::{Failure, ceilings, output, when};
+use super::{Failure, ceilings, output, output_file, when};
 
 /// Arguments of `probe`.
 #[derive(Args)]
 pub struct Arguments {
-    /// What to measure: `list suites` says what each shows, `quick` is the device's profile; or a script's
-    /// file, of fio or of Response Probe
+    /// What to measure: a suite (`list suites` describes them; `quick` makes the device's profile), or a script
+    /// file of fio or Response Probe
     #[arg(value_name = "SUITE|SCRIPT")]
     suite: String,
     /// A block device, or a file; one that is not there is made, filled and removed. With a script: instead
     /// of what it names, a folder for its files
     target: Option<PathBuf>,
-    /// Time of each run, 3s where no script says another; suite `stability`: of all of it, 5m
+    /// Duration of each run; by default that of the script, else 3s. For the suite `stability`: of all of it, 5m
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Option<Duration>,
-    /// Time before measuring, of each run, 500ms where no script says another
+    /// Warm-up time of each run; by default that of the script, else 500ms
     #[arg(long, value_parser = ramp, value_name = "DURATION")]
     ramp: Option<Duration>,
-    /// Make every run so often, for `compare`
+    /// Repeat every run this many times, for `compare`
     #[arg(long, default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Size of a file that is made; of what is there, touch only so much
+    /// Size of the file to create; of an existing target, use only this much
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     size: Option<u64>,
-    /// Leave the file that was made
+    /// Keep the file that was created
     #[arg(long)]
     keep: bool,
-    /// Seed of everything that is drawn
+    /// Seed for all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Through the page cache, to measure memory on purpose
+    /// Go through the page cache, to measure memory on purpose
     #[arg(long)]
     buffered: bool,
-    /// Read a device although it is in use
+    /// Read a device even if it is in use
     #[arg(long)]
     live: bool,
-    /// With --live: an answer slower than this ends everything
+    /// With --live: stop everything if a response takes longer than this
     #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "DURATION")]
     brake: Duration,
-    /// Write to this device or file, and lose what it holds: type its name as TARGET has it; with a script
-    /// of several, once for each
+    /// Write to this device or file and destroy its data. Type its name exactly as in TARGET; for a script with
+    /// several targets, once for each
     #[arg(long, value_name = "NAME")]
     destroy_data_on: Vec<String>,
-    /// How requests are made
+    /// How to submit requests
     #[arg(long, value_enum, default_value = "best")]
     engine: EngineName,
-    /// Threads at most; one a processor otherwise
+    /// Maximum number of threads; by default one per processor
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..=1024))]
     lanes: Option<u32>,
-    /// Suite `load`: the longest response that is borne
+    /// Suite `load`: the longest acceptable response time
     #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "DURATION")]
     limit: Duration,
-    /// Suite `load`: the limit is for this percentile (0.99), not for the mean
+    /// Suite `load`: apply the limit to this percentile (0.99) instead of the mean
     #[arg(long, value_name = "SHARE")]
     limit_share: Option<f64>,
-    /// Suite `stripes`: the members of the set, where the kernel does not show them
+    /// Suite `stripes`: the members of the set, if the kernel does not show them
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     members: Vec<PathBuf>,
-    /// Tell of each run how long moving so many bytes would take
+    /// For each run, print how long it would take to move this many bytes
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     moving: Option<u64>,
-    /// Keep the result as JSON: for `compare`, and for `report`, which draws it
+    /// Write the result to this JSON file, for `compare` and `report`
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
-    /// Do not remember what was measured as the device's profile
+    /// Save the result as the device's profile, by which `why` judges; the suite `quick` does so by default
+    #[arg(long, conflicts_with = "forget")]
+    save: bool,
+    /// Do not save the result as the device's profile
     #[arg(long)]
     forget: bool,
-    /// Forget what was remembered of the device before: this run's figures replace its profile
+    /// Save the result and replace the device's profile with it
     #[arg(long, conflicts_with = "forget")]
     anew: bool,
     /// Print JSON
@@ -103,9 +106,9 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum EngineName {
-    /// io_uring where the kernel has it, threads otherwise
+    /// io_uring if the kernel has it, else threads
     Best,
-    /// One thread a request
+    /// One thread per request
     Threads,
 }
 
@@ -114,20 +117,23 @@ fn ramp(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text).map_err(|e| e.to_string()) }
 }
 
+/// The suite whose result is saved as the device's profile without being asked to.
+const PROFILING: &str = "quick";
+
 /// Usual time of a run, and before measuring.
 const USUAL: (Duration, Duration) = (Duration::from_secs(3), Duration::from_millis(500));
 
 impl Arguments {
     /// What the user said about a target of this name.
-    fn said(&self, name: &str) -> Said {
+    fn said(&self, name: &str) -> Consent {
         let typed = self.destroy_data_on.iter().find(|typed| *typed == name).or(self.destroy_data_on.first());
-        Said { live: self.live, destroy: typed.cloned() }
+        Consent { live: self.live, destroy: typed.cloned() }
     }
 
-    fn making(&self, stop: &Arc<AtomicBool>) -> Making {
+    fn making(&self, stop: &Arc<AtomicBool>) -> RunConfig {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        Making {
-            engine: if self.engine == EngineName::Threads { Kind::Threads } else { Kind::Best },
+        RunConfig {
+            engine: if self.engine == EngineName::Threads { EngineKind::Threads } else { EngineKind::Best },
             lanes: self.lanes.unwrap_or(processors),
             brake: self.live.then_some(self.brake),
             stop: Arc::clone(stop),
@@ -136,46 +142,44 @@ impl Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // the first ends the run and keeps what there is, the second ends everything
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    arguments.output.as_deref().map_or(Ok(()), output_file::check)?;
+    worker::run(|stop| measure(arguments, stop))
+}
+
+fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let Some(suite) = suite(&arguments.suite) else {
         if Path::new(&arguments.suite).is_file() {
-            return script::run(arguments, &stop);
+            return script::run(arguments, stop);
         }
         let known: Vec<_> = SUITES.iter().map(|s| s.id).collect();
-        let because =
-            format!("no suite and no script's file is called `{}`; suites: {}", arguments.suite, known.join(", "));
+        let because = format!("there is no suite or script file `{}`; suites: {}", arguments.suite, known.join(", "));
         return Err(Failure::Usage(because));
     };
     let Some(path) = &arguments.target else {
         return Err(Failure::Usage(format!("`{}` needs a TARGET: a block device, or a file", suite.id)));
     };
-    let target = take(arguments, suite, path, &stop)?;
+    let target = take(arguments, suite, path, stop)?;
     let started = when::rfc3339(SystemClock.read().wall_ns);
     let mut document = describe(arguments, suite.id, &target, started);
     document.buffered |= suite.is_buffered();
     let members = session::take_members(arguments, suite, &topology::read(&Roots::default()), &document.device)?;
-    let (runs, found, failed) = session::measure(arguments, suite, &target, &members, &stop);
+    let (runs, found, failed) = session::measure(arguments, suite, &target, &members, stop);
     document.remarks = doubts::doubts(&target, &runs);
     document.remarks.extend(found);
     document.runs = runs;
     let remembered = Ok((document.runs.clone(), ceilings::occasion(&target)));
     // a file that was made goes away before anything else can fail
     drop(target);
-    let say = |document: &Document| print::text(Some(suite), document);
+    let say = |document: &ProbeDocument| print::text(Some(suite), document);
     finish(arguments, document, failed, remembered, &say)
 }
 
 /// A result without runs: the circumstances.
-fn describe(arguments: &Arguments, suite: &str, target: &Target, started: String) -> Document {
+fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: String) -> ProbeDocument {
     let topology = topology::read(&Roots::default());
     let device = facts(&Roots::default(), &topology, target.place());
     let machine = machine(&Roots::default(), &device.name, topology.memory_bytes);
-    Document {
+    ProbeDocument {
         schema: SCHEMA.into(),
         suite: suite.into(),
         target: target.name.clone(),
@@ -195,21 +199,21 @@ fn describe(arguments: &Arguments, suite: &str, target: &Target, started: String
         targets: Vec::new(),
         runs: Vec::new(),
         remarks: Vec::new(),
-        profile: Kept::default(),
+        profile: ProfileUpdate::default(),
     }
 }
 
 /// Whether and how a result is remembered as the device's profile: the runs
 /// that tell its ceilings and the occasion, or why not.
-type Remembered = Result<(Vec<RunResult>, Occasion), &'static str>;
+type ProfileDecision = Result<(Vec<RunResult>, MeasurementContext), &'static str>;
 
 /// Keeps and prints a result in the words of `say`.
 fn finish(
     arguments: &Arguments,
-    mut document: Document,
+    mut document: ProbeDocument,
     mut failed: Option<ProbeError>,
-    remembered: Remembered,
-    say: &dyn Fn(&Document) -> String,
+    remembered: ProfileDecision,
+    say: &dyn Fn(&ProbeDocument) -> String,
 ) -> Result<(), Failure> {
     if let Some(error) = failed.take_if(|_| document.runs.is_empty()) {
         return Err(error.into());
@@ -221,7 +225,7 @@ fn finish(
     }
     document.profile = match remembered {
         Ok((runs, occasion)) => remember(arguments, &document, &runs, occasion),
-        Err(because) => Kept { file: None, because: vec![because.into()] },
+        Err(because) => ProfileUpdate { file: None, because: vec![because.into()] },
     };
     keep(arguments, &document)?;
     if arguments.json {
@@ -233,20 +237,28 @@ fn finish(
 }
 
 /// Keeps the result file.
-fn keep(arguments: &Arguments, document: &Document) -> Result<(), Failure> {
+fn keep(arguments: &Arguments, document: &ProbeDocument) -> Result<(), Failure> {
     if let Some(path) = &arguments.output {
-        let text = serde_json::to_string_pretty(document)?;
-        std::fs::write(path, text + "\n").map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
+        output_file::write(path, output::document(document)?.as_bytes())?;
     }
     Ok(())
 }
 
 /// Keeps the device's profile, unless it was asked not to.
-fn remember(arguments: &Arguments, document: &Document, runs: &[RunResult], occasion: Occasion) -> Kept {
+fn remember(
+    arguments: &Arguments,
+    document: &ProbeDocument,
+    runs: &[RunResult],
+    occasion: MeasurementContext,
+) -> ProfileUpdate {
     if arguments.forget {
-        return Kept { file: None, because: vec!["--forget".into()] };
+        return ProfileUpdate { file: None, because: vec!["--forget".into()] };
     }
-    let occasion = Occasion {
+    if document.suite != PROFILING && !arguments.save && !arguments.anew {
+        let because = "only the suite `quick` is saved by default; use --save for this one";
+        return ProfileUpdate { file: None, because: vec![because.into()] };
+    }
+    let occasion = MeasurementContext {
         measured: document.started.clone(),
         suite: document.suite.clone(),
         seed: document.seed,
@@ -263,7 +275,7 @@ fn remember(arguments: &Arguments, document: &Document, runs: &[RunResult], occa
 }
 
 /// Takes a suite's target.
-fn take(arguments: &Arguments, suite: &Suite, path: &Path, stop: &Arc<AtomicBool>) -> Result<Target, Failure> {
+fn take(arguments: &Arguments, suite: &Suite, path: &Path, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
     let allowed = !path.exists() || !arguments.destroy_data_on.is_empty();
     let writes = match suite.writes {
         Writes::Never => false,
@@ -272,14 +284,14 @@ fn take(arguments: &Arguments, suite: &Suite, path: &Path, stop: &Arc<AtomicBool
     };
     let said = arguments.said(&path.display().to_string());
     let buffered = arguments.buffered || suite.is_buffered();
-    let take = Take { writes, said, bytes: arguments.size, keep: arguments.keep, buffered };
+    let take = TargetOptions { writes, said, bytes: arguments.size, keep: arguments.keep, buffered };
     filled(path, &take, stop)
 }
 
 /// Takes a target; a file that is made shows its progress.
-fn filled(path: &Path, take: &Take, stop: &Arc<AtomicBool>) -> Result<Target, Failure> {
+fn filled(path: &Path, take: &TargetOptions, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
     let bar = session::bar(format!("filling {}", path.display()));
-    let target = Target::take(path, take, &mut |done, all| {
+    let target = ProbeTarget::take(path, take, &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
         !stop.load(Ordering::Relaxed)

@@ -1,20 +1,20 @@
 //! A probe's result for people: a table of the runs, and what they show.
 
 use diskwright_base::units::display;
-use diskwright_probe::document::Document;
-use diskwright_probe::live::Stretch;
+use diskwright_probe::document::ProbeDocument;
+use diskwright_probe::live::LiveInterval;
 use diskwright_probe::suites::Suite;
 use diskwright_report::probe::screen;
 
 use crate::commands::output;
 
 /// All of it, of a suite or of a script.
-pub fn text(suite: Option<&Suite>, document: &Document) -> String {
+pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
     screen(suite, document, &output::wide_style()) + &document.profile.words()
 }
 
 /// The rates and latencies of the last moment, for the progress line.
-pub fn progress(stretch: &Stretch) -> String {
+pub fn progress(stretch: &LiveInterval) -> String {
     let seen = &stretch.seen;
     let Some(mean) = seen.mean_s().filter(|_| stretch.seconds > 0.0) else { return "no answer".into() };
     let rate = |count: u64, unit: &str| display(count as f64 / stretch.seconds, unit);

@@ -10,9 +10,11 @@ use diskwright_probe::document::TargetFacts;
 use diskwright_probe::error::ProbeError;
 use diskwright_probe::pattern::Pattern;
 use diskwright_probe::result::RunResult;
-use diskwright_probe::run::{Job, Making, run_jobs};
-use diskwright_probe::script::{Format, MOST_BYTES, Script, ScriptJob, Surroundings, Wanted, Wishes};
-use diskwright_probe::target::{Take, Target};
+use diskwright_probe::run::{RunConfig, RunJob, run_jobs};
+use diskwright_probe::script::{
+    MOST_BYTES, Script, ScriptEnvironment, ScriptFormat, ScriptJob, ScriptOptions, ScriptTarget,
+};
+use diskwright_probe::target::{ProbeTarget, TargetOptions};
 use diskwright_probe::together::grouped;
 
 use super::{Arguments, USUAL, describe, doubts, finish, print};
@@ -30,7 +32,7 @@ fn read(path: &Path) -> io::Result<String> {
 pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let path = Path::new(&arguments.suite);
     let text = read(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
-    let around = Surroundings { read: &read, variable: &|name| std::env::var(name).ok() };
+    let around = ScriptEnvironment { read: &read, variable: &|name| std::env::var(name).ok() };
     let script = Script::parse(path, &text, &around)?;
     let wanted = script.wanted(arguments.target.as_deref());
     named_rightly(arguments, &wanted)?;
@@ -43,7 +45,8 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
     document.buffered = script.jobs().all(|job| job.pattern.buffered) || arguments.buffered;
     document.script = Some(script.facts());
     if targets.len() > 1 {
-        let facts = |(_, target): &(&Wanted, Target)| TargetFacts { name: target.name.clone(), bytes: target.bytes };
+        let facts =
+            |(_, target): &(&ScriptTarget, ProbeTarget)| TargetFacts { name: target.name.clone(), bytes: target.bytes };
         document.targets = targets.iter().map(facts).collect();
     }
     let failed = play(arguments, &script, &targets, stop, &mut document.runs).err();
@@ -55,9 +58,9 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
     // a job beside others shows less than the device could do
     let alone = || document.runs.iter().filter(|r| r.beside.is_empty()).cloned().collect();
     let remembered = match &targets[..] {
-        _ if script.jobs().any(|job| job.pattern.buffered) => Err("a job goes through the page cache"),
+        _ if script.jobs().any(|job| job.pattern.buffered) => Err("a job uses the page cache"),
         [(_, target)] => Ok((alone(), ceilings::occasion(target))),
-        _ => Err("what several targets did together is the ceiling of none"),
+        _ => Err("several targets together show no ceiling of a single one"),
     };
     // files that were made go away before anything else can fail
     drop(targets);
@@ -65,12 +68,12 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
 }
 
 /// Whether a run's failures belong to a target.
-fn of_target(run: &RunResult, target: &Target, targets: usize) -> bool {
+fn of_target(run: &RunResult, target: &ProbeTarget, targets: usize) -> bool {
     run.combines.is_empty() && (targets == 1 || run.target.as_ref() == Some(&target.name))
 }
 
 /// A name behind `--destroy-data-on` that is no target of the script is a slip.
-fn named_rightly(arguments: &Arguments, wanted: &[Wanted]) -> Result<(), Failure> {
+fn named_rightly(arguments: &Arguments, wanted: &[ScriptTarget]) -> Result<(), Failure> {
     let is_wanted = |typed: &String| wanted.iter().any(|w| w.path.display().to_string() == *typed);
     match arguments.destroy_data_on.iter().find(|typed| !is_wanted(typed)) {
         None => Ok(()),
@@ -78,24 +81,28 @@ fn named_rightly(arguments: &Arguments, wanted: &[Wanted]) -> Result<(), Failure
             let names: Vec<_> = wanted.iter().map(|w| w.path.display().to_string()).collect();
             let names = names.join(", ");
             Err(Failure::Failed(format!(
-                "--destroy-data-on names {typed}, and the script's targets are {names}; nothing was written"
+                "--destroy-data-on names {typed}, but the script's targets are {names}; nothing was written"
             )))
         }
     }
 }
 
-fn take(arguments: &Arguments, script: &Script, wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<Target, Failure> {
+fn take(
+    arguments: &Arguments,
+    script: &Script,
+    wanted: &ScriptTarget,
+    stop: &Arc<AtomicBool>,
+) -> Result<ProbeTarget, Failure> {
     let name = wanted.path.display().to_string();
     let there = wanted.path.exists();
-    if !there && wanted.bytes.is_none() && arguments.size.is_none() && script.format == Format::Fio {
-        let because =
-            "is not there, and the script does not say how large it is; give its jobs a `size=`, or say --size";
+    if !there && wanted.bytes.is_none() && arguments.size.is_none() && script.format == ScriptFormat::Fio {
+        let because = "does not exist, and the script does not give its size; add `size=` to its jobs, or use --size";
         return Err(Failure::Failed(format!("{name} {because}")));
     }
     // of what is there the script's own sizes say how much is touched
     let whole_mib = |bytes: u64| bytes.next_multiple_of(1 << 20);
     let made = wanted.bytes.filter(|bytes| !there && *bytes > 0 && *bytes < u64::MAX >> 1).map(whole_mib);
-    let take = Take {
+    let take = TargetOptions {
         writes: wanted.writes,
         said: arguments.said(&name),
         bytes: arguments.size.or(made),
@@ -109,12 +116,12 @@ fn take(arguments: &Arguments, script: &Script, wanted: &Wanted, stop: &Arc<Atom
 fn play(
     arguments: &Arguments,
     script: &Script,
-    targets: &[(&Wanted, Target)],
+    targets: &[(&ScriptTarget, ProbeTarget)],
     stop: &Arc<AtomicBool>,
     runs: &mut Vec<RunResult>,
 ) -> Result<(), ProbeError> {
     // a job is one thread, as in the tool that the script is of
-    let making = Making { lanes: arguments.lanes.unwrap_or(1), ..arguments.making(stop) };
+    let making = RunConfig { lanes: arguments.lanes.unwrap_or(1), ..arguments.making(stop) };
     for _ in 0..arguments.repeat {
         for (number, jobs) in script.rounds.iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
@@ -132,10 +139,10 @@ fn round(
     arguments: &Arguments,
     jobs: &[ScriptJob],
     name: &str,
-    targets: &[(&Wanted, Target)],
-    making: &Making,
+    targets: &[(&ScriptTarget, ProbeTarget)],
+    making: &RunConfig,
 ) -> Result<Vec<RunResult>, ProbeError> {
-    let wishes = Wishes { lasts: arguments.lasts, ramp: arguments.ramp, usual: USUAL.0, seed: arguments.seed };
+    let wishes = ScriptOptions { lasts: arguments.lasts, ramp: arguments.ramp, usual: USUAL.0, seed: arguments.seed };
     let of = |job: &ScriptJob| {
         let path = job.path(arguments.target.as_deref());
         let at = targets.iter().position(|(wanted, _)| wanted.path == path);
@@ -143,8 +150,8 @@ fn round(
         &targets[at.unwrap_or_default()].1
     };
     let patterns: Vec<Pattern> = jobs.iter().map(|job| pattern(arguments, job, of(job), &wishes)).collect();
-    let make = |(job, pattern)| Job { pattern, target: of(job), after: job.after };
-    let made: Vec<Job<'_>> = jobs.iter().zip(&patterns).map(make).collect();
+    let make = |(job, pattern)| RunJob { pattern, target: of(job), after: job.after };
+    let made: Vec<RunJob<'_>> = jobs.iter().zip(&patterns).map(make).collect();
     let title = if let [one] = jobs { one.name.clone() } else { format!("{} jobs", jobs.len()) };
     let bar = super::session::bar(title);
     bar.set_length(1000);
@@ -164,7 +171,7 @@ fn round(
     Ok(runs)
 }
 
-fn pattern(arguments: &Arguments, job: &ScriptJob, target: &Target, wishes: &Wishes) -> Pattern {
+fn pattern(arguments: &Arguments, job: &ScriptJob, target: &ProbeTarget, wishes: &ScriptOptions) -> Pattern {
     let mut pattern = job.on(target.bytes, wishes);
     pattern.buffered |= arguments.buffered;
     pattern

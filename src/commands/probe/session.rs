@@ -5,44 +5,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use diskwright_base::{Topology, units};
-use diskwright_probe::bench::Targets;
-use diskwright_probe::device::Facts;
+use diskwright_probe::bench::TargetBench;
+use diskwright_probe::device::DeviceFacts;
 use diskwright_probe::error::ProbeError;
-use diskwright_probe::guard::Said;
-use diskwright_probe::live::Stretch;
+use diskwright_probe::guard::Consent;
+use diskwright_probe::live::LiveInterval;
 use diskwright_probe::members::members;
 use diskwright_probe::result::RunResult;
-use diskwright_probe::suites::{self, Remark, Session, Settings, Suite, Writes};
-use diskwright_probe::target::{Take, Target};
+use diskwright_probe::suites::{self, Settings, Suite, SuiteRemark, SuiteSession, Writes};
+use diskwright_probe::target::{ProbeTarget, TargetOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Arguments, USUAL, print};
 use crate::commands::Failure;
 
 /// What was measured: runs and remarks, and why it is not all.
-pub type Measured = (Vec<RunResult>, Vec<Remark>, Option<ProbeError>);
+pub type ProbeMeasurement = (Vec<RunResult>, Vec<SuiteRemark>, Option<ProbeError>);
 
 /// The members of a set, where the suite asks for them: named by the user, or shown by the kernel.
 pub fn take_members(
     arguments: &Arguments,
     suite: &Suite,
     topology: &Topology,
-    facts: &Facts,
-) -> Result<Vec<Target>, Failure> {
+    facts: &DeviceFacts,
+) -> Result<Vec<ProbeTarget>, Failure> {
     if suite.id != "stripes" {
         return Ok(Vec::new());
     }
     let named = !arguments.members.is_empty();
     let found = members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
     let paths: Vec<PathBuf> = if named { arguments.members.clone() } else { found.collect() };
-    let said = Said { live: arguments.live, destroy: None };
-    let take = Take { writes: false, said, bytes: None, keep: true, buffered: arguments.buffered };
+    let said = Consent { live: arguments.live, destroy: None };
+    let take = TargetOptions { writes: false, said, bytes: None, keep: true, buffered: arguments.buffered };
     let mut targets = Vec::new();
     for path in paths {
         if !path.exists() {
-            return Err(Failure::Failed(format!("{}: there is no such member", path.display())));
+            return Err(Failure::Failed(format!("{}: no such member", path.display())));
         }
-        targets.push(Target::take(&path, &take, &mut |_, _| true)?);
+        targets.push(ProbeTarget::take(&path, &take, &mut |_, _| true)?);
     }
     Ok(targets)
 }
@@ -55,10 +55,10 @@ fn short(name: &str) -> String {
 pub fn measure(
     arguments: &Arguments,
     suite: &Suite,
-    target: &Target,
-    members: &[Target],
+    target: &ProbeTarget,
+    members: &[ProbeTarget],
     stop: &Arc<AtomicBool>,
-) -> Measured {
+) -> ProbeMeasurement {
     let making = arguments.making(stop);
     let set = Settings {
         room: target.bytes,
@@ -72,11 +72,12 @@ pub fn measure(
         buffered: arguments.buffered,
         members: members.iter().map(|m| (short(&m.name), m.bytes)).collect(),
     };
-    let mut course = Course::new(suite, &set, arguments.repeat);
-    let mut told = |name: &str, share: f64, stretch: &Stretch, lasts: f64| course.told(name, share, stretch, lasts);
+    let mut course = SuiteProgress::new(suite, &set, arguments.repeat);
+    let mut told =
+        |name: &str, share: f64, stretch: &LiveInterval, lasts: f64| course.told(name, share, stretch, lasts);
     let targets = std::iter::once(target).chain(members).collect();
-    let mut bench = Targets { targets, making: &making, told: &mut told };
-    let mut session = Session::new(set, &mut bench);
+    let mut bench = TargetBench { targets, making: &making, told: &mut told };
+    let mut session = SuiteSession::new(set, &mut bench);
     let (mut runs, mut remarks) = (Vec::new(), Vec::new());
     let mut failed = None;
     for _ in 0..arguments.repeat {
@@ -98,7 +99,7 @@ pub fn measure(
 }
 
 /// The progress of a suite against the time that was planned for it.
-struct Course {
+struct SuiteProgress {
     bar: ProgressBar,
     /// Time planned, and of the runs that are over, seconds.
     planned: f64,
@@ -108,17 +109,17 @@ struct Course {
     lasts: f64,
 }
 
-impl Course {
-    fn new(suite: &Suite, set: &Settings, repeat: u32) -> Course {
+impl SuiteProgress {
+    fn new(suite: &Suite, set: &Settings, repeat: u32) -> SuiteProgress {
         let plan = suites::plan(suite, set);
         let planned = plan.seconds * f64::from(repeat);
         let bar = bar(suite.id.to_owned());
         bar.set_length(1000);
         bar.println(format!("{}: {} runs, about {}", suite.id, plan.runs * repeat, length(planned)));
-        Course { bar, planned, over: 0.0, name: String::new(), lasts: 0.0 }
+        SuiteProgress { bar, planned, over: 0.0, name: String::new(), lasts: 0.0 }
     }
 
-    fn told(&mut self, name: &str, share: f64, stretch: &Stretch, lasts: f64) {
+    fn told(&mut self, name: &str, share: f64, stretch: &LiveInterval, lasts: f64) {
         if self.name != name {
             self.over += self.lasts;
             (self.name, self.lasts) = (name.to_owned(), lasts);
@@ -128,7 +129,7 @@ impl Course {
         self.bar.set_position((done / self.planned.max(1e-9) * 1000.0) as u64);
         self.bar.set_message(if share >= 1.0 {
             // a device that does not answer keeps the run from its end
-            format!("{name}: waits for requests under way; Ctrl-C twice ends it at once")
+            format!("{name}: waiting for requests in flight; press Ctrl-C to stop")
         } else {
             format!("about {} left, {name}: {}", length(left), print::progress(stretch))
         });
@@ -146,6 +147,6 @@ pub fn bar(prefix: String) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:10} {percent} % {wide_msg}") {
         bar.set_style(style);
     }
-    bar.set_prefix(prefix);
+    bar.set_prefix(diskwright_base::text::printable(&prefix).into_owned());
     bar
 }

@@ -1,8 +1,8 @@
 //! A trace for programs: `diskwright.trace/1`.
 
 use diskwright_base::{Histogram, Operation};
-use diskwright_traces::statistics::{Figures, HOT_SHARES, Report};
-use diskwright_traces::{Format, Summary};
+use diskwright_traces::statistics::{Figures, HOT_SHARES, TraceReport};
+use diskwright_traces::{TraceFormat, TraceSummary};
 use serde_json::{Value, json};
 
 use super::super::when;
@@ -12,7 +12,7 @@ use super::steps;
 const MOST_SIZES: usize = 20;
 
 /// The document on one trace.
-pub fn of(format: &Format, summary: &Summary, report: &Report) -> Value {
+pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) -> Value {
     let moment = |ns: Option<i64>| ns.filter(|_| summary.wall_clock).map(when::rfc3339);
     let skipped =
         summary.skipped.iter().map(|s| json!({ "where": s.at, "because": s.because, "times": s.times })).collect();
@@ -101,7 +101,7 @@ fn distribution(histogram: &Histogram, scale: f64) -> Value {
     let quantile = |share: f64| of(histogram.quantile(share));
     let steps = steps::of(histogram);
     let edge = |value: &u64| *value as f64 * scale;
-    let step = |(from, to, count): &steps::Step| json!({ "from": edge(from), "to": edge(to), "count": count });
+    let step = |(from, to, count): &steps::HistogramStep| json!({ "from": edge(from), "to": edge(to), "count": count });
     json!({
         "count": histogram.count(),
         "mean": of(histogram.mean()),

@@ -9,20 +9,23 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use diskwright_base::Request;
-use diskwright_traces::statistics::Report;
-use diskwright_traces::{CSV_HEADING, Head, Input, Statistics, Summary, Trace, csv_line, open, recognise};
+use diskwright_traces::statistics::TraceReport;
+use diskwright_traces::{CSV_HEADING, InputHead, LogInput, Statistics, Trace, TraceSummary, csv_line, open, recognise};
 
+use super::show::Cells;
 use super::{Failure, live, output, select};
 
 /// How a trace is shown.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct TraceView<'a> {
     /// Only devices whose names match one of these; all where there is none.
     pub devices: &'a [String],
     /// Histograms of everything, not only tables.
     pub charts: bool,
     /// The requests themselves, as CSV.
     pub csv: bool,
+    /// How its names are written.
+    pub cells: Cells,
     /// A JSON document.
     pub json: bool,
 }
@@ -33,18 +36,18 @@ pub fn is_one(paths: &[PathBuf]) -> bool {
     match paths.first() {
         Some(path) if path == Path::new("-") => {
             let mut input = std::io::stdin().lock();
-            input.fill_buf().is_ok_and(|bytes| recognise(&Head { name: "-", bytes }).is_some())
+            input.fill_buf().is_ok_and(|bytes| recognise(&InputHead { name: "-", bytes }).is_some())
         }
-        Some(path) => Input::open(path).is_ok_and(|input| recognise(&input.head()).is_some()),
+        Some(path) => LogInput::open(path).is_ok_and(|input| recognise(&input.head()).is_some()),
         None => false,
     }
 }
 
 /// Reads the trace and shows it.
-pub fn run(paths: &[PathBuf], wanted: &Wanted<'_>) -> Result<(), Failure> {
+pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
     let mut trace = open(paths)?;
     if wanted.csv && !wanted.json {
-        return csv(&mut trace, wanted.devices);
+        return csv(&mut trace, wanted.devices, wanted.cells);
     }
     let bar = live::progress(None, "reading".into());
     let mut statistics = Statistics::new();
@@ -64,19 +67,19 @@ pub fn run(paths: &[PathBuf], wanted: &Wanted<'_>) -> Result<(), Failure> {
     show(trace.format().title, &summary, &report, wanted.charts)
 }
 
-fn show(title: &str, summary: &Summary, report: &Report, charts: bool) -> Result<(), Failure> {
+fn show(title: &str, summary: &TraceSummary, report: &TraceReport, charts: bool) -> Result<(), Failure> {
     output::text(&tables::of(title, summary, report, charts, &output::style()))
 }
 
 /// Why there is nothing to show.
-fn nothing(summary: &Summary, devices: &[String]) -> String {
+fn nothing(summary: &TraceSummary, devices: &[String]) -> String {
     let file = summary.files.first().map_or("-", String::as_str);
     if summary.requests > 0 {
         let have = summary.devices.join(", ");
-        return format!("{file}: no device is called {}; devices: {have}", devices.join(" or "));
+        return format!("{file}: there is no device {}; devices: {have}", devices.join(" or "));
     }
     let because = summary.skipped.first().map(|s| format!(" ({}: {})", s.at, s.because));
-    format!("{file}: no request in it{}", because.unwrap_or_default())
+    format!("{file}: contains no requests{}", because.unwrap_or_default())
 }
 
 /// Hands over the requests of the wanted devices, with the device's name.
@@ -98,21 +101,21 @@ fn each(
 }
 
 /// A line a request.
-fn csv(trace: &mut Trace, devices: &[String]) -> Result<(), Failure> {
+fn csv(trace: &mut Trace, devices: &[String], cells: Cells) -> Result<(), Failure> {
     const PIECE: usize = 64 << 10;
     let mut out = String::with_capacity(2 * PIECE);
     out.push_str(CSV_HEADING);
     each(trace, devices, |request, device| {
-        csv_line(&mut out, request, device);
+        csv_line(&mut out, request, &cells.shown(device));
         if out.len() >= PIECE {
-            output::text(&out)?;
+            output::data(out.as_bytes())?;
             out.clear();
         }
         Ok(())
     })?;
-    output::text(&out)?;
+    output::data(out.as_bytes())?;
     for line in tables::remarks(&trace.summary()) {
-        eprintln!("diskwright: {line}");
+        output::warn(format_args!("{line}"));
     }
     Ok(())
 }

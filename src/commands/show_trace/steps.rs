@@ -3,13 +3,13 @@
 use diskwright_base::Histogram;
 
 /// From, to (values from the first up to just below the second) and how many.
-pub type Step = (u64, u64, u64);
+pub type HistogramStep = (u64, u64, u64);
 
 /// The steps from the least to the greatest value, those without a value
 /// between them too. A step's edge may fall within a bucket of the histogram;
 /// then the bucket goes where its middle is (0.8 % either way).
-pub fn of(histogram: &Histogram) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+pub fn of(histogram: &Histogram) -> Vec<HistogramStep> {
+    let mut steps: Vec<HistogramStep> = Vec::new();
     for (from, to, count) in histogram.buckets() {
         let middle = from + (to - from) / 2;
         if steps.is_empty() {

@@ -1,9 +1,9 @@
 //! A trace for people: tables and histograms of bars.
 
 use diskwright_base::{Histogram, Operation, units};
-use diskwright_report::{Align, Ink, Style, Table, Zone};
-use diskwright_traces::Summary;
-use diskwright_traces::statistics::{Figures, HOT_SHARES, Report, STREAMS};
+use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
+use diskwright_traces::TraceSummary;
+use diskwright_traces::statistics::{Figures, HOT_SHARES, STREAMS, TraceReport};
 
 use super::steps;
 
@@ -13,13 +13,17 @@ const MOST_APART: usize = 4;
 const MOST_SIZES: usize = 5;
 
 /// Everything on one trace.
-pub fn of(title: &str, summary: &Summary, report: &Report, charts: bool, style: &Style) -> String {
+pub fn of(title: &str, summary: &TraceSummary, report: &TraceReport, charts: bool, style: &Style) -> String {
     let mut out = heading(title, summary, report);
     for line in remarks(summary) {
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(&line))));
     }
     if report.of_further_devices > 0 {
-        out.push_str(&format!("{} requests of further devices count in the sum only\n", report.of_further_devices));
+        out.push_str(&format!(
+            "{} requests of more devices are included in the total \
+                               only\n",
+            report.of_further_devices
+        ));
     }
     out.push('\n');
     out.push_str(&overview(report).render(style));
@@ -32,14 +36,14 @@ pub fn of(title: &str, summary: &Summary, report: &Report, charts: bool, style: 
         }
     } else {
         let devices = report.devices.len();
-        out.push_str(&format!("\n{devices} devices are shown in sum; name --instance to see one of them\n"));
+        out.push_str(&format!("\n{devices} devices are shown together; use --instance to see one of them\n"));
     }
     out
 }
 
-fn heading(title: &str, summary: &Summary, report: &Report) -> String {
+fn heading(title: &str, summary: &TraceSummary, report: &TraceReport) -> String {
     let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
-        (true, Some(from), Some(to)) => Zone::local().range(from, to),
+        (true, Some(from), Some(to)) => DisplayZone::local().range(from, to),
         _ => format!("{} on a clock of its own", units::display(report.all.flow.seconds(), "s")),
     };
     let files = match summary.files.as_slice() {
@@ -51,7 +55,7 @@ fn heading(title: &str, summary: &Summary, report: &Report) -> String {
 }
 
 /// What limits the figures, a line each.
-pub fn remarks(summary: &Summary) -> Vec<String> {
+pub fn remarks(summary: &TraceSummary) -> Vec<String> {
     let mut lines = Vec::new();
     let mut counted = |count: u64, what: &str| {
         if count > 0 {
@@ -59,8 +63,8 @@ pub fn remarks(summary: &Summary) -> Vec<String> {
         }
     };
     counted(summary.unfinished, "have no completion in the trace");
-    counted(summary.without_arrival, "were not seen when they were asked for: they count from their issue");
-    counted(summary.out_of_order, "stand out of the order of arrival; their distance to the one before is not counted");
+    counted(summary.without_arrival, "have no arrival event: they count from their issue");
+    counted(summary.out_of_order, "are out of arrival order; their distance to the previous request is not counted");
     for skipped in &summary.skipped {
         let times = if skipped.times == 1 { "once".to_owned() } else { format!("{} times", skipped.times) };
         lines.push(format!("left out {times}, first at {}: {}", skipped.at, skipped.because));
@@ -90,8 +94,8 @@ fn size(bytes: u64) -> String {
 }
 
 /// A line a device.
-fn overview(report: &Report) -> Table {
-    let mut table = Table::new().column("device", Align::Left);
+fn overview(report: &TraceReport) -> TextTable {
+    let mut table = TextTable::new().column("device", Align::Left);
     for title in ["requests", "reads", "read", "written", "a second", "peak", "outstanding", "most", "busy"] {
         table = table.column(title, Align::Right);
     }
@@ -137,13 +141,13 @@ fn figures(out: &mut String, f: &Figures, name: &str, charts: bool, style: &Styl
         histogram("queue time (arrival to issue)", &f.queue_ns, "s");
         histogram("service time (issue to completion)", &f.service_ns, "s");
         histogram("time between arrivals", &f.flow.between_ns, "s");
-        histogram("distance to the request before", &f.seek_bytes, "bytes");
+        histogram("distance to the previous request", &f.seek_bytes, "bytes");
         histogram("requests in a run", &f.run_requests, "count");
     }
 }
 
-fn times(f: &Figures) -> Table {
-    let mut table = Table::new().column("time", Align::Left);
+fn times(f: &Figures) -> TextTable {
+    let mut table = TextTable::new().column("time", Align::Left);
     for title in ["requests", "mean", "50 %", "95 %", "99 %", "99.9 %", "99.999 %", "most"] {
         table = table.column(title, Align::Right);
     }
@@ -164,12 +168,12 @@ fn times(f: &Figures) -> Table {
     table
 }
 
-fn places(f: &Figures) -> Table {
-    let mut table = Table::new().text("").text("");
+fn places(f: &Figures) -> TextTable {
+    let mut table = TextTable::new().text("").text("");
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     let variation = f.flow.variation.map_or_else(|| "not known".into(), units::digits);
-    row("variation of arrivals", format!("{variation} (1 is by chance, more is in bursts)"));
-    row("begins where the one before ended", share(f.sequential));
+    row("variation of arrivals", format!("{variation} (1 is random, more is bursty)"));
+    row("begins where the previous one ended", share(f.sequential));
     row(&format!("begins where one of {STREAMS} streams ended"), share(f.sequential_in_streams));
     if let (Some(mean), Some(most), Some(length)) = (f.run_requests.mean(), f.run_requests.most(), f.run_bytes.mean()) {
         let mean = units::digits(mean);
@@ -212,7 +216,7 @@ fn common(f: &Figures) -> String {
 }
 
 /// A row of a histogram: its label, how many, and a word behind.
-struct Row {
+struct HistogramRow {
     label: String,
     count: u64,
     behind: String,
@@ -227,32 +231,35 @@ fn sizes(f: &Figures, style: &Style) -> String {
     let row = |power: usize| {
         let (reads, writes) = powers[power];
         let behind = format!("{reads} reads, {writes} writes");
-        Row { label: format!("to {}", size(1 << power)), count: reads + writes, behind }
+        HistogramRow { label: format!("to {}", size(1 << power)), count: reads + writes, behind }
     };
     bars(&(first..=last).map(row).collect::<Vec<_>>(), style)
 }
 
-fn rows(histogram: &Histogram, unit: &str) -> Vec<Row> {
+fn rows(histogram: &Histogram, unit: &str) -> Vec<HistogramRow> {
     let show = |value: u64| match unit {
         "s" => units::display(value as f64 * 1e-9, "s"),
         "bytes" => bytes(value),
         _ => value.to_string(),
     };
-    let row = |(from, to, count): steps::Step| {
+    let row = |(from, to, count): steps::HistogramStep| {
         let label = if to == from + 1 { show(from) } else { format!("{} to {}", show(from), show(to)) };
-        Row { label, count, behind: String::new() }
+        HistogramRow { label, count, behind: String::new() }
     };
     steps::of(histogram).into_iter().map(row).collect()
 }
 
 /// Bars in proportion to the greatest; a row that is not empty shows a sign.
-fn bars(rows: &[Row], style: &Style) -> String {
+fn bars(rows: &[HistogramRow], style: &Style) -> String {
     const LONGEST: usize = 36;
     let all: u64 = rows.iter().map(|r| r.count).sum();
     let most = rows.iter().map(|r| r.count).max().unwrap_or(0).max(1);
-    let mut table =
-        Table::new().column("", Align::Right).column("", Align::Left).column("", Align::Right).column("", Align::Left);
-    for Row { label, count, behind } in rows {
+    let mut table = TextTable::new()
+        .column("", Align::Right)
+        .column("", Align::Left)
+        .column("", Align::Right)
+        .column("", Align::Left);
+    for HistogramRow { label, count, behind } in rows {
         let length = (*count as f64 / most as f64 * LONGEST as f64).round() as usize;
         let bar = match (count, length) {
             (0, _) => String::new(),

@@ -3,16 +3,16 @@
 use diskwright_base::Histogram;
 use diskwright_simulator::analytic::solve;
 use diskwright_simulator::confidence::Interval;
-use diskwright_simulator::load::{Operations, Span};
+use diskwright_simulator::load::{LoadSpan, Operations};
 use diskwright_simulator::run::{ArrayReport, CacheReport, Component, WorkloadReport};
-use diskwright_simulator::station::Totals;
+use diskwright_simulator::station::StationTotals;
 use diskwright_simulator::system::System;
 use serde_json::{Value, json};
 
-use super::system::Outcome;
+use super::system::SimulationOutcome;
 
 /// The answer.
-pub fn document(outcome: &Outcome) -> Value {
+pub fn document(outcome: &SimulationOutcome) -> Value {
     let mut document = json!({
         "schema": "diskwright.simulation/1",
         "name": outcome.system.name,
@@ -25,7 +25,7 @@ pub fn document(outcome: &Outcome) -> Value {
 }
 
 /// What a run came to, without what is the same in all runs of a sweep.
-pub fn body(outcome: &Outcome) -> Value {
+pub fn body(outcome: &SimulationOutcome) -> Value {
     let report = &outcome.report;
     let elapsed_s = report.elapsed_s();
     json!({
@@ -48,7 +48,7 @@ fn number(value: f64) -> Value {
 }
 
 /// Share of the processors' time that interrupts took, moving data by hand included.
-pub fn interrupt_share(outcome: &Outcome) -> f64 {
+pub fn interrupt_share(outcome: &SimulationOutcome) -> f64 {
     let processors = f64::from(outcome.system.host.processors);
     outcome.report.interrupt_ns / (outcome.report.elapsed_s() * 1e9 * processors)
 }
@@ -72,7 +72,7 @@ fn analytic(system: &System) -> Value {
 }
 
 /// Where the path is fullest.
-fn bottleneck(outcome: &Outcome) -> Value {
+fn bottleneck(outcome: &SimulationOutcome) -> Value {
     super::screen::fullest(outcome).map_or(Value::Null, |component| {
         json!({
             "kind": component.kind.name(),
@@ -114,7 +114,7 @@ fn response(responses: &Histogram, interval: Option<Interval>) -> Value {
 fn operations(operations: &Operations, elapsed_s: f64) -> Value {
     let totals = &operations.totals;
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let span = |span: &Span| json!({ "name": span.name, "from_s": seconds(span.from), "to_s": seconds(span.to) });
+    let span = |span: &LoadSpan| json!({ "name": span.name, "from_s": seconds(span.from), "to_s": seconds(span.to) });
     json!({
         "name": operations.name,
         "done": totals.done,
@@ -126,7 +126,7 @@ fn operations(operations: &Operations, elapsed_s: f64) -> Value {
 }
 
 /// What the integrals of a station, a drive or an array say.
-fn of_totals(totals: &Totals) -> [(&'static str, Value); 4] {
+fn of_totals(totals: &StationTotals) -> [(&'static str, Value); 4] {
     [
         ("busy", number(totals.busy())),
         ("queue", number(totals.queue())),
@@ -148,7 +148,7 @@ fn component(component: &Component) -> Value {
     if let Value::Object(fields) = &mut value {
         fields.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
         fields.insert("bytes_per_s".into(), number(counts.bytes() as f64 / elapsed_s));
-        if component.kind == diskwright_simulator::run::Kind::Drive {
+        if component.kind == diskwright_simulator::run::ComponentKind::Drive {
             let each = |ns: u64| number(ns as f64 / 1e9 / counts.requests() as f64);
             fields.insert("reads_per_s".into(), number(counts.reads as f64 / elapsed_s));
             fields.insert("writes_per_s".into(), number(counts.writes as f64 / elapsed_s));
@@ -161,7 +161,7 @@ fn component(component: &Component) -> Value {
     value
 }
 
-fn array(array: &ArrayReport, outcome: &Outcome) -> Value {
+fn array(array: &ArrayReport, outcome: &SimulationOutcome) -> Value {
     let elapsed_s = array.totals.elapsed_ns as f64 / 1e9;
     let members: Vec<String> = array.members.iter().map(|drive| outcome.system.drive_name(*drive)).collect();
     let background = array.background.map(|b| {

@@ -3,21 +3,21 @@
 use std::path::Path;
 
 use diskwright_base::{Note, Tick};
-use diskwright_datastore::{Writer, WriterOptions};
-use diskwright_simulator::run::Report;
-use diskwright_simulator::samples::Samples;
+use diskwright_datastore::{LogWriter, WriterOptions};
+use diskwright_simulator::run::SimulationReport;
+use diskwright_simulator::samples::SampleRows;
 use diskwright_simulator::system::System;
 
 use super::super::Failure;
 
 /// A log of ours that samples go to.
-pub struct Log {
-    writer: Writer,
-    samples: Samples,
+pub struct SimulationLog {
+    writer: LogWriter,
+    samples: SampleRows,
     row: Vec<f64>,
 }
 
-impl Log {
+impl SimulationLog {
     /// Begins or goes on with a log. Virtual time began at `epoch_ns` (nanoseconds since 1970);
     /// `source` is who makes the samples. `bulk` where they come faster than the clock's.
     pub fn open(
@@ -26,19 +26,20 @@ impl Log {
         epoch_ns: i64,
         source: &str,
         options: WriterOptions,
-    ) -> Result<Log, Failure> {
-        let samples = Samples::since(system, epoch_ns);
-        let mut writer = Writer::create_or_append(dir, options)?;
+    ) -> Result<SimulationLog, Failure> {
+        let samples = SampleRows::since(system, epoch_ns);
+        diskwright_guard::check_new(&dir.join("log"))?;
+        let mut writer = LogWriter::create_or_append(dir, options)?;
         let begin = epoch_ns.saturating_add(i64::try_from(system.watch.warm_up).unwrap_or(i64::MAX));
         writer.note(&Note::new(begin, Note::SOURCE, source))?;
         writer.note(&Note::new(begin, Note::TOPOLOGY, serde_json::to_string(samples.topology())?))?;
         let nothing = vec![f64::NAN; samples.schema().series.len()];
         writer.push(samples.schema(), Tick { time_ns: begin, elapsed_ns: 0 }, &nothing)?;
-        Ok(Log { writer, samples, row: nothing })
+        Ok(SimulationLog { writer, samples, row: nothing })
     }
 
     /// Adds an interval.
-    pub fn add(&mut self, report: &Report) -> Result<(), Failure> {
+    pub fn add(&mut self, report: &SimulationReport) -> Result<(), Failure> {
         let tick = self.samples.row(report, &mut self.row);
         self.writer.push(self.samples.schema(), tick, &self.row)?;
         Ok(())

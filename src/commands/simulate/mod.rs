@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use diskwright_base::units::parse_size;
 use diskwright_report::curves::{self, Curves};
-use diskwright_report::sheet::{self, Sheet};
+use diskwright_report::sheet::{self, PageSheet};
 
-use super::Failure;
+use super::{Failure, output_file};
 
 /// Arguments of `simulate`.
 #[derive(Args)]
@@ -26,15 +26,15 @@ pub struct Arguments {
     #[arg(value_name = "SYSTEM.toml", required_unless_present = "replay", conflicts_with = "replay")]
     system: Option<PathBuf>,
     #[command(flatten)]
-    running: system::Running,
+    running: system::SimulateOptions,
     /// Replay a trace of measured response times, one request at a time
     #[arg(long, value_name = "TRACE", requires = "drive", help_heading = "Replay")]
     replay: Option<PathBuf>,
     /// The drive: a `.diskspecs` or `.parv` file of DiskSim
     #[arg(long, value_name = "FILE", requires = "replay", help_heading = "Replay")]
     drive: Option<PathBuf>,
-    /// Bytes a second of the channel (10MB), where the drive's file tells none; otherwise it is taken
-    /// from the hits in the trace
+    /// Bytes per second of the channel (10MB), if the drive's file gives none; by default derived from the cache
+    /// hits in the trace
     #[arg(long, value_parser = parse_size, value_name = "SIZE", requires = "replay", help_heading = "Replay")]
     channel: Option<u64>,
     #[command(flatten)]
@@ -44,19 +44,22 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Files that pictures go to.
+/// Files to write charts to.
 #[derive(Args)]
 pub struct Pictures {
     /// Write the charts to an SVG file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write charts and tables to a page that needs nothing else
+    /// Write charts and tables to a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    for path in arguments.pictures.svg.iter().chain(&arguments.pictures.html) {
+        output_file::check(path)?;
+    }
     match (&arguments.system, &arguments.replay, &arguments.drive) {
         (Some(system), ..) => system::run(system, &arguments.running, &arguments.pictures, arguments.json),
         (None, Some(trace), Some(drive)) => replay::run(arguments, trace, drive),
@@ -66,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 impl Pictures {
     /// Writes what was asked for.
-    fn write(&self, title: &str, charts: &[Curves], sheet: impl FnOnce() -> Sheet) -> Result<(), Failure> {
+    fn write(&self, title: &str, charts: &[Curves], sheet: impl FnOnce() -> PageSheet) -> Result<(), Failure> {
         if let Some(path) = &self.svg {
             file(path, &curves::file(title, charts))?;
         }
@@ -83,7 +86,7 @@ impl Pictures {
 }
 
 fn file(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+    output_file::write(path, text.as_bytes())
 }
 
 /// The text of a file that may be of any bytes.

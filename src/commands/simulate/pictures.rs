@@ -4,28 +4,28 @@
 use std::collections::BTreeMap;
 
 use diskwright_base::units::{digits, display};
-use diskwright_report::curves::{Axis, Curve, Curves, Point, Scale};
-use diskwright_report::sheet::{Rows, Section, Sheet};
-use diskwright_simulator::run::{Component, Kind, Report};
+use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
+use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
+use diskwright_simulator::run::{Component, ComponentKind, SimulationReport};
 
 use super::screen::{self, name};
-use super::sweep::{self, Run};
-use super::system::Outcome;
+use super::sweep::{self, SweepRun};
+use super::system::SimulationOutcome;
 
-fn axis(words: &str, unit: &str, scale: Scale) -> Axis {
+fn axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
     Axis { words: words.to_owned(), unit: unit.to_owned(), scale }
 }
 
 /// Parts that are drawn as lines: those that did anything, drives of one array
 /// or group as their mean. `(name, positions among the components)`.
-fn parts(outcome: &Outcome) -> Vec<(String, Vec<usize>)> {
+fn parts(outcome: &SimulationOutcome) -> Vec<(String, Vec<usize>)> {
     let report = &outcome.report;
     let mut groups: BTreeMap<usize, (String, Vec<usize>)> = BTreeMap::new();
     let mut parts = Vec::new();
     let mut drive = 0;
     for (at, component) in report.components.iter().enumerate() {
         let used = component.totals.arrived > 0;
-        if component.kind != Kind::Drive {
+        if component.kind != ComponentKind::Drive {
             if used {
                 parts.push((name(component), vec![at]));
             }
@@ -47,49 +47,49 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Charts of one run.
-pub fn of_run(outcome: &Outcome) -> Vec<Curves> {
+pub fn of_run(outcome: &SimulationOutcome) -> Vec<Curves> {
     let line = |(name, positions): (String, Vec<usize>)| {
         let points = outcome.course.iter().map(|moment| {
             let at = positions.iter().filter_map(|p| moment.utilisations.get(*p).copied());
-            Point { x: moment.at_s, y: mean(at), interval: None }
+            CurvePoint { x: moment.at_s, y: mean(at), interval: None }
         });
-        Curve { name, points: points.collect() }
+        ChartCurve { name, points: points.collect() }
     };
     let over_time = Curves {
-        title: "How full each part was".into(),
-        x: axis("Simulated time", "s", Scale::Linear),
-        y: axis("Share of the time at work", "fraction", Scale::Linear),
+        title: "Utilization of each part".into(),
+        x: axis("Simulated time", "s", AxisScale::Linear),
+        y: axis("Share of time busy", "fraction", AxisScale::Linear),
         lines: parts(outcome).into_iter().map(line).collect(),
     };
     vec![over_time, responses(&outcome.report)]
 }
 
 /// The distribution of each workload's responses.
-fn responses(report: &Report) -> Curves {
+fn responses(report: &SimulationReport) -> Curves {
     const POINTS: u32 = 120;
     let line = |workload: &diskwright_simulator::run::WorkloadReport| {
         let point = |n: u32| {
             let share = f64::from(n) / f64::from(POINTS);
             let x = workload.responses.quantile(share).unwrap_or(f64::NAN) / 1e9;
-            Point { x, y: share, interval: None }
+            CurvePoint { x, y: share, interval: None }
         };
-        Curve { name: workload.name.clone(), points: (0..POINTS).map(point).collect() }
+        ChartCurve { name: workload.name.clone(), points: (0..POINTS).map(point).collect() }
     };
     Curves {
         title: "Share of requests by response time".into(),
-        x: axis("Response time", "s", Scale::Linear),
-        y: axis("Share of requests that are quicker", "fraction", Scale::Linear),
+        x: axis("Response time", "s", AxisScale::Linear),
+        y: axis("Share of requests that are quicker", "fraction", AxisScale::Linear),
         lines: report.workloads.iter().map(line).collect(),
     }
 }
 
 /// Charts of a sweep; values that are no numbers stand at equal distances.
-pub fn of_sweep(key: &str, runs: &[Run]) -> Vec<Curves> {
+pub fn of_sweep(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
     let numbers = numbers(runs);
     let named = numbers.is_none();
     let (places, unit) = numbers.unwrap_or_else(|| ((1..=runs.len()).map(|n| n as f64).collect(), ""));
     let spread = places.iter().copied().fold(0.0, f64::max) / places.iter().copied().fold(f64::MAX, f64::min);
-    let scale = if !named && spread >= 16.0 && spread.is_finite() { Scale::Log } else { Scale::Linear };
+    let scale = if !named && spread >= 16.0 && spread.is_finite() { AxisScale::Log } else { AxisScale::Linear };
     let words = if named {
         let names = runs.iter().enumerate().map(|(at, run)| format!("{} is {}", at + 1, run.value));
         format!("{key}: {}", names.collect::<Vec<_>>().join(", "))
@@ -99,12 +99,13 @@ pub fn of_sweep(key: &str, runs: &[Run]) -> Vec<Curves> {
         format!("{key}, {unit}")
     };
     let x = || axis(&words, "count", scale);
-    let of_workloads = |of: &dyn Fn(&Report, usize) -> f64| -> Vec<Curve> {
+    let of_workloads = |of: &dyn Fn(&SimulationReport, usize) -> f64| -> Vec<ChartCurve> {
         let names = runs.first().map_or(&[][..], |run| &run.outcome.report.workloads);
         let line = |(at, workload): (usize, &diskwright_simulator::run::WorkloadReport)| {
             let values = runs.iter().zip(&places);
-            let point = |(run, x): (&Run, &f64)| Point { x: *x, y: of(&run.outcome.report, at), interval: None };
-            Curve { name: workload.name.clone(), points: values.map(point).collect() }
+            let point =
+                |(run, x): (&SweepRun, &f64)| CurvePoint { x: *x, y: of(&run.outcome.report, at), interval: None };
+            ChartCurve { name: workload.name.clone(), points: values.map(point).collect() }
         };
         names.iter().enumerate().map(line).collect()
     };
@@ -115,29 +116,29 @@ pub fn of_sweep(key: &str, runs: &[Run]) -> Vec<Curves> {
         report.workloads.get(at).and_then(|w| w.responses.mean()).map_or(f64::NAN, |ns| ns / 1e9)
     });
     let chart =
-        |title: &str, y: Axis, lines: Vec<Curve>| Curves { title: format!("{title} by {key}"), x: x(), y, lines };
+        |title: &str, y: Axis, lines: Vec<ChartCurve>| Curves { title: format!("{title} by {key}"), x: x(), y, lines };
     vec![
-        chart("Requests a second", axis("Requests a second", "per_s", Scale::Linear), rate),
-        chart("Response", axis("Mean response", "s", Scale::Linear), response),
+        chart("Requests per second", axis("Requests per second", "per_s", AxisScale::Linear), rate),
+        chart("Response", axis("Mean response", "s", AxisScale::Linear), response),
         chart(
-            "How full each part is",
-            axis("Share of the time at work", "fraction", Scale::Linear),
+            "Utilization of each part",
+            axis("Share of time busy", "fraction", AxisScale::Linear),
             fullness(runs, &places),
         ),
     ]
 }
 
 /// A line for each part that is used in any run, by its name.
-fn fullness(runs: &[Run], places: &[f64]) -> Vec<Curve> {
-    let mut lines: Vec<Curve> = Vec::new();
+fn fullness(runs: &[SweepRun], places: &[f64]) -> Vec<ChartCurve> {
+    let mut lines: Vec<ChartCurve> = Vec::new();
     for (run, x) in runs.iter().zip(places) {
         for (name, positions) in parts(&run.outcome) {
             let components = &run.outcome.report.components;
             let y = mean(positions.iter().filter_map(|at| components.get(*at)).map(Component::utilisation));
-            let point = Point { x: *x, y, interval: None };
+            let point = CurvePoint { x: *x, y, interval: None };
             match lines.iter_mut().find(|line| line.name == name) {
                 Some(line) => line.points.push(point),
-                None => lines.push(Curve { name, points: vec![point] }),
+                None => lines.push(ChartCurve { name, points: vec![point] }),
             }
         }
     }
@@ -145,21 +146,22 @@ fn fullness(runs: &[Run], places: &[f64]) -> Vec<Curve> {
 }
 
 /// The values of a sweep as numbers, and their unit: where all have the same one, or none.
-fn numbers(runs: &[Run]) -> Option<(Vec<f64>, &str)> {
+fn numbers(runs: &[SweepRun]) -> Option<(Vec<f64>, &str)> {
     let split = |value: &'_ str| value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
     let first = &runs.first()?.value;
     let unit = &first[split(first)..];
-    let number = |run: &Run| run.value.strip_suffix(unit)?.parse::<f64>().ok().filter(|n| n.is_finite());
+    let number = |run: &SweepRun| run.value.strip_suffix(unit)?.parse::<f64>().ok().filter(|n| n.is_finite());
     Some((runs.iter().map(number).collect::<Option<Vec<f64>>>()?, unit.trim()))
 }
 
 /// The page on a run.
-pub fn sheet(outcome: &Outcome, charts: Vec<Curves>) -> Sheet {
+pub fn sheet(outcome: &SimulationOutcome, charts: Vec<Curves>) -> PageSheet {
     let report = &outcome.report;
-    let parts = Section { title: "The path".into(), tables: vec![components(report)], ..Section::default() };
-    let load = Section { title: "Workloads".into(), charts, tables: vec![workloads(report)], ..Section::default() };
-    let notes = Section { title: "Remarks".into(), words: outcome.notes.clone(), ..Section::default() };
-    Sheet {
+    let parts = SheetSection { title: "The path".into(), tables: vec![components(report)], ..SheetSection::default() };
+    let load =
+        SheetSection { title: "Workloads".into(), charts, tables: vec![workloads(report)], ..SheetSection::default() };
+    let notes = SheetSection { title: "Remarks".into(), words: outcome.notes.clone(), ..SheetSection::default() };
+    PageSheet {
         title: outcome.system.name.clone(),
         made: format!("Simulated: {}, seed {}", display(report.elapsed_s(), "s"), outcome.system.watch.seed),
         lead: vec![screen::bottleneck_words(outcome)],
@@ -172,7 +174,7 @@ fn titles(titles: &[&str]) -> Vec<String> {
     titles.iter().map(|title| (*title).to_owned()).collect()
 }
 
-fn workloads(report: &Report) -> Rows {
+fn workloads(report: &SimulationReport) -> SheetTable {
     let elapsed_s = report.elapsed_s();
     let time = |ns: Option<f64>| ns.map_or(String::new(), |ns| display(ns / 1e9, "s"));
     let row = |workload: &diskwright_simulator::run::WorkloadReport| {
@@ -186,10 +188,10 @@ fn workloads(report: &Report) -> Rows {
         ]
     };
     let titles = titles(&["Workload", "Requests", "Bytes", "Response", "95 %", "99 %"]);
-    Rows { titles, rows: report.workloads.iter().map(row).collect() }
+    SheetTable { titles, rows: report.workloads.iter().map(row).collect() }
 }
 
-fn components(report: &Report) -> Rows {
+fn components(report: &SimulationReport) -> SheetTable {
     let row = |component: &Component| {
         vec![
             name(component),
@@ -200,12 +202,12 @@ fn components(report: &Report) -> Rows {
         ]
     };
     let used = report.components.iter().filter(|component| component.totals.arrived > 0);
-    Rows { titles: titles(&["Part", "At work", "Queue", "Requests", "Response"]), rows: used.map(row).collect() }
+    SheetTable { titles: titles(&["Part", "At work", "Queue", "Requests", "Response"]), rows: used.map(row).collect() }
 }
 
 /// The page on a sweep.
-pub fn sweep_sheet(key: &str, runs: &[Run], charts: Vec<Curves>) -> Sheet {
-    let row = |run: &Run| {
+pub fn sweep_sheet(key: &str, runs: &[SweepRun], charts: Vec<Curves>) -> PageSheet {
+    let row = |run: &SweepRun| {
         let report = &run.outcome.report;
         let sum = |of: fn(&diskwright_simulator::run::Counts) -> u64| {
             report.workloads.iter().map(|w| of(&w.counts)).sum::<u64>() as f64 / report.elapsed_s()
@@ -220,13 +222,13 @@ pub fn sweep_sheet(key: &str, runs: &[Run], charts: Vec<Curves>) -> Sheet {
         ]
     };
     let titles = titles(&[key, "Requests", "Bytes", "Response", "Fullest"]);
-    let table = Rows { titles, rows: runs.iter().map(row).collect() };
-    let section = Section { title: format!("By {key}"), charts, tables: vec![table], ..Section::default() };
-    Sheet {
+    let table = SheetTable { titles, rows: runs.iter().map(row).collect() };
+    let section = SheetSection { title: format!("By {key}"), charts, tables: vec![table], ..SheetSection::default() };
+    PageSheet {
         title: runs.first().map_or_else(String::new, |run| run.outcome.system.name.clone()),
         made: "Simulated".into(),
         sections: vec![section],
         version: env!("CARGO_PKG_VERSION").into(),
-        ..Sheet::default()
+        ..PageSheet::default()
     }
 }

@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use diskwright_base::units::display;
 use diskwright_base::{Operation, Request};
-use diskwright_report::curves::{Axis, Curve, Curves, Point, Scale};
-use diskwright_report::sheet::{Rows, Section, Sheet};
-use diskwright_report::{Align, Style, Table};
+use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
+use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
+use diskwright_report::{Align, Style, TextTable};
 use diskwright_simulator::Ns;
 use diskwright_simulator::diskspecs::{self, Diskspecs};
 use diskwright_simulator::drive::{Hit, Model};
 use diskwright_simulator::io::{BLOCK_BYTES, Io};
-use diskwright_simulator::replay::{Measured, Part, Replay, block_time};
+use diskwright_simulator::replay::{Replay, ReplayRequest, ReplaySums, block_time};
 use serde_json::{Value, json};
 
 use super::{Arguments, text};
@@ -24,7 +24,7 @@ use crate::commands::{Failure, output};
 const SHARES: [f64; 9] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
 
 /// What was replayed, on what, and what came out.
-struct Outcome {
+struct ReplayOutcome {
     trace: String,
     drive: String,
     notes: Vec<String>,
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<(), Fail
     if arguments.json { output::json(&document(&outcome)) } else { output::text(&screen(&outcome, &output::style())) }
 }
 
-fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<Outcome, Failure> {
+fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOutcome, Failure> {
     let Diskspecs { mut spec, mut notes, channel_is_told } = read_drive(drive)?;
     let (requests, skipped) = read_trace(trace, &mut notes)?;
     let mut channel_from = "drive file";
@@ -69,7 +69,9 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<Outcome, 
             None => {
                 channel_from = "none";
                 notes.push(
-                    "no channel is told and the trace has too few hits to take one from: it takes no time".into(),
+                    "no channel is given and the trace has too few hits to derive one: the channel takes no \
+                     time"
+                        .into(),
                 );
             }
         }
@@ -77,12 +79,16 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<Outcome, 
     let model = model(&spec)?;
     let end = requests.iter().map(|r| r.io.end()).max().unwrap_or(0);
     if end > model.blocks() {
-        notes.push(format!("requests reach block {end} of a drive of {}; those beyond go to its end", model.blocks()));
+        notes.push(format!(
+            "requests reach block {end} of a drive of {}; those beyond its end go to its \
+                            end",
+            model.blocks()
+        ));
     }
     let started = Instant::now();
     let replay = Replay::run(&model, requests);
     let wall_s = started.elapsed().as_secs_f64();
-    Ok(Outcome {
+    Ok(ReplayOutcome {
         trace: trace.display().to_string(),
         drive: spec.name.clone(),
         notes,
@@ -106,9 +112,9 @@ fn read_drive(path: &Path) -> Result<Diskspecs, Failure> {
 }
 
 /// The measured requests of a trace, and what was skipped.
-fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<Measured>, Vec<Value>), Failure> {
+fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest>, Vec<Value>), Failure> {
     let mut trace = diskwright_traces::open(&[path.to_owned()])?;
-    let mut requests: Vec<Measured> = Vec::new();
+    let mut requests: Vec<ReplayRequest> = Vec::new();
     let (mut last_done, mut overlapping, mut left) = (0, 0_u64, 0_u64);
     for request in &mut trace {
         let request = request?;
@@ -125,21 +131,24 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<Measured>, Ve
         requests.push(measured);
     }
     if requests.is_empty() {
-        let right = "a replay needs a trace that tells how long each request took";
+        let right = "a replay needs a trace with the response time of each request";
         return Err(Failure::Failed(format!("{}: no measured requests in it; {right}", path.display())));
     }
     if left > 0 {
         notes.push(format!("{left} requests without a response time, or neither read nor write, were left out"));
     }
     if overlapping > 0 {
-        notes.push(format!("{overlapping} requests came before the one before was done; they are replayed one by one"));
+        notes.push(format!(
+            "{overlapping} requests arrived before the previous one completed; they are replayed one \
+                            by one"
+        ));
     }
     let summary = trace.summary();
     let skipped = summary.skipped.iter().map(|s| json!({ "where": s.at, "because": s.because, "times": s.times }));
     Ok((requests, skipped.collect()))
 }
 
-fn measured(request: &Request) -> Option<(Measured, i64)> {
+fn measured(request: &Request) -> Option<(ReplayRequest, i64)> {
     let write = match request.operation {
         Operation::Read => false,
         Operation::Write => true,
@@ -149,7 +158,7 @@ fn measured(request: &Request) -> Option<(Measured, i64)> {
     let first = request.offset_bytes / BLOCK_BYTES;
     let blocks = request.end_bytes().div_ceil(BLOCK_BYTES) - first;
     let io = Io { first, blocks: u32::try_from(blocks).ok().filter(|b| *b > 0)?, write };
-    Some((Measured { io, response, pause: 0 }, done))
+    Some((ReplayRequest { io, response, pause: 0 }, done))
 }
 
 /// The value below which a share of sorted times lies, seconds.
@@ -168,10 +177,10 @@ fn mean(sum_s: f64, requests: u64) -> Option<f64> {
     (requests > 0).then(|| sum_s / requests as f64)
 }
 
-fn document(outcome: &Outcome) -> Value {
+fn document(outcome: &ReplayOutcome) -> Value {
     let replay = &outcome.replay;
     let requests = replay.predicted.len();
-    let part = |p: &Part| {
+    let part = |p: &ReplaySums| {
         json!({
             "requests": p.requests,
             "measured_mean_s": mean(p.measured_s, p.requests),
@@ -220,24 +229,24 @@ fn document(outcome: &Outcome) -> Value {
     })
 }
 
-fn screen(outcome: &Outcome, style: &Style) -> String {
+fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     let replay = &outcome.replay;
     let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let requests = replay.predicted.len();
     let mut out = format!("{requests} requests of {} on {}\n\n", outcome.trace, style.clean(&outcome.drive));
-    let mut table = Table::new()
+    let mut table = TextTable::new()
         .column("", Align::Left)
         .column("requests", Align::Right)
         .column("measured", Align::Right)
         .column("predicted", Align::Right);
-    let mut line = |name: &str, part: &Part| {
+    let mut line = |name: &str, part: &ReplaySums| {
         if part.requests > 0 {
             let of = |sum: f64| seconds(mean(sum, part.requests));
             table.row([name.to_owned(), part.requests.to_string(), of(part.measured_s), of(part.predicted_s)]);
         }
     };
-    let whole = Part {
+    let whole = ReplaySums {
         requests: requests as u64,
         measured_s: replay.reads.measured_s + replay.writes.measured_s,
         predicted_s: replay.reads.predicted_s + replay.writes.predicted_s,
@@ -280,12 +289,12 @@ fn distributions(replay: &Replay) -> Curves {
         let sorted = sorted(times);
         let point = |n: usize| {
             let share = n as f64 / POINTS as f64;
-            Point { x: quantile(&sorted, share), y: share, interval: None }
+            CurvePoint { x: quantile(&sorted, share), y: share, interval: None }
         };
         // the last few are so far apart that they would press the rest flat
-        Curve { name: name.to_owned(), points: (0..POINTS).map(point).collect() }
+        ChartCurve { name: name.to_owned(), points: (0..POINTS).map(point).collect() }
     };
-    let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: Scale::Linear };
+    let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: AxisScale::Linear };
     Curves {
         title: "Share of requests by response time".into(),
         x: axis("Response time", "s"),
@@ -295,12 +304,12 @@ fn distributions(replay: &Replay) -> Curves {
 }
 
 /// The page on a replay.
-fn sheet(outcome: &Outcome, title: &str, charts: Vec<Curves>) -> Sheet {
+fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet {
     let replay = &outcome.replay;
     let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let lead = format!(
-        "{} requests: measured {} in the mean, predicted {}; the distributions are {} apart, {} of the mean.",
+        "{} requests: measured {} on average, predicted {}; the distributions differ by {}, {} of the mean.",
         replay.predicted.len(),
         seconds(replay.measured_mean_s()),
         seconds(replay.predicted_mean_s()),
@@ -313,12 +322,12 @@ fn sheet(outcome: &Outcome, title: &str, charts: Vec<Curves>) -> Sheet {
         vec![format!("{} %", (share * 100.0).round()), of(&measured), of(&predicted)]
     };
     let titles = ["are quicker than", "measured", "predicted"].map(str::to_owned).to_vec();
-    let quantiles = Rows { titles, rows: SHARES.iter().map(row).collect() };
+    let quantiles = SheetTable { titles, rows: SHARES.iter().map(row).collect() };
     let distributions =
-        Section { title: "Distributions".into(), charts, tables: vec![quantiles], ..Section::default() };
+        SheetSection { title: "Distributions".into(), charts, tables: vec![quantiles], ..SheetSection::default() };
     let words = std::iter::once(spent(replay, replay.predicted.len() as u64)).chain(outcome.notes.iter().cloned());
-    let facts = Section { title: "What it rests on".into(), words: words.collect(), ..Section::default() };
-    Sheet {
+    let facts = SheetSection { title: "What it rests on".into(), words: words.collect(), ..SheetSection::default() };
+    PageSheet {
         title: title.to_owned(),
         made: "Replayed by the simulator".into(),
         lead: vec![lead],

@@ -2,12 +2,12 @@
 //! to drives with how full each part is, then where it is fullest.
 
 use diskwright_base::units::{digits, display};
-use diskwright_report::{Align, Ink, Style, Table, text};
+use diskwright_report::{Align, Ink, Style, TextTable, text};
 use diskwright_simulator::analytic::solve;
-use diskwright_simulator::run::{Component, Kind, Report};
+use diskwright_simulator::run::{Component, ComponentKind, SimulationReport};
 
 use super::answer;
-use super::system::Outcome;
+use super::system::SimulationOutcome;
 
 /// Columns of a bar.
 const BAR: usize = 20;
@@ -18,7 +18,7 @@ const FULL: f64 = 0.9;
 const MUCH: f64 = 0.7;
 
 /// The screen.
-pub fn draw(outcome: &Outcome, style: &Style) -> String {
+pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
     let report = &outcome.report;
     let name = style.paint(Ink::Bold, &style.clean(&outcome.system.name));
     let mut out = format!("{name}: {} simulated, seed {}\n\n", seconds(report.elapsed_s()), outcome.system.watch.seed);
@@ -66,12 +66,12 @@ fn seconds(value: f64) -> String {
 
 /// Where the path is fullest. A channel that a drive holds while it positions
 /// is as busy as the drive, and it is the drive that one waits for.
-pub fn fullest(outcome: &Outcome) -> Option<&Component> {
+pub fn fullest(outcome: &SimulationOutcome) -> Option<&Component> {
     let report = &outcome.report;
     let found = report.bottleneck()?;
     let channel = outcome.system.channels.iter().position(|channel| channel.name == found.name);
-    let held = channel.filter(|at| found.kind == Kind::Channel && !outcome.system.channels[*at].disconnects);
-    let drives = report.components.iter().filter(|component| component.kind == Kind::Drive);
+    let held = channel.filter(|at| found.kind == ComponentKind::Channel && !outcome.system.channels[*at].disconnects);
+    let drives = report.components.iter().filter(|component| component.kind == ComponentKind::Drive);
     let own = drives.enumerate().filter(|(number, _)| {
         let group = outcome.system.group_of(*number as u32).map(|(group, _)| &outcome.system.drives[group]);
         group.is_some_and(|group| group.channel == held)
@@ -91,7 +91,7 @@ pub fn name(component: &Component) -> String {
 }
 
 /// The line on where the path is fullest.
-pub fn bottleneck_words(outcome: &Outcome) -> String {
+pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
     let Some(component) = fullest(outcome) else { return "no time went by".to_owned() };
     let share = component.utilisation();
     let alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
@@ -103,13 +103,16 @@ pub fn bottleneck_words(outcome: &Outcome) -> String {
     let busy = display(share, "fraction");
     match share {
         s if s >= FULL => format!("bottleneck: {what}, busy {busy} of the time"),
-        s if s >= MUCH => format!("fullest: {what}, busy {busy} of the time; little room is left"),
-        _ => format!("fullest: {what}, busy {busy} of the time; nothing is full, users set the pace"),
+        s if s >= MUCH => format!("highest utilization: {what}, busy {busy} of the time; little capacity is left"),
+        _ => format!(
+            "highest utilization: {what}, busy {busy} of the time; nothing is saturated, the users limit the \
+                      rate"
+        ),
     }
 }
 
-fn workloads(report: &Report) -> Table {
-    let mut table = Table::new().column("workload", Align::Left);
+fn workloads(report: &SimulationReport) -> TextTable {
+    let mut table = TextTable::new().column("workload", Align::Left);
     for title in ["requests/s", "reads/s", "writes/s", "bytes/s", "response", "95 %", "99 %", "longest"] {
         table = table.column(title, Align::Right);
     }
@@ -161,10 +164,10 @@ fn is_each_request(
 }
 
 /// The parts in the order of the path.
-fn components(report: &Report, style: &Style) -> String {
+fn components(report: &SimulationReport, style: &Style) -> String {
     let mut out = style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "at work", w = BAR + 6)) + "\n";
-    let drives: Vec<&Component> = report.components.iter().filter(|c| c.kind == Kind::Drive).collect();
-    for component in report.components.iter().filter(|c| c.kind != Kind::Drive && c.totals.arrived > 0) {
+    let drives: Vec<&Component> = report.components.iter().filter(|c| c.kind == ComponentKind::Drive).collect();
+    for component in report.components.iter().filter(|c| c.kind != ComponentKind::Drive && c.totals.arrived > 0) {
         out += &line(component, style);
     }
     let mut shown = drives.clone();

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use diskwright_base::units::{digits, display};
-use diskwright_report::{Align, Ink, Table, plot};
+use diskwright_report::{Align, Ink, TextTable, plot};
 use diskwright_simulator::system::read::Setting;
 use serde_json::{Value, json};
 
-use super::system::{Outcome, describe, progress, simulate};
+use super::system::{SimulationOutcome, describe, progress, simulate};
 use super::{Pictures, answer, pictures, screen};
 use crate::commands::{Failure, output};
 
@@ -18,11 +18,11 @@ use crate::commands::{Failure, output};
 const MOST: usize = 10_000;
 
 /// One run of a sweep.
-pub struct Run {
+pub struct SweepRun {
     /// The value, as it was typed.
     pub value: String,
     /// What came out.
-    pub outcome: Outcome,
+    pub outcome: SimulationOutcome,
 }
 
 /// Runs the sweep.
@@ -35,7 +35,7 @@ pub fn run(
     as_json: bool,
 ) -> Result<(), Failure> {
     if values.len() > MOST {
-        return Err(Failure::Usage(format!("a sweep of {} values, where {MOST} are the most", values.len())));
+        return Err(Failure::Usage(format!("a sweep of {} values; the maximum is {MOST}", values.len())));
     }
     let runs = all(path, settings, key, values)?;
     let name = runs.first().map_or("", |run| run.outcome.system.name.as_str());
@@ -56,7 +56,7 @@ pub fn run(
 }
 
 /// All runs, in the order of their values.
-fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Result<Vec<Run>, Failure> {
+fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Result<Vec<SweepRun>, Failure> {
     // every description is read before anything is run: a mistake is told at once
     let mut systems = Vec::with_capacity(values.len());
     for value in values {
@@ -66,7 +66,8 @@ fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Resul
     }
     let bar = progress(values.len() as u64, "{msg} {wide_bar} {pos}/{len} runs");
     let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Result<Outcome, Failure>>>> = values.iter().map(|_| Mutex::new(None)).collect();
+    let done: Vec<Mutex<Option<Result<SimulationOutcome, Failure>>>> =
+        values.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -90,13 +91,13 @@ fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Resul
     let mut runs = Vec::with_capacity(values.len());
     for (value, place) in values.iter().zip(done) {
         let outcome = place.into_inner().ok().flatten();
-        let stopped = || Failure::Failed(format!("the run of {key}={value} did not end"));
-        runs.push(Run { value: value.clone(), outcome: outcome.ok_or_else(stopped)?? });
+        let stopped = || Failure::Failed(format!("the run with {key}={value} did not finish"));
+        runs.push(SweepRun { value: value.clone(), outcome: outcome.ok_or_else(stopped)?? });
     }
     Ok(runs)
 }
 
-fn document(key: &str, runs: &[Run]) -> Value {
+fn document(key: &str, runs: &[SweepRun]) -> Value {
     let points = runs.iter().map(|run| {
         let mut point = json!({ "value": run.value });
         if let (Value::Object(all), Value::Object(own)) = (&mut point, answer::body(&run.outcome)) {
@@ -114,9 +115,9 @@ fn document(key: &str, runs: &[Run]) -> Value {
 }
 
 /// A line for each run and workload.
-fn table(key: &str, runs: &[Run]) -> Table {
+fn table(key: &str, runs: &[SweepRun]) -> TextTable {
     let several = runs.iter().any(|run| run.outcome.report.workloads.len() > 1);
-    let mut table = Table::new().column(key, Align::Right);
+    let mut table = TextTable::new().column(key, Align::Right);
     if several {
         table = table.column("workload", Align::Left);
     }
@@ -146,7 +147,7 @@ fn table(key: &str, runs: &[Run]) -> Table {
 }
 
 /// The fullest part of a run's path, and how full it is.
-pub fn words(run: &Run) -> String {
+pub fn words(run: &SweepRun) -> String {
     screen::fullest(&run.outcome).map_or_else(String::new, |component| {
         format!("{} {}", screen::name(component), display(component.utilisation(), "fraction"))
     })

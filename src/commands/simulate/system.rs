@@ -4,35 +4,34 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_datastore::WriterOptions;
-use diskwright_simulator::load::Recorded;
-use diskwright_simulator::run::{Report, Simulation};
+use diskwright_simulator::load::TraceRequest;
+use diskwright_simulator::run::{Simulation, SimulationReport};
 use diskwright_simulator::samples::EPOCH_NS;
 use diskwright_simulator::system::System;
-use diskwright_simulator::system::read::{Files, Setting, read_with};
+use diskwright_simulator::system::read::{DescriptionFiles, Setting, read_with};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::log::Log;
+use super::log::SimulationLog;
 use super::{Pictures, answer, pictures, screen, sweep, text};
 use crate::commands::{Failure, output};
 
 /// How a system is run.
 #[derive(Args)]
 #[command(next_help_heading = "System")]
-pub struct Running {
-    /// Seed of all chance, in the place of the description's
+pub struct SimulateOptions {
+    /// Seed for all random numbers, instead of the description's
     #[arg(long, value_name = "N", requires = "system")]
     seed: Option<u64>,
-    /// Time that is counted (30s), in the place of the description's
+    /// Measured time (30s), instead of the description's
     #[arg(long, value_name = "TIME", requires = "system")]
     duration: Option<String>,
-    /// A value in the place of what the description says: workload.users=16, data.stripe_unit=128KB
-    /// (repeatable)
+    /// Override a value of the description: workload.users=16, data.stripe_unit=128KB (repeatable)
     #[arg(long, value_name = "PART.KEY=VALUE", requires = "system")]
     set: Vec<String>,
-    /// One run for each of several values: workload.size=4KB,64KB
+    /// Run once for each of several values: workload.size=4KB,64KB
     #[arg(long, value_name = "PART.KEY=V1,V2,...", requires = "system", conflicts_with_all = ["users", "out"])]
     sweep: Option<String>,
-    /// One run for each of several numbers of users: 1,2,4,8
+    /// Run once for each of several numbers of users: 1,2,4,8
     #[arg(long, value_name = "N1,N2,...", requires = "system", conflicts_with = "out")]
     users: Option<String>,
     /// Append the samples to a log, for `why`, `show` and `report`
@@ -41,19 +40,19 @@ pub struct Running {
 }
 
 /// A run and what came out.
-pub struct Outcome {
+pub struct SimulationOutcome {
     /// What was run.
     pub system: System,
     /// Remarks on its description.
     pub notes: Vec<String>,
     /// The whole of it.
-    pub report: Report,
+    pub report: SimulationReport,
     /// Each interval, as far as it is drawn.
-    pub course: Vec<Moment>,
+    pub course: Vec<UtilizationSample>,
 }
 
 /// An interval of a run.
-pub struct Moment {
+pub struct UtilizationSample {
     /// Its end since the beginning of the simulation, s.
     pub at_s: f64,
     /// Share at work of each component.
@@ -64,7 +63,7 @@ pub struct Moment {
 const MOST_MOMENTS: usize = 512;
 
 /// Runs the command.
-pub fn run(path: &Path, running: &Running, pictures: &Pictures, as_json: bool) -> Result<(), Failure> {
+pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json: bool) -> Result<(), Failure> {
     let settings = settings(running)?;
     if let Some((key, values)) = swept(running)? {
         return sweep::run(path, &settings, &key, &values, pictures, as_json);
@@ -72,14 +71,14 @@ pub fn run(path: &Path, running: &Running, pictures: &Pictures, as_json: bool) -
     let (system, notes) = describe(path, &settings)?;
     if system.workloads.is_empty() {
         let name = path.display();
-        let because = "nothing is asked of the system: at least one [[workload]] is needed";
-        return Err(Failure::Failed(format!("{name}: {because} (`disk` serves it to programs without one)")));
+        let because = "the system has no load: add at least one [[workload]]";
+        return Err(Failure::Failed(format!("{name}: {because} (`disk` serves it to programs without a workload)")));
     }
     let bar = progress(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
     let mut log = running
         .out
         .as_deref()
-        .map(|dir| Log::open(dir, &system, EPOCH_NS, "simulation", WriterOptions::bulk()))
+        .map(|dir| SimulationLog::open(dir, &system, EPOCH_NS, "simulation", WriterOptions::bulk()))
         .transpose()?;
     let outcome = simulate(system, notes, |report| {
         bar.set_position(report.to / 1_000_000_000);
@@ -99,19 +98,19 @@ pub fn run(path: &Path, running: &Running, pictures: &Pictures, as_json: bool) -
         return output::json(&answer::document(&outcome));
     }
     for note in &outcome.notes {
-        eprintln!("note: {note}");
+        output::note(note);
     }
     output::text(&screen::draw(&outcome, &output::style()))
 }
 
 /// `workload.users=16`.
 pub fn setting(text: &str) -> Result<Setting, String> {
-    let wrong = || format!("--set `{text}`: write a part, its key and a value: workload.users=16");
+    let wrong = || format!("--set `{text}`: write a part, its key and a value, such as workload.users=16");
     Setting::parse(text).ok_or_else(wrong)
 }
 
 /// What options say in the place of the description.
-fn settings(running: &Running) -> Result<Vec<Setting>, Failure> {
+fn settings(running: &SimulateOptions) -> Result<Vec<Setting>, Failure> {
     let mut settings = Vec::new();
     for text in &running.set {
         settings.push(setting(text).map_err(Failure::Usage)?);
@@ -127,7 +126,7 @@ fn settings(running: &Running) -> Result<Vec<Setting>, Failure> {
 }
 
 /// The key of a sweep and its values.
-fn swept(running: &Running) -> Result<Option<(String, Vec<String>)>, Failure> {
+fn swept(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Failure> {
     let (option, key, values) = match (&running.sweep, &running.users) {
         (Some(text), _) => {
             let wrong = || Failure::Usage(format!("--sweep `{text}`: write workload.users=1,2,4,8"));
@@ -139,7 +138,9 @@ fn swept(running: &Running) -> Result<Option<(String, Vec<String>)>, Failure> {
     };
     let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
     if key.is_empty() || values.iter().any(String::is_empty) {
-        return Err(Failure::Usage(format!("{option}: a key and values with commas between: workload.users=1,2,4,8")));
+        return Err(Failure::Usage(format!(
+            "{option}: write a key and comma-separated values: workload.users=1,2,4,8"
+        )));
     }
     Ok(Some((key, values)))
 }
@@ -152,13 +153,13 @@ pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String
         Some(folder) if Path::new(other).is_relative() => folder.join(other),
         _ => PathBuf::from(other),
     };
-    let files = Files { text: &|other| text(&beside(other)), trace: &|other| recorded(&beside(other)) };
+    let files = DescriptionFiles { text: &|other| text(&beside(other)), trace: &|other| recorded(&beside(other)) };
     let found = read_with(&name, &own, settings, &files).map_err(|problems| Failure::Failed(problems.to_string()))?;
     Ok((found.system, found.notes.iter().map(ToString::to_string).collect()))
 }
 
 /// The requests of a trace, and how many were no reads or writes.
-fn recorded(path: &Path) -> Result<(Vec<Recorded>, u64), String> {
+fn recorded(path: &Path) -> Result<(Vec<TraceRequest>, u64), String> {
     let mut trace = diskwright_traces::open(&[path.to_owned()]).map_err(|error| error.to_string())?;
     let mut failed = None;
     let requests = std::iter::from_fn(|| match trace.next()? {
@@ -176,15 +177,15 @@ fn recorded(path: &Path) -> Result<(Vec<Recorded>, u64), String> {
 pub fn simulate(
     system: System,
     mut notes: Vec<String>,
-    mut each: impl FnMut(&Report) -> Result<(), Failure>,
-) -> Result<Outcome, Failure> {
+    mut each: impl FnMut(&SimulationReport) -> Result<(), Failure>,
+) -> Result<SimulationOutcome, Failure> {
     let mut simulation = Simulation::new(&system)?;
     let mut course = Vec::new();
     let (mut step, mut seen, mut failed) = (1_usize, 0_usize, None);
     let report = simulation.run(|report| {
         if seen.is_multiple_of(step) {
             let utilisations = report.components.iter().map(|component| component.utilisation()).collect();
-            course.push(Moment { at_s: report.to as f64 / 1e9, utilisations });
+            course.push(UtilizationSample { at_s: report.to as f64 / 1e9, utilisations });
             if course.len() == MOST_MOMENTS {
                 let mut at = 0;
                 course.retain(|_| {
@@ -203,7 +204,7 @@ pub fn simulate(
     notes.extend(refused.map(|(at, why)| format!("at {} s nothing happened: {why}", *at as f64 / 1e9)));
     match failed {
         Some(error) => Err(error),
-        None => Ok(Outcome { system, notes, report, course }),
+        None => Ok(SimulationOutcome { system, notes, report, course }),
     }
 }
 

@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use super::{Divisor, Plan};
-use crate::catalogue::Kind;
+use super::{CounterPlan, PlanDivisor};
+use crate::catalogue::CounterKind;
 use crate::frame::Frame;
 
-impl Plan {
+impl CounterPlan {
     /// The value at each tick of `range`, and what it weighs in a mean over
     /// ticks. A weight is `NaN` where there is a gap or the tick's length is
     /// unknown; it is 0, and the value `NaN`, where nothing happened that an
@@ -30,11 +30,11 @@ impl Plan {
         sum_columns(frame, &self.terms, &range, values);
         let by_rate = self.by_rate;
         match &self.divisor {
-            Divisor::Nothing => each(values, weights, seconds, |top, _, time| (top, time + gap(top))),
-            Divisor::Time => each(values, weights, seconds, |top, _, time| (top / time, time + gap(top))),
-            Divisor::Columns(columns) => {
+            PlanDivisor::Nothing => each(values, weights, seconds, |top, _, time| (top, time + gap(top))),
+            PlanDivisor::Time => each(values, weights, seconds, |top, _, time| (top / time, time + gap(top))),
+            PlanDivisor::Columns(columns) => {
                 sum_columns(frame, columns, &range, weights);
-                if self.kind == Kind::Level {
+                if self.kind == CounterKind::Level {
                     each(values, weights, seconds, |top, by, time| quotient(top, by, time, time));
                 } else if by_rate {
                     each(values, weights, seconds, |top, by, time| quotient(top, by, by * time, time));
@@ -42,11 +42,11 @@ impl Plan {
                     each(values, weights, seconds, |top, by, time| quotient(top, by, by, time));
                 }
             }
-            Divisor::ColumnsAndTime(columns) => {
+            PlanDivisor::ColumnsAndTime(columns) => {
                 sum_columns(frame, columns, &range, weights);
                 each(values, weights, seconds, |top, by, time| quotient(top / time, by, time, time));
             }
-            Divisor::Weight(columns) => {
+            PlanDivisor::Weight(columns) => {
                 sum_columns(frame, columns, &range, weights);
                 each(values, weights, seconds, |top, by, time| {
                     let weight = if by_rate { by * time } else { by };
@@ -64,10 +64,10 @@ impl Plan {
 
     /// The same plan for another schema, in which column `columns[c]` is what
     /// column `c` is in this one's.
-    pub fn renumbered(mut self, columns: &[usize]) -> Plan {
+    pub fn renumbered(mut self, columns: &[usize]) -> CounterPlan {
         let divisor: &mut [(usize, f64)] = match &mut self.divisor {
-            Divisor::Columns(by) | Divisor::ColumnsAndTime(by) | Divisor::Weight(by) => by,
-            Divisor::Nothing | Divisor::Time => &mut [],
+            PlanDivisor::Columns(by) | PlanDivisor::ColumnsAndTime(by) | PlanDivisor::Weight(by) => by,
+            PlanDivisor::Nothing | PlanDivisor::Time => &mut [],
         };
         for (column, _) in self.terms.iter_mut().chain(divisor) {
             *column = columns[*column];
@@ -130,16 +130,14 @@ mod tests {
     /// Four ticks: 10 reads of 5 ms in 1 s, 90 of 1 ms in 3 s, none, a gap.
     fn frame() -> Frame {
         let series = |counter: &str, scale| Series { counter: counter.into(), instance: "sda".into(), scale };
-        let schema = Schema {
-            series: vec![
-                series("physical_disk.reads", 1.0),
-                series("physical_disk.writes", 1.0),
-                series("physical_disk.read_time_s", 1e-3),
-                series("physical_disk.write_time_s", 1e-3),
-                series("physical_disk.weighted_time_s", 1e-3),
-                series("physical_disk.busy_time_s", 1e-3),
-            ],
-        };
+        let schema = Schema::new(vec![
+            series("physical_disk.reads", 1.0),
+            series("physical_disk.writes", 1.0),
+            series("physical_disk.read_time_s", 1e-3),
+            series("physical_disk.write_time_s", 1e-3),
+            series("physical_disk.weighted_time_s", 1e-3),
+            series("physical_disk.busy_time_s", 1e-3),
+        ]);
         let mut frame = Frame::new(Arc::new(schema), 8);
         let second = 1_000_000_000;
         frame.push(Tick { time_ns: 0, elapsed_ns: 0 }, &[5.0; 6]);
@@ -157,7 +155,7 @@ mod tests {
         let frame = frame();
         for counter in ["avg_s_per_transfer", "avg_queue_length", "busy", "idle", "reads_per_s", "disk_time_nt"] {
             let id = format!("physical_disk.{counter}");
-            let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), &id, "sda").unwrap();
+            let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), &id, "sda").unwrap();
             let (mut values, mut weights) = ([9.0; 5], [9.0; 5]);
             plan.weighted(&frame, 0..5, &SECONDS, &mut values, &mut weights);
             assert!(weights[0].is_nan() && weights[4].is_nan(), "{counter}: {weights:?}");
@@ -174,7 +172,8 @@ mod tests {
     #[test]
     fn nothing_happened_is_no_gap() {
         let frame = frame();
-        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.avg_s_per_transfer", "sda");
+        let plan =
+            CounterPlan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.avg_s_per_transfer", "sda");
         let (mut values, mut weights) = ([9.0; 2], [9.0; 2]);
         plan.unwrap().weighted(&frame, 2..4, &SECONDS[2..4], &mut values, &mut weights);
         assert!((values[0] - 0.001).abs() < 1e-12 && values[1].is_nan());

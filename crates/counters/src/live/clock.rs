@@ -4,7 +4,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The three clocks at one moment, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClockReading {
     /// Wall clock, since 1970 UTC. People and NTP step it.
     pub wall_ns: i64,
     /// Running time: never steps, stands still while the machine sleeps.
@@ -16,7 +16,7 @@ pub struct Reading {
 /// A source of time. The second implementation is the fake of the tests.
 pub trait Clock: Send {
     /// The clocks now.
-    fn read(&self) -> Reading;
+    fn read(&self) -> ClockReading;
 }
 
 /// The kernel's clocks.
@@ -24,12 +24,12 @@ pub trait Clock: Send {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    fn read(&self) -> Reading {
+    fn read(&self) -> ClockReading {
         let ns = |id| {
             let time = clock_gettime(id);
             time.tv_sec * 1_000_000_000 + time.tv_nsec
         };
-        Reading {
+        ClockReading {
             wall_ns: ns(ClockId::Realtime),
             running_ns: ns(ClockId::Monotonic).max(0) as u64,
             since_boot_ns: ns(ClockId::Boottime).max(0) as u64,
@@ -39,7 +39,7 @@ impl Clock for SystemClock {
 
 /// What happened to the clocks between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Passed {
+pub(crate) struct ClockDelta {
     /// Running time, nanoseconds; 0 at the first reading, else at least 1.
     pub elapsed_ns: u64,
     /// The machine slept so long, seconds; 0 where it did not.
@@ -56,8 +56,8 @@ const SLEW: f64 = 0.001;
 const SLEEP_S: f64 = 0.5;
 
 /// Compares a reading with the one before.
-pub(crate) fn passed(before: Option<Reading>, now: Reading) -> Passed {
-    let Some(before) = before else { return Passed::default() };
+pub(crate) fn passed(before: Option<ClockReading>, now: ClockReading) -> ClockDelta {
+    let Some(before) = before else { return ClockDelta::default() };
     let seconds = |ns: i128| ns as f64 / 1e9;
     let running = i128::from(now.running_ns) - i128::from(before.running_ns);
     let boot = i128::from(now.since_boot_ns) - i128::from(before.since_boot_ns);
@@ -65,7 +65,7 @@ pub(crate) fn passed(before: Option<Reading>, now: Reading) -> Passed {
     let slept = seconds(boot - running);
     // sleep moves the wall clock too, so a step is what the boot clock does not explain
     let stepped = seconds(wall - boot);
-    Passed {
+    ClockDelta {
         elapsed_ns: running.clamp(1, i128::from(u64::MAX)) as u64,
         slept_s: if slept >= SLEEP_S { slept } else { 0.0 },
         stepped_s: if stepped.abs() >= STEP_S + SLEW * seconds(boot) { stepped } else { 0.0 },
@@ -78,26 +78,26 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn reading(wall_s: i64, running_s: u64, boot_s: u64) -> Reading {
-        Reading { wall_ns: wall_s * S as i64, running_ns: running_s * S, since_boot_ns: boot_s * S }
+    fn reading(wall_s: i64, running_s: u64, boot_s: u64) -> ClockReading {
+        ClockReading { wall_ns: wall_s * S as i64, running_ns: running_s * S, since_boot_ns: boot_s * S }
     }
 
     #[test]
     fn a_late_tick_is_only_late() {
         let passed = passed(Some(reading(100, 10, 10)), reading(107, 17, 17));
-        assert_eq!(passed, Passed { elapsed_ns: 7 * S, slept_s: 0.0, stepped_s: 0.0 });
+        assert_eq!(passed, ClockDelta { elapsed_ns: 7 * S, slept_s: 0.0, stepped_s: 0.0 });
     }
 
     #[test]
     fn sleep_is_no_step_and_is_not_elapsed() {
         let passed = passed(Some(reading(100, 10, 10)), reading(3701, 11, 3611));
-        assert_eq!(passed, Passed { elapsed_ns: S, slept_s: 3600.0, stepped_s: 0.0 });
+        assert_eq!(passed, ClockDelta { elapsed_ns: S, slept_s: 3600.0, stepped_s: 0.0 });
     }
 
     #[test]
     fn a_step_back_is_seen_and_elapsed_stays_right() {
         let passed = passed(Some(reading(100, 10, 10)), reading(71, 11, 11));
-        assert_eq!(passed, Passed { elapsed_ns: S, slept_s: 0.0, stepped_s: -30.0 });
+        assert_eq!(passed, ClockDelta { elapsed_ns: S, slept_s: 0.0, stepped_s: -30.0 });
     }
 
     #[test]

@@ -9,20 +9,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use diskwright_base::{Note, ProcessTable, Topology};
 
-use super::{Clock, Options, Reading, Roots, Sampler};
+use super::{Clock, ClockReading, Roots, Sampler, SamplerOptions};
 
 /// Clocks that stand still until they are moved.
 #[derive(Clone, Debug)]
-pub struct FakeClock(Arc<Mutex<Reading>>);
+pub struct FakeClock(Arc<Mutex<ClockReading>>);
 
 impl FakeClock {
     fn new() -> FakeClock {
-        let start =
-            Reading { wall_ns: 1_790_000_000_000_000_000, running_ns: 100_000_000_000, since_boot_ns: 100_000_000_000 };
+        let start = ClockReading {
+            wall_ns: 1_790_000_000_000_000_000,
+            running_ns: 100_000_000_000,
+            since_boot_ns: 100_000_000_000,
+        };
         FakeClock(Arc::new(Mutex::new(start)))
     }
 
-    fn change(&self, change: impl FnOnce(&mut Reading)) {
+    fn change(&self, change: impl FnOnce(&mut ClockReading)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -51,7 +54,7 @@ impl FakeClock {
 }
 
 impl Clock for FakeClock {
-    fn read(&self) -> Reading {
+    fn read(&self) -> ClockReading {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,14 +150,14 @@ impl FakeMachine {
     }
 
     /// A sampler of this machine.
-    pub fn sampler(&self, options: Options) -> FakeWatch {
+    pub fn sampler(&self, options: SamplerOptions) -> FakeWatch {
         let sampler = Sampler::new(self.roots(), Box::new(self.clock.clone()), options);
         FakeWatch { sampler, clock: self.clock.clone(), notes: Vec::new() }
     }
 
     /// A sampler that looks at everything, with the usual options.
     pub fn watch(&self) -> FakeWatch {
-        self.sampler(Options::default())
+        self.sampler(SamplerOptions::default())
     }
 }
 

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use diskwright_base::Note;
 
-use super::moment::Moment;
+use super::moment::TickContext;
 
 /// No file of the kernel is longer; one that is, is not what its name says.
 const LONGEST: usize = 64 << 20;
 
 /// How the kernel hands the file out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gives {
+pub(crate) enum ReadMode {
     /// One read brings all of it, if there is room.
     Whole,
     /// Page by page; only a read of nothing tells the end.
@@ -23,7 +23,7 @@ pub(crate) enum Gives {
 }
 
 #[derive(Debug)]
-enum State {
+enum OpenFileState {
     Untried,
     Open(File),
     /// Opened anew for every read, to spare file descriptors.
@@ -33,31 +33,31 @@ enum State {
 
 /// The file.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct OpenFile {
     path: PathBuf,
-    gives: Gives,
+    gives: ReadMode,
     keep: bool,
     may_be_empty: bool,
     quiet: bool,
     /// What is not known without it; for the note.
     means: &'static str,
-    state: State,
+    state: OpenFileState,
     ever_read: bool,
     told: bool,
     buffer: Vec<u8>,
 }
 
-impl Held {
+impl OpenFile {
     /// A file that one read brings whole.
-    pub fn whole(path: PathBuf, means: &'static str) -> Held {
-        Held {
+    pub fn whole(path: PathBuf, means: &'static str) -> OpenFile {
+        OpenFile {
             path,
-            gives: Gives::Whole,
+            gives: ReadMode::Whole,
             keep: true,
             may_be_empty: false,
             quiet: false,
             means,
-            state: State::Untried,
+            state: OpenFileState::Untried,
             ever_read: false,
             told: false,
             buffer: Vec::new(),
@@ -65,23 +65,23 @@ impl Held {
     }
 
     /// A file that comes in pieces.
-    pub fn pieces(path: PathBuf, means: &'static str) -> Held {
-        Held { gives: Gives::Pieces, ..Held::whole(path, means) }
+    pub fn pieces(path: PathBuf, means: &'static str) -> OpenFile {
+        OpenFile { gives: ReadMode::Pieces, ..OpenFile::whole(path, means) }
     }
 
     /// Nothing in it is an answer, not a mask.
-    pub fn may_be_empty(self) -> Held {
-        Held { may_be_empty: true, ..self }
+    pub fn may_be_empty(self) -> OpenFile {
+        OpenFile { may_be_empty: true, ..self }
     }
 
     /// Its owner tells what it means that it cannot be read.
-    pub fn quiet(self) -> Held {
-        Held { quiet: true, ..self }
+    pub fn quiet(self) -> OpenFile {
+        OpenFile { quiet: true, ..self }
     }
 
     /// Whether it stays open between reads.
-    pub fn keep(self, keep: bool) -> Held {
-        Held { keep, ..self }
+    pub fn keep(self, keep: bool) -> OpenFile {
+        OpenFile { keep, ..self }
     }
 
     /// Where it is.
@@ -91,7 +91,7 @@ impl Held {
 
     /// Its text now; `None` where it cannot be read, which a note tells once.
     /// After a failure it is tried again on the slow beat only.
-    pub fn read(&mut self, at: &mut Moment) -> Option<&[u8]> {
+    pub fn read(&mut self, at: &mut TickContext) -> Option<&[u8]> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let length = self.read_into(at, &mut buffer);
         self.buffer = buffer;
@@ -99,8 +99,8 @@ impl Held {
     }
 
     /// The same into a buffer that files share; gives the length.
-    pub fn read_into(&mut self, at: &mut Moment, buffer: &mut Vec<u8>) -> Option<usize> {
-        if matches!(self.state, State::Failed) && !at.slow {
+    pub fn read_into(&mut self, at: &mut TickContext, buffer: &mut Vec<u8>) -> Option<usize> {
+        if matches!(self.state, OpenFileState::Failed) && !at.slow {
             return None;
         }
         match self.attempt(buffer) {
@@ -113,7 +113,7 @@ impl Held {
                 Some(length)
             }
             Err(why) => {
-                self.state = State::Failed;
+                self.state = OpenFileState::Failed;
                 self.tell(at, &why);
                 None
             }
@@ -123,13 +123,13 @@ impl Held {
     fn attempt(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         if !self.keep {
             let file = File::open(&self.path)?;
-            self.state = State::Closed;
+            self.state = OpenFileState::Closed;
             return self.check(fill(&file, self.gives, buffer)?);
         }
-        if !matches!(self.state, State::Open(_)) {
-            self.state = State::Open(File::open(&self.path)?);
+        if !matches!(self.state, OpenFileState::Open(_)) {
+            self.state = OpenFileState::Open(File::open(&self.path)?);
         }
-        let State::Open(file) = &self.state else { unreachable!("opened above") };
+        let OpenFileState::Open(file) = &self.state else { unreachable!("opened above") };
         let length = fill(file, self.gives, buffer)?;
         self.check(length)
     }
@@ -141,7 +141,7 @@ impl Held {
         Ok(length)
     }
 
-    fn tell(&mut self, at: &mut Moment, why: &io::Error) {
+    fn tell(&mut self, at: &mut TickContext, why: &io::Error) {
         if self.told || self.quiet {
             return;
         }
@@ -156,12 +156,12 @@ pub(crate) fn reason(why: &io::Error) -> String {
     match why.kind() {
         io::ErrorKind::NotFound => "does not exist here".into(),
         io::ErrorKind::PermissionDenied => "no permission to read it".into(),
-        io::ErrorKind::Unsupported => "the kernel has it but switched off".into(),
+        io::ErrorKind::Unsupported => "the kernel has it, but it is switched off".into(),
         _ => why.to_string(),
     }
 }
 
-fn fill(file: &File, gives: Gives, buffer: &mut Vec<u8>) -> io::Result<usize> {
+fn fill(file: &File, gives: ReadMode, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut filled = 0;
     loop {
         if filled == buffer.len() {
@@ -176,7 +176,7 @@ fn fill(file: &File, gives: Gives, buffer: &mut Vec<u8>) -> io::Result<usize> {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(e),
         }
-        if gives == Gives::Whole && filled < buffer.len() {
+        if gives == ReadMode::Whole && filled < buffer.len() {
             return Ok(filled);
         }
     }

@@ -24,7 +24,7 @@ mod totals;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use clock::{Clock, Reading, SystemClock};
+pub use clock::{Clock, ClockReading, SystemClock};
 pub use sampler::Sampler;
 pub use sources::{SOURCES, SourceInfo};
 
@@ -65,7 +65,7 @@ impl Roots {
 
 /// What to look at, and how often the costly part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SamplerOptions {
     /// The slow beat: processes, free space, topology, the search for new
     /// control groups, another try at files that could not be read.
     pub slow_every: Duration,
@@ -79,9 +79,9 @@ pub struct Options {
     pub most_cgroups: usize,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for SamplerOptions {
+    fn default() -> SamplerOptions {
+        SamplerOptions {
             slow_every: Duration::from_secs(5),
             processes: true,
             filesystems: true,

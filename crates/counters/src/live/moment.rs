@@ -1,16 +1,16 @@
 //! What the sources share during one tick.
 
-use super::notes::Notes;
-use super::{Options, Roots};
+use super::notes::NoteCollector;
+use super::{Roots, SamplerOptions};
 
 /// One tick as the sources see it.
-pub(crate) struct Moment<'a> {
+pub(crate) struct TickContext<'a> {
     /// Where the files are.
     pub roots: &'a Roots,
     /// What to look at.
-    pub options: &'a Options,
+    pub options: &'a SamplerOptions,
     /// Gatherer of notes.
-    pub notes: &'a mut Notes,
+    pub notes: &'a mut NoteCollector,
     /// Wall clock, nanoseconds since 1970 UTC.
     pub time_ns: i64,
     /// Running time, nanoseconds.

@@ -1,7 +1,7 @@
 //! `/proc/self/mountinfo`: what is mounted where, from which device.
 
 use super::Roots;
-use super::scan::{Words, lines, number};
+use super::scan::{WordIter, lines, number};
 
 /// A line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn parse(text: &[u8]) -> Vec<Mount> {
 }
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
-    let mut words = Words::new(line);
+    let mut words = WordIter::new(line);
     let id = number(words.word()?)?;
     words.word()?;
     let device = device_number(words.word()?)?;
@@ -77,14 +77,16 @@ pub(crate) fn read(roots: &Roots) -> Vec<Mount> {
 /// The mount that a path lies on: the last one with the longest mount point
 /// that is the path or a folder above it.
 pub fn of_path<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
-    let above = |point: &str| {
-        let rest = path.strip_prefix(point.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    mounts.iter().filter(|m| above(&m.point)).max_by_key(|m| m.point.trim_end_matches('/').len())
+    mounts.iter().filter(|m| m.is_above(path)).max_by_key(|m| m.point.trim_end_matches('/').len())
 }
 
 impl Mount {
+    /// The mount point is the path or a folder above it.
+    pub fn is_above(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.point.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// On another machine, or behind a user process that may be: looking at
     /// it can wait for ever.
     pub fn is_remote(&self) -> bool {

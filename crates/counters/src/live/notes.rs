@@ -13,18 +13,18 @@ const REMEMBERED: usize = 4096;
 
 /// The gatherer.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct NoteCollector {
     list: Vec<Note>,
-    said: HashMap<String, Said>,
+    said: HashMap<String, NoteHistory>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct NoteHistory {
     time_ns: i64,
     kept_back: u64,
 }
 
-impl Notes {
+impl NoteCollector {
     /// Adds a note as it is.
     pub fn push(&mut self, time_ns: i64, kind: &str, text: impl Into<String>) {
         self.list.push(Note::new(time_ns, kind, text));
@@ -46,10 +46,10 @@ impl Notes {
         {
             self.said.remove(&oldest);
         }
-        self.said.insert(key.to_owned(), Said { time_ns, kept_back: 0 });
+        self.said.insert(key.to_owned(), NoteHistory { time_ns, kept_back: 0 });
         let mut text = text();
         if kept_back > 0 {
-            text.push_str(&format!(" (and {kept_back} times more since it was last said)"));
+            text.push_str(&format!(" (and {kept_back} more times since the last note)"));
         }
         self.push(time_ns, kind, text);
     }
@@ -66,18 +66,18 @@ mod tests {
 
     #[test]
     fn the_same_thing_is_said_once_a_minute_with_a_count() {
-        let mut notes = Notes::default();
+        let mut notes = NoteCollector::default();
         for second in 0..=60 {
             notes.limited(second * 1_000_000_000, Note::GAP, "k", || "trouble".into());
         }
         let texts: Vec<String> = notes.take().into_iter().map(|n| n.text).collect();
-        assert_eq!(texts, ["trouble", "trouble (and 59 times more since it was last said)"]);
+        assert_eq!(texts, ["trouble", "trouble (and 59 more times since the last note)"]);
         assert!(notes.take().is_empty());
     }
 
     #[test]
     fn what_is_remembered_stays_bounded() {
-        let mut notes = Notes::default();
+        let mut notes = NoteCollector::default();
         for i in 0..10_000 {
             notes.limited(i, Note::GAP, &format!("k{i}"), String::new);
         }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use diskwright_base::{Note, Schema, Tick};
 
-use super::clock::{Clock, Reading, passed};
-use super::moment::Moment;
-use super::notes::Notes;
-use super::sources::{SOURCES, Source};
-use super::{Options, Roots};
+use super::clock::{Clock, ClockReading, passed};
+use super::moment::TickContext;
+use super::notes::NoteCollector;
+use super::sources::{CounterSource, SOURCES};
+use super::{Roots, SamplerOptions};
 
 /// Reads the machine. Call [`Sampler::tick`], then look at
 /// [`stamp`](Sampler::stamp), [`schema`](Sampler::schema) and
@@ -18,11 +18,11 @@ use super::{Options, Roots};
 /// nothing, the slow beat apart.
 pub struct Sampler {
     roots: Roots,
-    options: Options,
+    options: SamplerOptions,
     clock: Box<dyn Clock>,
-    sources: Vec<Box<dyn Source>>,
-    notes: Notes,
-    last: Option<Reading>,
+    sources: Vec<Box<dyn CounterSource>>,
+    notes: NoteCollector,
+    last: Option<ClockReading>,
     next_slow_ns: u64,
     stamp: Tick,
     schema: Arc<Schema>,
@@ -32,14 +32,14 @@ pub struct Sampler {
 impl Sampler {
     /// Makes ready to read. Nothing is read yet, and a file that is missing
     /// is a note at the first tick.
-    pub fn new(roots: Roots, clock: Box<dyn Clock>, options: Options) -> Sampler {
+    pub fn new(roots: Roots, clock: Box<dyn Clock>, options: SamplerOptions) -> Sampler {
         let sources = SOURCES.iter().filter_map(|s| (s.open)(&roots, &options)).collect();
         Sampler {
             roots,
             options,
             clock,
             sources,
-            notes: Notes::default(),
+            notes: NoteCollector::default(),
             last: None,
             next_slow_ns: 0,
             stamp: Tick::default(),
@@ -55,12 +55,12 @@ impl Sampler {
         self.last = Some(now);
         self.stamp = Tick { time_ns: now.wall_ns, elapsed_ns: passed.elapsed_ns };
         if passed.slept_s > 0.0 {
-            let text = format!("the machine slept for {:.1} s, which no sample covers", passed.slept_s);
+            let text = format!("the machine slept for {:.1} s, without samples", passed.slept_s);
             self.notes.push(now.wall_ns, Note::CLOCK, text);
         }
         if passed.stepped_s != 0.0 {
             let text =
-                format!("the wall clock was stepped by {:+.3} s; the lengths of ticks are right", passed.stepped_s);
+                format!("the wall clock was stepped by {:+.3} s; tick lengths are still right", passed.stepped_s);
             self.notes.push(now.wall_ns, Note::CLOCK, text);
         }
         let slow = now.running_ns >= self.next_slow_ns;
@@ -68,7 +68,7 @@ impl Sampler {
             let every = u64::try_from(self.options.slow_every.as_nanos()).unwrap_or(u64::MAX);
             self.next_slow_ns = now.running_ns.saturating_add(every);
         }
-        let mut at = Moment {
+        let mut at = TickContext {
             roots: &self.roots,
             options: &self.options,
             notes: &mut self.notes,
@@ -105,7 +105,7 @@ impl Sampler {
                 table.series(&mut series);
             }
         }
-        self.schema = Arc::new(Schema { series });
+        self.schema = Arc::new(Schema::new(series));
     }
 
     /// When the last tick was, and how much time it covers.
@@ -121,6 +121,17 @@ impl Sampler {
     /// The cells of the last tick, unscaled, in the order of the schema.
     pub fn row(&self) -> &[f64] {
         &self.row
+    }
+
+    /// Says that the last tick's stretch was not watched as it should have been,
+    /// in a note of its beginning; where its cells tell nothing, they are
+    /// blanked, so that nobody takes a long average for a moment.
+    pub fn gap(&mut self, text: String, blank: bool) {
+        if blank {
+            self.row.fill(f64::NAN);
+        }
+        let elapsed = i64::try_from(self.stamp.elapsed_ns).unwrap_or(i64::MAX);
+        self.notes.push(self.stamp.time_ns.saturating_sub(elapsed), Note::GAP, text);
     }
 
     /// The notes since they were last taken, oldest first.
@@ -183,6 +194,20 @@ mod tests {
         assert!(watch.says(Note::CLOCK, "stepped by -30.000 s"));
         watch.tick_after(1.0);
         assert_eq!(watch.notes(Note::CLOCK).len(), 2);
+    }
+
+    #[test]
+    fn a_gap_is_told_from_its_beginning_and_has_no_cells() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        let mut watch = machine.watch();
+        watch.tick().tick_after(60.0);
+        assert!(!watch.sampler.row().iter().all(|cell| cell.is_nan()));
+        watch.sampler.gap("stopped".into(), true);
+        assert!(watch.sampler.row().iter().all(|cell| cell.is_nan()));
+        let begin = watch.sampler.stamp().time_ns - 60_000_000_000;
+        let notes = watch.sampler.take_notes();
+        assert_eq!(notes.last(), Some(&Note::new(begin, Note::GAP, "stopped")));
     }
 
     #[test]

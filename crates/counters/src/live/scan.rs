@@ -2,16 +2,16 @@
 //! here allocates, and no bytes make it panic.
 
 /// The lines of a text, without their ends; a last line without an end counts.
-pub fn lines(text: &[u8]) -> Lines<'_> {
-    Lines { rest: text }
+pub fn lines(text: &[u8]) -> LineIter<'_> {
+    LineIter { rest: text }
 }
 
 /// Iterator of [`lines`].
-pub struct Lines<'a> {
+pub struct LineIter<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for LineIter<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -31,14 +31,14 @@ fn is_blank(byte: u8) -> bool {
 
 /// The words of a line, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<'a> {
+pub struct WordIter<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordIter<'a> {
     /// Of this line.
-    pub fn new(line: &'a [u8]) -> Words<'a> {
-        Words { rest: line }
+    pub fn new(line: &'a [u8]) -> WordIter<'a> {
+        WordIter { rest: line }
     }
 
     /// What has not been taken yet.
@@ -113,7 +113,7 @@ pub fn trim(text: &[u8]) -> &[u8] {
 
 /// `key: 123 kB` or `key 123`: the key, and the number where there is one.
 pub fn keyed(line: &[u8]) -> Option<(&[u8], Option<u64>)> {
-    let mut words = Words::new(line);
+    let mut words = WordIter::new(line);
     let key = words.word()?;
     let key = key.strip_suffix(b":").unwrap_or(key);
     Some((key, words.number().flatten()))
@@ -122,11 +122,11 @@ pub fn keyed(line: &[u8]) -> Option<(&[u8], Option<u64>)> {
 /// The lines of a file that keeps its shape from tick to tick: which column
 /// each line belongs to is learned once, and then only compared.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layout {
+pub(crate) struct LineLayout {
     lines: Vec<(Box<[u8]>, Option<usize>)>,
 }
 
-impl Layout {
+impl LineLayout {
     /// The column of the `at`-th line, whose key is `key`. `find` is asked
     /// only where the file has another shape than before.
     pub fn column(&mut self, at: usize, key: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn words_and_numbers_of_a_line() {
-        let mut words = Words::new(b"  8  0 sda 12 -3 18446744073709551616 18446744073709551615");
+        let mut words = WordIter::new(b"  8  0 sda 12 -3 18446744073709551616 18446744073709551615");
         assert_eq!(words.number(), Some(Some(8)));
         assert_eq!(words.number(), Some(Some(0)));
         assert_eq!(words.word(), Some(&b"sda"[..]));
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(words.number(), Some(Some(u64::MAX)));
         assert_eq!(words.number(), None);
         assert_eq!(words.word(), None);
-        assert_eq!(Words::new(b"   ").number(), None);
+        assert_eq!(WordIter::new(b"   ").number(), None);
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_layout_is_learned_again_when_lines_move() {
-        let mut layout = Layout::default();
+        let mut layout = LineLayout::default();
         let find = |key: &[u8]| (key == b"b").then_some(7);
         assert_eq!(layout.column(0, b"a", find), None);
         assert_eq!(layout.column(1, b"b", find), Some(7));

@@ -1,8 +1,8 @@
 //! From the kernel's running numbers to cells: the one place where wraps,
 //! resets, steps backwards and instances that come and go are settled.
 //!
-//! A source fills a [`Table`] with what it read, a row an instance; then
-//! [`Table::settle`] makes the cells. A total's cell is what was added since
+//! A source fills a [`CounterTable`] with what it read, a row an instance; then
+//! [`CounterTable::settle`] makes the cells. A total's cell is what was added since
 //! the tick before. Where that cannot be known (first sight, a reset, a number
 //! that went backwards, a tick that was missed) the cell is `NaN`: over a
 //! missed tick the sum would be of more time than the tick covers.
@@ -13,14 +13,14 @@
 
 use diskwright_base::{Note, Series};
 
-use super::moment::Moment;
+use super::moment::TickContext;
 
 /// Stands for a value that was not read.
 pub(crate) const ABSENT: u64 = u64::MAX;
 
 /// How a raw number becomes a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum CellRule {
     /// The number itself.
     Level,
     /// What was added; 64 bits never wrap.
@@ -35,38 +35,38 @@ pub(crate) enum Rule {
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     /// Counter id.
     pub counter: &'static str,
     /// Cell times this is the counter's unit.
     pub scale: f64,
     /// How the cell is made.
-    pub rule: Rule,
+    pub rule: CellRule,
 }
 
 /// A level.
-pub(crate) const fn level(counter: &'static str, scale: f64) -> Column {
-    Column { counter, scale, rule: Rule::Level }
+pub(crate) const fn level(counter: &'static str, scale: f64) -> TableColumn {
+    TableColumn { counter, scale, rule: CellRule::Level }
 }
 
 /// A total of 64 bits.
-pub(crate) const fn total(counter: &'static str, scale: f64) -> Column {
-    Column { counter, scale, rule: Rule::Total }
+pub(crate) const fn total(counter: &'static str, scale: f64) -> TableColumn {
+    TableColumn { counter, scale, rule: CellRule::Total }
 }
 
 /// A total that wraps at 32 bits.
-pub(crate) const fn total32(counter: &'static str, scale: f64) -> Column {
-    Column { counter, scale, rule: Rule::Total32 }
+pub(crate) const fn total32(counter: &'static str, scale: f64) -> TableColumn {
+    TableColumn { counter, scale, rule: CellRule::Total32 }
 }
 
 /// A total of numbers that wrap at 32 bits each.
-pub(crate) const fn sum32(counter: &'static str) -> Column {
-    Column { counter, scale: 1.0, rule: Rule::Sum32 }
+pub(crate) const fn sum32(counter: &'static str) -> TableColumn {
+    TableColumn { counter, scale: 1.0, rule: CellRule::Sum32 }
 }
 
 /// What a number that went backwards says of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backwards {
+pub(crate) enum CounterReset {
     /// The instance began anew: nothing in the row can be compared.
     RowBeganAnew,
     /// This one number is unsteady (idle and iowait are); the others hold.
@@ -74,7 +74,7 @@ pub(crate) enum Backwards {
 }
 
 #[derive(Debug)]
-struct Row {
+struct TableRow {
     name: String,
     seen: bool,
     gone: bool,
@@ -82,11 +82,11 @@ struct Row {
 
 /// Rows of instances, columns of counters.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct CounterTable {
     what: &'static str,
-    columns: Vec<Column>,
-    backwards: Backwards,
-    rows: Vec<Row>,
+    columns: Vec<TableColumn>,
+    backwards: CounterReset,
+    rows: Vec<TableRow>,
     now: Vec<u64>,
     before: Vec<u64>,
     cells: Vec<f64>,
@@ -95,10 +95,10 @@ pub(crate) struct Table {
     changed: bool,
 }
 
-impl Table {
+impl CounterTable {
     /// An empty table; `what` names an instance in notes (`disk`, `processor`).
-    pub fn new(what: &'static str, columns: &[Column], backwards: Backwards) -> Table {
-        Table {
+    pub fn new(what: &'static str, columns: &[TableColumn], backwards: CounterReset) -> CounterTable {
+        CounterTable {
             what,
             columns: columns.to_vec(),
             backwards,
@@ -113,8 +113,8 @@ impl Table {
     }
 
     /// A table whose only instance has no name.
-    pub fn single(columns: &[Column]) -> Table {
-        let mut table = Table::new("", columns, Backwards::OneNumber);
+    pub fn single(columns: &[TableColumn]) -> CounterTable {
+        let mut table = CounterTable::new("", columns, CounterReset::OneNumber);
         table.row("");
         table
     }
@@ -132,7 +132,7 @@ impl Table {
         if let Some(at) = self.find(name) {
             return at;
         }
-        self.rows.push(Row { name: name.to_owned(), seen: false, gone: false });
+        self.rows.push(TableRow { name: name.to_owned(), seen: false, gone: false });
         let cells = self.rows.len() * self.columns.len();
         self.now.resize(cells, ABSENT);
         self.before.resize(cells, ABSENT);
@@ -191,7 +191,7 @@ impl Table {
     }
 
     /// Makes the cells from what was filled in.
-    pub fn settle(&mut self, at: &mut Moment) {
+    pub fn settle(&mut self, at: &mut TickContext) {
         for row in 0..self.rows.len() {
             if self.rows[row].seen {
                 self.settle_row(row, at);
@@ -202,7 +202,7 @@ impl Table {
         self.before.copy_from_slice(&self.now);
     }
 
-    fn settle_gone(&mut self, row: usize, at: &mut Moment) {
+    fn settle_gone(&mut self, row: usize, at: &mut TickContext) {
         let width = self.columns.len();
         self.cells[row * width..(row + 1) * width].fill(f64::NAN);
         let entry = &mut self.rows[row];
@@ -215,7 +215,7 @@ impl Table {
         }
     }
 
-    fn settle_row(&mut self, row: usize, at: &mut Moment) {
+    fn settle_row(&mut self, row: usize, at: &mut TickContext) {
         if self.rows[row].gone {
             self.rows[row].gone = false;
             if !self.rows[row].name.is_empty() {
@@ -232,13 +232,13 @@ impl Table {
                 self.cells[i] = f64::NAN;
                 continue;
             }
-            if !self.shown[i] && column.rule != Rule::Computed {
+            if !self.shown[i] && column.rule != CellRule::Computed {
                 self.shown[i] = true;
                 self.changed = true;
             }
             self.cells[i] = match column.rule {
-                Rule::Level => now as f64,
-                Rule::Computed => f64::NAN,
+                CellRule::Level => now as f64,
+                CellRule::Computed => f64::NAN,
                 _ if before == ABSENT => f64::NAN,
                 rule => added(rule, before, now).map_or_else(
                     || {
@@ -254,12 +254,12 @@ impl Table {
         }
     }
 
-    fn went_backwards(&mut self, row: usize, column: usize, rule: Rule, at: &mut Moment) {
-        let anew = self.backwards == Backwards::RowBeganAnew && rule == Rule::Total;
+    fn went_backwards(&mut self, row: usize, column: usize, rule: CellRule, at: &mut TickContext) {
+        let anew = self.backwards == CounterReset::RowBeganAnew && rule == CellRule::Total;
         if anew {
             let width = self.columns.len();
             for (c, column) in self.columns.iter().enumerate() {
-                if column.rule != Rule::Level {
+                if column.rule != CellRule::Level {
                     self.cells[row * width + c] = f64::NAN;
                 }
             }
@@ -269,7 +269,7 @@ impl Table {
         at.notes.limited(at.time_ns, Note::GAP, key, || {
             let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
             let then =
-                if anew { "; it began anew, so this tick says nothing of it" } else { ": no value for this tick" };
+                if anew { "; it restarted, so it has no value for this tick" } else { ": no value for this tick" };
             format!("{counter}{of} went backwards{then}")
         });
     }
@@ -282,12 +282,12 @@ impl Table {
         self.before.fill(ABSENT);
     }
 
-    /// A cell after [`Table::settle`].
+    /// A cell after [`CounterTable::settle`].
     pub fn cell(&self, row: usize, column: usize) -> f64 {
         self.cells[row * self.columns.len() + column]
     }
 
-    /// Sets a computed cell after [`Table::settle`].
+    /// Sets a computed cell after [`CounterTable::settle`].
     pub fn compute(&mut self, row: usize, column: usize, value: f64) {
         let i = row * self.columns.len() + column;
         self.cells[i] = value;
@@ -311,6 +311,15 @@ impl Table {
             self.before.drain(range.clone());
             self.cells.drain(range.clone());
             self.shown.drain(range);
+        }
+        // the memory of many that went goes back
+        if self.rows.capacity() / 4 > self.rows.len() {
+            self.rows.shrink_to_fit();
+            self.now.shrink_to_fit();
+            self.before.shrink_to_fit();
+            self.cells.shrink_to_fit();
+            self.shown.shrink_to_fit();
+            self.order.shrink_to_fit();
         }
     }
 
@@ -342,15 +351,15 @@ impl Table {
 }
 
 /// What was added between two readings; `None` where the number went backwards.
-fn added(rule: Rule, before: u64, now: u64) -> Option<u64> {
+fn added(rule: CellRule, before: u64, now: u64) -> Option<u64> {
     const HALF: u64 = 1 << 31;
     let around = u64::from((now as u32).wrapping_sub(before as u32));
     match rule {
-        Rule::Sum32 => (around < HALF).then_some(around),
+        CellRule::Sum32 => (around < HALF).then_some(around),
         _ if now >= before => Some(now - before),
         // Only a number that was high can have wrapped. A low one that went
         // back is a small unsteadiness, or began anew.
-        Rule::Total32 => (before >> 32 == 0 && before >= HALF && around < HALF).then_some(around),
+        CellRule::Total32 => (before >> 32 == 0 && before >= HALF && around < HALF).then_some(around),
         _ => None,
     }
 }
@@ -363,21 +372,21 @@ mod tests {
     fn what_was_added() {
         let wrap = u64::from(u32::MAX);
         for (rule, before, now, expected) in [
-            (Rule::Total, 5, 9, Some(4)),
-            (Rule::Total, 9, 5, None),
-            (Rule::Total, wrap, 5, None),
-            (Rule::Total32, wrap, 5, Some(6)),
-            (Rule::Total32, 5, wrap, Some(wrap - 5)),
+            (CellRule::Total, 5, 9, Some(4)),
+            (CellRule::Total, 9, 5, None),
+            (CellRule::Total, wrap, 5, None),
+            (CellRule::Total32, wrap, 5, Some(6)),
+            (CellRule::Total32, 5, wrap, Some(wrap - 5)),
             // began anew, or unsteady
-            (Rule::Total32, 5000, 4999, None),
-            (Rule::Total32, 1000, 5, None),
-            (Rule::Total32, (1 << 31) + 5, (1 << 31) + 4, None),
+            (CellRule::Total32, 5000, 4999, None),
+            (CellRule::Total32, 1000, 5, None),
+            (CellRule::Total32, (1 << 31) + 5, (1 << 31) + 4, None),
             // a kernel that prints more than 32 bits does not wrap there
-            (Rule::Total32, wrap + 10, 5, None),
-            (Rule::Total32, wrap + 10, wrap + 12, Some(2)),
-            (Rule::Sum32, 5, 9, Some(4)),
-            (Rule::Sum32, wrap - 1, 9, Some(11)),
-            (Rule::Sum32, 9, 5, None),
+            (CellRule::Total32, wrap + 10, 5, None),
+            (CellRule::Total32, wrap + 10, wrap + 12, Some(2)),
+            (CellRule::Sum32, 5, 9, Some(4)),
+            (CellRule::Sum32, wrap - 1, 9, Some(11)),
+            (CellRule::Sum32, 9, 5, None),
         ] {
             assert_eq!(added(rule, before, now), expected, "{rule:?} {before} {now}");
         }

@@ -4,14 +4,14 @@
 use diskwright_base::Tick;
 
 use super::bits::{BitReader, BitWriter};
-use super::predict::{EXPONENTS, Factor, MOST_PARENTS, MOST_WHOLE};
+use super::predict::{EXPONENTS, MOST_PARENTS, MOST_WHOLE, PredictorFactor};
 use super::rare;
 use super::relate::{Choice, GROUP};
 use crate::bits::{unzigzag, zigzag};
 
 /// What sort of column it is. The two columns of times come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnEncoding {
     /// +0 all along.
     Zero,
     /// One whole number all along.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 
 /// What is said of a told column.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Line {
+pub(super) struct ColumnParameters {
     /// The numbers are these whole numbers over ten to this.
     pub decimals: u32,
     /// Differences are told, not the numbers themselves.
@@ -64,14 +64,14 @@ fn scaled(cell: f64, power: f64) -> Option<i64> {
 }
 
 /// What sort of column the cells make.
-pub(super) fn kind(cells: &[f64]) -> Kind {
+pub(super) fn kind(cells: &[f64]) -> ColumnEncoding {
     let first = cells.first().copied().unwrap_or(0.0);
     let constant = cells.iter().all(|cell| cell.to_bits() == first.to_bits());
     match () {
-        () if cells.iter().all(|cell| cell.is_nan()) => Kind::Gap,
-        () if constant && first.to_bits() == 0 => Kind::Zero,
-        () if constant => whole(first).map_or(Kind::Bits(first.to_bits()), Kind::Whole),
-        () => Kind::Told,
+        () if cells.iter().all(|cell| cell.is_nan()) => ColumnEncoding::Gap,
+        () if constant && first.to_bits() == 0 => ColumnEncoding::Zero,
+        () if constant => whole(first).map_or(ColumnEncoding::Bits(first.to_bits()), ColumnEncoding::Whole),
+        () => ColumnEncoding::Told,
     }
 }
 
@@ -151,8 +151,8 @@ pub(super) fn ticks(first_ns: i64, columns: &[Vec<i64>; 2], ticks: &mut Vec<Tick
 /// Writes what sort of column each is, with all that is said of it.
 pub(super) fn put_columns(
     bits: &mut BitWriter,
-    kinds: &[Kind],
-    lines: &[Line],
+    kinds: &[ColumnEncoding],
+    lines: &[ColumnParameters],
     gaps: &[(u32, u32)],
     magnitudes: &[i64],
     raw: &mut dyn FnMut(usize, &mut BitWriter),
@@ -161,12 +161,12 @@ pub(super) fn put_columns(
     let mut lines = lines.iter().zip(magnitudes.chunks_exact(ticks.max(1)));
     let mut column = 0;
     while column < kinds.len() {
-        let zeros = kinds[column..].iter().take_while(|k| **k == Kind::Zero).count();
+        let zeros = kinds[column..].iter().take_while(|k| **k == ColumnEncoding::Zero).count();
         bits.put_gamma(zeros as u64);
         column += zeros;
         match kinds.get(column) {
-            None | Some(Kind::Zero) => {}
-            Some(Kind::Told) => {
+            None | Some(ColumnEncoding::Zero) => {}
+            Some(ColumnEncoding::Told) => {
                 bits.put(0, 1);
                 let (line, magnitudes) = lines.next().expect("a line for each told column");
                 put_line(bits, line, gaps);
@@ -174,16 +174,16 @@ pub(super) fn put_columns(
                     rare::write(bits, magnitudes[1..].iter().map(|m| *m as u64));
                 }
             }
-            Some(Kind::Whole(number)) => {
+            Some(ColumnEncoding::Whole(number)) => {
                 bits.put(0b001, 3);
                 bits.put_sized(zigzag(*number));
             }
-            Some(Kind::Bits(number)) => {
+            Some(ColumnEncoding::Bits(number)) => {
                 bits.put(0b011, 3);
                 bits.put(*number, 64);
             }
-            Some(Kind::Gap) => bits.put(0b101, 3),
-            Some(Kind::Raw) => {
+            Some(ColumnEncoding::Gap) => bits.put(0b101, 3),
+            Some(ColumnEncoding::Raw) => {
                 bits.put(0b111, 3);
                 raw(column, bits);
             }
@@ -193,19 +193,19 @@ pub(super) fn put_columns(
 }
 
 /// Reads the sort of the next column after `zeros` more.
-pub(super) fn take_kind(bits: &mut BitReader) -> Option<Kind> {
+pub(super) fn take_kind(bits: &mut BitReader) -> Option<ColumnEncoding> {
     if !bits.take_bit() {
-        return Some(Kind::Told);
+        return Some(ColumnEncoding::Told);
     }
     Some(match bits.take_few(2) {
-        0b00 => Kind::Whole(unzigzag(bits.take_sized()?)),
-        0b01 => Kind::Bits(bits.take(64)),
-        0b10 => Kind::Gap,
-        _ => Kind::Raw,
+        0b00 => ColumnEncoding::Whole(unzigzag(bits.take_sized()?)),
+        0b01 => ColumnEncoding::Bits(bits.take(64)),
+        0b10 => ColumnEncoding::Gap,
+        _ => ColumnEncoding::Raw,
     })
 }
 
-fn put_line(bits: &mut BitWriter, line: &Line, gaps: &[(u32, u32)]) {
+fn put_line(bits: &mut BitWriter, line: &ColumnParameters, gaps: &[(u32, u32)]) {
     bits.put(u64::from(line.decimals > 0), 1);
     if line.decimals > 0 {
         bits.put(u64::from(line.decimals), 4);
@@ -234,8 +234,8 @@ pub(super) fn take_line(
     ticks: usize,
     gaps: &mut Vec<(u32, u32)>,
     remains: &mut Vec<(u32, u64)>,
-) -> Option<Line> {
-    let mut line = Line::default();
+) -> Option<ColumnParameters> {
+    let mut line = ColumnParameters::default();
     if bits.take_bit() {
         line.decimals = bits.take_few(4) as u32;
     }
@@ -283,11 +283,11 @@ fn put_choice(bits: &mut BitWriter, choice: &Choice) {
     for (column, factor) in parents.columns.iter().zip(&parents.factors).take(parents.count) {
         bits.put(u64::from(*column), GROUP.ilog2());
         match factor {
-            Factor::Whole(whole) => {
+            PredictorFactor::Whole(whole) => {
                 bits.put(0, 1);
                 bits.put_gamma(zigzag(i64::from(*whole)));
             }
-            Factor::Float(mantissa, exponent) => {
+            PredictorFactor::Float(mantissa, exponent) => {
                 bits.put(1, 1);
                 bits.put(u64::from(*mantissa < 0), 1);
                 bits.put(u64::from(mantissa.unsigned_abs()) & 0xff, 8);
@@ -318,12 +318,12 @@ fn take_choice(bits: &mut BitReader) -> Option<Choice> {
     for at in 0..count {
         choice.parents.columns[at] = bits.take_few(GROUP.ilog2()) as u8;
         choice.parents.factors[at] = match bits.take_bit() {
-            false => Factor::Whole(i32::try_from(unzigzag(bits.take_gamma()?)).ok()?),
+            false => PredictorFactor::Whole(i32::try_from(unzigzag(bits.take_gamma()?)).ok()?),
             true => {
                 let negative = bits.take_bit();
                 let mantissa = 256 + bits.take_few(8) as i32;
                 let exponent = bits.take_few(6) as i32 + EXPONENTS.start;
-                Factor::Float(if negative { -mantissa } else { mantissa }, exponent)
+                PredictorFactor::Float(if negative { -mantissa } else { mantissa }, exponent)
             }
         };
     }

@@ -35,7 +35,7 @@ pub(super) const MOST_LEVEL: u32 = 45;
 
 /// A column's recent past.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(super) struct ColumnHistory {
     /// Sixteen times the sliding mean of the magnitudes.
     mean: u64,
     /// Whether the last magnitude was 0: 1 or 0.
@@ -44,10 +44,10 @@ pub(super) struct Scale {
     shift: u8,
 }
 
-impl Scale {
+impl ColumnHistory {
     /// Starts at a level, as if the magnitudes before had been of that size.
-    pub fn new(level: u32) -> Scale {
-        let mut scale = Scale { mean: (1 << level.min(MOST_LEVEL)) & !1, zero: 0, context: 0, shift: 0 };
+    pub fn new(level: u32) -> ColumnHistory {
+        let mut scale = ColumnHistory { mean: (1 << level.min(MOST_LEVEL)) & !1, zero: 0, context: 0, shift: 0 };
         scale.settle(0);
         scale
     }
@@ -114,7 +114,7 @@ fn put_low(bits: &mut BitWriter, magnitude: u64, symbol: u8, low: u32) {
 
 /// All that a reader needs of a symbol in a context.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct SymbolEntry {
     frequency: u16,
     first_slot: u16,
     /// First magnitude, before the shift.
@@ -125,8 +125,8 @@ struct Entry {
     shifted: u8,
 }
 
-impl Entry {
-    fn new(context: usize, symbol: usize, frequency: u16, first_slot: u16) -> Entry {
+impl SymbolEntry {
+    fn new(context: usize, symbol: usize, frequency: u16, first_slot: u16) -> SymbolEntry {
         let relative = context / HISTORIES >= usize::from(RELATIVE);
         let bucket = (symbol as u32).saturating_sub(u32::from(relative));
         let (first, low) = match bucket {
@@ -134,7 +134,7 @@ impl Entry {
             _ => ((2 + (bucket & 1)) << (bucket / 2 - 1), bucket as u8 / 2 - 1),
         };
         let shifted = if relative && symbol > 0 { 0xff } else { 0 };
-        Entry { frequency, first_slot, first: first.min(u32::from(u16::MAX)) as u16, low, shifted }
+        SymbolEntry { frequency, first_slot, first: first.min(u32::from(u16::MAX)) as u16, low, shifted }
     }
 }
 
@@ -149,7 +149,7 @@ fn escaped(mut bits: BitReader) -> (u64, BitReader) {
 pub(super) struct Tables {
     /// Symbol of each slot.
     slots: Box<[[u8; 1 << PRECISION]; ROOM]>,
-    entries: Box<[Entry; SYMBOLS * ROOM]>,
+    entries: Box<[SymbolEntry; SYMBOLS * ROOM]>,
     /// Price of each symbol, sixteenths of a bit.
     prices: [[u16; SYMBOLS]; ROOM],
 }
@@ -158,14 +158,14 @@ impl Tables {
     /// Unfolds [`FREQUENCIES`].
     pub fn new() -> Tables {
         let mut slots = vec![[0u8; 1 << PRECISION]; ROOM];
-        let mut entries = Box::new([Entry::default(); SYMBOLS * ROOM]);
+        let mut entries = Box::new([SymbolEntry::default(); SYMBOLS * ROOM]);
         let mut prices = [[0; SYMBOLS]; ROOM];
         for (context, frequencies) in FREQUENCIES.iter().enumerate() {
             let mut first = 0;
             for (symbol, &frequency) in frequencies.iter().enumerate() {
                 let range = usize::from(first)..usize::from(first + frequency);
                 slots[context][range].fill(symbol as u8);
-                entries[context * SYMBOLS + symbol] = Entry::new(context, symbol, frequency, first);
+                entries[context * SYMBOLS + symbol] = SymbolEntry::new(context, symbol, frequency, first);
                 let share = f64::from(frequency) / f64::from(1 << PRECISION);
                 prices[context][symbol] = (-share.log2() * 16.0).round() as u16;
                 first += frequency;
@@ -178,7 +178,7 @@ impl Tables {
 
     /// What magnitudes cost, in sixteenths of a bit, or something above `most`.
     pub fn price(&self, level: u32, magnitudes: &[u64], most: u64) -> u64 {
-        let mut scale = Scale::new(level);
+        let mut scale = ColumnHistory::new(level);
         let mut sum = 0;
         for some in magnitudes.chunks(32) {
             for &magnitude in some {
@@ -203,7 +203,7 @@ const STATES: usize = 4;
 /// Scratch of the writing side.
 #[derive(Debug, Default)]
 pub(super) struct EntropyWriter {
-    scales: Vec<Scale>,
+    scales: Vec<ColumnHistory>,
     symbols: Vec<(u8, u8)>,
     words: Vec<u16>,
     bits: BitWriter,
@@ -221,7 +221,7 @@ impl EntropyWriter {
         out: &mut Vec<u8>,
     ) {
         self.scales.clear();
-        self.scales.extend(busy.iter().map(|(_, level)| Scale::new(*level)));
+        self.scales.extend(busy.iter().map(|(_, level)| ColumnHistory::new(*level)));
         self.symbols.clear();
         self.bits.clear();
         for tick in 1..ticks {
@@ -259,12 +259,12 @@ impl EntropyWriter {
 }
 
 /// The words that states are filled up from.
-struct Words<'a> {
+struct EntropyWords<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Words<'_> {
+impl EntropyWords<'_> {
     /// The state, filled up from the next word if it is too low. Whether it is,
     /// is as good as chance, so there is no branch to be guessed wrong.
     #[inline(always)]
@@ -281,14 +281,14 @@ impl Words<'_> {
 
 /// Reads what [`EntropyWriter::write`] wrote: `magnitudes` gets the second and
 /// later magnitudes of each column, tick by tick. `None` where the code is none.
-pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [Scale], magnitudes: &mut [u64]) -> Option<()> {
+pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [ColumnHistory], magnitudes: &mut [u64]) -> Option<()> {
     let count = u32::from_le_bytes(code.get(..4)?.try_into().ok()?) as usize;
     let mut states = [0; STATES];
     for (state, bytes) in states.iter_mut().zip(code.get(4..4 + 4 * STATES)?.chunks_exact(4)) {
         *state = u32::from_le_bytes(bytes.try_into().ok()?);
     }
     let (words, low) = code[4 + 4 * STATES..].split_at_checked(count.checked_mul(2)?)?;
-    let mut words = Words { bytes: words, at: 0 };
+    let mut words = EntropyWords { bytes: words, at: 0 };
     let mut bits = BitReader::new(low);
     if !scales.is_empty() {
         let columns = scales.len();
@@ -314,7 +314,13 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [Scale], magnitude
 
 /// The next magnitude of a column.
 #[inline(always)]
-fn step(tables: &Tables, scale: &mut Scale, state: &mut u32, words: &mut Words, bits: &mut BitReader) -> u64 {
+fn step(
+    tables: &Tables,
+    scale: &mut ColumnHistory,
+    state: &mut u32,
+    words: &mut EntropyWords,
+    bits: &mut BitReader,
+) -> u64 {
     let context = usize::from(scale.context) % ROOM;
     let slot = *state & ((1 << PRECISION) - 1);
     let symbol = tables.slots[context][slot as usize];
@@ -338,7 +344,7 @@ fn step(tables: &Tables, scale: &mut Scale, state: &mut u32, words: &mut Words, 
 /// For the training of the tables: each symbol in its context.
 #[cfg(test)]
 pub(super) fn count(level: u32, magnitudes: &[u64], counts: &mut [[u64; SYMBOLS]; CONTEXTS]) {
-    let mut scale = Scale::new(level);
+    let mut scale = ColumnHistory::new(level);
     for &magnitude in magnitudes {
         let (symbol, _) = symbol(magnitude, scale.shift);
         counts[usize::from(scale.context)][usize::from(symbol)] += 1;
@@ -366,7 +372,7 @@ mod tests {
         let busy: Vec<(usize, u32)> = (0..13).filter(|c| *c != 5).map(|c| (c, c as u32 * 3)).collect();
         let mut code = Vec::new();
         EntropyWriter::default().write(&tables, &busy, &magnitudes, ticks, &mut code);
-        let scales = || busy.iter().map(|(_, level)| Scale::new(*level)).collect::<Vec<Scale>>();
+        let scales = || busy.iter().map(|(_, level)| ColumnHistory::new(*level)).collect::<Vec<ColumnHistory>>();
         let mut back = vec![0; 12 * (ticks - 1)];
         assert_eq!(read(&tables, &code, &mut scales(), &mut back), Some(()));
         for (at, (column, _)) in busy.iter().enumerate() {

@@ -29,8 +29,8 @@ use diskwright_base::{Frame, Tick};
 
 use crate::bits::unzigzag;
 use bits::{BitReader, BitWriter};
-use block::{Kind, Line};
-use entropy::{EntropyWriter, Scale, Tables};
+use block::{ColumnEncoding, ColumnParameters};
+use entropy::{ColumnHistory, EntropyWriter, Tables};
 use predict::MOST_WHOLE;
 use relate::{GROUP, Search};
 
@@ -43,8 +43,8 @@ const TIMES: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     times: [Vec<i64>; TIMES],
-    kinds: Vec<Kind>,
-    lines: Vec<Line>,
+    kinds: Vec<ColumnEncoding>,
+    lines: Vec<ColumnParameters>,
     gaps: Vec<(u32, u32)>,
     /// Of the told columns, one after the other; once a group has been
     /// searched, its magnitudes (as bits).
@@ -56,7 +56,7 @@ pub(crate) struct Encoder {
     search: Search,
     head: BitWriter,
     entropy: EntropyWriter,
-    plain: plain::Plain,
+    plain: plain::PlainScratch,
 }
 
 impl Encoder {
@@ -105,27 +105,27 @@ impl Encoder {
             let times = &self.times[at];
             let first = times.first().copied().unwrap_or(0);
             let kind = match () {
-                () if times.iter().any(|t| t.unsigned_abs() > MOST_WHOLE) => Kind::Raw,
-                () if times.iter().all(|t| *t == 0) => Kind::Zero,
-                () if times.iter().all(|t| *t == first) => Kind::Whole(first),
+                () if times.iter().any(|t| t.unsigned_abs() > MOST_WHOLE) => ColumnEncoding::Raw,
+                () if times.iter().all(|t| *t == 0) => ColumnEncoding::Zero,
+                () if times.iter().all(|t| *t == first) => ColumnEncoding::Whole(first),
                 () => {
                     self.forms.extend_from_slice(times);
-                    Kind::Told
+                    ColumnEncoding::Told
                 }
             };
             self.kinds.push(kind);
-            if kind == Kind::Told {
+            if kind == ColumnEncoding::Told {
                 self.add_line(frame.ticks().len(), 0, 0);
             }
         }
         for column in 0..frame.schema().series.len() {
             let cells = frame.column(column);
             let mut kind = block::kind(cells);
-            if kind == Kind::Told {
+            if kind == ColumnEncoding::Told {
                 let gaps = self.gaps.len();
                 match block::integers(cells, &mut self.forms, &mut self.gaps) {
                     Some(decimals) => self.add_line(cells.len(), decimals, gaps),
-                    None => kind = Kind::Raw,
+                    None => kind = ColumnEncoding::Raw,
                 }
             }
             self.kinds.push(kind);
@@ -146,7 +146,7 @@ impl Encoder {
             predict::difference(form);
         }
         let gaps = (gaps, self.gaps.len());
-        self.lines.push(Line { decimals, differences, start, gaps, ..Line::default() });
+        self.lines.push(ColumnParameters { decimals, differences, start, gaps, ..ColumnParameters::default() });
     }
 
     fn write_head(&mut self, frame: &Frame) {
@@ -166,11 +166,11 @@ pub(crate) struct Decoder {
     times: [Vec<i64>; TIMES],
     ticks: Vec<Tick>,
     /// Column (times counted) and line of each told column.
-    lines: Vec<(usize, Line)>,
+    lines: Vec<(usize, ColumnParameters)>,
     gaps: Vec<(u32, u32)>,
     /// Place and magnitude of the remains of columns with few of them.
     rare: Vec<(u32, u64)>,
-    scales: Vec<Scale>,
+    scales: Vec<ColumnHistory>,
     /// Of the busy columns, tick by tick, without the first.
     magnitudes: Vec<u64>,
     forms: Vec<i64>,
@@ -180,7 +180,7 @@ pub(crate) struct Decoder {
     /// Place of each told column among the busy ones.
     busy: Vec<usize>,
     numbers: Vec<i64>,
-    plain: plain::Plain,
+    plain: plain::PlainScratch,
 }
 
 impl Decoder {
@@ -199,7 +199,7 @@ impl Decoder {
         self.take_head(head, frame)?;
         self.scales.clear();
         let busy = self.lines.iter().filter(|(_, line)| !line.choice.rare);
-        self.scales.extend(busy.map(|(_, line)| Scale::new(line.choice.level)));
+        self.scales.extend(busy.map(|(_, line)| ColumnHistory::new(line.choice.level)));
         self.magnitudes.resize(self.scales.len() * (ticks - 1), 0);
         entropy::read(&TABLES, rest, &mut self.scales, &mut self.magnitudes)?;
         self.tell_all(ticks, frame)?;
@@ -230,13 +230,13 @@ impl Decoder {
                 break;
             }
             match block::take_kind(&mut bits)? {
-                Kind::Told => {
+                ColumnEncoding::Told => {
                     let line = block::take_line(&mut bits, ticks, &mut self.gaps, &mut self.rare)?;
                     self.lines.push((column, line));
                 }
-                Kind::Whole(whole) => self.fill(frame, column, whole, whole as f64),
-                Kind::Bits(bits) => self.fill(frame, column, bits as i64, f64::from_bits(bits)),
-                Kind::Gap => self.fill(frame, column, 0, f64::NAN),
+                ColumnEncoding::Whole(whole) => self.fill(frame, column, whole, whole as f64),
+                ColumnEncoding::Bits(bits) => self.fill(frame, column, bits as i64, f64::from_bits(bits)),
+                ColumnEncoding::Gap => self.fill(frame, column, 0, f64::NAN),
                 _ => self.take_raw(&mut bits, frame, column)?,
             }
             column += 1;
@@ -307,7 +307,7 @@ impl Decoder {
 
     /// The form of a column from its magnitudes, its past and its parents.
     fn tell_column(&mut self, group: usize, line: usize, ticks: usize) {
-        let (_, Line { choice, rare, .. }) = self.lines[line];
+        let (_, ColumnParameters { choice, rare, .. }) = self.lines[line];
         let numbers = &mut self.numbers[..];
         numbers[0] = choice.first;
         let signed = |magnitude| if choice.unsigned { magnitude as i64 } else { unzigzag(magnitude) };
@@ -365,7 +365,7 @@ impl Decoder {
 
 /// An order in which every column comes after its parents; `None` where they
 /// go round in a circle.
-fn arrange(lines: &[(usize, Line)], order: &mut Vec<usize>) -> Option<()> {
+fn arrange(lines: &[(usize, ColumnParameters)], order: &mut Vec<usize>) -> Option<()> {
     order.clear();
     let mut placed = [false; GROUP];
     while order.len() < lines.len() {
@@ -399,10 +399,10 @@ mod tests {
         let paths = std::env::var("DWLOG_TRAIN").expect("DWLOG_TRAIN names logs");
         let mut counts = [[0; SYMBOLS]; CONTEXTS];
         for path in paths.split(':') {
-            let mut reader = crate::Reader::open(std::path::Path::new(path)).expect("a log");
+            let mut reader = crate::LogReader::open(std::path::Path::new(path)).expect("a log");
             let (mut frame, mut encoder) = (Frame::default(), Encoder::default());
             while let Some(item) = reader.next(&mut frame).expect("readable") {
-                if item == crate::Item::Frame {
+                if item == crate::LogItem::Frame {
                     encoder.encode(&frame, &mut Vec::new());
                     let columns = encoder.forms.chunks_exact(frame.ticks().len());
                     for (line, magnitudes) in encoder.lines.iter().zip(columns).filter(|(l, _)| !l.choice.rare) {
@@ -427,18 +427,26 @@ mod tests {
         let paths = std::env::var("DWLOG_TRAIN").expect("DWLOG_TRAIN names logs");
         let mut costs = std::collections::BTreeMap::<String, (u64, usize)>::new();
         for path in paths.split(':') {
-            let mut reader = crate::Reader::open(std::path::Path::new(path)).expect("a log");
+            let mut reader = crate::LogReader::open(std::path::Path::new(path)).expect("a log");
             let (mut frame, mut encoder) = (Frame::default(), Encoder::default());
             while let Some(item) = reader.next(&mut frame).expect("readable") {
-                if item != crate::Item::Frame {
+                if item != crate::LogItem::Frame {
                     continue;
                 }
                 encoder.encode(&frame, &mut Vec::new());
-                let told = encoder.kinds.iter().enumerate().filter(|(_, k)| **k == Kind::Told).map(|(c, _)| c);
+                let told =
+                    encoder.kinds.iter().enumerate().filter(|(_, k)| **k == ColumnEncoding::Told).map(|(c, _)| c);
                 let columns = encoder.forms.chunks_exact(frame.ticks().len());
                 for ((column, line), magnitudes) in told.zip(&encoder.lines).zip(columns) {
                     let mut bits = BitWriter::default();
-                    block::put_columns(&mut bits, &[Kind::Told], &[*line], &encoder.gaps, magnitudes, &mut |_, _| {});
+                    block::put_columns(
+                        &mut bits,
+                        &[ColumnEncoding::Told],
+                        &[*line],
+                        &encoder.gaps,
+                        magnitudes,
+                        &mut |_, _| {},
+                    );
                     let mut head = Vec::new();
                     bits.finish(&mut head);
                     let magnitudes: Vec<u64> = magnitudes.iter().map(|m| *m as u64).collect();

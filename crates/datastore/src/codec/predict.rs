@@ -14,12 +14,12 @@ pub(super) const MOST_WHOLE: u64 = 1 << 51;
 pub(super) struct Parents {
     pub count: usize,
     pub columns: [u8; MOST_PARENTS],
-    pub factors: [Factor; MOST_PARENTS],
+    pub factors: [PredictorFactor; MOST_PARENTS],
 }
 
 /// A small whole number, or a number to nine bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Factor {
+pub(super) enum PredictorFactor {
     Whole(i32),
     /// Mantissa (256 to 511, negative too) times two to the exponent.
     Float(i32, i32),
@@ -28,18 +28,18 @@ pub(super) enum Factor {
 /// Exponents that a float factor can have.
 pub(super) const EXPONENTS: std::ops::Range<i32> = -48..16;
 
-impl Default for Factor {
-    fn default() -> Factor {
-        Factor::Whole(0)
+impl Default for PredictorFactor {
+    fn default() -> PredictorFactor {
+        PredictorFactor::Whole(0)
     }
 }
 
-impl Factor {
+impl PredictorFactor {
     /// Its value, exactly.
     pub fn value(self) -> f64 {
         match self {
-            Factor::Whole(whole) => f64::from(whole),
-            Factor::Float(mantissa, exponent) => {
+            PredictorFactor::Whole(whole) => f64::from(whole),
+            PredictorFactor::Float(mantissa, exponent) => {
                 let power = f64::from_bits(((exponent + 1023) as u64) << 52);
                 f64::from(mantissa) * power
             }
@@ -47,10 +47,10 @@ impl Factor {
     }
 
     /// The nearest to a number; `None` where it is too large or too small to matter.
-    pub fn nearest(number: f64) -> Option<Factor> {
+    pub fn nearest(number: f64) -> Option<PredictorFactor> {
         let whole = number.round();
         if whole != 0.0 && whole.abs() < 4096.0 && (number - whole).abs() < 0.004 * whole.abs() {
-            return Some(Factor::Whole(whole as i32));
+            return Some(PredictorFactor::Whole(whole as i32));
         }
         if !number.is_normal() {
             return None;
@@ -61,7 +61,7 @@ impl Factor {
             mantissa /= 2;
             exponent += 1;
         }
-        EXPONENTS.contains(&exponent).then_some(Factor::Float(mantissa, exponent))
+        EXPONENTS.contains(&exponent).then_some(PredictorFactor::Float(mantissa, exponent))
     }
 }
 
@@ -158,12 +158,12 @@ mod tests {
     #[test]
     fn factors_are_near_what_they_stand_for() {
         for number in [1.0, -1.0, 8.0, 0.125, 0.3333, -1e-7, 1234.5, 100.1, 2.5e-9] {
-            let near = Factor::nearest(number).expect("within range").value();
+            let near = PredictorFactor::nearest(number).expect("within range").value();
             assert!((near - number).abs() <= number.abs() / 250.0, "{number} {near}");
         }
-        assert_eq!(Factor::nearest(7.99), Some(Factor::Whole(8)));
+        assert_eq!(PredictorFactor::nearest(7.99), Some(PredictorFactor::Whole(8)));
         for out in [0.0, 1e-300, 1e300, f64::NAN, f64::INFINITY] {
-            assert_eq!(Factor::nearest(out), None);
+            assert_eq!(PredictorFactor::nearest(out), None);
         }
     }
 
@@ -174,12 +174,12 @@ mod tests {
             count: 2,
             columns: [0, 1, 0, 0, 0, 0],
             factors: [
-                Factor::Float(384, -9),
-                Factor::Whole(-2),
-                Factor::default(),
-                Factor::default(),
-                Factor::default(),
-                Factor::default(),
+                PredictorFactor::Float(384, -9),
+                PredictorFactor::Whole(-2),
+                PredictorFactor::default(),
+                PredictorFactor::default(),
+                PredictorFactor::default(),
+                PredictorFactor::default(),
             ],
         };
         let mut told = [0; 3];

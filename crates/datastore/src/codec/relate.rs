@@ -10,8 +10,8 @@
 //! Ticks are weighted down when much happens at them, or a few bursts would
 //! settle everything.
 
-use super::entropy::{Scale, Tables};
-use super::predict::{Factor, MOST_PARENTS, Parents, SMOOTHINGS, smooth, tell};
+use super::entropy::{ColumnHistory, Tables};
+use super::predict::{MOST_PARENTS, Parents, PredictorFactor, SMOOTHINGS, smooth, tell};
 use super::rare;
 use crate::bits::zigzag;
 
@@ -236,7 +236,8 @@ impl Trial {
         }
         let divisor = self.divide();
         let factors = &parents.factors[..parents.count];
-        let price = |f: &Factor| if matches!(f, Factor::Whole(_)) { PRICE_WHOLE } else { PRICE_FLOAT };
+        let price =
+            |f: &PredictorFactor| if matches!(f, PredictorFactor::Whole(_)) { PRICE_WHOLE } else { PRICE_FLOAT };
         let extra: u64 = factors.iter().map(price).sum::<u64>() + if divisor > 1 { 8 * 16 } else { 0 };
         for smoothing in 0..SMOOTHINGS {
             smooth(&self.remains, smoothing, &mut self.smoothed);
@@ -278,7 +279,7 @@ impl Trial {
 fn starting_level(magnitudes: &[u64]) -> u32 {
     let early = &magnitudes[1..magnitudes.len().min(9)];
     let sum = early.iter().fold(0u64, |sum, m| sum.saturating_add(*m));
-    Scale::level_of(sum / early.len().max(1) as u64)
+    ColumnHistory::level_of(sum / early.len().max(1) as u64)
 }
 
 /// Greatest common divisor; of 0 and a number that number.
@@ -339,8 +340,10 @@ fn round(chosen: &[usize], factors: &[f64], whole: bool) -> Parents {
     let mut parents = Parents::default();
     for (&column, &factor) in chosen.iter().zip(factors) {
         let rounded = match whole {
-            true => Some(factor.round()).filter(|f| *f != 0.0 && f.abs() < 4096.0).map(|f| Factor::Whole(f as i32)),
-            false => Factor::nearest(factor),
+            true => {
+                Some(factor.round()).filter(|f| *f != 0.0 && f.abs() < 4096.0).map(|f| PredictorFactor::Whole(f as i32))
+            }
+            false => PredictorFactor::nearest(factor),
         };
         if let Some(rounded) = rounded {
             parents.columns[parents.count] = column as u8;

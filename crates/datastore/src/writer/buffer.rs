@@ -12,17 +12,21 @@ use crate::union::Union;
 
 /// Ticks under one schema.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct SchemaTicks {
     pub schema: u64,
     pub ticks: usize,
+    series: Arc<Schema>,
 }
+
+/// A tick as it was pushed.
+pub(super) type BufferedTick = (Arc<Schema>, Tick, Vec<f64>);
 
 /// The waiting ticks.
 #[derive(Debug, Default)]
-pub(super) struct Buffer {
+pub(super) struct TickBuffer {
     /// Under the union of the parts' schemas.
     frame: Frame,
-    parts: Vec<Part>,
+    parts: Vec<SchemaTicks>,
     /// Where the present schema's columns stand in the union; `None` where
     /// they are the union.
     columns: Option<Vec<usize>>,
@@ -30,10 +34,10 @@ pub(super) struct Buffer {
     most_ticks: usize,
 }
 
-impl Buffer {
+impl TickBuffer {
     /// A buffer for blocks of `most_ticks`.
-    pub fn new(most_ticks: usize) -> Buffer {
-        Buffer { most_ticks, ..Buffer::default() }
+    pub fn new(most_ticks: usize) -> TickBuffer {
+        TickBuffer { most_ticks, ..TickBuffer::default() }
     }
 
     /// The ticks and cells under the union.
@@ -42,7 +46,7 @@ impl Buffer {
     }
 
     /// The parts, some of which may have got no tick.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[SchemaTicks] {
         &self.parts
     }
 
@@ -65,7 +69,7 @@ impl Buffer {
         } else if !self.widen(stored) {
             return false;
         }
-        self.parts.push(Part { schema: stored.id, ticks: 0 });
+        self.parts.push(SchemaTicks { schema: stored.id, ticks: 0, series: stored.schema.clone() });
         true
     }
 
@@ -76,7 +80,7 @@ impl Buffer {
         let mut union = Union::default();
         union.join(&before.series);
         let columns = union.join(series);
-        let all = Schema { series: union.series.into_iter().cloned().collect() };
+        let all = Schema::new(union.series.into_iter().cloned().collect());
         let held = self.frame.ticks().len();
         let ticks = self.most_ticks.min(MOST_HELD / all.series.len().max(1));
         // Two machines' worth of columns in one block would help nobody.
@@ -113,6 +117,21 @@ impl Buffer {
         if let Some(part) = self.parts.last_mut() {
             part.ticks += 1;
         }
+    }
+
+    /// The waiting ticks as they were pushed.
+    pub fn pushed(&self) -> Vec<BufferedTick> {
+        let mut union = Union::default();
+        let mut ticks = self.frame.ticks().iter().enumerate();
+        let mut pushed = Vec::new();
+        for part in &self.parts {
+            let columns = union.join(&part.series.series);
+            for (at, tick) in ticks.by_ref().take(part.ticks) {
+                let row = columns.iter().map(|column| self.frame.column(*column)[at]).collect();
+                pushed.push((part.series.clone(), *tick, row));
+            }
+        }
+        pushed
     }
 
     /// True where the present schema's columns are those of the waiting ticks.

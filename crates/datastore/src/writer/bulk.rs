@@ -6,19 +6,19 @@ use std::path::Path;
 
 use diskwright_base::{Frame, Tick};
 
-use super::{Writer, rounded};
+use super::{LogWriter, rounded};
 use crate::error::StoreError;
 use crate::format::{BLOCK, BlockHead, MAX_TICKS, MOST_HELD, TAIL, close_record, open_record};
-use crate::output::Fault;
+use crate::output::WriteFault;
 
-impl Writer {
+impl LogWriter {
     /// Ticks of `series` cells that make one block. Frames of so many ticks
     /// are the quickest to push; others are as good otherwise.
     pub fn frame_ticks(&self, series: usize) -> usize {
         self.options.block_ticks.min(MOST_HELD / series.max(1)).clamp(1, MAX_TICKS)
     }
 
-    /// Adds the ticks of a frame, in their order; what [`Writer::push`] says
+    /// Adds the ticks of a frame, in their order; what [`LogWriter::push`] says
     /// of times holds here too. Series that stay the same should come in the
     /// same `Arc`: then their names are not compared.
     ///
@@ -38,7 +38,7 @@ impl Writer {
         .map_err(|fault| fault.into_error(&dir))
     }
 
-    fn tick_by_tick(&mut self, frame: &Frame) -> Result<(), Fault> {
+    fn tick_by_tick(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let mut row = Vec::new();
         for (at, tick) in frame.ticks().iter().enumerate() {
             row_of(frame, at, &mut row);
@@ -50,7 +50,7 @@ impl Writer {
         Ok(())
     }
 
-    fn bulk_frame(&mut self, frame: &Frame) -> Result<(), Fault> {
+    fn bulk_frame(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let ticks = frame.ticks();
         let mut at = 0;
         while at < ticks.len() {
@@ -65,7 +65,7 @@ impl Writer {
     }
 
     /// Takes some ticks from the start of the range; gives the first not taken.
-    fn some_ticks(&mut self, frame: &Frame, range: Range<usize>) -> Result<usize, Fault> {
+    fn some_ticks(&mut self, frame: &Frame, range: Range<usize>) -> Result<usize, WriteFault> {
         let most = self.frame_ticks(frame.schema().series.len());
         self.prepare(frame.schema(), &rounded(frame.ticks()[range.start], self.options.time_unit_ns))?;
         let end = range.end.min(range.start + most);
@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// Writes a block from a frame, while no tick waits.
-    fn direct(&mut self, frame: &Frame, range: Range<usize>) -> Result<(), Fault> {
+    fn direct(&mut self, frame: &Frame, range: Range<usize>) -> Result<(), WriteFault> {
         let unit = self.options.time_unit_ns;
         let ticks: Vec<Tick> = frame.ticks()[range.clone()].iter().map(|tick| rounded(*tick, unit)).collect();
         let (Some(first), Some(last), Some(stored)) = (ticks.first(), ticks.last(), &self.stored) else {
@@ -128,10 +128,10 @@ fn row_of(frame: &Frame, at: usize, row: &mut Vec<f64>) {
 }
 
 /// Removes the tail that an earlier recorder left; its ticks are in a block.
-pub(super) fn remove_tail(dir: &Path) -> Result<(), Fault> {
+pub(super) fn remove_tail(dir: &Path) -> Result<(), WriteFault> {
     let path = dir.join(TAIL);
     match std::fs::remove_file(&path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Fault::sort(&path, e)),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(WriteFault::sort(&path, e)),
         _ => Ok(()),
     }
 }

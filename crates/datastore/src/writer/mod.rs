@@ -2,95 +2,34 @@
 
 mod buffer;
 mod bulk;
+mod home;
+mod options;
+mod safety;
 mod segment;
 mod tail_file;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use diskwright_base::{Note, Schema, Tick};
 
 use crate::codec;
 use crate::error::StoreError;
-use crate::format::{
-    BLOCK, BlockHead, MAX_SERIES, MAX_TICKS, TAIL, close_record, open_record, segment_name, segment_number,
-};
-use crate::lock::Lock;
+use crate::format::{BLOCK, BlockHead, MAX_SERIES, TAIL, close_record, open_record, segment_name};
+use crate::ledger::{LedgerFile, TickLedger, TrimSummary};
 use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
-use crate::output::Fault;
+use crate::order;
+use crate::output::WriteFault;
 use crate::recover::{self, TailContent};
 use crate::retention;
 use crate::schema::StoredSchema;
 use crate::tail;
-use buffer::Buffer;
-use segment::Segment;
+use buffer::TickBuffer;
+use home::LogFolder;
+pub use options::{WriteOutcome, WriterOptions};
+use safety::Safety;
+use segment::SegmentWriter;
 use tail_file::Tail;
-
-/// How a log is written.
-#[derive(Clone, Debug)]
-pub struct WriterOptions {
-    /// Ticks in a block: the more, the smaller the log and the larger the
-    /// recorder's memory. Wide schemas get fewer.
-    pub block_ticks: usize,
-    /// Running time after which a new segment file begins.
-    pub segment_span: Duration,
-    /// Segments whose last tick is older than this are deleted.
-    pub keep_age: Option<Duration>,
-    /// The oldest segments are deleted when the log is larger than this, bytes.
-    pub keep_bytes: Option<u64>,
-    /// Tick times are rounded to this, nanoseconds; 1 keeps them as they are.
-    /// A microsecond is far less than a tick's length is ever needed to, and
-    /// digits that are mere chance cost as much as any others.
-    pub time_unit_ns: u64,
-    /// Kinds of notes whose newest is repeated in each segment.
-    pub keep_latest: Vec<String>,
-    /// Kinds of notes of which every different text is repeated in each segment.
-    pub keep_each: Vec<String>,
-    /// For bulk imports: ticks are not safe before their block is written,
-    /// blocks are written quickly rather than as small as can be, and a full
-    /// disk is an error. See [`WriterOptions::bulk`].
-    pub bulk: bool,
-}
-
-impl Default for WriterOptions {
-    fn default() -> WriterOptions {
-        WriterOptions {
-            block_ticks: 240,
-            segment_span: Duration::from_secs(3600),
-            keep_age: None,
-            keep_bytes: None,
-            time_unit_ns: 1000,
-            keep_latest: vec![Note::TOPOLOGY.into(), Note::CEILINGS.into(), Note::SOURCE.into()],
-            keep_each: vec![Note::UNSEEN.into()],
-            bulk: false,
-        }
-    }
-}
-
-impl WriterOptions {
-    /// Options for moving another tool's log into ours: long blocks, segments
-    /// that end by their bytes alone, and times as they are.
-    pub fn bulk() -> WriterOptions {
-        WriterOptions {
-            block_ticks: MAX_TICKS,
-            segment_span: Duration::MAX,
-            time_unit_ns: 1,
-            bulk: true,
-            ..WriterOptions::default()
-        }
-    }
-}
-
-/// What became of a tick or note.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It is in the log.
-    Recorded,
-    /// The disk does not take it. A tick is lost, a note is tried again; a
-    /// note tells of the gap when recording goes on.
-    Paused,
-}
 
 /// Most bytes of notes held in memory.
 const MOST_NOTES: usize = 1 << 20;
@@ -108,67 +47,89 @@ struct Pause {
     reason: String,
 }
 
-/// Appends to a log. Dropping it is the same as [`Writer::close`], errors unseen.
+/// Appends to a log. Dropping it is the same as [`LogWriter::close`], errors unseen.
 #[derive(Debug)]
-pub struct Writer {
+pub struct LogWriter {
     dir: PathBuf,
     options: WriterOptions,
-    _lock: Lock,
-    segment: Option<Segment>,
+    home: LogFolder,
+    ledger: TickLedger,
+    ledger_file: LedgerFile,
+    /// As it was when this writer began.
+    trimmed_before: TrimSummary,
+    ages: retention::SegmentAges,
+    /// Deleted once the ledger that tells of them is safe.
+    victims: Vec<retention::ExpiredSegment>,
+    safety: Option<Safety>,
+    segment: Option<SegmentWriter>,
     tail: Option<Tail>,
-    next: recover::Next,
+    next: recover::NextNumbers,
     /// Schema of the ticks to come.
     stored: Option<StoredSchema>,
-    buffer: Buffer,
+    buffer: TickBuffer,
     notes: Vec<StoredNote>,
     notes_bytes: usize,
     standing: Vec<Note>,
     pause: Option<Pause>,
+    /// Kinds and texts of notes that the log is to have as soon as it takes any.
+    due: Vec<(&'static str, String)>,
+    /// What the user should be told.
+    remarks: Vec<String>,
+    last_ns: i64,
     encoder: codec::Encoder,
     record: Vec<u8>,
-    scratch: notes::Scratch,
+    scratch: notes::NoteScratch,
 }
 
-impl Writer {
+impl LogWriter {
     /// Opens the log in `dir`, making directory and log where there are none.
     /// What a killed recorder left in the tail is moved into a segment first.
     ///
     /// # Errors
     /// When another recorder has it, when `dir` holds files that are no log,
     /// or when the system refuses.
-    pub fn create_or_append(dir: &Path, options: WriterOptions) -> Result<Writer, StoreError> {
-        refuse_foreign(dir)?;
-        std::fs::create_dir_all(dir).map_err(|e| StoreError::io(dir, e))?;
-        let lock = Lock::take(dir)?;
-        let numbers = retention::segments(dir)?;
-        let next = recover::next(dir, &numbers)?;
-        let options = settle(options);
-        let block_ticks = options.block_ticks;
-        let mut writer = Writer {
+    pub fn create_or_append(dir: &Path, options: WriterOptions) -> Result<LogWriter, StoreError> {
+        let home = LogFolder::enter(dir)?;
+        let places = order::segments(dir)?;
+        let next = recover::next(dir, &places)?;
+        let left = recover::tail_of(dir, &places)?;
+        let (found, _) = TickLedger::read(dir);
+        let open = |fault: WriteFault| fault.into_error(dir);
+        let options = options::settle(options);
+        let mut writer = LogWriter {
+            ledger: found.unwrap_or(TickLedger::from(0, home::first_tick(dir, &places, &left))),
+            ledger_file: LedgerFile::open(dir).map_err(open)?,
+            trimmed_before: found.map(|ledger| ledger.trimmed).unwrap_or_default(),
+            ages: retention::SegmentAges::default(),
+            victims: Vec::new(),
+            safety: options.sync_every.map(Safety::new),
             dir: dir.to_owned(),
-            options,
-            _lock: lock,
+            home,
             segment: None,
             tail: None,
             next,
             stored: None,
-            buffer: Buffer::new(block_ticks),
+            buffer: TickBuffer::new(options.block_ticks),
             notes: Vec::new(),
             notes_bytes: 0,
             standing: Vec::new(),
             pause: None,
+            due: Vec::new(),
+            remarks: Vec::new(),
+            last_ns: 0,
             encoder: codec::Encoder::default(),
             record: Vec::new(),
-            scratch: notes::Scratch::default(),
+            scratch: notes::NoteScratch::default(),
+            options,
         };
-        let left = recover::tail_of(dir)?;
-        writer.take_over(left).map_err(|fault| fault.into_error(dir))?;
+        writer.take_over(left).map_err(open)?;
+        writer.adopt(found);
         Ok(writer)
     }
 
     /// Adds a tick; `row` has a cell a series of `schema`. When this returns
-    /// [`State::Recorded`], the tick survives the death of the process (in
-    /// bulk only once its block is written; [`Writer::flush`] sees to that).
+    /// [`WriteOutcome::Recorded`], the tick survives the death of the process (in
+    /// bulk only once its block is written; [`LogWriter::flush`] sees to that).
     ///
     /// Ticks keep the order in which they are pushed, whatever their times
     /// are. Times may repeat. Where time goes back a new block begins, so a
@@ -181,14 +142,15 @@ impl Writer {
     ///
     /// # Panics
     /// When the row has another width than the schema: a mistake of the caller.
-    pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<State, StoreError> {
+    pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<WriteOutcome, StoreError> {
         assert_eq!(row.len(), schema.series.len(), "row width");
         let tick = rounded(tick, self.options.time_unit_ns);
+        self.last_ns = tick.time_ns;
         match self.advance(schema, tick, row) {
             Ok(()) => {}
-            Err(Fault::Fatal(e)) => return Err(e),
-            Err(Fault::Pause(e)) if self.options.bulk => return Err(StoreError::io(&self.dir, e)),
-            Err(Fault::Pause(e)) => {
+            Err(WriteFault::Fatal(e)) => return Err(e),
+            Err(WriteFault::Pause(e)) if self.options.bulk => return Err(StoreError::io(&self.dir, e)),
+            Err(WriteFault::Pause(e)) => {
                 let pause = self.pause.get_or_insert_with(|| Pause {
                     since_ns: tick.time_ns,
                     elapsed_ns: 0,
@@ -197,15 +159,16 @@ impl Writer {
                 });
                 pause.ticks += 1;
                 pause.elapsed_ns = pause.elapsed_ns.saturating_add(tick.elapsed_ns);
-                return Ok(State::Paused);
+                return Ok(WriteOutcome::Paused);
             }
         }
         if self.buffer.frame().is_full() {
             // Where this fails for want of space the tail has the ticks, and
             // the next push tries again.
-            self.pausing(Writer::complete)?;
+            self.pausing(LogWriter::complete)?;
         }
-        Ok(State::Recorded)
+        self.ask_device();
+        Ok(WriteOutcome::Recorded)
     }
 
     /// Adds a note.
@@ -213,17 +176,12 @@ impl Writer {
     /// # Errors
     /// When the log cannot be written for another reason than a full or
     /// failing disk.
-    pub fn note(&mut self, note: &Note) -> Result<State, StoreError> {
-        let mut note = note.clone();
-        let mut end = note.text.len().min(MOST_NOTES);
-        while !note.text.is_char_boundary(end) {
-            end -= 1;
-        }
-        note.text.truncate(end);
+    pub fn note(&mut self, note: &Note) -> Result<WriteOutcome, StoreError> {
+        let note = notes::fitting(note);
         let flags = self.stand(&note);
         let length = notes::plain_length(&note);
-        if self.notes_bytes + length > MOST_NOTES && self.pausing(Writer::complete)? == State::Paused {
-            return Ok(State::Paused);
+        if self.notes_bytes + length > MOST_NOTES && self.pausing(LogWriter::complete)? == WriteOutcome::Paused {
+            return Ok(WriteOutcome::Paused);
         }
         self.notes.push(StoredNote { flags, note });
         self.notes_bytes += length;
@@ -235,43 +193,93 @@ impl Writer {
     /// the device has it.
     ///
     /// # Errors
-    /// As [`Writer::note`].
-    pub fn flush(&mut self) -> Result<State, StoreError> {
+    /// As [`LogWriter::note`].
+    pub fn flush(&mut self) -> Result<WriteOutcome, StoreError> {
         self.pausing(|writer| {
             writer.complete()?;
-            writer.segment.as_ref().map_or(Ok(()), Segment::sync)
+            writer.sync_now()
         })
+    }
+
+    /// What was deleted since this writer began, because no more was to be kept.
+    pub fn trimmed(&self) -> TrimSummary {
+        retention::since(&self.trimmed_before, &self.ledger.trimmed)
+    }
+
+    /// Ticks of the log that were on the device when it was last asked.
+    pub fn durable(&self) -> u64 {
+        self.ledger.durable
+    }
+
+    /// What the user should be told, since it was last asked: a folder that
+    /// was removed, a device that does not keep what it is given.
+    pub fn take_remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
     }
 
     /// Ends the log in good order.
     ///
     /// # Errors
-    /// As [`Writer::note`]; a full disk is an error here.
+    /// As [`LogWriter::note`]; a full disk is an error here.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.finish()
     }
 
-    fn finish(&mut self) -> Result<(), StoreError> {
+    /// The same, for whoever wants to ask the writer for its sums afterwards.
+    /// A tick that is pushed later goes on with the log.
+    ///
+    /// # Errors
+    /// As [`LogWriter::close`].
+    pub fn finish(&mut self) -> Result<(), StoreError> {
         let dir = self.dir.clone();
-        let done = self.tell_of_pause().and_then(|()| self.complete()).and_then(|()| self.end_segment());
-        done.map_err(|fault| fault.into_error(&dir))?;
+        self.end().map_err(|fault| fault.into_error(&dir))
+    }
+
+    fn end(&mut self) -> Result<(), WriteFault> {
+        // in bulk notes alone open no file before
+        if self.segment.is_none() && self.tail.is_none() && self.notes.is_empty() {
+            return Ok(());
+        }
+        match self.options.bulk {
+            true => self.home.require(&self.dir)?,
+            false => self.stay_home()?,
+        }
+        self.tell_of_pause()?;
+        self.tell_due(self.last_ns)?;
+        self.complete()?;
+        self.end_segment()?;
+        self.ledger.closed = true;
+        self.ledger.import = false;
+        self.put_ledger();
+        if self.safety.is_some() {
+            self.sync_now()?;
+        }
+        retention::delete(std::mem::take(&mut self.victims)).map_err(WriteFault::Fatal)?;
         if let Some(tail) = self.tail.take() {
-            std::fs::remove_file(tail.path()).map_err(|e| StoreError::io(tail.path(), e))?;
+            let path = &tail.out().path;
+            std::fs::remove_file(path).map_err(|e| WriteFault::sort(path, e))?;
         }
         Ok(())
     }
 
     /// Runs a step that a full disk may hold up.
-    fn pausing(&mut self, step: impl FnOnce(&mut Writer) -> Result<(), Fault>) -> Result<State, StoreError> {
+    fn pausing(
+        &mut self,
+        step: impl FnOnce(&mut LogWriter) -> Result<(), WriteFault>,
+    ) -> Result<WriteOutcome, StoreError> {
         match step(self) {
-            Ok(()) => Ok(State::Recorded),
-            Err(Fault::Pause(e)) if self.options.bulk => Err(StoreError::io(&self.dir, e)),
-            Err(Fault::Pause(_)) => Ok(State::Paused),
-            Err(Fault::Fatal(e)) => Err(e),
+            Ok(()) => Ok(WriteOutcome::Recorded),
+            Err(WriteFault::Pause(e)) if self.options.bulk => Err(StoreError::io(&self.dir, e)),
+            Err(WriteFault::Pause(_)) => Ok(WriteOutcome::Paused),
+            Err(WriteFault::Fatal(e)) => Err(e),
         }
     }
 
-    fn advance(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<(), Fault> {
+    fn advance(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<(), WriteFault> {
+        if !self.options.bulk {
+            self.stay_home()?;
+            self.hear_device()?;
+        }
         self.prepare(schema, &tick)?;
         if self.options.bulk {
             self.buffer.push(tick, row);
@@ -280,25 +288,29 @@ impl Writer {
         }
         self.ready_tail()?;
         self.tell_of_pause()?;
+        self.tell_due(tick.time_ns)?;
         let (Some(stored), Some(tail)) = (&self.stored, &mut self.tail) else { return Ok(()) };
         self.record.clear();
         tail::write(&mut self.record, self.next.tick, stored.id, &tick, row);
         tail.append(&self.record)?;
         self.buffer.push(tick, row);
         self.next.tick += 1;
+        self.put_ledger();
         Ok(())
     }
 
     /// Makes buffer and segment ready for a tick, if need be by writing what
     /// is held.
-    fn prepare(&mut self, schema: &Arc<Schema>, tick: &Tick) -> Result<(), Fault> {
+    fn prepare(&mut self, schema: &Arc<Schema>, tick: &Tick) -> Result<(), WriteFault> {
         if self.buffer.is_done_before(tick) {
             self.complete()?;
         }
         let same = |stored: &StoredSchema| Arc::ptr_eq(&stored.schema, schema) || stored.schema == *schema;
+        let mut narrower = false;
         if !self.stored.as_ref().is_some_and(same) {
             let series = schema.series.len();
-            let too_wide = || Fault::Fatal(StoreError::TooWide { series, most: MAX_SERIES });
+            narrower = self.stored.as_ref().is_some_and(|stored| stored.schema.series.len() / 2 > series);
+            let too_wide = || WriteFault::Fatal(StoreError::TooWide { series, most: MAX_SERIES });
             self.stored = Some(StoredSchema::new(schema).ok_or_else(too_wide)?);
         }
         // A block may only have schemas that stand before it.
@@ -311,14 +323,18 @@ impl Writer {
                 self.buffer.adopt(stored);
             }
         }
+        if narrower {
+            // what was needed for many more devices goes back
+            (self.encoder, self.record) = (codec::Encoder::default(), Vec::new());
+        }
         Ok(())
     }
 
     /// Sees to it that there is a segment and that it has the schema.
-    fn ready_segment(&mut self) -> Result<(), Fault> {
+    fn ready_segment(&mut self) -> Result<(), WriteFault> {
         if self.segment.is_none() {
             // What is held comes later in this segment, with numbers it has already.
-            let next = recover::Next {
+            let next = recover::NextNumbers {
                 segment: self.next.segment,
                 tick: self.next.tick - self.buffer.frame().ticks().len() as u64,
                 note: self.next.note - self.notes.len() as u64,
@@ -327,7 +343,7 @@ impl Writer {
             let waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
             let standing: Vec<_> = self.standing.iter().filter(|n| !waiting(n)).map(repeat).collect();
             let path = self.dir.join(segment_name(next.segment));
-            self.segment = Some(Segment::create(path, next, &standing, &mut self.scratch)?);
+            self.segment = Some(SegmentWriter::create(path, next, &standing, &mut self.scratch)?);
             self.next.segment += 1;
         }
         match (&mut self.segment, &self.stored) {
@@ -337,7 +353,7 @@ impl Writer {
     }
 
     /// Sees to it that there is a tail and that it has the schema.
-    fn ready_tail(&mut self) -> Result<(), Fault> {
+    fn ready_tail(&mut self) -> Result<(), WriteFault> {
         if self.tail.is_none() {
             self.tail = Some(Tail::create(self.dir.join(TAIL), self.next)?);
         }
@@ -347,7 +363,7 @@ impl Writer {
         }
     }
 
-    fn note_to_tail(&mut self, index: usize) -> Result<(), Fault> {
+    fn note_to_tail(&mut self, index: usize) -> Result<(), WriteFault> {
         if self.options.bulk {
             return Ok(());
         }
@@ -359,29 +375,40 @@ impl Writer {
     }
 
     /// Says in the log what a full disk cost, now that it takes things again.
-    fn tell_of_pause(&mut self) -> Result<(), Fault> {
+    fn tell_of_pause(&mut self) -> Result<(), WriteFault> {
         let Some(pause) = &self.pause else { return Ok(()) };
         let seconds = pause.elapsed_ns as f64 * 1e-9;
         let text = format!("recording was paused for {seconds:.1} s, {} ticks are lost: {}", pause.ticks, pause.reason);
         let note = Note::new(pause.since_ns, Note::GAP, text);
-        self.notes_bytes += notes::plain_length(&note);
-        self.notes.push(StoredNote { flags: 0, note });
-        self.next.note += 1;
-        match self.note_to_tail(self.notes.len() - 1) {
-            Ok(()) => {
-                self.pause = None;
-                Ok(())
-            }
-            Err(fault) => {
-                self.notes.pop();
-                self.next.note -= 1;
-                Err(fault)
-            }
+        self.hold(note)?;
+        self.pause = None;
+        Ok(())
+    }
+
+    /// Writes the notes that are due.
+    fn tell_due(&mut self, time_ns: i64) -> Result<(), WriteFault> {
+        while let Some((kind, text)) = self.due.first() {
+            let note = Note::new(time_ns, kind, text.clone());
+            self.hold(note)?;
+            self.due.remove(0);
         }
+        Ok(())
+    }
+
+    /// Adds a note of the writer's own; it is not added where the disk refuses.
+    fn hold(&mut self, note: Note) -> Result<(), WriteFault> {
+        let flags = self.stand(&note);
+        self.notes_bytes += notes::plain_length(&note);
+        self.notes.push(StoredNote { flags, note });
+        self.next.note += 1;
+        self.note_to_tail(self.notes.len() - 1).inspect_err(|_| {
+            self.notes.pop();
+            self.next.note -= 1;
+        })
     }
 
     /// Writes the held notes and ticks to the segment.
-    fn complete(&mut self) -> Result<(), Fault> {
+    fn complete(&mut self) -> Result<(), WriteFault> {
         if self.buffer.frame().is_empty() && self.notes.is_empty() {
             return Ok(());
         }
@@ -404,13 +431,15 @@ impl Writer {
     }
 
     /// The segment has the held notes and ticks now.
-    fn written(&mut self) -> Result<(), Fault> {
+    fn written(&mut self) -> Result<(), WriteFault> {
         self.notes.clear();
         self.notes_bytes = 0;
-        if let Some(tail) = &mut self.tail {
-            tail.cut()?;
+        self.pass_tail()?;
+        if self.options.bulk {
+            self.home.require(&self.dir)?;
+            self.put_ledger();
         }
-        let full = |s: &Segment| s.is_full(self.options.segment_span.as_nanos(), segment_bytes(&self.options));
+        let full = |s: &SegmentWriter| s.is_full(self.options.segment_span.as_nanos(), segment_bytes(&self.options));
         if self.segment.as_ref().is_some_and(full) { self.end_segment() } else { Ok(()) }
     }
 
@@ -442,13 +471,14 @@ impl Writer {
     }
 
     /// Closes the segment, if there is one, and deletes what is too old.
-    fn end_segment(&mut self) -> Result<(), Fault> {
+    fn end_segment(&mut self) -> Result<(), WriteFault> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
-        let newest = segment.close(self.next.tick)?;
+        segment.close(self.next.tick)?;
+        if let (Some(safety), Some(segment)) = (&mut self.safety, &self.segment) {
+            safety.owe(segment.out());
+        }
         self.segment = None;
-        let age = self.options.keep_age.map(|age| i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
-        let keep_from = age.zip(newest).map(|(age, newest)| newest.saturating_sub(age));
-        retention::trim(&self.dir, self.options.keep_bytes, keep_from).map_err(Fault::Fatal)
+        self.trim()
     }
 
     fn flags(&self, note: &Note) -> u8 {
@@ -477,7 +507,7 @@ impl Writer {
     }
 
     /// Moves what a tail was left with into a new segment.
-    fn take_over(&mut self, left: TailContent) -> Result<(), Fault> {
+    fn take_over(&mut self, left: TailContent) -> Result<(), WriteFault> {
         for (number, stored) in &left.notes {
             if *number >= self.next.note {
                 self.next.note = number.saturating_add(1);
@@ -497,6 +527,10 @@ impl Writer {
             self.buffer.push(taken.tick, row);
         }
         self.complete()?;
+        if self.safety.is_some() {
+            // The old tail goes only when the device has what was taken over.
+            self.sync_now()?;
+        }
         if self.options.bulk {
             return bulk::remove_tail(&self.dir);
         }
@@ -505,21 +539,11 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for LogWriter {
     fn drop(&mut self) {
         // Nobody is left to be told; whoever wants to know calls `close`.
         let _ = self.finish();
     }
-}
-
-/// Sizes that agree with each other: what is deleted is whole segments, so
-/// these must be small beside what is kept.
-fn settle(mut options: WriterOptions) -> WriterOptions {
-    options.block_ticks = options.block_ticks.clamp(1, MAX_TICKS);
-    if let Some(age) = options.keep_age {
-        options.segment_span = options.segment_span.min(age / 8);
-    }
-    options
 }
 
 /// The tick with its times rounded; a known length does not become 0.
@@ -535,32 +559,4 @@ fn rounded(tick: Tick, unit_ns: u64) -> Tick {
 
 fn segment_bytes(options: &WriterOptions) -> u64 {
     options.keep_bytes.map_or(MOST_SEGMENT, |most| (most / 8).clamp(1 << 12, MOST_SEGMENT))
-}
-
-/// Refuses a directory that holds anything but a log.
-fn refuse_foreign(dir: &Path) -> Result<(), StoreError> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(StoreError::io(dir, e)),
-    };
-    let mut foreign = None;
-    for entry in entries {
-        let name = entry.map_err(|e| StoreError::io(dir, e))?.file_name();
-        let name = name.to_string_lossy();
-        if segment_number(&name).is_some() {
-            return Ok(());
-        }
-        let ours = [TAIL, crate::format::MARKS, crate::format::LOCK].contains(&&*name);
-        foreign = foreign.or_else(|| (!ours).then(|| name.into_owned()));
-    }
-    match foreign {
-        None => Ok(()),
-        Some(found) => Err(StoreError::NotALog {
-            path: dir.to_owned(),
-            offset: 0,
-            expected: "an empty directory or segment files (00000001.dwlog)",
-            found: format!("`{found}`"),
-        }),
-    }
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use diskwright_base::Tick;
 
-use crate::format::{End, Head, Role};
+use crate::format::{EndRecord, HeadRecord, Role};
 use crate::notes::{self, StoredNote};
-use crate::output::{Fault, Output};
-use crate::recover::Next;
+use crate::output::{RecordOutput, WriteFault};
+use crate::recover::NextNumbers;
 use crate::schema::StoredSchema;
 
 /// Bytes of schemas after which another segment is begun: they are written twice.
@@ -15,8 +15,9 @@ const MOST_SCHEMAS: usize = 1 << 16;
 
 /// A segment file and what its closing record will say.
 #[derive(Debug)]
-pub(super) struct Segment {
-    out: Output,
+pub(super) struct SegmentWriter {
+    out: RecordOutput,
+    first_tick: u64,
     /// Its first schema, which needs no other.
     base: Option<StoredSchema>,
     /// Ids of the schemas that it has.
@@ -28,32 +29,33 @@ pub(super) struct Segment {
     most_ns: i64,
 }
 
-impl Segment {
+impl SegmentWriter {
     /// Makes the file with its head and the notes that describe the machine.
     pub fn create(
         path: PathBuf,
-        next: Next,
+        next: NextNumbers,
         standing: &[StoredNote],
-        scratch: &mut notes::Scratch,
-    ) -> Result<Segment, Fault> {
+        scratch: &mut notes::NoteScratch,
+    ) -> Result<SegmentWriter, WriteFault> {
         let mut record = Vec::new();
-        Head { role: Role::Segment, segment: next.segment, next_tick: next.tick, next_note: next.note }
+        HeadRecord { role: Role::Segment, segment: next.segment, next_tick: next.tick, next_note: next.note }
             .write(&mut record);
         if !standing.is_empty() {
             notes::write(&mut record, scratch, next.note, standing);
         }
-        let mut out = Output::create(path)?;
+        let mut out = RecordOutput::create(path)?;
         if let Err(fault) = out.append(&record) {
             // An empty file is left where even this fails; readers pass it over.
             let _ = std::fs::remove_file(&out.path);
             return Err(fault);
         }
         let (known, schemas) = (Vec::new(), Vec::new());
-        Ok(Segment { out, base: None, known, schemas, covered_ns: 0, least_ns: i64::MAX, most_ns: i64::MIN })
+        let (least_ns, most_ns) = (i64::MAX, i64::MIN);
+        Ok(SegmentWriter { out, first_tick: next.tick, base: None, known, schemas, covered_ns: 0, least_ns, most_ns })
     }
 
     /// Sees to it that the schema stands before the blocks that follow it.
-    pub fn ready(&mut self, stored: &StoredSchema) -> Result<(), Fault> {
+    pub fn ready(&mut self, stored: &StoredSchema) -> Result<(), WriteFault> {
         if self.known.contains(&stored.id) {
             return Ok(());
         }
@@ -71,7 +73,7 @@ impl Segment {
     }
 
     /// Appends notes and a block with these ticks.
-    pub fn append(&mut self, records: &[u8], ticks: &[Tick]) -> Result<(), Fault> {
+    pub fn append(&mut self, records: &[u8], ticks: &[Tick]) -> Result<(), WriteFault> {
         self.out.append(records)?;
         if let (Some(first), Some(last)) = (ticks.first(), ticks.last()) {
             self.least_ns = self.least_ns.min(first.time_ns);
@@ -87,16 +89,21 @@ impl Segment {
         u128::from(self.covered_ns) >= span_ns || self.out.end >= bytes || self.schemas.len() > MOST_SCHEMAS
     }
 
-    /// Appends the closing records; gives the greatest wall time of its ticks.
-    pub fn close(&mut self, next_tick: u64) -> Result<Option<i64>, Fault> {
+    /// Appends the closing records.
+    pub fn close(&mut self, next_tick: u64) -> Result<(), WriteFault> {
         let mut record = self.schemas.clone();
-        End { next_tick, least_ns: self.least_ns, most_ns: self.most_ns }.write(&mut record);
-        self.out.append(&record)?;
-        Ok((self.least_ns <= self.most_ns).then_some(self.most_ns))
+        let covered_ns = Some(self.covered_ns);
+        EndRecord { next_tick, least_ns: self.least_ns, most_ns: self.most_ns, covered_ns }.write(&mut record);
+        self.out.append(&record)
     }
 
-    /// Waits until the device has it.
-    pub fn sync(&self) -> Result<(), Fault> {
-        self.out.sync()
+    /// Number of the first tick that it can have.
+    pub fn first_tick(&self) -> u64 {
+        self.first_tick
+    }
+
+    /// The file.
+    pub fn out(&self) -> &RecordOutput {
+        &self.out
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use diskwright_base::{Frame, Note, Schema, Series, Tick};
-use diskwright_datastore::{Damage, Item, Reader, State, Writer, WriterOptions};
+use diskwright_datastore::{Damage, LogItem, LogReader, LogWriter, WriteOutcome, WriterOptions};
 
 /// A directory that is deleted when dropped.
 pub struct Dir(pub PathBuf);
@@ -33,7 +33,7 @@ pub const SECOND: i64 = 1_000_000_000;
 
 pub fn schema(series: usize) -> Arc<Schema> {
     let one = |i: usize| Series { counter: "physical_disk.reads".into(), instance: format!("sd{i}"), scale: 1.0 };
-    Arc::new(Schema { series: (0..series).map(one).collect() })
+    Arc::new(Schema::new((0..series).map(one).collect()))
 }
 
 /// Tick `i` of a log that starts at second 1000.
@@ -47,13 +47,13 @@ pub fn row(i: u64, series: usize) -> Vec<f64> {
 }
 
 pub fn options(block_ticks: usize) -> WriterOptions {
-    WriterOptions { block_ticks, time_unit_ns: 1, ..WriterOptions::default() }
+    WriterOptions { block_ticks, time_unit_ns: 1, sync_every: None, ..WriterOptions::default() }
 }
 
-pub fn fill(writer: &mut Writer, schema: &Arc<Schema>, ticks: std::ops::Range<u64>) {
+pub fn fill(writer: &mut LogWriter, schema: &Arc<Schema>, ticks: std::ops::Range<u64>) {
     for i in ticks {
         let state = writer.push(schema, tick(i), &row(i, schema.series.len())).expect("writable");
-        assert_eq!(state, State::Recorded);
+        assert_eq!(state, WriteOutcome::Recorded);
     }
 }
 
@@ -76,14 +76,14 @@ pub fn bits(cell: f64) -> u64 {
 }
 
 impl Seen {
-    pub fn of(reader: &mut Reader) -> Seen {
+    pub fn of(reader: &mut LogReader) -> Seen {
         let mut seen = Seen::default();
         let mut frame = Frame::default();
         while let Some(item) = reader.next(&mut frame).expect("readable") {
             match item {
-                Item::Note(note) => seen.notes.push(note),
-                Item::Damage(damage) => seen.damages.push(damage),
-                Item::Frame => {
+                LogItem::Note(note) => seen.notes.push(note),
+                LogItem::Damage(damage) => seen.damages.push(damage),
+                LogItem::Frame => {
                     seen.frames += 1;
                     for (at, tick) in frame.ticks().iter().enumerate() {
                         let width = frame.schema().series.len();
@@ -98,7 +98,7 @@ impl Seen {
     }
 
     pub fn all(path: &Path) -> Seen {
-        Seen::of(&mut Reader::open(path).expect("a log"))
+        Seen::of(&mut LogReader::open(path).expect("a log"))
     }
 
     /// Numbers of the ticks, checked cell by cell against [`row`].

@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use diskwright_base::catalogue::Per;
-use diskwright_base::{Catalogue, Frame, Kind, Note, Schema, Topology};
-use diskwright_statistics::{Mean, Point};
+use diskwright_base::catalogue::DeriveDivisor;
+use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Topology};
+use diskwright_statistics::{BlockMean, MeanVariance};
 
-use crate::build::Builder;
-use crate::node::{CHUNK, Chunk, Columns, Node, NodeId, Slot};
-use crate::scene::Scene;
-use crate::trends::timeline::{Buckets, Filled, Stretch, Timeline};
+use crate::build::NodeBuilder;
+use crate::node::{CHUNK, Chunk, NodeColumn, NodeColumns, NodeId, ProgramNode};
+use crate::scene::SchemaIndex;
+use crate::trends::timeline::{BucketPoint, Buckets, ClockBucketTicks, Timeline};
 
 /// Buckets of a series at most: a few for each block that its uncertainty is found from.
 const BUCKETS: i64 = 256;
@@ -24,15 +24,15 @@ pub const WHOLE: &str = "*";
 const TOGETHER: [&str; 2] = ["physical_disk", "network"];
 
 /// What one window did, counter by counter.
-pub struct Watch {
+pub struct CounterWindow {
     topology: Option<Topology>,
     schema: Option<Arc<Schema>>,
     timeline: Timeline,
-    stretches: Vec<Stretch>,
-    program: Program,
-    slots: Vec<Slot>,
+    stretches: Vec<ClockBucketTicks>,
+    program: WindowProgram,
+    slots: Vec<NodeColumn>,
     room: [Vec<f64>; 3],
-    seen: Vec<Seen>,
+    seen: Vec<WindowCounter>,
     seen_of: HashMap<(String, String), usize>,
     /// Series beyond the most that are followed.
     pub left_out: usize,
@@ -40,7 +40,7 @@ pub struct Watch {
 }
 
 /// A counter of an instance.
-pub(crate) struct Seen {
+pub(crate) struct WindowCounter {
     pub counter: String,
     pub instance: String,
     pub unit: String,
@@ -48,18 +48,18 @@ pub(crate) struct Seen {
 }
 
 #[derive(Default)]
-struct Program {
-    nodes: Vec<Node>,
+struct WindowProgram {
+    nodes: Vec<ProgramNode>,
     slot_of: Vec<usize>,
-    feeds: Vec<Feed>,
+    feeds: Vec<BucketFeed>,
 }
 
-struct Feed {
-    from: From,
+struct BucketFeed {
+    from: FeedSource,
     seen: usize,
 }
 
-enum From {
+enum FeedSource {
     /// As it is.
     Node(NodeId),
     /// An amount in the tick, told by the second.
@@ -68,17 +68,17 @@ enum From {
     Column(usize, f64),
 }
 
-impl Watch {
+impl CounterWindow {
     /// A watch that has seen nothing, for a window in nanoseconds since 1970 UTC.
-    pub fn new(expected: (i64, i64)) -> Watch {
+    pub fn new(expected: (i64, i64)) -> CounterWindow {
         let mut timeline = Timeline::of(BUCKETS);
         timeline.expect(expected);
-        Watch {
+        CounterWindow {
             topology: None,
             schema: None,
             timeline,
             stretches: Vec::new(),
-            program: Program::default(),
+            program: WindowProgram::default(),
             slots: Vec::new(),
             room: Default::default(),
             seen: Vec::new(),
@@ -113,18 +113,18 @@ impl Watch {
             return;
         }
         let topology = self.topology.take();
-        let scene = Scene::new(schema, topology.as_ref(), &[]);
-        let mut builder = Builder::new(&scene);
+        let scene = SchemaIndex::new(schema, topology.as_ref(), &[]);
+        let mut builder = NodeBuilder::new(&scene);
         let mut feeds = Vec::new();
         for entry in Catalogue::builtin().counters() {
             let instances = scene.instances(entry.object());
-            let is_amount = entry.kind == Kind::Total;
+            let is_amount = entry.kind == CounterKind::Total;
             if instances.is_empty() || (is_amount && told_by_the_second().contains(entry.id.as_str())) {
                 continue;
             }
             for instance in instances {
                 let Some(node) = builder.cells(&entry.id, instance) else { continue };
-                let from = if is_amount { From::Amount(node) } else { From::Node(node) };
+                let from = if is_amount { FeedSource::Amount(node) } else { FeedSource::Node(node) };
                 self.feed(&mut feeds, &entry.id, instance, unit_of(&entry.unit, is_amount), from);
             }
             let all = scene.all_of(entry.object());
@@ -133,23 +133,23 @@ impl Watch {
                 && !is_amount
                 && let Some(node) = builder.together(&entry.id, &all)
             {
-                self.feed(&mut feeds, &entry.id, WHOLE, entry.unit.clone(), From::Node(node));
+                self.feed(&mut feeds, &entry.id, WHOLE, entry.unit.clone(), FeedSource::Node(node));
             }
         }
         for (column, series) in schema.series.iter().enumerate() {
             if Catalogue::builtin().get(&series.counter).is_none() {
-                let from = From::Column(column, series.scale);
+                let from = FeedSource::Column(column, series.scale);
                 self.feed(&mut feeds, &series.counter, &series.instance, String::new(), from);
             }
         }
         let nodes = builder.nodes;
-        self.slots.resize_with(nodes.len(), Slot::default);
-        self.program = Program { slot_of: (0..nodes.len()).collect(), nodes, feeds };
+        self.slots.resize_with(nodes.len(), NodeColumn::default);
+        self.program = WindowProgram { slot_of: (0..nodes.len()).collect(), nodes, feeds };
         self.topology = topology;
         self.schema = Some(schema.clone());
     }
 
-    fn feed(&mut self, feeds: &mut Vec<Feed>, counter: &str, instance: &str, unit: String, from: From) {
+    fn feed(&mut self, feeds: &mut Vec<BucketFeed>, counter: &str, instance: &str, unit: String, from: FeedSource) {
         let key = (counter.to_owned(), instance.to_owned());
         let seen = match self.seen_of.get(&key) {
             Some(&seen) => seen,
@@ -159,12 +159,12 @@ impl Watch {
             }
             None => {
                 let (counter, instance) = key.clone();
-                self.seen.push(Seen { counter, instance, unit, buckets: Buckets::default() });
+                self.seen.push(WindowCounter { counter, instance, unit, buckets: Buckets::default() });
                 self.seen_of.insert(key, self.seen.len() - 1);
                 self.seen.len() - 1
             }
         };
-        feeds.push(Feed { from, seen });
+        feeds.push(BucketFeed { from, seen });
     }
 
     fn chunk(&mut self, frame: &Frame, range: Range<usize>) {
@@ -174,7 +174,7 @@ impl Watch {
         seconds.clear();
         seconds.extend(frame.ticks()[range.clone()].iter().map(|t| length(t.elapsed_ns)));
         let chunk = Chunk { frame, range: range.clone(), seconds };
-        let mut columns = Columns { slot_of: &self.program.slot_of, slots: &mut self.slots };
+        let mut columns = NodeColumns { slot_of: &self.program.slot_of, slots: &mut self.slots };
         // operands come before what reads them
         for (id, node) in self.program.nodes.iter().enumerate() {
             columns.evaluate(id, node, &chunk);
@@ -189,13 +189,15 @@ impl Watch {
                     weights.extend(values.iter().zip(seconds.iter()).map(|(value, time)| time + value * 0.0));
                 };
             match feed.from {
-                From::Node(node) => {
+                FeedSource::Node(node) => {
                     let slot = columns.of(node);
                     buckets.add(self.ticks, &self.stretches, &slot.values, &slot.weights);
                     continue;
                 }
-                From::Amount(node) => by_time(values, weights, &columns.of(node).values, &|cell, time| cell / time),
-                From::Column(column, scale) => {
+                FeedSource::Amount(node) => {
+                    by_time(values, weights, &columns.of(node).values, &|cell, time| cell / time)
+                }
+                FeedSource::Column(column, scale) => {
                     by_time(values, weights, &frame.column(column)[range.clone()], &|cell, _| cell * scale);
                 }
             }
@@ -205,40 +207,74 @@ impl Watch {
     }
 
     /// What was seen, in the catalogue's order.
-    pub(crate) fn seen(&self) -> &[Seen] {
+    pub(crate) fn seen(&self) -> &[WindowCounter] {
         &self.seen
     }
 
-    /// Means of a counter of an instance in `count` even parts of the window,
-    /// `None` for a gap; `None` where it was not seen.
+    /// A width of buckets that is at least this and the one in use.
+    pub(crate) fn width_at_least(&self, least_ns: i64) -> i64 {
+        self.timeline.width_at_least(least_ns)
+    }
+
+    /// A counter of an instance, where it was seen.
+    pub(crate) fn of(&self, counter: &str, instance: &str) -> Option<&WindowCounter> {
+        Some(&self.seen[*self.seen_of.get(&(counter.to_owned(), instance.to_owned()))?])
+    }
+
+    /// Means of a counter of an instance in even parts of the window, at most
+    /// `count` and so many that each holds what was recorded; `None` for a gap.
+    /// `None` where it was not seen.
     pub fn points(&self, counter: &str, instance: &str, window: (i64, i64), count: usize) -> Option<Vec<Option<f64>>> {
-        let seen = &self.seen[*self.seen_of.get(&(counter.to_owned(), instance.to_owned()))?];
+        let seen = self.of(counter, instance)?;
         let (from_ns, to_ns) = window;
         let span = (to_ns as f64 - from_ns as f64).max(1.0);
-        let mut parts = vec![(0.0, 0.0); count.max(1)];
-        for Filled { time_ns, value, weight } in seen.buckets.filled() {
+        let filled = seen.buckets.filled();
+        let mut apart: Vec<i64> = filled.windows(2).map(|w| w[1].time_ns - w[0].time_ns).collect();
+        apart.sort_unstable();
+        // a part between two ticks would be a gap that is none
+        let usual = apart.get(apart.len() / 2).map_or(span, |apart| *apart as f64);
+        let count = ((span / (1.25 * usual.max(1.0))) as usize).clamp(1, count.max(1));
+        let mut parts = vec![(0.0, 0.0); count];
+        for BucketPoint { time_ns, value, weight } in filled {
             let place = ((time_ns as f64 - from_ns as f64) / span * count as f64).max(0.0) as usize;
-            let part = &mut parts[place.min(count.max(1) - 1)];
+            let part = &mut parts[place.min(count - 1)];
             *part = (part.0 + value * weight, part.1 + weight);
         }
         Some(parts.into_iter().map(|(product, weight)| (weight > 0.0).then(|| product / weight)).collect())
     }
 }
 
-impl Seen {
-    /// The mean, and how far it can be trusted where there are points enough;
+/// What was measured of a counter of an instance.
+pub(crate) struct WindowMean {
+    /// By weight.
+    pub mean: f64,
+    /// How far that can be trusted, where there are points enough.
+    pub trust: Option<MeanVariance>,
+    /// The least and the most of any bucket.
+    pub ends: (f64, f64),
+}
+
+impl WindowCounter {
     /// `None` where nothing was measured.
-    pub fn mean(&self) -> Option<(f64, Option<Mean>)> {
+    pub fn measured(&self) -> Option<WindowMean> {
+        let points = self.points();
+        let ends = points
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, p)| (low.min(p.value), high.max(p.value)));
+        let points: Vec<BlockMean> = points.into_iter().map(|(_, point)| point).collect();
+        let mean = (!points.is_empty()).then(|| diskwright_statistics::blocks::mean(&points))?;
+        Some(WindowMean { mean, trust: MeanVariance::of(&points), ends })
+    }
+
+    /// What was measured, bucket by bucket: the bucket's middle, nanoseconds since
+    /// 1970, and its value on a clock that starts with the first.
+    pub fn points(&self) -> Vec<(i64, BlockMean)> {
         let filled = self.buckets.filled();
-        let first = filled.first()?.time_ns;
+        let first = filled.first().map_or(0, |f| f.time_ns);
         let seconds = |time_ns: i64| (time_ns as f64 - first as f64) / 1e9;
-        let point = |f: &Filled| Point { at_s: seconds(f.time_ns), value: f.value, weight: f.weight };
-        let points: Vec<Point> =
-            filled.iter().map(point).filter(|p| p.value.is_finite() && p.weight.is_finite()).collect();
-        if points.is_empty() {
-            return None;
-        }
-        Some((diskwright_statistics::blocks::mean(&points), Mean::of(&points)))
+        let point =
+            |f: &BucketPoint| (f.time_ns, BlockMean { at_s: seconds(f.time_ns), value: f.value, weight: f.weight });
+        filled.iter().map(point).filter(|(_, p)| p.value.is_finite() && p.weight.is_finite()).collect()
     }
 }
 
@@ -258,6 +294,8 @@ fn told_by_the_second() -> &'static HashSet<&'static str> {
     static READ: OnceLock<HashSet<&'static str>> = OnceLock::new();
     READ.get_or_init(|| {
         let ways = Catalogue::builtin().counters().iter().flat_map(|c| &c.derive);
-        ways.filter(|d| !matches!(d.per, Per::Nothing)).flat_map(|d| d.sum.iter().map(String::as_str)).collect()
+        ways.filter(|d| !matches!(d.per, DeriveDivisor::Nothing))
+            .flat_map(|d| d.sum.iter().map(String::as_str))
+            .collect()
     })
 }

@@ -1,8 +1,8 @@
 //! One series taken apart: rhythm, then what is left of it as a line or a step.
 
-use diskwright_statistics::{Line, Period, Point, Rhythm, Step, blocks, rhythm, step};
+use diskwright_statistics::{BlockMean, LineFit, Rhythm, StepFit, blocks, rhythm, step};
 
-use super::timeline::Filled;
+use super::timeline::BucketPoint;
 
 /// Points below which nothing is said of a series: noise that remembers cannot
 /// be told from a trend in fewer.
@@ -17,25 +17,25 @@ const SURE: f64 = 0.01;
 #[derive(Clone, Debug)]
 pub(crate) struct Analysis {
     /// The points, seconds since `origin_ns`.
-    pub points: Vec<Point>,
+    pub points: Vec<BlockMean>,
     pub origin_ns: i64,
     pub mean: f64,
     /// `None` for a series that never changes.
-    pub line: Option<Line>,
-    pub step: Option<Step>,
+    pub line: Option<LineFit>,
+    pub step: Option<StepFit>,
     pub rhythms: Vec<Rhythm>,
 }
 
 /// What describes a series best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Best {
+pub(crate) enum SeriesModel {
     Line,
     Step,
 }
 
 impl Analysis {
     /// `None` where there are too few points.
-    pub fn of(filled: &[Filled]) -> Option<Analysis> {
+    pub fn of(filled: &[BucketPoint]) -> Option<Analysis> {
         if filled.len() < LEAST_POINTS {
             return None;
         }
@@ -43,9 +43,9 @@ impl Analysis {
         let first = filled[0].time_ns;
         let origin_ns = first - (first - MONDAY_NS).rem_euclid(WEEK_NS);
         let seconds = |time_ns: i64| (time_ns as f64 - origin_ns as f64) / 1e9;
-        let mut points: Vec<Point> = filled
+        let mut points: Vec<BlockMean> = filled
             .iter()
-            .map(|f| Point { at_s: seconds(f.time_ns), value: f.value, weight: f.weight })
+            .map(|f| BlockMean { at_s: seconds(f.time_ns), value: f.value, weight: f.weight })
             .filter(|p| p.value.is_finite() && p.weight.is_finite())
             .collect();
         if points.len() < LEAST_POINTS {
@@ -56,24 +56,23 @@ impl Analysis {
             return Some(Analysis { points, origin_ns, mean, line: None, step: None, rhythms: Vec::new() });
         }
         let spacing = spacing(&points);
-        let rhythms: Vec<Rhythm> =
-            Period::ALL.into_iter().filter_map(|period| rhythm::find(&points, period, spacing)).collect();
+        let rhythms = rhythm::find(&points, spacing);
         let whole = points.clone();
         for rhythm in rhythms.iter().filter(|r| r.chance < SURE) {
             points.iter_mut().for_each(|p| p.value -= rhythm.at(p.at_s));
         }
         let blocks = blocks::blocks(&points);
-        let (line, step) = (Line::fit(&blocks), step::find(&points, &blocks));
+        let (line, step) = (LineFit::fit(&blocks), step::find(&points, &blocks));
         Some(Analysis { points: whole, origin_ns, mean, line, step, rhythms })
     }
 
     /// Whether a line or a step leaves less unexplained. A step has the place
     /// as a third number to fit, for which it must be better (Bayesian
     /// information criterion, Schwarz, Annals of Statistics 6, 1978).
-    pub fn best(&self) -> Best {
-        let (Some(line), Some(step)) = (&self.line, &self.step) else { return Best::Line };
+    pub fn best(&self) -> SeriesModel {
+        let (Some(line), Some(step)) = (&self.line, &self.step) else { return SeriesModel::Line };
         let count = blocks::BLOCKS as f64;
-        if step.residual * (count.ln() / count).exp() < line.residual { Best::Step } else { Best::Line }
+        if step.residual * (count.ln() / count).exp() < line.residual { SeriesModel::Step } else { SeriesModel::Line }
     }
 
     /// Nanoseconds since 1970 of a moment on the points' clock; `None` beyond
@@ -96,7 +95,7 @@ impl Analysis {
 }
 
 /// How far neighbouring points lie apart, in the middle of all.
-fn spacing(points: &[Point]) -> f64 {
+fn spacing(points: &[BlockMean]) -> f64 {
     let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
     apart.sort_by(f64::total_cmp);
     apart.get(apart.len() / 2).copied().unwrap_or(0.0)

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::timeline::Filled;
-use super::{Shape, Trend};
+use super::timeline::BucketPoint;
+use super::{Trend, TrendShape};
 use crate::judge::Judge;
-use crate::rule::{Condition, Limit, Over, Rule};
+use crate::rule::{Condition, ConditionSpan, Rule, RuleLimit};
 
 /// A condition of a rule at an instance.
 #[derive(Clone, Debug)]
-pub(crate) struct Judged<'a> {
+pub(crate) struct TrendCondition<'a> {
     pub rule: &'a Rule,
     pub condition: &'a Condition,
     /// The limit; where it is a counter, its mean over the window.
@@ -19,7 +19,7 @@ pub(crate) struct Judged<'a> {
     pub leads: bool,
 }
 
-impl Judged<'_> {
+impl TrendCondition<'_> {
     /// Whether the condition holds at a value.
     pub fn holds(&self, value: f64) -> bool {
         self.condition.compare.holds(value, self.limit)
@@ -34,16 +34,16 @@ impl Judged<'_> {
 /// A quantity at an instance, with all that judges it.
 pub(crate) struct Subject<'a> {
     pub instance: String,
-    pub filled: Vec<Filled>,
-    judged: Vec<Judged<'a>>,
+    pub filled: Vec<BucketPoint>,
+    judged: Vec<TrendCondition<'a>>,
 }
 
 impl<'a> Subject<'a> {
     /// The limit to look at: one that the slope leads to, of a rule that is told
     /// by it and blames something; the nearest of these.
-    pub fn next(&self, now: f64, slope: f64) -> &Judged<'a> {
-        let worth = |j: &Judged<'_>| (j.ahead(now, slope), !j.holds(now), j.leads, j.rule.weight > 0.0);
-        let better = |a: &&Judged<'_>, b: &&Judged<'_>| {
+    pub fn next(&self, now: f64, slope: f64) -> &TrendCondition<'a> {
+        let worth = |j: &TrendCondition<'_>| (j.ahead(now, slope), !j.holds(now), j.leads, j.rule.weight > 0.0);
+        let better = |a: &&TrendCondition<'_>, b: &&TrendCondition<'_>| {
             let nearer = (b.limit - now).abs().total_cmp(&(a.limit - now).abs());
             worth(a).cmp(&worth(b)).then(nearer)
         };
@@ -54,13 +54,13 @@ impl<'a> Subject<'a> {
 
 /// The quantities that a pack's rules judge at each tick, each once.
 pub(crate) fn subjects(judge: &Judge, pack: usize) -> Vec<Subject<'_>> {
-    let mut by_track: BTreeMap<usize, (Option<&str>, Vec<Judged<'_>>)> = BTreeMap::new();
+    let mut by_track: BTreeMap<usize, (Option<&str>, Vec<TrendCondition<'_>>)> = BTreeMap::new();
     for stream in judge.states.streams.iter().filter(|s| s.pack == pack) {
         let rule = judge.rule_of(stream);
         for (at, condition) in rule.conditions().enumerate() {
             let state = &stream.conditions[at];
             // an amount in a tick is of the tick's length, which may change
-            let of_ticks = condition.over == Over::Tick && !condition.is_of_window() && !state.adds_up;
+            let of_ticks = condition.over == ConditionSpan::Tick && !condition.is_of_window() && !state.adds_up;
             let (Some(track), Some(limit)) = (state.track.filter(|_| of_ticks), limit(judge, condition, state)) else {
                 continue;
             };
@@ -71,7 +71,7 @@ pub(crate) fn subjects(judge: &Judge, pack: usize) -> Vec<Subject<'_>> {
             }
             let leads = at == 0 || rule.all.is_empty();
             if !judged.iter().any(|j| j.rule.id == rule.id && j.condition == condition) {
-                judged.push(Judged { rule, condition, limit, leads });
+                judged.push(TrendCondition { rule, condition, limit, leads });
             }
         }
     }
@@ -84,8 +84,8 @@ pub(crate) fn subjects(judge: &Judge, pack: usize) -> Vec<Subject<'_>> {
 
 fn limit(judge: &Judge, condition: &Condition, state: &crate::stream::ConditionState) -> Option<f64> {
     let limit = match &condition.limit {
-        Limit::Number(number) => *number,
-        Limit::Counter { times, .. } => judge.states.tracks[state.limit_track?].mean()? * times,
+        RuleLimit::Number(number) => *number,
+        RuleLimit::Counter { times, .. } => judge.states.tracks[state.limit_track?].mean()? * times,
     };
     limit.is_finite().then_some(limit)
 }
@@ -94,10 +94,10 @@ fn limit(judge: &Judge, condition: &Condition, state: &crate::stream::ConditionS
 /// steps, lines and rhythms; by name among equals.
 pub(crate) fn order(trend: &Trend) -> (bool, bool, String, u8, String, String) {
     let kind = match trend.shape {
-        Shape::Step => 0,
-        Shape::Line => 1,
-        Shape::Flat if trend.rhythm.is_some() => 2,
-        Shape::Flat => 3,
+        TrendShape::Step => 0,
+        TrendShape::Line => 1,
+        TrendShape::Flat if trend.rhythm.is_some() => 2,
+        TrendShape::Flat => 3,
     };
     let crosses = trend.crosses.clone().filter(|_| trend.matters);
     let when = crosses.clone().unwrap_or_default();

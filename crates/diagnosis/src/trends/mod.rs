@@ -8,15 +8,15 @@ mod analysis;
 mod choose;
 pub(crate) mod timeline;
 
-use diskwright_statistics::{ERROR, Period, many};
+use diskwright_statistics::{ERROR, Period, Rhythm, many};
 use serde::Serialize;
 
 use crate::judge::Judge;
 use crate::outcome::unit_of;
 use crate::rule::Bottleneck;
 use crate::time::rfc3339;
-use analysis::{Analysis, Best};
-use choose::{Judged, Subject, subjects};
+use analysis::{Analysis, SeriesModel};
+use choose::{Subject, TrendCondition, subjects};
 
 /// Windows shorter than this have no trends, seconds.
 pub const LEAST_WINDOW_S: f64 = 3600.0;
@@ -48,7 +48,7 @@ pub struct Trend {
     /// The rule's limit.
     pub limit: f64,
     /// `line`, `step` or `flat`: what describes it best.
-    pub shape: Shape,
+    pub shape: TrendShape,
     /// The level at the window's end: of the line, since the step, or the mean.
     pub now: f64,
     /// Growth a day of the straight line.
@@ -66,9 +66,11 @@ pub struct Trend {
     /// Not after this one; `null` where the slope could be none.
     pub crosses_latest: Option<String>,
     /// The step, where there is one.
-    pub step: Option<StepSeen>,
-    /// The rhythm, where there is one.
-    pub rhythm: Option<RhythmSeen>,
+    pub step: Option<TrendStep>,
+    /// The rhythm that explains most, where there is one.
+    pub rhythm: Option<TrendRhythm>,
+    /// All of them, those that explain most first.
+    pub rhythms: Vec<TrendRhythm>,
     /// Significant and large enough to be told on the screen.
     pub matters: bool,
     /// The quantity over the window in at most 60 points, `null` for a gap;
@@ -79,7 +81,7 @@ pub struct Trend {
 /// What describes a series best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum TrendShape {
     /// It grows or falls steadily.
     Line,
     /// It changed its level once.
@@ -90,7 +92,7 @@ pub enum Shape {
 
 /// A change of level.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StepSeen {
+pub struct TrendStep {
     /// When, RFC 3339.
     pub at: String,
     /// Mean until then.
@@ -101,14 +103,19 @@ pub struct StepSeen {
     pub significance: f64,
 }
 
-/// What comes back by the day or week.
+/// What comes back.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RhythmSeen {
-    /// `day` or `week`.
+pub struct TrendRhythm {
+    /// `day`, `week` or `other`.
     pub period: &'static str,
+    /// Its length, seconds.
+    pub period_s: f64,
+    /// How often the window holds it.
+    pub times: f64,
     /// Share of the variance about the trend that it explains.
     pub share: f64,
-    /// When it is highest: `14:00` (UTC) or a day of the week.
+    /// When it is highest: `14:00` (UTC), a day of the week, or the first time
+    /// in the window, RFC 3339.
     pub peak: String,
     /// How far its highest part lies above the lowest.
     pub swing: f64,
@@ -158,21 +165,22 @@ fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i
     let significance = |at: usize| if adjusted[at].is_nan() { 1.0 } else { adjusted[at] };
     let (of_line, of_step) = (significance(0), significance(1));
     let shape = match analysis.best() {
-        _ if of_line.min(of_step) >= ERROR => Shape::Flat,
-        Best::Line => Shape::Line,
-        Best::Step => Shape::Step,
+        _ if of_line.min(of_step) >= ERROR => TrendShape::Flat,
+        SeriesModel::Line => TrendShape::Line,
+        SeriesModel::Step => TrendShape::Step,
     };
     let end_s = analysis.end_s();
     let line = analysis.line.as_ref();
     let now = match (shape, line, &analysis.step) {
-        (Shape::Line, Some(line), _) => line.at(end_s),
-        (Shape::Step, _, Some(step)) => step.after,
+        (TrendShape::Line, Some(line), _) => line.at(end_s),
+        (TrendShape::Step, _, Some(step)) => step.after,
         _ => analysis.mean,
     };
     let slope = line.map_or(0.0, |l| l.slope);
     let judged = subject.next(now, slope);
     let finite = |v: f64| Some(v * DAY_S).filter(|v| v.is_finite());
     let interval = line.map_or((0.0, 0.0), |l| l.interval);
+    let rhythms = rhythms_seen(analysis, adjusted);
     let mut trend = Trend {
         counter: judged.condition.quantity.counter.id.clone(),
         quantity: judged.condition.quantity.text(),
@@ -193,43 +201,55 @@ fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i
         crosses_earliest: None,
         crosses_latest: None,
         step: step_seen(analysis, shape, of_step),
-        rhythm: rhythm_seen(analysis, adjusted),
+        rhythm: rhythms.first().cloned(),
+        rhythms,
         matters: false,
         series: Vec::new(),
     };
     crossing(&mut trend, judged, analysis);
     trend.matters = matters(&trend, judged, analysis);
-    if shape != Shape::Flat || trend.rhythm.is_some() {
+    if shape != TrendShape::Flat || trend.rhythm.is_some() {
         trend.series = series(analysis, window);
     }
     trend
 }
 
-fn step_seen(analysis: &Analysis, shape: Shape, significance: f64) -> Option<StepSeen> {
-    let step = analysis.step.as_ref().filter(|_| shape == Shape::Step)?;
+fn step_seen(analysis: &Analysis, shape: TrendShape, significance: f64) -> Option<TrendStep> {
+    let step = analysis.step.as_ref().filter(|_| shape == TrendShape::Step)?;
     let at = rfc3339(analysis.time_ns(step.at_s)?);
-    Some(StepSeen { at, before: step.before, after: step.after, significance })
+    Some(TrendStep { at, before: step.before, after: step.after, significance })
 }
 
-/// The stronger of the significant rhythms.
-fn rhythm_seen(analysis: &Analysis, adjusted: &[f64]) -> Option<RhythmSeen> {
-    const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+/// The significant rhythms, those that explain most first.
+fn rhythms_seen(analysis: &Analysis, adjusted: &[f64]) -> Vec<TrendRhythm> {
     let each = analysis.rhythms.iter().zip(&adjusted[2..]).filter(|(_, chance)| **chance < ERROR);
-    let (rhythm, chance) = each.max_by(|a, b| a.0.share.total_cmp(&b.0.share))?;
-    let peak_s = rhythm.peak_s();
+    let mut list: Vec<TrendRhythm> = each.filter_map(|(r, chance)| rhythm_seen(analysis, r, *chance)).collect();
+    list.sort_by(|a, b| b.share.total_cmp(&a.share));
+    list
+}
+
+fn rhythm_seen(analysis: &Analysis, rhythm: &Rhythm, significance: f64) -> Option<TrendRhythm> {
+    const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    let (peak_s, period_s) = (rhythm.peak_s(), rhythm.period.seconds());
     let (period, peak) = match rhythm.period {
         Period::Day => ("day", format!("{:02}:00", (peak_s / 3600.0) as u32)),
         Period::Week => ("week", DAYS[((peak_s / DAY_S) as usize).min(6)].to_owned()),
+        Period::Other(_) => {
+            let start_s = analysis.end_s() - analysis.span_s();
+            let first_s = start_s + (peak_s - start_s).rem_euclid(period_s);
+            ("other", rfc3339(analysis.time_ns(first_s)?))
+        }
     };
     let known = || rhythm.profile.iter().copied().filter(|v| !v.is_nan());
     let swing = known().fold(f64::NEG_INFINITY, f64::max) - known().fold(f64::INFINITY, f64::min);
-    Some(RhythmSeen { period, share: rhythm.share, peak, swing, significance: *chance })
+    let times = analysis.span_s() / period_s;
+    Some(TrendRhythm { period, period_s, times, share: rhythm.share, peak, swing, significance })
 }
 
 /// When the limit is crossed. After a step there is no line to follow, and what
 /// is beyond the limit already crosses nothing.
-fn crossing(trend: &mut Trend, judged: &Judged<'_>, analysis: &Analysis) {
-    let Some(line) = analysis.line.as_ref().filter(|_| trend.shape != Shape::Step) else { return };
+fn crossing(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &Analysis) {
+    let Some(line) = analysis.line.as_ref().filter(|_| trend.shape != TrendShape::Step) else { return };
     let end_s = analysis.end_s();
     if judged.holds(trend.now) || judged.holds(line.at(end_s)) {
         return;
@@ -237,7 +257,7 @@ fn crossing(trend: &mut Trend, judged: &Judged<'_>, analysis: &Analysis) {
     let crossing = line.crossing(judged.limit, end_s);
     let moment = |at_s: Option<f64>| at_s.and_then(|at| analysis.time_ns(at)).map(rfc3339);
     trend.crosses_earliest = moment(crossing.earliest_s);
-    if trend.shape == Shape::Line {
+    if trend.shape == TrendShape::Line {
         trend.crosses = moment(crossing.at_s);
         trend.crosses_latest = moment(crossing.latest_s).filter(|_| trend.crosses.is_some());
     }
@@ -245,7 +265,7 @@ fn crossing(trend: &mut Trend, judged: &Judged<'_>, analysis: &Analysis) {
 
 /// Whether it is worth a line on the screen: it will cross the limit of a rule
 /// soon, or it changed by much of what it is and of what the rule minds.
-fn matters(trend: &Trend, judged: &Judged<'_>, analysis: &Analysis) -> bool {
+fn matters(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Analysis) -> bool {
     if !judged.leads {
         return false;
     }
@@ -253,17 +273,17 @@ fn matters(trend: &Trend, judged: &Judged<'_>, analysis: &Analysis) -> bool {
     let scale = judged.limit.abs().max((judged.limit - analysis.mean).abs());
     let large = |change: f64, of: f64| change.abs() >= 0.2 * of.abs() && change.abs() >= 0.1 * scale;
     match trend.shape {
-        Shape::Line => {
+        TrendShape::Line => {
             let soon = analysis.end_s() + HORIZON * analysis.span_s();
             let line_at = analysis.line.as_ref().map(|l| l.crossing(judged.limit, analysis.end_s()));
             let crosses = line_at.and_then(|c| c.at_s).is_some_and(|at| at <= soon);
             let change = trend.slope_per_day / DAY_S * analysis.span_s();
             (trend.crosses.is_some() && crosses) || large(change, analysis.mean)
         }
-        Shape::Step => {
+        TrendShape::Step => {
             trend.step.as_ref().is_some_and(|s| large(s.after - s.before, s.before.abs().max(s.after.abs())))
         }
-        Shape::Flat => trend.rhythm.as_ref().is_some_and(|r| r.share >= 0.3 && large(r.swing, analysis.mean)),
+        TrendShape::Flat => trend.rhythm.as_ref().is_some_and(|r| r.share >= 0.3 && large(r.swing, analysis.mean)),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use diskwright_base::Frame;
 
-use crate::lanes::Sums;
+use crate::lanes::LaneSums;
 use crate::window::start_of;
 
 /// Buckets of a series at most, for trends.
@@ -27,7 +27,7 @@ pub(crate) struct Timeline {
 
 /// Ticks of a chunk that fall into one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct ClockBucketTicks {
     pub start: usize,
     pub end: usize,
     /// Number of the bucket, counted from 1970 in widths of now.
@@ -55,6 +55,15 @@ impl Timeline {
         }
     }
 
+    /// The width in use, doubled until it is at least `least_ns`.
+    pub fn width_at_least(&self, least_ns: i64) -> i64 {
+        let mut width = FIRST_NS << self.doublings;
+        while width < least_ns {
+            width = width.saturating_mul(2);
+        }
+        width
+    }
+
     /// The bucket of a moment; widens all buckets where it lies too far off.
     fn reach(&mut self, time_ns: i64) -> i64 {
         let narrow = time_ns.div_euclid(FIRST_NS);
@@ -72,7 +81,7 @@ impl Timeline {
 
     /// Cuts the ticks `range` of a frame by bucket: each tick goes where its
     /// middle lies.
-    pub fn cut(&mut self, frame: &Frame, range: std::ops::Range<usize>, stretches: &mut Vec<Stretch>) {
+    pub fn cut(&mut self, frame: &Frame, range: std::ops::Range<usize>, stretches: &mut Vec<ClockBucketTicks>) {
         stretches.clear();
         for (at, tick) in frame.ticks()[range].iter().enumerate() {
             let start = start_of(tick);
@@ -80,7 +89,7 @@ impl Timeline {
             let doublings = self.doublings;
             match stretches.last_mut() {
                 Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = at + 1,
-                _ => stretches.push(Stretch { start: at, end: at + 1, bucket, doublings }),
+                _ => stretches.push(ClockBucketTicks { start: at, end: at + 1, bucket, doublings }),
             }
         }
     }
@@ -94,14 +103,14 @@ pub(crate) struct Buckets {
     doublings: u32,
     /// Sum of products and sum of weights.
     cells: Vec<(f64, f64)>,
-    current: Sums,
+    current: LaneSums,
     /// Bucket of the current sums.
     at: Option<i64>,
 }
 
 /// What a bucket holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Filled {
+pub(crate) struct BucketPoint {
     /// Middle of the bucket, nanoseconds since 1970 UTC.
     pub time_ns: i64,
     pub value: f64,
@@ -110,7 +119,7 @@ pub(crate) struct Filled {
 
 impl Buckets {
     /// Adds a chunk's columns; `number` is that of the chunk's first tick.
-    pub fn add(&mut self, number: usize, stretches: &[Stretch], values: &[f64], weights: &[f64]) {
+    pub fn add(&mut self, number: usize, stretches: &[ClockBucketTicks], values: &[f64], weights: &[f64]) {
         for stretch in stretches {
             if self.at != Some(stretch.bucket) || self.doublings != stretch.doublings {
                 self.settle();
@@ -156,13 +165,13 @@ impl Buckets {
     }
 
     /// The buckets that have a value, in the order of time.
-    pub fn filled(&self) -> Vec<Filled> {
+    pub fn filled(&self) -> Vec<BucketPoint> {
         let mut all = self.clone();
         all.settle();
         let width = FIRST_NS << all.doublings;
         let filled = all.cells.iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0);
         filled
-            .map(|(at, (product, weight))| Filled {
+            .map(|(at, (product, weight))| BucketPoint {
                 time_ns: (all.first + at as i64).saturating_mul(width).saturating_add(width / 2),
                 value: product / weight,
                 weight: *weight,

@@ -3,10 +3,13 @@
 // each test file uses a part of this
 #![allow(dead_code)]
 
+#[path = "../../../statistics/src/noise.rs"]
+pub mod noise;
+
 use std::sync::Arc;
 
-use diskwright_base::{Class, Device, Frame, Level, Note, Schema, Series, Tick, Topology};
-use diskwright_diagnosis::{Finding, Judge, Options, Pack, Verdict};
+use diskwright_base::{Device, DeviceClass, Frame, Note, RaidLevel, Schema, Series, Tick, Topology};
+use diskwright_diagnosis::{Finding, Judge, JudgeOptions, Pack, Verdict};
 
 pub const SECOND: u64 = 1_000_000_000;
 /// 2026-01-01T00:00:00Z.
@@ -62,8 +65,13 @@ impl Recording {
         self
     }
 
+    /// The topology that was given.
+    pub fn described(&self) -> &Topology {
+        self.topology.as_ref().expect("a topology was given")
+    }
+
     pub fn frame(&self, ticks: std::ops::Range<usize>) -> Frame {
-        let schema = Schema { series: self.series.iter().map(|(s, _)| s.clone()).collect() };
+        let schema = Schema::new(self.series.iter().map(|(s, _)| s.clone()).collect());
         let mut frame = Frame::new(Arc::new(schema), ticks.len());
         for i in ticks {
             let row: Vec<f64> = self.series.iter().map(|(_, values)| values(i)).collect();
@@ -74,15 +82,27 @@ impl Recording {
         frame
     }
 
-    pub fn options(&self) -> Options {
-        Options {
+    pub fn options(&self) -> JudgeOptions {
+        JudgeOptions {
             expected: Some((START, START + (self.ticks as u64 * self.tick_s * SECOND) as i64)),
-            ..Options::default()
+            ..JudgeOptions::default()
         }
     }
 
+    /// A disk that is always busy: reads and writes a second, bytes and seconds of each.
+    pub fn with_disk(self, name: &str, reads: f64, writes: f64, size: f64, seconds: f64) -> Recording {
+        self.with("physical_disk.reads", name, move |_| reads)
+            .with("physical_disk.writes", name, move |_| writes)
+            .with("physical_disk.read_bytes", name, move |_| reads * size)
+            .with("physical_disk.write_bytes", name, move |_| writes * size)
+            .with("physical_disk.read_time_s", name, move |_| reads * seconds)
+            .with("physical_disk.write_time_s", name, move |_| writes * seconds)
+            .with("physical_disk.weighted_time_s", name, move |_| (reads + writes) * seconds)
+            .with("physical_disk.busy_time_s", name, |_| 1.0)
+    }
+
     /// Judged by packs, in frames of `cut` ticks.
-    pub fn judge(&self, packs: Vec<Pack>, options: Options, cut: usize) -> Vec<Verdict> {
+    pub fn judge(&self, packs: Vec<Pack>, options: JudgeOptions, cut: usize) -> Vec<Verdict> {
         let mut judge = Judge::new(packs, options);
         if let Some(topology) = &self.topology {
             judge.note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(topology).unwrap()));
@@ -96,6 +116,16 @@ impl Recording {
     /// Judged by the rules in `text`.
     pub fn by(&self, text: &str) -> Verdict {
         self.judge(vec![pack(text)], self.options(), self.ticks.max(1)).remove(0)
+    }
+
+    /// Judged by the default pack, with process tables.
+    pub fn with_tables(&self, tables: &[Note]) -> Verdict {
+        let pack = diskwright_diagnosis::packs::builtin("default").unwrap().unwrap();
+        let mut judge = Judge::new(vec![pack], self.options());
+        judge.note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(self.described()).unwrap()));
+        tables.iter().for_each(|note| judge.note(note));
+        judge.frame(&self.frame(0..self.ticks));
+        judge.finish().remove(0)
     }
 
     /// Judged by the default pack.
@@ -144,7 +174,7 @@ pub fn only(verdict: &Verdict) -> &Finding {
     &verdict.findings[0]
 }
 
-pub fn device(name: &str, class: Class, below: &[&str], level: Option<Level>) -> Device {
+pub fn device(name: &str, class: DeviceClass, below: &[&str], level: Option<RaidLevel>) -> Device {
     Device {
         name: name.into(),
         class,
@@ -155,7 +185,7 @@ pub fn device(name: &str, class: Class, below: &[&str], level: Option<Level>) ->
 }
 
 /// `sda`, `sdb`, … of a class, and an array over them.
-pub fn array(members: usize, class: Class, level: Level) -> Topology {
+pub fn array(members: usize, class: DeviceClass, level: RaidLevel) -> Topology {
     let names: Vec<String> = (0..members).map(|i| format!("sd{}", (b'a' + i as u8) as char)).collect();
     let mut devices: Vec<Device> = names.iter().map(|n| device(n, class, &[], None)).collect();
     let below: Vec<&str> = names.iter().map(String::as_str).collect();

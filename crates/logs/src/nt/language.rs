@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::{Path, key, plain};
+use super::{CounterPath, key, plain};
 
 /// A language of Windows and the names that are known in it.
 pub struct Language {
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Language {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct LanguageFile {
     /// Where the names come from.
     source: String,
     /// Object: its name, or its names in several versions of Windows.
@@ -73,7 +73,7 @@ pub fn languages() -> &'static [Language] {
 }
 
 fn load(id: &'static str, text: &str) -> Result<Language, String> {
-    let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+    let file: LanguageFile = toml::from_str(text).map_err(|e| e.to_string())?;
     if file.source.is_empty() {
         return Err("its source is not said".into());
     }
@@ -112,7 +112,7 @@ impl Language {
 
 /// The language that knows most of these paths, and how many it knows. `None`
 /// where English names are at least as many, or none are known.
-pub fn language_of(paths: &[Path]) -> (Option<&'static Language>, usize) {
+pub fn language_of(paths: &[CounterPath]) -> (Option<&'static Language>, usize) {
     let pairs = distinct(paths);
     let known = |pair: &&(&str, &str)| super::is_known(pair.0, pair.1);
     let mut best = (None, pairs.iter().filter(known).count());
@@ -126,7 +126,7 @@ pub fn language_of(paths: &[Path]) -> (Option<&'static Language>, usize) {
 }
 
 /// Object and counter of the paths, each pair once.
-fn distinct(paths: &[Path]) -> Vec<(&str, &str)> {
+fn distinct(paths: &[CounterPath]) -> Vec<(&str, &str)> {
     let mut pairs: Vec<(&str, &str)> = paths.iter().map(|p| (p.object.as_str(), p.counter.as_str())).collect();
     pairs.sort_unstable();
     pairs.dedup();
@@ -135,7 +135,7 @@ fn distinct(paths: &[Path]) -> Vec<(&str, &str)> {
 
 /// Puts English names into the paths where the language knows them. Gives
 /// the pairs of names that it does not know.
-pub fn translate(language: &Language, paths: &mut [Path]) -> Vec<String> {
+pub fn translate(language: &Language, paths: &mut [CounterPath]) -> Vec<String> {
     let mut unknown = Vec::new();
     for path in paths {
         match language.english(&path.object, &path.counter) {
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_language_is_that_which_knows_most() {
-        let paths = |texts: &[&str]| texts.iter().map(|t| Path::parse(t).unwrap()).collect::<Vec<_>>();
+        let paths = |texts: &[&str]| texts.iter().map(|t| CounterPath::parse(t).unwrap()).collect::<Vec<_>>();
         let mut german = paths(&[r"\Prozessor(_Total)\Prozessorzeit (%)", r"\Server\Widgets"]);
         let (language, known) = language_of(&german);
         assert_eq!((language.map(|l| l.id), known), (Some("de"), 1));

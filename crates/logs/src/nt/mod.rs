@@ -15,12 +15,12 @@ use diskwright_base::{Catalogue, Series};
 use serde::Deserialize;
 
 pub use language::{Language, language_of, languages, translate};
-pub use path::Path;
+pub use path::CounterPath;
 pub use products::{Product, add_products, fill_products};
 
 /// A column of an NT log in our words.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Resolved {
+pub struct NtColumn {
     /// Canonical id, or `foreign.Object\Counter` where there is none.
     pub counter: String,
     /// Instance as the catalogue's object names it (`cpu0`, `_total`, `0 C:`);
@@ -30,7 +30,7 @@ pub struct Resolved {
     pub scale: f64,
 }
 
-impl Resolved {
+impl NtColumn {
     /// True where the catalogue has no such counter.
     pub fn is_foreign(&self) -> bool {
         self.counter.starts_with("foreign.")
@@ -50,15 +50,15 @@ impl Resolved {
 /// assert_eq!((found.counter.as_str(), found.instance.as_str()), ("physical_disk.disk_time_nt", "0 C:"));
 /// assert_eq!(found.scale, 0.01);
 /// ```
-pub fn resolve(object: &str, instance: &str, counter: &str) -> Resolved {
+pub fn resolve(object: &str, instance: &str, counter: &str) -> NtColumn {
     let names = names();
     let known = names.counters.get(&key(object, counter));
     match known.and_then(|known| Some((known, instance_of(names, object, instance, &known.id)?))) {
         // the sum over processors of what each of them serves is the machine's
         Some((known, total)) if known.id == "processor.interrupts_per_s" && total == "_total" => {
-            Resolved { counter: "interrupts.total_per_s".into(), instance: String::new(), scale: known.scale }
+            NtColumn { counter: "interrupts.total_per_s".into(), instance: String::new(), scale: known.scale }
         }
-        Some((known, instance)) => Resolved { counter: known.id.clone(), instance, scale: known.scale },
+        Some((known, instance)) => NtColumn { counter: known.id.clone(), instance, scale: known.scale },
         None => foreign(object, instance, counter),
     }
 }
@@ -69,9 +69,9 @@ pub fn is_known(object: &str, counter: &str) -> bool {
 }
 
 /// A column under its own name.
-pub fn foreign(object: &str, instance: &str, counter: &str) -> Resolved {
+pub fn foreign(object: &str, instance: &str, counter: &str) -> NtColumn {
     let counter = format!("foreign.{}\\{}", object.trim(), counter.trim());
-    Resolved { counter, instance: instance.to_owned(), scale: 1.0 }
+    NtColumn { counter, instance: instance.to_owned(), scale: 1.0 }
 }
 
 /// The columns of one machine's log, in their order: each path by [`resolve`],
@@ -79,9 +79,9 @@ pub fn foreign(object: &str, instance: &str, counter: &str) -> Resolved {
 /// say the same (`Available Bytes` and `Available MBytes`), the finest bears
 /// the canonical id; the others keep their own name. What stands there twice
 /// under its own name gets `#1`, `#2`, … behind the instance.
-pub fn columns(paths: &[Path]) -> Vec<Resolved> {
+pub fn columns(paths: &[CounterPath]) -> Vec<NtColumn> {
     let by_group = processors_by_group(paths);
-    let mut found: Vec<Resolved> = paths
+    let mut found: Vec<NtColumn> = paths
         .iter()
         .map(|p| match by_group && is_plain_processor(p) {
             true => foreign(&p.object, &p.instance, &p.counter),
@@ -103,7 +103,7 @@ pub fn columns(paths: &[Path]) -> Vec<Resolved> {
     found
 }
 
-fn number_doubles(found: &mut [Resolved]) {
+fn number_doubles(found: &mut [NtColumn]) {
     let mut taken: HashSet<(String, String)> = HashSet::with_capacity(found.len());
     let mut times: HashMap<(String, String), usize> = HashMap::new();
     for one in found {
@@ -119,14 +119,14 @@ fn number_doubles(found: &mut [Resolved]) {
 /// `Processor Information` names processors by group, `Processor` those of one
 /// group by number. Where a log of several groups has both, the same processor
 /// would count twice.
-fn processors_by_group(paths: &[Path]) -> bool {
+fn processors_by_group(paths: &[CounterPath]) -> bool {
     paths.iter().any(|p| {
         is_object(&p.object, "Processor Information")
             && p.instance.split_once(',').is_some_and(|(group, number)| group != "0" && number != "_Total")
     })
 }
 
-fn is_plain_processor(path: &Path) -> bool {
+fn is_plain_processor(path: &CounterPath) -> bool {
     is_object(&path.object, "Processor") && !path.instance.eq_ignore_ascii_case("_total")
 }
 
@@ -134,20 +134,20 @@ fn is_object(object: &str, name: &str) -> bool {
     plain(object) == plain(name)
 }
 
-struct Known {
+struct NtCounterName {
     id: String,
     scale: f64,
 }
 
-struct Names {
+struct NtNames {
     /// By [`key`].
-    counters: HashMap<String, Known>,
+    counters: HashMap<String, NtCounterName>,
     not_instances: HashMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct NtMappingFile {
     scales: HashMap<String, f64>,
     aliases: HashMap<String, Alias>,
     not_instances: HashMap<String, Vec<String>>,
@@ -160,13 +160,13 @@ struct Alias {
     scale: Option<f64>,
 }
 
-fn names() -> &'static Names {
-    static NAMES: OnceLock<Names> = OnceLock::new();
+fn names() -> &'static NtNames {
+    static NAMES: OnceLock<NtNames> = OnceLock::new();
     NAMES.get_or_init(|| load(include_str!("names.toml")).unwrap_or_else(|e| panic!("nt/names.toml: {e}")))
 }
 
-fn load(text: &str) -> Result<Names, String> {
-    let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+fn load(text: &str) -> Result<NtNames, String> {
+    let file: NtMappingFile = toml::from_str(text).map_err(|e| e.to_string())?;
     let catalogue = Catalogue::builtin();
     let split = |name: &str| name.split_once('\\').map(|(object, counter)| key(object, counter)).ok_or(name.to_owned());
     let mut scales = HashMap::new();
@@ -178,19 +178,19 @@ fn load(text: &str) -> Result<Names, String> {
         for name in &counter.names.nt {
             let key = split(name)?;
             let scale = scales.remove(&key).unwrap_or(by_unit(&counter.unit));
-            counters.insert(key, Known { id: counter.id.clone(), scale });
+            counters.insert(key, NtCounterName { id: counter.id.clone(), scale });
         }
     }
     for (name, alias) in file.aliases {
         let counter = catalogue.get(&alias.id).ok_or(format!("{name}: no counter {}", alias.id))?;
         let scale = alias.scale.unwrap_or(by_unit(&counter.unit));
-        counters.insert(split(&name)?, Known { id: alias.id, scale });
+        counters.insert(split(&name)?, NtCounterName { id: alias.id, scale });
     }
     if let Some(name) = scales.keys().next() {
         return Err(format!("a factor for {name}, which no counter is called"));
     }
     let not_instances = file.not_instances.into_iter().map(|(object, names)| (plain(&object), names)).collect();
-    Ok(Names { counters, not_instances })
+    Ok(NtNames { counters, not_instances })
 }
 
 /// Windows writes shares and processors in percent.
@@ -199,7 +199,7 @@ fn by_unit(unit: &str) -> f64 {
 }
 
 /// The instance in the catalogue's words; `None` where it is no instance.
-fn instance_of(names: &Names, object: &str, instance: &str, id: &str) -> Option<String> {
+fn instance_of(names: &NtNames, object: &str, instance: &str, id: &str) -> Option<String> {
     let object = plain(object);
     let is_not = |list: &Vec<String>| list.iter().any(|name| name.eq_ignore_ascii_case(instance));
     if names.not_instances.get(&object).is_some_and(is_not) {
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn resolved(path: &str) -> (String, String, f64) {
-        let path = Path::parse(path).unwrap();
+        let path = CounterPath::parse(path).unwrap();
         let found = resolve(&path.object, &path.instance, &path.counter);
         (found.counter, found.instance, found.scale)
     }
@@ -317,7 +317,7 @@ mod tests {
             r"\Process(a)\Handle Count",
             r"\Process(a)\Handle Count",
         ];
-        let paths: Vec<Path> = paths.iter().map(|p| Path::parse(p).unwrap()).collect();
+        let paths: Vec<CounterPath> = paths.iter().map(|p| CounterPath::parse(p).unwrap()).collect();
         let found = columns(&paths);
         let told: Vec<_> = found.iter().map(|r| (r.counter.as_str(), r.instance.as_str())).collect();
         assert_eq!(
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn processors_of_several_groups_count_once() {
         let paths = [r"\Processor(1)\% User Time", r"\Processor Information(1,0)\% User Time"];
-        let paths: Vec<Path> = paths.iter().map(|p| Path::parse(p).unwrap()).collect();
+        let paths: Vec<CounterPath> = paths.iter().map(|p| CounterPath::parse(p).unwrap()).collect();
         let found = columns(&paths);
         assert!(found[0].is_foreign());
         assert_eq!(found[1].instance, "cpu1,0");

@@ -2,7 +2,7 @@
 
 /// A counter path in its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Path {
+pub struct CounterPath {
     /// The machine, without its backslashes; empty where the path has none.
     pub host: String,
     /// The object, such as `PhysicalDisk`.
@@ -13,16 +13,16 @@ pub struct Path {
     pub counter: String,
 }
 
-impl Path {
+impl CounterPath {
     /// Takes a path apart. Instances may hold backslashes and parentheses, so
     /// the instance reaches to the last `)\`. `None` where there is no object
     /// or no counter.
     ///
     /// ```
-    /// let path = diskwright_logs::nt::Path::parse(r"\\DB1\Process(a\b(1))\% Processor Time").unwrap();
+    /// let path = diskwright_logs::nt::CounterPath::parse(r"\\DB1\Process(a\b(1))\% Processor Time").unwrap();
     /// assert_eq!((path.host.as_str(), path.instance.as_str()), ("DB1", r"a\b(1)"));
     /// ```
-    pub fn parse(text: &str) -> Option<Path> {
+    pub fn parse(text: &str) -> Option<CounterPath> {
         let text = text.trim();
         let (host, rest) = match text.strip_prefix("\\\\") {
             Some(rest) => rest.split_once('\\')?,
@@ -42,7 +42,7 @@ impl Path {
         if object.is_empty() || counter.is_empty() {
             return None;
         }
-        Some(Path {
+        Some(CounterPath {
             host: host.to_owned(),
             object: object.to_owned(),
             instance: instance.to_owned(),
@@ -69,7 +69,7 @@ mod tests {
             (r"\\h\O()\C", ["h", "O", "", "C"]),
         ];
         for (text, parts) in cases {
-            let path = Path::parse(text).unwrap_or_else(|| panic!("{text}"));
+            let path = CounterPath::parse(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!([path.host, path.object, path.instance, path.counter], parts, "{text}");
         }
     }
@@ -79,7 +79,7 @@ mod tests {
         for text in
             ["", "\\", "\\\\", "\\\\h", "\\\\h\\", "word", "\\\\h\\O(", "\\\\h\\O(a\\b", "\\O\\", "(\\)", "()\\"]
         {
-            assert_eq!(Path::parse(text), None, "{text}");
+            assert_eq!(CounterPath::parse(text), None, "{text}");
         }
     }
 }

@@ -13,7 +13,7 @@ const FIRST_NS: u64 = 300_000_000_000;
 /// Processes in a table at most, for each thing they are ranked by.
 const TOP: usize = 5;
 
-/// What is known of a process, in the order of [`Process::columns`].
+/// What is known of a process, in the order of [`NtProcess::columns`].
 const COUNTERS: [&str; 8] = [
     "process.processor",
     "process.processor_system",
@@ -33,7 +33,7 @@ const WRITE_CALLS: usize = 5;
 const WORKING_SET: usize = 6;
 const ID: usize = 7;
 
-struct Process {
+struct NtProcess {
     name: String,
     /// Its columns in the schema.
     columns: [Option<u32>; COUNTERS.len()],
@@ -41,8 +41,8 @@ struct Process {
 
 /// Gathers the tables of one schema. A table stands for the ticks since the one before.
 #[derive(Default)]
-pub struct Processes {
-    all: Vec<Process>,
+pub struct NtProcesses {
+    all: Vec<NtProcess>,
     scales: Vec<f64>,
     /// Of each process since the last table: sum and count of its rates, the last of its levels.
     sums: Vec<[(f64, u32); COUNTERS.len()]>,
@@ -51,18 +51,18 @@ pub struct Processes {
     total_ns: u64,
 }
 
-impl Processes {
+impl NtProcesses {
     /// The processes of a schema.
-    pub fn of(schema: &Schema) -> Processes {
+    pub fn of(schema: &Schema) -> NtProcesses {
         let kinds: HashMap<&str, usize> = COUNTERS.iter().enumerate().map(|(i, c)| (*c, i)).collect();
         let mut at: HashMap<&str, usize> = HashMap::new();
-        let mut all: Vec<Process> = Vec::new();
+        let mut all: Vec<NtProcess> = Vec::new();
         for (column, series) in schema.series.iter().enumerate() {
             let name = series.instance.as_str();
             let is_process = !name.is_empty() && !["_total", "idle"].iter().any(|n| name.eq_ignore_ascii_case(n));
             let (Some(&kind), true) = (kinds.get(series.counter.as_str()), is_process) else { continue };
             let index = *at.entry(name).or_insert_with(|| {
-                all.push(Process { name: name.to_owned(), columns: [None; COUNTERS.len()] });
+                all.push(NtProcess { name: name.to_owned(), columns: [None; COUNTERS.len()] });
                 all.len() - 1
             });
             all[index].columns[kind] = u32::try_from(column).ok();
@@ -71,7 +71,7 @@ impl Processes {
         all.retain(|p| p.columns[..WORKING_SET].iter().any(Option::is_some));
         let sums = vec![[(0.0, 0); COUNTERS.len()]; all.len()];
         let scales = schema.series.iter().map(|s| s.scale).collect();
-        Processes { all, scales, sums, elapsed_ns: 0, total_ns: 0 }
+        NtProcesses { all, scales, sums, elapsed_ns: 0, total_ns: 0 }
     }
 
     /// True where the schema has none.
@@ -141,7 +141,7 @@ impl Processes {
             *sums = [(0.0, 0); COUNTERS.len()];
         }
         let elapsed_s = std::mem::take(&mut self.elapsed_ns) as f64 * 1e-9;
-        let table = ProcessTable { elapsed_s, unreadable: 0, rows: top(rows) };
+        let table = ProcessTable { elapsed_s, rows: top(rows), ..ProcessTable::default() };
         if table.rows.is_empty() {
             return None;
         }
@@ -207,7 +207,7 @@ mod tests {
                 series.push(Series { counter: counter.into(), instance: name.into(), scale });
             }
         }
-        let schema = Arc::new(Schema { series });
+        let schema = Arc::new(Schema::new(series));
         let mut frame = Frame::new(Arc::clone(&schema), 8);
         for at in 0..8i64 {
             let tick = Tick { time_ns: at * 5_000_000_000, elapsed_ns: if at == 0 { 0 } else { 5_000_000_000 } };
@@ -218,7 +218,7 @@ mod tests {
             let all = [value(400.0), value(4e6), 0.0];
             frame.push(tick, &[&row[..], &quiet, &all].concat());
         }
-        let mut processes = Processes::of(&schema);
+        let mut processes = NtProcesses::of(&schema);
         let notes = processes.take(&frame);
         assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20, 30]);
         let table: ProcessTable = serde_json::from_str(&notes[0].text).unwrap();
@@ -231,6 +231,6 @@ mod tests {
 
     #[test]
     fn a_log_without_processes_has_no_tables() {
-        assert!(Processes::of(&Schema::default()).is_empty());
+        assert!(NtProcesses::of(&Schema::default()).is_empty());
     }
 }

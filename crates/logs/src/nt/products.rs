@@ -88,7 +88,7 @@ mod tests {
         let products = add_products(&mut series);
         assert_eq!(products, [Product { column: 6, rate: 0, seconds: 1 }]);
         assert_eq!(series[6], one("physical_disk.avg_read_queue_length", "0 C:", 0.001));
-        let mut frame = Frame::new(Arc::new(Schema { series }), 2);
+        let mut frame = Frame::new(Arc::new(Schema::new(series)), 2);
         let tick = |time_ns| Tick { time_ns, elapsed_ns: 1 };
         frame.push(tick(1), &[100.0, 20.0, 1.0, 1.0, 1.0, 1.0, f64::NAN]);
         frame.push(tick(2), &[100.0, f64::NAN, 1.0, 1.0, 1.0, 1.0, f64::NAN]);

@@ -10,7 +10,7 @@ pub(crate) const PACKED: [&str; 4] = ["", ".xz", ".zst", ".gz"];
 
 /// What belongs to an archive.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct ArchiveFiles {
     pub meta: PathBuf,
     /// In order of their numbers.
     pub volumes: Vec<PathBuf>,
@@ -39,11 +39,12 @@ fn split(name: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// When `.meta` or every volume is missing, or the folder cannot be read.
-pub(super) fn find(path: &Path) -> Result<Files, LogError> {
+pub(super) fn find(path: &Path) -> Result<ArchiveFiles, LogError> {
     let shown = path.display().to_string();
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let Some((base, _)) = split(name) else {
-        let why = "a file of a PCP archive, but not named NAME.0, NAME.meta or NAME.index: its fellows are not found";
+        let why = "a file of a PCP archive, but not named NAME.0, NAME.meta or NAME.index, so its other files cannot \
+                   be found";
         return Err(LogError::broken(&shown, "name", why));
     };
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -68,7 +69,7 @@ pub(super) fn find(path: &Path) -> Result<Files, LogError> {
     if volumes.is_empty() {
         return Err(LogError::broken(&shown, "archive", format!("no volume ({base}.0, …) is beside it")));
     }
-    Ok(Files { meta, volumes: volumes.into_iter().map(|(_, path)| path).collect() })
+    Ok(ArchiveFiles { meta, volumes: volumes.into_iter().map(|(_, path)| path).collect() })
 }
 
 #[cfg(test)]

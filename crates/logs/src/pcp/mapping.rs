@@ -11,7 +11,7 @@ use super::meta::{Metric, Semantics};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Special {
+struct SpecialMetrics {
     sum: Vec<String>,
     instance: Vec<ByInstance>,
     unit: Vec<Unit>,
@@ -35,14 +35,14 @@ struct Unit {
     source: String,
 }
 
-fn special() -> &'static Special {
-    static SPECIAL: OnceLock<Special> = OnceLock::new();
+fn special() -> &'static SpecialMetrics {
+    static SPECIAL: OnceLock<SpecialMetrics> = OnceLock::new();
     SPECIAL.get_or_init(|| toml::from_str(include_str!("special.toml")).expect("built-in data is valid"))
 }
 
 /// How a metric's values become cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum PcpConversion {
     /// As they are.
     Level,
     /// What was added in the tick.
@@ -53,9 +53,9 @@ pub(super) enum How {
 
 /// A counter that a metric gives.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct PcpTarget {
     pub counter: String,
-    pub how: How,
+    pub how: PcpConversion,
     pub scale: f64,
     /// Other metrics add to the same counter.
     pub is_sum: bool,
@@ -65,9 +65,9 @@ pub(super) struct Target {
 
 /// What is done with a metric.
 #[derive(Clone, Debug)]
-pub(super) enum Use {
+pub(super) enum MetricUse {
     /// Columns, one an instance and target.
-    Series(Vec<Target>),
+    Series(Vec<PcpTarget>),
     /// A number of the process table.
     Process(&'static str),
     /// Nothing; the reason is told once for all metrics of the kind.
@@ -75,7 +75,7 @@ pub(super) enum Use {
 }
 
 /// What is done with each metric, in their order. `page_bytes` is the size of a page.
-pub(super) fn uses(metrics: &[Metric], page_bytes: Option<f64>) -> Vec<Use> {
+pub(super) fn uses(metrics: &[Metric], page_bytes: Option<f64>) -> Vec<MetricUse> {
     let by_name: HashMap<&str, &Metric> = metrics.iter().map(|m| (m.name.as_str(), m)).collect();
     let named = named();
     metrics.iter().map(|m| of_metric(m, named.get(m.name.as_str()), &by_name, page_bytes)).collect()
@@ -120,23 +120,24 @@ fn of_metric(
     counters: Option<&Vec<&'static Counter>>,
     by_name: &HashMap<&str, &Metric>,
     page_bytes: Option<f64>,
-) -> Use {
+) -> MetricUse {
     for prefix in ["proc.", "hotproc."] {
         if let Some(rest) = metric.name.strip_prefix(prefix)
             && metric.name != "proc.nprocs"
         {
             let field = PROCESS_FIELDS.iter().find(|f| **f == rest);
-            return field
-                .map_or(Use::Nothing("process metrics that the process table has no place for"), |f| Use::Process(f));
+            return field.map_or(MetricUse::Nothing("process metrics that the process table has no place for"), |f| {
+                MetricUse::Process(f)
+            });
         }
     }
     if !metric.kind.is_number() {
-        return Use::Nothing("metrics whose values are no numbers");
+        return MetricUse::Nothing("metrics whose values are not numbers");
     }
     if metric.name.starts_with("pmcd.") {
-        return Use::Nothing("metrics about the collector itself");
+        return MetricUse::Nothing("metrics about the collector itself");
     }
-    let mut targets: Vec<Target> = Vec::new();
+    let mut targets: Vec<PcpTarget> = Vec::new();
     for counter in counters.into_iter().flatten() {
         if !is_beaten(metric, counter, by_name) {
             targets.extend(target(metric, counter, page_bytes));
@@ -145,7 +146,7 @@ fn of_metric(
     if targets.is_empty() {
         targets.push(foreign(metric));
     }
-    Use::Series(targets)
+    MetricUse::Series(targets)
 }
 
 /// True where another metric of the archive brings the same counter better.
@@ -156,16 +157,16 @@ fn is_beaten(metric: &Metric, counter: &Counter, by_name: &HashMap<&str, &Metric
 }
 
 /// The counter's target, where the metric's meaning and unit fit.
-fn target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -> Option<Target> {
+fn target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -> Option<PcpTarget> {
     let grows = metric.semantics == Semantics::Counter;
     let how = match counter.kind {
-        catalogue::Kind::Total if grows => How::Total,
-        catalogue::Kind::Rate | catalogue::Kind::BusyFraction if grows => How::Rate,
-        catalogue::Kind::Total => return None,
+        catalogue::CounterKind::Total if grows => PcpConversion::Total,
+        catalogue::CounterKind::Rate | catalogue::CounterKind::BusyFraction if grows => PcpConversion::Rate,
+        catalogue::CounterKind::Total => return None,
         _ if grows => return None,
-        _ => How::Level,
+        _ => PcpConversion::Level,
     };
-    let per_time = i8::from(how == How::Rate);
+    let per_time = i8::from(how == PcpConversion::Rate);
     let unit = special().unit.iter().find(|u| u.metrics.contains(&metric.name));
     let scale = match unit {
         Some(unit) => unit.bytes.or(page_bytes)?,
@@ -175,15 +176,15 @@ fn target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -
     let instance = special().instance.iter().find(|i| i.metric == metric.name && i.counter == counter.id);
     let instance = instance.map(|i| i.instance.as_str());
     let is_sum = special().sum.contains(&counter.id);
-    Some(Target { counter: counter.id.clone(), how, scale, is_sum, instance })
+    Some(PcpTarget { counter: counter.id.clone(), how, scale, is_sum, instance })
 }
 
-fn foreign(metric: &Metric) -> Target {
-    let how = if metric.semantics == Semantics::Counter { How::Rate } else { How::Level };
-    Target { counter: format!("foreign.{}", metric.name), how, scale: 1.0, is_sum: false, instance: None }
+fn foreign(metric: &Metric) -> PcpTarget {
+    let how = if metric.semantics == Semantics::Counter { PcpConversion::Rate } else { PcpConversion::Level };
+    PcpTarget { counter: format!("foreign.{}", metric.name), how, scale: 1.0, is_sum: false, instance: None }
 }
 
-impl Target {
+impl PcpTarget {
     /// The catalogue knows it.
     pub fn is_known(&self) -> bool {
         !self.counter.starts_with("foreign.")

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::records::{Fault, Fields, Records};
+use super::records::{BodyFields, RecordFault, RecordReader};
 use super::units::Units;
-use super::values::Kind;
+use super::values::PcpType;
 use crate::Skips;
 
 /// Descriptors that are kept at most.
@@ -26,7 +26,7 @@ const INDOM_DELTA: u32 = 6;
 pub(super) struct Metric {
     pub pmid: u32,
     pub name: String,
-    pub kind: Kind,
+    pub kind: PcpType,
     pub indom: u32,
     pub semantics: Semantics,
     pub units: Units,
@@ -45,7 +45,7 @@ pub(super) enum Semantics {
 
 /// All descriptors of a `.meta` file whose label was taken. What is broken
 /// ends the list; it is told in `skips`.
-pub(super) fn metrics(records: &mut Records<impl Read>, file: &str, skips: &mut Skips) -> Vec<Metric> {
+pub(super) fn metrics(records: &mut RecordReader<impl Read>, file: &str, skips: &mut Skips) -> Vec<Metric> {
     let mut found: Vec<Metric> = Vec::new();
     let mut places: HashMap<u32, usize> = HashMap::new();
     loop {
@@ -57,7 +57,7 @@ pub(super) fn metrics(records: &mut Records<impl Read>, file: &str, skips: &mut 
                 return found;
             }
         }
-        let mut fields = Fields(records.body());
+        let mut fields = BodyFields(records.body());
         if fields.u32() != Some(DESCRIPTOR) {
             continue;
         }
@@ -80,13 +80,13 @@ pub(super) fn metrics(records: &mut Records<impl Read>, file: &str, skips: &mut 
 }
 
 /// Tells why a file is not read further.
-pub(super) fn tell(records: &Records<impl Read>, fault: &Fault, file: &str, skips: &mut Skips) {
+pub(super) fn tell(records: &RecordReader<impl Read>, fault: &RecordFault, file: &str, skips: &mut Skips) {
     skips.add(format!("{file}, byte {}", records.from()), format!("{}; the rest is not read", fault.text()));
 }
 
-fn descriptor(mut fields: Fields<'_>) -> Option<Metric> {
+fn descriptor(mut fields: BodyFields<'_>) -> Option<Metric> {
     let pmid = fields.u32()?;
-    let kind = Kind::of(fields.i32()?);
+    let kind = PcpType::of(fields.i32()?);
     let indom = fields.u32()?;
     let semantics = match fields.u32()? {
         1 => Semantics::Counter,
@@ -152,7 +152,7 @@ impl Domain {
 }
 
 /// A record that changes a domain.
-struct Change {
+struct DomainChange {
     time_ns: i64,
     indom: u32,
     is_delta: bool,
@@ -160,14 +160,14 @@ struct Change {
     entries: Vec<(u32, Option<Vec<u8>>)>,
 }
 
-fn change(body: &[u8], version: u8) -> Option<Change> {
-    let mut fields = Fields(body);
+fn change(body: &[u8], version: u8) -> Option<DomainChange> {
+    let mut fields = BodyFields(body);
     let tag = fields.u32()?;
     let time_ns = fields.time(version)?;
     let indom = fields.u32()?;
     let count = fields.u32()? as usize;
-    let mut numbers = Fields(fields.bytes(count.checked_mul(4)?)?);
-    let mut offsets = Fields(fields.bytes(count.checked_mul(4)?)?);
+    let mut numbers = BodyFields(fields.bytes(count.checked_mul(4)?)?);
+    let mut offsets = BodyFields(fields.bytes(count.checked_mul(4)?)?);
     let table = fields.0;
     let mut entries = Vec::with_capacity(count);
     // names that overlap could take far more room than the record that they stand in
@@ -184,15 +184,15 @@ fn change(body: &[u8], version: u8) -> Option<Change> {
         };
         entries.push((number, name));
     }
-    Some(Change { time_ns, indom, is_delta: tag == INDOM_DELTA, entries })
+    Some(DomainChange { time_ns, indom, is_delta: tag == INDOM_DELTA, entries })
 }
 
 /// The instance domains, followed through time.
 pub(super) struct Indoms<R> {
-    records: Records<R>,
+    records: RecordReader<R>,
     file: String,
     version: u8,
-    next: Option<Change>,
+    next: Option<DomainChange>,
     ended: bool,
     domains: HashMap<u32, Domain>,
     instances: usize,
@@ -200,7 +200,7 @@ pub(super) struct Indoms<R> {
 
 impl<R: Read> Indoms<R> {
     /// Over a `.meta` file whose label was taken.
-    pub fn new(records: Records<R>, file: &str, version: u8) -> Indoms<R> {
+    pub fn new(records: RecordReader<R>, file: &str, version: u8) -> Indoms<R> {
         let domains = HashMap::new();
         Indoms { records, file: file.to_owned(), version, next: None, ended: false, domains, instances: 0 }
     }
@@ -217,13 +217,13 @@ impl<R: Read> Indoms<R> {
         }
     }
 
-    fn read(&mut self, skips: &mut Skips) -> Option<Change> {
+    fn read(&mut self, skips: &mut Skips) -> Option<DomainChange> {
         while !self.ended {
             let version = self.version;
             match self.records.next() {
                 Ok(true) => {
                     let body = self.records.body();
-                    if !matches!(Fields(body).u32(), Some(INDOM_V2 | INDOM | INDOM_DELTA)) {
+                    if !matches!(BodyFields(body).u32(), Some(INDOM_V2 | INDOM | INDOM_DELTA)) {
                         continue;
                     }
                     if let Some(change) = change(body, version) {
@@ -239,7 +239,7 @@ impl<R: Read> Indoms<R> {
         None
     }
 
-    fn apply(&mut self, change: Change, skips: &mut Skips) {
+    fn apply(&mut self, change: DomainChange, skips: &mut Skips) {
         let at = || format!("{}, domain {:#x}", self.file, change.indom);
         let domain = self.domains.entry(change.indom).or_default();
         if domain.generation > 0 && change.time_ns < domain.time_ns {

@@ -16,14 +16,14 @@ mod values;
 use std::collections::BTreeMap;
 use std::io::{BufReader, Cursor, Read};
 
-use mapping::Use;
+use mapping::MetricUse;
 use meta::{Indoms, Metric};
-use records::{Label, Records};
+use records::{ArchiveLabel, RecordReader};
 
-use crate::{Batch, Format, Head, Input, LogError, Options, Skips};
+use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, Skips};
 
 /// This format.
-pub const FORMAT: Format = Format {
+pub const FORMAT: LogFormat = LogFormat {
     id: "pcp",
     title: "Performance Co-Pilot archive (versions 2 and 3)",
     explain: "Any of NAME, NAME.0, NAME.meta or NAME.index, packed or not; all volumes are read. Metrics are mapped \
@@ -31,20 +31,20 @@ pub const FORMAT: Format = Format {
               gaps. Others are kept as foreign.METRIC (counters a second). Processes become process tables. Labels, \
               help texts, strings and event records are not read. Record with pmlogger, disk.dev, disk.dm, disk.md, \
               kernel, mem.util, mem.vmstat, network.interface, filesys and hinv among its metrics.",
-    recognise: |head: &Head<'_>| records::version_of(head.bytes).is_some(),
+    recognise: |head: &InputHead<'_>| records::version_of(head.bytes).is_some(),
     read,
 };
 
 /// Makes a stream from its beginning, once more each time.
-type Open<'a> = dyn Fn() -> Result<Box<dyn Read>, LogError> + 'a;
+type StreamOpener<'a> = dyn Fn() -> Result<Box<dyn Read>, LogError> + 'a;
 
 /// A file of the archive: what errors call it, and how to open it.
-struct Part<'a> {
+struct ArchiveFile<'a> {
     name: String,
-    open: Box<Open<'a>>,
+    open: Box<StreamOpener<'a>>,
 }
 
-fn read(input: &mut Input, _options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+fn read(input: &mut LogInput, _options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let Some(path) = input.path() else {
         let why = "a PCP archive is several files; give its name instead of standard input";
         return Err(input.broken("archive", why));
@@ -52,8 +52,8 @@ fn read(input: &mut Input, _options: &Options, batch: &mut Batch<'_>) -> Result<
     let files = files::find(path)?;
     let part = |path: std::path::PathBuf| {
         let name = path.display().to_string();
-        let open = move || Ok(Box::new(BufReader::with_capacity(1 << 16, Input::open(&path)?)) as Box<dyn Read>);
-        Part { name, open: Box::new(open) }
+        let open = move || Ok(Box::new(BufReader::with_capacity(1 << 16, LogInput::open(&path)?)) as Box<dyn Read>);
+        ArchiveFile { name, open: Box::new(open) }
     };
     archive(&part(files.meta), &files.volumes.into_iter().map(part).collect::<Vec<_>>(), batch)
 }
@@ -63,18 +63,19 @@ fn read(input: &mut Input, _options: &Options, batch: &mut Batch<'_>) -> Result<
 ///
 /// # Errors
 /// As [`crate::read`].
-pub fn read_bytes(meta: &[u8], volumes: &[&[u8]], batch: &mut Batch<'_>) -> Result<(), LogError> {
+pub fn read_bytes(meta: &[u8], volumes: &[&[u8]], batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let part = |name: String, bytes: &[u8]| {
         let bytes = bytes.to_vec();
-        Part { name, open: Box::new(move || Ok(Box::new(Cursor::new(bytes.clone())) as Box<dyn Read>)) }
+        ArchiveFile { name, open: Box::new(move || Ok(Box::new(Cursor::new(bytes.clone())) as Box<dyn Read>)) }
     };
-    let volumes: Vec<Part<'_>> = volumes.iter().enumerate().map(|(i, v)| part(format!("archive.{i}"), v)).collect();
+    let volumes: Vec<ArchiveFile<'_>> =
+        volumes.iter().enumerate().map(|(i, v)| part(format!("archive.{i}"), v)).collect();
     archive(&part("archive.meta".into(), meta), &volumes, batch)
 }
 
 /// Opens a file and takes its label.
-fn begin(part: &Part<'_>) -> Result<(Records<Box<dyn Read>>, Label), LogError> {
-    let mut records = Records::new((part.open)()?);
+fn begin(part: &ArchiveFile<'_>) -> Result<(RecordReader<Box<dyn Read>>, ArchiveLabel), LogError> {
+    let mut records = RecordReader::new((part.open)()?);
     let label = match records.next() {
         Ok(true) => records::label(records.body()),
         Ok(false) => None,
@@ -86,7 +87,7 @@ fn begin(part: &Part<'_>) -> Result<(Records<Box<dyn Read>>, Label), LogError> {
     }
 }
 
-fn archive(meta: &Part<'_>, volumes: &[Part<'_>], batch: &mut Batch<'_>) -> Result<(), LogError> {
+fn archive(meta: &ArchiveFile<'_>, volumes: &[ArchiveFile<'_>], batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let (mut records, label) = begin(meta)?;
     let mut skips = Skips::default();
     let metrics = meta::metrics(&mut records, &meta.name, &mut skips);
@@ -105,11 +106,11 @@ fn archive(meta: &Part<'_>, volumes: &[Part<'_>], batch: &mut Batch<'_>) -> Resu
     batch.skip_all(skips);
     tell_unused(&metrics, &uses, meta, batch);
     batch.topology(survey.first_ns.unwrap_or(label.start_ns), &survey.topology);
-    let mut reading = Reading {
+    let mut reading = ArchiveReader {
         version: label.version,
         indoms: indoms()?,
-        rows: rows::Rows::new(&metrics, &uses, survey),
-        processes: processes::Processes::new(&metrics, &uses),
+        rows: rows::PcpRows::new(&metrics, &uses, survey),
+        processes: processes::PcpProcesses::new(&metrics, &uses),
         sets: Vec::new(),
         skips: Skips::default(),
     };
@@ -130,11 +131,16 @@ fn archive(meta: &Part<'_>, volumes: &[Part<'_>], batch: &mut Batch<'_>) -> Resu
 }
 
 /// All files of an archive bear the same label.
-fn check(volume: &Part<'_>, of_volume: &Label, meta: &Part<'_>, of_meta: &Label) -> Result<(), LogError> {
+fn check(
+    volume: &ArchiveFile<'_>,
+    of_volume: &ArchiveLabel,
+    meta: &ArchiveFile<'_>,
+    of_meta: &ArchiveLabel,
+) -> Result<(), LogError> {
     if of_volume.is_with(of_meta) {
         return Ok(());
     }
-    let tell = |l: &Label| format!("version {}, host {}, process {}", l.version, l.host, l.pid);
+    let tell = |l: &ArchiveLabel| format!("version {}, host {}, process {}", l.version, l.host, l.pid);
     let why = format!(
         "not of the archive of {}: here {}, there {}",
         meta.name,
@@ -149,10 +155,10 @@ fn check(volume: &Part<'_>, of_volume: &Label, meta: &Part<'_>, of_meta: &Label)
 }
 
 /// One line for each reason why metrics are not read.
-fn tell_unused(metrics: &[Metric], uses: &[Use], meta: &Part<'_>, batch: &mut Batch<'_>) {
+fn tell_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>, batch: &mut FrameBatch<'_>) {
     let mut unused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (metric, what) in metrics.iter().zip(uses) {
-        if let Use::Nothing(because) = what {
+        if let MetricUse::Nothing(because) = what {
             unused.entry(because).or_default().push(&metric.name);
         }
     }
@@ -164,17 +170,17 @@ fn tell_unused(metrics: &[Metric], uses: &[Use], meta: &Part<'_>, batch: &mut Ba
 }
 
 /// The reading of all volumes.
-struct Reading<R> {
+struct ArchiveReader<R> {
     version: u8,
     indoms: Indoms<R>,
-    rows: rows::Rows,
-    processes: processes::Processes,
+    rows: rows::PcpRows,
+    processes: processes::PcpProcesses,
     sets: Vec<values::ValueSet>,
     skips: Skips,
 }
 
-impl<R: Read> Reading<R> {
-    fn volume(&mut self, mut records: Records<impl Read>, name: &str, batch: &mut Batch<'_>) {
+impl<R: Read> ArchiveReader<R> {
+    fn volume(&mut self, mut records: RecordReader<impl Read>, name: &str, batch: &mut FrameBatch<'_>) {
         loop {
             match records.next() {
                 Ok(true) => {}

@@ -7,10 +7,10 @@ use std::io::Read;
 
 use diskwright_base::{Note, ProcessRow, ProcessTable};
 
-use super::mapping::Use;
+use super::mapping::MetricUse;
 use super::meta::{Indoms, Metric, Semantics};
-use super::values::{Number, ValueSet};
-use crate::Batch;
+use super::values::{PcpNumber, ValueSet};
+use crate::FrameBatch;
 
 /// Least time between two tables, nanoseconds.
 const BEAT_NS: i64 = 10_000_000_000;
@@ -21,11 +21,11 @@ const ROWS: usize = 50;
 
 /// Numbers of a process, by field.
 #[derive(Default)]
-struct Process {
+struct PcpProcess {
     name: String,
     /// Growth since the last table, and over how long, by field.
     grown: HashMap<&'static str, (f64, i64)>,
-    before: HashMap<&'static str, (Number, i64)>,
+    before: HashMap<&'static str, (PcpNumber, i64)>,
     levels: HashMap<&'static str, f64>,
     cgroup: String,
     waits_in: Option<String>,
@@ -36,20 +36,20 @@ struct Process {
 }
 
 /// The processes of an archive.
-pub(super) struct Processes {
+pub(super) struct PcpProcesses {
     fields: HashMap<u32, (Metric, &'static str)>,
-    processes: HashMap<u32, Process>,
+    processes: HashMap<u32, PcpProcess>,
     told_ns: Option<i64>,
 }
 
-impl Processes {
-    pub fn new(metrics: &[Metric], uses: &[Use]) -> Processes {
-        let of = |(metric, what): (&Metric, &Use)| match what {
-            Use::Process(field) => Some((metric.pmid, (metric.clone(), *field))),
+impl PcpProcesses {
+    pub fn new(metrics: &[Metric], uses: &[MetricUse]) -> PcpProcesses {
+        let of = |(metric, what): (&Metric, &MetricUse)| match what {
+            MetricUse::Process(field) => Some((metric.pmid, (metric.clone(), *field))),
             _ => None,
         };
         let fields = metrics.iter().zip(uses).filter_map(of).collect();
-        Processes { fields, processes: HashMap::new(), told_ns: None }
+        PcpProcesses { fields, processes: HashMap::new(), told_ns: None }
     }
 
     /// A mark record: nothing is known of what was before.
@@ -66,7 +66,7 @@ impl Processes {
         body: &[u8],
         indoms: &Indoms<R>,
         at: &dyn Fn() -> String,
-        batch: &mut Batch<'_>,
+        batch: &mut FrameBatch<'_>,
     ) {
         let mut any = false;
         for set in sets {
@@ -91,7 +91,7 @@ impl Processes {
         }
     }
 
-    fn tell(&mut self, time_ns: i64, batch: &mut Batch<'_>) {
+    fn tell(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
         let mut rows: Vec<ProcessRow> = self.processes.iter().filter_map(|(pid, p)| row(*pid, p)).collect();
         let weight = |r: &ProcessRow| {
             let bytes = r.read_bytes_per_s.unwrap_or(0.0) + r.write_bytes_per_s.unwrap_or(0.0);
@@ -100,7 +100,7 @@ impl Processes {
         rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.pid.cmp(&b.pid)));
         rows.truncate(ROWS);
         let elapsed_s = self.told_ns.map_or(0.0, |told| (time_ns - told) as f64 * 1e-9);
-        let table = ProcessTable { elapsed_s, unreadable: 0, rows };
+        let table = ProcessTable { elapsed_s, rows, ..ProcessTable::default() };
         if let (false, Ok(text)) = (table.rows.is_empty(), serde_json::to_string(&table)) {
             batch.note(Note::new(time_ns, Note::PROCESSES, text));
         }
@@ -114,7 +114,7 @@ impl Processes {
 }
 
 fn take<R: Read>(
-    processes: &mut HashMap<u32, Process>,
+    processes: &mut HashMap<u32, PcpProcess>,
     metric: &Metric,
     field: &'static str,
     set: &ValueSet,
@@ -130,7 +130,7 @@ fn take<R: Read>(
         process.seen = true;
         if !process.name.is_empty() && !indoms.is_named(metric.indom, instance, &process.name) {
             // the number of one that ended was given to another
-            *process = Process { seen: true, ..Process::default() };
+            *process = PcpProcess { seen: true, ..PcpProcess::default() };
         }
         if process.name.is_empty() {
             process.name = indoms.name(metric.indom, instance).unwrap_or_default();
@@ -169,7 +169,7 @@ fn group(text: &str) -> String {
 }
 
 /// A row; `None` for one that did nothing.
-fn row(pid: u32, process: &Process) -> Option<ProcessRow> {
+fn row(pid: u32, process: &PcpProcess) -> Option<ProcessRow> {
     let rate = |field: &str| {
         let (grown, span_ns) = *process.grown.get(field)?;
         (span_ns > 0).then(|| grown / (span_ns as f64 * 1e-9))
@@ -196,6 +196,7 @@ fn row(pid: u32, process: &Process) -> Option<ProcessRow> {
         waits_in: process.waits_in.clone().filter(|w| !w.is_empty() && w != "0"),
         resident_bytes: process.levels.get("psinfo.rss").copied().unwrap_or(0.0),
         swapped_bytes: process.levels.get("memory.vmswap").copied(),
+        ..ProcessRow::default()
     };
     let did = [row.processor, row.blocked_share, row.major_faults_per_s, row.block_delay.unwrap_or(0.0)];
     let asked = [row.asked_read_bytes_per_s, row.asked_write_bytes_per_s, row.read_bytes_per_s, row.write_bytes_per_s];

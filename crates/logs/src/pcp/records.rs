@@ -10,7 +10,7 @@ const MOST: u32 = 64 << 20;
 
 /// Why a record could not be had.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum RecordFault {
     /// The file ended inside a record, as it does when the logger was killed.
     Cut,
     /// The file cannot be framed from here on.
@@ -19,19 +19,19 @@ pub(super) enum Fault {
     Io(io::Error),
 }
 
-impl Fault {
+impl RecordFault {
     /// In words.
     pub fn text(&self) -> String {
         match self {
-            Fault::Cut => "the file ends inside a record".into(),
-            Fault::Broken(why) => (*why).into(),
-            Fault::Io(e) => e.to_string(),
+            RecordFault::Cut => "the file ends inside a record".into(),
+            RecordFault::Broken(why) => (*why).into(),
+            RecordFault::Io(e) => e.to_string(),
         }
     }
 }
 
 /// Reads records one by one.
-pub(super) struct Records<R> {
+pub(super) struct RecordReader<R> {
     inner: R,
     at: u64,
     /// Where the record in `body` begins.
@@ -39,9 +39,9 @@ pub(super) struct Records<R> {
     body: Vec<u8>,
 }
 
-impl<R: Read> Records<R> {
-    pub fn new(inner: R) -> Records<R> {
-        Records { inner, at: 0, from: 0, body: Vec::new() }
+impl<R: Read> RecordReader<R> {
+    pub fn new(inner: R) -> RecordReader<R> {
+        RecordReader { inner, at: 0, from: 0, body: Vec::new() }
     }
 
     /// Byte (unpacked) at which the last record began.
@@ -55,30 +55,30 @@ impl<R: Read> Records<R> {
     }
 
     /// Goes to the next record; false at the end.
-    pub fn next(&mut self) -> Result<bool, Fault> {
+    pub fn next(&mut self) -> Result<bool, RecordFault> {
         self.from = self.at;
         let mut length = [0; 4];
-        match fill(&mut self.inner, &mut length).map_err(Fault::Io)? {
+        match fill(&mut self.inner, &mut length).map_err(RecordFault::Io)? {
             0 => return Ok(false),
             4 => {}
-            _ => return Err(Fault::Cut),
+            _ => return Err(RecordFault::Cut),
         }
         let length = u32::from_be_bytes(length);
         if length < 8 {
-            return Err(Fault::Broken("a record that is shorter than its own frame"));
+            return Err(RecordFault::Broken("a record that is shorter than its own frame"));
         }
         if length > MOST {
-            return Err(Fault::Broken("a record of impossible length"));
+            return Err(RecordFault::Broken("a record of impossible length"));
         }
         let rest = u64::from(length - 4);
         self.body.clear();
-        let got = (&mut self.inner).take(rest).read_to_end(&mut self.body).map_err(Fault::Io)?;
+        let got = (&mut self.inner).take(rest).read_to_end(&mut self.body).map_err(RecordFault::Io)?;
         if got as u64 != rest {
-            return Err(Fault::Cut);
+            return Err(RecordFault::Cut);
         }
         self.at += u64::from(length);
         if !self.body.ends_with(&length.to_be_bytes()) {
-            return Err(Fault::Broken("a record whose two lengths differ"));
+            return Err(RecordFault::Broken("a record whose two lengths differ"));
         }
         Ok(true)
     }
@@ -100,9 +100,9 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Takes numbers from the beginning of a body. `None` where it is too short.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<'a>(pub &'a [u8]);
+pub(super) struct BodyFields<'a>(pub &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> BodyFields<'a> {
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -146,7 +146,7 @@ impl<'a> Fields<'a> {
 
 /// The label that each file of an archive begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Label {
+pub(super) struct ArchiveLabel {
     /// 2 or 3.
     pub version: u8,
     /// Process id of the logger.
@@ -169,8 +169,8 @@ pub(super) fn version_of(head: &[u8]) -> Option<u8> {
 }
 
 /// Reads a label's record.
-pub(super) fn label(body: &[u8]) -> Option<Label> {
-    let mut fields = Fields(body);
+pub(super) fn label(body: &[u8]) -> Option<ArchiveLabel> {
+    let mut fields = BodyFields(body);
     let version = match fields.u32()? {
         0x5005_2602 => 2,
         0x5005_2603 => 3,
@@ -185,12 +185,12 @@ pub(super) fn label(body: &[u8]) -> Option<Label> {
     }
     let host = fields.bytes(if version == 2 { 64 } else { 256 })?;
     let host = host.split(|&b| b == 0).next().unwrap_or_default();
-    Some(Label { version, pid, start_ns, volume, host: String::from_utf8_lossy(host).into_owned() })
+    Some(ArchiveLabel { version, pid, start_ns, volume, host: String::from_utf8_lossy(host).into_owned() })
 }
 
-impl Label {
+impl ArchiveLabel {
     /// True where both are of one archive.
-    pub fn is_with(&self, other: &Label) -> bool {
+    pub fn is_with(&self, other: &ArchiveLabel) -> bool {
         (self.version, self.pid, self.start_ns, &self.host) == (other.version, other.pid, other.start_ns, &other.host)
     }
 }

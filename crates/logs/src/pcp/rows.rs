@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use diskwright_base::{Note, Schema, Series};
 
-use super::mapping::{How, Target, Use};
+use super::mapping::{MetricUse, PcpConversion, PcpTarget};
 use super::meta::{Indoms, Metric, SINGULAR, Semantics};
-use super::survey::Survey;
-use super::values::{Number, ValueSet};
-use crate::Batch;
+use super::survey::ArchiveSurvey;
+use super::values::{PcpNumber, ValueSet};
+use crate::FrameBatch;
 
 /// Columns that are followed at most.
 const MOST_COLUMNS: usize = 1 << 16;
@@ -31,11 +31,11 @@ const STALE_TICKS: u64 = 100;
 const WINDOW_NS: i64 = 500_000_000;
 
 /// A column of the rows.
-struct Column {
+struct PcpColumn {
     counter: String,
     instance: String,
     scale: f64,
-    how: How,
+    how: PcpConversion,
     is_sum: bool,
     /// What this tick brought.
     value: f64,
@@ -46,20 +46,20 @@ struct Column {
 }
 
 /// An instance of a metric.
-struct Slot {
+struct MetricInstance {
     instance: u32,
     name: Option<String>,
     columns: Vec<usize>,
-    before: Option<(Number, i64)>,
+    before: Option<(PcpNumber, i64)>,
 }
 
 /// A metric that is followed.
-struct Follow {
+struct MetricFollower {
     metric: Metric,
-    targets: Vec<Target>,
+    targets: Vec<PcpTarget>,
     /// It opens a tick of its own.
     opens: bool,
-    slots: Vec<Slot>,
+    slots: Vec<MetricInstance>,
     places: HashMap<u32, usize>,
     generation: u64,
     /// Number of the tick that had it last.
@@ -67,9 +67,9 @@ struct Follow {
 }
 
 /// Makes rows.
-pub(super) struct Rows {
-    follows: HashMap<u32, Follow>,
-    columns: Vec<Column>,
+pub(super) struct PcpRows {
+    follows: HashMap<u32, MetricFollower>,
+    columns: Vec<PcpColumn>,
     /// Column by counter and instance.
     names: HashMap<(String, String), usize>,
     made: usize,
@@ -77,7 +77,7 @@ pub(super) struct Rows {
     row: Vec<f64>,
     /// Names by what PCP calls them.
     mounts: HashMap<String, String>,
-    tick: Open,
+    tick: OpenTick,
     /// Time of the tick before, nanoseconds; `None` before the first and after a mark.
     before_ns: Option<i64>,
     /// Records as near as this to the first of a tick belong to it, nanoseconds.
@@ -88,7 +88,7 @@ pub(super) struct Rows {
 
 /// The tick that is being filled.
 #[derive(Default)]
-struct Open {
+struct OpenTick {
     is_open: bool,
     first_ns: i64,
     last_ns: i64,
@@ -97,17 +97,17 @@ struct Open {
     most: usize,
 }
 
-impl Rows {
+impl PcpRows {
     /// Rows for these metrics and what is done with each, of an archive that
     /// begins like this.
-    pub fn new(metrics: &[Metric], uses: &[Use], survey: Survey) -> Rows {
-        let known = |u: &Use| matches!(u, Use::Series(t) if t.iter().any(Target::is_known));
+    pub fn new(metrics: &[Metric], uses: &[MetricUse], survey: ArchiveSurvey) -> PcpRows {
+        let known = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_known));
         let any_known = uses.iter().any(known);
         let mut follows = HashMap::new();
         for (metric, what) in metrics.iter().zip(uses) {
-            let Use::Series(targets) = what else { continue };
+            let MetricUse::Series(targets) = what else { continue };
             let opens = metric.semantics != Semantics::Discrete && (known(what) || !any_known);
-            let follow = Follow {
+            let follow = MetricFollower {
                 metric: metric.clone(),
                 targets: targets.clone(),
                 opens,
@@ -118,7 +118,7 @@ impl Rows {
             };
             follows.insert(metric.pmid, follow);
         }
-        Rows {
+        PcpRows {
             follows,
             columns: Vec::new(),
             names: HashMap::new(),
@@ -127,14 +127,14 @@ impl Rows {
             row: Vec::new(),
             window_ns: survey.interval_ns.map_or(WINDOW_NS, |i| (i / 2).min(WINDOW_NS)),
             mounts: survey.mounts,
-            tick: Open::default(),
+            tick: OpenTick::default(),
             before_ns: None,
             ticks: 0,
         }
     }
 
     /// A mark record: what comes is not the continuation of what was.
-    pub fn mark(&mut self, time_ns: i64, batch: &mut Batch<'_>) {
+    pub fn mark(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
         self.close(batch);
         if self.before_ns.take().is_some() {
             let text = "a mark record: the logger stopped and began again";
@@ -153,7 +153,7 @@ impl Rows {
         body: &[u8],
         indoms: &Indoms<R>,
         at: &dyn Fn() -> String,
-        batch: &mut Batch<'_>,
+        batch: &mut FrameBatch<'_>,
     ) {
         let latest = if self.tick.is_open { Some(self.tick.last_ns) } else { self.before_ns };
         if latest.is_some_and(|latest| time_ns < latest) {
@@ -174,7 +174,7 @@ impl Rows {
             self.follows.insert(set.pmid, follow);
         }
         if !self.tick.is_open && opens {
-            self.tick = Open { is_open: true, first_ns: time_ns, last_ns: time_ns, time_ns, most: 0 };
+            self.tick = OpenTick { is_open: true, first_ns: time_ns, last_ns: time_ns, time_ns, most: 0 };
         }
         if self.tick.is_open {
             self.tick.last_ns = time_ns;
@@ -194,13 +194,13 @@ impl Rows {
     #[allow(clippy::too_many_arguments, reason = "the record, and where it stands")]
     fn set<R: Read>(
         &mut self,
-        follow: &mut Follow,
+        follow: &mut MetricFollower,
         time_ns: i64,
         set: &ValueSet,
         body: &[u8],
         indoms: &Indoms<R>,
         at: &dyn Fn() -> String,
-        batch: &mut Batch<'_>,
+        batch: &mut FrameBatch<'_>,
     ) -> usize {
         if set.count < 0 {
             batch.skip(format!("{}, {}", follow.metric.name, at()), "the logger could not read the metric");
@@ -235,12 +235,12 @@ impl Rows {
 
     fn put(
         &mut self,
-        follow: &mut Follow,
+        follow: &mut MetricFollower,
         slot: usize,
-        number: Number,
+        number: PcpNumber,
         time_ns: i64,
         at: &dyn Fn() -> String,
-        batch: &mut Batch<'_>,
+        batch: &mut FrameBatch<'_>,
     ) {
         let slot = &mut follow.slots[slot];
         let is_counter = follow.metric.semantics == Semantics::Counter;
@@ -268,11 +268,11 @@ impl Rows {
     /// Makes a slot for an instance, with its columns.
     fn add<R: Read>(
         &mut self,
-        follow: &mut Follow,
+        follow: &mut MetricFollower,
         instance: u32,
         indoms: &Indoms<R>,
         at: &dyn Fn() -> String,
-        batch: &mut Batch<'_>,
+        batch: &mut FrameBatch<'_>,
     ) -> Option<usize> {
         let name = if follow.metric.indom == SINGULAR { None } else { indoms.name(follow.metric.indom, instance) };
         if name.is_none() && follow.metric.indom != SINGULAR {
@@ -292,7 +292,7 @@ impl Rows {
             return None;
         }
         follow.places.insert(instance, follow.slots.len());
-        follow.slots.push(Slot { instance, name, columns, before: None });
+        follow.slots.push(MetricInstance { instance, name, columns, before: None });
         Some(follow.slots.len() - 1)
     }
 
@@ -307,7 +307,7 @@ impl Rows {
         name.to_owned()
     }
 
-    fn column(&mut self, target: &Target, instance: String) -> Option<usize> {
+    fn column(&mut self, target: &PcpTarget, instance: String) -> Option<usize> {
         let key = (target.counter.clone(), instance);
         if let Some(&column) = self.names.get(&key) {
             return Some(column);
@@ -318,7 +318,7 @@ impl Rows {
         self.made += 1;
         self.schema = None;
         self.names.insert(key.clone(), self.columns.len());
-        self.columns.push(Column {
+        self.columns.push(PcpColumn {
             counter: key.0,
             instance: key.1,
             scale: target.scale,
@@ -332,7 +332,7 @@ impl Rows {
     }
 
     /// Hands the open tick over.
-    pub fn close(&mut self, batch: &mut Batch<'_>) {
+    pub fn close(&mut self, batch: &mut FrameBatch<'_>) {
         if !std::mem::take(&mut self.tick.is_open) {
             return;
         }
@@ -347,8 +347,9 @@ impl Rows {
             self.row.push(if is_now { cell(column, elapsed) } else { f64::NAN });
         }
         let schema = self.schema.get_or_insert_with(|| {
-            let of = |c: &Column| Series { counter: c.counter.clone(), instance: c.instance.clone(), scale: c.scale };
-            Arc::new(Schema { series: self.columns.iter().map(of).collect() })
+            let of =
+                |c: &PcpColumn| Series { counter: c.counter.clone(), instance: c.instance.clone(), scale: c.scale };
+            Arc::new(Schema::new(self.columns.iter().map(of).collect()))
         });
         batch.tick(schema, time_ns, Some(elapsed.unwrap_or(0).unsigned_abs()), &self.row);
         self.before_ns = Some(time_ns);
@@ -359,7 +360,7 @@ impl Rows {
     /// go do not make rows ever wider.
     fn drop_stale(&mut self) {
         let ticks = self.ticks;
-        let is_stale = |c: &Column| c.tick + STALE_TICKS < ticks;
+        let is_stale = |c: &PcpColumn| c.tick + STALE_TICKS < ticks;
         if !self.columns.iter().any(is_stale) {
             return;
         }
@@ -389,19 +390,19 @@ impl Rows {
 }
 
 /// What a column holds of a tick that is `elapsed` long.
-fn cell(column: &Column, elapsed: Option<i64>) -> f64 {
+fn cell(column: &PcpColumn, elapsed: Option<i64>) -> f64 {
     match (column.how, elapsed) {
-        (How::Level, _) => column.value,
-        (How::Rate, _) => column.value / (column.span_ns as f64 * 1e-9),
-        (How::Total, None) => f64::NAN,
+        (PcpConversion::Level, _) => column.value,
+        (PcpConversion::Rate, _) => column.value / (column.span_ns as f64 * 1e-9),
+        (PcpConversion::Total, None) => f64::NAN,
         // kept whole where nothing has to be converted
-        (How::Total, Some(elapsed)) if elapsed == column.span_ns => column.value,
-        (How::Total, Some(elapsed)) => column.value * elapsed as f64 / column.span_ns as f64,
+        (PcpConversion::Total, Some(elapsed)) if elapsed == column.span_ns => column.value,
+        (PcpConversion::Total, Some(elapsed)) => column.value * elapsed as f64 / column.span_ns as f64,
     }
 }
 
 /// Drops the slots of instances that have another name now, or none.
-fn forget_renamed<R: Read>(follow: &mut Follow, indoms: &Indoms<R>) {
+fn forget_renamed<R: Read>(follow: &mut MetricFollower, indoms: &Indoms<R>) {
     let indom = follow.metric.indom;
     if indom == SINGULAR {
         return;

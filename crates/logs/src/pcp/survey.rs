@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use diskwright_base::{Class, Device, DeviceKind, Topology};
+use diskwright_base::{Device, DeviceClass, DeviceKind, Topology};
 
 use super::meta::{Indoms, Metric, SINGULAR};
-use super::records::{Label, Records};
+use super::records::{ArchiveLabel, RecordReader};
 use super::values::{self, ValueSet};
 use crate::Skips;
 
@@ -19,7 +19,7 @@ const BYTES: u64 = 16 << 20;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(super) struct ArchiveSurvey {
     pub topology: Topology,
     pub page_bytes: Option<f64>,
     /// Mount point by filesystem, which PCP names after its device.
@@ -45,11 +45,11 @@ const WANTED: &[&str] = &[
 /// Looks. `volume` and `indoms` are read from their beginning, behind the label.
 pub(super) fn look<R: Read>(
     metrics: &[Metric],
-    volume: &mut Records<impl Read>,
+    volume: &mut RecordReader<impl Read>,
     indoms: &mut Indoms<R>,
-    label: &Label,
-) -> Survey {
-    let mut found = Survey::default();
+    label: &ArchiveLabel,
+) -> ArchiveSurvey {
+    let mut found = ArchiveSurvey::default();
     found.topology.host.clone_from(&label.host);
     let wanted: HashMap<u32, &Metric> =
         metrics.iter().filter(|m| WANTED.contains(&m.name.as_str())).map(|m| (m.pmid, m)).collect();
@@ -88,7 +88,7 @@ pub(super) fn look<R: Read>(
     found
 }
 
-impl Survey {
+impl ArchiveSurvey {
     fn take<R: Read>(&mut self, metric: &Metric, set: &ValueSet, body: &[u8], indoms: &Indoms<R>) {
         let mut places = set.values(body);
         let Some((instance, place)) = places.next() else { return };
@@ -126,7 +126,7 @@ impl Survey {
         }
     }
 
-    /// Disks, md and dm devices as devices. What a stacked device stands on is
+    /// Disks, md and dm devices. What a stacked device stands on is
     /// not in an archive, but where there is one disk it is that one; else a
     /// name that is no device says that it stands on something.
     fn devices<R: Read>(&mut self, by_domain: &HashMap<u32, &str>, indoms: &Indoms<R>) {
@@ -152,11 +152,11 @@ impl Survey {
                 _ => vec!["disks that the archive does not tell".to_owned()],
             };
             let class = match &name {
-                n if n.starts_with("nvme") => Class::Nvme,
-                n if n.starts_with("zram") || n.starts_with("ram") => Class::Memory,
-                n if n.starts_with("nbd") || n.starts_with("rbd") => Class::Network,
-                n if ["vd", "xvd"].iter().any(|p| n.starts_with(p)) => Class::Virtual,
-                _ => Class::Unknown,
+                n if n.starts_with("nvme") => DeviceClass::Nvme,
+                n if n.starts_with("zram") || n.starts_with("ram") => DeviceClass::Memory,
+                n if n.starts_with("nbd") || n.starts_with("rbd") => DeviceClass::Network,
+                n if ["vd", "xvd"].iter().any(|p| n.starts_with(p)) => DeviceClass::Virtual,
+                _ => DeviceClass::Unknown,
             };
             self.topology.devices.push(Device { name, kind, class, below, ..Device::default() });
         }

@@ -4,7 +4,7 @@
 //! has no format word, and the offset of a value block counts 32-bit words
 //! from two words before the record.
 
-use super::records::Fields;
+use super::records::BodyFields;
 
 /// One metric's values in a record.
 #[derive(Clone, Copy, Debug)]
@@ -20,35 +20,35 @@ pub(super) struct ValueSet {
 
 /// A value before its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub(super) enum PcpNumber {
     Signed(i64),
     Unsigned(u64),
     Float(f64),
 }
 
-impl Number {
+impl PcpNumber {
     pub fn as_f64(self) -> f64 {
         match self {
-            Number::Signed(v) => v as f64,
-            Number::Unsigned(v) => v as f64,
-            Number::Float(v) if v.is_finite() => v,
-            Number::Float(_) => f64::NAN,
+            PcpNumber::Signed(v) => v as f64,
+            PcpNumber::Unsigned(v) => v as f64,
+            PcpNumber::Float(v) if v.is_finite() => v,
+            PcpNumber::Float(_) => f64::NAN,
         }
     }
 
     /// What a counter grew by since `before`. A 32-bit counter that went back
     /// by more than half its range has wrapped; any other that went back
     /// began anew, which is `None`.
-    pub fn grown(self, before: Number, kind: Kind) -> Option<f64> {
+    pub fn grown(self, before: PcpNumber, kind: PcpType) -> Option<f64> {
         let wrapped = |now: u32, then: u32| {
             let grown = now.wrapping_sub(then);
             (now >= then || grown < 1 << 31).then(|| f64::from(grown))
         };
         match (self, before, kind) {
-            (Number::Signed(now), Number::Signed(then), Kind::I32) => wrapped(now as u32, then as u32),
-            (Number::Unsigned(now), Number::Unsigned(then), Kind::U32) => wrapped(now as u32, then as u32),
-            (Number::Signed(now), Number::Signed(then), _) => (now >= then).then(|| now.abs_diff(then) as f64),
-            (Number::Unsigned(now), Number::Unsigned(then), _) => now.checked_sub(then).map(|d| d as f64),
+            (PcpNumber::Signed(now), PcpNumber::Signed(then), PcpType::I32) => wrapped(now as u32, then as u32),
+            (PcpNumber::Unsigned(now), PcpNumber::Unsigned(then), PcpType::U32) => wrapped(now as u32, then as u32),
+            (PcpNumber::Signed(now), PcpNumber::Signed(then), _) => (now >= then).then(|| now.abs_diff(then) as f64),
+            (PcpNumber::Unsigned(now), PcpNumber::Unsigned(then), _) => now.checked_sub(then).map(|d| d as f64),
             (now, then, _) => {
                 let grown = now.as_f64() - then.as_f64();
                 (grown >= 0.0).then_some(grown)
@@ -59,7 +59,7 @@ impl Number {
 
 /// Type of a metric's values (`PM_TYPE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PcpType {
     I32,
     U32,
     I64,
@@ -71,22 +71,22 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
-    pub fn of(code: i32) -> Kind {
+impl PcpType {
+    pub fn of(code: i32) -> PcpType {
         match code {
-            0 => Kind::I32,
-            1 => Kind::U32,
-            2 => Kind::I64,
-            3 => Kind::U64,
-            4 => Kind::F32,
-            5 => Kind::F64,
-            6 => Kind::Text,
-            _ => Kind::Other,
+            0 => PcpType::I32,
+            1 => PcpType::U32,
+            2 => PcpType::I64,
+            3 => PcpType::U64,
+            4 => PcpType::F32,
+            5 => PcpType::F64,
+            6 => PcpType::Text,
+            _ => PcpType::Other,
         }
     }
 
     pub fn is_number(self) -> bool {
-        !matches!(self, Kind::Text | Kind::Other)
+        !matches!(self, PcpType::Text | PcpType::Other)
     }
 }
 
@@ -94,7 +94,7 @@ impl Kind {
 /// length; nothing of it can be trusted then.
 pub(super) fn sets(body: &[u8], version: u8, into: &mut Vec<ValueSet>) -> Option<i64> {
     into.clear();
-    let mut fields = Fields(body);
+    let mut fields = BodyFields(body);
     let time_ns = fields.time(version)?;
     let metrics = fields.u32()?;
     for _ in 0..metrics {
@@ -122,28 +122,28 @@ impl ValueSet {
     }
 
     /// The number at a place; `None` where the record does not hold it.
-    pub fn number(&self, body: &[u8], place: u32, kind: Kind) -> Option<Number> {
+    pub fn number(&self, body: &[u8], place: u32, kind: PcpType) -> Option<PcpNumber> {
         if !self.by_offset {
             return Some(match kind {
-                Kind::I32 => Number::Signed(i64::from(place.cast_signed())),
-                Kind::U32 => Number::Unsigned(u64::from(place)),
-                Kind::F32 => Number::Float(f64::from(f32::from_bits(place))),
+                PcpType::I32 => PcpNumber::Signed(i64::from(place.cast_signed())),
+                PcpType::U32 => PcpNumber::Unsigned(u64::from(place)),
+                PcpType::F32 => PcpNumber::Float(f64::from(f32::from_bits(place))),
                 _ => return None,
             });
         }
         let (code, bytes) = block(body, place)?;
-        if Kind::of(i32::from(code)) != kind {
+        if PcpType::of(i32::from(code)) != kind {
             return None;
         }
-        let mut fields = Fields(bytes);
+        let mut fields = BodyFields(bytes);
         Some(match kind {
-            Kind::I32 => Number::Signed(i64::from(fields.i32()?)),
-            Kind::U32 => Number::Unsigned(u64::from(fields.u32()?)),
-            Kind::I64 => Number::Signed(fields.i64()?),
-            Kind::U64 => Number::Unsigned(fields.i64()?.cast_unsigned()),
-            Kind::F32 => Number::Float(f64::from(f32::from_bits(fields.u32()?))),
-            Kind::F64 => Number::Float(f64::from_bits(fields.i64()?.cast_unsigned())),
-            Kind::Text | Kind::Other => return None,
+            PcpType::I32 => PcpNumber::Signed(i64::from(fields.i32()?)),
+            PcpType::U32 => PcpNumber::Unsigned(u64::from(fields.u32()?)),
+            PcpType::I64 => PcpNumber::Signed(fields.i64()?),
+            PcpType::U64 => PcpNumber::Unsigned(fields.i64()?.cast_unsigned()),
+            PcpType::F32 => PcpNumber::Float(f64::from(f32::from_bits(fields.u32()?))),
+            PcpType::F64 => PcpNumber::Float(f64::from_bits(fields.i64()?.cast_unsigned())),
+            PcpType::Text | PcpType::Other => return None,
         })
     }
 
@@ -151,7 +151,7 @@ impl ValueSet {
     pub fn text<'a>(&self, body: &'a [u8], place: u32) -> Option<std::borrow::Cow<'a, str>> {
         let (code, bytes) = if self.by_offset { block(body, place)? } else { return None };
         let bytes = bytes.split(|&b| b == 0).next().unwrap_or_default();
-        (Kind::of(i32::from(code)) == Kind::Text).then(|| String::from_utf8_lossy(bytes))
+        (PcpType::of(i32::from(code)) == PcpType::Text).then(|| String::from_utf8_lossy(bytes))
     }
 }
 
@@ -159,7 +159,7 @@ impl ValueSet {
 fn block(body: &[u8], place: u32) -> Option<(u8, &[u8])> {
     // two words before the record, whose own length the body lacks
     let from = (place as usize).checked_mul(4)?.checked_sub(12)?;
-    let mut fields = Fields(body.get(from..)?);
+    let mut fields = BodyFields(body.get(from..)?);
     let head = fields.u32()?;
     let length = (head & 0x00ff_ffff) as usize;
     Some(((head >> 24) as u8, fields.bytes(length.checked_sub(4)?)?))
@@ -171,14 +171,14 @@ mod tests {
 
     #[test]
     fn counters_wrap_by_their_type() {
-        let u = Number::Unsigned;
-        assert_eq!(u(5).grown(u(u64::from(u32::MAX)), Kind::U32), Some(6.0));
-        assert_eq!(u(5).grown(u(4000), Kind::U32), None, "a wrap by nearly all of the range is a new start");
-        assert_eq!(u(5).grown(u(u64::MAX), Kind::U64), None);
-        assert_eq!(u(u64::MAX).grown(u(u64::MAX - 3), Kind::U64), Some(3.0));
-        let s = Number::Signed;
-        assert_eq!(s(i64::from(i32::MIN)).grown(s(i64::from(i32::MAX)), Kind::I32), Some(1.0));
-        assert_eq!(Number::Float(1.5).grown(Number::Float(1.0), Kind::F64), Some(0.5));
-        assert_eq!(Number::Float(1.0).grown(Number::Float(f64::NAN), Kind::F64), None);
+        let u = PcpNumber::Unsigned;
+        assert_eq!(u(5).grown(u(u64::from(u32::MAX)), PcpType::U32), Some(6.0));
+        assert_eq!(u(5).grown(u(4000), PcpType::U32), None, "a wrap by nearly all of the range is a new start");
+        assert_eq!(u(5).grown(u(u64::MAX), PcpType::U64), None);
+        assert_eq!(u(u64::MAX).grown(u(u64::MAX - 3), PcpType::U64), Some(3.0));
+        let s = PcpNumber::Signed;
+        assert_eq!(s(i64::from(i32::MIN)).grown(s(i64::from(i32::MAX)), PcpType::I32), Some(1.0));
+        assert_eq!(PcpNumber::Float(1.5).grown(PcpNumber::Float(1.0), PcpType::F64), Some(0.5));
+        assert_eq!(PcpNumber::Float(1.0).grown(PcpNumber::Float(f64::NAN), PcpType::F64), None);
     }
 }

@@ -11,7 +11,7 @@ const CHUNK: usize = 256 << 10;
 const MOST_LINE: usize = 64 << 20;
 
 /// A piece of the file.
-pub(super) struct Buffer {
+pub(super) struct LineBuffer {
     bytes: Vec<u8>,
     /// Where the lines begin that were not taken yet.
     at: usize,
@@ -23,9 +23,9 @@ pub(super) struct Buffer {
     unfinished: bool,
 }
 
-impl Buffer {
-    pub fn new() -> Buffer {
-        Buffer { bytes: vec![0; CHUNK + PADDING], at: 0, whole: 0, end: 0, is_last: false, unfinished: false }
+impl LineBuffer {
+    pub fn new() -> LineBuffer {
+        LineBuffer { bytes: vec![0; CHUNK + PADDING], at: 0, whole: 0, end: 0, is_last: false, unfinished: false }
     }
 
     /// The bytes, with room behind them, and where the lines lie in them.
@@ -110,7 +110,7 @@ mod tests {
 
     fn lines_of(text: &str, step: usize) -> (Vec<String>, bool) {
         let mut from = Dribble(text.into(), step);
-        let mut buffer = Buffer::new();
+        let mut buffer = LineBuffer::new();
         let mut found = String::new();
         while buffer.fill(&mut from).unwrap() {
             let (bytes, at, whole) = buffer.lines();
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_takes_no_memory_without_end() {
-        let mut buffer = Buffer::new();
+        let mut buffer = LineBuffer::new();
         let error = buffer.fill(&mut io::repeat(b'x')).unwrap_err();
         assert!(error.to_string().contains("64 MiB"));
     }

@@ -62,7 +62,7 @@ pub(super) fn wide(head: &[u8]) -> Option<&'static Encoding> {
 }
 
 /// A stream of UTF-16 as UTF-8, without the mark.
-pub(super) struct Narrow<'a> {
+pub(super) struct Utf8Stream<'a> {
     from: &'a mut dyn Read,
     decoder: Decoder,
     wide: Vec<u8>,
@@ -71,14 +71,14 @@ pub(super) struct Narrow<'a> {
     is_last: bool,
 }
 
-impl Narrow<'_> {
-    pub fn new<'a>(from: &'a mut dyn Read, encoding: &'static Encoding) -> Narrow<'a> {
+impl Utf8Stream<'_> {
+    pub fn new<'a>(from: &'a mut dyn Read, encoding: &'static Encoding) -> Utf8Stream<'a> {
         let decoder = encoding.new_decoder_with_bom_removal();
-        Narrow { from, decoder, wide: vec![0; 64 << 10], narrow: Vec::new(), given: 0, is_last: false }
+        Utf8Stream { from, decoder, wide: vec![0; 64 << 10], narrow: Vec::new(), given: 0, is_last: false }
     }
 }
 
-impl Read for Narrow<'_> {
+impl Read for Utf8Stream<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         while self.given == self.narrow.len() && !self.is_last {
             let read = self.from.read(&mut self.wide)?;
@@ -116,7 +116,7 @@ mod tests {
                 let bytes: Vec<u8> = units.flat_map(|u| if big { u.to_be_bytes() } else { u.to_le_bytes() }).collect();
                 let encoding = wide(&bytes).unwrap();
                 let mut read = String::new();
-                Narrow::new(&mut &bytes[..], encoding).read_to_string(&mut read).unwrap();
+                Utf8Stream::new(&mut &bytes[..], encoding).read_to_string(&mut read).unwrap();
                 assert!(read == text);
             }
         }

@@ -7,7 +7,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 
 /// How a date is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum PerfmonDateOrder {
     /// `MM/DD/YYYY`, what Windows writes in every language.
     MonthDay,
     /// `DD/MM/YYYY` or `DD.MM.YYYY`.
@@ -15,27 +15,31 @@ pub(super) enum Order {
 }
 
 /// What the first fields of some lines say of the order of day and month.
-pub(super) struct Evidence {
+pub(super) struct DateOrderEvidence {
     /// The order that is taken.
-    pub order: Order,
+    pub order: PerfmonDateOrder,
     /// True where no line settles it.
     pub is_guess: bool,
 }
 
 /// Settles day and month from the first fields of a log's first lines.
-pub(super) fn order_of<'a>(times: impl Iterator<Item = &'a [u8]>) -> Evidence {
+pub(super) fn order_of<'a>(times: impl Iterator<Item = &'a [u8]>) -> DateOrderEvidence {
     let mut genuine = true;
     for time in times {
         let Some((date, _, separator)) = date_parts(time) else { continue };
         match date {
-            [year, ..] if year > 31 => return Evidence { order: Order::MonthDay, is_guess: false },
-            [first, ..] if first > 12 => return Evidence { order: Order::DayMonth, is_guess: false },
-            [_, second, _] if second > 12 => return Evidence { order: Order::MonthDay, is_guess: false },
-            _ if separator == b'.' => return Evidence { order: Order::DayMonth, is_guess: false },
+            [year, ..] if year > 31 => return DateOrderEvidence { order: PerfmonDateOrder::MonthDay, is_guess: false },
+            [first, ..] if first > 12 => {
+                return DateOrderEvidence { order: PerfmonDateOrder::DayMonth, is_guess: false };
+            }
+            [_, second, _] if second > 12 => {
+                return DateOrderEvidence { order: PerfmonDateOrder::MonthDay, is_guess: false };
+            }
+            _ if separator == b'.' => return DateOrderEvidence { order: PerfmonDateOrder::DayMonth, is_guess: false },
             _ => genuine &= is_genuine(time),
         }
     }
-    Evidence { order: Order::MonthDay, is_guess: !genuine }
+    DateOrderEvidence { order: PerfmonDateOrder::MonthDay, is_guess: !genuine }
 }
 
 /// `MM/DD/YYYY HH:MM:SS.mmm` to the letter: no spreadsheet was here.
@@ -46,8 +50,8 @@ fn is_genuine(time: &[u8]) -> bool {
 }
 
 /// Turns first fields into moments.
-pub(super) struct Clock {
-    order: Order,
+pub(super) struct PerfmonClock {
+    order: PerfmonDateOrder,
     /// The day read last, as it was written, and its beginning, seconds since 1970.
     day: [u8; 10],
     day_s: i64,
@@ -55,10 +59,10 @@ pub(super) struct Clock {
     offset_ns: i64,
 }
 
-impl Clock {
+impl PerfmonClock {
     /// `offset_s` is local time less UTC.
-    pub fn new(order: Order, offset_s: i32) -> Clock {
-        Clock { order, day: [0; 10], day_s: 0, offset_ns: i64::from(offset_s) * SECOND_NS }
+    pub fn new(order: PerfmonDateOrder, offset_s: i32) -> PerfmonClock {
+        PerfmonClock { order, day: [0; 10], day_s: 0, offset_ns: i64::from(offset_s) * SECOND_NS }
     }
 
     /// The moment that a field (without quotes) tells, UTC; `None` where it is no time.
@@ -99,7 +103,7 @@ impl Clock {
     fn any(&self, field: &[u8]) -> Option<i64> {
         let ([first, second, third], rest, _) = date_parts(field)?;
         let day_s = if first > 31 {
-            day_s(first, second, third, Order::MonthDay)?
+            day_s(first, second, third, PerfmonDateOrder::MonthDay)?
         } else {
             let year = if third < 100 { third + 2000 } else { third };
             day_s(year, first, second, self.order)?
@@ -129,19 +133,19 @@ impl Clock {
 /// An hour's jump of the local clock, in the way that the change to and from
 /// summer time makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum DaylightChange {
     /// Clocks were put back: what follows is an hour later than it says.
     Back,
     /// Clocks were put forward.
     Forward,
 }
 
-impl Change {
+impl DaylightChange {
     /// What is to be added to times from here on.
     pub fn shift_ns(self) -> i64 {
         match self {
-            Change::Back => HOUR_NS,
-            Change::Forward => -HOUR_NS,
+            DaylightChange::Back => HOUR_NS,
+            DaylightChange::Forward => -HOUR_NS,
         }
     }
 }
@@ -151,17 +155,17 @@ impl Change {
 /// Forward, where it does so, too, and in the small hours of a Sunday: a
 /// machine that slept an hour looks much the same. `local_ns` is the later one
 /// as the log wrote it.
-pub(super) fn change(before_ns: i64, now_ns: i64, local_ns: i64, usual_ns: u64) -> Option<Change> {
+pub(super) fn change(before_ns: i64, now_ns: i64, local_ns: i64, usual_ns: u64) -> Option<DaylightChange> {
     let usual = i64::try_from(usual_ns).ok().filter(|ns| (1..HOUR_NS / 2).contains(ns))?;
     let is_due = |now: i64| (now - before_ns - usual).abs() <= usual / 2;
     if now_ns <= before_ns {
-        return is_due(now_ns + HOUR_NS).then_some(Change::Back);
+        return is_due(now_ns + HOUR_NS).then_some(DaylightChange::Back);
     }
     let day = local_ns.div_euclid(24 * HOUR_NS);
     let hour = local_ns.rem_euclid(24 * HOUR_NS) / HOUR_NS;
     // the first of January 1970 was a Thursday
     let is_sunday = (day + 4).rem_euclid(7) == 0;
-    (is_sunday && (1..=4).contains(&hour) && is_due(now_ns - HOUR_NS)).then_some(Change::Forward)
+    (is_sunday && (1..=4).contains(&hour) && is_due(now_ns - HOUR_NS)).then_some(DaylightChange::Forward)
 }
 
 /// The numbers of a date, what follows it, and what stands between them.
@@ -207,10 +211,10 @@ fn two_digits(tens: u8, ones: u8) -> Option<i64> {
 }
 
 /// Beginning of a day, seconds since 1970; the two numbers are in the given order.
-fn day_s(year: i64, first: i64, second: i64, order: Order) -> Option<i64> {
+fn day_s(year: i64, first: i64, second: i64, order: PerfmonDateOrder) -> Option<i64> {
     let (month, day) = match order {
-        Order::MonthDay => (first, second),
-        Order::DayMonth => (second, first),
+        PerfmonDateOrder::MonthDay => (first, second),
+        PerfmonDateOrder::DayMonth => (second, first),
     };
     const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     const LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -233,23 +237,23 @@ fn day_s(year: i64, first: i64, second: i64, order: Order) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn read(order: Order, text: &str) -> Option<f64> {
-        Clock::new(order, 0).read(text.as_bytes()).map(|ns| ns as f64 * 1e-9)
+    fn read(order: PerfmonDateOrder, text: &str) -> Option<f64> {
+        PerfmonClock::new(order, 0).read(text.as_bytes()).map(|ns| ns as f64 * 1e-9)
     }
 
     #[test]
     fn times_of_windows_and_of_spreadsheets() {
         // `date -u -d '2022-09-19 22:44:32.813' +%s.%3N`
         let moment = Some(1_663_627_472.813);
-        assert_eq!(read(Order::MonthDay, "09/19/2022 22:44:32.813"), moment);
-        assert_eq!(read(Order::DayMonth, "19/09/2022 22:44:32.813"), moment);
-        assert_eq!(read(Order::DayMonth, "19.09.2022 22:44:32,813"), moment);
-        assert_eq!(read(Order::MonthDay, "2022-09-19 22:44:32.813"), moment);
-        assert_eq!(read(Order::MonthDay, "2022-09-19T22:44:32.813"), moment);
-        assert_eq!(read(Order::MonthDay, "9/19/2022 10:44:32.813 PM"), moment);
-        assert_eq!(read(Order::DayMonth, "19.9.22 22:44"), Some(1_663_627_440.0));
-        assert_eq!(read(Order::MonthDay, "02/29/2024 00:00:00.000"), Some(1_709_164_800.0));
-        assert_eq!(read(Order::MonthDay, "03/01/2000 12:00:00 AM"), Some(951_868_800.0));
+        assert_eq!(read(PerfmonDateOrder::MonthDay, "09/19/2022 22:44:32.813"), moment);
+        assert_eq!(read(PerfmonDateOrder::DayMonth, "19/09/2022 22:44:32.813"), moment);
+        assert_eq!(read(PerfmonDateOrder::DayMonth, "19.09.2022 22:44:32,813"), moment);
+        assert_eq!(read(PerfmonDateOrder::MonthDay, "2022-09-19 22:44:32.813"), moment);
+        assert_eq!(read(PerfmonDateOrder::MonthDay, "2022-09-19T22:44:32.813"), moment);
+        assert_eq!(read(PerfmonDateOrder::MonthDay, "9/19/2022 10:44:32.813 PM"), moment);
+        assert_eq!(read(PerfmonDateOrder::DayMonth, "19.9.22 22:44"), Some(1_663_627_440.0));
+        assert_eq!(read(PerfmonDateOrder::MonthDay, "02/29/2024 00:00:00.000"), Some(1_709_164_800.0));
+        assert_eq!(read(PerfmonDateOrder::MonthDay, "03/01/2000 12:00:00 AM"), Some(951_868_800.0));
     }
 
     #[test]
@@ -275,13 +279,13 @@ mod tests {
             "09/19/2022 1:2:3:4",
             "09-19/2022 22:44:32.813",
         ] {
-            assert_eq!(read(Order::MonthDay, text), None, "{text}");
+            assert_eq!(read(PerfmonDateOrder::MonthDay, text), None, "{text}");
         }
     }
 
     #[test]
     fn the_offset_is_taken_off() {
-        let mut clock = Clock::new(Order::MonthDay, 7200);
+        let mut clock = PerfmonClock::new(PerfmonDateOrder::MonthDay, 7200);
         assert_eq!(clock.read(b"01/01/1980 02:00:00.000"), Some(315_532_800 * SECOND_NS));
         assert_eq!(clock.read(b"01/02/1980 02:00:00.000"), Some((315_532_800 + 86_400) * SECOND_NS));
     }
@@ -292,21 +296,21 @@ mod tests {
             let found = order_of(times.iter().map(|t| t.as_bytes()));
             (found.order, found.is_guess)
         };
-        assert_eq!(order(&["05/06/2010 06:12:22", "05/13/2010 06:12:22"]), (Order::MonthDay, false));
-        assert_eq!(order(&["05/06/2010 06:12", "13/06/2010 06:12"]), (Order::DayMonth, false));
-        assert_eq!(order(&["05.06.2010 06:12"]), (Order::DayMonth, false));
-        assert_eq!(order(&["2010-05-06 06:12"]), (Order::MonthDay, false));
-        assert_eq!(order(&["05/06/2010 06:12"]), (Order::MonthDay, true));
-        assert_eq!(order(&["05/06/2010 06:12:00.000"]), (Order::MonthDay, false));
-        assert_eq!(order(&[]), (Order::MonthDay, false));
+        assert_eq!(order(&["05/06/2010 06:12:22", "05/13/2010 06:12:22"]), (PerfmonDateOrder::MonthDay, false));
+        assert_eq!(order(&["05/06/2010 06:12", "13/06/2010 06:12"]), (PerfmonDateOrder::DayMonth, false));
+        assert_eq!(order(&["05.06.2010 06:12"]), (PerfmonDateOrder::DayMonth, false));
+        assert_eq!(order(&["2010-05-06 06:12"]), (PerfmonDateOrder::MonthDay, false));
+        assert_eq!(order(&["05/06/2010 06:12"]), (PerfmonDateOrder::MonthDay, true));
+        assert_eq!(order(&["05/06/2010 06:12:00.000"]), (PerfmonDateOrder::MonthDay, false));
+        assert_eq!(order(&[]), (PerfmonDateOrder::MonthDay, false));
     }
 
     #[test]
     fn an_hour_that_fits_is_a_change_of_the_clocks() {
-        let at = |text: &str| Clock::new(Order::MonthDay, 0).read(text.as_bytes()).unwrap();
+        let at = |text: &str| PerfmonClock::new(PerfmonDateOrder::MonthDay, 0).read(text.as_bytes()).unwrap();
         let told = |before: &str, now: &str| change(at(before), at(now), at(now), 15 * SECOND_NS as u64);
-        assert_eq!(told("10/30/2022 02:59:50.000", "10/30/2022 02:00:05.000"), Some(Change::Back));
-        assert_eq!(told("03/27/2022 01:59:50.000", "03/27/2022 03:00:05.000"), Some(Change::Forward));
+        assert_eq!(told("10/30/2022 02:59:50.000", "10/30/2022 02:00:05.000"), Some(DaylightChange::Back));
+        assert_eq!(told("03/27/2022 01:59:50.000", "03/27/2022 03:00:05.000"), Some(DaylightChange::Forward));
         // a Tuesday, or at noon, or not in step: the machine stood still
         assert_eq!(told("03/29/2022 01:59:50.000", "03/29/2022 03:00:05.000"), None);
         assert_eq!(told("03/27/2022 11:59:50.000", "03/27/2022 13:00:05.000"), None);

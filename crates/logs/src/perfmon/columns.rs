@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use diskwright_base::{Device, DeviceKind, Filesystem, Schema, Topology};
 
-use crate::Batch;
-use crate::nt::{self, Path};
+use crate::FrameBatch;
+use crate::nt::{self, CounterPath};
 
-use super::header::Header;
-use super::rows::Run;
+use super::header::PerfmonHeader;
+use super::rows::CellRun;
 
 /// The columns of one header.
-pub(super) struct Columns {
+pub(super) struct PerfmonColumns {
     /// The series, one a column that is kept, and behind them those that are computed.
     pub schema: Arc<Schema>,
     /// How these are.
@@ -20,13 +20,13 @@ pub(super) struct Columns {
     /// The machine they are of; empty where the log names none.
     pub host: String,
     /// Where they stand in a row.
-    pub runs: Vec<Run>,
+    pub runs: Vec<CellRun>,
     /// For each column that is kept: true where the catalogue knows the counter, none of which can be below zero.
     pub known: Vec<bool>,
 }
 
 /// Host by host, how many columns it has, in the order of their appearance.
-fn hosts(paths: &[Path]) -> Vec<(String, usize)> {
+fn hosts(paths: &[CounterPath]) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let mut at: HashMap<String, usize> = HashMap::new();
     for path in paths {
@@ -39,12 +39,16 @@ fn hosts(paths: &[Path]) -> Vec<(String, usize)> {
     found
 }
 
-impl Columns {
+impl PerfmonColumns {
     /// Settles what a header's columns are. `wanted` is the machine to read,
     /// else it is the first one. What is left out is told to the batch. An
     /// error where the wanted machine is not in the log.
-    pub fn of(header: &Header, wanted: Option<&str>, batch: &mut Batch<'_>) -> Result<Columns, String> {
-        let mut paths: Vec<Path> = header.names.iter().map(|name| path_of(name)).collect();
+    pub fn of(
+        header: &PerfmonHeader,
+        wanted: Option<&str>,
+        batch: &mut FrameBatch<'_>,
+    ) -> Result<PerfmonColumns, String> {
+        let mut paths: Vec<CounterPath> = header.names.iter().map(|name| path_of(name)).collect();
         if let Some(language) = header.language {
             for unknown in nt::translate(language, &mut paths) {
                 batch.skip(unknown, format!("not in the table of {} names; kept under its own", language.id));
@@ -64,14 +68,14 @@ impl Columns {
             batch.skip_host(other.as_str(), other);
         }
         let host = host.unwrap_or_default();
-        let own = |path: &Path| path.host.is_empty() || path.host.eq_ignore_ascii_case(&host);
+        let own = |path: &CounterPath| path.host.is_empty() || path.host.eq_ignore_ascii_case(&host);
         let runs = runs(paths.iter().map(own));
         paths.retain(own);
         let resolved = nt::columns(&paths);
         let known = resolved.iter().map(|r| !r.is_foreign()).collect();
-        let mut series = resolved.iter().map(nt::Resolved::series).collect();
+        let mut series = resolved.iter().map(nt::NtColumn::series).collect();
         let products = nt::add_products(&mut series);
-        Ok(Columns { schema: Arc::new(Schema { series }), products, host, runs, known })
+        Ok(PerfmonColumns { schema: Arc::new(Schema::new(series)), products, host, runs, known })
     }
 
     /// What the columns tell of the machine.
@@ -93,22 +97,22 @@ impl Columns {
 }
 
 /// A column's name as a path; one that is none is kept as a counter without an object.
-fn path_of(name: &str) -> Path {
-    Path::parse(name).unwrap_or_else(|| Path {
+fn path_of(name: &str) -> CounterPath {
+    CounterPath::parse(name).unwrap_or_else(|| CounterPath {
         object: "column".into(),
         counter: if name.trim().is_empty() { "without a name".into() } else { name.trim().to_owned() },
-        ..Path::default()
+        ..CounterPath::default()
     })
 }
 
 /// Which columns are taken, as runs of those that are not and those that are.
-fn runs(taken: impl Iterator<Item = bool>) -> Vec<Run> {
-    let mut runs: Vec<Run> = vec![Run { skip: 0, take: 0 }];
+fn runs(taken: impl Iterator<Item = bool>) -> Vec<CellRun> {
+    let mut runs: Vec<CellRun> = vec![CellRun { skip: 0, take: 0 }];
     for is_taken in taken {
         match (runs.last_mut(), is_taken) {
             (Some(run), true) => run.take += 1,
             (Some(run), false) if run.take == 0 => run.skip += 1,
-            _ => runs.push(Run { skip: 1, take: 0 }),
+            _ => runs.push(CellRun { skip: 1, take: 0 }),
         }
     }
     runs

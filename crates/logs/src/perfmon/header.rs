@@ -1,12 +1,12 @@
 //! A log's first line: dialect, time zone, and what the columns are.
 
-use crate::nt::{self, Language, Path};
+use crate::nt::{self, CounterPath, Language};
 
 use super::charset::Charset;
 
 /// What a header says.
 #[derive(Debug)]
-pub(super) struct Header {
+pub(super) struct PerfmonHeader {
     /// What stands between fields.
     pub separator: u8,
     /// First field, unquoted.
@@ -48,13 +48,13 @@ pub(super) fn is_header(line: &[u8]) -> bool {
     matches!(separator, b',' | b';' | b'\t') && plain(first) && field.iter().filter(|b| **b == b'\\').count() >= 2
 }
 
-impl Header {
+impl PerfmonHeader {
     /// Reads a header line. `None` where it names no column at all.
-    pub fn read(line: &[u8]) -> Option<Header> {
+    pub fn read(line: &[u8]) -> Option<PerfmonHeader> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let line = without_end(line);
         let separator = separator(line)?;
-        let mut best: Option<(usize, Header)> = None;
+        let mut best: Option<(usize, PerfmonHeader)> = None;
         let candidates: &[Charset] = if std::str::from_utf8(line).is_ok() {
             &[Charset::Known(encoding_rs::UTF_8)]
         } else {
@@ -63,12 +63,15 @@ impl Header {
         for &charset in candidates {
             let mut fields = fields(&charset.decode(line), char::from(separator));
             let title = fields.remove(0);
-            let paths: Vec<Path> = fields.iter().filter_map(|name| Path::parse(name)).collect();
+            let paths: Vec<CounterPath> = fields.iter().filter_map(|name| CounterPath::parse(name)).collect();
             let (language, known) = nt::language_of(&paths);
             if best.as_ref().is_none_or(|(most, _)| known > *most) {
                 let guessed = (candidates.len() > 1).then_some(charset);
                 let offset_s = offset_s(&title);
-                best = Some((known, Header { separator, title, offset_s, names: fields, guessed, known, language }));
+                best = Some((
+                    known,
+                    PerfmonHeader { separator, title, offset_s, names: fields, guessed, known, language },
+                ));
             }
         }
         best.map(|(_, header)| header).filter(|header| !header.names.is_empty())
@@ -138,14 +141,14 @@ mod tests {
     #[test]
     fn fields_keep_what_quotes_hold() {
         let line = r#""(PDH-CSV 4.0)","\\H\Processor Information(0,29)\% X","\\H\P(a ""b"")\C""#;
-        let header = Header::read(line.as_bytes()).unwrap();
+        let header = PerfmonHeader::read(line.as_bytes()).unwrap();
         assert_eq!(header.separator, b',');
         assert_eq!(header.names, [r"\\H\Processor Information(0,29)\% X", r#"\\H\P(a "b")\C"#]);
-        let open = Header::read(b"(PDH-CSV 4.0) (UTC)(0);\\\\H\\O\\C;\\\\H\\O\\D;\r\n").unwrap();
+        let open = PerfmonHeader::read(b"(PDH-CSV 4.0) (UTC)(0);\\\\H\\O\\C;\\\\H\\O\\D;\r\n").unwrap();
         assert_eq!((open.separator, open.names.len(), open.offset_s), (b';', 2, Some(0)));
-        assert!(Header::read(b"(PDH-CSV 4.0)").is_none());
-        assert!(Header::read(b"\"(PDH-CSV 4.0").is_none());
-        assert!(Header::read(b"").is_none());
+        assert!(PerfmonHeader::read(b"(PDH-CSV 4.0)").is_none());
+        assert!(PerfmonHeader::read(b"\"(PDH-CSV 4.0").is_none());
+        assert!(PerfmonHeader::read(b"").is_none());
     }
 
     #[test]
@@ -154,13 +157,13 @@ mod tests {
         let line =
             b"\"(PDH-CSV 4.0) (RTZ 2 (\",\"\\\\H\\\xcf\xf0\xee\xf6\xe5\xf1\xf1\xee\xf0(_Total)\\% \xe7\xe0\xe3\xf0\xf3\
             \xe6\xe5\xed\xed\xee\xf1\xf2\xe8 \xef\xf0\xee\xf6\xe5\xf1\xf1\xee\xf0\xe0\"\r\n";
-        let header = Header::read(line).unwrap();
+        let header = PerfmonHeader::read(line).unwrap();
         assert_eq!(header.guessed.map(Charset::name), Some("windows-1251"));
         assert_eq!(header.language.map(|l| l.id), Some("ru"));
         assert_eq!(header.names, [r"\\H\Процессор(_Total)\% загруженности процессора"]);
         // "Disco físico" as a console writes it
         let line = b"\"(PDH-CSV 4.0)\",\"\\\\H\\Disco f\xa1sico(0 C:)\\% de tiempo inactivo\"";
-        assert_eq!(Header::read(line).unwrap().guessed.map(Charset::name), Some("cp850"));
+        assert_eq!(PerfmonHeader::read(line).unwrap().guessed.map(Charset::name), Some("cp850"));
     }
 
     #[test]

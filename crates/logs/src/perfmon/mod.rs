@@ -15,16 +15,16 @@ mod number;
 mod reader;
 mod rows;
 
-use crate::{Batch, Format, Head, Input, LogError, Options};
+use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// PerfMon text.
-pub(crate) const FORMAT: Format = Format {
+pub(crate) const FORMAT: LogFormat = LogFormat {
     id: "perfmon-text",
     title: "Windows Performance Monitor text: CSV and TSV, typeperf, relog, esxtop -b",
     explain: "\
 All columns of one machine, in English, German, Spanish, French, Italian, Portuguese, Russian and Swedish; names that \
 are not known are kept as they are. ANSI code pages, UTF-8 and UTF-16. Times are local and one bias stands in the \
-header; where it is missing, say --utc-offset. A change of the clocks in the midst is followed. Blank cells are gaps. \
+header; if it is missing, use --utc-offset. A change of the clocks in the midst is followed. Blank cells are gaps. \
 Sums over disks (_Total) are no disks: record PhysicalDisk(*). Record with: logman create counter NAME -f csv -si 15 \
 -c \"\\PhysicalDisk(*)\\*\" \"\\LogicalDisk(*)\\*\" \"\\Memory\\*\" \"\\Paging File(*)\\*\" \"\\Processor(*)\\*\" \
 \"\\System\\*\" \"\\Network Interface(*)\\*\" \"\\Process(*)\\*\"; then logman start NAME.",
@@ -32,7 +32,7 @@ Sums over disks (_Total) are no disks: record PhysicalDisk(*). Record with: logm
     read,
 };
 
-fn recognise(head: &Head<'_>) -> bool {
+fn recognise(head: &InputHead<'_>) -> bool {
     let narrow;
     let bytes = match charset::wide(head.bytes) {
         Some(encoding) => {
@@ -46,11 +46,11 @@ fn recognise(head: &Head<'_>) -> bool {
     first.is_some_and(header::is_header)
 }
 
-fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let wide = charset::wide(input.head().bytes);
-    let mut reader = reader::Reader::new(input.name(), options, batch);
+    let mut reader = reader::PerfmonReader::new(input.name(), options, batch);
     match wide {
-        Some(encoding) => reader.read(&mut charset::Narrow::new(input, encoding)),
+        Some(encoding) => reader.read(&mut charset::Utf8Stream::new(input, encoding)),
         None => reader.read(input),
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use diskwright_base::{Frame, Note, Tick};
 
-use crate::nt::{self, processes::Processes};
-use crate::{Batch, LogError, Options};
+use crate::nt::{self, processes::NtProcesses};
+use crate::{FrameBatch, LogError, LogOptions};
 
-use super::buffer::Buffer;
-use super::clock::{self, Clock, Order};
-use super::columns::Columns;
-use super::header::{self, Header};
-use super::rows::{self, Dialect, Odd};
+use super::buffer::LineBuffer;
+use super::clock::{self, PerfmonClock, PerfmonDateOrder};
+use super::columns::PerfmonColumns;
+use super::header::{self, PerfmonHeader};
+use super::rows::{self, Dialect, RowOddities};
 
 /// Cells in a frame, about: few enough that the processor's second cache holds them.
 const CELLS: usize = 1 << 16;
@@ -22,13 +22,13 @@ const TICKS: usize = 4096;
 const ROWS: usize = 8;
 
 /// Reads one file.
-pub(super) struct Reader<'a, 'b> {
+pub(super) struct PerfmonReader<'a, 'b> {
     file: String,
-    options: &'a Options,
-    batch: &'a mut Batch<'b>,
+    options: &'a LogOptions,
+    batch: &'a mut FrameBatch<'b>,
     /// Number of the line that is read, from 1.
     line: u64,
-    log: Option<Log>,
+    log: Option<PerfmonLog>,
     /// Local time less UTC of the last header that told it, seconds.
     offset_s: Option<i32>,
     /// The machine that is read, once it is known.
@@ -45,14 +45,14 @@ pub(super) struct Reader<'a, 'b> {
 }
 
 /// A header and what is read below it.
-struct Log {
-    columns: Columns,
+struct PerfmonLog {
+    columns: PerfmonColumns,
     title: String,
     names: Vec<String>,
     /// Settled at the first row.
     dialect: Option<Dialect>,
     separator: u8,
-    clock: Clock,
+    clock: PerfmonClock,
     offset_s: i32,
     /// Hours that were added to the log's times because the clocks changed.
     shift_ns: i64,
@@ -61,13 +61,13 @@ struct Log {
     /// The last few rows, not yet in the frame.
     rows: Vec<f64>,
     ticks: Vec<Tick>,
-    processes: Processes,
+    processes: NtProcesses,
     has_negative: bool,
 }
 
-impl<'a, 'b> Reader<'a, 'b> {
-    pub fn new(file: &str, options: &'a Options, batch: &'a mut Batch<'b>) -> Reader<'a, 'b> {
-        Reader {
+impl<'a, 'b> PerfmonReader<'a, 'b> {
+    pub fn new(file: &str, options: &'a LogOptions, batch: &'a mut FrameBatch<'b>) -> PerfmonReader<'a, 'b> {
+        PerfmonReader {
             file: file.to_owned(),
             options,
             batch,
@@ -89,7 +89,7 @@ impl<'a, 'b> Reader<'a, 'b> {
     /// When the system refuses, no zone is known, or the host is not in it.
     /// What was read before went to the batch.
     pub fn read(&mut self, from: &mut dyn Read) -> Result<(), LogError> {
-        let mut buffer = Buffer::new();
+        let mut buffer = LineBuffer::new();
         let end = loop {
             match buffer.fill(from) {
                 Ok(true) => {}
@@ -141,7 +141,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         if line.trim_ascii().is_empty() || (self.is_muted && !header::is_header(line)) {
             return Ok(end);
         }
-        let Some(header) = Header::read(line) else {
+        let Some(header) = PerfmonHeader::read(line) else {
             self.batch.skip(format!("line {number}"), "no header, and none before it");
             return Ok(end);
         };
@@ -155,7 +155,7 @@ impl<'a, 'b> Reader<'a, 'b> {
             let text = format!("the file does not say its code page; its names were read as {}", charset.name());
             self.warnings.push(text);
         }
-        let columns = match Columns::of(&header, self.host.as_deref(), self.batch) {
+        let columns = match PerfmonColumns::of(&header, self.host.as_deref(), self.batch) {
             Ok(columns) => columns,
             Err(because) if self.last_ns.is_some() => {
                 self.batch.skip(format!("line {number}"), format!("a log of another machine: {because}"));
@@ -168,12 +168,12 @@ impl<'a, 'b> Reader<'a, 'b> {
         if !columns.host.is_empty() {
             self.host = Some(columns.host.clone());
         }
-        self.log = Some(Log::new(columns, header, offset_s));
+        self.log = Some(PerfmonLog::new(columns, header, offset_s));
         Ok(end)
     }
 
     /// Reads rows until the piece ends or another header comes; gives the place there.
-    fn rows(&mut self, log: &mut Log, bytes: &[u8], mut at: usize, end: usize, unfinished: bool) -> usize {
+    fn rows(&mut self, log: &mut PerfmonLog, bytes: &[u8], mut at: usize, end: usize, unfinished: bool) -> usize {
         let dialect = match log.dialect {
             Some(dialect) => dialect,
             None => self.settle(log, &bytes[at..end]),
@@ -194,7 +194,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                 at = line_end(bytes, at);
                 continue;
             };
-            let mut odd = Odd::default();
+            let mut odd = RowOddities::default();
             let columns = log.columns.known.len();
             let start = log.ticks.len() % ROWS * columns;
             let row = &mut log.rows[start..start + columns];
@@ -224,14 +224,14 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// How the rows are written, from those at hand.
-    fn settle(&mut self, log: &mut Log, rows: &[u8]) -> Dialect {
+    fn settle(&mut self, log: &mut PerfmonLog, rows: &[u8]) -> Dialect {
         let lines = || rows.split(|b| *b == b'\n').take(1000);
         let evidence = clock::order_of(lines().map(|line| first_field(line, 0, log.separator).0));
         if evidence.is_guess {
             let text = "day and month cannot be told apart in this file; dates were read as month/day/year";
             self.warnings.push(text.into());
         }
-        log.clock = Clock::new(evidence.order, log.offset_s);
+        log.clock = PerfmonClock::new(evidence.order, log.offset_s);
         let point = if lines().any(|line| has_comma_numbers(line, log.separator)) { b',' } else { b'.' };
         let dialect = Dialect { separator: log.separator, point };
         log.dialect = Some(dialect);
@@ -244,7 +244,7 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// Moment and length of a row, after changes of the clocks.
-    fn place(&mut self, log: &mut Log, time_ns: i64) -> Option<Tick> {
+    fn place(&mut self, log: &mut PerfmonLog, time_ns: i64) -> Option<Tick> {
         let mut now = time_ns.saturating_add(log.shift_ns);
         if let Some(last) = self.last_ns {
             let since = now.saturating_sub(last);
@@ -271,7 +271,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         Some(tick)
     }
 
-    fn hand_over(&mut self, log: &mut Log) {
+    fn hand_over(&mut self, log: &mut PerfmonLog) {
         let Some(first) = log.ticks.first().copied() else { return };
         log.turn(log.ticks.len() % ROWS);
         let topology = log.columns.topology();
@@ -297,7 +297,7 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// Windows writes -1 and worse for what it could not compute.
-    fn drop_negatives(&mut self, log: &mut Log) {
+    fn drop_negatives(&mut self, log: &mut PerfmonLog) {
         for (column, _) in log.columns.known.iter().enumerate().filter(|(_, known)| **known) {
             let cells = log.frame.column_mut(column);
             for cell in cells.iter_mut().filter(|c| **c < 0.0) {
@@ -321,7 +321,7 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// Tells what was odd about a row, whose cells begin at `row` of the last few.
-    fn tell(&mut self, log: &mut Log, row: usize, odd: &Odd, is_cut: bool, is_closed: bool) {
+    fn tell(&mut self, log: &mut PerfmonLog, row: usize, odd: &RowOddities, is_cut: bool, is_closed: bool) {
         let line = self.line;
         let columns = log.columns.known.len();
         if (odd.few > 0 || odd.cut) && is_cut {
@@ -349,7 +349,7 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 }
 
-impl Log {
+impl PerfmonLog {
     /// Puts the last few rows, so many, into the frame's columns.
     fn turn(&mut self, count: usize) {
         let columns = self.columns.known.len();
@@ -365,16 +365,16 @@ impl Log {
         }
     }
 
-    fn new(columns: Columns, header: Header, offset_s: i32) -> Log {
-        let processes = Processes::of(&columns.schema);
+    fn new(columns: PerfmonColumns, header: PerfmonHeader, offset_s: i32) -> PerfmonLog {
+        let processes = NtProcesses::of(&columns.schema);
         let own: Vec<String> = columns.schema.series.iter().map(|s| format!("{} {}", s.counter, s.instance)).collect();
-        Log {
+        PerfmonLog {
             columns,
             title: header.title,
             names: own,
             dialect: None,
             separator: header.separator,
-            clock: Clock::new(Order::MonthDay, offset_s),
+            clock: PerfmonClock::new(PerfmonDateOrder::MonthDay, offset_s),
             offset_s,
             shift_ns: 0,
             frame: Frame::default(),

@@ -4,7 +4,7 @@ use super::number;
 
 /// What was odd about a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Odd {
+pub(super) struct RowOddities {
     /// Columns (from 0) that held text, and the text of the first.
     pub texts: Vec<usize>,
     pub text: String,
@@ -18,7 +18,7 @@ pub(super) struct Odd {
     pub negative: bool,
 }
 
-impl Odd {
+impl RowOddities {
     /// True where nothing needs to be told.
     pub fn is_none(&self) -> bool {
         self.few == 0 && !self.many && !self.cut && self.texts.is_empty()
@@ -27,7 +27,7 @@ impl Odd {
 
 /// Of a row's cells, which the log's columns are: pass over some, take some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct CellRun {
     pub skip: usize,
     pub take: usize,
 }
@@ -42,7 +42,14 @@ pub(super) struct Dialect {
 /// Reads cells from `at` (the first cell's beginning) to the end of the line
 /// into `row`, which has one for each that is taken. Gives the place behind
 /// the line end.
-pub(super) fn read(dialect: Dialect, bytes: &[u8], at: usize, runs: &[Run], row: &mut [f64], odd: &mut Odd) -> usize {
+pub(super) fn read(
+    dialect: Dialect,
+    bytes: &[u8],
+    at: usize,
+    runs: &[CellRun],
+    row: &mut [f64],
+    odd: &mut RowOddities,
+) -> usize {
     let read = match (dialect.separator, dialect.point) {
         (b',', b'.') => cells::<b',', b'.'>,
         (b'\t', b'.') => cells::<b'\t', b'.'>,
@@ -57,9 +64,9 @@ pub(super) fn read(dialect: Dialect, bytes: &[u8], at: usize, runs: &[Run], row:
 fn cells<const SEPARATOR: u8, const POINT: u8>(
     bytes: &[u8],
     mut at: usize,
-    runs: &[Run],
+    runs: &[CellRun],
     row: &mut [f64],
-    odd: &mut Odd,
+    odd: &mut RowOddities,
 ) -> usize {
     let mut taken = 0;
     let mut negative = false;
@@ -100,7 +107,7 @@ fn quick<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], at: usize) -> Optio
 /// Any cell: the last of a row, a blank, a number of another dialect, text.
 /// Gives its value and where the next cell begins, or where the line ends.
 #[inline(never)]
-fn slow<const SEPARATOR: u8>(bytes: &[u8], at: usize, column: usize, odd: &mut Odd) -> (f64, usize) {
+fn slow<const SEPARATOR: u8>(bytes: &[u8], at: usize, column: usize, odd: &mut RowOddities) -> (f64, usize) {
     if is_line_end(bytes, at) && (at == 0 || column == 0 || bytes[at - 1] != SEPARATOR) {
         odd.few += 1;
         return (f64::NAN, at);
@@ -125,7 +132,7 @@ fn slow<const SEPARATOR: u8>(bytes: &[u8], at: usize, column: usize, odd: &mut O
 
 /// Where the text of a field lies, and the place behind the field: at a
 /// separator or a line end.
-fn field<const SEPARATOR: u8>(bytes: &[u8], at: usize, odd: &mut Odd) -> (std::ops::Range<usize>, usize) {
+fn field<const SEPARATOR: u8>(bytes: &[u8], at: usize, odd: &mut RowOddities) -> (std::ops::Range<usize>, usize) {
     let until = |from: usize| {
         bytes[from..].iter().position(|b| *b == SEPARATOR || *b == b'\n').map_or(bytes.len(), |n| from + n)
     };
@@ -179,7 +186,7 @@ fn pass<const SEPARATOR: u8>(bytes: &[u8], at: usize) -> usize {
     if is_line_end(bytes, at) {
         return at;
     }
-    let (_, end) = field::<SEPARATOR>(bytes, at, &mut Odd::default());
+    let (_, end) = field::<SEPARATOR>(bytes, at, &mut RowOddities::default());
     if bytes.get(end) == Some(&SEPARATOR) { end + 1 } else { end }
 }
 
@@ -192,7 +199,7 @@ fn is_line_end(bytes: &[u8], at: usize) -> bool {
 }
 
 /// The place behind the line end; what lies before it are fields too many.
-fn line_end(bytes: &[u8], at: usize, odd: &mut Odd) -> usize {
+fn line_end(bytes: &[u8], at: usize, odd: &mut RowOddities) -> usize {
     match (bytes.get(at), bytes.get(at + 1)) {
         (Some(b'\n'), _) => return at + 1,
         (Some(b'\r'), Some(b'\n')) => return at + 2,
@@ -207,13 +214,13 @@ fn line_end(bytes: &[u8], at: usize, odd: &mut Odd) -> usize {
 mod tests {
     use super::*;
 
-    fn row(dialect: Dialect, line: &str, columns: usize) -> (Vec<f64>, Odd) {
+    fn row(dialect: Dialect, line: &str, columns: usize) -> (Vec<f64>, RowOddities) {
         let mut bytes = line.as_bytes().to_vec();
         let length = bytes.len();
         bytes.extend([0; number::PADDING]);
         let mut cells = vec![0.0; columns];
-        let mut odd = Odd::default();
-        let end = read(dialect, &bytes, 0, &[Run { skip: 0, take: columns }], &mut cells, &mut odd);
+        let mut odd = RowOddities::default();
+        let end = read(dialect, &bytes, 0, &[CellRun { skip: 0, take: columns }], &mut cells, &mut odd);
         assert_eq!(end, length, "{line}");
         (cells, odd)
     }
@@ -222,7 +229,7 @@ mod tests {
 
     fn told(dialect: Dialect, line: &str) -> String {
         let (cells, odd) = row(dialect, line, 3);
-        assert_eq!(odd, Odd { negative: odd.negative, ..Odd::default() }, "{line}");
+        assert_eq!(odd, RowOddities { negative: odd.negative, ..RowOddities::default() }, "{line}");
         format!("{cells:?}")
     }
 
@@ -264,9 +271,9 @@ mod tests {
     fn columns_can_be_passed_over() {
         let line = b"\"1\",\"a,b\",3,4\n                ";
         let mut cells = [0.0; 2];
-        let mut odd = Odd::default();
-        let runs = [Run { skip: 0, take: 1 }, Run { skip: 2, take: 1 }];
+        let mut odd = RowOddities::default();
+        let runs = [CellRun { skip: 0, take: 1 }, CellRun { skip: 2, take: 1 }];
         read(WINDOWS, line, 0, &runs, &mut cells, &mut odd);
-        assert_eq!((cells, odd), ([1.0, 4.0], Odd::default()));
+        assert_eq!((cells, odd), ([1.0, 4.0], RowOddities::default()));
     }
 }

@@ -3,9 +3,9 @@
 
 /// Bytes that are looked into.
 #[derive(Clone, Copy)]
-pub(super) struct Bytes<'a>(pub &'a [u8]);
+pub(super) struct ByteView<'a>(pub &'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteView<'a> {
     pub fn u16(self, at: usize) -> Option<u16> {
         self.0.get(at..)?.first_chunk().map(|b| u16::from_le_bytes(*b))
     }
@@ -27,12 +27,12 @@ impl<'a> Bytes<'a> {
         self.u32(at).and_then(|v| usize::try_from(v).ok())
     }
 
-    pub fn part(self, from: usize, length: usize) -> Option<Bytes<'a>> {
-        self.0.get(from..from.checked_add(length)?).map(Bytes)
+    pub fn part(self, from: usize, length: usize) -> Option<ByteView<'a>> {
+        self.0.get(from..from.checked_add(length)?).map(ByteView)
     }
 
-    pub fn from(self, from: usize) -> Option<Bytes<'a>> {
-        self.0.get(from..).map(Bytes)
+    pub fn from(self, from: usize) -> Option<ByteView<'a>> {
+        self.0.get(from..).map(ByteView)
     }
 
     /// UTF-16 up to a zero or the end.

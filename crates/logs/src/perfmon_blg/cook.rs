@@ -6,7 +6,7 @@
 
 /// How a type is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recipe {
+pub(super) enum CounterFormula {
     /// N.
     Level,
     /// N as a floating point number.
@@ -39,7 +39,7 @@ pub(super) enum Recipe {
 
 /// What stands beside the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Second {
+pub(super) enum CompanionValue {
     Nothing,
     /// The performance counter's ticks.
     PerfTime,
@@ -53,54 +53,54 @@ pub(super) enum Second {
 
 /// A type that is understood.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Type {
+pub(super) struct CounterType {
     pub code: u32,
-    pub recipe: Recipe,
-    pub second: Second,
+    pub recipe: CounterFormula,
+    pub second: CompanionValue,
 }
 
-const fn of(code: u32, recipe: Recipe, second: Second) -> Type {
-    Type { code, recipe, second }
+const fn of(code: u32, recipe: CounterFormula, second: CompanionValue) -> CounterType {
+    CounterType { code, recipe, second }
 }
 
 /// All types that are understood. `PERF_COUNTER_MULTI_TIMER` and its inverse
 /// are not: their published formula divides by a time base without saying
 /// what the value counts.
-const TYPES: &[Type] = &[
-    of(0x0000_0000, Recipe::Level, Second::Nothing),         // RAWCOUNT_HEX
-    of(0x0000_0100, Recipe::Level, Second::Nothing),         // LARGE_RAWCOUNT_HEX
-    of(0x0001_0000, Recipe::Level, Second::Nothing),         // RAWCOUNT
-    of(0x0001_0100, Recipe::Level, Second::Nothing),         // LARGE_RAWCOUNT
-    of(0x0002_0000, Recipe::Double, Second::Nothing),        // DOUBLE_RAW
-    of(0x0040_0400, Recipe::Delta, Second::Nothing),         // DELTA
-    of(0x0040_0500, Recipe::Delta, Second::Nothing),         // LARGE_DELTA
-    of(0x0041_0400, Recipe::Rate, Second::PerfTime),         // SAMPLE_COUNTER
-    of(0x0045_0400, Recipe::Queue, Second::PerfTime),        // QUEUELEN_TYPE
-    of(0x0045_0500, Recipe::Queue, Second::PerfTime),        // LARGE_QUEUELEN_TYPE
-    of(0x0055_0500, Recipe::Queue, Second::Time100),         // 100NS_QUEUELEN_TYPE
-    of(0x0065_0500, Recipe::Queue, Second::ObjectTime),      // OBJ_TIME_QUEUELEN_TYPE
-    of(0x1041_0400, Recipe::Rate, Second::PerfTime),         // COUNTER
-    of(0x1041_0500, Recipe::Rate, Second::PerfTime),         // BULK_COUNT
-    of(0x2002_0400, Recipe::Fraction, Second::Base),         // RAW_FRACTION
-    of(0x2002_0500, Recipe::Fraction, Second::Base),         // LARGE_RAW_FRACTION
-    of(0x2041_0500, Recipe::Timer, Second::PerfTime),        // TIMER
-    of(0x2047_0500, Recipe::Timer, Second::Base),            // PRECISION_SYSTEM_TIMER
-    of(0x2051_0500, Recipe::Timer, Second::Time100),         // 100NSEC_TIMER
-    of(0x2057_0500, Recipe::Timer, Second::Base),            // PRECISION_100NS_TIMER
-    of(0x2061_0500, Recipe::Timer, Second::ObjectTime),      // OBJ_TIME_TIMER
-    of(0x2067_0500, Recipe::Timer, Second::Base),            // PRECISION_OBJECT_TIMER
-    of(0x20c2_0400, Recipe::SampleFraction, Second::Base),   // SAMPLE_FRACTION
-    of(0x2141_0500, Recipe::TimerInverse, Second::PerfTime), // TIMER_INV
-    of(0x2151_0500, Recipe::TimerInverse, Second::Time100),  // 100NSEC_TIMER_INV
-    of(0x2251_0500, Recipe::MultiTimer, Second::Time100),    // 100NSEC_MULTI_TIMER
-    of(0x2351_0500, Recipe::MultiTimerInverse, Second::Time100), // 100NSEC_MULTI_TIMER_INV
-    of(0x3002_0400, Recipe::AverageTimer, Second::Base),     // AVERAGE_TIMER
-    of(0x3024_0500, Recipe::Elapsed, Second::ObjectTime),    // ELAPSED_TIME
-    of(0x4002_0500, Recipe::Average, Second::Base),          // AVERAGE_BULK
+const TYPES: &[CounterType] = &[
+    of(0x0000_0000, CounterFormula::Level, CompanionValue::Nothing), // RAWCOUNT_HEX
+    of(0x0000_0100, CounterFormula::Level, CompanionValue::Nothing), // LARGE_RAWCOUNT_HEX
+    of(0x0001_0000, CounterFormula::Level, CompanionValue::Nothing), // RAWCOUNT
+    of(0x0001_0100, CounterFormula::Level, CompanionValue::Nothing), // LARGE_RAWCOUNT
+    of(0x0002_0000, CounterFormula::Double, CompanionValue::Nothing), // DOUBLE_RAW
+    of(0x0040_0400, CounterFormula::Delta, CompanionValue::Nothing), // DELTA
+    of(0x0040_0500, CounterFormula::Delta, CompanionValue::Nothing), // LARGE_DELTA
+    of(0x0041_0400, CounterFormula::Rate, CompanionValue::PerfTime), // SAMPLE_COUNTER
+    of(0x0045_0400, CounterFormula::Queue, CompanionValue::PerfTime), // QUEUELEN_TYPE
+    of(0x0045_0500, CounterFormula::Queue, CompanionValue::PerfTime), // LARGE_QUEUELEN_TYPE
+    of(0x0055_0500, CounterFormula::Queue, CompanionValue::Time100), // 100NS_QUEUELEN_TYPE
+    of(0x0065_0500, CounterFormula::Queue, CompanionValue::ObjectTime), // OBJ_TIME_QUEUELEN_TYPE
+    of(0x1041_0400, CounterFormula::Rate, CompanionValue::PerfTime), // COUNTER
+    of(0x1041_0500, CounterFormula::Rate, CompanionValue::PerfTime), // BULK_COUNT
+    of(0x2002_0400, CounterFormula::Fraction, CompanionValue::Base), // RAW_FRACTION
+    of(0x2002_0500, CounterFormula::Fraction, CompanionValue::Base), // LARGE_RAW_FRACTION
+    of(0x2041_0500, CounterFormula::Timer, CompanionValue::PerfTime), // TIMER
+    of(0x2047_0500, CounterFormula::Timer, CompanionValue::Base),    // PRECISION_SYSTEM_TIMER
+    of(0x2051_0500, CounterFormula::Timer, CompanionValue::Time100), // 100NSEC_TIMER
+    of(0x2057_0500, CounterFormula::Timer, CompanionValue::Base),    // PRECISION_100NS_TIMER
+    of(0x2061_0500, CounterFormula::Timer, CompanionValue::ObjectTime), // OBJ_TIME_TIMER
+    of(0x2067_0500, CounterFormula::Timer, CompanionValue::Base),    // PRECISION_OBJECT_TIMER
+    of(0x20c2_0400, CounterFormula::SampleFraction, CompanionValue::Base), // SAMPLE_FRACTION
+    of(0x2141_0500, CounterFormula::TimerInverse, CompanionValue::PerfTime), // TIMER_INV
+    of(0x2151_0500, CounterFormula::TimerInverse, CompanionValue::Time100), // 100NSEC_TIMER_INV
+    of(0x2251_0500, CounterFormula::MultiTimer, CompanionValue::Time100), // 100NSEC_MULTI_TIMER
+    of(0x2351_0500, CounterFormula::MultiTimerInverse, CompanionValue::Time100), // 100NSEC_MULTI_TIMER_INV
+    of(0x3002_0400, CounterFormula::AverageTimer, CompanionValue::Base), // AVERAGE_TIMER
+    of(0x3024_0500, CounterFormula::Elapsed, CompanionValue::ObjectTime), // ELAPSED_TIME
+    of(0x4002_0500, CounterFormula::Average, CompanionValue::Base),  // AVERAGE_BULK
 ];
 
 /// A type by its code.
-pub(super) fn known(code: u32) -> Option<Type> {
+pub(super) fn known(code: u32) -> Option<CounterType> {
     TYPES.iter().find(|t| t.code == code).copied()
 }
 
@@ -113,7 +113,7 @@ pub(super) fn is_base(code: u32) -> bool {
 
 /// A value as it was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Raw {
+pub(super) struct RawCounter {
     /// N.
     pub value: u64,
     /// D or B, by the type.
@@ -136,38 +136,38 @@ fn grown(now: u64, before: u64, is_narrow: bool) -> Option<f64> {
 
 /// The value; `None` where the counts went back, `NaN` where nothing can be
 /// said (no sample before, no operation in the tick).
-pub(super) fn cook(kind: Type, before: Option<&Raw>, now: &Raw) -> Option<f64> {
+pub(super) fn cook(kind: CounterType, before: Option<&RawCounter>, now: &RawCounter) -> Option<f64> {
     match kind.recipe {
         // the largest number stands for one that is not known (bandwidth of a wireless adapter)
-        Recipe::Level if now.value >= i64::MAX as u64 => return Some(f64::NAN),
-        Recipe::Level => return Some(now.value as f64),
-        Recipe::Double => return Some(f64::from_bits(now.value)).filter(|v| v.is_finite()).or(Some(f64::NAN)),
-        Recipe::Fraction if now.second == 0 => return Some(f64::NAN),
-        Recipe::Fraction => return Some(100.0 * now.value as f64 / now.second as f64),
-        Recipe::Elapsed if now.value == 0 || now.frequency <= 0.0 => return Some(f64::NAN),
-        Recipe::Elapsed => return now.second.checked_sub(now.value).map(|d| d as f64 / now.frequency),
+        CounterFormula::Level if now.value >= i64::MAX as u64 => return Some(f64::NAN),
+        CounterFormula::Level => return Some(now.value as f64),
+        CounterFormula::Double => return Some(f64::from_bits(now.value)).filter(|v| v.is_finite()).or(Some(f64::NAN)),
+        CounterFormula::Fraction if now.second == 0 => return Some(f64::NAN),
+        CounterFormula::Fraction => return Some(100.0 * now.value as f64 / now.second as f64),
+        CounterFormula::Elapsed if now.value == 0 || now.frequency <= 0.0 => return Some(f64::NAN),
+        CounterFormula::Elapsed => return now.second.checked_sub(now.value).map(|d| d as f64 / now.frequency),
         _ => {}
     }
     let Some(before) = before else { return Some(f64::NAN) };
     let n = grown(now.value, before.value, kind.code & 0x300 == 0)?;
     // the bases of averages and samples have 32 bits
-    let d = grown(now.second, before.second, matches!(kind.second, Second::Base))?;
+    let d = grown(now.second, before.second, matches!(kind.second, CompanionValue::Base))?;
     let b = f64::from(now.multi);
-    if kind.recipe == Recipe::Delta {
+    if kind.recipe == CounterFormula::Delta {
         return Some(n);
     }
     if d <= 0.0 {
         return Some(f64::NAN);
     }
     Some(match kind.recipe {
-        Recipe::Rate => n / d * now.frequency,
-        Recipe::Timer | Recipe::SampleFraction => 100.0 * n / d,
+        CounterFormula::Rate => n / d * now.frequency,
+        CounterFormula::Timer | CounterFormula::SampleFraction => 100.0 * n / d,
         // idle time is counted by ticks of the clock and may exceed the time between two samples
-        Recipe::TimerInverse => (100.0 * (1.0 - n / d)).max(0.0),
-        Recipe::MultiTimer if b > 0.0 => 100.0 * n / d / b,
-        Recipe::MultiTimerInverse if b > 0.0 => (100.0 * (b - n / d) / b).max(0.0),
-        Recipe::AverageTimer if now.frequency > 0.0 => n / now.frequency / d,
-        Recipe::Average | Recipe::Queue => n / d,
+        CounterFormula::TimerInverse => (100.0 * (1.0 - n / d)).max(0.0),
+        CounterFormula::MultiTimer if b > 0.0 => 100.0 * n / d / b,
+        CounterFormula::MultiTimerInverse if b > 0.0 => (100.0 * (b - n / d) / b).max(0.0),
+        CounterFormula::AverageTimer if now.frequency > 0.0 => n / now.frequency / d,
+        CounterFormula::Average | CounterFormula::Queue => n / d,
         _ => f64::NAN,
     })
 }
@@ -176,15 +176,15 @@ pub(super) fn cook(kind: Type, before: Option<&Raw>, now: &Raw) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn raw(value: u64, second: u64) -> Raw {
-        Raw { value, second, frequency: 1000.0, multi: 4 }
+    fn raw(value: u64, second: u64) -> RawCounter {
+        RawCounter { value, second, frequency: 1000.0, multi: 4 }
     }
 
     /// Worked by hand from the formula above each recipe.
     #[test]
     fn every_type_has_its_worked_example() {
         // type, before, now, what it says
-        let examples: &[(u32, Raw, Raw, f64)] = &[
+        let examples: &[(u32, RawCounter, RawCounter, f64)] = &[
             (0x0000_0000, raw(1, 0), raw(17, 0), 17.0),
             (0x0000_0100, raw(1, 0), raw(1 << 40, 0), 1_099_511_627_776.0),
             (0x0001_0000, raw(9, 0), raw(3, 0), 3.0),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::bytes::Bytes;
+use super::bytes::ByteView;
 
 /// Counters of a list at most.
 const MOST: usize = 1 << 16;
@@ -14,7 +14,7 @@ const TAG: u32 = 0x6ff;
 
 /// A counter that was asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct CounterRequest {
     /// Type of its values; of a whole object it means nothing.
     pub kind: u32,
     /// F of its formula, a second.
@@ -27,8 +27,8 @@ pub(super) struct Wanted {
 }
 
 /// The list. What is broken ends it; the second value says so.
-pub(super) fn counters(content: &[u8]) -> (Vec<Wanted>, Option<&'static str>) {
-    let bytes = Bytes(content);
+pub(super) fn counters(content: &[u8]) -> (Vec<CounterRequest>, Option<&'static str>) {
+    let bytes = ByteView(content);
     let mut found = Vec::new();
     let Some(mut at) = bytes.u16(4).map(usize::from).filter(|&at| bytes.u32(0) == Some(TAG) && at >= 8) else {
         return (found, Some("a counter list that does not begin like one"));
@@ -49,7 +49,7 @@ pub(super) fn counters(content: &[u8]) -> (Vec<Wanted>, Option<&'static str>) {
     (found, None)
 }
 
-fn entry_of(entry: Bytes<'_>) -> Option<Wanted> {
+fn entry_of(entry: ByteView<'_>) -> Option<CounterRequest> {
     // the first five numbers behind the scale are places in the texts
     let texts = entry.from(52)?;
     let text = |at: usize| match entry.i32(at)? {
@@ -65,7 +65,7 @@ fn entry_of(entry: Bytes<'_>) -> Option<Wanted> {
     if (1..u32::MAX).contains(&number) {
         instance = format!("{instance}#{number}");
     }
-    Some(Wanted {
+    Some(CounterRequest {
         kind: entry.u32(12)?,
         time_base: entry.u64(16)?,
         machine: text(28)?.trim_start_matches('\\').to_owned(),

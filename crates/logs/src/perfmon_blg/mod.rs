@@ -14,21 +14,21 @@ mod rows;
 mod sample;
 mod trace;
 
-use crate::{Batch, Format, Head, Input, LogError, Options};
+use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// This format.
-pub(crate) const FORMAT: Format = Format {
+pub(crate) const FORMAT: LogFormat = LogFormat {
     id: "perfmon-blg",
     title: "Windows Performance Monitor, binary log (experimental)",
     explain: "EXPERIMENTAL: the format is not published; what is read was found in real files of 2007 (32-bit, whole \
               objects) and 2013 (64-bit, counter lists), and what is not understood is counted and told. Values are \
               computed by the documented counter types. Times come from the log's UTC clock; names must be English \
               or numbered. `relog FILE.blg -f csv -o FILE.csv` on Windows gives text that is read without doubt.",
-    recognise: |head: &Head<'_>| trace::header(head.bytes).is_some(),
+    recognise: |head: &InputHead<'_>| trace::header(head.bytes).is_some(),
     read,
 };
 
-fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let Some(header) = trace::header(input.head().bytes) else {
         return Err(input.broken("byte 0", "no event trace file"));
     };

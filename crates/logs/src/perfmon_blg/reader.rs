@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use diskwright_base::Topology;
 
-use super::bytes::Bytes;
-use super::cook::{self, Second};
-use super::list::{self, Wanted};
-use super::rows::Rows;
-use super::sample::{self, Block, Definition, Object};
-use super::trace::{self, Event, Header, Trace};
-use crate::nt::Path;
-use crate::{Batch, Input, LogError, Options, Skips};
+use super::bytes::ByteView;
+use super::cook::{self, CompanionValue};
+use super::list::{self, CounterRequest};
+use super::rows::BlgRows;
+use super::sample::{self, Definition, Object, PerfDataBlock};
+use super::trace::{self, BlgEvent, BlgHeader, BlgTrace};
+use crate::nt::CounterPath;
+use crate::{FrameBatch, LogError, LogInput, LogOptions, Skips};
 
 /// 100 ns from 1601 to 1970.
 const EPOCH: i64 = 116_444_736_000_000_000;
@@ -23,16 +23,16 @@ const MOST_OFFSET: u64 = 15 * 60 * 600_000_000;
 const MOST_GROUPS: usize = 4096;
 
 /// An object's counters as they stand in its blocks.
-type Shape = (u32, Vec<Definition>);
+type ObjectLayout = (u32, Vec<Definition>);
 
-struct Reading<'a, 'b> {
-    batch: &'a mut Batch<'b>,
+struct BlgReader<'a, 'b> {
+    batch: &'a mut FrameBatch<'b>,
     file: String,
     skips: Skips,
-    rows: Rows,
+    rows: BlgRows,
     names: HashMap<u32, String>,
-    wanted: Vec<Wanted>,
-    groups: HashMap<u32, (u32, Shape)>,
+    wanted: Vec<CounterRequest>,
+    groups: HashMap<u32, (u32, ObjectLayout)>,
     made_groups: u32,
     /// The machine that is read; the first where none was asked for.
     host: Option<String>,
@@ -43,23 +43,23 @@ struct Reading<'a, 'b> {
 
 /// What a sample says of its time, 100 ns since 1601.
 #[derive(Default)]
-struct Clock {
+struct BlgTime {
     utc: Option<u64>,
 }
 
 /// Reads a log to its end.
 pub(super) fn read(
-    input: &mut Input,
-    header: &Header,
-    options: &Options,
-    batch: &mut Batch<'_>,
+    input: &mut LogInput,
+    header: &BlgHeader,
+    options: &LogOptions,
+    batch: &mut FrameBatch<'_>,
 ) -> Result<(), LogError> {
     let file = input.name().to_owned();
-    let mut reading = Reading {
+    let mut reading = BlgReader {
         batch,
         file: file.clone(),
         skips: Skips::default(),
-        rows: Rows::default(),
+        rows: BlgRows::default(),
         names: HashMap::new(),
         wanted: Vec::new(),
         groups: HashMap::new(),
@@ -68,7 +68,7 @@ pub(super) fn read(
         offset: options.utc_offset_s.map(|s| i64::from(s) * 10_000_000),
         told: false,
     };
-    let mut events = Trace::new(input, header);
+    let mut events = BlgTrace::new(input, header);
     let done = loop {
         match events.next(&mut reading.skips) {
             Ok(Some(event)) => reading.event(&event, header)?,
@@ -84,8 +84,8 @@ pub(super) fn read(
     done
 }
 
-impl Reading<'_, '_> {
-    fn event(&mut self, event: &Event, header: &Header) -> Result<(), LogError> {
+impl BlgReader<'_, '_> {
+    fn event(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
         let at = || format!("byte {}", event.at);
         match event.kind {
             trace::NAMES => {
@@ -108,13 +108,13 @@ impl Reading<'_, '_> {
         Ok(())
     }
 
-    fn sample(&mut self, event: &Event, header: &Header) -> Result<(), LogError> {
+    fn sample(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
         let (records, broken) = sample::records(&event.content);
         if let Some(place) = broken {
             let at = format!("byte {}, record at {place}", event.at);
             self.skips.add(at, "a sample whose records do not fit their lengths");
         }
-        let mut clock = Clock::default();
+        let mut clock = BlgTime::default();
         let mut named: HashMap<u32, Vec<String>> = HashMap::new();
         let wanted = std::mem::take(&mut self.wanted);
         for (turn, record) in records.iter().enumerate() {
@@ -150,7 +150,7 @@ impl Reading<'_, '_> {
 
     /// Local time less UTC: the trace says in UTC when it began, and its first
     /// sample follows at once in local time.
-    fn offset(&mut self, event: &Event, header: &Header) -> Result<Option<i64>, LogError> {
+    fn offset(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<Option<i64>, LogError> {
         if self.offset.is_none() {
             let apart = event.time.cast_signed().wrapping_sub(header.start.cast_signed());
             let (standard, daylight) = header.bias;
@@ -191,9 +191,9 @@ impl Reading<'_, '_> {
     fn listed(
         &mut self,
         turn: usize,
-        wanted: &Wanted,
-        record: &sample::Record<'_>,
-        clock: &mut Clock,
+        wanted: &CounterRequest,
+        record: &sample::SampleRecord<'_>,
+        clock: &mut BlgTime,
         at: &str,
     ) -> bool {
         if !self.is_host(&wanted.machine, at) {
@@ -219,10 +219,10 @@ impl Reading<'_, '_> {
         };
         for (instance, raw) in numbered(values) {
             // 100 ns timers are taken against UTC
-            if kind.second == Second::Time100 && clock.utc.is_none() {
+            if kind.second == CompanionValue::Time100 && clock.utc.is_none() {
                 clock.utc = Some(raw.second);
             }
-            let path = |instance: &str| Path {
+            let path = |instance: &str| CounterPath {
                 host: String::new(),
                 object: wanted.object.clone(),
                 instance: instance.to_owned(),
@@ -240,7 +240,13 @@ impl Reading<'_, '_> {
     }
 
     /// A performance data block. False where it is broken.
-    fn block(&mut self, body: Bytes<'_>, clock: &mut Clock, named: &mut HashMap<u32, Vec<String>>, at: &str) -> bool {
+    fn block(
+        &mut self,
+        body: ByteView<'_>,
+        clock: &mut BlgTime,
+        named: &mut HashMap<u32, Vec<String>>,
+        at: &str,
+    ) -> bool {
         let Some((head, machine)) = sample::block(body) else { return false };
         if !self.is_host(&machine, at) {
             return true;
@@ -256,13 +262,13 @@ impl Reading<'_, '_> {
         whole
     }
 
-    fn object(&mut self, object: &Object<'_>, head: &Block, named: &mut HashMap<u32, Vec<String>>, at: &str) {
+    fn object(&mut self, object: &Object<'_>, head: &PerfDataBlock, named: &mut HashMap<u32, Vec<String>>, at: &str) {
         let Some(name) = self.names.get(&object.name).cloned() else {
             self.skips.add(format!("{at}, object {}", object.name), "an object whose name the log does not tell");
             return;
         };
         let Some(group) = self.group(object, &name, at) else { return };
-        let instances: Vec<(String, Bytes<'_>)> = object
+        let instances: Vec<(String, ByteView<'_>)> = object
             .instances
             .iter()
             .zip(&object.parents)
@@ -278,7 +284,7 @@ impl Reading<'_, '_> {
         for (instance, values) in numbered(instances) {
             let names = &self.names;
             let mut make = || {
-                let path = |d: &Definition| Path {
+                let path = |d: &Definition| CounterPath {
                     host: String::new(),
                     object: name.clone(),
                     instance: instance.clone(),

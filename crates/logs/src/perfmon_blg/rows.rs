@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use diskwright_base::{Catalogue, Frame, Kind, Schema};
+use diskwright_base::{Catalogue, CounterKind, Frame, Schema};
 
-use super::cook::{self, Raw, Type};
-use crate::Batch;
-use crate::nt::processes::Processes;
-use crate::nt::{self, Path};
+use super::cook::{self, CounterType, RawCounter};
+use crate::FrameBatch;
+use crate::nt::processes::NtProcesses;
+use crate::nt::{self, CounterPath};
 
 /// Columns that are followed at most.
 const MOST_COLUMNS: usize = 1 << 17;
@@ -20,38 +20,38 @@ const STALE: u64 = 100;
 /// Cells of a frame, about.
 const CELLS: usize = 1 << 16;
 
-struct Column {
-    path: Path,
-    kind: Type,
-    before: Option<(u64, Raw)>,
+struct BlgColumn {
+    path: CounterPath,
+    kind: CounterType,
+    before: Option<(u64, RawCounter)>,
     value: f64,
     tick: u64,
 }
 
 /// Counters by object and instance, and what they said.
 #[derive(Default)]
-pub(super) struct Rows {
-    columns: Vec<Column>,
+pub(super) struct BlgRows {
+    columns: Vec<BlgColumn>,
     /// Columns of an instance, by group and name; the group's counters in order.
     places: HashMap<u32, HashMap<String, Vec<Option<usize>>>>,
     made: usize,
     is_new: bool,
     tick: u64,
     frame: Frame,
-    processes: Processes,
+    processes: NtProcesses,
     row: Vec<f64>,
     /// Columns that are shares of the time of one thing, and so 100 % at most.
     capped: Vec<bool>,
 }
 
-impl Rows {
+impl BlgRows {
     /// The columns of a group's instance; made by `make` (a type and a path for
     /// each counter, `None` for what is left out) where there are none.
     pub fn columns(
         &mut self,
         group: u32,
         instance: &str,
-        make: &mut dyn FnMut() -> Vec<Option<(Type, Path)>>,
+        make: &mut dyn FnMut() -> Vec<Option<(CounterType, CounterPath)>>,
     ) -> Vec<Option<usize>> {
         if let Some(found) = self.places.get(&group).and_then(|g| g.get(instance)) {
             return found.clone();
@@ -62,7 +62,7 @@ impl Rows {
             found.push(one.filter(|_| fits).map(|(kind, path)| {
                 self.made += 1;
                 self.is_new = true;
-                self.columns.push(Column { path, kind, before: None, value: f64::NAN, tick: self.tick });
+                self.columns.push(BlgColumn { path, kind, before: None, value: f64::NAN, tick: self.tick });
                 self.columns.len() - 1
             }));
         }
@@ -74,7 +74,7 @@ impl Rows {
     }
 
     /// A raw value of this sample. False where the counter went back.
-    pub fn put(&mut self, column: usize, raw: Raw) -> bool {
+    pub fn put(&mut self, column: usize, raw: RawCounter) -> bool {
         let column = &mut self.columns[column];
         // what was not in the sample before begins anew
         let before = column.before.filter(|(tick, _)| tick + 1 == self.tick).map(|(_, raw)| raw);
@@ -97,12 +97,12 @@ impl Rows {
 
     /// The machine's schema so far.
     pub fn schema(&self) -> Schema {
-        let paths: Vec<Path> = self.columns.iter().map(|c| c.path.clone()).collect();
-        Schema { series: nt::columns(&paths).iter().map(nt::Resolved::series).collect() }
+        let paths: Vec<CounterPath> = self.columns.iter().map(|c| c.path.clone()).collect();
+        Schema::new(nt::columns(&paths).iter().map(nt::NtColumn::series).collect())
     }
 
     /// Ends a sample: 100 ns since 1601 are `time_ns` since 1970.
-    pub fn end(&mut self, time_ns: i64, batch: &mut Batch<'_>) {
+    pub fn end(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
         let tick = self.tick;
         self.tick += 1;
         if self.columns.is_empty() {
@@ -112,7 +112,7 @@ impl Rows {
             self.flush(batch);
             self.drop_stale(tick);
             let schema = Arc::new(self.schema());
-            self.processes = Processes::of(&schema);
+            self.processes = NtProcesses::of(&schema);
             self.capped = schema.series.iter().map(|s| is_share(&s.counter)).collect();
             let ticks = (CELLS / schema.series.len().max(1)).clamp(1, 256);
             self.frame.reset(schema, ticks);
@@ -131,7 +131,7 @@ impl Rows {
     }
 
     /// Hands over what is gathered.
-    pub fn flush(&mut self, batch: &mut Batch<'_>) {
+    pub fn flush(&mut self, batch: &mut FrameBatch<'_>) {
         if self.frame.is_empty() {
             return;
         }
@@ -143,7 +143,7 @@ impl Rows {
     }
 
     fn drop_stale(&mut self, tick: u64) {
-        let is_stale = |c: &Column| c.tick + STALE < tick;
+        let is_stale = |c: &BlgColumn| c.tick + STALE < tick;
         if !self.columns.iter().any(is_stale) {
             return;
         }
@@ -170,5 +170,5 @@ impl Rows {
 /// True for a share of time that cannot exceed all of it. A process may use several processors.
 fn is_share(counter: &str) -> bool {
     let kind = Catalogue::builtin().get(counter).map(|c| c.kind);
-    kind == Some(Kind::BusyFraction) && !counter.starts_with("process.")
+    kind == Some(CounterKind::BusyFraction) && !counter.starts_with("process.")
 }

@@ -3,22 +3,22 @@
 //! counter list; a performance data block (kind 5) holds a whole object
 //! (PERF_DATA_BLOCK and its fellows in winperf.h).
 
-use super::bytes::Bytes;
-use super::cook::{self, Raw, Second};
+use super::bytes::ByteView;
+use super::cook::{self, CompanionValue, RawCounter};
 
 /// One record of a sample.
 #[derive(Clone, Copy)]
-pub(super) struct Record<'a> {
+pub(super) struct SampleRecord<'a> {
     pub kind: u8,
     /// Where it begins in the sample.
     pub at: usize,
     /// Without its head of eight bytes.
-    pub body: Bytes<'a>,
+    pub body: ByteView<'a>,
 }
 
 /// The records; an error where their lengths lie, with the place.
-pub(super) fn records(content: &[u8]) -> (Vec<Record<'_>>, Option<usize>) {
-    let bytes = Bytes(content);
+pub(super) fn records(content: &[u8]) -> (Vec<SampleRecord<'_>>, Option<usize>) {
+    let bytes = ByteView(content);
     let mut found = Vec::new();
     let mut at = 0;
     while at + 8 <= content.len() {
@@ -36,7 +36,7 @@ pub(super) fn records(content: &[u8]) -> (Vec<Record<'_>>, Option<usize>) {
             continue;
         }
         let Some(body) = bytes.part(at + 8, size - 8) else { return (found, Some(at)) };
-        found.push(Record { kind: head[3], at, body });
+        found.push(SampleRecord { kind: head[3], at, body });
         at += size;
     }
     (found, None)
@@ -44,11 +44,12 @@ pub(super) fn records(content: &[u8]) -> (Vec<Record<'_>>, Option<usize>) {
 
 /// A raw counter (PDH_RAW_COUNTER): its local time and its values. `None`
 /// where it is cut or its status says that it is not valid.
-pub(super) fn raw(body: Bytes<'_>, time_base: u64) -> Option<(u64, Raw)> {
+pub(super) fn raw(body: ByteView<'_>, time_base: u64) -> Option<(u64, RawCounter)> {
     if !is_valid(body.u32(0)?) {
         return None;
     }
-    let raw = Raw { value: body.u64(16)?, second: body.u64(24)?, frequency: time_base as f64, multi: body.u32(32)? };
+    let raw =
+        RawCounter { value: body.u64(16)?, second: body.u64(24)?, frequency: time_base as f64, multi: body.u32(32)? };
     Some((body.u64(4)?, raw))
 }
 
@@ -59,7 +60,7 @@ fn is_valid(status: u32) -> bool {
 
 /// The instances of a wildcard counter: the local time, then a name and values
 /// each. `None` where the record contradicts itself.
-pub(super) fn instances(body: Bytes<'_>, time_base: u64) -> Option<(u64, Vec<(String, Raw)>)> {
+pub(super) fn instances(body: ByteView<'_>, time_base: u64) -> Option<(u64, Vec<(String, RawCounter)>)> {
     let count = body.size(4)?;
     let items = body.part(24, count.checked_mul(24)?)?;
     let valid = is_valid(body.u32(8)?);
@@ -69,7 +70,7 @@ pub(super) fn instances(body: Bytes<'_>, time_base: u64) -> Option<(u64, Vec<(St
     for at in (0..items.0.len()).step_by(24) {
         let name = body.text(items.size(at)?)?;
         room = room.checked_sub(name.len())?;
-        let raw = Raw {
+        let raw = RawCounter {
             value: items.u64(at + 8)?,
             second: items.u64(at + 16)?,
             frequency: time_base as f64,
@@ -84,7 +85,7 @@ pub(super) fn instances(body: Bytes<'_>, time_base: u64) -> Option<(u64, Vec<(St
 
 /// The head of a performance data block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(super) struct PerfDataBlock {
     objects: usize,
     first: usize,
     perf_time: u64,
@@ -94,9 +95,9 @@ pub(super) struct Block {
 }
 
 /// Reads the head, and the machine's name.
-pub(super) fn block(body: Bytes<'_>) -> Option<(Block, String)> {
+pub(super) fn block(body: ByteView<'_>) -> Option<(PerfDataBlock, String)> {
     let is_one = body.0.get(..8)? == b"P\0E\0R\0F\0" && body.u32(8)? == 1;
-    let head = Block {
+    let head = PerfDataBlock {
         objects: body.size(28).filter(|_| is_one)?,
         first: body.size(24)?,
         perf_time: body.u64(56)?,
@@ -123,13 +124,13 @@ pub(super) struct Object<'a> {
     time: u64,
     frequency: u64,
     /// Instances: the name, and where its values begin; the only one has no name.
-    pub instances: Vec<(Option<String>, Bytes<'a>)>,
+    pub instances: Vec<(Option<String>, ByteView<'a>)>,
     /// Object and number of the instance that each stands under; 0 is none.
     pub parents: Vec<(u32, u32)>,
 }
 
 /// The objects of a block. `None` stands for one that contradicts itself.
-pub(super) fn objects<'a>(body: Bytes<'a>, head: &Block) -> Vec<Option<Object<'a>>> {
+pub(super) fn objects<'a>(body: ByteView<'a>, head: &PerfDataBlock) -> Vec<Option<Object<'a>>> {
     let mut found = Vec::new();
     let mut at = head.first;
     for _ in 0..head.objects {
@@ -143,7 +144,7 @@ pub(super) fn objects<'a>(body: Bytes<'a>, head: &Block) -> Vec<Option<Object<'a
     found
 }
 
-fn object(all: Bytes<'_>) -> Option<Object<'_>> {
+fn object(all: ByteView<'_>) -> Option<Object<'_>> {
     let (behind, mut at) = (all.size(4)?, all.size(8)?);
     let count = all.size(32)?;
     let mut counters = Vec::new();
@@ -187,7 +188,7 @@ fn object(all: Bytes<'_>) -> Option<Object<'_>> {
 impl Object<'_> {
     /// The raw value of a counter: by its position and where the instance's
     /// values begin. `None` where it is not whole.
-    pub fn raw(&self, at: usize, values: Bytes<'_>, head: &Block) -> Option<Raw> {
+    pub fn raw(&self, at: usize, values: ByteView<'_>, head: &PerfDataBlock) -> Option<RawCounter> {
         let definition = self.counters.get(at)?;
         let kind = cook::known(definition.kind)?;
         let number = |d: &Definition| match d.size {
@@ -199,14 +200,14 @@ impl Object<'_> {
         // an object without a clock of its own goes by the block's
         let has_clock = self.frequency > 0;
         let (second, frequency) = match kind.second {
-            Second::Nothing => (0, 0),
-            Second::PerfTime => (head.perf_time, head.perf_frequency),
-            Second::Time100 => (head.time, 10_000_000),
-            Second::ObjectTime if has_clock => (self.time, self.frequency),
-            Second::ObjectTime => (head.time, 10_000_000),
-            Second::Base => (base()?, head.perf_frequency),
+            CompanionValue::Nothing => (0, 0),
+            CompanionValue::PerfTime => (head.perf_time, head.perf_frequency),
+            CompanionValue::Time100 => (head.time, 10_000_000),
+            CompanionValue::ObjectTime if has_clock => (self.time, self.frequency),
+            CompanionValue::ObjectTime => (head.time, 10_000_000),
+            CompanionValue::Base => (base()?, head.perf_frequency),
         };
         let multi = base().map_or(0, |b| b as u32);
-        Some(Raw { value: number(definition)?, second, frequency: frequency as f64, multi })
+        Some(RawCounter { value: number(definition)?, second, frequency: frequency as f64, multi })
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read};
 
-use super::bytes::Bytes;
+use super::bytes::ByteView;
 use crate::Skips;
 
 /// Header of a buffer, bytes.
@@ -33,7 +33,7 @@ pub(super) const NAMES: u8 = 0x24;
 
 /// What the first event tells of the file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Header {
+pub(super) struct BlgHeader {
     pub buffer: usize,
     /// When it was begun, 100 ns since 1601, UTC.
     pub start: u64,
@@ -42,8 +42,8 @@ pub(super) struct Header {
 }
 
 /// Reads the file's header; `None` where the beginning is of no event trace.
-pub(super) fn header(head: &[u8]) -> Option<Header> {
-    let bytes = Bytes(head);
+pub(super) fn header(head: &[u8]) -> Option<BlgHeader> {
+    let bytes = ByteView(head);
     let buffer = bytes.size(0)?;
     let event = bytes.from(BUFFER_HEADER)?;
     // a system event of the 32-bit or the 64-bit kind
@@ -62,11 +62,11 @@ pub(super) fn header(head: &[u8]) -> Option<Header> {
     let standard = header.i32(zone + 84)?;
     let boot = (zone + 172).next_multiple_of(8);
     let bias = (bias.saturating_add(standard), bias.saturating_add(daylight));
-    Some(Header { buffer, start: header.u64(boot + 16)?, bias })
+    Some(BlgHeader { buffer, start: header.u64(boot + 16)?, bias })
 }
 
 /// An event, put together.
-pub(super) struct Event {
+pub(super) struct BlgEvent {
     pub kind: u8,
     /// Local time, 100 ns since 1601.
     pub time: u64,
@@ -76,7 +76,7 @@ pub(super) struct Event {
 }
 
 /// Walks through a file.
-pub(super) struct Trace<R> {
+pub(super) struct BlgTrace<R> {
     inner: R,
     size: usize,
     buffer: Vec<u8>,
@@ -86,17 +86,17 @@ pub(super) struct Trace<R> {
     next: usize,
     /// End of the events in the buffer.
     end: usize,
-    parts: HashMap<u8, (u32, Event)>,
+    parts: HashMap<u8, (u32, BlgEvent)>,
 }
 
-impl<R: Read> Trace<R> {
-    pub fn new(inner: R, header: &Header) -> Trace<R> {
+impl<R: Read> BlgTrace<R> {
+    pub fn new(inner: R, header: &BlgHeader) -> BlgTrace<R> {
         let parts = HashMap::new();
-        Trace { inner, size: header.buffer, buffer: Vec::new(), from: 0, next: 0, end: 0, parts }
+        BlgTrace { inner, size: header.buffer, buffer: Vec::new(), from: 0, next: 0, end: 0, parts }
     }
 
     /// The next event of performance counters; `None` at the end.
-    pub fn next(&mut self, skips: &mut Skips) -> io::Result<Option<Event>> {
+    pub fn next(&mut self, skips: &mut Skips) -> io::Result<Option<BlgEvent>> {
         loop {
             while self.next + 8 <= self.end {
                 if let Some(event) = self.event(skips) {
@@ -121,7 +121,7 @@ impl<R: Read> Trace<R> {
             return Ok(false);
         }
         let at = || format!("byte {}", self.from);
-        let Some(used) = Bytes(&self.buffer).size(0x30).filter(|u| (BUFFER_HEADER..=self.size).contains(u)) else {
+        let Some(used) = ByteView(&self.buffer).size(0x30).filter(|u| (BUFFER_HEADER..=self.size).contains(u)) else {
             skips.add(at(), "a buffer that is cut or does not say how far it is filled");
             return Ok(true);
         };
@@ -133,11 +133,11 @@ impl<R: Read> Trace<R> {
     }
 
     /// Goes over one event. Gives it where it is one of ours and whole.
-    fn event(&mut self, skips: &mut Skips) -> Option<Event> {
+    fn event(&mut self, skips: &mut Skips) -> Option<BlgEvent> {
         let (from, end) = (self.next, self.end);
         let at = self.from + from as u64;
         let here = || format!("byte {at}");
-        let bytes = Bytes(&self.buffer[from..end]);
+        let bytes = ByteView(&self.buffer[from..end]);
         let (kind, flags) = (*bytes.0.get(2)?, *bytes.0.get(3)?);
         let is_system = flags == 0xc0 && matches!(kind, 1..=4);
         let size = usize::from(bytes.u16(if is_system { 4 } else { 0 })?);
@@ -160,12 +160,12 @@ impl<R: Read> Trace<R> {
             return None;
         }
         let (part, of) = (event.u32(EVENT_HEADER + 16)?, event.u32(EVENT_HEADER + 20)?);
-        let found = Event { kind: event.0[4], time: event.u64(16)?, at, content: event.0[CONTENT..].to_vec() };
+        let found = BlgEvent { kind: event.0[4], time: event.u64(16)?, at, content: event.0[CONTENT..].to_vec() };
         self.join(found, part, of, skips)
     }
 
     /// Puts parts together; gives the event when the last has come.
-    fn join(&mut self, event: Event, part: u32, of: u32, skips: &mut Skips) -> Option<Event> {
+    fn join(&mut self, event: BlgEvent, part: u32, of: u32, skips: &mut Skips) -> Option<BlgEvent> {
         if event.kind == NAMES || (part, of) == (1, 1) {
             return Some(event);
         }

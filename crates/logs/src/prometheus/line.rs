@@ -2,7 +2,7 @@
 
 /// What a line says.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Line<'a> {
+pub(crate) enum ExpositionLine<'a> {
     /// Empty, or a comment.
     Nothing,
     /// `# TYPE metric type`.
@@ -10,12 +10,12 @@ pub(crate) enum Line<'a> {
     /// `# EOF`: the page ends here.
     End,
     /// A sample.
-    Sample(Sample<'a>),
+    Sample(ExpositionSample<'a>),
 }
 
 /// A sample.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Sample<'a> {
+pub(crate) struct ExpositionSample<'a> {
     /// The metric's name, as it stands there.
     pub metric: &'a str,
     /// What is between the braces.
@@ -28,43 +28,43 @@ pub(crate) struct Sample<'a> {
 }
 
 /// Reads a line, or says what is wrong with it.
-pub(crate) fn parse(line: &str) -> Result<Line<'_>, &'static str> {
+pub(crate) fn parse(line: &str) -> Result<ExpositionLine<'_>, &'static str> {
     let line = line.trim_matches([' ', '\t', '\r', '\n', '\u{feff}']);
     if line.is_empty() {
-        return Ok(Line::Nothing);
+        return Ok(ExpositionLine::Nothing);
     }
     if let Some(comment) = line.strip_prefix('#') {
         return Ok(parse_comment(comment.trim_start()));
     }
     let (metric, labels, key, rest) = split_series(line)?;
     let mut words = rest.split_ascii_whitespace();
-    let value = number(words.next().ok_or("no value")?).ok_or("the value is no number")?;
+    let value = number(words.next().ok_or("no value")?).ok_or("the value is not a number")?;
     let time_ns = match words.next() {
         None | Some("#") => None,
-        Some(word) => Some(timestamp(word).ok_or("the timestamp is no number")?),
+        Some(word) => Some(timestamp(word).ok_or("the timestamp is not a number")?),
     };
     // what follows `#` is an exemplar
     if time_ns.is_some() && words.next().is_some_and(|word| word != "#") {
         return Err("more than a value and a timestamp");
     }
-    Ok(Line::Sample(Sample { metric, labels, key, value, time_ns }))
+    Ok(ExpositionLine::Sample(ExpositionSample { metric, labels, key, value, time_ns }))
 }
 
-fn parse_comment(comment: &str) -> Line<'_> {
+fn parse_comment(comment: &str) -> ExpositionLine<'_> {
     if comment == "EOF" {
-        return Line::End;
+        return ExpositionLine::End;
     }
     let mut words = comment.split_ascii_whitespace();
     match (words.next(), words.next(), words.next()) {
-        (Some("TYPE"), Some(metric), Some(kind)) => Line::Type { metric, kind },
-        _ => Line::Nothing,
+        (Some("TYPE"), Some(metric), Some(kind)) => ExpositionLine::Type { metric, kind },
+        _ => ExpositionLine::Nothing,
     }
 }
 
-type Series<'a> = (&'a str, &'a str, &'a str, &'a str);
+type SeriesParts<'a> = (&'a str, &'a str, &'a str, &'a str);
 
 /// Name, what is between the braces, both together, and the rest.
-fn split_series(line: &str) -> Result<Series<'_>, &'static str> {
+fn split_series(line: &str) -> Result<SeriesParts<'_>, &'static str> {
     let end = line.find(|c: char| c == '{' || c.is_ascii_whitespace()).ok_or("no value")?;
     let name = &line[..end];
     let after = line[end..].trim_start();
@@ -169,9 +169,9 @@ fn timestamp(word: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn sample(line: &str) -> Sample<'_> {
+    fn sample(line: &str) -> ExpositionSample<'_> {
         match parse(line) {
-            Ok(Line::Sample(sample)) => sample,
+            Ok(ExpositionLine::Sample(sample)) => sample,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -202,10 +202,10 @@ mod tests {
     fn what_is_broken_is_said() {
         for (line, because) in [
             ("a", "no value"),
-            ("a b", "the value is no number"),
+            ("a b", "the value is not a number"),
             (r#"a{b="c" 1"#, "the labels do not end"),
             ("9a 1", "no metric's name"),
-            ("a 1 soon", "the timestamp is no number"),
+            ("a 1 soon", "the timestamp is not a number"),
             ("a 1 2 3", "more than a value and a timestamp"),
             (r#"{b="c"} 1"#, "no metric's name"),
         ] {
@@ -217,9 +217,9 @@ mod tests {
 
     #[test]
     fn comments() {
-        assert_eq!(parse("# TYPE a counter"), Ok(Line::Type { metric: "a", kind: "counter" }));
-        assert_eq!(parse("# EOF\r\n"), Ok(Line::End));
-        assert_eq!(parse("# HELP a what it is"), Ok(Line::Nothing));
-        assert_eq!(parse("\r\n"), Ok(Line::Nothing));
+        assert_eq!(parse("# TYPE a counter"), Ok(ExpositionLine::Type { metric: "a", kind: "counter" }));
+        assert_eq!(parse("# EOF\r\n"), Ok(ExpositionLine::End));
+        assert_eq!(parse("# HELP a what it is"), Ok(ExpositionLine::Nothing));
+        assert_eq!(parse("\r\n"), Ok(ExpositionLine::Nothing));
     }
 }

@@ -1,19 +1,23 @@
 //! What series tell of the machine itself: its name, its size, its disks.
 
-use diskwright_base::{Class, Device, DeviceKind, Level, Topology};
+use std::collections::HashSet;
 
-use super::names::{Vocabulary, current_name};
+use diskwright_base::{Device, DeviceClass, DeviceKind, RaidLevel, Topology};
+
+use super::names::{MetricVocabulary, current_name};
 
 /// Collects facts, series by series.
 #[derive(Clone, Debug, Default)]
-pub struct Machine {
+pub struct MachineFacts {
     topology: Topology,
+    /// Names of its devices.
+    known: HashSet<String>,
 }
 
-impl Machine {
+impl MachineFacts {
     /// Looks at the labels of a series that may tell of the machine.
     pub fn learn<'a>(&mut self, metric: &str, label: impl Fn(&str) -> Option<&'a str>) {
-        let facts = &Vocabulary::builtin().facts;
+        let facts = &MetricVocabulary::builtin().facts;
         let metric = current_name(metric);
         let of = |pairs: &[(String, String)]| {
             let found = pairs.iter().filter(|(name, _)| *name == metric).find_map(|(_, name)| label(name));
@@ -36,7 +40,7 @@ impl Machine {
         // what stands on others is told by its name alone: nothing here says on what
         let stacked = ["dm-", "md", "loop"].iter().any(|prefix| name.starts_with(prefix));
         let own = label("kind").is_some();
-        if (stacked && !own) || self.topology.device(name).is_some() {
+        if (stacked && !own) || !self.known.insert(name.to_owned()) {
             return;
         }
         let word = |name: &str| label(name).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -44,7 +48,7 @@ impl Machine {
             label("rotational").and_then(|text| ["0", "1"].iter().position(|w| *w == text)).map(|r| r == 1);
         let model = word("model");
         let parsed = |text: Option<&str>| serde_json::Value::from(text.unwrap_or_default());
-        let class = match serde_json::from_value::<Class>(parsed(label("class"))) {
+        let class = match serde_json::from_value::<DeviceClass>(parsed(label("class"))) {
             Ok(class) => class,
             Err(_) => class(name, model.as_deref().unwrap_or_default(), rotational),
         };
@@ -55,7 +59,7 @@ impl Machine {
             kind,
             class,
             below: below.split(',').filter(|b| !b.is_empty()).map(str::to_owned).collect(),
-            level: label("level").and_then(Level::parse),
+            level: label("level").and_then(RaidLevel::parse),
             rotational,
             model,
             serial: word("serial"),
@@ -78,16 +82,16 @@ impl Machine {
 }
 
 /// Class of a device by its name, its model and what the kernel says of rotation.
-fn class(name: &str, model: &str, rotational: Option<bool>) -> Class {
-    const PREFIXES: &[(&str, Class)] = &[
-        ("zram", Class::Memory),
-        ("ram", Class::Memory),
-        ("pmem", Class::Memory),
-        ("nbd", Class::Network),
-        ("rbd", Class::Network),
-        ("vd", Class::Virtual),
-        ("xvd", Class::Virtual),
-        ("mmcblk", Class::Flash),
+fn class(name: &str, model: &str, rotational: Option<bool>) -> DeviceClass {
+    const PREFIXES: &[(&str, DeviceClass)] = &[
+        ("zram", DeviceClass::Memory),
+        ("ram", DeviceClass::Memory),
+        ("pmem", DeviceClass::Memory),
+        ("nbd", DeviceClass::Network),
+        ("rbd", DeviceClass::Network),
+        ("vd", DeviceClass::Virtual),
+        ("xvd", DeviceClass::Virtual),
+        ("mmcblk", DeviceClass::Flash),
     ];
     const HYPERVISORS: &[&str] = &["qemu", "vmware", "virtual", "vbox", "persistentdisk", "elastic block"];
     if let Some((_, class)) = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
@@ -95,13 +99,13 @@ fn class(name: &str, model: &str, rotational: Option<bool>) -> Class {
     }
     let model = model.to_lowercase();
     if HYPERVISORS.iter().any(|maker| model.contains(maker)) {
-        return Class::Virtual;
+        return DeviceClass::Virtual;
     }
     match rotational {
-        _ if name.starts_with("nvme") => Class::Nvme,
-        Some(true) => Class::Rotational,
-        Some(false) => Class::Flash,
-        None => Class::Unknown,
+        _ if name.starts_with("nvme") => DeviceClass::Nvme,
+        Some(true) => DeviceClass::Rotational,
+        Some(false) => DeviceClass::Flash,
+        None => DeviceClass::Unknown,
     }
 }
 
@@ -111,7 +115,7 @@ mod tests {
 
     #[test]
     fn disks_and_names_are_learned() {
-        let mut machine = Machine::default();
+        let mut machine = MachineFacts::default();
         let mut learn = |metric: &str, labels: &[(&'static str, &'static str)]| {
             machine.learn(metric, |name| labels.iter().find(|(n, _)| *n == name).map(|(_, v)| *v));
         };
@@ -125,8 +129,8 @@ mod tests {
         );
         let topology = machine.topology("x:9100", Some(4.0), Some(f64::NAN));
         assert_eq!((topology.host.as_str(), topology.processors, topology.memory_bytes), ("db1", 4, 0));
-        let classes: Vec<Class> = topology.devices.iter().map(|d| d.class).collect();
-        assert_eq!(classes, [Class::Rotational, Class::Virtual, Class::Rotational]);
+        let classes: Vec<DeviceClass> = topology.devices.iter().map(|d| d.class).collect();
+        assert_eq!(classes, [DeviceClass::Rotational, DeviceClass::Virtual, DeviceClass::Rotational]);
         assert_eq!(topology.leaves("md0"), ["sda", "sdb"]);
     }
 }

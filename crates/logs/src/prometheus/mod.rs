@@ -8,7 +8,7 @@ mod names;
 mod targets;
 mod text;
 
-pub use machine::Machine;
-pub use names::{Facts, How, Source, Vocabulary};
-pub use targets::{Place, Targets};
+pub use machine::MachineFacts;
+pub use names::{FactMetrics, MetricConversion, MetricSource, MetricVocabulary};
+pub use targets::{SeriesTarget, SeriesTargets};
 pub use text::{TEXT, joined};

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use diskwright_base::exposition::{label_name, metric_name};
-use diskwright_base::{Catalogue, Kind};
+use diskwright_base::{Catalogue, CounterKind};
 use serde::Deserialize;
 
 /// How a metric's value becomes a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum MetricConversion {
     /// A running total; the cell is what was added in the tick.
     Added,
     /// A running total; the cell is what was added a second.
@@ -22,16 +22,16 @@ pub enum How {
     Level,
 }
 
-impl How {
+impl MetricConversion {
     /// True where the metric only grows.
     pub fn is_running(self) -> bool {
-        self != How::Level
+        self != MetricConversion::Level
     }
 }
 
 /// One way from a metric to a counter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Source {
+pub struct MetricSource {
     /// The metric, `windows_…` also for `wmi_…`.
     pub metric: String,
     /// Labels that must have these values.
@@ -43,7 +43,7 @@ pub struct Source {
     form: Option<String>,
     except: Vec<(String, Vec<String>)>,
     /// What becomes of the value.
-    pub how: How,
+    pub how: MetricConversion,
     /// A cell times this is in the counter's unit.
     pub scale: f64,
     /// The cell is one less the value.
@@ -56,7 +56,7 @@ pub struct Source {
     pub positive: bool,
 }
 
-impl Source {
+impl MetricSource {
     /// Our name of the instance that these labels mean; `None` where the series
     /// is not for this counter.
     pub fn instance<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
@@ -80,7 +80,7 @@ impl Source {
         })
     }
 
-    /// Labels of the metric that a query must keep for [`Source::instance`].
+    /// Labels of the metric that a query must keep for [`MetricSource::instance`].
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         let only = self.only.iter().map(|(name, _)| name.as_str());
         let except = self.except.iter().map(|(name, _)| name.as_str());
@@ -98,16 +98,16 @@ fn matches(pattern: &str, value: &str) -> bool {
 }
 
 /// All sources, and what tells of the machine.
-pub struct Vocabulary {
-    sources: HashMap<String, Vec<Source>>,
+pub struct MetricVocabulary {
+    sources: HashMap<String, Vec<MetricSource>>,
     /// Facts about the machine.
-    pub facts: Facts,
+    pub facts: FactMetrics,
 }
 
 /// Metrics that tell of the machine and not of its load.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Facts {
+pub struct FactMetrics {
     /// Moment of the scrape, seconds since 1970.
     pub clock: Vec<String>,
     /// Metric and label of the host name.
@@ -130,7 +130,7 @@ pub(super) fn current_name(metric: &str) -> Cow<'_, str> {
     }
 }
 
-impl Facts {
+impl FactMetrics {
     /// True where the metric tells the moment of the scrape.
     pub fn is_clock(&self, metric: &str) -> bool {
         let metric = current_name(metric);
@@ -146,11 +146,11 @@ impl Facts {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct MetricNamesFile {
     family: Vec<Family>,
     fix: Vec<Fix>,
-    metric: Vec<Extra>,
-    facts: Facts,
+    metric: Vec<ExtraMetric>,
+    facts: FactMetrics,
 }
 
 #[derive(Clone, Deserialize)]
@@ -178,7 +178,7 @@ struct Fix {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Extra {
+struct ExtraMetric {
     metric: String,
     #[serde(default, rename = "where")]
     only: HashMap<String, String>,
@@ -194,18 +194,18 @@ struct Extra {
     positive: bool,
 }
 
-impl Vocabulary {
+impl MetricVocabulary {
     /// What is built in.
     ///
     /// # Panics
     /// When the built-in data is wrong, which a test rules out.
-    pub fn builtin() -> &'static Vocabulary {
-        static BUILTIN: OnceLock<Vocabulary> = OnceLock::new();
+    pub fn builtin() -> &'static MetricVocabulary {
+        static BUILTIN: OnceLock<MetricVocabulary> = OnceLock::new();
         BUILTIN.get_or_init(|| load(include_str!("names.toml")).expect("built-in vocabulary is valid"))
     }
 
     /// What a metric tells, by its name.
-    pub fn sources(&self, metric: &str) -> &[Source] {
+    pub fn sources(&self, metric: &str) -> &[MetricSource] {
         self.sources.get(current_name(metric).as_ref()).map_or(&[], Vec::as_slice)
     }
 
@@ -215,9 +215,9 @@ impl Vocabulary {
     }
 }
 
-fn load(text: &str) -> Result<Vocabulary, String> {
-    let file: File = toml::from_str(text).map_err(|e| format!("names.toml: {e}"))?;
-    let mut sources: Vec<Source> = Vec::new();
+fn load(text: &str) -> Result<MetricVocabulary, String> {
+    let file: MetricNamesFile = toml::from_str(text).map_err(|e| format!("names.toml: {e}"))?;
+    let mut sources: Vec<MetricSource> = Vec::new();
     for counter in Catalogue::builtin().counters() {
         for name in &counter.names.prometheus {
             let Some((metric, only)) = plain_series(name) else { continue };
@@ -242,11 +242,11 @@ fn load(text: &str) -> Result<Vocabulary, String> {
         sources.push(source);
     }
     sources.extend(own_sources());
-    let mut by_metric: HashMap<String, Vec<Source>> = HashMap::new();
+    let mut by_metric: HashMap<String, Vec<MetricSource>> = HashMap::new();
     for source in sources {
         by_metric.entry(source.metric.clone()).or_default().push(source);
     }
-    Ok(Vocabulary { sources: by_metric, facts: file.facts })
+    Ok(MetricVocabulary { sources: by_metric, facts: file.facts })
 }
 
 /// `name` or `name{label="value"}`; `None` for an expression.
@@ -266,16 +266,21 @@ fn plain_series(text: &str) -> Option<(String, Vec<(String, String)>)> {
     Some((name.to_owned(), only))
 }
 
-fn source(families: &[Family], metric: String, only: Vec<(String, String)>, counter: &str) -> Result<Source, String> {
+fn source(
+    families: &[Family],
+    metric: String,
+    only: Vec<(String, String)>,
+    counter: &str,
+) -> Result<MetricSource, String> {
     let kind = Catalogue::builtin().get(counter).ok_or_else(|| format!("names.toml: no counter {counter}"))?.kind;
     let fits = families.iter().filter(|f| metric.starts_with(&f.prefix));
     let family = fits.max_by_key(|f| f.prefix.len());
     let how = match kind {
-        Kind::Total => How::Added,
-        _ if metric.ends_with("_total") => How::Rate,
-        _ => How::Level,
+        CounterKind::Total => MetricConversion::Added,
+        _ if metric.ends_with("_total") => MetricConversion::Rate,
+        _ => MetricConversion::Level,
     };
-    Ok(Source {
+    Ok(MetricSource {
         label: family.map(|f| f.label.clone()),
         form: family.and_then(|f| f.form.clone()),
         except: family.map(|f| f.except.clone().into_iter().collect()).unwrap_or_default(),
@@ -292,15 +297,15 @@ fn source(families: &[Family], metric: String, only: Vec<(String, String)>, coun
 }
 
 /// What `record --listen` and `record --remote-write` call our own counters.
-fn own_sources() -> impl Iterator<Item = Source> {
-    Catalogue::builtin().counters().iter().map(|counter| Source {
+fn own_sources() -> impl Iterator<Item = MetricSource> {
+    Catalogue::builtin().counters().iter().map(|counter| MetricSource {
         metric: metric_name(counter),
         only: Vec::new(),
         counter: counter.id.clone(),
         label: Some(label_name(counter.object()).to_owned()),
         form: None,
         except: Vec::new(),
-        how: if counter.kind == Kind::Total { How::Added } else { How::Level },
+        how: if counter.kind == CounterKind::Total { MetricConversion::Added } else { MetricConversion::Level },
         scale: 1.0,
         complement: false,
         sum: false,
@@ -313,26 +318,26 @@ fn own_sources() -> impl Iterator<Item = Source> {
 mod tests {
     use super::*;
 
-    fn only(metric: &str) -> &'static Source {
-        let found = Vocabulary::builtin().sources(metric);
+    fn only(metric: &str) -> &'static MetricSource {
+        let found = MetricVocabulary::builtin().sources(metric);
         assert_eq!(found.len(), 1, "{metric}: {found:?}");
         &found[0]
     }
 
     fn instance(metric: &str, labels: &[(&str, &'static str)]) -> Vec<(String, String)> {
         let label = |name: &str| labels.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
-        let sources = Vocabulary::builtin().sources(metric).iter();
+        let sources = MetricVocabulary::builtin().sources(metric).iter();
         sources.filter_map(|s| Some((s.counter.clone(), s.instance(label)?))).collect()
     }
 
     #[test]
     fn totals_are_those_that_the_live_sampler_stores() {
         let io_time = only("node_disk_io_time_seconds_total");
-        assert_eq!((io_time.counter.as_str(), io_time.how), ("physical_disk.busy_time_s", How::Added));
+        assert_eq!((io_time.counter.as_str(), io_time.how), ("physical_disk.busy_time_s", MetricConversion::Added));
         assert_eq!(only("node_disk_discarded_sectors_total").scale, 512.0);
         assert_eq!(only("node_vmstat_pgpgin").scale, 1024.0);
-        assert_eq!(only("node_load1").how, How::Level);
-        assert_eq!(only("windows_system_system_calls_total").how, How::Rate);
+        assert_eq!(only("node_load1").how, MetricConversion::Level);
+        assert_eq!(only("windows_system_system_calls_total").how, MetricConversion::Rate);
     }
 
     #[test]
@@ -360,6 +365,6 @@ mod tests {
     #[test]
     fn expressions_are_no_series() {
         assert!(plain_series("rate(a[1m]) / rate(b[1m])").is_none());
-        assert!(Vocabulary::builtin().metrics().all(|m| !m.contains('(')));
+        assert!(MetricVocabulary::builtin().metrics().all(|m| !m.contains('(')));
     }
 }

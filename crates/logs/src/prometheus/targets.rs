@@ -4,20 +4,20 @@ use std::collections::HashMap;
 
 use diskwright_base::{Schema, Series};
 
-use super::names::{Source, Vocabulary};
+use super::names::{MetricSource, MetricVocabulary};
 
 /// Where the value of a series goes.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SeriesTarget {
     /// Column.
     pub column: usize,
     /// How it gets there.
-    pub source: &'static Source,
+    pub source: &'static MetricSource,
 }
 
 /// Columns, in the order in which their first series appeared.
 #[derive(Clone, Debug, Default)]
-pub struct Targets {
+pub struct SeriesTargets {
     series: Vec<Series>,
     /// The metric that fills the column; empty where several do.
     metrics: Vec<String>,
@@ -38,13 +38,13 @@ const IN_FLIGHT: &str = "physical_disk.current_queue_length";
 const COMPLETED: [&str; 4] =
     ["physical_disk.reads", "physical_disk.writes", "physical_disk.discards", "physical_disk.flushes"];
 
-impl Targets {
+impl SeriesTargets {
     /// The columns of a series; new ones are made as needed. None where the
     /// vocabulary does not know the series, or where another metric brings the
     /// same counter already.
-    pub fn places<'a>(&mut self, metric: &str, label: impl Fn(&str) -> Option<&'a str>) -> Vec<Place> {
+    pub fn places<'a>(&mut self, metric: &str, label: impl Fn(&str) -> Option<&'a str>) -> Vec<SeriesTarget> {
         let mut places = Vec::new();
-        for source in Vocabulary::builtin().sources(metric) {
+        for source in MetricVocabulary::builtin().sources(metric) {
             let Some(instance) = source.instance(&label) else { continue };
             let bringer = if source.add { "" } else { metric };
             let next = self.series.len();
@@ -54,7 +54,7 @@ impl Targets {
                 self.metrics.push(bringer.to_owned());
             }
             if self.metrics[column] == bringer {
-                places.push(Place { column, source });
+                places.push(SeriesTarget { column, source });
             }
         }
         places
@@ -106,7 +106,7 @@ impl Targets {
                 self.stalls.push(Stall { in_flight, completed, column });
             }
         }
-        Schema { series: self.series.clone() }
+        Schema::new(self.series.clone())
     }
 
     /// Fills the columns for stalls: requests in flight, and none completed.
@@ -131,14 +131,14 @@ impl Targets {
 mod tests {
     use super::*;
 
-    fn places(targets: &mut Targets, metric: &str, labels: &[(&str, &'static str)]) -> Vec<usize> {
+    fn places(targets: &mut SeriesTargets, metric: &str, labels: &[(&str, &'static str)]) -> Vec<usize> {
         let label = |name: &str| labels.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
         targets.places(metric, label).iter().map(|p| p.column).collect()
     }
 
     #[test]
     fn two_metrics_of_one_measure_fill_one_column_once() {
-        let mut targets = Targets::default();
+        let mut targets = SeriesTargets::default();
         let disk = [("disk", "0")];
         assert_eq!(places(&mut targets, "windows_physical_disk_read_latency_seconds_total", &disk), [0]);
         assert!(places(&mut targets, "windows_physical_disk_read_seconds_total", &disk).is_empty());
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_holds_requests_and_completes_none_is_stalled() {
-        let mut targets = Targets::default();
+        let mut targets = SeriesTargets::default();
         let disk = [("device", "sda")];
         for metric in ["node_disk_io_now", "node_disk_reads_completed_total", "node_disk_writes_completed_total"] {
             places(&mut targets, metric, &disk);

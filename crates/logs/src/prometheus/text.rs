@@ -9,19 +9,19 @@ use std::time::UNIX_EPOCH;
 
 use diskwright_base::{Note, Schema};
 
-use super::line::{self, Line, Sample};
-use super::machine::Machine;
-use super::names::{How, Vocabulary};
-use super::targets::Targets;
-use crate::{Batch, Format, Head, Input, LogError, Options};
+use super::line::{self, ExpositionLine, ExpositionSample};
+use super::machine::MachineFacts;
+use super::names::{MetricConversion, MetricVocabulary};
+use super::targets::SeriesTargets;
+use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// The format.
-pub const TEXT: Format = Format {
+pub const TEXT: LogFormat = LogFormat {
     id: "prometheus-text",
     title: "Prometheus exposition pages (text and OpenMetrics) of node_exporter or windows_exporter",
     explain: "Pages as exporters serve them, one or many in a file. Rates need two pages at least: append one every \
               few seconds, as in `while sleep 15; do curl -s localhost:9100/metrics; done > pages.prom`. A page says \
-              when it was scraped by its timestamps or by node_time_seconds; otherwise say --interval. Metrics that \
+              when it was scraped by its timestamps or by node_time_seconds; otherwise use --interval. Metrics that \
               the catalogue does not know are kept as foreign.NAME.",
     recognise,
     read,
@@ -32,21 +32,21 @@ const FILE_LINE: &str = "# diskwright file ";
 
 /// Several files of one page each, or more, as one log in the order given;
 /// `None` where any of them is something else, or there is one alone.
-pub fn joined(paths: &[PathBuf]) -> Option<Input> {
+pub fn joined(paths: &[PathBuf]) -> Option<LogInput> {
     // standard input can be opened but once
     if paths.len() < 2 || !paths.iter().all(|path| path.is_file()) {
         return None;
     }
-    let inputs: Vec<Input> = paths.iter().map(|p| Input::open(p).ok()).collect::<Option<_>>()?;
+    let inputs: Vec<LogInput> = paths.iter().map(|p| LogInput::open(p).ok()).collect::<Option<_>>()?;
     if !inputs.iter().all(|input| recognise(&input.head())) {
         return None;
     }
-    let line = |input: &Input| format!("\n# EOF\n{FILE_LINE}{} {}\n", modified(input).unwrap_or(0), input.name());
-    Input::joined(inputs, line).ok()
+    let line = |input: &LogInput| format!("\n# EOF\n{FILE_LINE}{} {}\n", modified(input).unwrap_or(0), input.name());
+    LogInput::joined(inputs, line).ok()
 }
 
 /// When a file was last written, nanoseconds since 1970.
-fn modified(input: &Input) -> Option<i64> {
+fn modified(input: &LogInput) -> Option<i64> {
     let time = input.path()?.metadata().ok()?.modified().ok()?;
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
 }
@@ -57,15 +57,17 @@ const MOST_SERIES: usize = 50_000;
 const LONGEST_LINE: usize = 1 << 20;
 
 /// A page has a line that types a metric, or a sample that the vocabulary knows.
-fn recognise(head: &Head<'_>) -> bool {
+fn recognise(head: &InputHead<'_>) -> bool {
     const KINDS: &[&str] =
         &["counter", "gauge", "histogram", "summary", "untyped", "unknown", "info", "stateset", "gaugehistogram"];
     let text = String::from_utf8_lossy(head.bytes);
     let lines = text.lines().filter(|l| !l.trim().is_empty()).take(40);
     for line in lines {
         match line::parse(line) {
-            Ok(Line::Type { kind, .. }) if KINDS.contains(&kind) => return true,
-            Ok(Line::Sample(sample)) if !Vocabulary::builtin().sources(sample.metric).is_empty() => return true,
+            Ok(ExpositionLine::Type { kind, .. }) if KINDS.contains(&kind) => return true,
+            Ok(ExpositionLine::Sample(sample)) if !MetricVocabulary::builtin().sources(sample.metric).is_empty() => {
+                return true;
+            }
             Ok(_) => {}
             Err(_) => return false,
         }
@@ -73,7 +75,7 @@ fn recognise(head: &Head<'_>) -> bool {
     false
 }
 
-fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let modified = modified(input);
     let file = input.name().to_owned();
     let mut pages = Pages::new(file.clone(), options, modified, batch);
@@ -120,8 +122,8 @@ fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
 }
 
 /// A series that was seen.
-struct Raw {
-    places: Vec<Cell>,
+struct SeriesState {
+    places: Vec<SeriesCell>,
     value: f64,
     before: f64,
     /// Page in which it was seen last, and the one before that.
@@ -131,9 +133,9 @@ struct Raw {
 
 /// Where a series' value goes.
 #[derive(Clone, Copy)]
-struct Cell {
+struct SeriesCell {
     column: usize,
-    how: How,
+    how: MetricConversion,
     complement: bool,
     sum: bool,
     positive: bool,
@@ -144,14 +146,14 @@ struct Pages<'b, 'a> {
     file: String,
     interval_ns: Option<i64>,
     modified_ns: Option<i64>,
-    batch: &'b mut Batch<'a>,
+    batch: &'b mut FrameBatch<'a>,
     by_key: HashMap<String, usize>,
-    raws: Vec<Raw>,
+    raws: Vec<SeriesState>,
     /// Metrics that `# TYPE` calls counters.
     counters: HashMap<String, bool>,
-    targets: Targets,
+    targets: SeriesTargets,
     schema: Arc<Schema>,
-    machine: Machine,
+    machine: MachineFacts,
     page: u64,
     /// The file among several, for places.
     place: String,
@@ -167,7 +169,12 @@ struct Pages<'b, 'a> {
 }
 
 impl<'b, 'a> Pages<'b, 'a> {
-    fn new(file: String, options: &Options, modified_ns: Option<i64>, batch: &'b mut Batch<'a>) -> Pages<'b, 'a> {
+    fn new(
+        file: String,
+        options: &LogOptions,
+        modified_ns: Option<i64>,
+        batch: &'b mut FrameBatch<'a>,
+    ) -> Pages<'b, 'a> {
         Pages {
             file,
             interval_ns: options.interval.and_then(|d| i64::try_from(d.as_nanos()).ok()),
@@ -176,9 +183,9 @@ impl<'b, 'a> Pages<'b, 'a> {
             by_key: HashMap::new(),
             raws: Vec::new(),
             counters: HashMap::new(),
-            targets: Targets::default(),
+            targets: SeriesTargets::default(),
             schema: Arc::default(),
-            machine: Machine::default(),
+            machine: MachineFacts::default(),
             page: 1,
             place: String::new(),
             fresh: true,
@@ -204,15 +211,15 @@ impl<'b, 'a> Pages<'b, 'a> {
 
     fn line(&mut self, number: u64, text: &str) -> Result<(), LogError> {
         match line::parse(text) {
-            Ok(Line::Nothing) => Ok(()),
-            Ok(Line::End) => self.finish_page(),
-            Ok(Line::Type { metric, kind }) => {
+            Ok(ExpositionLine::Nothing) => Ok(()),
+            Ok(ExpositionLine::End) => self.finish_page(),
+            Ok(ExpositionLine::Type { metric, kind }) => {
                 if self.counters.len() < MOST_SERIES {
                     self.counters.insert(metric.to_owned(), kind == "counter");
                 }
                 Ok(())
             }
-            Ok(Line::Sample(sample)) => self.sample(number, &sample),
+            Ok(ExpositionLine::Sample(sample)) => self.sample(number, &sample),
             Err(because) => {
                 self.batch.skip(format!("{}line {number}", self.place), because);
                 Ok(())
@@ -220,7 +227,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         }
     }
 
-    fn sample(&mut self, number: u64, sample: &Sample<'_>) -> Result<(), LogError> {
+    fn sample(&mut self, number: u64, sample: &ExpositionSample<'_>) -> Result<(), LogError> {
         let at = match self.by_key.get(sample.key) {
             Some(&at) => at,
             None if self.raws.len() >= MOST_SERIES => {
@@ -257,22 +264,22 @@ impl<'b, 'a> Pages<'b, 'a> {
             self.raws[at].value = f64::NAN;
         }
         self.stamp_ns = self.stamp_ns.max(sample.time_ns);
-        if sample.value < 9e9 && Vocabulary::builtin().facts.is_clock(sample.metric) {
+        if sample.value < 9e9 && MetricVocabulary::builtin().facts.is_clock(sample.metric) {
             self.clock_ns = Some((sample.value * 1e6).round() as i64 * 1000);
         }
         Ok(())
     }
 
-    fn add_series(&mut self, sample: &Sample<'_>) -> Result<usize, &'static str> {
+    fn add_series(&mut self, sample: &ExpositionSample<'_>) -> Result<usize, &'static str> {
         let labels = line::labels(sample.labels)?;
         let label = |name: &str| labels.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
         self.machine.learn(sample.metric, label);
         let places = self.targets.places(sample.metric, label);
-        let mut cells: Vec<Cell> = places
+        let mut cells: Vec<SeriesCell> = places
             .iter()
             .map(|place| {
                 let s = place.source;
-                Cell {
+                SeriesCell {
                     column: place.column,
                     how: s.how,
                     complement: s.complement,
@@ -281,15 +288,15 @@ impl<'b, 'a> Pages<'b, 'a> {
                 }
             })
             .collect();
-        if Vocabulary::builtin().sources(sample.metric).is_empty() {
+        if MetricVocabulary::builtin().sources(sample.metric).is_empty() {
             let column = self.targets.foreign(format!("foreign.{}", sample.metric), sample.labels.to_owned());
             let counted = self.counters.get(sample.metric).copied();
             let grows = ["_total", "_sum", "_count", "_bucket"].iter().any(|end| sample.metric.ends_with(end));
-            let how = if counted.unwrap_or(grows) { How::Added } else { How::Level };
-            cells.push(Cell { column, how, complement: false, sum: false, positive: false });
+            let how = if counted.unwrap_or(grows) { MetricConversion::Added } else { MetricConversion::Level };
+            cells.push(SeriesCell { column, how, complement: false, sum: false, positive: false });
         }
         self.by_key.insert(sample.key.to_owned(), self.raws.len());
-        self.raws.push(Raw { places: cells, value: f64::NAN, before: f64::NAN, page: 0, page_before: 0 });
+        self.raws.push(SeriesState { places: cells, value: f64::NAN, before: f64::NAN, page: 0, page_before: 0 });
         Ok(self.raws.len() - 1)
     }
 
@@ -306,7 +313,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         }
         let row = self.row(elapsed_ns as f64 * 1e-9);
         if self.last_ns.is_none() {
-            let facts = &Vocabulary::builtin().facts;
+            let facts = &MetricVocabulary::builtin().facts;
             let of = |id: &str| self.targets.column(id, "").map(|c| row[c] * self.schema.series[c].scale);
             let counted = self.targets.instances("processor.idle_s").chain(self.targets.instances("processor.idle"));
             let processors = of(&facts.processors).unwrap_or(counted.count() as f64);
@@ -345,7 +352,7 @@ impl<'b, 'a> Pages<'b, 'a> {
             }
             (Some(_), None) => Err(LogError::Needs {
                 file: self.file.clone(),
-                because: "its pages do not say when they were scraped".into(),
+                because: "its pages do not show when they were scraped".into(),
                 option: "--interval, such as --interval 15s",
             }),
         }
@@ -363,11 +370,11 @@ impl<'b, 'a> Pages<'b, 'a> {
             let begins_anew = added < 0.0;
             for cell in &raw.places {
                 let mut value = match cell.how {
-                    How::Level => raw.value,
-                    How::Added | How::Rate if begins_anew => f64::NAN,
-                    How::Added => added,
-                    How::Rate if seconds > 0.0 => added / seconds,
-                    How::Rate => f64::NAN,
+                    MetricConversion::Level => raw.value,
+                    MetricConversion::Added | MetricConversion::Rate if begins_anew => f64::NAN,
+                    MetricConversion::Added => added,
+                    MetricConversion::Rate if seconds > 0.0 => added / seconds,
+                    MetricConversion::Rate => f64::NAN,
                 };
                 backwards += u64::from(begins_anew && cell.how.is_running());
                 if cell.complement {
@@ -385,7 +392,7 @@ impl<'b, 'a> Pages<'b, 'a> {
             }
         }
         for _ in 0..backwards {
-            self.batch.skip(format!("page {}", self.page), "a counter began anew; what it added in this tick is a gap");
+            self.batch.skip(format!("page {}", self.page), "a counter restarted; this tick is a gap");
         }
         self.targets.judge_stalls(&mut row);
         row
@@ -394,11 +401,11 @@ impl<'b, 'a> Pages<'b, 'a> {
     fn end(mut self, lines: u64) -> Result<(), LogError> {
         self.finish_page()?;
         match self.page {
-            1 => self.batch.skip(format!("{lines} lines"), "no sample among them"),
+            1 => self.batch.skip(format!("{lines} lines"), "it contains no samples"),
             2 => {
                 // a level read once stands for a second, so that it can be judged
                 self.hand_over_first(Some(1_000_000_000));
-                let text = "a single page holds running totals only, and rates need two: levels alone were judged. \
+                let text = "a single page holds only totals, and rates need two pages, so only levels were judged. \
                             Give a second page, scraped some seconds later";
                 self.batch.skip("page 1", text);
                 self.batch.note(Note::new(self.last_ns.unwrap_or(0), Note::WARNING, text));

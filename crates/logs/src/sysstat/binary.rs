@@ -2,19 +2,23 @@
 //! release, so the installed `sadf` reads them, and its JSON is read as it
 //! comes out of the pipe.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::{self, Read, Seek};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use diskwright_base::units::display;
+use diskwright_hostfiles::program::{self, ChildLimits};
+use rustix::process::Signal;
 
 use super::json_log;
-use super::keeper::Writer;
-use super::stream::Stream;
-use super::time::Order;
-use crate::batch::Batch;
+use super::keeper::DocumentWriter;
+use super::stream::StreamWindow;
+use super::time::NumericDateOrder;
+use crate::batch::FrameBatch;
+use crate::bounds;
 use crate::error::LogError;
-use crate::{Input, Options};
+use crate::{LogInput, LogOptions};
 
 /// How to go on without sadf.
 const HINT: &str = "install the package sysstat, or run `sadf -j FILE -- -A` where it was recorded and read that";
@@ -34,96 +38,120 @@ pub fn is_data_file(bytes: &[u8]) -> bool {
 }
 
 /// Reads a data file through sadf.
-pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let name = input.name().to_owned();
-    let (path, _kept) = on_disk(input)?;
-    match convert(&path, &name, options, batch) {
-        Err(Refused::Old) => {}
-        Err(Refused::Error(error)) => return Err(error),
+    let file = on_disk(input)?;
+    match convert(&file, &name, options, batch) {
+        Err(SadfRefusal::Old) => {}
+        Err(SadfRefusal::Error(error)) => return Err(error),
         Ok(()) => return Ok(()),
     }
-    let newer = spool(&name)?;
-    let to = newer.reopen().map_err(|e| LogError::io(&name, e))?;
-    let output = sadf(&[OsStr::new("-c"), path.as_os_str()]).stdout(to).output().map_err(|e| absent(&name, &e))?;
-    if !output.status.success() {
-        return Err(refused(&name, &output.stderr));
-    }
-    convert(newer.path(), &name, options, batch).map_err(|refused| match refused {
-        Refused::Old => LogError::Tool { file: name, because: format!("sadf cannot read this old format: {HINT}") },
-        Refused::Error(error) => error,
+    let newer = newer(&file, &name)?;
+    convert(&newer, &name, options, batch).map_err(|refused| match refused {
+        SadfRefusal::Old => LogError::Tool { file: name, because: format!("sadf cannot read this old format: {HINT}") },
+        SadfRefusal::Error(error) => error,
     })
 }
 
+/// A file of an old format in the newest one.
+fn newer(file: &File, name: &str) -> Result<File, LogError> {
+    let io = |e| LogError::io(name, e);
+    let newer = tempfile::tempfile().map_err(io)?;
+    let limits = ChildLimits { file_bytes: bounds::limit().map_err(io)?, ..ChildLimits::default() };
+    let mut command = sadf(&["-c", FILE], file, name)?;
+    let mut child = started(command.stdout(newer.try_clone().map_err(io)?), limits, name)?;
+    let complaint = complaint(&mut child);
+    let status = child.wait().map_err(io)?;
+    match status.success() {
+        true => Ok(newer),
+        false => Err(refused(name, &complaint, Some(status))),
+    }
+}
+
 /// Why sadf did not read a file.
-enum Refused {
+enum SadfRefusal {
     /// The format is older than it reads; `sadf -c` may convert it.
     Old,
     Error(LogError),
 }
 
-/// The file's path where it lies there unpacked, else a copy that goes away.
+/// The file where it lies there unpacked, else a copy that goes away.
 /// Standard input has no path, so it is copied too.
-fn on_disk(input: &mut Input) -> Result<(PathBuf, Option<tempfile::NamedTempFile>), LogError> {
-    if let Some(path) = input.path() {
+fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
+    let name = input.name().to_owned();
+    if let Some(mut file) = input.path().and_then(|path| File::open(path).ok()) {
         let mut magic = [0; 4];
-        let is_plain = File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && is_data_file(&magic);
-        if is_plain {
-            // a name that begins with a hyphen is no option
-            let path = if path.is_relative() { Path::new(".").join(path) } else { path.to_owned() };
-            return Ok((path, None));
+        if file.read_exact(&mut magic).is_ok() && is_data_file(&magic) {
+            return match bounds::hole(&file) {
+                Some((_, because)) => Err(LogError::Tool { file: name, because }),
+                None => Ok(file),
+            };
         }
     }
-    let name = input.name().to_owned();
-    let mut copy = spool(&name)?;
-    let copied = io::copy(input, &mut copy).and_then(|_| copy.flush()).and_then(|()| copy.rewind());
-    copied.map_err(|e| LogError::io(&name, e))?;
-    Ok((copy.path().to_owned(), Some(copy)))
+    bounds::copied(input).map_err(|e| LogError::io(&name, e))
 }
 
-fn spool(name: &str) -> Result<tempfile::NamedTempFile, LogError> {
-    tempfile::NamedTempFile::new().map_err(|e| LogError::io(name, e))
-}
+/// The file is sadf's standard input, so that it needs no name.
+const FILE: &str = "/proc/self/fd/0";
 
-fn sadf(arguments: &[&OsStr]) -> Command {
-    let mut command = Command::new("sadf");
+fn sadf(arguments: &[&str], file: &File, name: &str) -> Result<Command, LogError> {
+    let none = || absent(name, &io::Error::new(io::ErrorKind::NotFound, "there is no such program"));
+    let mut command = program::command(program::find("sadf").ok_or_else(none)?);
+    let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
+    file.rewind().map_err(|e| LogError::io(name, e))?;
     // numbers with a point, times in UTC, whatever this machine's locale
-    command.args(arguments).env("LC_ALL", "C").env_remove("S_TIME_DEF_TIME").stdin(Stdio::null());
-    command
+    command.args(arguments).env("LC_ALL", "C").env_remove("S_TIME_DEF_TIME").stdin(file).stderr(Stdio::piped());
+    Ok(command)
 }
 
-fn convert(path: &Path, name: &str, options: &Options, batch: &mut Batch<'_>) -> Result<(), Refused> {
-    let arguments = [OsStr::new("-j"), path.as_os_str(), OsStr::new("--"), OsStr::new("-A")];
-    let started = sadf(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = started.map_err(|e| Refused::Error(absent(name, &e)))?;
+/// Starts sadf with limits: what it makes of a damaged file can be gigabytes.
+fn started(command: &mut Command, limits: ChildLimits, name: &str) -> Result<Child, LogError> {
+    let mut child = command.spawn().map_err(|e| absent(name, &e))?;
+    if let Err(error) = program::limit(&child, limits) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(LogError::io(name, error));
+    }
+    Ok(child)
+}
+
+fn convert(file: &File, name: &str, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), SadfRefusal> {
+    let mut command = sadf(&["-j", FILE, "--", "-A"], file, name).map_err(SadfRefusal::Error)?;
+    let mut child =
+        started(command.stdout(Stdio::piped()), ChildLimits::default(), name).map_err(SadfRefusal::Error)?;
     let read = match child.stdout.take() {
         Some(mut pipe) => {
-            let mut pipe = Counted { inner: &mut pipe, bytes: 0 };
-            let stream = Stream::over(&mut pipe, format!("{name} (through sadf -j)"));
-            let read = json_log::read_stream(stream, Order::MonthFirst, options, batch, Writer::Sadf);
+            let mut pipe = CountingPipe { inner: &mut pipe, bytes: 0 };
+            let stream = StreamWindow::over(&mut pipe, format!("{name} (through sadf -j)"));
+            let read =
+                json_log::read_stream(stream, NumericDateOrder::MonthFirst, options, batch, DocumentWriter::Sadf);
             read.map(|()| pipe.bytes)
         }
         None => Ok(0),
     };
-    let (is_done, complaint) = end(child, batch.is_stopped());
+    let (status, complaint) = end(child, batch.is_stopped());
+    let is_done = status.is_some_and(|status| status.success());
+    let hit = limit_hit(&complaint, status);
     match read {
-        Err(error) => Err(Refused::Error(error)),
-        Ok(0) if says(&complaint, "cannot read the format") => Err(Refused::Old),
-        Ok(0) => Err(Refused::Error(refused(name, &complaint))),
+        Err(_) if hit.is_some() && !batch.has_ticks() => Err(SadfRefusal::Error(refused(name, &complaint, status))),
+        Err(error) => Err(SadfRefusal::Error(error)),
+        Ok(0) if says(&complaint, "cannot read the format") => Err(SadfRefusal::Old),
+        Ok(0) => Err(SadfRefusal::Error(refused(name, &complaint, status))),
         Ok(_) if is_done || batch.is_stopped() => Ok(()),
         Ok(_) => {
-            batch.skip(name, format!("sadf stopped before the end: {}", tell(&complaint)));
+            batch.skip(name, format!("sadf stopped before the end: {}", hit.unwrap_or_else(|| tell(&complaint))));
             Ok(())
         }
     }
 }
 
 /// Counts what a pipe brought.
-struct Counted<'a> {
+struct CountingPipe<'a> {
     inner: &'a mut dyn Read,
     bytes: u64,
 }
 
-impl Read for Counted<'_> {
+impl Read for CountingPipe<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.bytes += read as u64;
@@ -132,17 +160,38 @@ impl Read for Counted<'_> {
 }
 
 /// Waits for a child whose output was read, or ends one that nobody listens
-/// to any more; tells whether it was content, and what it complained of.
-fn end(mut child: Child, is_stopped: bool) -> (bool, Vec<u8>) {
+/// to any more; tells how it ended, and what it complained of.
+fn end(mut child: Child, is_stopped: bool) -> (Option<ExitStatus>, Vec<u8>) {
     if is_stopped {
         // it may be gone already
         let _ = child.kill();
     }
+    let complaint = complaint(&mut child);
+    (child.wait().ok(), complaint)
+}
+
+fn complaint(child: &mut Child) -> Vec<u8> {
     let mut complaint = Vec::new();
     if let Some(stderr) = child.stderr.take() {
         let _ = stderr.take(64 << 10).read_to_end(&mut complaint);
     }
-    (child.wait().is_ok_and(|status| status.success()), complaint)
+    complaint
+}
+
+/// Which of its limits ended sadf.
+fn limit_hit(complaint: &[u8], status: Option<ExitStatus>) -> Option<String> {
+    let ChildLimits { memory_bytes, processor_s, file_bytes } = ChildLimits::default();
+    let ended_by = |signal: Signal| status.and_then(|s| s.signal()) == Some(signal.as_raw());
+    let limit = if says(complaint, "Cannot allocate memory") {
+        display(memory_bytes as f64, "bytes") + " of memory"
+    } else if ended_by(Signal::XCPU) || ended_by(Signal::KILL) {
+        format!("{processor_s} s of processor time")
+    } else if ended_by(Signal::XFSZ) {
+        display(bounds::limit().unwrap_or(file_bytes) as f64, "bytes") + " for its copy"
+    } else {
+        return None;
+    };
+    Some(format!("sadf was ended at its limit of {limit}: the file is damaged, or too large"))
 }
 
 fn says(complaint: &[u8], text: &str) -> bool {
@@ -164,8 +213,9 @@ fn absent(name: &str, error: &io::Error) -> LogError {
     LogError::Tool { file: name.to_owned(), because }
 }
 
-fn refused(name: &str, complaint: &[u8]) -> LogError {
-    let because = format!("a binary file of sysstat that `sadf` here refuses ({}): {HINT}", tell(complaint));
+fn refused(name: &str, complaint: &[u8], status: Option<ExitStatus>) -> LogError {
+    let refusal = || format!("a binary file of sysstat that `sadf` here refuses ({}): {HINT}", tell(complaint));
+    let because = limit_hit(complaint, status).unwrap_or_else(refusal);
     LogError::Tool { file: name.to_owned(), because }
 }
 

@@ -3,12 +3,12 @@
 use diskwright_base::Note;
 
 use super::time::zone;
-use crate::Options;
-use crate::batch::Batch;
+use crate::LogOptions;
+use crate::batch::FrameBatch;
 
 /// What a time says of its zone.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum ZoneHint {
     /// Nothing.
     Nothing,
     /// It is so many seconds east of UTC.
@@ -18,30 +18,30 @@ pub enum Said {
 }
 
 /// Settles the zone once and says so once.
-pub struct Clock {
+pub struct SysstatClock {
     option: Option<i64>,
     has_warned: bool,
 }
 
-impl Clock {
+impl SysstatClock {
     /// With what the user knows.
-    pub fn new(options: &Options) -> Clock {
-        Clock { option: options.utc_offset_s.map(i64::from), has_warned: false }
+    pub fn new(options: &LogOptions) -> SysstatClock {
+        SysstatClock { option: options.utc_offset_s.map(i64::from), has_warned: false }
     }
 
     /// A local time, in seconds, as nanoseconds of UTC. An offset that stands
     /// beside the time is believed; the user's wins over a zone's name.
-    pub fn utc_ns(&mut self, local_s: i64, said: &Said, batch: &mut Batch<'_>) -> i64 {
+    pub fn utc_ns(&mut self, local_s: i64, said: &ZoneHint, batch: &mut FrameBatch<'_>) -> i64 {
         let known = match said {
-            Said::Offset(offset) => Some(*offset),
-            Said::Name(name) => self.option.or_else(|| zone(name)),
-            Said::Nothing => self.option,
+            ZoneHint::Offset(offset) => Some(*offset),
+            ZoneHint::Name(name) => self.option.or_else(|| zone(name)),
+            ZoneHint::Nothing => self.option,
         };
         let utc = local_s.saturating_sub(known.unwrap_or(0)).saturating_mul(1_000_000_000);
         if known.is_none() && !self.has_warned {
             self.has_warned = true;
             let zone = match said {
-                Said::Name(name) if !name.is_empty() => format!("the zone `{name}` could be several"),
+                ZoneHint::Name(name) if !name.is_empty() => format!("the zone `{name}` could be several"),
                 _ => "the log names no time zone".to_owned(),
             };
             let text = format!(

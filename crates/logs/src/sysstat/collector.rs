@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use diskwright_base::Note;
 
-use super::machine::Machine;
+use super::machine::SysstatMachine;
 use super::shaper::Shaper;
-use crate::batch::Batch;
+use crate::batch::FrameBatch;
 use crate::error::LogError;
 
 /// Cells that are held at most (16 bytes each).
@@ -22,7 +22,7 @@ const MOST_CELLS: usize = 16 << 20;
 const ROW: usize = 8;
 
 #[derive(Default)]
-struct Held {
+struct PendingRow {
     elapsed_ns: Option<u64>,
     cells: Vec<(u32, f64)>,
 }
@@ -31,7 +31,7 @@ struct Held {
 pub struct Collector {
     /// Names to columns.
     pub shaper: Shaper,
-    rows: BTreeMap<i64, Held>,
+    rows: BTreeMap<i64, PendingRow>,
     notes: BTreeMap<i64, Vec<Note>>,
     held: usize,
     most: usize,
@@ -58,7 +58,7 @@ impl Collector {
     ///
     /// # Errors
     /// When the time was handed over already, because the log is too long to hold.
-    pub fn put(&mut self, at: &Place<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
+    pub fn put(&mut self, at: &ValueOrigin<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
         if self.gone.is_some_and(|gone| at.time_ns <= gone) {
             let because = "tables one after the other over more than fits into memory; \
                            `sadf -j` writes them sample by sample";
@@ -82,7 +82,7 @@ impl Collector {
     }
 
     /// Hands over what can be, when the held part is full. Between rows.
-    pub fn make_room(&mut self, batch: &mut Batch<'_>, machine: &Machine<'_>) {
+    pub fn make_room(&mut self, batch: &mut FrameBatch<'_>, machine: &SysstatMachine<'_>) {
         if self.held > self.most {
             let last = self.rows.pop_last();
             self.gone = self.rows.last_key_value().map(|(time, _)| *time).or(self.gone);
@@ -95,7 +95,7 @@ impl Collector {
     }
 
     /// Hands over everything: the stretch is at its end.
-    pub fn flush(&mut self, batch: &mut Batch<'_>, machine: &Machine<'_>) {
+    pub fn flush(&mut self, batch: &mut FrameBatch<'_>, machine: &SysstatMachine<'_>) {
         self.hand_over(batch, machine);
         self.hand_notes_over(batch, i64::MAX);
         self.shaper.tidy();
@@ -106,7 +106,7 @@ impl Collector {
         self.gone = None;
     }
 
-    fn hand_over(&mut self, batch: &mut Batch<'_>, machine: &Machine<'_>) {
+    fn hand_over(&mut self, batch: &mut FrameBatch<'_>, machine: &SysstatMachine<'_>) {
         for (time_ns, held) in std::mem::take(&mut self.rows) {
             for (column, value) in held.cells {
                 let cell = &mut self.shaper.row[column as usize];
@@ -118,7 +118,7 @@ impl Collector {
                 self.is_announced = true;
                 self.shaper.settle(batch);
                 let memory_bytes = self.shaper.value("memory.total_bytes", "");
-                batch.topology(time_ns, &Machine { memory_bytes, ..*machine }.topology());
+                batch.topology(time_ns, &SysstatMachine { memory_bytes, ..*machine }.topology());
             }
             self.shaper.emit(batch, time_ns, held.elapsed_ns);
             self.hand_notes_over(batch, time_ns);
@@ -126,7 +126,7 @@ impl Collector {
         self.held = 0;
     }
 
-    fn hand_notes_over(&mut self, batch: &mut Batch<'_>, until: i64) {
+    fn hand_notes_over(&mut self, batch: &mut FrameBatch<'_>, until: i64) {
         while let Some(first) = self.notes.first_entry().filter(|first| *first.key() <= until) {
             first.remove().into_iter().for_each(|note| batch.note(note));
         }
@@ -134,7 +134,7 @@ impl Collector {
 }
 
 /// Where and when a value was found.
-pub struct Place<'a> {
+pub struct ValueOrigin<'a> {
     /// What errors call the log.
     pub file: &'a str,
     /// Line, counted from 1.
@@ -150,23 +150,23 @@ mod tests {
     use std::ops::ControlFlow;
 
     use super::*;
-    use crate::Piece;
+    use crate::LogPiece;
 
     /// Feeds (time, table) pairs into a collector that holds four rows of one cell.
     fn run(feed: &[(i64, &str)]) -> (Vec<i64>, Option<String>) {
         let mut got = Vec::new();
-        let mut sink = |piece: Piece<'_>| {
-            if let Piece::Frame(frame) = piece {
+        let mut sink = |piece: LogPiece<'_>| {
+            if let LogPiece::Frame(frame) = piece {
                 got.extend(frame.ticks().iter().map(|t| t.time_ns));
             }
             ControlFlow::Continue(())
         };
-        let mut batch = Batch::new("test", &mut sink);
+        let mut batch = FrameBatch::new("test", &mut sink);
         let mut collector = Collector { most: 4 * (ROW + 1), ..Collector::new() };
-        let machine = Machine::default();
+        let machine = SysstatMachine::default();
         let mut error = None;
         for (line, (time_ns, table)) in feed.iter().enumerate() {
-            let at = Place { file: "x", line: line as u64 + 1, time_ns: *time_ns, elapsed_ns: None };
+            let at = ValueOrigin { file: "x", line: line as u64 + 1, time_ns: *time_ns, elapsed_ns: None };
             if let Err(e) = collector.put(&at, [table, "tps", ""], 1.0) {
                 error = Some(e.to_string());
                 break;

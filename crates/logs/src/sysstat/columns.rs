@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// A quantity of a report that the catalogue knows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Column {
+pub struct ReportColumn {
     /// Canonical id.
     pub counter: String,
     /// A value of the log times this is in the catalogue's unit.
@@ -21,7 +21,7 @@ pub struct Column {
 /// A table of sar or iostat, an object of `sadf -j`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct SysstatReport {
     /// Our name of it.
     pub id: String,
     /// Keys in JSON and element names in XML.
@@ -29,28 +29,28 @@ pub struct Report {
     /// Headings of the text column that names the instance.
     pub instance: Vec<String>,
     /// The quantities that the catalogue knows.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ReportColumn>,
     /// First headings (after the instance) of a text table of which nothing is known.
     #[serde(default)]
     pub starts: Vec<String>,
 }
 
-impl Report {
+impl SysstatReport {
     /// The quantity behind a heading or key.
-    pub fn column(&self, name: &str) -> Option<&Column> {
+    pub fn column(&self, name: &str) -> Option<&ReportColumn> {
         self.columns.iter().find(|c| c.names.iter().any(|n| n == name))
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    report: Vec<Report>,
+struct ReportsFile {
+    report: Vec<SysstatReport>,
 }
 
 /// All reports.
 pub struct Reports {
-    reports: Vec<Report>,
+    reports: Vec<SysstatReport>,
     by_key: HashMap<String, usize>,
 }
 
@@ -62,8 +62,8 @@ impl Reports {
     pub fn builtin() -> &'static Reports {
         static BUILTIN: OnceLock<Reports> = OnceLock::new();
         BUILTIN.get_or_init(|| {
-            let file: File = toml::from_str(include_str!("columns.toml")).expect("built-in columns are valid");
-            let keys = |(at, report): (usize, &Report)| {
+            let file: ReportsFile = toml::from_str(include_str!("columns.toml")).expect("built-in columns are valid");
+            let keys = |(at, report): (usize, &SysstatReport)| {
                 report.keys.iter().chain([&report.id]).map(move |key| (key.clone(), at)).collect::<Vec<_>>()
             };
             let by_key = file.report.iter().enumerate().flat_map(keys).collect();
@@ -73,20 +73,20 @@ impl Reports {
 
     /// All of them.
     #[cfg(test)]
-    pub fn iter(&self) -> impl Iterator<Item = &Report> {
+    pub fn iter(&self) -> impl Iterator<Item = &SysstatReport> {
         self.reports.iter()
     }
 
     /// A report by its id, JSON key or XML name.
-    pub fn by_key(&self, key: &str) -> Option<&Report> {
+    pub fn by_key(&self, key: &str) -> Option<&SysstatReport> {
         self.by_key.get(key).map(|&at| &self.reports[at])
     }
 
     /// A text table's report, from its headings, and the place of the
     /// instance's heading among them.
-    pub fn by_headings(&self, headings: &[&str]) -> Option<(&Report, Option<usize>)> {
-        let instance = |report: &Report| headings.iter().position(|h| report.instance.iter().any(|i| i == h));
-        let known = |report: &Report, at: Option<usize>| {
+    pub fn by_headings(&self, headings: &[&str]) -> Option<(&SysstatReport, Option<usize>)> {
+        let instance = |report: &SysstatReport| headings.iter().position(|h| report.instance.iter().any(|i| i == h));
+        let known = |report: &SysstatReport, at: Option<usize>| {
             let first = headings.iter().enumerate().find(|(i, _)| Some(*i) != at).map(|(_, h)| *h);
             let known = headings.iter().filter(|h| report.column(h).is_some()).count();
             let starts = first.is_some_and(|first| report.starts.iter().any(|s| s == first));

@@ -7,20 +7,20 @@ use diskwright_base::Series;
 
 /// How a cell comes from others of the row.
 #[derive(Clone, Debug)]
-pub enum Extra {
+pub enum ComputedCell {
     /// The product of two columns.
     Product(u32, u32, u32),
     /// The sum of two columns.
     Sum(u32, u32, u32),
     /// Physical memory from what is free and used.
-    Memory(Box<Memory>, u32),
+    Memory(Box<MemoryColumns>, u32),
 }
 
 /// What tells the size of memory. sysstat changed what it counts as used:
 /// first all that is not free, later (12.0) without buffers, cache and slab.
 /// The share that stands beside it tells which.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct MemoryColumns {
     free: u32,
     used: u32,
     percent: u32,
@@ -28,21 +28,21 @@ pub struct Memory {
 }
 
 /// An extra without its own column.
-pub struct Recipe(Extra);
+pub struct CellRecipe(ComputedCell);
 
-impl Recipe {
+impl CellRecipe {
     /// With its column.
-    pub fn into(self, column: u32) -> Extra {
+    pub fn into(self, column: u32) -> ComputedCell {
         match self.0 {
-            Extra::Product(a, b, _) => Extra::Product(a, b, column),
-            Extra::Sum(a, b, _) => Extra::Sum(a, b, column),
-            Extra::Memory(memory, _) => Extra::Memory(memory, column),
+            ComputedCell::Product(a, b, _) => ComputedCell::Product(a, b, column),
+            ComputedCell::Sum(a, b, _) => ComputedCell::Sum(a, b, column),
+            ComputedCell::Memory(memory, _) => ComputedCell::Memory(memory, column),
         }
     }
 }
 
 /// A series that can be computed.
-pub struct Wanted {
+pub struct ComputedSeries {
     /// Its counter.
     pub counter: String,
     /// Its instance.
@@ -50,16 +50,16 @@ pub struct Wanted {
     /// Its scale.
     pub scale: f64,
     /// How.
-    pub extra: Recipe,
+    pub extra: CellRecipe,
 }
 
-impl Extra {
+impl ComputedCell {
     /// Fills its cell, unless the log brought it.
     pub fn compute(&self, row: &mut [f64]) {
         let (column, value) = match self {
-            Extra::Product(a, b, column) => (*column, row[*a as usize] * row[*b as usize]),
-            Extra::Sum(a, b, column) => (*column, row[*a as usize] + row[*b as usize]),
-            Extra::Memory(memory, column) => (*column, memory.total(row)),
+            ComputedCell::Product(a, b, column) => (*column, row[*a as usize] * row[*b as usize]),
+            ComputedCell::Sum(a, b, column) => (*column, row[*a as usize] + row[*b as usize]),
+            ComputedCell::Memory(memory, column) => (*column, memory.total(row)),
         };
         if row[column as usize].is_nan() {
             row[column as usize] = value;
@@ -67,7 +67,7 @@ impl Extra {
     }
 }
 
-impl Memory {
+impl MemoryColumns {
     fn total(&self, row: &[f64]) -> f64 {
         let (free, used) = (row[self.free as usize], row[self.used as usize]);
         let percent = row[self.percent as usize];
@@ -92,13 +92,13 @@ const PAIRS: [(&str, &str, &str, bool); 8] = [
 ];
 
 /// What can be computed of these series and is not there yet.
-pub fn possible(by_target: &HashMap<(String, String), u32>, series: &[Series]) -> Vec<Wanted> {
+pub fn possible(by_target: &HashMap<(String, String), u32>, series: &[Series]) -> Vec<ComputedSeries> {
     let of = |counter: &str, instance: &str| by_target.get(&(counter.to_owned(), instance.to_owned())).copied();
     let mut found = Vec::new();
-    let mut want = |counter: &str, instance: &str, scale: f64, extra: Extra| {
+    let mut want = |counter: &str, instance: &str, scale: f64, extra: ComputedCell| {
         if of(counter, instance).is_none() {
             let (counter, instance) = (counter.to_owned(), instance.to_owned());
-            found.push(Wanted { counter, instance, scale, extra: Recipe(extra) });
+            found.push(ComputedSeries { counter, instance, scale, extra: CellRecipe(extra) });
         }
     };
     for one in series {
@@ -108,9 +108,9 @@ pub fn possible(by_target: &HashMap<(String, String), u32>, series: &[Series]) -
             }
             let (Some(a), Some(b)) = (of(first, &one.instance), of(second, &one.instance)) else { continue };
             if is_product {
-                want(made, &one.instance, one.scale * series[b as usize].scale, Extra::Product(a, b, 0));
+                want(made, &one.instance, one.scale * series[b as usize].scale, ComputedCell::Product(a, b, 0));
             } else {
-                want(made, &one.instance, one.scale, Extra::Sum(a, b, 0));
+                want(made, &one.instance, one.scale, ComputedCell::Sum(a, b, 0));
             }
         }
     }
@@ -120,12 +120,12 @@ pub fn possible(by_target: &HashMap<(String, String), u32>, series: &[Series]) -
     if let (Some(free), Some(used), Some(percent)) = (of("memory.free_bytes", ""), used, percent) {
         let others = ["memory.buffers_bytes", "memory.cached_bytes", "memory.slab_bytes"];
         let others = others.into_iter().filter_map(|c| of(c, "")).collect();
-        let memory = Memory { free, used, percent, others };
-        want("memory.total_bytes", "", 1024.0, Extra::Memory(Box::new(memory), 0));
+        let memory = MemoryColumns { free, used, percent, others };
+        want("memory.total_bytes", "", 1024.0, ComputedCell::Memory(Box::new(memory), 0));
     }
     let swap_used = either("foreign.memory.kbswpused", "foreign.memory.swpused");
     if let (Some(free), Some(used)) = (of("memory.swap_free_bytes", ""), swap_used) {
-        want("memory.swap_total_bytes", "", 1024.0, Extra::Sum(free, used, 0));
+        want("memory.swap_total_bytes", "", 1024.0, ComputedCell::Sum(free, used, 0));
     }
     found
 }

@@ -1,7 +1,7 @@
 //! The first line of all text that sysstat prints: kernel, host, date,
 //! architecture and processors.
 
-use super::machine::Machine;
+use super::machine::SysstatMachine;
 
 /// What the line says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,9 +37,9 @@ impl HeadLine {
     }
 
     /// The same for the topology.
-    pub fn machine(&self) -> Machine<'_> {
+    pub fn machine(&self) -> SysstatMachine<'_> {
         let HeadLine { kernel, host, date, processors } = self;
-        Machine { host, kernel, processors: *processors, memory_bytes: None, date }
+        SysstatMachine { host, kernel, processors: *processors, memory_bytes: None, date }
     }
 }
 

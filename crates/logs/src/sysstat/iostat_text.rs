@@ -4,26 +4,26 @@
 
 use diskwright_base::Note;
 
-use super::clock::{Clock, Said};
+use super::clock::{SysstatClock, ZoneHint};
 use super::head_line::HeadLine;
-use super::machine::Machine;
+use super::machine::SysstatMachine;
 use super::shaper::Shaper;
-use super::stream::Stream;
-use super::table::{self, Misfit, Table};
-use super::time::{self, Order};
-use crate::batch::Batch;
+use super::stream::StreamWindow;
+use super::table::{self, HeadingTable, Misfit};
+use super::time::{self, NumericDateOrder};
+use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::{Input, Options};
+use crate::{LogInput, LogOptions};
 
-struct Log<'b, 'c> {
+struct IostatTextLog<'b, 'c> {
     file: String,
-    batch: &'c mut Batch<'b>,
-    options: &'c Options,
-    clock: Clock,
-    order: Order,
+    batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    clock: SysstatClock,
+    order: NumericDateOrder,
     head: HeadLine,
     shaper: Shaper,
-    table: Option<Table>,
+    table: Option<HeadingTable>,
     /// Headings of this report so far; one that comes again begins another report.
     headings: Vec<String>,
     /// The time printed above this report, UTC.
@@ -42,16 +42,16 @@ struct Log<'b, 'c> {
 }
 
 /// Reads all of an input.
-pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let first = head.lines().find_map(HeadLine::parse).unwrap_or_default();
     let order = time::order(&head, &first.date);
-    let mut stream = Stream::new(input);
-    let mut log = Log {
+    let mut stream = StreamWindow::new(input);
+    let mut log = IostatTextLog {
         file: stream.name().to_owned(),
         batch,
         options,
-        clock: Clock::new(options),
+        clock: SysstatClock::new(options),
         order,
         head: HeadLine::default(),
         shaper: Shaper::new(),
@@ -79,7 +79,7 @@ pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Resu
     log.end_of_report()
 }
 
-impl Log<'_, '_> {
+impl IostatTextLog<'_, '_> {
     fn read_line(&mut self, text: &str, wanted: &mut Option<String>) -> Result<(), LogError> {
         if let Some(head) = HeadLine::parse(text) {
             self.end_of_report()?;
@@ -130,7 +130,7 @@ impl Log<'_, '_> {
             return Ok(());
         };
         self.end_of_report()?;
-        let zone = zone.map_or(Said::Nothing, Said::Offset);
+        let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
         self.printed = Some(self.clock.utc_ns(local, &zone, self.batch));
         Ok(())
     }
@@ -141,11 +141,11 @@ impl Log<'_, '_> {
             self.end_of_report()?;
         }
         self.headings.push(headings);
-        self.table = Table::of(words);
+        self.table = HeadingTable::of(words);
         Ok(())
     }
 
-    fn row(&mut self, table: &Table, text: &str, words: &[&str]) {
+    fn row(&mut self, table: &HeadingTable, text: &str, words: &[&str]) {
         if self.is_first() {
             // what it says is left out with the report
             self.values += 1;
@@ -211,7 +211,7 @@ impl Log<'_, '_> {
         let start = self.head.machine().assumed_start(&self.file, &at, self.options, self.order)?;
         let step = self.options.interval.map_or(0, |i| i64::try_from(i.as_nanos()).unwrap_or(i64::MAX));
         if self.before_ns.is_none() {
-            self.batch.note(Note::new(start, Note::WARNING, Machine::ASSUMED));
+            self.batch.note(Note::new(start, Note::WARNING, SysstatMachine::ASSUMED));
         }
         Ok(self.before_ns.map_or(start, |before| before.saturating_add(step)))
     }
@@ -222,7 +222,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::{Read, run, run_with};
-    use crate::Options;
+    use crate::LogOptions;
 
     const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
 
@@ -298,7 +298,7 @@ mod tests {
         let text = HEAD.to_owned() + &report.repeat(4);
         let error = run(&text).summary.unwrap_err().to_string();
         assert!(error.contains("--interval"), "{error}");
-        let options = Options { interval: Some(Duration::from_secs(5)), ..Options::default() };
+        let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
         let read = run_with(text.as_bytes(), &options);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [5_000_000_000; 3]);
         assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("counted from midnight")));

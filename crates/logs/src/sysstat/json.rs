@@ -4,7 +4,7 @@
 
 /// A piece of JSON.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Token<'a> {
+pub enum JsonToken<'a> {
     /// `{` or `[`.
     Open(u8),
     /// `}` or `]`.
@@ -23,7 +23,7 @@ pub enum Token<'a> {
 
 /// Why there is no token.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Stop {
+pub enum TokenStop {
     /// The bytes end before the token does.
     More,
     /// Something else stands at this place.
@@ -31,41 +31,41 @@ pub enum Stop {
 }
 
 /// Tokens of some bytes.
-pub struct Scanner<'a> {
+pub struct JsonScanner<'a> {
     bytes: &'a [u8],
     /// Where the next token is looked for.
     pub at: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> JsonScanner<'a> {
     /// Begins at a place.
-    pub fn new(bytes: &'a [u8], at: usize) -> Scanner<'a> {
-        Scanner { bytes, at }
+    pub fn new(bytes: &'a [u8], at: usize) -> JsonScanner<'a> {
+        JsonScanner { bytes, at }
     }
 
     /// The next token.
-    pub fn next(&mut self) -> Result<Token<'a>, Stop> {
+    pub fn next(&mut self) -> Result<JsonToken<'a>, TokenStop> {
         let bytes = self.bytes;
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
             self.at += 1;
         }
         let start = self.at;
-        let first = *bytes.get(start).ok_or(Stop::More)?;
+        let first = *bytes.get(start).ok_or(TokenStop::More)?;
         let (token, end) = match first {
-            b'{' | b'[' => (Token::Open(first), start + 1),
-            b'}' | b']' => (Token::Close(first), start + 1),
-            b':' => (Token::Colon, start + 1),
-            b',' => (Token::Comma, start + 1),
+            b'{' | b'[' => (JsonToken::Open(first), start + 1),
+            b'}' | b']' => (JsonToken::Close(first), start + 1),
+            b':' => (JsonToken::Colon, start + 1),
+            b',' => (JsonToken::Comma, start + 1),
             b'"' => {
-                let end = text_end(bytes, start + 1).ok_or(Stop::More)?;
-                (Token::Text(&bytes[start + 1..end]), end + 1)
+                let end = text_end(bytes, start + 1).ok_or(TokenStop::More)?;
+                (JsonToken::Text(&bytes[start + 1..end]), end + 1)
             }
-            b'-' | b'0'..=b'9' => number(bytes, start).map(|(n, end)| (Token::Number(n), end))?,
+            b'-' | b'0'..=b'9' => number(bytes, start).map(|(n, end)| (JsonToken::Number(n), end))?,
             b'a'..=b'z' | b'A'..=b'Z' => {
                 let (token, end) = word(bytes, start)?;
                 (token, end)
             }
-            _ => return Err(Stop::Wrong(start, "no JSON")),
+            _ => return Err(TokenStop::Wrong(start, "no JSON")),
         };
         self.at = end;
         Ok(token)
@@ -84,16 +84,16 @@ fn text_end(bytes: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-fn word(bytes: &[u8], start: usize) -> Result<(Token<'_>, usize), Stop> {
-    let length = bytes[start..].iter().position(|b| !b.is_ascii_alphabetic()).ok_or(Stop::More)?;
+fn word(bytes: &[u8], start: usize) -> Result<(JsonToken<'_>, usize), TokenStop> {
+    let length = bytes[start..].iter().position(|b| !b.is_ascii_alphabetic()).ok_or(TokenStop::More)?;
     let end = start + length;
     let is = |word: &[u8]| bytes[start..end].eq_ignore_ascii_case(word);
     if is(b"nan") || is(b"inf") || is(b"infinity") {
-        Ok((Token::Number(f64::NAN), end))
+        Ok((JsonToken::Number(f64::NAN), end))
     } else if is(b"null") || is(b"true") || is(b"false") {
-        Ok((Token::Word, end))
+        Ok((JsonToken::Word, end))
     } else {
-        Err(Stop::Wrong(start, "no JSON"))
+        Err(TokenStop::Wrong(start, "no JSON"))
     }
 }
 
@@ -103,7 +103,7 @@ const TENS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
 /// The number that begins here, and where it ends. A comma between digits is
 /// a decimal comma: nothing in these documents lists bare numbers.
 #[inline]
-pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), Stop> {
+pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), TokenStop> {
     let mut at = start;
     let minus = bytes.get(at) == Some(&b'-');
     at += usize::from(minus);
@@ -115,9 +115,9 @@ pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), Stop> {
         at += 1;
     }
     let mut count = at - digits;
-    let point = *bytes.get(at).ok_or(Stop::More)?;
+    let point = *bytes.get(at).ok_or(TokenStop::More)?;
     if point == b'.' || point == b',' {
-        let next = *bytes.get(at + 1).ok_or(Stop::More)?;
+        let next = *bytes.get(at + 1).ok_or(TokenStop::More)?;
         if point == b'.' || next.is_ascii_digit() {
             at += 1;
             let from = at;
@@ -129,7 +129,7 @@ pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), Stop> {
             count += decimals;
         }
     }
-    let after = *bytes.get(at).ok_or(Stop::More)?;
+    let after = *bytes.get(at).ok_or(TokenStop::More)?;
     if count == 0 || count > 15 || matches!(after, b'e' | b'E') {
         return odd_number(bytes, start, digits, at);
     }
@@ -139,18 +139,18 @@ pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), Stop> {
 
 /// A number with an exponent, with very many digits, or `-nan`.
 #[cold]
-fn odd_number(bytes: &[u8], start: usize, digits: usize, at: usize) -> Result<(f64, usize), Stop> {
+fn odd_number(bytes: &[u8], start: usize, digits: usize, at: usize) -> Result<(f64, usize), TokenStop> {
     if at == digits {
         return match word(bytes, at)? {
-            (Token::Number(nan), end) => Ok((nan, end)),
-            _ => Err(Stop::Wrong(start, "no number")),
+            (JsonToken::Number(nan), end) => Ok((nan, end)),
+            _ => Err(TokenStop::Wrong(start, "no number")),
         };
     }
     let is_of_number = |b: &u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
-    let length = bytes[at..].iter().position(|b| !is_of_number(b)).ok_or(Stop::More)?;
+    let length = bytes[at..].iter().position(|b| !is_of_number(b)).ok_or(TokenStop::More)?;
     let end = at + length;
-    let text = std::str::from_utf8(&bytes[start..end]).map_err(|_| Stop::Wrong(start, "no number"))?;
-    let value: f64 = text.replace(',', ".").parse().map_err(|_| Stop::Wrong(start, "no number"))?;
+    let text = std::str::from_utf8(&bytes[start..end]).map_err(|_| TokenStop::Wrong(start, "no number"))?;
+    let value: f64 = text.replace(',', ".").parse().map_err(|_| TokenStop::Wrong(start, "no number"))?;
     Ok((if value.is_finite() { value } else { f64::NAN }, end))
 }
 
@@ -169,13 +169,13 @@ pub fn text(raw: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Result<Vec<Token<'_>>, Stop> {
-        let mut scanner = Scanner::new(text.as_bytes(), 0);
+    fn all(text: &str) -> Result<Vec<JsonToken<'_>>, TokenStop> {
+        let mut scanner = JsonScanner::new(text.as_bytes(), 0);
         let mut found = Vec::new();
         loop {
             match scanner.next() {
                 Ok(token) => found.push(token),
-                Err(Stop::More) if scanner.at >= text.len() => return Ok(found),
+                Err(TokenStop::More) if scanner.at >= text.len() => return Ok(found),
                 Err(stop) => return Err(stop),
             }
         }
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn tokens_are_told_apart() {
         let found = all(r#" {"a\"b": [1.25, null] }"#).unwrap();
-        use Token::*;
+        use JsonToken::*;
         let expected =
             [Open(b'{'), Text(b"a\\\"b"), Colon, Open(b'['), Number(1.25), Comma, Word, Close(b']'), Close(b'}')];
         assert_eq!(found, expected);
@@ -203,14 +203,14 @@ mod tests {
         assert_eq!(number(b"7, \"x\"", 0), Ok((7.0, 1)));
         assert!(of("-nan").unwrap().is_nan());
         assert!(of("1e999").unwrap().is_nan());
-        assert_eq!(of("-x"), Err(Stop::Wrong(1, "no JSON")));
-        assert_eq!(number(b"12", 0), Err(Stop::More));
+        assert_eq!(of("-x"), Err(TokenStop::Wrong(1, "no JSON")));
+        assert_eq!(number(b"12", 0), Err(TokenStop::More));
     }
 
     #[test]
     fn what_is_no_json_says_where() {
-        assert_eq!(all("{ # }"), Err(Stop::Wrong(2, "no JSON")));
-        assert_eq!(all("{\"open"), Err(Stop::More));
-        assert_eq!(all("[truth]"), Err(Stop::Wrong(1, "no JSON")));
+        assert_eq!(all("{ # }"), Err(TokenStop::Wrong(2, "no JSON")));
+        assert_eq!(all("{\"open"), Err(TokenStop::More));
+        assert_eq!(all("[truth]"), Err(TokenStop::Wrong(1, "no JSON")));
     }
 }

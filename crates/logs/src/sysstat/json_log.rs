@@ -2,50 +2,55 @@
 //! other, each with hosts, each with samples. Only one sample at a time is
 //! held, so a document of any size takes the same memory.
 
-use super::json::{self, Scanner, Stop, Token};
-use super::keeper::{Keeper, Writer};
+use super::json::{self, JsonScanner, JsonToken, TokenStop};
+use super::keeper::{DocumentWriter, SysstatSession};
 use super::sample;
-use super::stream::Stream;
-use super::template::{Part, Stamp, Template};
-use super::time::{self, Order};
-use crate::batch::Batch;
+use super::stream::StreamWindow;
+use super::template::{Stamp, StampPart, Template};
+use super::time::{self, NumericDateOrder};
+use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::{Input, Options};
+use crate::{LogInput, LogOptions};
 
 /// Templates that are kept: samples with and without some report may alternate.
 const TEMPLATES: usize = 4;
 /// Objects within objects outside of samples at most.
 const DEEPEST: usize = 64;
 
-struct Log<'a, 'b, 'c> {
-    stream: Stream<'a>,
-    keep: Keeper<'b, 'c>,
+struct SysstatJsonLog<'a, 'b, 'c> {
+    stream: StreamWindow<'a>,
+    keep: SysstatSession<'b, 'c>,
     templates: Vec<Template>,
     generation: u32,
 }
 
 /// Reads all documents of an input.
-pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>, writer: Writer) -> Result<(), LogError> {
+pub fn read(
+    input: &mut LogInput,
+    options: &LogOptions,
+    batch: &mut FrameBatch<'_>,
+    writer: DocumentWriter,
+) -> Result<(), LogError> {
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let order = time::order(&head, head.split("\"date\": \"").nth(1).and_then(|d| d.split('"').next()).unwrap_or(""));
-    read_stream(Stream::new(input), order, options, batch, writer)
+    read_stream(StreamWindow::new(input), order, options, batch, writer)
 }
 
 /// Reads all documents of a stream.
 pub fn read_stream(
-    stream: Stream<'_>,
-    order: Order,
-    options: &Options,
-    batch: &mut Batch<'_>,
-    writer: Writer,
+    stream: StreamWindow<'_>,
+    order: NumericDateOrder,
+    options: &LogOptions,
+    batch: &mut FrameBatch<'_>,
+    writer: DocumentWriter,
 ) -> Result<(), LogError> {
-    let keep = Keeper::new(stream.name(), batch, options, order, writer);
-    let mut log = Log { stream, keep, templates: Vec::new(), generation: 0 };
+    let keep = SysstatSession::new(stream.name(), batch, options, order, writer);
+    let mut log = SysstatJsonLog { stream, keep, templates: Vec::new(), generation: 0 };
     log.documents()
 }
 
 /// A token that is held, of what lies outside of samples.
-enum Held {
+enum BufferedToken {
     Open(u8),
     Close,
     Text(String),
@@ -54,7 +59,7 @@ enum Held {
     Other,
 }
 
-impl Log<'_, '_, '_> {
+impl SysstatJsonLog<'_, '_, '_> {
     /// Tokens outside of samples; what matters is told by its key.
     fn documents(&mut self) -> Result<(), LogError> {
         let mut depth = 0usize;
@@ -73,17 +78,17 @@ impl Log<'_, '_, '_> {
             };
             let under = std::mem::take(&mut key);
             match token {
-                Held::Open(b'[') if under == "statistics" => self.samples()?,
-                Held::Open(b'[') if under == "restarts" => self.restarts()?,
-                Held::Open(_) => depth += 1,
-                Held::Close => depth = depth.saturating_sub(1),
-                Held::Colon => key = std::mem::take(&mut last),
-                Held::Text(text) => {
+                BufferedToken::Open(b'[') if under == "statistics" => self.samples()?,
+                BufferedToken::Open(b'[') if under == "restarts" => self.restarts()?,
+                BufferedToken::Open(_) => depth += 1,
+                BufferedToken::Close => depth = depth.saturating_sub(1),
+                BufferedToken::Colon => key = std::mem::take(&mut last),
+                BufferedToken::Text(text) => {
                     self.keep.head(&under, &text);
                     last = text;
                 }
-                Held::Number(number) => self.keep.head(&under, &format!("{number}")),
-                Held::Other => {}
+                BufferedToken::Number(number) => self.keep.head(&under, &format!("{number}")),
+                BufferedToken::Other => {}
             }
             if depth > DEEPEST {
                 let error = self.stream.broken(0, "nested too deeply");
@@ -109,18 +114,18 @@ impl Log<'_, '_, '_> {
         self.keep.batch.skip(place, "the document is not finished: its writer was stopped, or the file was cut");
     }
 
-    fn token(&mut self) -> Result<Option<Held>, LogError> {
+    fn token(&mut self) -> Result<Option<BufferedToken>, LogError> {
         loop {
-            let mut scanner = Scanner::new(self.stream.rest(), 0);
+            let mut scanner = JsonScanner::new(self.stream.rest(), 0);
             let held = match scanner.next() {
-                Ok(Token::Open(kind)) => Held::Open(kind),
-                Ok(Token::Close(_)) => Held::Close,
-                Ok(Token::Text(text)) => Held::Text(json::text(text)),
-                Ok(Token::Number(number)) => Held::Number(number),
-                Ok(Token::Colon) => Held::Colon,
-                Ok(Token::Word | Token::Comma) => Held::Other,
-                Err(Stop::Wrong(at, because)) => return Err(self.stream.broken(at, because)),
-                Err(Stop::More) => {
+                Ok(JsonToken::Open(kind)) => BufferedToken::Open(kind),
+                Ok(JsonToken::Close(_)) => BufferedToken::Close,
+                Ok(JsonToken::Text(text)) => BufferedToken::Text(json::text(text)),
+                Ok(JsonToken::Number(number)) => BufferedToken::Number(number),
+                Ok(JsonToken::Colon) => BufferedToken::Colon,
+                Ok(JsonToken::Word | JsonToken::Comma) => BufferedToken::Other,
+                Err(TokenStop::Wrong(at, because)) => return Err(self.stream.broken(at, because)),
+                Err(TokenStop::More) => {
                     if self.stream.more()? {
                         continue;
                     }
@@ -182,14 +187,14 @@ impl Log<'_, '_, '_> {
                     self.keep.tick(&said, place)?;
                     return Ok(true);
                 }
-                Err(Stop::More) => {
+                Err(TokenStop::More) => {
                     self.keep.shaper.clear();
                     if !self.stream.more()? {
                         self.unfinished();
                         return Ok(false);
                     }
                 }
-                Err(Stop::Wrong(at, because)) => {
+                Err(TokenStop::Wrong(at, because)) => {
                     self.keep.shaper.clear();
                     let error = self.stream.broken(at, because);
                     if self.keep.is_at_start() {
@@ -203,7 +208,7 @@ impl Log<'_, '_, '_> {
         }
     }
 
-    fn try_sample(&mut self, stamp: &mut Stamp) -> Result<usize, Stop> {
+    fn try_sample(&mut self, stamp: &mut Stamp) -> Result<usize, TokenStop> {
         if self.generation != self.keep.shaper.generation {
             self.generation = self.keep.shaper.generation;
             self.templates.clear();
@@ -252,28 +257,30 @@ impl Log<'_, '_, '_> {
     fn restarts(&mut self) -> Result<(), LogError> {
         let mut depth = 1;
         let (mut last, mut key) = (String::new(), String::new());
-        let mut parts: Vec<(Part, String)> = Vec::new();
+        let mut parts: Vec<(StampPart, String)> = Vec::new();
         while depth > 0 {
             let under = std::mem::take(&mut key);
             match self.token()? {
-                Some(Held::Open(_)) => depth += 1,
-                Some(Held::Close) => {
+                Some(BufferedToken::Open(_)) => depth += 1,
+                Some(BufferedToken::Close) => {
                     depth -= 1;
                     self.keep.restart(&parts);
                     parts.clear();
                 }
-                Some(Held::Colon) => key = std::mem::take(&mut last),
-                Some(Held::Text(text)) => {
+                Some(BufferedToken::Colon) => key = std::mem::take(&mut last),
+                Some(BufferedToken::Text(text)) => {
                     match under.as_str() {
-                        "date" => parts.push((Part::Date, text.clone())),
-                        "time" => parts.push((Part::Time, text.clone())),
-                        "tz" => parts.push((Part::Zone, text.clone())),
+                        "date" => parts.push((StampPart::Date, text.clone())),
+                        "time" => parts.push((StampPart::Time, text.clone())),
+                        "tz" => parts.push((StampPart::Zone, text.clone())),
                         _ => {}
                     }
                     last = text;
                 }
-                Some(Held::Number(number)) if under == "utc" => parts.push((Part::Utc, format!("{number}"))),
-                Some(Held::Number(_) | Held::Other) => {}
+                Some(BufferedToken::Number(number)) if under == "utc" => {
+                    parts.push((StampPart::Utc, format!("{number}")))
+                }
+                Some(BufferedToken::Number(_) | BufferedToken::Other) => {}
                 None => {
                     self.unfinished();
                     return Ok(());
@@ -283,7 +290,7 @@ impl Log<'_, '_, '_> {
         Ok(())
     }
 
-    fn said(&self, stamp: &Stamp) -> Vec<(Part, String)> {
+    fn said(&self, stamp: &Stamp) -> Vec<(StampPart, String)> {
         let bytes = self.stream.rest();
         let text = |range: &std::ops::Range<usize>| String::from_utf8_lossy(&bytes[range.clone()]).into_owned();
         stamp.iter().map(|(part, range)| (*part, text(range))).collect()
@@ -350,7 +357,7 @@ mod tests {
             (r#"{"timestamp": {"date": "2026-11-21", "time": "99:00:00"}}"#, "without a time"),
             (r#"{"cpu-load": []}"#, "without a time"),
             (r#"{"timestamp": {"date": "2026-11-21", "time": "19:05:02", "utc": 1}, "disk": [:]}"#, "broken"),
-            (&sample(1, "1.0"), "a second sample of one moment"),
+            (&sample(1, "1.0"), "a second sample with the same time"),
             (&sample(0, "1.0"), "time goes back"),
         ] {
             let read = run(&document(&[sample(1, "5.00"), wrong.to_owned(), sample(3, "7.00")]));

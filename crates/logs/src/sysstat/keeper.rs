@@ -3,13 +3,13 @@
 
 use diskwright_base::Note;
 
-use super::clock::{Clock, Said};
-use super::machine::Machine;
+use super::clock::{SysstatClock, ZoneHint};
+use super::machine::SysstatMachine;
 use super::shaper::Shaper;
-use super::template::Part;
-use super::time::{self, DAY, Order};
-use crate::Options;
-use crate::batch::Batch;
+use super::template::StampPart;
+use super::time::{self, DAY, NumericDateOrder};
+use crate::LogOptions;
+use crate::batch::FrameBatch;
 use crate::error::LogError;
 
 const S: i64 = 1_000_000_000;
@@ -17,28 +17,28 @@ const S: i64 = 1_000_000_000;
 /// The time of a sadf sample from its parts: local seconds, zone, and the
 /// time that it covers.
 pub fn sadf_time(
-    part: impl Fn(Part) -> Option<String>,
+    part: impl Fn(StampPart) -> Option<String>,
     zone: &str,
-    order: time::Order,
-) -> Option<(i64, Said, Option<u64>)> {
-    let date = time::date(&part(Part::Date)?, order)?.date;
-    let clock = part(Part::Time)?;
+    order: time::NumericDateOrder,
+) -> Option<(i64, ZoneHint, Option<u64>)> {
+    let date = time::date(&part(StampPart::Date)?, order)?.date;
+    let clock = part(StampPart::Time)?;
     let words: Vec<&str> = clock.split_whitespace().collect();
     let (clock, _) = time::time_of_day(&words)?;
-    let said = match (part(Part::Utc).as_deref(), part(Part::Zone).as_deref()) {
-        (Some("1"), _) | (_, Some("UTC")) => Said::Offset(0),
-        (_, Some(name)) => Said::Name(name.to_owned()),
-        _ if !zone.is_empty() => Said::Name(zone.to_owned()),
-        _ => Said::Nothing,
+    let said = match (part(StampPart::Utc).as_deref(), part(StampPart::Zone).as_deref()) {
+        (Some("1"), _) | (_, Some("UTC")) => ZoneHint::Offset(0),
+        (_, Some(name)) => ZoneHint::Name(name.to_owned()),
+        _ if !zone.is_empty() => ZoneHint::Name(zone.to_owned()),
+        _ => ZoneHint::Nothing,
     };
-    let interval = part(Part::Interval).and_then(|i| i.trim().parse::<u64>().ok());
+    let interval = part(StampPart::Interval).and_then(|i| i.trim().parse::<u64>().ok());
     let elapsed = interval.filter(|i| (1..=31_536_000).contains(i)).map(|i| i * S as u64);
     Some((date.days() * DAY + clock, said, elapsed))
 }
 
 /// Who wrote the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
+pub enum DocumentWriter {
     /// sadf: each sample has its date, time and interval.
     Sadf,
     /// iostat: the first sample covers the time since boot.
@@ -49,7 +49,7 @@ pub enum Writer {
 
 /// What the head of a host says.
 #[derive(Clone, Debug, Default)]
-pub struct Host {
+pub struct HostHead {
     /// Its name.
     pub name: String,
     /// Kernel release.
@@ -68,16 +68,16 @@ pub struct Host {
 }
 
 /// Keeps time and machine, and hands rows over.
-pub struct Keeper<'b, 'c> {
+pub struct SysstatSession<'b, 'c> {
     file: String,
     /// Takes the ticks.
-    pub batch: &'c mut Batch<'b>,
-    options: &'c Options,
-    writer: Writer,
-    clock: Clock,
-    order: Order,
+    pub batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    writer: DocumentWriter,
+    clock: SysstatClock,
+    order: NumericDateOrder,
     /// The machine whose samples are being read.
-    pub host: Host,
+    pub host: HostHead,
     /// The machine that is to be read.
     chosen: Option<String>,
     /// The row.
@@ -89,23 +89,23 @@ pub struct Keeper<'b, 'c> {
     pub ticks: u64,
 }
 
-impl<'b, 'c> Keeper<'b, 'c> {
+impl<'b, 'c> SysstatSession<'b, 'c> {
     /// Knows nothing of the machine yet.
     pub fn new(
         file: &str,
-        batch: &'c mut Batch<'b>,
-        options: &'c Options,
-        order: Order,
-        writer: Writer,
-    ) -> Keeper<'b, 'c> {
-        Keeper {
+        batch: &'c mut FrameBatch<'b>,
+        options: &'c LogOptions,
+        order: NumericDateOrder,
+        writer: DocumentWriter,
+    ) -> SysstatSession<'b, 'c> {
+        SysstatSession {
             file: file.to_owned(),
             batch,
             options,
             writer,
-            clock: Clock::new(options),
+            clock: SysstatClock::new(options),
             order,
-            host: Host::default(),
+            host: HostHead::default(),
             chosen: options.host.clone(),
             shaper: Shaper::new(),
             before_ns: None,
@@ -118,7 +118,7 @@ impl<'b, 'c> Keeper<'b, 'c> {
     pub fn head(&mut self, key: &str, text: &str) {
         match key {
             "nodename" => {
-                self.host = Host { name: text.to_owned(), ..Host::default() };
+                self.host = HostHead { name: text.to_owned(), ..HostHead::default() };
                 self.before_ns = None;
             }
             "release" => self.host.kernel = text.to_owned(),
@@ -135,9 +135,9 @@ impl<'b, 'c> Keeper<'b, 'c> {
     }
 }
 
-impl Keeper<'_, '_> {
+impl SysstatSession<'_, '_> {
     /// The row is read: gives it its time and hands it over.
-    pub fn tick(&mut self, said: &[(Part, String)], place: u64) -> Result<(), LogError> {
+    pub fn tick(&mut self, said: &[(StampPart, String)], place: u64) -> Result<(), LogError> {
         self.host.samples += 1;
         if !self.is_of_host() {
             return Ok(());
@@ -150,7 +150,7 @@ impl Keeper<'_, '_> {
         };
         let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
         self.before_ns = Some(time_ns);
-        if self.writer == Writer::Iostat && self.host.samples == 1 {
+        if self.writer == DocumentWriter::Iostat && self.host.samples == 1 {
             self.shaper.clear();
             self.batch.skip(at(), "the first report of iostat covers the time since boot");
             return Ok(());
@@ -173,13 +173,13 @@ impl Keeper<'_, '_> {
         false
     }
 
-    fn time(&mut self, said: &[(Part, String)], place: u64) -> Result<Option<(i64, Option<u64>)>, LogError> {
-        let part = |wanted: Part| said.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
-        if self.writer == Writer::Sadf {
+    fn time(&mut self, said: &[(StampPart, String)], place: u64) -> Result<Option<(i64, Option<u64>)>, LogError> {
+        let part = |wanted: StampPart| said.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+        if self.writer == DocumentWriter::Sadf {
             let read = sadf_time(part, &self.host.zone, self.order);
             return Ok(read.map(|(local, zone, elapsed)| (self.clock.utc_ns(local, &zone, self.batch), elapsed)));
         }
-        let Some(whole) = part(Part::Whole) else {
+        let Some(whole) = part(StampPart::Whole) else {
             return self.counted_time(place).map(|time| Some((time, None)));
         };
         let (local, zone) = match time::moment(&whole, self.order) {
@@ -189,7 +189,7 @@ impl Keeper<'_, '_> {
                 None => return Ok(None),
             },
         };
-        let zone = zone.map_or(Said::Nothing, Said::Offset);
+        let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
         Ok(Some((self.clock.utc_ns(local, &zone, self.batch), None)))
     }
 
@@ -211,13 +211,13 @@ impl Keeper<'_, '_> {
     /// A sample that bears no time: the interval of the user, from the
     /// midnight of the document's date on.
     fn counted_time(&mut self, place: u64) -> Result<i64, LogError> {
-        let machine = Machine { date: &self.host.date, ..Machine::default() };
+        let machine = SysstatMachine { date: &self.host.date, ..SysstatMachine::default() };
         let first = self.before_ns.is_none();
         let start = machine.assumed_start(&self.file, &format!("byte {place}"), self.options, self.order)?;
         let step = self.options.interval.map_or(0, |i| i.as_nanos().min(i64::MAX as u128) as i64);
         let time = self.before_ns.map_or(start, |before| before.saturating_add(step));
         if first {
-            self.batch.note(Note::new(time, Note::WARNING, Machine::ASSUMED));
+            self.batch.note(Note::new(time, Note::WARNING, SysstatMachine::ASSUMED));
         }
         Ok(time)
     }
@@ -229,7 +229,7 @@ impl Keeper<'_, '_> {
         }
         self.is_announced = true;
         self.shaper.settle(self.batch);
-        let machine = Machine {
+        let machine = SysstatMachine {
             host: &self.host.name,
             kernel: &self.host.kernel,
             processors: self.host.processors,
@@ -240,12 +240,12 @@ impl Keeper<'_, '_> {
     }
 
     /// A restart, told in parts as a sample's time is.
-    pub fn restart(&mut self, parts: &[(Part, String)]) {
-        let part = |wanted: Part| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+    pub fn restart(&mut self, parts: &[(StampPart, String)]) {
+        let part = |wanted: StampPart| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
         if let Some((local, zone, _)) = sadf_time(part, &self.host.zone, self.order) {
             let time_ns = self.clock.utc_ns(local, &zone, self.batch);
             if self.ticks > 0 {
-                self.batch.note(Note::new(time_ns, Note::GAP, Machine::RESTARTED));
+                self.batch.note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTARTED));
             }
         }
     }

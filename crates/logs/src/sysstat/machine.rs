@@ -3,13 +3,13 @@
 
 use diskwright_base::Topology;
 
-use super::time::{self, DAY, Order};
-use crate::Options;
+use super::time::{self, DAY, NumericDateOrder};
+use crate::LogOptions;
 use crate::error::LogError;
 
 /// The machine.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Machine<'a> {
+pub struct SysstatMachine<'a> {
     /// Its name.
     pub host: &'a str,
     /// Kernel release.
@@ -22,10 +22,11 @@ pub struct Machine<'a> {
     pub date: &'a str,
 }
 
-impl Machine<'_> {
+impl SysstatMachine<'_> {
     /// Said of reports without times.
-    pub const ASSUMED: &'static str = "the reports bear no times: they are counted from midnight UTC of the log's date \
-         with the interval given (iostat -t prints times); lengths of time are right, times of day are not";
+    pub const ASSUMED: &'static str = "the reports have no timestamps: they are counted from midnight UTC of the \
+                                       log's date with the given interval (iostat -t prints times); durations are \
+                                       right, times of day are not";
     /// Said at a restart.
     pub const RESTARTED: &'static str = "the machine was restarted";
 
@@ -44,11 +45,17 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// When the user gave no interval.
-    pub fn assumed_start(&self, file: &str, at: &str, options: &Options, order: Order) -> Result<i64, LogError> {
+    pub fn assumed_start(
+        &self,
+        file: &str,
+        at: &str,
+        options: &LogOptions,
+        order: NumericDateOrder,
+    ) -> Result<i64, LogError> {
         if options.interval.is_none() {
             return Err(LogError::Needs {
                 file: file.to_owned(),
-                because: format!("{at}: the reports bear no times, and how far apart they are is not known"),
+                because: format!("{at}: the reports have no timestamps, and their interval is unknown"),
                 option: "--interval 5s (iostat -t prints times next time)",
             });
         }

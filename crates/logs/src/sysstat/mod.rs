@@ -25,22 +25,22 @@ mod time;
 mod vmstat;
 mod xml_log;
 
-use keeper::Writer;
+use keeper::DocumentWriter;
 
-use crate::{Format, Head};
+use crate::{InputHead, LogFormat};
 
 /// `sadf -j`.
-pub static SADF_JSON: Format = Format {
+pub static SADF_JSON: LogFormat = LogFormat {
     id: "sadf-json",
     title: "sysstat: sadf -j (JSON)",
     explain: "All reports that the catalogue knows, the others as foreign.REPORT.NAME; single interrupts only summed \
               over processors. Record with `sar -o FILE 10` or sysstat's collector, convert with `sadf -j FILE -- -A`.",
-    recognise: |head| is_document(head, Writer::Sadf),
-    read: |input, options, batch| json_log::read(input, options, batch, Writer::Sadf),
+    recognise: |head| is_document(head, DocumentWriter::Sadf),
+    read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Sadf),
 };
 
 /// `sadf -x`.
-pub static SADF_XML: Format = Format {
+pub static SADF_XML: LogFormat = LogFormat {
     id: "sadf-xml",
     title: "sysstat: sadf -x (XML)",
     explain: "The same reports as sadf-json. Convert with `sadf -x FILE -- -A`.",
@@ -53,27 +53,27 @@ pub static SADF_XML: Format = Format {
 };
 
 /// `iostat -o JSON`.
-pub static IOSTAT_JSON: Format = Format {
+pub static IOSTAT_JSON: LogFormat = LogFormat {
     id: "iostat-json",
     title: "sysstat: iostat -o JSON",
     explain: "Disks and processors, also of an unfinished document and of several one after the other. The first \
               report covers the time since boot and is left out. Record with `iostat -t -x -o JSON 1 > FILE`; without \
               -t the reports bear no times, and --interval must be given.",
-    recognise: |head| is_document(head, Writer::Iostat),
-    read: |input, options, batch| json_log::read(input, options, batch, Writer::Iostat),
+    recognise: |head| is_document(head, DocumentWriter::Iostat),
+    read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Iostat),
 };
 
 /// `mpstat -o JSON`.
-pub static MPSTAT_JSON: Format = Format {
+pub static MPSTAT_JSON: LogFormat = LogFormat {
     id: "mpstat-json",
     title: "sysstat: mpstat -o JSON",
     explain: "Processor time of each processor. Record with `mpstat -P ALL -o JSON 1 > FILE`.",
-    recognise: |head| is_document(head, Writer::Mpstat),
-    read: |input, options, batch| json_log::read(input, options, batch, Writer::Mpstat),
+    recognise: |head| is_document(head, DocumentWriter::Mpstat),
+    read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Mpstat),
 };
 
 /// Text of sar, mpstat and pidstat.
-pub static SAR_TEXT: Format = Format {
+pub static SAR_TEXT: LogFormat = LogFormat {
     id: "sar-text",
     title: "sysstat: text of sar, mpstat and pidstat",
     explain: "All tables, in any locale, with repeated headings, midnights and restarts; averages are left out. \
@@ -84,7 +84,7 @@ pub static SAR_TEXT: Format = Format {
 };
 
 /// Text of iostat.
-pub static IOSTAT_TEXT: Format = Format {
+pub static IOSTAT_TEXT: LogFormat = LogFormat {
     id: "iostat-text",
     title: "sysstat: text of iostat",
     explain: "Every generation of columns, with and without -x, -t, -h, -k, -m, -N; columns are found by heading. The \
@@ -99,7 +99,7 @@ pub static IOSTAT_TEXT: Format = Format {
 };
 
 /// Rows of sadf.
-pub static SADF_ROWS: Format = Format {
+pub static SADF_ROWS: LogFormat = LogFormat {
     id: "sadf-rows",
     title: "sysstat: sadf -d (semicolons) and sadf -p (tabs)",
     explain: "All tables of sadf -d, of sadf -dh those with one list of instances a row, and sadf -p. Convert with \
@@ -109,7 +109,7 @@ pub static SADF_ROWS: Format = Format {
 };
 
 /// Text of vmstat.
-pub static VMSTAT: Format = Format {
+pub static VMSTAT: LogFormat = LogFormat {
     id: "vmstat-text",
     title: "vmstat's text",
     explain: "Memory, swapping and processors; no disks. The first row covers the time since boot and is left out. \
@@ -120,7 +120,7 @@ pub static VMSTAT: Format = Format {
 };
 
 /// Binary data files.
-pub static SA_BINARY: Format = Format {
+pub static SA_BINARY: LogFormat = LogFormat {
     id: "sa-binary",
     title: "sysstat: binary data files (saDD), through an installed sadf",
     explain: "Files of sadc (/var/log/sysstat/saDD, /var/log/sa/saDD, `sar -o`) of 9.1.6 and later, of either byte \
@@ -144,7 +144,7 @@ fn is_of_disks(line: &str) -> bool {
 }
 
 /// Text with a time and known headings in a line.
-fn is_sar_text(head: &Head<'_>) -> bool {
+fn is_sar_text(head: &InputHead<'_>) -> bool {
     let text = String::from_utf8_lossy(head.bytes);
     text.lines().take(LINES).any(|line| {
         let line = table::bare(line.as_bytes());
@@ -160,12 +160,12 @@ fn is_sar_text(head: &Head<'_>) -> bool {
         }
         let has = |wanted: &str| headings.contains(&wanted);
         let is_of_processes = has("Command") && (has("PID") || has("TGID"));
-        is_of_processes || table::Table::of(headings).is_some_and(|t| !t.is_unknown())
+        is_of_processes || table::HeadingTable::of(headings).is_some_and(|t| !t.is_unknown())
     })
 }
 
 /// Which of the tools that write JSON began this.
-fn is_document(head: &Head<'_>, writer: Writer) -> bool {
+fn is_document(head: &InputHead<'_>, writer: DocumentWriter) -> bool {
     let start = head.bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
     let bytes = &head.bytes[start..];
     let beginning = &bytes[..bytes.len().min(200)];
@@ -175,8 +175,8 @@ fn is_document(head: &Head<'_>, writer: Writer) -> bool {
     let is_sadf = has(bytes, "\"file-date\"");
     let is_iostat = has(bytes, "\"disk\"") || has(bytes, "\"avg-cpu\"");
     match writer {
-        Writer::Sadf => is_sadf,
-        Writer::Iostat => !is_sadf && is_iostat,
-        Writer::Mpstat => !is_sadf && !is_iostat && has(bytes, "\"statistics\""),
+        DocumentWriter::Sadf => is_sadf,
+        DocumentWriter::Iostat => !is_sadf && is_iostat,
+        DocumentWriter::Mpstat => !is_sadf && !is_iostat && has(bytes, "\"statistics\""),
     }
 }

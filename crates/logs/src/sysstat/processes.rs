@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use diskwright_base::{Note, ProcessRow, ProcessTable};
 
-use super::collector::{Collector, Place};
+use super::collector::{Collector, ValueOrigin};
 use super::table::number;
 use crate::error::LogError;
 
@@ -18,7 +18,7 @@ const HERTZ: f64 = 100.0;
 
 /// Gathers processes.
 #[derive(Default)]
-pub struct Processes {
+pub struct SysstatProcesses {
     headings: Vec<String>,
     /// Sums over the ticks so far, each times the seconds it covers.
     rows: HashMap<u32, ProcessRow>,
@@ -26,7 +26,7 @@ pub struct Processes {
     time_ns: Option<i64>,
 }
 
-impl Processes {
+impl SysstatProcesses {
     /// True where the headings are of processes.
     pub fn heading(&mut self, words: &[&str]) -> bool {
         let has = |wanted: &str| words.contains(&wanted);
@@ -41,7 +41,7 @@ impl Processes {
     ///
     /// # Errors
     /// As [`Collector::put`].
-    pub fn row(&mut self, words: &[&str], at: &Place<'_>, to: &mut Collector) -> Result<(), LogError> {
+    pub fn row(&mut self, words: &[&str], at: &ValueOrigin<'_>, to: &mut Collector) -> Result<(), LogError> {
         let seconds = at.elapsed_ns.map_or(0.0, |ns| ns as f64 * 1e-9);
         if self.time_ns != Some(at.time_ns) {
             if self.seconds >= BEAT_S {
@@ -105,7 +105,7 @@ impl Processes {
             weight(b).total_cmp(&weight(a)).then(b.processor.total_cmp(&a.processor)).then(a.pid.cmp(&b.pid))
         };
         rows.sort_by(order);
-        let table = ProcessTable { elapsed_s: seconds, unreadable: 0, rows };
+        let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
         if let Ok(text) = serde_json::to_string(&table) {
             to.note(Note::new(time_ns, Note::PROCESSES, text));
         }

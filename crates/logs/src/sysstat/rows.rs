@@ -3,25 +3,25 @@
 
 use diskwright_base::Note;
 
-use super::clock::{Clock, Said};
-use super::collector::{Collector, Place};
+use super::clock::{SysstatClock, ZoneHint};
+use super::collector::{Collector, ValueOrigin};
 use super::head_line::HeadLine;
-use super::machine::Machine;
-use super::stream::Stream;
-use super::table::{self, Table};
-use super::time::{self, Order};
+use super::machine::SysstatMachine;
+use super::stream::StreamWindow;
+use super::table::{self, HeadingTable};
+use super::time::{self, NumericDateOrder};
 use super::xml_log::plain_number;
-use crate::batch::Batch;
+use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::{Input, Options};
+use crate::{LogInput, LogOptions};
 
 /// What rows of `sadf -d` begin with.
 const FIRST: &str = "hostname;interval;timestamp";
 
-struct Log<'b, 'c> {
+struct SadfRowsLog<'b, 'c> {
     file: String,
-    batch: &'c mut Batch<'b>,
-    clock: Clock,
+    batch: &'c mut FrameBatch<'b>,
+    clock: SysstatClock,
     head: HeadLine,
     wanted: Option<String>,
     collector: Collector,
@@ -32,9 +32,9 @@ struct Log<'b, 'c> {
 /// What stands under the headings that were read last.
 enum Headings {
     Nothing,
-    Table(Table, usize),
+    Table(HeadingTable, usize),
     /// Instances one after the other in one row.
-    List(Table, usize),
+    List(HeadingTable, usize),
     /// An interrupt, its sum and its processors.
     Interrupts,
 }
@@ -50,12 +50,12 @@ pub fn recognise(text: &str) -> bool {
 }
 
 /// Reads all of an input.
-pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
-    let mut stream = Stream::new(input);
-    let mut log = Log {
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let mut stream = StreamWindow::new(input);
+    let mut log = SadfRowsLog {
         file: stream.name().to_owned(),
         batch,
-        clock: Clock::new(options),
+        clock: SysstatClock::new(options),
         head: HeadLine::default(),
         wanted: options.host.clone(),
         collector: Collector::new(),
@@ -76,27 +76,27 @@ pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Resu
 }
 
 /// A time as sadf prints it: local seconds and zone.
-fn stamp(text: &str) -> Option<(i64, Said)> {
+fn stamp(text: &str) -> Option<(i64, ZoneHint)> {
     if text.len() >= 9
         && text.len() <= 11
         && let Ok(epoch) = text.parse()
     {
-        return Some((epoch, Said::Offset(0)));
+        return Some((epoch, ZoneHint::Offset(0)));
     }
     let mut words = text.split_whitespace();
     let (date, clock, zone) = (words.next()?, words.next()?, words.next());
-    let (local, _, _) = time::moment(&format!("{date} {clock}"), Order::MonthFirst)?;
+    let (local, _, _) = time::moment(&format!("{date} {clock}"), NumericDateOrder::MonthFirst)?;
     Some((
         local,
         match zone {
-            Some("UTC") => Said::Offset(0),
-            Some(name) => Said::Name(name.to_owned()),
-            None => Said::Nothing,
+            Some("UTC") => ZoneHint::Offset(0),
+            Some(name) => ZoneHint::Name(name.to_owned()),
+            None => ZoneHint::Nothing,
         },
     ))
 }
 
-impl Log<'_, '_> {
+impl SadfRowsLog<'_, '_> {
     fn skip(&mut self, because: &str) {
         self.batch.skip(format!("line {}", self.line), because);
     }
@@ -128,7 +128,7 @@ impl Log<'_, '_> {
         }
         let elapsed_ns = (1..=31_536_000).contains(&interval).then(|| interval.unsigned_abs() * 1_000_000_000);
         let file = std::mem::take(&mut self.file);
-        let at = Place { file: &file, line: self.line, time_ns, elapsed_ns };
+        let at = ValueOrigin { file: &file, line: self.line, time_ns, elapsed_ns };
         let put = if is_tabbed { self.single(&at, &cells[3..]) } else { self.cells(&at, &cells[3..]) };
         self.file = file;
         put?;
@@ -154,7 +154,7 @@ impl Log<'_, '_> {
         if text.contains("LINUX-RESTART") {
             self.collector.flush(self.batch, &self.head.machine());
             self.collector.begin();
-            self.collector.note(Note::new(time_ns, Note::GAP, Machine::RESTARTED));
+            self.collector.note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTARTED));
         } else {
             let text = text.strip_prefix("COM").unwrap_or(&text).trim();
             self.collector.note(Note::new(time_ns, Note::BOOKMARK, text));
@@ -169,7 +169,7 @@ impl Log<'_, '_> {
         let rest = rest.trim_start_matches(';');
         let lists = rest.matches("[...]").count();
         let words: Vec<&str> = rest.trim_end_matches("[...]").split(';').collect();
-        let table = Table::of(&words);
+        let table = HeadingTable::of(&words);
         self.headings = match (words.as_slice(), table) {
             (["INTR", "CPU*"], _) if lists == 0 => Headings::Interrupts,
             (_, Some(table)) if lists == 0 => Headings::Table(table, words.len()),
@@ -181,7 +181,7 @@ impl Log<'_, '_> {
         }
     }
 
-    fn cells(&mut self, at: &Place<'_>, cells: &[&str]) -> Result<(), LogError> {
+    fn cells(&mut self, at: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
         match &self.headings {
             Headings::Nothing => {
                 self.skip("a row without headings that were understood");
@@ -205,7 +205,7 @@ impl Log<'_, '_> {
         Ok(())
     }
 
-    fn interrupts(&mut self, at: &Place<'_>, cells: &[&str]) -> Result<(), LogError> {
+    fn interrupts(&mut self, at: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
         if let (Some(name), Some(value)) = (cells.first(), cells.get(1).and_then(|v| table::number(v, 1.0))) {
             self.collector.put(at, ["interrupts", "all", name], value)?;
         }
@@ -213,10 +213,10 @@ impl Log<'_, '_> {
     }
 
     /// Instance, name and value of `sadf -p`.
-    fn single(&mut self, at: &Place<'_>, cells: &[&str]) -> Result<(), LogError> {
+    fn single(&mut self, at: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
         let [instance, name, value] = cells else { return Ok(()) };
         let Some(value) = plain_number(value) else {
-            self.skip("a value that is no number");
+            self.skip("a value that is not a number");
             return Ok(());
         };
         let instance = if *instance == "-" { "" } else { *instance };
@@ -227,16 +227,16 @@ impl Log<'_, '_> {
         let heading = ["DEV", "CPU", "IFACE", "FILESYSTEM"];
         let with = heading.iter().filter(|_| !instance.is_empty());
         let table = with
-            .filter_map(|heading| Table::of(&[heading, name]))
+            .filter_map(|heading| HeadingTable::of(&[heading, name]))
             .find(|t| !t.is_unknown())
-            .or_else(|| Table::of(&[name]).filter(|_| instance.is_empty()));
+            .or_else(|| HeadingTable::of(&[name]).filter(|_| instance.is_empty()));
         let report = table.map_or_else(|| "sadf".to_owned(), |t| t.report);
         let instance = instance.strip_prefix("cpu").filter(|n| n.parse::<u32>().is_ok()).unwrap_or(instance);
         self.collector.put(at, [&report, name, instance], value)
     }
 }
 
-fn put_row(to: &mut Collector, at: &Place<'_>, table: &Table, cells: &[&str]) -> Result<(), LogError> {
+fn put_row(to: &mut Collector, at: &ValueOrigin<'_>, table: &HeadingTable, cells: &[&str]) -> Result<(), LogError> {
     if let Ok((instance, values)) = table.row(cells) {
         for (name, value) in values {
             to.put(at, [&table.report, name, &instance], value)?;

@@ -2,9 +2,9 @@
 //! `"statistics"` of `sadf -j`, `iostat -o JSON` or `mpstat -o JSON`.
 
 use super::columns::Reports;
-use super::json::{self, Scanner, Stop, Token};
+use super::json::{self, JsonScanner, JsonToken, TokenStop};
 use super::shaper::Shaper;
-use super::template::{Hole, Part, Stamp, Template};
+use super::template::{Stamp, StampPart, Template, TemplateHole};
 
 /// Objects within objects of a sample at most.
 const DEEPEST: usize = 24;
@@ -12,7 +12,7 @@ const DEEPEST: usize = 24;
 /// What reads a sample, and what it leaves behind.
 pub struct Walk<'a> {
     sample: &'a [u8],
-    scanner: Scanner<'a>,
+    scanner: JsonScanner<'a>,
     shaper: &'a mut Shaper,
     template: &'a mut Template,
     stamp: &'a mut Stamp,
@@ -20,13 +20,18 @@ pub struct Walk<'a> {
 
 /// Reads the sample that begins at the first byte into the shaper's row; gives
 /// its length.
-pub fn read(sample: &[u8], shaper: &mut Shaper, template: &mut Template, stamp: &mut Stamp) -> Result<usize, Stop> {
+pub fn read(
+    sample: &[u8],
+    shaper: &mut Shaper,
+    template: &mut Template,
+    stamp: &mut Stamp,
+) -> Result<usize, TokenStop> {
     template.clear();
     stamp.clear();
-    let mut walk = Walk { sample, scanner: Scanner::new(sample, 0), shaper, template, stamp };
+    let mut walk = Walk { sample, scanner: JsonScanner::new(sample, 0), shaper, template, stamp };
     match walk.scanner.next()? {
-        Token::Open(b'{') => walk.object("", "", false, 0)?,
-        _ => return Err(Stop::Wrong(0, "a sample should be an object")),
+        JsonToken::Open(b'{') => walk.object("", "", false, 0)?,
+        _ => return Err(TokenStop::Wrong(0, "a sample should be an object")),
     }
     let end = walk.scanner.at;
     walk.template.finish(sample, end);
@@ -34,13 +39,13 @@ pub fn read(sample: &[u8], shaper: &mut Shaper, template: &mut Template, stamp: 
 }
 
 impl Walk<'_> {
-    fn wrong<T>(&self, because: &'static str) -> Result<T, Stop> {
-        Err(Stop::Wrong(self.scanner.at, because))
+    fn wrong<T>(&self, because: &'static str) -> Result<T, TokenStop> {
+        Err(TokenStop::Wrong(self.scanner.at, because))
     }
 
     /// The members of an object up to its end. In a list the first member
     /// names the instance.
-    fn object(&mut self, report: &str, instance: &str, is_listed: bool, depth: usize) -> Result<(), Stop> {
+    fn object(&mut self, report: &str, instance: &str, is_listed: bool, depth: usize) -> Result<(), TokenStop> {
         if depth > DEEPEST {
             return self.wrong("nested too deeply");
         }
@@ -48,45 +53,45 @@ impl Walk<'_> {
         let mut is_first = true;
         loop {
             let key = match self.scanner.next()? {
-                Token::Close(b'}') => return Ok(()),
-                Token::Comma if !is_first => continue,
-                Token::Text(key) => json::text(key),
+                JsonToken::Close(b'}') => return Ok(()),
+                JsonToken::Comma if !is_first => continue,
+                JsonToken::Text(key) => json::text(key),
                 _ => return self.wrong("a key should stand here"),
             };
-            if self.scanner.next()? != Token::Colon {
+            if self.scanner.next()? != JsonToken::Colon {
                 return self.wrong("a colon should stand here");
             }
             let names_instance = is_listed && is_first;
             is_first = false;
             match self.scanner.next()? {
-                Token::Open(b'{') => self.object(&below(report, &key), "", false, depth + 1)?,
-                Token::Open(_) => self.list(&below(report, &key), depth + 1)?,
-                Token::Text(text) => {
+                JsonToken::Open(b'{') => self.object(&below(report, &key), "", false, depth + 1)?,
+                JsonToken::Open(_) => self.list(&below(report, &key), depth + 1)?,
+                JsonToken::Text(text) => {
                     if names_instance {
                         instance = json::text(text);
                     } else {
                         self.text(report, &key, text.len());
                     }
                 }
-                Token::Number(value) if names_instance => instance = format!("{value}"),
-                Token::Number(value) => self.number(report, &key, &instance, value),
-                Token::Word => {}
+                JsonToken::Number(value) if names_instance => instance = format!("{value}"),
+                JsonToken::Number(value) => self.number(report, &key, &instance, value),
+                JsonToken::Word => {}
                 _ => return self.wrong("a value should stand here"),
             }
         }
     }
 
-    fn list(&mut self, report: &str, depth: usize) -> Result<(), Stop> {
+    fn list(&mut self, report: &str, depth: usize) -> Result<(), TokenStop> {
         if depth > DEEPEST {
             return self.wrong("nested too deeply");
         }
         loop {
             match self.scanner.next()? {
-                Token::Close(b']') => return Ok(()),
-                Token::Open(b'{') => self.object(report, "", true, depth + 1)?,
-                Token::Open(_) => self.list(report, depth + 1)?,
-                Token::Close(_) | Token::Colon => return self.wrong("the list is broken"),
-                Token::Comma | Token::Text(_) | Token::Number(_) | Token::Word => {}
+                JsonToken::Close(b']') => return Ok(()),
+                JsonToken::Open(b'{') => self.object(report, "", true, depth + 1)?,
+                JsonToken::Open(_) => self.list(report, depth + 1)?,
+                JsonToken::Close(_) | JsonToken::Colon => return self.wrong("the list is broken"),
+                JsonToken::Comma | JsonToken::Text(_) | JsonToken::Number(_) | JsonToken::Word => {}
             }
         }
     }
@@ -95,9 +100,9 @@ impl Walk<'_> {
         let end = self.scanner.at;
         let start = number_start(self.sample, end);
         if report == "timestamp" {
-            let part = if key == "utc" { Part::Utc } else { part(key) };
+            let part = if key == "utc" { StampPart::Utc } else { part(key) };
             self.stamp.push((part, start..end));
-            self.template.hole(self.sample, start..end, Hole::Time(part));
+            self.template.hole(self.sample, start..end, TemplateHole::Time(part));
             return;
         }
         let slot = self.shaper.slot(report, key, instance);
@@ -108,12 +113,12 @@ impl Walk<'_> {
     fn text(&mut self, report: &str, key: &str, length: usize) {
         let part = match (report, key) {
             ("timestamp", key) => part(key),
-            ("", "timestamp") => Part::Whole,
+            ("", "timestamp") => StampPart::Whole,
             _ => return,
         };
         let end = self.scanner.at - 1;
         self.stamp.push((part, end - length..end));
-        self.template.hole(self.sample, end - length..end, Hole::Time(part));
+        self.template.hole(self.sample, end - length..end, TemplateHole::Time(part));
     }
 }
 
@@ -123,14 +128,14 @@ fn number_start(sample: &[u8], end: usize) -> usize {
     sample[..end].iter().rposition(is_outside).map_or(0, |at| at + 1)
 }
 
-fn part(key: &str) -> Part {
+fn part(key: &str) -> StampPart {
     match key {
-        "date" => Part::Date,
-        "time" => Part::Time,
-        "tz" => Part::Zone,
-        "utc" => Part::Utc,
-        "interval" => Part::Interval,
-        _ => Part::Other,
+        "date" => StampPart::Date,
+        "time" => StampPart::Time,
+        "tz" => StampPart::Zone,
+        "utc" => StampPart::Utc,
+        "interval" => StampPart::Interval,
+        _ => StampPart::Other,
     }
 }
 
@@ -146,7 +151,7 @@ fn below(report: &str, key: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read_all(text: &str) -> (Result<usize, Stop>, Shaper, Vec<(Part, String)>) {
+    fn read_all(text: &str) -> (Result<usize, TokenStop>, Shaper, Vec<(StampPart, String)>) {
         let (mut shaper, mut template, mut stamp) = (Shaper::new(), Template::default(), Stamp::new());
         let end = read(text.as_bytes(), &mut shaper, &mut template, &mut stamp);
         let said = stamp.iter().map(|(part, range)| (*part, text[range.clone()].to_owned())).collect();
@@ -170,20 +175,20 @@ mod tests {
         assert_eq!(value("disk", "await", "vda"), 0.12);
         assert_eq!(value("net-dev", "rxkB", "lo"), 2.0);
         assert_eq!(value("battery", "percent-capacity", "0"), 75.0);
-        assert_eq!(said[0], (Part::Date, "2026-11-21".into()));
-        assert_eq!(said[2], (Part::Utc, "1".into()));
+        assert_eq!(said[0], (StampPart::Date, "2026-11-21".into()));
+        assert_eq!(said[2], (StampPart::Utc, "1".into()));
     }
 
     #[test]
     fn broken_samples_are_told_apart_from_short_ones() {
         let whole = r#"{"disk": [{"disk-device": "a", "tps": 1.0}]}"#;
         for cut in 0..whole.len() {
-            assert_eq!(read_all(&whole[..cut]).0, Err(Stop::More), "{cut}");
+            assert_eq!(read_all(&whole[..cut]).0, Err(TokenStop::More), "{cut}");
         }
         for wrong in ["[", "{]", "{\"a\" 1}", "{\"a\": }", "{\"a\": [:]}", "{1: 2}"] {
-            assert!(matches!(read_all(wrong).0, Err(Stop::Wrong(..))), "{wrong}");
+            assert!(matches!(read_all(wrong).0, Err(TokenStop::Wrong(..))), "{wrong}");
         }
         let deep = "{\"a\":".repeat(100_000);
-        assert!(matches!(read_all(&deep).0, Err(Stop::Wrong(..))));
+        assert!(matches!(read_all(&deep).0, Err(TokenStop::Wrong(..))));
     }
 }

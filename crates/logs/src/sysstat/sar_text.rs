@@ -6,30 +6,30 @@ use std::collections::HashMap;
 
 use diskwright_base::Note;
 
-use super::clock::{Clock, Said};
-use super::collector::{Collector, Place};
+use super::clock::{SysstatClock, ZoneHint};
+use super::collector::{Collector, ValueOrigin};
 use super::head_line::HeadLine;
-use super::machine::Machine;
-use super::processes::Processes;
-use super::stream::Stream;
-use super::table::{self, Misfit, Table};
-use super::time::{self, DAY, Order};
-use crate::batch::Batch;
+use super::machine::SysstatMachine;
+use super::processes::SysstatProcesses;
+use super::stream::StreamWindow;
+use super::table::{self, HeadingTable, Misfit};
+use super::time::{self, DAY, NumericDateOrder};
+use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::{Input, Options};
+use crate::{LogInput, LogOptions};
 
 /// Tables of one stretch that are told apart; sar has some fifty.
 const MOST_TABLES: usize = 1000;
 
-struct Log<'b, 'c> {
+struct SarTextLog<'b, 'c> {
     file: String,
-    batch: &'c mut Batch<'b>,
-    clock: Clock,
-    order: Order,
+    batch: &'c mut FrameBatch<'b>,
+    clock: SysstatClock,
+    order: NumericDateOrder,
     head: HeadLine,
     collector: Collector,
-    processes: Processes,
-    kind: Kind,
+    processes: SysstatProcesses,
+    kind: HeadingKind,
     /// Headings of the table that is being read.
     headings: String,
     /// Local time of the last tick of each table of this stretch.
@@ -44,27 +44,27 @@ struct Log<'b, 'c> {
 }
 
 /// What stands under the headings that were read last.
-enum Kind {
+enum HeadingKind {
     Nothing,
-    Table(Table),
+    Table(HeadingTable),
     Processes,
 }
 
 /// Reads all of an input.
-pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let first = head.lines().find_map(HeadLine::parse).unwrap_or_default();
     let order = time::order(&head, &first.date);
-    let mut stream = Stream::new(input);
-    let mut log = Log {
+    let mut stream = StreamWindow::new(input);
+    let mut log = SarTextLog {
         file: stream.name().to_owned(),
         batch,
-        clock: Clock::new(options),
+        clock: SysstatClock::new(options),
         order,
         head: HeadLine::default(),
         collector: Collector::new(),
-        processes: Processes::default(),
-        kind: Kind::Nothing,
+        processes: SysstatProcesses::default(),
+        kind: HeadingKind::Nothing,
         headings: String::new(),
         tables: HashMap::new(),
         start: None,
@@ -86,7 +86,7 @@ pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Resu
     Ok(())
 }
 
-impl Log<'_, '_> {
+impl SarTextLog<'_, '_> {
     fn read_line(&mut self, text: &str, wanted: &mut Option<String>) -> Result<(), LogError> {
         if let Some(head) = HeadLine::parse(text) {
             self.end_of_stretch();
@@ -119,7 +119,7 @@ impl Log<'_, '_> {
                 let time_ns = self.utc(self.after(clock));
                 self.collector.note(Note::new(time_ns, Note::BOOKMARK, words.join(" ")));
             }
-            ref rest if Table::of(rest).is_some() => self.heading(Some(clock), rest),
+            ref rest if HeadingTable::of(rest).is_some() => self.heading(Some(clock), rest),
             ref rest => return self.row(clock, rest),
         }
         Ok(())
@@ -134,8 +134,8 @@ impl Log<'_, '_> {
         self.before = read.map(|read| read.date.days() * DAY);
         if read.is_some_and(|read| read.guessed) {
             let said = match self.order {
-                Order::MonthFirst => "month before day",
-                Order::DayFirst => "day before month",
+                NumericDateOrder::MonthFirst => "month before day",
+                NumericDateOrder::DayFirst => "day before month",
             };
             let text = format!("the date {} was read {said}; S_TIME_FORMAT=ISO leaves no doubt", head.date);
             self.collector.note(Note::new(self.before.unwrap_or(0) * 1_000_000_000, Note::WARNING, text));
@@ -157,17 +157,17 @@ impl Log<'_, '_> {
     }
 
     fn utc(&mut self, local: i64) -> i64 {
-        self.clock.utc_ns(local, &Said::Nothing, self.batch)
+        self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch)
     }
 
     fn heading(&mut self, clock: Option<i64>, words: &[&str]) {
         self.remember();
         self.headings = words.join(" ");
         let is_of_processes = self.processes.heading(words);
-        self.kind = match Table::of(words) {
-            _ if is_of_processes => Kind::Processes,
-            Some(table) => Kind::Table(table),
-            None => Kind::Nothing,
+        self.kind = match HeadingTable::of(words) {
+            _ if is_of_processes => HeadingKind::Processes,
+            Some(table) => HeadingKind::Table(table),
+            None => HeadingKind::Nothing,
         };
         // a table goes on where it stopped; a new one begins where the stretch began
         self.before = self.tables.get(&self.headings).copied().or(self.start).or(self.before);
@@ -207,11 +207,11 @@ impl Log<'_, '_> {
         let since = self.before.filter(|_| is_known).map(|before| (local - before).unsigned_abs());
         let elapsed_ns = since.map(|s| s.saturating_mul(1_000_000_000));
         let time_ns = self.utc(local);
-        let at = Place { file: &self.file, line: self.line, time_ns, elapsed_ns };
+        let at = ValueOrigin { file: &self.file, line: self.line, time_ns, elapsed_ns };
         match &self.kind {
-            Kind::Nothing => self.skip("a row without headings"),
-            Kind::Processes => self.processes.row(words, &at, &mut self.collector)?,
-            Kind::Table(table) => match table.row(words) {
+            HeadingKind::Nothing => self.skip("a row without headings"),
+            HeadingKind::Processes => self.processes.row(words, &at, &mut self.collector)?,
+            HeadingKind::Table(table) => match table.row(words) {
                 Ok((instance, values)) => {
                     for (name, value) in values {
                         self.collector.put(&at, [&table.report, name, &instance], value)?;
@@ -235,7 +235,7 @@ impl Log<'_, '_> {
         self.end_of_stretch();
         self.before = Some(local);
         let time_ns = self.utc(local);
-        self.collector.note(Note::new(time_ns, Note::GAP, Machine::RESTARTED));
+        self.collector.note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTARTED));
     }
 
     /// Everything up to here stands side by side.
@@ -244,7 +244,7 @@ impl Log<'_, '_> {
         self.collector.flush(self.batch, &self.head.machine());
         self.tables.clear();
         self.headings.clear();
-        self.kind = Kind::Nothing;
+        self.kind = HeadingKind::Nothing;
         self.start = None;
         self.tick = None;
     }
@@ -253,7 +253,7 @@ impl Log<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Read, run, run_with};
-    use crate::Options;
+    use crate::LogOptions;
 
     const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
 
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn an_offset_shifts_the_times_and_is_not_warned_of() {
-        let options = Options { utc_offset_s: Some(3600), ..Options::default() };
+        let options = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
         let text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
         let read = run_with(text.as_bytes(), &options);
         assert_eq!(seconds(&read)[0].0, 44_419);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use diskwright_base::{Catalogue, Schema, Series};
 
-use super::columns::{Report, Reports};
-use super::extras::{self, Extra};
-use crate::batch::Batch;
+use super::columns::{Reports, SysstatReport};
+use super::extras::{self, ComputedCell};
+use crate::batch::FrameBatch;
 
 /// Series of one log at most; a log that names more has instances that come and go.
 const MOST_SERIES: usize = 200_000;
@@ -24,7 +24,7 @@ const MOST_VALUE: f64 = 1e18;
 
 /// Where a value goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Slot {
+pub struct ValueSlot {
     /// Column of the row.
     pub column: u32,
     /// What the value is multiplied by to be in the column's own unit; 1 but
@@ -34,11 +34,11 @@ pub struct Slot {
 
 /// Gives columns to names, and holds the row of the tick.
 pub struct Shaper {
-    by_name: HashMap<Vec<u8>, Option<Slot>>,
+    by_name: HashMap<Vec<u8>, Option<ValueSlot>>,
     by_target: HashMap<(String, String), u32>,
     series: Vec<Series>,
     schema: Arc<Schema>,
-    extras: Vec<Extra>,
+    extras: Vec<ComputedCell>,
     is_stale: bool,
     /// Changes when columns are numbered anew.
     pub generation: u32,
@@ -69,7 +69,7 @@ impl Shaper {
     }
 
     /// The place of a value; `None` where it is left out.
-    pub fn slot(&mut self, report: &str, name: &str, instance: &str) -> Option<Slot> {
+    pub fn slot(&mut self, report: &str, name: &str, instance: &str) -> Option<ValueSlot> {
         self.scratch.clear();
         for part in [report, "\0", name, "\0", instance] {
             self.scratch.extend_from_slice(part.as_bytes());
@@ -87,14 +87,14 @@ impl Shaper {
     }
 
     /// Puts a value into the row. Of two names of one quantity the first counts.
-    pub fn put(&mut self, slot: Slot, value: f64) {
+    pub fn put(&mut self, slot: ValueSlot, value: f64) {
         let cell = &mut self.row[slot.column as usize];
         if cell.is_nan() {
             *cell = value * slot.factor;
         }
     }
 
-    fn find(&mut self, report: &str, name: &str, instance: &str) -> Option<Slot> {
+    fn find(&mut self, report: &str, name: &str, instance: &str) -> Option<ValueSlot> {
         let known = Reports::builtin().by_key(report);
         let (counter, instance, times) = match known {
             Some(r) if r.id == "interrupts" => interrupt(name, instance)?,
@@ -106,7 +106,7 @@ impl Shaper {
     }
 
     /// A disk, partition or, for a sum over a group of disks, nothing.
-    fn disk(&mut self, report: &Report, name: &str, instance: &str) -> Option<(String, String, f64)> {
+    fn disk(&mut self, report: &SysstatReport, name: &str, instance: &str) -> Option<(String, String, f64)> {
         if instance.starts_with(' ') {
             self.leave_out(&format!("group {}", instance.trim()), "the sum of a group of disks is no disk");
             return None;
@@ -127,9 +127,9 @@ impl Shaper {
         }
     }
 
-    fn column(&mut self, counter: String, instance: String, times: f64) -> Option<Slot> {
+    fn column(&mut self, counter: String, instance: String, times: f64) -> Option<ValueSlot> {
         if let Some(&column) = self.by_target.get(&(counter.clone(), instance.clone())) {
-            return Some(Slot { column, factor: times / self.series[column as usize].scale });
+            return Some(ValueSlot { column, factor: times / self.series[column as usize].scale });
         }
         if self.series.len() >= MOST_SERIES {
             self.leave_out(&format!("{counter} {instance}"), "too many series for one log");
@@ -140,12 +140,12 @@ impl Shaper {
         self.by_target.insert((counter, instance), column);
         self.row.push(f64::NAN);
         self.is_stale = true;
-        Some(Slot { column, factor: 1.0 })
+        Some(ValueSlot { column, factor: 1.0 })
     }
 
     /// Computes what the log gives in parts, hands the row over as a tick and
     /// clears it.
-    pub fn emit(&mut self, batch: &mut Batch<'_>, time_ns: i64, elapsed_ns: Option<u64>) {
+    pub fn emit(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, elapsed_ns: Option<u64>) {
         self.settle(batch);
         // all of it was left out
         if self.series.is_empty() {
@@ -166,7 +166,7 @@ impl Shaper {
     }
 
     /// Brings schema and computed cells up to date without handing the row over.
-    pub fn settle(&mut self, batch: &mut Batch<'_>) {
+    pub fn settle(&mut self, batch: &mut FrameBatch<'_>) {
         if self.is_stale {
             self.refresh();
         }
@@ -208,11 +208,11 @@ impl Shaper {
             }
         }
         self.is_stale = false;
-        self.schema = Arc::new(Schema { series: self.series.clone() });
+        self.schema = Arc::new(Schema::new(self.series.clone()));
     }
 
     #[cold]
-    fn drop_absurd(&mut self, batch: &mut Batch<'_>) {
+    fn drop_absurd(&mut self, batch: &mut FrameBatch<'_>) {
         for (value, series) in self.row.iter_mut().zip(&self.series) {
             if (*value < 0.0 && !series.counter.starts_with("foreign.")) || value.abs() > MOST_VALUE {
                 batch.skip(format!("{} {}", series.counter, series.instance), "no value can be below 0 or above 1e18");
@@ -228,7 +228,7 @@ impl Shaper {
 }
 
 /// The counter behind a name of a known report.
-fn named(report: &Report, name: &str, instance: &str) -> (String, String, f64) {
+fn named(report: &SysstatReport, name: &str, instance: &str) -> (String, String, f64) {
     let instance = match report.id.as_str() {
         "cpu" | "softnet" | "cpu-frequency" | "cpu-weighted-frequency" => processor(instance),
         "filesystem" => match instance.strip_prefix("/dev/") {
@@ -302,7 +302,7 @@ pub fn disk_of(name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn series(shaper: &Shaper, slot: Option<Slot>) -> (String, String, f64) {
+    fn series(shaper: &Shaper, slot: Option<ValueSlot>) -> (String, String, f64) {
         let series = &shaper.series[slot.unwrap().column as usize];
         (series.counter.clone(), series.instance.clone(), series.scale * slot.unwrap().factor)
     }

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use crate::error::LogError;
-use crate::input::Input;
+use crate::input::LogInput;
 
 /// Bytes that are read at once.
 const STEP: usize = 1 << 20;
@@ -13,7 +13,7 @@ const FIRST: usize = 64 << 10;
 pub const MOST: usize = 32 << 20;
 
 /// The window.
-pub struct Stream<'a> {
+pub struct StreamWindow<'a> {
     input: &'a mut dyn Read,
     name: String,
     buffer: Vec<u8>,
@@ -24,16 +24,16 @@ pub struct Stream<'a> {
     ended: bool,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> StreamWindow<'a> {
     /// A window on an input's beginning.
-    pub fn new(input: &'a mut Input) -> Stream<'a> {
+    pub fn new(input: &'a mut LogInput) -> StreamWindow<'a> {
         let name = input.name().to_owned();
-        Stream::over(input, name)
+        StreamWindow::over(input, name)
     }
 
     /// A window on any reader; `name` is for errors.
-    pub fn over(input: &'a mut dyn Read, name: String) -> Stream<'a> {
-        Stream { input, name, buffer: Vec::new(), at: 0, filled: 0, before: 0, ended: false }
+    pub fn over(input: &'a mut dyn Read, name: String) -> StreamWindow<'a> {
+        StreamWindow { input, name, buffer: Vec::new(), at: 0, filled: 0, before: 0, ended: false }
     }
 
     /// What is in the window.
@@ -94,10 +94,10 @@ impl<'a> Stream<'a> {
     }
 
     /// The next line without its end, or `None` at the end; read it with
-    /// [`Stream::rest`] cut to the length, then [`Stream::skip`] both lengths.
+    /// [`StreamWindow::rest`] cut to the length, then [`StreamWindow::skip`] both lengths.
     ///
     /// # Errors
-    /// As [`Stream::more`].
+    /// As [`StreamWindow::more`].
     pub fn line(&mut self) -> Result<Option<(usize, usize)>, LogError> {
         let mut seen = 0;
         loop {

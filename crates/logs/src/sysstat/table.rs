@@ -5,24 +5,24 @@ use super::xml_log::plain_number;
 
 /// The headings of a table.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct HeadingTable {
     /// Our name of the report, or the first heading of an unknown one.
     pub report: String,
     /// Headings, without the instance's.
-    names: Vec<Name>,
+    names: Vec<HeadingName>,
     /// Place of the instance among all headings.
     instance: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
-struct Name {
+struct HeadingName {
     text: String,
     /// What a size with a letter (`--human`) is divided by to be in the column's unit.
     unit_bytes: f64,
 }
 
 /// The instance of a row, and its values with their headings.
-pub type Row<'a> = (String, Vec<(&'a str, f64)>);
+pub type SysstatRow<'a> = (String, Vec<(&'a str, f64)>);
 
 /// A row that does not fit its headings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +36,10 @@ pub enum Misfit {
 /// Tables whose cells are words.
 const WORDY: [&str; 3] = ["manufact", "product", "status"];
 
-impl Table {
+impl HeadingTable {
     /// Headings, without time and date; `None` where they are none: no heading
     /// of sysstat is a number.
-    pub fn of(words: &[&str]) -> Option<Table> {
+    pub fn of(words: &[&str]) -> Option<HeadingTable> {
         if words.is_empty() || words.iter().any(|word| number(word, 1.0).is_some()) {
             return None;
         }
@@ -49,8 +49,9 @@ impl Table {
             None => (words[0].trim_end_matches("/s").to_owned(), None),
         };
         let others = words.iter().enumerate().filter(|(at, _)| Some(*at) != instance);
-        let names = others.map(|(_, word)| Name { text: (*word).to_owned(), unit_bytes: unit_bytes(word) }).collect();
-        Some(Table { report, names, instance })
+        let names =
+            others.map(|(_, word)| HeadingName { text: (*word).to_owned(), unit_bytes: unit_bytes(word) }).collect();
+        Some(HeadingTable { report, names, instance })
     }
 
     /// True where nothing of the headings is known, so that it may be no table at all.
@@ -59,7 +60,7 @@ impl Table {
     }
 
     /// Reads a row. Cells that are words are left out.
-    pub fn row(&self, words: &[&str]) -> Result<Row<'_>, Misfit> {
+    pub fn row(&self, words: &[&str]) -> Result<SysstatRow<'_>, Misfit> {
         let columns = self.names.len() + usize::from(self.instance.is_some());
         let is_wordy = self.names.iter().any(|n| WORDY.contains(&n.text.as_str()));
         if words.len() < columns {
@@ -135,11 +136,11 @@ pub fn bare(line: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn table(headings: &str) -> Table {
-        Table::of(&headings.split(' ').collect::<Vec<_>>()).unwrap()
+    fn table(headings: &str) -> HeadingTable {
+        HeadingTable::of(&headings.split(' ').collect::<Vec<_>>()).unwrap()
     }
 
-    fn row(table: &Table, cells: &str) -> Result<(String, Vec<f64>), Misfit> {
+    fn row(table: &HeadingTable, cells: &str) -> Result<(String, Vec<f64>), Misfit> {
         let (instance, values) = table.row(&cells.split(' ').collect::<Vec<_>>())?;
         Ok((instance, values.into_iter().map(|(_, v)| v).collect()))
     }
@@ -158,8 +159,8 @@ mod tests {
     #[test]
     fn words_are_left_out_and_headings_hold_no_number() {
         assert_eq!(row(&table("BAT %cap status"), "0 75 Full"), Ok(("0".into(), vec![75.0])));
-        assert!(Table::of(&["all", "2.15"]).is_none());
-        assert!(Table::of(&[]).is_none());
+        assert!(HeadingTable::of(&["all", "2.15"]).is_none());
+        assert!(HeadingTable::of(&[]).is_none());
         assert!(table("LINUX RESTART").is_unknown());
     }
 

@@ -4,12 +4,12 @@
 
 use std::ops::Range;
 
-use super::json::{self, Stop};
-use super::shaper::{Shaper, Slot};
+use super::json::{self, TokenStop};
+use super::shaper::{Shaper, ValueSlot};
 
 /// What stands in a hole.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Hole {
+pub enum TemplateHole {
     /// A number for a column of the row.
     Cell(u32),
     /// The same, times a factor.
@@ -17,12 +17,12 @@ pub enum Hole {
     /// A number that is not kept.
     Number,
     /// A part of the sample's time: text without a quote in it, or a number.
-    Time(Part),
+    Time(StampPart),
 }
 
 /// The parts of a sample's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum StampPart {
     /// `"date"`.
     Date,
     /// `"time"`.
@@ -40,14 +40,14 @@ pub enum Part {
 }
 
 /// Where the parts of a sample's time stand in its text.
-pub type Stamp = Vec<(Part, Range<usize>)>;
+pub type Stamp = Vec<(StampPart, Range<usize>)>;
 
 /// A sample's text with holes.
 #[derive(Clone, Debug, Default)]
 pub struct Template {
     text: Vec<u8>,
     /// Where the text before each hole ends, and what is in the hole.
-    holes: Vec<(u32, Hole)>,
+    holes: Vec<(u32, TemplateHole)>,
     taken: usize,
 }
 
@@ -60,20 +60,24 @@ impl Template {
     }
 
     /// Learns a hole that stands at `range` of the sample.
-    pub fn hole(&mut self, sample: &[u8], range: Range<usize>, hole: Hole) {
+    pub fn hole(&mut self, sample: &[u8], range: Range<usize>, hole: TemplateHole) {
         self.text.extend_from_slice(&sample[self.taken..range.start]);
         self.holes.push((self.text.len() as u32, hole));
         self.taken = range.end;
     }
 
     /// Learns a number for a slot, and puts it into the row.
-    pub fn number(&mut self, sample: &[u8], range: Range<usize>, value: f64, slot: Option<Slot>, to: &mut Shaper) {
+    pub fn number(&mut self, sample: &[u8], range: Range<usize>, value: f64, slot: Option<ValueSlot>, to: &mut Shaper) {
         let hole = match slot {
             Some(slot) if to.row[slot.column as usize].is_nan() => {
                 to.put(slot, value);
-                if slot.factor == 1.0 { Hole::Cell(slot.column) } else { Hole::Scaled(slot.column, slot.factor) }
+                if slot.factor == 1.0 {
+                    TemplateHole::Cell(slot.column)
+                } else {
+                    TemplateHole::Scaled(slot.column, slot.factor)
+                }
             }
-            _ => Hole::Number,
+            _ => TemplateHole::Number,
         };
         self.hole(sample, range, hole);
     }
@@ -85,7 +89,7 @@ impl Template {
 
     /// Reads a sample at the beginning of `bytes` into the row. `Ok(None)`
     /// where the text is another; the row may hold some of it then.
-    pub fn fit(&self, bytes: &[u8], row: &mut [f64], stamp: &mut Stamp) -> Result<Option<usize>, Stop> {
+    pub fn fit(&self, bytes: &[u8], row: &mut [f64], stamp: &mut Stamp) -> Result<Option<usize>, TokenStop> {
         stamp.clear();
         let mut at = 0;
         let mut from = 0;
@@ -99,23 +103,23 @@ impl Template {
                 return Ok(None);
             }
             at += literal.len();
-            if let Hole::Time(part) = hole {
+            if let TemplateHole::Time(part) = hole {
                 let length = bytes[at..].iter().position(|b| matches!(b, b'"' | b',' | b'}' | b'\\'));
-                let length = length.ok_or(Stop::More)?;
+                let length = length.ok_or(TokenStop::More)?;
                 stamp.push((*part, at..at + length));
                 at += length;
                 continue;
             }
             let (value, next) = match json::number(bytes, at) {
                 Ok(found) => found,
-                Err(Stop::More) => return Err(Stop::More),
+                Err(TokenStop::More) => return Err(TokenStop::More),
                 Err(_) => return Ok(None),
             };
             at = next;
             match *hole {
-                Hole::Cell(column) => row[column as usize] = value,
-                Hole::Scaled(column, factor) => row[column as usize] = value * factor,
-                Hole::Number | Hole::Time(_) => {}
+                TemplateHole::Cell(column) => row[column as usize] = value,
+                TemplateHole::Scaled(column, factor) => row[column as usize] = value * factor,
+                TemplateHole::Number | TemplateHole::Time(_) => {}
             }
         }
         let literal = &self.text[from..];
@@ -128,8 +132,8 @@ impl Template {
 }
 
 /// The bytes end within a literal: is it the literal so far?
-fn shorter(rest: &[u8], literal: &[u8]) -> Result<Option<usize>, Stop> {
-    if literal.starts_with(rest) { Err(Stop::More) } else { Ok(None) }
+fn shorter(rest: &[u8], literal: &[u8]) -> Result<Option<usize>, TokenStop> {
+    if literal.starts_with(rest) { Err(TokenStop::More) } else { Ok(None) }
 }
 
 #[cfg(test)]
@@ -141,7 +145,7 @@ mod tests {
         let sample = br#"{"t":"12:00","tps": 1.5}"#;
         let slot = shaper.slot("disk", "tps", "sda");
         let mut template = Template::default();
-        template.hole(sample, 6..11, Hole::Time(Part::Time));
+        template.hole(sample, 6..11, TemplateHole::Time(StampPart::Time));
         template.number(sample, 20..23, 1.5, slot, shaper);
         template.finish(sample, sample.len());
         template
@@ -157,7 +161,7 @@ mod tests {
         assert_eq!(template.fit(next, &mut row, &mut stamp), Ok(Some(23)));
         assert_eq!((row[0], &next[stamp[0].1.clone()]), (27.0, b"12:01".as_slice()));
         for cut in 0..23 {
-            assert_eq!(template.fit(&next[..cut], &mut row, &mut stamp), Err(Stop::More), "{cut}");
+            assert_eq!(template.fit(&next[..cut], &mut row, &mut stamp), Err(TokenStop::More), "{cut}");
         }
         for other in [r#"{"t":"12:01","rps": 27}"#, r#"{"t":"12:01","tps": "27"}"#, "[", r#"{"t":"12:01","tps": 2, "#] {
             assert_eq!(template.fit(other.as_bytes(), &mut row, &mut stamp), Ok(None), "{other}");

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use diskwright_base::Note;
 
-use crate::{Input, LogError, Options, Piece, Summary};
+use crate::{LogError, LogInput, LogOptions, LogPiece, ReadSummary};
 
 /// What came out of a log.
 pub struct Read {
     /// The summary, or why there is none.
-    pub summary: Result<Summary, LogError>,
+    pub summary: Result<ReadSummary, LogError>,
     /// The notes, in order.
     pub notes: Vec<Note>,
     /// Moment and length of each tick, nanoseconds.
@@ -35,16 +35,16 @@ impl Read {
 
 /// Reads a text as a log of whatever format it is.
 pub fn run(text: &str) -> Read {
-    run_with(text.as_bytes(), &Options::default())
+    run_with(text.as_bytes(), &LogOptions::default())
 }
 
 /// The same for any bytes, with options.
-pub fn run_with(bytes: &[u8], options: &Options) -> Read {
+pub fn run_with(bytes: &[u8], options: &LogOptions) -> Read {
     let (mut notes, mut ticks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
-    let mut sink = |piece: Piece<'_>| {
+    let mut sink = |piece: LogPiece<'_>| {
         match piece {
-            Piece::Note(note) => notes.push(note),
-            Piece::Frame(frame) => {
+            LogPiece::Note(note) => notes.push(note),
+            LogPiece::Frame(frame) => {
                 for (at, tick) in frame.ticks().iter().enumerate() {
                     ticks.push((tick.time_ns, tick.elapsed_ns));
                     let cell = |(column, s): (usize, &diskwright_base::Series)| {
@@ -58,7 +58,7 @@ pub fn run_with(bytes: &[u8], options: &Options) -> Read {
         }
         ControlFlow::Continue(())
     };
-    let read = Input::from_bytes("test", bytes.to_vec());
+    let read = LogInput::from_bytes("test", bytes.to_vec());
     let summary = read.and_then(|mut input| crate::read(&mut input, options, &mut sink));
     Read { summary, notes, ticks, cells }
 }

@@ -39,7 +39,7 @@ impl Date {
 
 /// The order of a numeric date that could be read two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum NumericDateOrder {
     /// `11/21/26`: C and American locales.
     MonthFirst,
     /// `21/11/2026`: most others.
@@ -60,7 +60,7 @@ const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "au
 /// Reads `2026-11-21`, `11/21/26`, `21.11.2026`, `2026年11月21日`, `Sat 21 Nov
 /// 2026`. `order` is what the rest of the log hints at, for a date with slashes
 /// that could be read both ways.
-pub fn date(text: &str, order: Order) -> Option<ReadDate> {
+pub fn date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
     let numbers: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
     let value = |i: usize| numbers.get(i).and_then(|n| n.parse::<u32>().ok());
     let sure = |date: Option<Date>| date.map(|date| ReadDate { date, guessed: false });
@@ -85,8 +85,8 @@ pub fn date(text: &str, order: Order) -> Option<ReadDate> {
         return sure(Date::of(c, a, b));
     }
     let date = match order {
-        Order::MonthFirst => Date::of(c, a, b),
-        Order::DayFirst => Date::of(c, b, a),
+        NumericDateOrder::MonthFirst => Date::of(c, a, b),
+        NumericDateOrder::DayFirst => Date::of(c, b, a),
     };
     date.map(|date| ReadDate { date, guessed: a != b })
 }
@@ -94,7 +94,7 @@ pub fn date(text: &str, order: Order) -> Option<ReadDate> {
 /// The order that a slashed date has in the locale that wrote this text: a
 /// half-day clock is American; a decimal comma or a year of four digits beside
 /// a whole-day clock is not; else it is the C locale.
-pub fn order(head: &str, date: &str) -> Order {
+pub fn order(head: &str, date: &str) -> NumericDateOrder {
     let half_day = head.split_whitespace().take(4000).any(|w| w == "AM" || w == "PM");
     let comma = head.split_whitespace().take(4000).any(|w| {
         let mut parts = w.splitn(2, ',');
@@ -102,7 +102,7 @@ pub fn order(head: &str, date: &str) -> Order {
         digits(parts.next()) && digits(parts.next())
     });
     let long_year = date.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4);
-    if !half_day && (comma || long_year) { Order::DayFirst } else { Order::MonthFirst }
+    if !half_day && (comma || long_year) { NumericDateOrder::DayFirst } else { NumericDateOrder::MonthFirst }
 }
 
 /// A time of day at the beginning of some words, in seconds, and how many
@@ -171,7 +171,7 @@ fn numeric_zone(name: &str) -> Option<i64> {
 /// A moment in full: `2026-11-21T19:05:55+0000` or `11/21/26 07:05:55 PM`.
 /// Seconds since 1970 as the clock shows them, the zone where it is given, and
 /// whether the date's order was a guess.
-pub fn moment(text: &str, order: Order) -> Option<(i64, Option<i64>, bool)> {
+pub fn moment(text: &str, order: NumericDateOrder) -> Option<(i64, Option<i64>, bool)> {
     let text = text.trim();
     let iso = text.as_bytes().get(10) == Some(&b'T') && text.is_char_boundary(10);
     if iso {
@@ -197,14 +197,17 @@ mod tests {
         let day = Date { year: 2026, month: 11, day: 21 };
         let all = ["2026-11-21", "11/21/26", "11/21/2026", "21/11/2026", "21.11.2026", "21-11-26", "2026年11月21日"];
         for text in all.into_iter().chain(["Sat 21 Nov 2026", "November 21, 2026", "2026/11/21"]) {
-            let read = date(text, Order::MonthFirst);
+            let read = date(text, NumericDateOrder::MonthFirst);
             assert_eq!(read, Some(ReadDate { date: day, guessed: false }), "{text}");
         }
         let read = |order| date("04/05/2019", order).unwrap();
-        assert_eq!((read(Order::MonthFirst).date.month, read(Order::DayFirst).date.month), (4, 5));
-        assert!(read(Order::DayFirst).guessed);
+        assert_eq!(
+            (read(NumericDateOrder::MonthFirst).date.month, read(NumericDateOrder::DayFirst).date.month),
+            (4, 5)
+        );
+        assert!(read(NumericDateOrder::DayFirst).guessed);
         for wrong in ["", "x", "13/13/13", "1-2", "99999-1-1", "2026-00-10", "4294967296/1/1"] {
-            assert_eq!(date(wrong, Order::MonthFirst), None, "{wrong}");
+            assert_eq!(date(wrong, NumericDateOrder::MonthFirst), None, "{wrong}");
         }
     }
 
@@ -217,10 +220,10 @@ mod tests {
 
     #[test]
     fn the_locale_is_told_by_its_clock_and_comma() {
-        assert_eq!(order("01:20:09 PM CPU", "04/05/2019"), Order::MonthFirst);
-        assert_eq!(order("13:20:09 CPU", "04/05/2019"), Order::DayFirst);
-        assert_eq!(order("13:20:09 CPU", "04/05/19"), Order::MonthFirst);
-        assert_eq!(order("13:20:09 all 0,50", "04/05/19"), Order::DayFirst);
+        assert_eq!(order("01:20:09 PM CPU", "04/05/2019"), NumericDateOrder::MonthFirst);
+        assert_eq!(order("13:20:09 CPU", "04/05/2019"), NumericDateOrder::DayFirst);
+        assert_eq!(order("13:20:09 CPU", "04/05/19"), NumericDateOrder::MonthFirst);
+        assert_eq!(order("13:20:09 all 0,50", "04/05/19"), NumericDateOrder::DayFirst);
     }
 
     #[test]
@@ -238,7 +241,7 @@ mod tests {
 
     #[test]
     fn moments_tell_their_zone() {
-        let of = |text: &str| moment(text, Order::MonthFirst);
+        let of = |text: &str| moment(text, NumericDateOrder::MonthFirst);
         let clock = 20_778 * DAY + 68_755;
         assert_eq!(of("2026-11-21T19:05:55+0000"), Some((clock, Some(0), false)));
         assert_eq!(of("2026-11-21T19:05:55-03:30"), Some((clock, Some(-12_600), false)));

@@ -3,15 +3,15 @@
 
 use diskwright_base::Note;
 
-use super::clock::{Clock, Said};
-use super::machine::Machine;
+use super::clock::{SysstatClock, ZoneHint};
+use super::machine::SysstatMachine;
 use super::shaper::Shaper;
-use super::stream::Stream;
+use super::stream::StreamWindow;
 use super::table::number;
-use super::time::{self, Order};
-use crate::batch::Batch;
+use super::time::{self, NumericDateOrder};
+use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::{Input, Options};
+use crate::{LogInput, LogOptions};
 
 /// True for a line that vmstat prints above its headings.
 pub fn is_title(line: &str) -> bool {
@@ -19,9 +19,9 @@ pub fn is_title(line: &str) -> bool {
 }
 
 /// Reads all of an input.
-pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
-    let mut stream = Stream::new(input);
-    let (mut clock, mut shaper) = (Clock::new(options), Shaper::new());
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let mut stream = StreamWindow::new(input);
+    let (mut clock, mut shaper) = (SysstatClock::new(options), Shaper::new());
     let mut headings: Vec<String> = Vec::new();
     let (mut line, mut rows, mut before) = (0u64, 0u64, None);
     while let Some((bare, whole)) = stream.line()? {
@@ -38,18 +38,18 @@ pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Resu
         }
         let at = format!("line {line}");
         let numbers = words.iter().take_while(|w| !w.contains(['-', ':', '/']) && number(w, 1.0).is_some()).count();
-        let zone = headings.get(numbers).map_or(Said::Nothing, |zone| Said::Name(zone.clone()));
-        let columns = headings.len() - usize::from(headings.len() > numbers && zone != Said::Nothing);
+        let zone = headings.get(numbers).map_or(ZoneHint::Nothing, |zone| ZoneHint::Name(zone.clone()));
+        let columns = headings.len() - usize::from(headings.len() > numbers && zone != ZoneHint::Nothing);
         if headings.is_empty() || numbers < columns.max(1) {
             batch.skip(at, "no row of vmstat under its headings");
             continue;
         }
-        let printed = time::moment(&words[numbers..].join(" "), Order::MonthFirst);
+        let printed = time::moment(&words[numbers..].join(" "), NumericDateOrder::MonthFirst);
         let time_ns = match (printed, options.interval, before) {
             (Some((local, _, _)), _, _) => clock.utc_ns(local, &zone, batch),
             (None, Some(step), Some(before)) => step_on(before, step),
             (None, Some(_), None) => {
-                batch.note(Note::new(0, Note::WARNING, Machine::ASSUMED));
+                batch.note(Note::new(0, Note::WARNING, SysstatMachine::ASSUMED));
                 0
             }
             (None, None, _) => return Err(needs_interval(stream.name(), at)),
@@ -81,7 +81,7 @@ fn step_on(before: i64, step: std::time::Duration) -> i64 {
 fn needs_interval(file: &str, at: String) -> LogError {
     LogError::Needs {
         file: file.to_owned(),
-        because: format!("{at}: the rows bear no times, and how far apart they are is not known"),
+        because: format!("{at}: the rows have no timestamps, and their interval is unknown"),
         option: "--interval 5s (vmstat -t prints times next time)",
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::{run, run_with};
-    use crate::Options;
+    use crate::LogOptions;
 
     const HEAD: &str =
         "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----\n";
@@ -120,7 +120,7 @@ mod tests {
     fn rows_without_times_need_an_interval() {
         let text = "procs memory\n r b swpd free\n 1 0 0 5\n 1 0 0 6\nrubbish\n 1 0\n 1 0 0 7\n";
         assert!(run(text).summary.unwrap_err().to_string().contains("--interval"));
-        let options = Options { interval: Some(Duration::from_secs(2)), ..Options::default() };
+        let options = LogOptions { interval: Some(Duration::from_secs(2)), ..LogOptions::default() };
         let read = run_with(text.as_bytes(), &options);
         assert_eq!(read.column("memory.free_bytes", ""), [6144.0, 7168.0]);
         assert!(read.summary.unwrap().skipped.iter().any(|s| s.at == "line 5" && s.times == 2));

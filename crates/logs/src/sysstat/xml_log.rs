@@ -3,13 +3,13 @@
 
 use super::columns::Reports;
 use super::json;
-use super::keeper::{Keeper, Writer};
-use super::stream::Stream;
-use super::template::Part;
-use super::time::Order;
-use crate::batch::Batch;
+use super::keeper::{DocumentWriter, SysstatSession};
+use super::stream::StreamWindow;
+use super::template::StampPart;
+use super::time::NumericDateOrder;
+use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::{Input, Options};
+use crate::{LogInput, LogOptions};
 
 /// Elements within elements at most.
 const DEEPEST: usize = 64;
@@ -19,13 +19,13 @@ const INSTANCE: [&str; 10] =
 /// Attributes that say nothing of the machine.
 const REMARKS: [&str; 4] = ["per", "unit", "device", "status"];
 
-struct Log<'a, 'b, 'c> {
-    stream: Stream<'a>,
-    keep: Keeper<'b, 'c>,
+struct SysstatXmlLog<'a, 'b, 'c> {
+    stream: StreamWindow<'a>,
+    keep: SysstatSession<'b, 'c>,
     /// Names of the elements that are open.
     open: Vec<String>,
     /// The time of the sample that is open.
-    stamp: Option<Vec<(Part, String)>>,
+    stamp: Option<Vec<(StampPart, String)>>,
     /// Where it begins.
     place: u64,
 }
@@ -39,10 +39,10 @@ struct Tag {
 }
 
 /// Reads all documents of an input.
-pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
-    let stream = Stream::new(input);
-    let keep = Keeper::new(stream.name(), batch, options, Order::MonthFirst, Writer::Sadf);
-    let mut log = Log { stream, keep, open: Vec::new(), stamp: None, place: 0 };
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let stream = StreamWindow::new(input);
+    let keep = SysstatSession::new(stream.name(), batch, options, NumericDateOrder::MonthFirst, DocumentWriter::Sadf);
+    let mut log = SysstatXmlLog { stream, keep, open: Vec::new(), stamp: None, place: 0 };
     while !log.keep.batch.is_stopped() {
         match log.step() {
             Ok(true) => {}
@@ -62,7 +62,7 @@ pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Resu
     Ok(())
 }
 
-impl Log<'_, '_, '_> {
+impl SysstatXmlLog<'_, '_, '_> {
     fn unfinished(&mut self) {
         let place = format!("byte {}", self.stream.place());
         self.keep.batch.skip(place, "the document is not finished: its writer was stopped, or the file was cut");
@@ -129,8 +129,13 @@ impl Log<'_, '_, '_> {
         }
         let attribute = |name: &str| tag.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
         let parts = || {
-            let of = [(Part::Date, "date"), (Part::Time, "time"), (Part::Zone, "tz"), (Part::Utc, "utc")];
-            let parts = of.into_iter().chain([(Part::Interval, "interval")]);
+            let of = [
+                (StampPart::Date, "date"),
+                (StampPart::Time, "time"),
+                (StampPart::Zone, "tz"),
+                (StampPart::Utc, "utc"),
+            ];
+            let parts = of.into_iter().chain([(StampPart::Interval, "interval")]);
             parts.filter_map(|(part, name)| Some((part, attribute(name)?))).collect::<Vec<_>>()
         };
         match tag.name.as_str() {

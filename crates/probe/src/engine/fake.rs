@@ -5,21 +5,21 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::{Action, Done, Engine, Op, Wait};
+use super::{Action, Completion, IoEngine, Op, TurnWait};
 
 /// What the made-up device does with a request: how long it serves it,
 /// nanoseconds, or the error number it gives.
-pub type Service = Box<dyn FnMut(&Op, u64) -> Result<u64, i32> + Send>;
+pub type FakeService = Box<dyn FnMut(&Op, u64) -> Result<u64, i32> + Send>;
 
 /// The engine.
 pub struct FakeDevice {
     now: u64,
     /// When each server is free.
     servers: Vec<u64>,
-    service: Service,
+    service: FakeService,
     batch: Vec<Op>,
     /// Answers to come, by their time.
-    pending: VecDeque<(u64, Done)>,
+    pending: VecDeque<(u64, Completion)>,
     /// Virtual time that handing a request over takes, nanoseconds.
     pub overhead_ns: u64,
     /// Waiting for a moment ends so much later, nanoseconds.
@@ -28,7 +28,7 @@ pub struct FakeDevice {
 
 impl FakeDevice {
     /// A device of so many servers.
-    pub fn new(servers: usize, service: Service) -> FakeDevice {
+    pub fn new(servers: usize, service: FakeService) -> FakeDevice {
         let servers = vec![0; servers.max(1)];
         FakeDevice {
             now: 0,
@@ -56,11 +56,11 @@ impl FakeDevice {
         };
         self.servers[free] = ends;
         let at = self.pending.partition_point(|(time, _)| *time <= ends);
-        self.pending.insert(at, (ends, Done { slot: op.slot, result }));
+        self.pending.insert(at, (ends, Completion { slot: op.slot, result }));
     }
 }
 
-impl Engine for FakeDevice {
+impl IoEngine for FakeDevice {
     fn now(&self) -> u64 {
         self.now
     }
@@ -73,17 +73,17 @@ impl Engine for FakeDevice {
         self.now += ns;
     }
 
-    fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
+    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
         for op in std::mem::take(&mut self.batch) {
             self.now += self.overhead_ns;
             self.start(&op);
         }
         let next = self.pending.front().map(|(time, _)| *time);
         self.now = match (wait, next) {
-            (Wait::Nothing, _) | (Wait::One, None) => self.now,
-            (Wait::One, Some(next)) => self.now.max(next),
-            (Wait::Until(until), Some(next)) if next <= until => self.now.max(next),
-            (Wait::Until(until), _) => self.now.max(until) + self.wakes_late_ns,
+            (TurnWait::Nothing, _) | (TurnWait::One, None) => self.now,
+            (TurnWait::One, Some(next)) => self.now.max(next),
+            (TurnWait::Until(until), Some(next)) if next <= until => self.now.max(next),
+            (TurnWait::Until(until), _) => self.now.max(until) + self.wakes_late_ns,
         };
         while let Some((time, answer)) = self.pending.front() {
             if *time > self.now {

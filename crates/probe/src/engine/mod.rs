@@ -40,7 +40,7 @@ pub struct Op {
 
 /// An answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct Completion {
     /// Slot of the request.
     pub slot: u32,
     /// Bytes moved, or the negative error number.
@@ -49,17 +49,17 @@ pub struct Done {
 
 /// How long a turn waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum TurnWait {
     /// Not at all.
     Nothing,
     /// Until one answer has come.
     One,
-    /// Until one answer has come or this moment of [`Engine::now`].
+    /// Until one answer has come or this moment of [`IoEngine::now`].
     Until(u64),
 }
 
 /// What the loops need of an engine.
-pub trait Engine {
+pub trait IoEngine {
     /// Nanoseconds since the engine was made, by a clock that never steps.
     fn now(&self) -> u64;
 
@@ -70,7 +70,12 @@ pub trait Engine {
     ///
     /// # Errors
     /// When the engine itself fails; a request's error is in its answer.
-    fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()>;
+    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// Whether a turn may last until an answer comes, whatever it was told to wait for.
+    fn blocks(&self) -> bool {
+        false
+    }
 
     /// Takes so many nanoseconds of this thread's processor time: what a
     /// program does between its requests.
@@ -88,7 +93,7 @@ pub trait Engine {
 
 /// Slots and buffers of an engine.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct BufferSpec {
     /// Requests at once.
     pub slots: u32,
     /// Largest request, bytes.
@@ -104,7 +109,7 @@ const ALIGN: usize = 4096;
 /// Most memory that buffers of one run take, bytes.
 pub const MOST_MEMORY: u64 = 1 << 30;
 
-impl Room {
+impl BufferSpec {
     /// Bytes from one slot's buffer to the next.
     fn step(&self) -> usize {
         (self.largest as usize).next_multiple_of(ALIGN).max(ALIGN)
@@ -122,6 +127,6 @@ impl Room {
             format!("the engine serves {most} of a lane at most")
         };
         (self.slots < asked)
-            .then(|| format!("at most {} of {asked} requests a lane were outstanding: {because}", self.slots))
+            .then(|| format!("at most {} of {asked} requests per worker were in flight: {because}", self.slots))
     }
 }

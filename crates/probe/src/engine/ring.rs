@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-use super::{ALIGN, Action, Done, Engine, Op, Room, Wait};
-use diskwright_base::Dice;
+use super::{ALIGN, Action, BufferSpec, Completion, IoEngine, Op, TurnWait};
+use diskwright_base::Rng;
 
 /// Most entries that kernels give a ring's queue of requests.
 const MOST_ENTRIES: u32 = 32_768;
@@ -40,14 +40,14 @@ struct Buffers {
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    fn new(room: &Room) -> io::Result<Buffers> {
+    fn new(room: &BufferSpec) -> io::Result<Buffers> {
         let step = room.step();
         let whole = step.checked_mul(room.slots as usize).ok_or(io::ErrorKind::OutOfMemory)?;
         let layout = Layout::from_size_align(whole.max(ALIGN), ALIGN).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut buffers = Buffers { start, layout, step, lent: false };
-        let mut dice = Dice::new(room.seed, u64::MAX);
+        let mut dice = Rng::new(room.seed, u64::MAX);
         if room.writes {
             // incompressible, so that no device makes it smaller
             for word in buffers.bytes().chunks_exact_mut(8) {
@@ -136,18 +136,18 @@ impl Ring {
     ///
     /// # Errors
     /// Where the kernel has no io_uring, or forbids it; use [`super::threads`] then.
-    pub fn new(file: OwnedFd, room: &Room, start: Instant) -> io::Result<Ring> {
+    pub fn new(file: OwnedFd, room: &BufferSpec, start: Instant) -> io::Result<Ring> {
         Ring::with_queue(file, room, start, room.slots)
     }
 
     /// A ring whose queue holds so many requests; what does not fit is handed over later.
-    pub(super) fn with_queue(file: OwnedFd, room: &Room, start: Instant, queue: u32) -> io::Result<Ring> {
+    pub(super) fn with_queue(file: OwnedFd, room: &BufferSpec, start: Instant, queue: u32) -> io::Result<Ring> {
         let ring = build(queue)?;
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let buffers = Buffers::new(room)?;
         let registered = register(&ring, &buffers, room.slots);
         let fixed = registered.is_ok();
-        let cost = |e| format!("buffers are not registered ({e}), which makes each request dearer");
+        let cost = |e| format!("buffers are not registered ({e}), so each request costs more");
         let notes = registered.err().map(cost).into_iter().collect();
         let (slots, stamp, over) = (room.slots, room.seed, VecDeque::new());
         Ok(Ring { ring, buffers, _file: file, slots, in_flight: 0, waiting: 0, fixed, over, notes, stamp, start })
@@ -168,7 +168,7 @@ impl Ring {
     }
 
     /// Hands over what found the queue full, as much as the kernel takes now.
-    fn hand_over_rest(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+    fn hand_over_rest(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         while !self.over.is_empty() {
             self.enter(0, None)?;
             let (left, came) = (self.over.len(), self.take(done));
@@ -186,9 +186,9 @@ impl Ring {
     }
 
     /// Takes the answers that have come; how many they were.
-    fn take(&mut self, done: &mut Vec<Done>) -> u32 {
+    fn take(&mut self, done: &mut Vec<Completion>) -> u32 {
         let before = done.len();
-        done.extend(self.ring.completion().map(|c| Done { slot: c.user_data() as u32, result: c.result() }));
+        done.extend(self.ring.completion().map(|c| Completion { slot: c.user_data() as u32, result: c.result() }));
         let came = (done.len() - before) as u32;
         self.in_flight -= came;
         came
@@ -244,7 +244,7 @@ fn register(ring: &IoUring, buffers: &Buffers, slots: u32) -> io::Result<()> {
     unsafe { ring.submitter().register_buffers(&[whole]) }
 }
 
-impl Engine for Ring {
+impl IoEngine for Ring {
     #[inline]
     fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
@@ -265,16 +265,16 @@ impl Engine for Ring {
     }
 
     #[inline]
-    fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
+    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
         self.hand_over_rest(done)?;
         match wait {
             // what came while the rest was handed over is enough
             _ if !done.is_empty() => self.enter(0, None)?,
-            Wait::Nothing => self.enter(0, None)?,
+            TurnWait::Nothing => self.enter(0, None)?,
             // one is enough to go on, and all that have come are taken: waiting for
             // more would save a little processor time and make the first look slow
-            Wait::One => self.enter(self.in_flight.min(1) as usize, None)?,
-            Wait::Until(until) => self.enter(1, Some(until))?,
+            TurnWait::One => self.enter(self.in_flight.min(1) as usize, None)?,
+            TurnWait::Until(until) => self.enter(1, Some(until))?,
         }
         self.take(done);
         Ok(())
@@ -286,7 +286,7 @@ impl Drop for Ring {
         // the kernel must be done with the buffers before they go
         let mut rest = Vec::new();
         while self.in_flight > 0 {
-            if self.turn(Wait::One, &mut rest).is_err() {
+            if self.turn(TurnWait::One, &mut rest).is_err() {
                 // the ring is gone: leaking the memory is better than lending it out again
                 self.buffers.lent = true;
                 return;

@@ -3,12 +3,12 @@ use std::io::Write;
 use std::time::Instant;
 
 use super::ring::Ring;
-use super::threads::Threads;
+use super::threads::ThreadEngine;
 use super::*;
 
 #[test]
 fn slots_are_taken_away_until_they_fit_and_that_is_said() {
-    let room = |slots, largest| Room { slots, largest, seed: 1, writes: false };
+    let room = |slots, largest| BufferSpec { slots, largest, seed: 1, writes: false };
     let mut usual = room(64, 4096);
     assert_eq!((usual.fit(MOST_MEMORY, 512), usual.slots), (None, 64));
     let mut many = room(600, 4096);
@@ -36,10 +36,10 @@ fn read(slot: u32, block: u64) -> Op {
 }
 
 /// Turns until so many answers have come, in the order of their slots.
-fn all(engine: &mut impl Engine, count: usize) -> Vec<(u32, i32)> {
+fn all(engine: &mut impl IoEngine, count: usize) -> Vec<(u32, i32)> {
     let mut done = Vec::new();
     while done.len() < count {
-        engine.turn(Wait::One, &mut done).unwrap();
+        engine.turn(TurnWait::One, &mut done).unwrap();
     }
     let mut done: Vec<_> = done.iter().map(|d| (d.slot, d.result)).collect();
     done.sort_unstable();
@@ -47,12 +47,12 @@ fn all(engine: &mut impl Engine, count: usize) -> Vec<(u32, i32)> {
 }
 
 /// What any engine must do with requests that go well and that do not.
-fn serves(engine: &mut impl Engine, file: &File, slots: u32) {
+fn serves(engine: &mut impl IoEngine, file: &File, slots: u32) {
     let mut none = Vec::new();
     // nothing is asked: waiting for an answer ends at once, and waiting for a time at that time
-    engine.turn(Wait::One, &mut none).unwrap();
+    engine.turn(TurnWait::One, &mut none).unwrap();
     let until = engine.now() + 2_000_000;
-    engine.turn(Wait::Until(until), &mut none).unwrap();
+    engine.turn(TurnWait::Until(until), &mut none).unwrap();
     assert!(engine.now() >= until && none.is_empty());
     for _ in 0..3 {
         (0..slots).for_each(|slot| engine.put(read(slot, u64::from(slot) % 8)));
@@ -83,8 +83,8 @@ fn serves(engine: &mut impl Engine, file: &File, slots: u32) {
 fn threads_serve_one_slot_and_many() {
     for slots in [1, 2, 40] {
         let file = file(8);
-        let room = Room { slots, largest: 1024, seed: 1, writes: true };
-        let mut threads = Threads::new(file.try_clone().unwrap().into(), &room, Instant::now()).unwrap();
+        let room = BufferSpec { slots, largest: 1024, seed: 1, writes: true };
+        let mut threads = ThreadEngine::new(file.try_clone().unwrap().into(), &room, Instant::now()).unwrap();
         assert_eq!((threads.slots(), threads.notes()), (slots, &[][..]));
         serves(&mut threads, &file, slots);
     }
@@ -94,7 +94,7 @@ fn threads_serve_one_slot_and_many() {
 fn a_ring_serves_more_slots_than_its_queue_holds() {
     for (slots, queue) in [(1, 2), (64, 64), (64, 16), (40, 2)] {
         let file = file(8);
-        let room = Room { slots, largest: 1024, seed: 1, writes: true };
+        let room = BufferSpec { slots, largest: 1024, seed: 1, writes: true };
         let of = file.try_clone().unwrap().into();
         let mut ring = match Ring::with_queue(of, &room, Instant::now(), queue) {
             Ok(ring) => ring,
@@ -130,7 +130,7 @@ fn without_locked_memory_buffers_are_plain_and_that_is_said() {
     sets.effective.remove(rustix::thread::CapabilitySet::IPC_LOCK);
     rustix::thread::set_capabilities(None, sets).unwrap();
     let file = file(8);
-    let room = Room { slots: 64, largest: 4096, seed: 1, writes: true };
+    let room = BufferSpec { slots: 64, largest: 4096, seed: 1, writes: true };
     let Ok(mut ring) = Ring::new(file.try_clone().unwrap().into(), &room, Instant::now()) else {
         // older kernels count the ring itself too: threads serve there
         eprintln!("skipped: no io_uring with so little memory");

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
-use super::{ALIGN, Action, Done, Engine, Op, Room, Wait};
-use diskwright_base::Dice;
+use super::{ALIGN, Action, BufferSpec, Completion, IoEngine, Op, TurnWait};
+use diskwright_base::Rng;
 
 /// Threads at most.
 pub const MOST: u32 = 512;
@@ -21,12 +21,12 @@ pub const MOST: u32 = 512;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The engine.
-pub struct Threads {
-    orders: Vec<Arc<Desk>>,
-    answers: Arc<Basket>,
+pub struct ThreadEngine {
+    orders: Vec<Arc<SubmitSlot>>,
+    answers: Arc<CompletionQueue>,
     workers: Vec<JoinHandle<()>>,
     /// Makes the requests itself where there is one slot only, and what is to be made.
-    alone: Option<(Worker, Option<Op>)>,
+    alone: Option<(ThreadWorker, Option<Op>)>,
     in_flight: u32,
     notes: Vec<String>,
     start: Instant,
@@ -34,13 +34,13 @@ pub struct Threads {
 
 /// Where a worker finds its next request.
 #[derive(Default)]
-struct Desk {
-    order: Mutex<Order>,
+struct SubmitSlot {
+    order: Mutex<WorkerCommand>,
     bell: Condvar,
 }
 
 #[derive(Default)]
-enum Order {
+enum WorkerCommand {
     #[default]
     None,
     Op(Op),
@@ -49,14 +49,14 @@ enum Order {
 
 /// Where workers put their answers.
 #[derive(Default)]
-struct Basket {
-    inside: Mutex<Inside>,
+struct CompletionQueue {
+    inside: Mutex<CompletionState>,
     bell: Condvar,
 }
 
 #[derive(Default)]
-struct Inside {
-    answers: Vec<Done>,
+struct CompletionState {
+    answers: Vec<Completion>,
     /// Somebody sleeps until there is one: ringing costs a system call.
     awaited: bool,
 }
@@ -66,23 +66,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Threads {
+impl ThreadEngine {
     /// Threads on a file; fewer than asked for where the system gives no more.
     ///
     /// # Errors
     /// When the system gives not even one.
-    pub fn new(file: OwnedFd, room: &Room, start: Instant) -> io::Result<Threads> {
-        let (file, answers) = (Arc::new(file), Arc::new(Basket::default()));
+    pub fn new(file: OwnedFd, room: &BufferSpec, start: Instant) -> io::Result<ThreadEngine> {
+        let (file, answers) = (Arc::new(file), Arc::new(CompletionQueue::default()));
         let (orders, workers, notes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut engine = Threads { orders, answers, workers, alone: None, in_flight: 0, notes, start };
+        let mut engine = ThreadEngine { orders, answers, workers, alone: None, in_flight: 0, notes, start };
         if room.slots == 1 {
-            engine.alone = Some((Worker::new(file, room, 0), None));
+            engine.alone = Some((ThreadWorker::new(file, room, 0), None));
             return Ok(engine);
         }
         for slot in 0..room.slots {
-            let desk = Arc::new(Desk::default());
+            let desk = Arc::new(SubmitSlot::default());
             let (file, room, own, answers) = (Arc::clone(&file), *room, Arc::clone(&desk), Arc::clone(&engine.answers));
-            let work = move || work(Worker::new(file, &room, slot), &own, &answers);
+            let work = move || work(ThreadWorker::new(file, &room, slot), &own, &answers);
             match std::thread::Builder::new().name(format!("probe-{slot}")).spawn(work) {
                 Ok(worker) => engine.workers.push(worker),
                 Err(error) if slot == 0 => return Err(error),
@@ -90,7 +90,7 @@ impl Threads {
                     let asked = room.slots;
                     engine
                         .notes
-                        .push(format!("{slot} of {asked} requests were outstanding: no more threads ({error})"));
+                        .push(format!("only {slot} of {asked} requests were in flight: no more threads ({error})"));
                     break;
                 }
             }
@@ -110,14 +110,14 @@ impl Threads {
     }
 
     /// Waits for an answer, at most up to a moment, and takes all there are.
-    fn collect(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
+    fn collect(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
         let mut inside = lock(&self.answers.inside);
         while inside.answers.is_empty() {
             let left = match wait {
-                Wait::Nothing => break,
-                Wait::One if self.in_flight == 0 => break,
-                Wait::One => LOOK,
-                Wait::Until(until) => Duration::from_nanos(until.saturating_sub(self.now())).min(LOOK),
+                TurnWait::Nothing => break,
+                TurnWait::One if self.in_flight == 0 => break,
+                TurnWait::One => LOOK,
+                TurnWait::Until(until) => Duration::from_nanos(until.saturating_sub(self.now())).min(LOOK),
             };
             if left.is_zero() {
                 break;
@@ -136,27 +136,27 @@ impl Threads {
 }
 
 /// One who makes requests one at a time.
-struct Worker {
+struct ThreadWorker {
     file: Arc<OwnedFd>,
     memory: Vec<u8>,
     from: usize,
-    dice: Dice,
+    dice: Rng,
 }
 
-impl Worker {
-    fn new(file: Arc<OwnedFd>, room: &Room, slot: u32) -> Worker {
+impl ThreadWorker {
+    fn new(file: Arc<OwnedFd>, room: &BufferSpec, slot: u32) -> ThreadWorker {
         let mut memory = vec![0u8; room.largest as usize + ALIGN];
         let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
-        let mut dice = Dice::new(room.seed, u64::from(slot));
+        let mut dice = Rng::new(room.seed, u64::from(slot));
         // touched before it is measured, and incompressible
         for word in memory[from..].chunks_exact_mut(8) {
             word.copy_from_slice(&dice.bits().to_ne_bytes());
         }
-        Worker { file, memory, from, dice }
+        ThreadWorker { file, memory, from, dice }
     }
 
     /// Makes a request; a signal in between does not count.
-    fn make(&mut self, op: &Op) -> Done {
+    fn make(&mut self, op: &Op) -> Completion {
         let moved = loop {
             match self.once(op) {
                 Err(Errno::INTR) => {}
@@ -164,7 +164,7 @@ impl Worker {
             }
         };
         let result = moved.map_or_else(|e| -e.raw_os_error(), |bytes| i32::try_from(bytes).unwrap_or(i32::MAX));
-        Done { slot: op.slot, result }
+        Completion { slot: op.slot, result }
     }
 
     fn once(&mut self, op: &Op) -> rustix::io::Result<usize> {
@@ -185,14 +185,14 @@ impl Worker {
 }
 
 /// A worker's day: one request after the other until the engine is dropped.
-fn work(mut worker: Worker, desk: &Desk, answers: &Basket) {
+fn work(mut worker: ThreadWorker, desk: &SubmitSlot, answers: &CompletionQueue) {
     loop {
         let mut order = lock(&desk.order);
         let op = loop {
             match std::mem::take(&mut *order) {
-                Order::Op(op) => break op,
-                Order::GoHome => return,
-                Order::None => order = desk.bell.wait(order).unwrap_or_else(PoisonError::into_inner),
+                WorkerCommand::Op(op) => break op,
+                WorkerCommand::GoHome => return,
+                WorkerCommand::None => order = desk.bell.wait(order).unwrap_or_else(PoisonError::into_inner),
             }
         };
         drop(order);
@@ -207,9 +207,13 @@ fn work(mut worker: Worker, desk: &Desk, answers: &Basket) {
     }
 }
 
-impl Engine for Threads {
+impl IoEngine for ThreadEngine {
     fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
+    }
+
+    fn blocks(&self) -> bool {
+        self.alone.is_some()
     }
 
     fn put(&mut self, op: Op) {
@@ -219,11 +223,11 @@ impl Engine for Threads {
             return;
         }
         let desk = &self.orders[op.slot as usize];
-        *lock(&desk.order) = Order::Op(op);
+        *lock(&desk.order) = WorkerCommand::Op(op);
         desk.bell.notify_one();
     }
 
-    fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
+    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
         if let Some((worker, next)) = &mut self.alone
             && let Some(op) = next.take()
         {
@@ -235,10 +239,10 @@ impl Engine for Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for ThreadEngine {
     fn drop(&mut self) {
         for desk in &self.orders {
-            *lock(&desk.order) = Order::GoHome;
+            *lock(&desk.order) = WorkerCommand::GoHome;
             desk.bell.notify_one();
         }
         for worker in self.workers.drain(..) {

@@ -4,7 +4,7 @@
 //! What is kept, and what for, is the list [`FIGURES`]. A figure that the
 //! device may well exceed says why in `at_least`; diagnosis takes such a one
 //! for the least that the device can do. What is no measurement of the device
-//! gives no figure at all ([`Occasion::useless`]).
+//! gives no figure at all ([`MeasurementContext::useless`]).
 
 mod store;
 
@@ -13,23 +13,23 @@ use std::path::PathBuf;
 use diskwright_base::Ceiling;
 use serde::{Deserialize, Serialize};
 
-use crate::device::Facts;
+use crate::device::DeviceFacts;
 use crate::result::RunResult;
 
-pub use store::{Damaged, MOST_BYTES, Stored, load, parse, store};
+pub use store::{MOST_BYTES, ProfileEntry, UnreadableProfile, load, parse, remove, store};
 
 /// Name of the contract.
 pub const SCHEMA: &str = "diskwright.profile/1";
 
 /// The figures of a profile: name, unit, what it is.
 pub const FIGURES: &[(&str, &str, &str)] = &[
-    ("reads_per_s", "per_s", "the most random reads a second, of at most 8 KiB"),
-    ("writes_per_s", "per_s", "the most random writes a second, of at most 8 KiB"),
-    ("read_bytes_per_s", "bytes_per_s", "the most bytes a second, reads"),
-    ("write_bytes_per_s", "bytes_per_s", "the most bytes a second, writes"),
-    ("read_s", "s", "mean time of one random 4 KiB read alone"),
-    ("write_s", "s", "mean time of one random 4 KiB write alone"),
-    ("knee_depth", "requests", "the depth that brings nine tenths of the most random reads"),
+    ("reads_per_s", "per_s", "maximum of random reads per second, of at most 8 KiB"),
+    ("writes_per_s", "per_s", "maximum of random writes per second, of at most 8 KiB"),
+    ("read_bytes_per_s", "bytes_per_s", "maximum of bytes per second, reads"),
+    ("write_bytes_per_s", "bytes_per_s", "maximum of bytes per second, writes"),
+    ("read_s", "s", "mean time of one random 4 KiB read at queue depth 1"),
+    ("write_s", "s", "mean time of one random 4 KiB write at queue depth 1"),
+    ("knee_depth", "requests", "queue depth that reaches 90 % of the maximum of random reads"),
 ];
 
 /// Largest request that counts as a small one, bytes.
@@ -42,8 +42,8 @@ const LEAST_DEPTHS: usize = 3;
 const DEEP: u32 = 16;
 /// Bytes outstanding below which bandwidth was not asked for in full.
 const FULL_BYTES: f64 = 1048576.0;
-/// Seconds below which a run is short.
-const SHORT_S: f64 = 1.0;
+/// Seconds below which a run is short. `quick` takes 3; one second may be all cache or credits.
+const SHORT_S: f64 = 2.0;
 /// Share of its threads' processors from which a probe measures them.
 const PROCESSOR_BOUND: f64 = 0.85;
 /// Share of a turning disk that must be covered for its arm to move as far as it does in use.
@@ -52,7 +52,7 @@ const COVERED: f64 = 0.5;
 /// A number of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Figure {
+pub struct ProfileFigure {
     /// One of [`FIGURES`].
     pub figure: String,
     /// The number.
@@ -102,36 +102,36 @@ pub struct Profile {
     /// When it was last measured, RFC 3339 in UTC.
     pub measured: String,
     /// The figures, in the order of [`FIGURES`].
-    pub figures: Vec<Figure>,
+    pub figures: Vec<ProfileFigure>,
 }
 
 /// What became of a measurement as the device's profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Kept {
+pub struct ProfileUpdate {
     /// Where it is kept; `null` where it is not.
     pub file: Option<PathBuf>,
     /// Why it is not kept, or what is to be said of it.
     pub because: Vec<String>,
 }
 
-impl Kept {
+impl ProfileUpdate {
     /// The same for people, a line each.
     pub fn words(&self) -> String {
         match (&self.file, self.because.as_slice()) {
-            (Some(_), []) => "Remembered as what the device can do; `why` judges by it.\n".into(),
+            (Some(_), []) => "Saved as the device profile that `why` uses.\n".into(),
             (Some(_), because) => {
-                format!("Remembered as what the device can do; `why` judges by it. {}.\n", because.join("; "))
+                format!("Saved as the device profile that `why` uses. {}.\n", because.join("; "))
             }
             (None, []) => String::new(),
-            (None, because) => format!("Not remembered as what the device can do: {}.\n", because.join("; ")),
+            (None, because) => format!("Not saved as the device profile: {}.\n", because.join("; ")),
         }
     }
 }
 
 /// On what occasion runs were made.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Occasion {
+pub struct MeasurementContext {
     /// When, RFC 3339 in UTC.
     pub measured: String,
     /// The suite.
@@ -156,14 +156,14 @@ pub struct Occasion {
     pub complete: bool,
 }
 
-impl Occasion {
+impl MeasurementContext {
     /// Why nothing of it is kept, where that is so.
-    pub fn useless(&self, facts: &Facts) -> Option<&'static str> {
+    pub fn useless(&self, facts: &DeviceFacts) -> Option<&'static str> {
         match () {
-            () if self.buffered => Some("the page cache was measured, not the device"),
-            () if !self.complete => Some("the measurement did not come to its end"),
-            () if self.holes => Some("the file has holes, which cost no device anything"),
-            () if facts.key.is_empty() => Some("it lies in memory, which has no ceiling of a device"),
+            () if self.buffered => Some("the run measured the page cache, not the device"),
+            () if !self.complete => Some("the measurement was not completed"),
+            () if self.holes => Some("the file has holes, which need no device access"),
+            () if facts.key.is_empty() => Some("it is in memory, not on a device"),
             () => None,
         }
     }
@@ -172,12 +172,12 @@ impl Occasion {
 impl Profile {
     /// The profile that the runs of an occasion give; without figures where
     /// they tell nothing.
-    pub fn of(facts: &Facts, runs: &[RunResult], occasion: &Occasion) -> Profile {
+    pub fn of(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext) -> Profile {
         let good = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short == 0 && r.requests_per_s > 0.0;
         // what was made beside others shows what was left by them; what has a target of its own is of another device
         let by_itself = |r: &&RunResult| r.beside.is_empty() && r.combines.is_empty() && r.target.is_none();
         let runs: Vec<&RunResult> = runs.iter().filter(good).filter(by_itself).collect();
-        let maker = Maker { facts, occasion };
+        let maker = FigureMaker { facts, occasion };
         let mut figures = Vec::new();
         if occasion.useless(facts).is_none() {
             for (name, read_share) in [("read", 1.0), ("write", 0.0)] {
@@ -204,7 +204,7 @@ impl Profile {
     }
 
     /// A figure by name.
-    pub fn figure(&self, name: &str) -> Option<&Figure> {
+    pub fn figure(&self, name: &str) -> Option<&ProfileFigure> {
         self.figures.iter().find(|f| f.figure == name)
     }
 
@@ -242,8 +242,13 @@ impl Profile {
 
     /// Takes in what was known before. A firm figure stands before one that
     /// may be exceeded; of two alike the better one stands (the most, the
-    /// shortest time), and of knees the newer.
+    /// shortest time), and of knees the newer. A rate that may be exceeded makes the whole
+    /// ceiling one, so it is not added to a profile whose rates are all firm.
     fn join(&mut self, before: &Profile) {
+        let is_rate = |f: &ProfileFigure| f.unit.ends_with("per_s");
+        if before.figures.iter().any(is_rate) && before.ceiling().is_firm() {
+            self.figures.retain(|f| f.at_least.is_empty() || !is_rate(f) || before.figure(&f.figure).is_some());
+        }
         for old in &before.figures {
             match self.figures.iter_mut().find(|f| f.figure == old.figure) {
                 None => self.figures.push(old.clone()),
@@ -259,8 +264,8 @@ impl Profile {
     }
 }
 
-impl Figure {
-    fn stands_before(&self, new: &Figure) -> bool {
+impl ProfileFigure {
+    fn stands_before(&self, new: &ProfileFigure) -> bool {
         match (self.at_least.is_empty(), new.at_least.is_empty()) {
             (true, false) => true,
             (false, true) => false,
@@ -274,13 +279,13 @@ impl Figure {
 }
 
 /// Makes figures of one occasion.
-struct Maker<'a> {
-    facts: &'a Facts,
-    occasion: &'a Occasion,
+struct FigureMaker<'a> {
+    facts: &'a DeviceFacts,
+    occasion: &'a MeasurementContext,
 }
 
-impl Maker<'_> {
-    fn figure(&self, name: &str, value: f64, run: &RunResult) -> Figure {
+impl FigureMaker<'_> {
+    fn figure(&self, name: &str, value: f64, run: &RunResult) -> ProfileFigure {
         let (_, unit, _) = FIGURES.iter().find(|(known, ..)| *known == name).copied().unwrap_or_default();
         let mut at_least = Vec::new();
         if self.occasion.file {
@@ -288,10 +293,10 @@ impl Maker<'_> {
             at_least.push(format!("measured through a file on {kind}"));
         }
         if self.occasion.live {
-            at_least.push("others used the device meanwhile".into());
+            at_least.push("others used the device at the same time".into());
         }
         if self.occasion.limited {
-            at_least.push("limits on I/O were set for the probe's own control group".into());
+            at_least.push("the probe's own cgroup had I/O limits".into());
         }
         if run.measured_s < SHORT_S {
             at_least.push(format!("measured for {:.1} s only", run.measured_s));
@@ -300,10 +305,10 @@ impl Maker<'_> {
             at_least.push("the rate was not steady".into());
         }
         if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND * f64::from(run.lanes.max(1))) {
-            at_least.push("the processor was full, not the device".into());
+            at_least.push("the processor was saturated, not the device".into());
         }
         let fill = if self.occasion.made { "filled" } else { "as found" };
-        Figure {
+        ProfileFigure {
             figure: name.into(),
             value,
             unit: unit.into(),
@@ -331,7 +336,7 @@ impl Maker<'_> {
         runs.iter().copied().filter(small).collect()
     }
 
-    fn rate(&self, name: &str, runs: &[&RunResult]) -> Option<Figure> {
+    fn rate(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
         let random = self.random(runs);
         let best = most(&random, |r| r.requests_per_s)?;
         let shallower = random.iter().copied().filter(|r| r.depth < best.depth && r.size_bytes == best.size_bytes);
@@ -342,30 +347,30 @@ impl Maker<'_> {
         match next {
             _ if deeper => {}
             Some(next) if next.requests_per_s >= KNEE * best.requests_per_s => {}
-            Some(_) => figure.at_least.push(format!("the rate still rose at depth {depth}")),
+            Some(_) => figure.at_least.push(format!("the rate still rose at queue depth {depth}")),
             // a single request at a time says little of what there could be
             None if depth < DEEP => return None,
-            None => figure.at_least.push(format!("measured at depth {depth} alone")),
+            None => figure.at_least.push(format!("measured only at queue depth {depth}")),
         }
         Some(figure)
     }
 
-    fn bandwidth(&self, name: &str, runs: &[&RunResult]) -> Option<Figure> {
+    fn bandwidth(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
         let best = most(runs, |r| r.bytes_per_s)?;
         let mut figure = self.figure(name, best.bytes_per_s, best);
         if best.depth.is_none_or(|depth| f64::from(depth) * best.size_bytes < FULL_BYTES) {
-            figure.at_least.push("little was asked for at once".into());
+            figure.at_least.push("the queue depth was too low".into());
         }
         Some(figure)
     }
 
-    fn alone(&self, name: &str, runs: &[&RunResult]) -> Option<Figure> {
+    fn alone(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
         let runs = self.random(runs);
         let alone = runs.iter().find(|r| r.depth == Some(1) && r.size_bytes <= 4096.0)?;
         Some(self.figure(name, alone.latency_s.mean?, alone))
     }
 
-    fn knee(&self, runs: &[&RunResult]) -> Option<Figure> {
+    fn knee(&self, runs: &[&RunResult]) -> Option<ProfileFigure> {
         let random = self.random(runs);
         let best = most(&random, |r| r.requests_per_s)?;
         let mut alike: Vec<&RunResult> = random.into_iter().filter(|r| r.size_bytes == best.size_bytes).collect();

@@ -14,7 +14,7 @@ pub const MOST_BYTES: u64 = 1 << 20;
 
 /// A profile and its file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stored {
+pub struct ProfileEntry {
     /// The file.
     pub path: PathBuf,
     /// What is in it.
@@ -23,7 +23,7 @@ pub struct Stored {
 
 /// A file that should be a profile and is none.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Damaged {
+pub struct UnreadableProfile {
     /// The file.
     pub path: PathBuf,
     /// Why it is none, and what to do.
@@ -45,7 +45,7 @@ pub fn parse(bytes: &[u8]) -> Result<Profile, String> {
     for figure in &profile.figures {
         let name = &figure.figure;
         let Some((_, unit, _)) = FIGURES.iter().find(|(known, ..)| known == name) else {
-            return Err(format!("`{name}` is no figure of a profile"));
+            return Err(format!("`{name}` is not a figure of a profile"));
         };
         if figure.unit != *unit {
             return Err(format!("{name} is in `{}`, not in `{unit}`", figure.unit));
@@ -69,13 +69,13 @@ fn read(path: &Path) -> Result<Profile, String> {
 
 /// All profiles in a folder in the order of their keys, and the files that
 /// should be some and are not. A folder that is not there is empty.
-pub fn load(folder: &Path) -> (Vec<Stored>, Vec<Damaged>) {
+pub fn load(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return (found, damaged),
         Err(e) => {
-            damaged.push(Damaged { path: folder.to_owned(), because: e.to_string() });
+            damaged.push(UnreadableProfile { path: folder.to_owned(), because: e.to_string() });
             return (found, damaged);
         }
     };
@@ -84,8 +84,8 @@ pub fn load(folder: &Path) -> (Vec<Stored>, Vec<Damaged>) {
     paths.sort();
     for path in paths {
         match read(&path) {
-            Ok(profile) => found.push(Stored { path, profile }),
-            Err(because) => damaged.push(Damaged { path, because }),
+            Ok(profile) => found.push(ProfileEntry { path, profile }),
+            Err(because) => damaged.push(UnreadableProfile { path, because }),
         }
     }
     found.sort_by(|a, b| a.profile.key.cmp(&b.profile.key));
@@ -98,7 +98,8 @@ pub fn load(folder: &Path) -> (Vec<Stored>, Vec<Damaged>) {
 ///
 /// # Errors
 /// When the system refuses, or when the file there is of a newer version.
-pub fn store(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<Stored> {
+pub fn store(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<ProfileEntry> {
+    diskwright_guard::check_new(&folder.join("profile")).map_err(io::Error::other)?;
     fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let lock = fs::File::open(folder)?;
     flock(&lock, FlockOperation::LockExclusive)?;
@@ -116,7 +117,19 @@ pub fn store(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<Stor
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
-    written.map(|()| Stored { path, profile })
+    written.map(|()| ProfileEntry { path, profile })
+}
+
+/// Removes a profile's file, while no other program writes one.
+///
+/// # Errors
+/// When the system refuses.
+pub fn remove(stored: &ProfileEntry) -> io::Result<()> {
+    let lock = stored.path.parent().map(fs::File::open).transpose()?;
+    if let Some(lock) = &lock {
+        flock(lock, FlockOperation::LockExclusive)?;
+    }
+    fs::remove_file(&stored.path)
 }
 
 fn write(path: &Path, profile: &Profile) -> io::Result<()> {

@@ -31,14 +31,28 @@ fn sequential(read_share: f64, bytes: f64) -> RunResult {
     }
 }
 
-fn device() -> Facts {
+fn device() -> DeviceFacts {
     let (key, class) = ("serial:M:X".into(), "nvme".into());
-    Facts { key, class, name: "nvme0n1".into(), bytes: Some(1 << 40), kernel: "6.1".into(), ..Facts::default() }
+    DeviceFacts {
+        key,
+        class,
+        name: "nvme0n1".into(),
+        bytes: Some(1 << 40),
+        kernel: "6.1".into(),
+        ..DeviceFacts::default()
+    }
 }
 
-fn whole() -> Occasion {
+fn whole() -> MeasurementContext {
     let (measured, suite) = ("2026-03-01T00:00:00Z".into(), "quick".into());
-    Occasion { measured, suite, seed: 7, target_bytes: 1 << 40, complete: true, ..Occasion::default() }
+    MeasurementContext {
+        measured,
+        suite,
+        seed: 7,
+        target_bytes: 1 << 40,
+        complete: true,
+        ..MeasurementContext::default()
+    }
 }
 
 /// A device that takes eight at once, 1 ms each.
@@ -70,7 +84,7 @@ fn each_figure_says_how_it_was_reached() {
 
 #[test]
 fn what_the_device_may_exceed_says_why() {
-    let because = |runs: &[RunResult], occasion: &Occasion| {
+    let because = |runs: &[RunResult], occasion: &MeasurementContext| {
         let profile = Profile::of(&device(), runs, occasion);
         profile.figure("reads_per_s").map(|f| f.at_least.join("; "))
     };
@@ -80,41 +94,42 @@ fn what_the_device_may_exceed_says_why() {
         runs
     };
     let says = |runs: &[RunResult], expected: &str| assert_eq!(because(runs, &whole()).as_deref(), Some(expected));
-    says(&[run(1, 1000.0), run(4, 4000.0)], "the rate still rose at depth 4");
-    says(&[run(64, 4000.0)], "measured at depth 64 alone");
+    says(&[run(1, 1000.0), run(4, 4000.0)], "the rate still rose at queue depth 4");
+    says(&[run(64, 4000.0)], "measured only at queue depth 64");
     says(&changed(&|r| r.measured_s = 0.2), "measured for 0.2 s only");
+    says(&changed(&|r| r.measured_s = 1.0), "measured for 1.0 s only");
     says(&changed(&|r| r.steady = Some(false)), "the rate was not steady");
-    says(&changed(&|r| r.cpu_share = Some(1.8)), "the processor was full, not the device");
+    says(&changed(&|r| r.cpu_share = Some(1.8)), "the processor was saturated, not the device");
     // one request at a time, or requests that failed: nothing to go by
     assert_eq!(because(&[run(1, 1000.0)], &whole()), None);
     assert_eq!(because(&changed(&|r| r.failed = 1), &whole()), None);
     assert_eq!(because(&changed(&|r| r.beside = vec!["other".into()]), &whole()), None);
     assert_eq!(because(&changed(&|r| r.target = Some("/dev/sdz".into())), &whole()), None);
-    let file = Occasion { file: true, made: true, ..whole() };
+    let file = MeasurementContext { file: true, made: true, ..whole() };
     assert_eq!(because(&eight_at_once(), &file).as_deref(), Some("measured through a file on a filesystem"));
-    let limited = Occasion { limited: true, ..whole() };
-    assert!(because(&eight_at_once(), &limited).is_some_and(|why| why.contains("control group")));
-    let live = Occasion { live: true, ..whole() };
-    assert_eq!(because(&eight_at_once(), &live).as_deref(), Some("others used the device meanwhile"));
+    let limited = MeasurementContext { limited: true, ..whole() };
+    assert!(because(&eight_at_once(), &limited).is_some_and(|why| why.contains("cgroup")));
+    let live = MeasurementContext { live: true, ..whole() };
+    assert_eq!(because(&eight_at_once(), &live).as_deref(), Some("others used the device at the same time"));
 }
 
 #[test]
 fn what_is_no_measurement_of_the_device_gives_nothing() {
-    let none = |facts: &Facts, occasion: Occasion, why: &str| {
+    let none = |facts: &DeviceFacts, occasion: MeasurementContext, why: &str| {
         assert!(occasion.useless(facts).is_some_and(|said| said.contains(why)), "{why}");
         assert!(Profile::of(facts, &eight_at_once(), &occasion).figures.is_empty());
     };
-    none(&device(), Occasion { buffered: true, ..whole() }, "page cache");
-    none(&device(), Occasion { complete: false, ..whole() }, "its end");
-    none(&device(), Occasion { holes: true, ..whole() }, "holes");
-    none(&Facts { key: String::new(), ..device() }, whole(), "memory");
+    none(&device(), MeasurementContext { buffered: true, ..whole() }, "page cache");
+    none(&device(), MeasurementContext { complete: false, ..whole() }, "not completed");
+    none(&device(), MeasurementContext { holes: true, ..whole() }, "holes");
+    none(&DeviceFacts { key: String::new(), ..device() }, whole(), "memory");
 }
 
 #[test]
 fn a_short_stroke_is_no_ceiling_of_a_turning_disk() {
-    let disk = Facts { class: "rotational".into(), ..device() };
-    let part = Occasion { target_bytes: 1 << 30, ..whole() };
-    let names = |occasion: &Occasion| -> Vec<String> {
+    let disk = DeviceFacts { class: "rotational".into(), ..device() };
+    let part = MeasurementContext { target_bytes: 1 << 30, ..whole() };
+    let names = |occasion: &MeasurementContext| -> Vec<String> {
         Profile::of(&disk, &eight_at_once(), occasion).figures.into_iter().map(|f| f.figure).collect()
     };
     assert_eq!(names(&part), ["read_bytes_per_s", "write_bytes_per_s"]);
@@ -124,11 +139,11 @@ fn a_short_stroke_is_no_ceiling_of_a_turning_disk() {
 #[test]
 fn the_better_figure_stands_and_a_firm_one_before_a_weak_one() {
     let folder = tempfile::tempdir().unwrap();
-    let keep = |runs: &[RunResult], occasion: &Occasion, anew: bool| {
+    let keep = |runs: &[RunResult], occasion: &MeasurementContext, anew: bool| {
         store(folder.path(), Profile::of(&device(), runs, occasion), anew).unwrap().profile
     };
-    let later = Occasion { measured: "2026-04-01T00:00:00Z".into(), ..whole() };
-    let through_file = Occasion { file: true, ..later.clone() };
+    let later = MeasurementContext { measured: "2026-04-01T00:00:00Z".into(), ..whole() };
+    let through_file = MeasurementContext { file: true, ..later.clone() };
     let reads = |p: &Profile| p.value("reads_per_s").unwrap();
     assert_eq!(reads(&keep(&[run(16, 9000.0), run(64, 9000.0)], &through_file, false)), 9000.0);
     assert_eq!(reads(&keep(&eight_at_once(), &whole(), false)), 8100.0, "firm counts more");
@@ -139,6 +154,29 @@ fn the_better_figure_stands_and_a_firm_one_before_a_weak_one() {
     assert_eq!(both.value("write_bytes_per_s"), Some(3e8), "what was not measured now stays");
     let anew = keep(&[run(16, 5000.0), run(64, 5000.0)], &later, true);
     assert_eq!((reads(&anew), anew.value("write_bytes_per_s")), (5000.0, None));
+}
+
+#[test]
+fn what_says_less_lowers_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let keep = |runs: &[RunResult], occasion: &MeasurementContext| {
+        store(folder.path(), Profile::of(&device(), runs, occasion), false).unwrap().profile
+    };
+    let reads_only: Vec<RunResult> = eight_at_once().into_iter().filter(|r| r.read_share == 1.0).collect();
+    let firm = keep(&reads_only, &whole());
+    assert!(firm.ceiling().is_firm());
+    // a second of writes at one depth, as a script makes them, would make the whole a lower bound
+    let short = RunResult { measured_s: 1.0, read_share: 0.0, ..run(64, 3000.0) };
+    let file = MeasurementContext { file: true, ..whole() };
+    for occasion in [&whole(), &file] {
+        let joined = keep(&[short.clone(), RunResult { read_share: 1.0, ..short.clone() }], occasion);
+        assert_eq!(joined, Profile { measured: joined.measured.clone(), ..firm.clone() });
+        assert!(joined.ceiling().is_firm());
+    }
+    // a quick one that may write adds its own
+    let whole_again = keep(&eight_at_once(), &whole());
+    assert_eq!(whole_again.value("write_bytes_per_s"), Some(3e8));
+    assert!(whole_again.ceiling().is_firm());
 }
 
 #[test]

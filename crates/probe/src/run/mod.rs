@@ -11,16 +11,16 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::error::ProbeError;
-use crate::live::{Course, Live, Stretch};
+use crate::live::{LiveInterval, LiveTimeline};
 use crate::pattern::{Durable, Pattern};
-use crate::tally::{SLICE_NS, Tally};
-use crate::target::Target;
-use lane::{Gate, Lanes, Ran, shares};
-use watch::Watch;
+use crate::tally::{SLICE_NS, WorkerTally};
+use crate::target::ProbeTarget;
+use lane::{JobView, StartGate, WorkerResult, WorkerSetup, shares};
+use watch::RunWatch;
 
 /// Which engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum EngineKind {
     /// The ring where there is one, threads otherwise.
     #[default]
     Best,
@@ -30,9 +30,9 @@ pub enum Kind {
 
 /// How a run is made.
 #[derive(Clone, Debug)]
-pub struct Making {
+pub struct RunConfig {
     /// The engine.
-    pub engine: Kind,
+    pub engine: EngineKind,
     /// Lanes at most; one a core is enough.
     pub lanes: u32,
     /// An answer slower than this ends everything: for devices that others use.
@@ -43,9 +43,9 @@ pub struct Making {
 
 /// What a run gave.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// All counts.
-    pub tally: Tally,
+    pub tally: WorkerTally,
     /// Measured time, seconds; less than asked for where it was stopped.
     pub seconds: f64,
     /// `io_uring` or `threads`.
@@ -65,7 +65,7 @@ pub struct Outcome {
     /// It was stopped from outside.
     pub stopped: bool,
     /// What was done in each stretch of the measured time.
-    pub course: Vec<Stretch>,
+    pub course: Vec<LiveInterval>,
 }
 
 /// What the kernel counted, in all of the machine.
@@ -82,20 +82,20 @@ pub struct Kernel {
 }
 
 /// Told while a run goes on: share of its time that is over, and what was done since the last time.
-pub type Progress<'a> = dyn FnMut(f64, &Stretch) + 'a;
+pub type RunProgress<'a> = dyn FnMut(f64, &LiveInterval) + 'a;
 
 /// One of the jobs of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Job<'a> {
+pub struct RunJob<'a> {
     /// What it asks; its name is the job's.
     pub pattern: &'a Pattern,
     /// Of what.
-    pub target: &'a Target,
+    pub target: &'a ProbeTarget,
     /// Time from the run's start to the job's.
     pub after: Duration,
 }
 
-impl Job<'_> {
+impl RunJob<'_> {
     /// When its measuring begins.
     fn from(&self) -> Duration {
         self.after + self.pattern.ramp
@@ -111,10 +111,10 @@ impl Job<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
     /// Each, in the order of the jobs.
-    pub each: Vec<Outcome>,
+    pub each: Vec<RunOutcome>,
     /// All together, where there is more than one: from the first job's
     /// measuring to the last one's end.
-    pub all: Option<Outcome>,
+    pub all: Option<RunOutcome>,
 }
 
 /// Measures a pattern on a target.
@@ -123,25 +123,37 @@ pub struct Outcomes {
 /// When the pattern does not fit the target, the system refuses, or requests
 /// fail and none succeeds.
 pub fn run(
-    target: &Target,
+    target: &ProbeTarget,
     pattern: &Pattern,
-    making: &Making,
-    told: &mut Progress<'_>,
-) -> Result<Outcome, ProbeError> {
-    let job = Job { pattern, target, after: Duration::ZERO };
+    making: &RunConfig,
+    told: &mut RunProgress<'_>,
+) -> Result<RunOutcome, ProbeError> {
+    let job = RunJob { pattern, target, after: Duration::ZERO };
     Ok(run_jobs(&[job], making, told)?.each.into_iter().next().unwrap_or_default())
 }
 
-/// What a lane sends when it is done: whose it is, what it counted or why it
+/// What a lane sends when it is done: its job, which lane, and what it counted or why it
 /// failed.
-type Answer = (usize, io::Result<Ran>);
+type WorkerReport = (usize, usize, io::Result<WorkerResult>);
+
+/// What was stopped is waited for so long; then it goes on without its threads.
+pub(crate) const GRACE: Duration = Duration::from_millis(400);
+/// Looks within the time that a device in use may take.
+const LOOKS_PER_BRAKE: u32 = 4;
+
+impl RunConfig {
+    /// How long to wait at most until it is looked again whether a device in use answers.
+    pub(crate) fn nap(&self, nap: Duration) -> Duration {
+        self.brake.map_or(nap, |brake| nap.min((brake / LOOKS_PER_BRAKE).max(Duration::from_millis(1))))
+    }
+}
 
 /// Measures several patterns at the same time.
 ///
 /// # Errors
 /// As [`run`], of the first job that has any.
-pub fn run_jobs(jobs: &[Job<'_>], making: &Making, told: &mut Progress<'_>) -> Result<Outcomes, ProbeError> {
-    let mut lanes = Vec::new();
+pub fn run_jobs(jobs: &[RunJob<'_>], making: &RunConfig, told: &mut RunProgress<'_>) -> Result<Outcomes, ProbeError> {
+    let mut work = Vec::new();
     for job in jobs {
         let (pattern, target) = (job.pattern, job.target);
         if let Some(because) = pattern.fault(target.sector, target.bytes) {
@@ -152,36 +164,46 @@ pub fn run_jobs(jobs: &[Job<'_>], making: &Making, told: &mut Progress<'_>) -> R
         for _ in &shares {
             files.push(target.open(pattern.writes(), pattern.buffered, pattern.durable == Durable::Dsync)?);
         }
-        let live: Vec<Live> = shares.iter().map(|_| Live::default()).collect();
-        lanes.push((shares.into_iter().zip(files).collect::<Vec<_>>(), live));
+        work.push(shares.into_iter().zip(files).collect::<Vec<_>>());
     }
-    let (live, work): (Vec<_>, Vec<_>) = lanes.into_iter().map(|(work, live)| (live, work)).unzip();
-    let (ready, mut at_work) = (Gate::default(), 0);
-    let (answer, answers) = channel::<Answer>();
-    let outcomes = std::thread::scope(|scope| {
-        for (number, (job, work)) in jobs.iter().zip(work).enumerate() {
-            let of_job = work.len() as u32;
-            for (lane, (pace, file)) in work.into_iter().enumerate() {
-                let answer = answer.clone();
-                let lanes = Lanes { job, making, ready: &ready, live: &live[number][lane], lanes: of_job };
-                let told = answer.clone();
-                let begun = std::thread::Builder::new().spawn_scoped(scope, move || {
-                    let result = lanes.run(pace, file, lane as u32);
-                    // the receiver lives as long as the scope
-                    let _ = told.send((number, result));
-                });
-                match begun {
-                    Ok(_) => at_work += 1,
-                    // the receiver is there
-                    Err(error) => drop(answer.send((number, Err(error)))),
-                }
+    let shown: Vec<Arc<JobView>> = work.iter().map(|lanes| Arc::new(JobView::new(lanes.len()))).collect();
+    let (ready, begin) = (Arc::new(StartGate::default()), Instant::now());
+    let (answer, answers) = channel::<WorkerReport>();
+    let mut threads = Vec::new();
+    for (number, (job, work)) in jobs.iter().zip(work).enumerate() {
+        let of_job = work.len() as u32;
+        for (lane, (pace, file)) in work.into_iter().enumerate() {
+            let lanes = WorkerSetup {
+                pattern: job.pattern.clone(),
+                bytes: job.target.bytes,
+                after: job.after,
+                making: making.clone(),
+                ready: Arc::clone(&ready),
+                shown: Arc::clone(&shown[number]),
+                number: lane as u32,
+                lanes: of_job,
+                begin,
+            };
+            let tell = answer.clone();
+            let begun = std::thread::Builder::new().spawn(move || {
+                // nobody hears of a lane that was given up
+                let _ = tell.send((number, lane, lanes.run(&pace, file)));
+            });
+            match begun {
+                Ok(thread) => threads.push(thread),
+                // the receiver is there
+                Err(error) => drop(answer.send((number, lane, Err(error)))),
             }
         }
-        drop(answer);
-        let watch = Watch::start();
-        ready.open(at_work);
-        Follow::new(jobs, &live, watch).gather(&answers, making, told)
-    })?;
+    }
+    drop(answer);
+    let watch = RunWatch::start();
+    ready.open(threads.len());
+    let (outcomes, lost) = RunFollower::new(jobs, &shown, watch, begin).gather(&answers, making, told)?;
+    if !lost {
+        // their files are closed then; a lane that panicked has said so
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
     for (job, outcome) in jobs.iter().zip(&outcomes.each) {
         verdict(job.target, making, outcome)?;
     }
@@ -189,59 +211,66 @@ pub fn run_jobs(jobs: &[Job<'_>], making: &Making, told: &mut Progress<'_>) -> R
 }
 
 /// Follows a run from its start: what its lanes tell, and what is gathered of it.
-struct Follow<'a> {
-    jobs: &'a [Job<'a>],
-    live: &'a [Vec<Live>],
-    watch: Watch,
+struct RunFollower<'a> {
+    jobs: &'a [RunJob<'a>],
+    shown: &'a [Arc<JobView>],
+    watch: RunWatch,
     begin: Instant,
+    /// When the engines' clocks began.
+    clock: Instant,
+    /// Since when it has been known that the run is to end.
+    stopped: Option<Instant>,
     /// The first measuring, and the last end.
     from: Duration,
     until: Duration,
-    courses: Vec<Course>,
-    whole: Course,
+    courses: Vec<LiveTimeline>,
+    whole: LiveTimeline,
     bytes: u64,
-    each: Vec<Outcome>,
+    each: Vec<RunOutcome>,
     /// Lanes still at work, by job, and when each job ended.
-    at_work: Vec<usize>,
+    at_work: Vec<Vec<usize>>,
     ended: Vec<Duration>,
 }
 
-impl<'a> Follow<'a> {
-    fn new(jobs: &'a [Job<'a>], live: &'a [Vec<Live>], watch: Watch) -> Follow<'a> {
-        let of_job = |lanes: &Vec<Live>| Outcome { lanes: lanes.len() as u32, ..Outcome::default() };
-        Follow {
+impl<'a> RunFollower<'a> {
+    fn new(jobs: &'a [RunJob<'a>], shown: &'a [Arc<JobView>], watch: RunWatch, clock: Instant) -> RunFollower<'a> {
+        let of_job = |lanes: &Arc<JobView>| RunOutcome { lanes: lanes.live.len() as u32, ..RunOutcome::default() };
+        RunFollower {
             jobs,
-            live,
+            shown,
             watch,
             begin: Instant::now(),
-            from: jobs.iter().map(Job::from).min().unwrap_or_default(),
-            until: jobs.iter().map(Job::until).max().unwrap_or_default(),
-            courses: jobs.iter().map(|_| Course::default()).collect(),
-            whole: Course::default(),
+            clock,
+            stopped: None,
+            from: jobs.iter().map(RunJob::from).min().unwrap_or_default(),
+            until: jobs.iter().map(RunJob::until).max().unwrap_or_default(),
+            courses: jobs.iter().map(|_| LiveTimeline::default()).collect(),
+            whole: LiveTimeline::default(),
             bytes: 0,
-            each: live.iter().map(of_job).collect(),
-            at_work: live.iter().map(Vec::len).collect(),
+            each: shown.iter().map(of_job).collect(),
+            at_work: shown.iter().map(|lanes| (0..lanes.live.len()).collect()).collect(),
             ended: vec![Duration::ZERO; jobs.len()],
         }
     }
 
     fn gather(
         mut self,
-        answers: &std::sync::mpsc::Receiver<Answer>,
-        making: &Making,
-        told: &mut Progress<'_>,
-    ) -> Result<Outcomes, ProbeError> {
-        let mut failed = None;
-        while self.at_work.iter().any(|lanes| *lanes > 0) {
-            match answers.recv_timeout(self.watch.nap(self.begin.elapsed(), self.from, self.until)) {
-                Ok((job, result)) => {
-                    self.at_work[job] -= 1;
+        answers: &std::sync::mpsc::Receiver<WorkerReport>,
+        making: &RunConfig,
+        told: &mut RunProgress<'_>,
+    ) -> Result<(Outcomes, bool), ProbeError> {
+        let (mut failed, mut lost) = (None, false);
+        while self.at_work.iter().any(|lanes| !lanes.is_empty()) {
+            match answers.recv_timeout(self.nap(making)) {
+                Ok((job, lane, result)) => {
+                    self.at_work[job].retain(|at_work| *at_work != lane);
                     match result {
                         Ok(ran) => {
                             // by the lanes' clocks: this thread may have begun to watch late
                             let measured = Duration::from_nanos(ran.tally.measured_ns);
                             self.ended[job] = self.ended[job].max(self.jobs[job].from() + measured);
                             let outcome = &mut self.each[job];
+                            lost |= ran.tally.unanswered > 0;
                             outcome.tally.merge(&ran.tally);
                             outcome.engine = ran.engine;
                             add_notes(&mut outcome.engine_notes, ran.notes);
@@ -261,20 +290,65 @@ impl<'a> Follow<'a> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.watch.look(self.begin.elapsed(), self.from, self.until);
+            if self.has_waited_enough(making) {
+                self.give_up();
+                lost = true;
+            }
         }
         match failed {
             Some(error) => Err(error),
-            None => Ok(self.finish(making)),
+            None => Ok((self.finish(making), lost)),
+        }
+    }
+
+    /// How long to wait for a lane's end at most.
+    fn nap(&self, making: &RunConfig) -> Duration {
+        making.nap(self.watch.nap(self.begin.elapsed(), self.from, self.until))
+    }
+
+    /// Whether the run was stopped and its lanes do not end. Those that wait within a system
+    /// call see no limit themselves.
+    fn has_waited_enough(&mut self, making: &RunConfig) -> bool {
+        let now = self.clock.elapsed().as_nanos() as u64;
+        let stops = making.stop.load(Ordering::Relaxed);
+        if let Some(limit) = making.brake.map(|brake| brake.as_nanos() as u64).filter(|_| !stops) {
+            for (job, shown) in self.shown.iter().enumerate() {
+                let waits = self.at_work[job].iter().map(|lane| shown.live[*lane].waiting());
+                let waits = waits.filter(|(in_flight, _)| *in_flight > 0);
+                let longest = waits.map(|(_, since)| now.saturating_sub(since)).max();
+                if let Some(longest) = longest.filter(|longest| *longest > limit) {
+                    let braked = &mut self.each[job].tally.braked_ns;
+                    *braked = (*braked).max(Some(longest));
+                    making.stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        making.stop.load(Ordering::Relaxed) && self.stopped.get_or_insert_with(Instant::now).elapsed() > GRACE
+    }
+
+    /// Takes what the lanes have counted that do not come back.
+    fn give_up(&mut self) {
+        let now = self.clock.elapsed().as_nanos() as u64;
+        for (job, lanes) in self.at_work.iter_mut().enumerate() {
+            for lane in lanes.drain(..) {
+                let outcome = &mut self.each[job];
+                outcome.tally.merge(&self.shown[job].of_lost(lane, now));
+                outcome.engine = if outcome.engine.is_empty() { "threads" } else { outcome.engine };
+            }
+            if self.ended[job].is_zero() {
+                let stopped = self.stopped.unwrap_or_else(Instant::now);
+                self.ended[job] = stopped.saturating_duration_since(self.begin);
+            }
         }
     }
 
     /// Looks at the lanes of all jobs that go on.
-    fn look(&mut self) -> Stretch {
+    fn look(&mut self) -> LiveInterval {
         let now_s = self.begin.elapsed().as_secs_f64();
-        let mut all = Stretch::default();
-        for (number, course) in self.courses.iter_mut().enumerate().filter(|(n, _)| self.at_work[*n] > 0) {
+        let mut all = LiveInterval::default();
+        for (number, course) in self.courses.iter_mut().enumerate().filter(|(n, _)| !self.at_work[*n].is_empty()) {
             let kept = (self.jobs[number].from().as_secs_f64(), self.jobs[number].until().as_secs_f64());
-            let stretch = course.look(now_s, kept, &self.live[number]);
+            let stretch = course.look(now_s, kept, &self.shown[number].live);
             all.seconds = all.seconds.max(stretch.seconds);
             all.seen.join(&stretch.seen);
         }
@@ -294,11 +368,12 @@ impl<'a> Follow<'a> {
         by_time.max(by_bytes).min(1.0)
     }
 
-    fn finish(mut self, making: &Making) -> Outcomes {
+    fn finish(mut self, making: &RunConfig) -> Outcomes {
         let stopped = making.stop.load(Ordering::Relaxed);
         let several = self.jobs.len() > 1;
         let last = self.ended.iter().zip(self.jobs).map(|(e, j)| (*e).min(j.until())).max().unwrap_or_default();
-        let mut all = Outcome { seconds: last.saturating_sub(self.from).as_secs_f64(), stopped, ..Outcome::default() };
+        let mut all =
+            RunOutcome { seconds: last.saturating_sub(self.from).as_secs_f64(), stopped, ..RunOutcome::default() };
         self.watch.finish(&mut all);
         for (number, (outcome, course)) in self.each.iter_mut().zip(self.courses).enumerate() {
             let job = &self.jobs[number];
@@ -333,18 +408,18 @@ fn add_notes(to: &mut Vec<String>, notes: Vec<String>) {
 }
 
 /// What a run shows to be no measurement at all.
-fn verdict(target: &Target, making: &Making, outcome: &Outcome) -> Result<(), ProbeError> {
+fn verdict(target: &ProbeTarget, making: &RunConfig, outcome: &RunOutcome) -> Result<(), ProbeError> {
     let tally = &outcome.tally;
     if let (Some(ns), Some(limit)) = (tally.braked_ns, making.brake) {
         let (target, limit) = (target.name.clone(), limit.as_secs_f64());
-        return Err(ProbeError::Brake { target, seconds: ns as f64 * 1e-9, limit });
+        return Err(ProbeError::Brake { target, seconds: ns as f64 * 1e-9, limit, answered: tally.unanswered == 0 });
     }
     if let (0, Some(&(number, _))) = (tally.reads.requests + tally.writes.requests, tally.errors.first()) {
         let source = io::Error::from_raw_os_error(number);
         return Err(ProbeError::Failing { target: target.name.clone(), failed: tally.failed(), source });
     }
     if tally.reads.requests + tally.writes.requests == 0 && tally.short > 0 {
-        let because = format!("{} answers were shorter than asked: it is smaller than it was", tally.short);
+        let because = format!("{} replies were shorter than requested: it has become smaller", tally.short);
         return Err(ProbeError::Target { target: target.name.clone(), because });
     }
     Ok(())
@@ -354,13 +429,13 @@ fn verdict(target: &Target, making: &Making, outcome: &Outcome) -> Result<(), Pr
 mod tests {
     use super::*;
     use crate::pattern::Pace;
-    use crate::target::Take;
+    use crate::target::TargetOptions;
 
-    fn measure(engine: Kind, pattern: &Pattern) -> Outcome {
+    fn measure(engine: EngineKind, pattern: &Pattern) -> RunOutcome {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let take = Take { bytes: Some(8 << 20), writes: pattern.writes(), ..Take::default() };
-        let target = Target::take(&folder.path().join("probe.dat"), &take, &mut |_, _| true).unwrap();
-        let making = Making { engine, lanes: 2, brake: None, stop: Arc::default() };
+        let take = TargetOptions { bytes: Some(8 << 20), writes: pattern.writes(), ..TargetOptions::default() };
+        let target = ProbeTarget::take(&folder.path().join("probe.dat"), &take, &mut |_, _| true).unwrap();
+        let making = RunConfig { engine, lanes: 2, brake: None, stop: Arc::default() };
         run(&target, pattern, &making, &mut |_, _| {}).unwrap()
     }
 
@@ -368,7 +443,7 @@ mod tests {
     fn both_engines_read_and_write_a_real_file() {
         let short = Duration::from_millis(200);
         let one = Pattern { read_share: 0.5, ramp: Duration::ZERO, lasts: short, ..Pattern::random_reads(4096, 8) };
-        for engine in [Kind::Best, Kind::Threads] {
+        for engine in [EngineKind::Best, EngineKind::Threads] {
             let outcome = measure(engine, &one);
             let tally = &outcome.tally;
             assert!(tally.reads.requests > 0 && tally.writes.requests > 0, "{engine:?}: {tally:?}");
@@ -377,27 +452,27 @@ mod tests {
             // random requests without a ring are a thread each
             let lanes = if outcome.engine == "threads" { 8 } else { 2 };
             assert_eq!(outcome.lanes, lanes);
-            assert!(engine == Kind::Best || outcome.engine == "threads");
+            assert!(engine == EngineKind::Best || outcome.engine == "threads");
         }
     }
 
     #[test]
     fn jobs_run_at_the_same_time_and_are_counted_apart() {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let take = Take { bytes: Some(8 << 20), writes: true, ..Take::default() };
-        let target = |name: &str| Target::take(&folder.path().join(name), &take, &mut |_, _| true).unwrap();
+        let take = TargetOptions { bytes: Some(8 << 20), writes: true, ..TargetOptions::default() };
+        let target = |name: &str| ProbeTarget::take(&folder.path().join(name), &take, &mut |_, _| true).unwrap();
         let (one, two) = (target("one"), target("two"));
         let lasts = Duration::from_secs(60);
         let bytes = Some(1 << 20);
         let reads = Pattern { ramp: Duration::ZERO, lasts, most_bytes: bytes, ..Pattern::random_reads(4096, 2) };
         let writes = Pattern { read_share: 0.0, sizes: vec![(8192, 1.0)], ..reads.clone() };
         let jobs = [
-            Job { pattern: &reads, target: &one, after: Duration::ZERO },
-            Job { pattern: &writes, target: &two, after: Duration::from_millis(600) },
+            RunJob { pattern: &reads, target: &one, after: Duration::ZERO },
+            RunJob { pattern: &writes, target: &two, after: Duration::from_millis(600) },
         ];
-        let making = Making { engine: Kind::Best, lanes: 2, brake: None, stop: Arc::default() };
+        let making = RunConfig { engine: EngineKind::Best, lanes: 2, brake: None, stop: Arc::default() };
         let done = run_jobs(&jobs, &making, &mut |_, _| {}).unwrap();
-        let counts = |o: &Outcome| (o.tally.reads.requests, o.tally.writes.requests);
+        let counts = |o: &RunOutcome| (o.tally.reads.requests, o.tally.writes.requests);
         assert_eq!([counts(&done.each[0]), counts(&done.each[1])], [(256, 0), (0, 128)]);
         let all = done.all.unwrap();
         assert_eq!((counts(&all), all.tally.writes.bytes, all.lanes), ((256, 128), 1 << 20, 2));
@@ -417,7 +492,7 @@ mod tests {
             lasts: Duration::from_secs(60),
             ..Pattern::random_reads(4096, 4)
         };
-        let outcome = measure(Kind::Best, &one);
+        let outcome = measure(EngineKind::Best, &one);
         assert_eq!(outcome.tally.reads.bytes, bytes);
         assert!(outcome.seconds < 30.0, "{}", outcome.seconds);
     }
@@ -435,9 +510,9 @@ mod tests {
     #[test]
     fn a_pattern_that_does_not_fit_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let take = Take { bytes: Some(1 << 20), ..Take::default() };
-        let target = Target::take(&folder.path().join("p"), &take, &mut |_, _| true).unwrap();
-        let making = Making { engine: Kind::Best, lanes: 1, brake: None, stop: Arc::default() };
+        let take = TargetOptions { bytes: Some(1 << 20), ..TargetOptions::default() };
+        let target = ProbeTarget::take(&folder.path().join("p"), &take, &mut |_, _| true).unwrap();
+        let making = RunConfig { engine: EngineKind::Best, lanes: 1, brake: None, stop: Arc::default() };
         for (pattern, expected) in [
             (Pattern { sizes: vec![(1000, 1.0)], ..Pattern::random_reads(4096, 1) }, "sector"),
             (Pattern { sizes: vec![(4 << 20, 1.0)], ..Pattern::random_reads(4096, 1) }, "does not fit"),

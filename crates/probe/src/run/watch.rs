@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use diskwright_counters::live::{Options as LiveOptions, Roots, Sampler, SystemClock};
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Kernel, Outcome};
+use super::{Kernel, RunOutcome};
 
 /// How often progress is told.
 const BEAT: Duration = Duration::from_millis(200);
 
 /// Looks at processor time and the kernel's counts when measuring begins and ends.
-pub(super) struct Watch {
+pub(super) struct RunWatch {
     sampler: Sampler,
     begun: Option<(Instant, Duration)>,
     ended: Option<(Instant, Duration)>,
@@ -25,11 +25,11 @@ fn processor_time() -> (Instant, Duration) {
     (Instant::now(), Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32))
 }
 
-impl Watch {
-    pub(super) fn start() -> Watch {
+impl RunWatch {
+    pub(super) fn start() -> RunWatch {
         let options = LiveOptions { processes: false, filesystems: false, cgroups: false, ..LiveOptions::default() };
         let sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
-        Watch { sampler, begun: None, ended: None, kernel: Kernel::default() }
+        RunWatch { sampler, begun: None, ended: None, kernel: Kernel::default() }
     }
 
     /// How long to wait until there is something to look at.
@@ -65,7 +65,7 @@ impl Watch {
         };
     }
 
-    pub(super) fn finish(mut self, outcome: &mut Outcome) {
+    pub(super) fn finish(mut self, outcome: &mut RunOutcome) {
         if self.begun.is_some() && self.ended.is_none() {
             self.end();
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ProbeError;
-use crate::pattern::{Pattern, Placement, Spread};
+use crate::pattern::{NormalSpread, Pattern, Placement};
 
 /// Largest script, bytes.
 pub const MOST_BYTES: usize = 1 << 20;
@@ -24,7 +24,7 @@ const NO_END: Duration = Duration::from_secs(100 * 86_400);
 /// Whose script it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Format {
+pub enum ScriptFormat {
     /// fio's job file.
     Fio,
     /// Response Probe's `.scr`, `.scp` or `.sct`.
@@ -33,7 +33,7 @@ pub enum Format {
 
 /// A file that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct ScriptFile {
     /// As it was named.
     pub path: String,
     /// What it said.
@@ -42,7 +42,7 @@ pub struct Source {
 
 /// Something that is not done as the script says, and makes no other load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+pub struct ScriptNote {
     /// The file.
     pub file: String,
     /// The line, from 1.
@@ -55,28 +55,28 @@ pub struct Note {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptFacts {
     /// Whose it is.
-    pub format: Format,
+    pub format: ScriptFormat,
     /// The files and what they say.
-    pub files: Vec<Source>,
+    pub files: Vec<ScriptFile>,
     /// What was not done as they say.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ScriptNote>,
 }
 
 /// A part of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Amount {
+pub enum TargetAmount {
     /// Bytes.
     Bytes(u64),
     /// A share of the target.
     Share(f64),
 }
 
-impl Amount {
+impl TargetAmount {
     /// Bytes of a target of so many.
     fn of(self, room: u64) -> u64 {
         match self {
-            Amount::Bytes(bytes) => bytes,
-            Amount::Share(share) => (room as f64 * share) as u64,
+            TargetAmount::Bytes(bytes) => bytes,
+            TargetAmount::Share(share) => (room as f64 * share) as u64,
         }
     }
 }
@@ -106,11 +106,11 @@ pub struct ScriptJob {
     /// What it asks; its range and its end come from the fields below.
     pub pattern: Pattern,
     /// Where its range begins.
-    pub from: Amount,
+    pub from: TargetAmount,
     /// How long its range is; up to the end otherwise.
-    pub range: Option<Amount>,
+    pub range: Option<TargetAmount>,
     /// Response Probe's FILESEEK, records: a random place around one.
-    pub seek_records: Option<Spread>,
+    pub seek_records: Option<NormalSpread>,
     /// When it has asked for enough.
     pub total: Total,
     /// Time from the start of its round to its own.
@@ -123,7 +123,7 @@ pub struct ScriptJob {
 
 /// What the user says about times and seed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wishes {
+pub struct ScriptOptions {
     /// `--for`: instead of what the script says.
     pub lasts: Option<Duration>,
     /// `--ramp`: likewise.
@@ -136,7 +136,7 @@ pub struct Wishes {
 
 /// A file or device that a script needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ScriptTarget {
     /// Where it is.
     pub path: PathBuf,
     /// A job writes to it.
@@ -159,7 +159,7 @@ impl ScriptJob {
     }
 
     /// The job's pattern on a target of so many bytes.
-    pub fn on(&self, room: u64, wishes: &Wishes) -> Pattern {
+    pub fn on(&self, room: u64, wishes: &ScriptOptions) -> Pattern {
         let mut pattern = self.pattern.clone();
         pattern.from_bytes = self.from.of(room);
         let rest = room.saturating_sub(pattern.from_bytes);
@@ -192,10 +192,10 @@ impl ScriptJob {
 
     /// Bytes that its file has to have; `None` where the script does not say.
     pub fn needs(&self) -> Option<u64> {
-        let Amount::Bytes(from) = self.from else { return self.file_bytes };
+        let TargetAmount::Bytes(from) = self.from else { return self.file_bytes };
         match (self.file_bytes, self.range) {
             (Some(bytes), _) => Some(bytes),
-            (None, Some(Amount::Bytes(range))) => from.checked_add(range),
+            (None, Some(TargetAmount::Bytes(range))) => from.checked_add(range),
             (None, _) => None,
         }
     }
@@ -205,17 +205,17 @@ impl ScriptJob {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     /// Whose.
-    pub format: Format,
+    pub format: ScriptFormat,
     /// Its files, the first being the one that was named.
-    pub files: Vec<Source>,
+    pub files: Vec<ScriptFile>,
     /// Jobs that run at the same time, round by round.
     pub rounds: Vec<Vec<ScriptJob>>,
     /// What is not done as it says.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ScriptNote>,
 }
 
 /// What a script can ask its surroundings for.
-pub struct Surroundings<'a> {
+pub struct ScriptEnvironment<'a> {
     /// Text of a file that it names.
     pub read: &'a dyn Fn(&Path) -> std::io::Result<String>,
     /// A variable of the environment.
@@ -227,14 +227,14 @@ impl Script {
     ///
     /// # Errors
     /// With file, line and item, and what would be right.
-    pub fn parse(path: &Path, text: &str, around: &Surroundings<'_>) -> Result<Script, ProbeError> {
+    pub fn parse(path: &Path, text: &str, around: &ScriptEnvironment<'_>) -> Result<Script, ProbeError> {
         let file = path.display().to_string();
         if text.len() > MOST_BYTES {
             return Err(wrong(&file, 0, format!("larger than {MOST_BYTES} bytes; no script is")));
         }
         match format(path, text) {
-            Some(Format::Fio) => fio::parse(&file, text, around.variable),
-            Some(Format::ResponseProbe) => response_probe::parse(path, text, around.read),
+            Some(ScriptFormat::Fio) => fio::parse(&file, text, around.variable),
+            Some(ScriptFormat::ResponseProbe) => response_probe::parse(path, text, around.read),
             None => {
                 let because = "neither a job file of fio (it has no `[section]`) nor a script of Response Probe \
                                (no line begins with THREAD, PROCESS or a parameter such as FILEACCESS)";
@@ -251,12 +251,12 @@ impl Script {
     /// The files and devices that its jobs work on, in the order in which they
     /// are named; `instead` is a file or device for all of them, or a folder
     /// for their files.
-    pub fn wanted(&self, instead: Option<&Path>) -> Vec<Wanted> {
-        let mut all: Vec<Wanted> = Vec::new();
+    pub fn wanted(&self, instead: Option<&Path>) -> Vec<ScriptTarget> {
+        let mut all: Vec<ScriptTarget> = Vec::new();
         for job in self.jobs() {
             let path = job.path(instead);
             let at = all.iter().position(|w| w.path == path).unwrap_or_else(|| {
-                all.push(Wanted { path, writes: false, bytes: None, buffered: true });
+                all.push(ScriptTarget { path, writes: false, bytes: None, buffered: true });
                 all.len() - 1
             });
             let wanted = &mut all[at];
@@ -280,18 +280,18 @@ pub(crate) fn wrong(file: &str, line: usize, because: String) -> ProbeError {
 }
 
 /// Which format a script has.
-fn format(path: &Path, text: &str) -> Option<Format> {
+fn format(path: &Path, text: &str) -> Option<ScriptFormat> {
     match path.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
-        Some("fio" | "ini" | "job") => return Some(Format::Fio),
-        Some("sct" | "scp" | "scr") => return Some(Format::ResponseProbe),
+        Some("fio" | "ini" | "job") => return Some(ScriptFormat::Fio),
+        Some("sct" | "scp" | "scr") => return Some(ScriptFormat::ResponseProbe),
         _ => {}
     }
     let said = |line: &&str| !line.is_empty() && !line.starts_with(['#', ';']);
     let first = text.lines().map(str::trim).find(said)?;
     if first.starts_with('[') {
-        return Some(Format::Fio);
+        return Some(ScriptFormat::Fio);
     }
-    response_probe::begins(first).then_some(Format::ResponseProbe)
+    response_probe::begins(first).then_some(ScriptFormat::ResponseProbe)
 }
 
 /// Gives jobs of one name numbers.

@@ -11,9 +11,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Amount, Format, MOST_JOBS, Note, Script, ScriptJob, Source, Total, wrong};
+use super::{MOST_JOBS, Script, ScriptFile, ScriptFormat, ScriptJob, ScriptNote, TargetAmount, Total, wrong};
 use crate::error::ProbeError;
-use crate::pattern::{Pace, Pattern, Placement, Spread, Turn};
+use crate::pattern::{MixStep, NormalSpread, Pace, Pattern, Placement};
 
 /// Parameters of a thread with a mean and a deviation.
 const PAIRS: &[&str] = &["THINKTIME", "CPUTIME", "CYCLEREADS", "FILESEEK", "DATAPAGE", "CODEPAGE", "FUNCTION"];
@@ -35,11 +35,11 @@ pub(super) fn begins(line: &str) -> bool {
 /// # Errors
 /// With file, line and item, and what would be right.
 pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>) -> Result<Script, ProbeError> {
-    let mut reader = Reader { read, files: Vec::new(), notes: Vec::new(), jobs: Vec::new() };
+    let mut reader = ResponseProbeReader { read, files: Vec::new(), notes: Vec::new(), jobs: Vec::new() };
     let name = path.display().to_string();
     let of = |word: &str| lines(text).any(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
     let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
-    reader.files.push(Source { path: name, text: text.to_owned() });
+    reader.files.push(ScriptFile { path: name, text: text.to_owned() });
     match ending.as_deref() {
         Some("scr") => reader.processes(path, text)?,
         Some("scp") => reader.threads(path, text, 1)?,
@@ -53,7 +53,12 @@ pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>
         return Err(wrong(&file, 0, "names no thread".into()));
     }
     super::unique(&mut reader.jobs);
-    Ok(Script { format: Format::ResponseProbe, files: reader.files, rounds: vec![reader.jobs], notes: reader.notes })
+    Ok(Script {
+        format: ScriptFormat::ResponseProbe,
+        files: reader.files,
+        rounds: vec![reader.jobs],
+        notes: reader.notes,
+    })
 }
 
 /// Lines that say something, with their numbers, word by word.
@@ -62,10 +67,10 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     words.filter(|(_, words)| words.first().is_some_and(|w| !w.starts_with('#')))
 }
 
-struct Reader<'a> {
+struct ResponseProbeReader<'a> {
     read: &'a dyn Fn(&Path) -> io::Result<String>,
-    files: Vec<Source>,
-    notes: Vec<Note>,
+    files: Vec<ScriptFile>,
+    notes: Vec<ScriptNote>,
     jobs: Vec<ScriptJob>,
 }
 
@@ -83,10 +88,10 @@ fn repeated<'w>(file: &str, line: usize, words: &'w [&'w str]) -> Result<(u32, &
     }
 }
 
-impl Reader<'_> {
+impl ResponseProbeReader<'_> {
     fn note(&mut self, file: &str, line: usize, text: String) {
         if !self.notes.iter().any(|n| n.file == file && n.line == line && n.text == text) {
-            self.notes.push(Note { file: file.to_owned(), line, text });
+            self.notes.push(ScriptNote { file: file.to_owned(), line, text });
         }
     }
 
@@ -100,7 +105,7 @@ impl Reader<'_> {
             match (self.read)(&path) {
                 Ok(text) if text.len() > super::MOST_BYTES => error = Some(io::Error::other("too large for a script")),
                 Ok(text) => {
-                    let source = Source { path: path.display().to_string(), text: text.clone() };
+                    let source = ScriptFile { path: path.display().to_string(), text: text.clone() };
                     if !self.files.contains(&source) {
                         self.files.push(source);
                     }
@@ -172,7 +177,7 @@ impl Reader<'_> {
         if self.jobs.len() + times as usize > MOST_JOBS {
             return Err(wrong(&file, 0, format!("more than {MOST_JOBS} threads in all")));
         }
-        let mut thread = Thread { file: &file, ..Thread::default() };
+        let mut thread = ThreadScript { file: &file, ..ThreadScript::default() };
         for (line, words) in lines(text) {
             if let Some(note) = thread.take(line, &words)? {
                 self.note(&file, line, note);
@@ -195,18 +200,18 @@ impl Reader<'_> {
 
 /// What a `.sct` said so far: the line it said it on and what.
 #[derive(Default)]
-struct Thread<'a> {
+struct ThreadScript<'a> {
     file: &'a str,
-    pairs: Vec<(&'static str, Spread)>,
+    pairs: Vec<(&'static str, NormalSpread)>,
     access: Option<(usize, String)>,
     random: Option<bool>,
     buffered: Option<bool>,
     record: Option<(usize, u32)>,
-    actions: Vec<Turn>,
+    actions: Vec<MixStep>,
     seen: Vec<&'static str>,
 }
 
-impl Thread<'_> {
+impl ThreadScript<'_> {
     fn wrong(&self, line: usize, because: String) -> ProbeError {
         wrong(self.file, line, because)
     }
@@ -216,7 +221,7 @@ impl Thread<'_> {
         let key = words[0].to_uppercase();
         let Some(&key) = PAIRS.iter().chain(WORDS).find(|k| **k == key) else {
             let known = [PAIRS, WORDS].concat().join(", ");
-            return Err(self.wrong(line, format!("`{}` is no parameter of a thread; there are {known}", words[0])));
+            return Err(self.wrong(line, format!("`{}` is not a parameter of a thread; there are {known}", words[0])));
         };
         if self.seen.contains(&key) {
             return Err(self.wrong(line, format!("{key} is there twice; once is right")));
@@ -241,7 +246,7 @@ impl Thread<'_> {
             let because = format!("{key}: a mean and a standard deviation belong here, two numbers of at least 0");
             return Err(self.wrong(line, because));
         };
-        self.pairs.push((key, Spread { mean, deviation }));
+        self.pairs.push((key, NormalSpread { mean, deviation }));
         let memory = matches!(key, "DATAPAGE" | "CODEPAGE" | "FUNCTION");
         Ok(memory.then(|| format!("{key}: what a thread does in memory makes no I/O: not done")))
     }
@@ -283,11 +288,11 @@ impl Thread<'_> {
             }
             _ => {
                 let turn = |c| match c {
-                    'R' => Some(Turn::Read),
-                    'W' => Some(Turn::Write),
+                    'R' => Some(MixStep::Read),
+                    'W' => Some(MixStep::Write),
                     _ => None,
                 };
-                let turns: Option<Vec<Turn>> = upper.chars().map(turn).collect();
+                let turns: Option<Vec<MixStep>> = upper.chars().map(turn).collect();
                 self.actions = turns.filter(|t| !t.is_empty() && t.len() <= MOST_ACTIONS).ok_or_else(|| {
                     self.wrong(
                         line,
@@ -299,7 +304,7 @@ impl Thread<'_> {
         Ok(None)
     }
 
-    fn spread(&self, key: &str) -> Option<Spread> {
+    fn spread(&self, key: &str) -> Option<NormalSpread> {
         self.pairs.iter().find(|(k, _)| *k == key).map(|(_, spread)| *spread)
     }
 
@@ -328,7 +333,7 @@ impl Thread<'_> {
             notes.push((line, text));
         }
         let series = self.actions.len();
-        let reads = self.actions.iter().filter(|t| **t == Turn::Read).count();
+        let reads = self.actions.iter().filter(|t| **t == MixStep::Read).count();
         let pattern = Pattern {
             name: name.to_owned(),
             placement: Placement::Sequential { streams: 1 },
@@ -345,7 +350,7 @@ impl Thread<'_> {
             file: access,
             file_bytes,
             pattern,
-            from: Amount::Bytes(0),
+            from: TargetAmount::Bytes(0),
             range: None,
             seek_records,
             total: Total::None,
@@ -358,15 +363,15 @@ impl Thread<'_> {
 
     /// The thread's cycles.
     fn pace(&self, notes: &mut Vec<(usize, String)>) -> Result<Pace, ProbeError> {
-        let mut or = |key: &str, spread: Spread| {
+        let mut or = |key: &str, spread: NormalSpread| {
             self.spread(key).unwrap_or_else(|| {
                 notes.push((0, format!("{key} is missing: taken as {} {}", spread.mean, spread.deviation)));
                 spread
             })
         };
-        let reads = or("CYCLEREADS", Spread::fixed(1.0));
-        let (think, compute) = (or("THINKTIME", Spread::default()), or("CPUTIME", Spread::default()));
-        let zero = |s: Spread| s.mean == 0.0 && s.deviation == 0.0;
+        let reads = or("CYCLEREADS", NormalSpread::fixed(1.0));
+        let (think, compute) = (or("THINKTIME", NormalSpread::default()), or("CPUTIME", NormalSpread::default()));
+        let zero = |s: NormalSpread| s.mean == 0.0 && s.deviation == 0.0;
         if zero(reads) {
             let because = "CYCLEREADS 0 0: a thread that asks for nothing is not measured here";
             return Err(wrong(self.file, 0, because.into()));
@@ -374,7 +379,7 @@ impl Thread<'_> {
         if zero(think) && zero(compute) {
             return Ok(Pace::Closed { depth: 1 });
         }
-        let scaled = |s: Spread, by: f64| Spread { mean: s.mean * by, deviation: s.deviation * by };
+        let scaled = |s: NormalSpread, by: f64| NormalSpread { mean: s.mean * by, deviation: s.deviation * by };
         Ok(Pace::Cycles {
             users: 1,
             think_s: scaled(think, 1e-3),

@@ -1,40 +1,41 @@
 //! The documents' plain tests: largest throughput, smallest reads, sizes,
 //! reading against writing, random against sequential, both at once.
 
-use super::{EACH, SEQUENTIAL, Session, Suite, Writes, best, knee, size, words};
+use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best, knee, size, words};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
 /// Doc 003's Diskmax.
 pub const DISKMAX: Suite = Suite {
     id: "diskmax",
-    title: "largest throughput: 64 KiB records read in sequence",
-    explain: "Gives the device the best circumstances there are: large records, one after another, past the cache. \
-              After Response Probe's Diskmax (doc 003), which reads 64K records of a 20 MB file; once with one \
-              request outstanding, as there, and once with eight, as read-ahead would.",
-    good: "Near what the maker prints for sequential reads; much less points at the path: link speed, controller, bus.",
+    title: "maximum throughput: sequential reads of 64 KiB records",
+    explain: "Gives the device the best conditions: large sequential records that bypass the cache. It follows \
+              Response Probe's Diskmax (NT Resource Kit), which reads 64K records of a 20 MB file. It runs once with \
+              one request in flight, as there, and once with eight, as with read-ahead.",
+    good: "Close to the maker's figure for sequential reads. Much less points to the path: link speed, controller, \
+           bus.",
     writes: Writes::Never,
     time: EACH,
     run: diskmax,
 };
 
-fn diskmax(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn diskmax(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     for depth in [1, 8] {
         let pattern = session.pattern(format!("depth-{depth}"), SEQUENTIAL, 64 << 10, depth);
         session.run(&pattern)?;
     }
     let most = best(&session.runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
-    session.found("throughput_bytes_per_s", most, "bytes_per_s", "the most that 64 KiB records in sequence gave");
+    session.found("throughput_bytes_per_s", most, "bytes_per_s", "maximum with sequential 64 KiB records");
     elapsed(session, 0, 20_480_000.0);
     Ok(())
 }
 
 /// Doc 003 (W23): how long a file of this size would take at a run's rate.
-fn elapsed(session: &mut Session<'_>, run: usize, bytes: f64) {
+fn elapsed(session: &mut SuiteSession<'_>, run: usize, bytes: f64) {
     let Some(run) = session.runs.get(run) else { return };
     if run.bytes_per_s > 0.0 {
         let seconds = bytes / run.size_bytes / run.requests_per_s;
-        let text = format!("what a file of {} takes in records of {}", words(bytes, "bytes"), size(run.size_bytes));
+        let text = format!("time for a file of {} in records of {}", words(bytes, "bytes"), size(run.size_bytes));
         session.found("elapsed_s", seconds, "s", text);
     }
 }
@@ -42,28 +43,28 @@ fn elapsed(session: &mut Session<'_>, run: usize, bytes: f64) {
 /// Doc 003's Minread.
 pub const MINREAD: Suite = Suite {
     id: "minread",
-    title: "smallest reads: single sectors in sequence",
-    explain: "The other extreme of diskmax: the smallest records that can be read past the cache, one at a time. It \
-              shows what a request itself costs in path, processor and interrupts (doc 003's Minread and its table \
-              of bytes by interrupt).",
-    good: "Many times the requests of diskmax a second. Bytes a second are low on every device: that is the lesson.",
+    title: "smallest reads: single sectors, sequential",
+    explain: "The opposite of diskmax: the smallest records that can bypass the cache, one at a time. It shows what a \
+              request itself costs in path, processor and interrupts (Minread in the NT Resource Kit, and its table \
+              of bytes per interrupt).",
+    good: "Many times the requests per second of diskmax. Bytes per second are low on every device; that is the point.",
     writes: Writes::Never,
     time: EACH,
     run: minread,
 };
 
-fn minread(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn minread(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let sector = u32::try_from(session.set.sector).unwrap_or(512);
     let pattern = session.pattern("sector", SEQUENTIAL, sector, 1);
     let run = session.run(&pattern)?;
     let (rate, interrupts) = (run.requests_per_s, run.bytes_per_interrupt);
-    session.found("requests_per_s", rate, "per_s", "reads of one sector a second");
+    session.found("requests_per_s", rate, "per_s", "reads of one sector per second");
     if let Some(bytes) = interrupts {
         session.found(
             "bytes_per_interrupt",
             bytes,
             "bytes",
-            "bytes for each interrupt that is neither clock nor network",
+            "bytes per interrupt, without clock and network interrupts",
         );
     }
     elapsed(session, 0, 20_480_000.0);
@@ -76,11 +77,12 @@ const SIZES: &[u32] = &[2 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20,
 /// Doc 003's Sizeread.
 pub const SIZEREAD: Suite = Suite {
     id: "sizeread",
-    title: "throughput by record size, 2 KiB to 8 MiB in sequence",
-    explain: "As records grow, bytes a second rise and requests a second fall, until a limit of the path is met and \
-              throughput stays where it is (doc 003, records of increasing size: that disk stopped gaining at 64K).",
-    good: "Throughput that rises up to 64 KiB or more and then stays. A peak with a fall behind it points at requests \
-           being split.",
+    title: "throughput by record size, 2 KiB to 8 MiB, sequential",
+    explain: "As records grow, bytes per second rise and requests per second fall, until throughput reaches a limit \
+              of the path and stays there (NT Resource Kit, records of increasing size: that disk gained nothing \
+              beyond 64K).",
+    good: "Throughput that rises up to 64 KiB or more and then stays level. A peak followed by a fall means that \
+           requests are split.",
     writes: Writes::Never,
     time: EACH,
     run: |session| {
@@ -94,7 +96,7 @@ pub const SIZEREAD: Suite = Suite {
 };
 
 /// Names the first size from which on nothing is gained.
-fn plateau(session: &mut Session<'_>) {
+fn plateau(session: &mut SuiteSession<'_>) {
     if let Some((at, rate)) = knee(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s)) {
         let (at_size, rate) = (size(at), words(rate, "bytes_per_s"));
         let text = format!("{at_size}: the smallest record with 90 % of the best throughput ({rate})");
@@ -104,10 +106,8 @@ fn plateau(session: &mut Session<'_>) {
     if let Some((most, at)) = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.bytes_per_s, r.size_bytes))
         && last < 0.9 * most
     {
-        let text = format!(
-            "of the best throughput (at {}) with the largest records: they are split, or wait in line",
-            size(at)
-        );
+        let text =
+            format!("of the best throughput (at {}) with the largest records: they are split or queue", size(at));
         session.found("largest_to_best", last / most, "fraction", text);
     }
 }
@@ -115,10 +115,10 @@ fn plateau(session: &mut Session<'_>) {
 /// Doc 003: reading against writing.
 pub const READING_WRITING: Suite = Suite {
     id: "reading-writing",
-    title: "reads against writes, in sequence and at random",
-    explain: "The same records read and written, 4 KiB at random and 64 KiB in sequence (doc 003 compares both). \
-              Writes that are faster than reads were taken by a cache; an array with parity pays for small ones.",
-    good: "Writes within a factor of two of reads. Random writes at a quarter of random reads are RAID 5 at work.",
+    title: "reads against writes, sequential and random",
+    explain: "The same records read and written: random 4 KiB and sequential 64 KiB (the NT Resource Kit compares \
+              both). Writes faster than reads went to a cache. On an array with parity, small writes are expensive.",
+    good: "Writes within a factor of two of reads. Random writes at a quarter of random reads are typical of RAID 5.",
     writes: Writes::Always,
     time: EACH,
     run: |session| {
@@ -132,11 +132,14 @@ pub const READING_WRITING: Suite = Suite {
             let ratio = writes / reads;
             let means = match ratio {
                 r if r > 1.2 => ": a cache takes the writes",
-                r if r > 0.8 => ": no difference, as doc 003 says of a plain disk",
-                r if (0.2..0.3).contains(&r) => ": a quarter, as RAID 5's four operations for a write give (doc 002)",
+                r if r > 0.8 => ": no difference, as the NT Resource Kit finds for a single disk",
+                r if (0.2..0.3).contains(&r) => {
+                    ": a quarter, as expected from RAID 5's four operations per write (NT \
+                                                 Magazine 1998)"
+                }
                 _ => ": writes cost more",
             };
-            session.found(&id, ratio, "times", format!("writes for each read, {name}{means}"));
+            session.found(&id, ratio, "times", format!("writes per read, {name}{means}"));
         }
         Ok(())
     },
@@ -145,13 +148,13 @@ pub const READING_WRITING: Suite = Suite {
 /// Doc 003: random against sequential.
 pub const RANDOM_SEQUENTIAL: Suite = Suite {
     id: "random-sequential",
-    title: "random against sequential, at three sizes",
-    explain: "What the way of the arm costs: the same sizes read in sequence, around a point with the mean and \
-              deviation that doc 003 gives Response Probe (the middle, a sixth of the file), and anywhere; where \
-              writing is allowed, 64 KiB writes as well. Doc 003's disk read 64 KB records 1.3 times as fast in \
-              sequence as at random, and wrote them 1.5 times as fast.",
-    good: "On flash nearly the same at depth 1 for large records; on a turning disk small random reads are ten to a \
-           hundred times slower, and so is every application that scatters.",
+    title: "random against sequential access, at three sizes",
+    explain: "What arm movement costs. The same sizes are read sequentially, around a point, and anywhere. The point \
+              has the mean and deviation of Response Probe in the NT Resource Kit (the middle, a sixth of the file). \
+              If writing is allowed, 64 KiB writes follow. The disk in the NT Resource Kit read 64 KB records 1.3 \
+              times as fast sequentially as at random, and wrote them 1.5 times as fast.",
+    good: "On flash nearly the same at queue depth 1 for large records. On a rotating disk, small random reads are 10 \
+           to 100 times slower, and so are applications with random access.",
     writes: Writes::IfAllowed,
     time: EACH,
     run: |session| {
@@ -171,7 +174,7 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
                 let pattern = session.pattern(format!("{prefix}{name}-{bytes}"), place, bytes, 1);
                 rates.push(session.run(&Pattern { read_share, ..pattern })?.requests_per_s);
             }
-            let text = format!("{what}s in sequence for each at random, {}", size(f64::from(bytes)));
+            let text = format!("sequential {what}s per random one, {}", size(f64::from(bytes)));
             let id = format!("{}sequential_to_random_{bytes}", prefix.replace('-', "_"));
             session.found(&id, rates[0] / rates[2], "times", text);
         }
@@ -182,11 +185,11 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
 /// Doc 003: writing while reading.
 pub const WRITE_WHILE_READ: Suite = Suite {
     id: "write-while-read",
-    title: "what writers do to the reader beside them",
-    explain: "A reader of random 4 KiB at depth 8, first alone, then with a second stream beside it that writes random \
-              4 KiB at depth 1, 8 and 32, then one that writes 64 KiB in sequence, and the writers alone. Reads wait \
-              behind writes on a turning disk, and behind erasing on flash.",
-    good: "The 99 % latency of reads stays within a few times that of the reader alone, whatever is written.",
+    title: "how writers slow down a reader",
+    explain: "A reader of random 4 KiB at queue depth 8: first standalone, then beside a stream of random 4 KiB \
+              writes at depth 1, 8 and 32, then beside sequential 64 KiB writes. The writers also run standalone. \
+              Reads wait behind writes on a rotating disk, and behind erasing on flash.",
+    good: "The 99 % latency of reads stays within a few times that of the standalone reader, whatever is written.",
     writes: Writes::Always,
     time: EACH,
     run: write_while_read,
@@ -200,8 +203,8 @@ const WRITERS: &[(&str, Placement, u32, u32)] = &[
     ("sequential", SEQUENTIAL, 64 << 10, 4),
 ];
 
-fn write_while_read(session: &mut Session<'_>) -> Result<(), ProbeError> {
-    let reader = |session: &Session<'_>, name: String| session.pattern(name, Placement::Uniform, 4 << 10, 8);
+fn write_while_read(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let reader = |session: &SuiteSession<'_>, name: String| session.pattern(name, Placement::Uniform, 4 << 10, 8);
     let alone = session.run(&reader(session, "reader-alone".into()))?.latency_s.p99;
     let mut beside: Option<f64> = None;
     for (name, place, size, depth) in WRITERS {
@@ -217,7 +220,8 @@ fn write_while_read(session: &mut Session<'_>) -> Result<(), ProbeError> {
     }
     match (alone, beside) {
         (Some(alone), Some(beside)) => {
-            let text = "99 % latency of reads with a random writer of the same depth beside them, against reads alone";
+            let text = "99 % latency of reads beside a random writer of the same depth, divided by that of standalone \
+                        reads";
             session.found("read_p99_ratio", beside / alone, "fraction", text);
         }
         _ => session.say("read_p99_ratio", "too few reads for a 99 % latency; measure longer"),
@@ -228,11 +232,11 @@ fn write_while_read(session: &mut Session<'_>) -> Result<(), ProbeError> {
 /// Adaptec's Threadmark, doc 000.
 pub const THREADMARK: Suite = Suite {
     id: "threadmark",
-    title: "throughput with its processor cost",
-    explain: "Sequential records of growing size at depth 4, each with the processor time it takes. Doc 000 ran \
-              Adaptec's Threadmark 2.0 for these two numbers; its inner workings are not printed there, so the \
-              numbers compare only with this program's own.",
-    good: "Less than a tenth of a processor for each GB/s at 64 KiB and above.",
+    title: "throughput and its processor cost",
+    explain: "Sequential records of growing size at queue depth 4, with the processor time for each size. SAS 1998 \
+              ran Adaptec's Threadmark 2.0 for these two numbers. It does not describe how Threadmark works, so \
+              compare the numbers only with this program's own.",
+    good: "Less than 10 % of a processor per GB/s at 64 KiB and above.",
     writes: Writes::Never,
     time: EACH,
     run: |session| {
@@ -242,7 +246,7 @@ pub const THREADMARK: Suite = Suite {
         }
         let last = session.runs.last().and_then(|r| Some((r.cpu_share?, r.bytes_per_s)));
         if let Some((share, rate)) = last.filter(|(_, rate)| *rate > 0.0) {
-            let text = "taken for each GB/s, with the largest records";
+            let text = "of a processor per GB/s, with the largest records";
             session.found("processors_per_gb_per_s", share / (rate / 1e9), "processors", text);
         }
         let mean = session.runs.iter().map(|r| r.bytes_per_s).sum::<f64>() / session.runs.len().max(1) as f64;

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::{EACH, Session, Suite, Writes, size, words};
-use crate::bench::{Series, Step, Timed};
+use super::{EACH, Suite, SuiteSession, Writes, size, words};
+use crate::bench::{RequestSeries, RequestTimes, SeriesStep};
 use crate::error::ProbeError;
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 /// Caches.
 pub const CACHE: Suite = Suite {
@@ -30,15 +30,15 @@ const BLOCK: u32 = 4 << 10;
 /// A cache answers at least so many times faster than the medium.
 const FASTER: f64 = 2.0;
 
-fn cache(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let lasts = session.set.lasts;
-    let mut dice = Dice::new(session.set.seed, 77);
+    let mut dice = Rng::new(session.set.seed, 77);
     let again = vec![read(0); 64];
     let hit = median(session.series("same-again", again, lasts)?.get(1..));
     let anywhere = (0..500).map(|_| read(place(session, &mut dice))).collect();
     let miss = median(session.series("anywhere", anywhere, lasts)?.get(..));
     let (Some(hit), Some(miss)) = (hit, miss) else {
-        session.say("read_cache_bytes", "too few answers to judge by; measure longer with --for");
+        session.say("read_cache_bytes", "too few requests to judge by; measure longer with --for");
         return Ok(());
     };
     if miss < FASTER * hit {
@@ -46,8 +46,7 @@ fn cache(session: &mut Session<'_>) -> Result<(), ProbeError> {
         let text = format!("no read cache seen: the same block again takes {again}, any block {any}");
         session.say("read_cache_bytes", text);
     } else {
-        let text =
-            format!("a block that the device holds in its memory; one that it does not takes {}", words(miss, "s"));
+        let text = format!("a block in the device's cache; one that is not there takes {}", words(miss, "s"));
         session.found("hit_s", hit, "s", text);
         let limit = (hit * miss).sqrt();
         read_ahead(session, &mut dice, limit)?;
@@ -57,22 +56,22 @@ fn cache(session: &mut Session<'_>) -> Result<(), ProbeError> {
     if session.set.writes { write_cache(session, &mut dice, miss) } else { Ok(()) }
 }
 
-fn read(offset: u64) -> Step {
-    Step { write: false, offset, length: BLOCK, pause_ns: 0 }
+fn read(offset: u64) -> SeriesStep {
+    SeriesStep { write: false, offset, length: BLOCK, pause_ns: 0 }
 }
 
 /// A block anywhere.
-fn place(session: &Session<'_>, dice: &mut Dice) -> u64 {
+fn place(session: &SuiteSession<'_>, dice: &mut Rng) -> u64 {
     dice.below((session.set.room / u64::from(BLOCK)).max(1)) * u64::from(BLOCK)
 }
 
-fn median(timed: Option<&[Timed]>) -> Option<f64> {
-    let mut seconds: Vec<f64> = timed?.iter().map(Timed::seconds).collect();
+fn median(timed: Option<&[RequestTimes]>) -> Option<f64> {
+    let mut seconds: Vec<f64> = timed?.iter().map(RequestTimes::seconds).collect();
     seconds.sort_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied()
 }
 
-fn share_of_hits(timed: &[Timed], limit: f64) -> f64 {
+fn share_of_hits(timed: &[RequestTimes], limit: f64) -> f64 {
     timed.iter().filter(|t| t.seconds() < limit).count() as f64 / timed.len().max(1) as f64
 }
 
@@ -83,7 +82,7 @@ const IN_A_ROW: u64 = 3;
 /// Time for it to read ahead, nanoseconds: a dozen rotations.
 const AHEAD_NS: u64 = 100_000_000;
 
-fn read_ahead(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<(), ProbeError> {
+fn read_ahead(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Result<(), ProbeError> {
     let block = u64::from(BLOCK);
     let reaches: Vec<u64> = (0..14).map(|i| block << i).filter(|r| r * 4 < session.set.room).collect();
     let mut steps = Vec::new();
@@ -92,21 +91,25 @@ fn read_ahead(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<
             let whole = IN_A_ROW * block + reach;
             let at = dice.below((session.set.room - whole) / block) * block;
             steps.extend((0..IN_A_ROW).map(|i| read(at + i * block)));
-            steps.push(Step { pause_ns: AHEAD_NS, ..read(at + whole - block) });
+            steps.push(SeriesStep { pause_ns: AHEAD_NS, ..read(at + whole - block) });
         }
     }
     let timed = session.series("read-ahead", steps, session.set.lasts * 4)?;
-    let last: Vec<Timed> = timed.chunks_exact(IN_A_ROW as usize + 1).map(|c| c[IN_A_ROW as usize]).collect();
+    let last: Vec<RequestTimes> = timed.chunks_exact(IN_A_ROW as usize + 1).map(|c| c[IN_A_ROW as usize]).collect();
     let hits = last.chunks_exact(TRIES).map(|tries| share_of_hits(tries, limit));
     match reaches.iter().zip(hits).take_while(|(_, share)| *share >= 0.5).last() {
         Some((reach, _)) if *reach > block => {
             let text = format!(
-                "read ahead of a stream: {} on it is in memory after 0.1 s, twice that is not",
+                "read-ahead of a stream: {} ahead is in the cache after 0.1 s, twice that is not",
                 size(*reach as f64)
             );
             session.found("read_ahead_bytes", *reach as f64, "bytes", text);
         }
-        _ => session.say("read_ahead_bytes", "no read-ahead seen: what follows a stream is not in the device's memory"),
+        _ => session.say(
+            "read_ahead_bytes",
+            "no read-ahead seen: the data after a stream is not in the device's \
+                          cache",
+        ),
     }
     Ok(())
 }
@@ -114,7 +117,7 @@ fn read_ahead(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<
 /// Places that are read twice; a doubling each.
 const MOST_PLACES: u32 = 12;
 
-fn places(session: &mut Session<'_>, dice: &mut Dice, limit: f64, miss: f64) -> Result<(), ProbeError> {
+fn places(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64, miss: f64) -> Result<(), ProbeError> {
     let most = session.set.lasts * 2;
     let mut kept = 0usize;
     for count in (0..MOST_PLACES).map(|i| 1usize << i) {
@@ -134,13 +137,13 @@ fn places(session: &mut Session<'_>, dice: &mut Dice, limit: f64, miss: f64) -> 
             "read_cache_places",
             kept as f64,
             "count",
-            "places all over the target that it keeps at once, at least",
+            "number of scattered places that the cache keeps at once, at least",
         );
     }
     Ok(())
 }
 
-fn stretch(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<(), ProbeError> {
+fn stretch(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Result<(), ProbeError> {
     const CHUNK: u32 = 64 << 10;
     let most = session.set.lasts * 3;
     let (mut kept, mut ended) = (0u64, false);
@@ -148,8 +151,8 @@ fn stretch(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<(),
     for bytes in (16..33).map(|power| 1u64 << power).filter(|b| *b <= half) {
         let at = dice.below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
         let chunks = bytes / u64::from(CHUNK);
-        let mut steps: Vec<Step> =
-            (0..chunks).map(|i| Step { length: CHUNK, ..read(at + i * u64::from(CHUNK)) }).collect();
+        let mut steps: Vec<SeriesStep> =
+            (0..chunks).map(|i| SeriesStep { length: CHUNK, ..read(at + i * u64::from(CHUNK)) }).collect();
         steps.extend((0..32).map(|_| read(at + dice.below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
         let timed = session.series(&format!("stretch-{bytes}"), steps, most)?;
         let Some(looked) = timed.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
@@ -159,12 +162,12 @@ fn stretch(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<(),
         }
         kept = bytes;
     }
-    let end = if ended { "twice that is not" } else { "no end of it was seen in this time" };
+    let end = if ended { "twice that is not" } else { "its size was not reached in this time" };
     if kept > 0 {
-        let text = format!("one stream of {} is kept and read again from memory; {end}", size(kept as f64));
+        let text = format!("one stream of {} is kept and read again from the cache; {end}", size(kept as f64));
         session.found("read_cache_bytes", kept as f64, "bytes", text);
     } else {
-        session.say("read_cache_bytes", "of a stream of 64 KiB less than three quarters are kept");
+        session.say("read_cache_bytes", "less than 75 % of a 64 KiB stream is kept");
     }
     Ok(())
 }
@@ -172,14 +175,14 @@ fn stretch(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<(),
 /// Writes whose median is compared.
 const WINDOW: usize = 32;
 
-fn write_cache(session: &mut Session<'_>, dice: &mut Dice, miss: f64) -> Result<(), ProbeError> {
+fn write_cache(session: &mut SuiteSession<'_>, dice: &mut Rng, miss: f64) -> Result<(), ProbeError> {
     const CHUNK: u64 = 64 << 10;
     let places = session.set.room / CHUNK;
     if places == 0 {
         return Ok(());
     }
-    let steps: Vec<Step> = (0..1 << 16)
-        .map(|i| Step {
+    let steps: Vec<SeriesStep> = (0..1 << 16)
+        .map(|i| SeriesStep {
             write: true,
             offset: dice.below(places) * CHUNK,
             length: CHUNK as u32,
@@ -189,13 +192,13 @@ fn write_cache(session: &mut Session<'_>, dice: &mut Dice, miss: f64) -> Result<
         .collect();
     let buffered = session.set.buffered;
     let most = session.set.lasts * 2 + Duration::from_millis(500);
-    let timed = session.follow(Series { name: "burst".into(), steps, buffered, durable: false, most })?;
+    let timed = session.follow(RequestSeries { name: "burst".into(), steps, buffered, durable: false, most })?;
     let Some(first) = median(timed.get(..WINDOW)) else {
         session.say("write_cache_bytes", "too few writes to judge by; measure longer with --for");
         return Ok(());
     };
-    let text = "a write of 64 KiB anywhere at the beginning of a burst, for each read of 4 KiB anywhere: well below 1 \
-                means that a cache takes writes";
+    let text = "time of a random 64 KiB write at the beginning of a burst, divided by that of a random 4 KiB read: \
+                well below 1 means that a cache takes writes";
     session.found("write_to_read", first / miss, "times", text);
     match full(&timed, first) {
         Some((at, rate)) => {
@@ -211,8 +214,10 @@ fn write_cache(session: &mut Session<'_>, dice: &mut Dice, miss: f64) -> Result<
         }
         None => {
             let written = words(timed.len() as f64 * CHUNK as f64, "bytes");
-            let text =
-                format!("{written} were written and none became slow: no end of a write cache seen, or there is none");
+            let text = format!(
+                "{written} were written and none became slow: either there is no write cache, or it was not \
+                         filled"
+            );
             session.say("write_cache_bytes", text);
         }
     }
@@ -221,8 +226,8 @@ fn write_cache(session: &mut Session<'_>, dice: &mut Dice, miss: f64) -> Result<
 
 /// The first write from which on writes are three times as slow as at first,
 /// by the mean of windows, and the rate from there on.
-fn full(timed: &[Timed], first: f64) -> Option<(usize, f64)> {
-    let mean = |from: usize| timed[from..from + WINDOW].iter().map(Timed::seconds).sum::<f64>() / WINDOW as f64;
+fn full(timed: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
+    let mean = |from: usize| timed[from..from + WINDOW].iter().map(RequestTimes::seconds).sum::<f64>() / WINDOW as f64;
     let last = timed.len().checked_sub(2 * WINDOW)?;
     let windows: Vec<usize> = (WINDOW..=last).step_by(WINDOW / 2).collect();
     let slow = windows.iter().rposition(|w| mean(*w) <= 3.0 * first).map_or(0, |last| last + 1);

@@ -1,6 +1,6 @@
 //! Many clients: users who think, daemons doubled until a limit.
 
-use super::{EACH, Session, Suite, Writes, best, knee, words};
+use super::{EACH, Suite, SuiteSession, Writes, best, knee, words};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::result::{Latency, RunResult};
@@ -14,20 +14,21 @@ const THINK_S: f64 = 0.05;
 /// Throughput and response by users.
 pub const USERS: Suite = Suite {
     id: "users",
-    title: "throughput and response by number of users who think",
-    explain: "Each user asks for 8 KiB at random (two reads for each write where writing is allowed, as the 126 and 73 \
-              a second of doc 002's file server), waits, thinks for 50 ms in the mean, asks again. Doc 002's users \
-              copied some 4 MB at a time and thought for about 7 s, by the law that N users of response R and think \
-              time Z make N / (R + Z) requests a second; short thoughts show the same curve in seconds. While the \
-              device has room, throughput grows with the users; past the knee each further user only makes all others \
-              wait. Users are doubled until a doubling brings less than a tenth.",
-    good: "A knee beyond the number of users that you have: with theirs, the response is still that of one alone.",
+    title: "throughput and response time by number of users with think time",
+    explain: "Each user requests a random 8 KiB, waits for it, thinks for 50 ms on average and starts again. If \
+              writing is allowed there are two reads per write, like the 126 and 73 per second of the file server in \
+              NT Magazine 1998. Users there copied about 4 MB at a time and thought for about 7 s. N users with \
+              response time R and think time Z make N / (R + Z) requests per second, so short think times show the \
+              same curve in seconds. While the device has capacity to spare, throughput grows with the users; beyond \
+              the knee, each further user only makes all others wait. The number of users doubles until a doubling \
+              gains less than 10 %.",
+    good: "A knee beyond your number of users: with them, the response time is still that of a single user.",
     writes: Writes::IfAllowed,
     time: EACH,
     run: users,
 };
 
-fn users(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn users(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let read_share = if session.set.writes { 2.0 / 3.0 } else { 1.0 };
     let mut last: Option<(u32, f64)> = None;
     let mut saturated = false;
@@ -50,26 +51,31 @@ fn users(session: &mut Session<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn tell_users(session: &mut Session<'_>, saturated: bool) {
+fn tell_users(session: &mut SuiteSession<'_>, saturated: bool) {
     let Some(most) = best(&session.runs, |r| r.requests_per_s).map(|r| r.requests_per_s) else { return };
     if saturated {
         if let Some(at) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
             let (users, rate) = (f64::from(at.users.unwrap_or(0)), words(at.requests_per_s, "per_s"));
-            session.found("knee_users", users, "count", format!("users that reach 90 % of the most ({rate})"));
+            session.found("knee_users", users, "count", format!("users that reach 90 % of the maximum ({rate})"));
         }
         // the law of the knee: N* = (R(1) + Z) / D, where D is the time by request at saturation
         if let Some(first) = session.runs[0].latency_s.mean {
-            let text = "users at which the asymptotes of throughput meet (Denning and Buzen, 1978): room for so many";
+            let text = "users at which the asymptotes of throughput meet (Denning and Buzen, 1978): the device has \
+                        capacity for this many";
             session.found("asymptotic_users", (first + THINK_S) * most, "count", text);
         }
     } else {
         let users = session.runs.last().and_then(|r| r.users).unwrap_or(0);
-        let text = format!("throughput still grows with {users} users: no knee seen, the device has room for more");
+        let text = format!("throughput still grows with {users} users: no knee seen, the device can serve more");
         session.say("knee_users", text);
     }
     let twenty = session.runs.iter().find(|r| r.users == Some(20)).and_then(|r| r.latency_s.mean);
     if let (Some(twenty), Some(one)) = (twenty, session.runs[0].latency_s.mean) {
-        let text = format!("response with doc 002's 20 users; one alone waits {}", words(one, "s"));
+        let text = format!(
+            "response time with 20 users, as in NT Magazine 1998; a single user waits \
+                            {}",
+            words(one, "s")
+        );
         session.found("response_20_s", twenty, "s", text);
     }
 }
@@ -82,13 +88,14 @@ const HALVINGS: u32 = 4;
 /// The CTO Labs load benchmark, doc 004.
 pub const LOAD: Suite = Suite {
     id: "load",
-    title: "daemons doubled until the response passes a limit (100 ms)",
-    explain: "Each daemon asks for 8 KiB at random, one request after another without a pause; their number doubles \
-              until the mean response, or the percentile named by --limit-share, passes --limit. Then it is narrowed \
-              down between the last two in four steps. Doc 004 calls 100 ms the most that users bear, and plots I/Os \
-              a second up to there: one subsystem reached 7,000 a second with 700 daemons, another 6,000 with three.",
-    good: "More I/Os a second at the limit than the application asks for at its busiest, with a margin; and most of \
-           them with few daemons.",
+    title: "daemons doubled until the response time exceeds a limit (100 ms)",
+    explain: "Each daemon issues random 8 KiB requests one after another without a pause. Their number doubles until \
+              the mean response time, or the percentile given by --limit-share, exceeds --limit. Four more steps then \
+              narrow it down between the last two numbers. InfoStor 1999 treats 100 ms as the longest acceptable \
+              response time and plots I/Os per second up to there. One subsystem reached 7,000 per second with 700 \
+              daemons, another 6,000 with three.",
+    good: "More I/Os per second at the limit than the application's peak, with a margin; and most of them with few \
+           daemons.",
     writes: Writes::Never,
     time: EACH,
     run: load,
@@ -108,12 +115,12 @@ fn response(latency: &Latency, share: Option<f64>) -> Result<Option<f64>, ProbeE
     known.iter().find(|(s, _)| (s - share).abs() < 1e-9).map(|(_, value)| *value).ok_or_else(|| ProbeError::Pattern {
         name: "load".into(),
         because: format!(
-            "a limit can be for 0.5, 0.95, 0.99, 0.999, 0.9999 or 0.99999 of the answers, not for {share}"
+            "the limit can apply to 0.5, 0.95, 0.99, 0.999, 0.9999 or 0.99999 of the requests, not to {share}"
         ),
     })
 }
 
-fn load(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     response(&Latency::default(), session.set.limit_share)?;
     let (mut daemons, mut within, mut beyond) = (1, None, None);
     while daemons <= MOST_DAEMONS && beyond.is_none() {
@@ -142,20 +149,20 @@ fn load(session: &mut Session<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn what(session: &Session<'_>) -> String {
+fn what(session: &SuiteSession<'_>) -> String {
     session.set.limit_share.map_or("mean response".into(), |s| format!("{} % response", s * 100.0))
 }
 
 /// Runs so many daemons: whether their response is within the limit, and
 /// their rate; `None`, and said, where there were too few answers to know.
-fn is_within(session: &mut Session<'_>, daemons: u32) -> Result<Option<(bool, f64)>, ProbeError> {
+fn is_within(session: &mut SuiteSession<'_>, daemons: u32) -> Result<Option<(bool, f64)>, ProbeError> {
     let pattern = session.pattern(format!("daemons-{daemons}"), Placement::Uniform, 8 << 10, daemons);
     let run: RunResult = session.run(&pattern)?.clone();
     match response(&run.latency_s, session.set.limit_share)? {
         Some(seconds) => Ok(Some((seconds <= session.set.limit_s, run.requests_per_s))),
         None => {
             let text = format!(
-                "too few answers with {daemons} daemons to tell their {}; measure longer with --for",
+                "too few requests with {daemons} daemons to find their {}; measure longer with --for",
                 what(session)
             );
             session.say("requests_per_s_at_limit", text);
@@ -164,22 +171,22 @@ fn is_within(session: &mut Session<'_>, daemons: u32) -> Result<Option<(bool, f6
     }
 }
 
-fn tell_load(session: &mut Session<'_>, within: Option<(u32, f64)>, beyond: Option<u32>) {
+fn tell_load(session: &mut SuiteSession<'_>, within: Option<(u32, f64)>, beyond: Option<u32>) {
     let (what, limit) = (what(session), words(session.set.limit_s, "s"));
     let Some((daemons, rate)) = within else {
-        session.say("requests_per_s_at_limit", format!("one daemon alone has a {what} above {limit}"));
+        session.say("requests_per_s_at_limit", format!("a single daemon already has a {what} above {limit}"));
         return;
     };
     let end = match beyond {
         Some(beyond) => format!("{beyond} are too many"),
-        None => format!("more than {MOST_DAEMONS} are not tried"),
+        None => format!("{MOST_DAEMONS} is the maximum number tried"),
     };
-    let text = format!("requests a second with a {what} of at most {limit}");
+    let text = format!("requests per second with a {what} of at most {limit}");
     session.found("requests_per_s_at_limit", rate, "per_s", text);
-    session.found("daemons_at_limit", f64::from(daemons), "count", format!("daemons gave that; {end}"));
+    session.found("daemons_at_limit", f64::from(daemons), "count", format!("daemons reached that; {end}"));
     if let Some(at) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
         let (few, most) = (f64::from(at.depth.unwrap_or(0)), words(at.requests_per_s, "per_s"));
-        session.found("knee_daemons", few, "count", format!("daemons already give nine tenths of the most ({most})"));
+        session.found("knee_daemons", few, "count", format!("daemons already reach 90 % of the maximum ({most})"));
     }
 }
 
@@ -190,7 +197,7 @@ mod tests {
     use super::super::Settings;
     use super::super::tests::{MIB, on_fake, on_places, settings, value};
     use super::*;
-    use crate::bench::Dry;
+    use crate::bench::DryRun;
     use crate::engine::fake::FakeDevice;
 
     #[test]
@@ -209,15 +216,15 @@ mod tests {
         let short = Settings { lasts: Duration::from_millis(300), ..settings(64 * MIB) };
         let (runs, remarks) = on_places(&LOAD, short, |_| FakeDevice::steady(16, 200_000));
         assert_eq!((runs.len(), value(&remarks, "daemons_at_limit")), (13, 4096.0));
-        assert!(remarks.iter().any(|r| r.text.contains("more than 4096 are not tried")), "{remarks:?}");
+        assert!(remarks.iter().any(|r| r.text.contains("4096 is the maximum number tried")), "{remarks:?}");
     }
 
     #[test]
     fn a_percentile_that_is_not_kept_is_refused() {
-        let mut dry = Dry::default();
+        let mut dry = DryRun::default();
         let set = Settings { limit_share: Some(0.9), ..settings(64 * MIB) };
-        let said = (LOAD.run)(&mut Session::new(set, &mut dry)).unwrap_err().to_string();
-        assert!(said.contains("0.95") && said.contains("not for 0.9"), "{said}");
+        let said = (LOAD.run)(&mut SuiteSession::new(set, &mut dry)).unwrap_err().to_string();
+        assert!(said.contains("0.95") && said.contains("not to 0.9"), "{said}");
         assert_eq!(dry.runs, 0);
     }
 

@@ -1,6 +1,6 @@
 //! Commits: what a database's log sees of the device.
 
-use super::{EACH, SEQUENTIAL, Session, Suite, Writes, words};
+use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, words};
 use crate::error::ProbeError;
 use crate::pattern::{Durable, Pattern};
 
@@ -8,15 +8,15 @@ use crate::pattern::{Durable, Pattern};
 pub const COMMIT: Suite = Suite {
     id: "commit",
     title: "write and sync: fdatasync, fsync, O_DSYNC, by number of committers",
-    explain: "A commit is a small write that must survive a power cut: 4 KiB in sequence, then fdatasync, fsync, or \
-              the write itself with O_DSYNC; write and sync count as one. With several committers at once the \
-              filesystem or device can make many durable with one flush (group commit). What n committers get for \
-              each commit of one alone says how well: 1 is one flush for each, n / 2 is the most where who comes \
-              during a flush waits for the next. The file has its blocks already; a log that grows pays for its \
-              metadata on top.",
-    good: "Well under a millisecond where the cache is safe from power loss; a turning disk without one needs a \
-           rotation, 4 to 8 ms, and flash without one about a millisecond. Far quicker than its random writes could \
-           be means a battery behind it, or a cache that lies.",
+    explain: "A commit is a small write that must survive a power cut: a sequential 4 KiB write followed by fdatasync \
+              or fsync, or the write itself with O_DSYNC. Write and sync count as one. With several committers, the \
+              filesystem or device can make many commits durable with one flush (group commit). The commits of n \
+              committers per commit of a single one show how well: 1 is one flush each. n / 2 is the maximum if a \
+              commit that arrives during a flush waits for the next one. The file already has its blocks; a growing \
+              log also pays for its metadata.",
+    good: "Well under 1 ms with a cache that is protected from power loss. Without one, a rotating disk needs a \
+           rotation, 4 to 8 ms, and flash about 1 ms. Commits much faster than random writes mean a battery, or a \
+           cache that acknowledges flushes without doing them.",
     writes: Writes::Always,
     time: EACH,
     run: commit,
@@ -25,7 +25,7 @@ pub const COMMIT: Suite = Suite {
 /// Committers at once.
 const COMMITTERS: &[u32] = &[1, 2, 4, 8, 16, 32, 64];
 
-fn commit(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn commit(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let plain = session.pattern("write-only", SEQUENTIAL, 4 << 10, 1);
     let alone = session.run(&Pattern { read_share: 0.0, ..plain })?.latency_s.mean;
     let ways = [("fdatasync", Durable::Fdatasync), ("fsync", Durable::Fsync), ("dsync", Durable::Dsync)];
@@ -51,41 +51,51 @@ const GAIN: (f64, f64) = (1.3, 0.25);
 /// Commits of one committer that a gain can be told by.
 const LEAST: f64 = 10.0;
 
-fn tell(session: &mut Session<'_>, name: &str, one: Option<(f64, f64)>, alone: Option<f64>, rates: &[(u32, f64)]) {
+fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alone: Option<f64>, rates: &[(u32, f64)]) {
     let Some((seconds, count)) = one else {
-        let text = format!("no commit by {name} came back in the time of its run; measure longer with --for");
+        let text = format!("no commit by {name} completed during its run; measure longer with --for");
         return session.say(&format!("{name}_s"), text);
     };
     let text = match alone {
         Some(alone) => {
-            format!("one commit by {name}, nobody else committing; the write alone takes {}", words(alone, "s"))
+            format!("one commit by {name} by a single committer; the write itself takes {}", words(alone, "s"))
         }
-        None => format!("one commit by {name}, nobody else committing"),
+        None => format!("one commit by {name} by a single committer"),
     };
     session.found(&format!("{name}_s"), seconds, "s", text);
     let Some(&(_, first)) = rates.first() else { return };
     let Some(&(many, most)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     if count < LEAST {
-        let text = format!("only {count:.0} commits by {name} of one committer came back: too few to tell a gain by");
+        let text = format!(
+            "only {count:.0} commits by {name} of a single committer completed: too few to compute a \
+                            gain"
+        );
         return session.say(&format!("{name}_group_gain"), text);
     }
     let gain = most / first;
     let text = if gain > f64::from(many) {
-        format!("more than there are committers ({many}), by {name}: the run of one alone was disturbed; measure again")
+        format!(
+            "more than there are committers ({many}), by {name}: the run with a single committer was disturbed; \
+                 measure again"
+        )
     } else if gain < GAIN.0 {
-        format!("no group commit by {name}: however many commit at once, there are no more commits than of one")
+        format!("no group commit by {name}: many committers reach no more commits than a single one")
     } else if gain >= GAIN.1 * f64::from(many) {
         format!(
-            "group commit by {name}: {many} committers get so many commits for each of one alone; they share flushes"
+            "group commit by {name}: {many} committers reach this many commits per commit of a single one; they share \
+             flushes"
         )
     } else {
-        format!("the most commits by {name} for each of one alone, with {many} committers; few share a flush")
+        format!(
+            "maximum of commits by {name} per commit of a single committer, with {many} committers; few share a \
+                 flush"
+        )
     };
     session.found(&format!("{name}_group_gain"), gain, "times", text);
     session.found(
         &format!("{name}_per_s"),
         most,
         "per_s",
-        format!("the most commits by {name}, with {many} committers"),
+        format!("maximum of commits by {name}, with {many} committers"),
     );
 }

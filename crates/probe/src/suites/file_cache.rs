@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{EACH, SEQUENTIAL, Session, Suite, Writes, words};
+use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, words};
 use crate::cached;
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
@@ -10,14 +10,14 @@ use crate::pattern::{Pattern, Placement};
 /// Doc 003's file cache effect.
 pub const FILE_CACHE: Suite = Suite {
     id: "file-cache",
-    title: "what the page cache makes of the same file: first read, second read, writes until they are stopped",
-    explain: "Everything here goes through the page cache, which is emptied of the target before. The first reads in \
-              sequence come from the disk, by way of the kernel's read-ahead; the second from memory, as far as it \
-              fits. Both are given with the share that never reached the disk: what was asked for against what the \
-              kernel read for this process (doc 003 and doc 000 call the difference the file cache's effect). Writes \
-              go to memory until the kernel's dirty limit stops the writer; from then on they go at the disk's pace.",
-    good: "Second reads and first writes at gigabytes a second: memory's speed. Whoever calls that the disk's speed \
-           has measured the cache.",
+    title: "effect of the page cache on the same file: first read, second read, writes until the kernel stops them",
+    explain: "Everything here goes through the page cache, which first drops the target's pages. The first sequential \
+              reads come from the disk with the kernel's read-ahead, the second from memory as far as the file fits. \
+              Both show the share that never reached the disk: the bytes requested against those that the kernel read \
+              for this process. The NT Resource Kit and SAS 1998 call the difference the effect of the file cache. \
+              Writes go to memory until the kernel's dirty limit stops the writer; from then on they run at disk \
+              speed.",
+    good: "Second reads and first writes at gigabytes per second: memory speed. That measures the cache, not the disk.",
     writes: Writes::IfAllowed,
     time: EACH,
     run: file_cache,
@@ -26,7 +26,7 @@ pub const FILE_CACHE: Suite = Suite {
 /// A record, bytes.
 const RECORD: u32 = 64 << 10;
 
-fn file_cache(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     session.set.buffered = true;
     let range = range(session);
     let base = |name: &str, place, size| Pattern { range_bytes: Some(range), ..session.pattern(name, place, size, 1) };
@@ -52,30 +52,30 @@ fn file_cache(session: &mut Session<'_>) -> Result<(), ProbeError> {
     );
     session.found("second_to_first", second_run.bytes_per_s / first_run.bytes_per_s, "times", text);
     let text = format!(
-        "random 4 KiB reads, with all of it in memory against none ({} a second)",
+        "random 4 KiB reads, with the whole file in memory against none of it ({} per second)",
         words(cold_run.requests_per_s, "count")
     );
     session.found("random_warm_to_cold", warm_run.requests_per_s / cold_run.requests_per_s, "times", text);
     if let Some(share) = second_run.from_memory_share {
-        session.found("file_cache_effect", share, "fraction", "of the second read was answered by memory (doc 003)");
+        session.found("file_cache_effect", share, "fraction", "of the second read came from memory (NT Resource Kit)");
     }
     if session.set.writes { writes(session, &write) } else { Ok(()) }
 }
 
 /// The part of the target that is read: what a third of the time of one run
 /// reads from a disk of 200 MB/s, and no more than the target.
-fn range(session: &Session<'_>) -> u64 {
+fn range(session: &SuiteSession<'_>) -> u64 {
     let most = (session.set.lasts.as_secs_f64() * 200e6 / 3.0) as u64;
     most.clamp(16 << 20, 1 << 30).min(session.set.room) / u64::from(RECORD) * u64::from(RECORD)
 }
 
-fn writes(session: &mut Session<'_>, pattern: &Pattern) -> Result<(), ProbeError> {
+fn writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), ProbeError> {
     let whole = Pattern { range_bytes: None, lasts: pattern.lasts.max(Duration::from_secs(1)), ..pattern.clone() };
     let run = session.run(&whole)?.clone();
     let written = run.bytes_per_s * run.measured_s;
     let limits = cached::dirty_limits().map_or(String::new(), |(back, stop)| {
         let (back, stop) = (words(back, "bytes"), words(stop, "bytes"));
-        format!("; the kernel begins to write back at {back} of dirty pages and stops writers at {stop}")
+        format!("; the kernel starts write-back at {back} of dirty pages and stops writers at {stop}")
     });
     let rates: Vec<f64> = crate::steady::whole(&run.slices, run.measured_s)
         .iter()
@@ -85,12 +85,12 @@ fn writes(session: &mut Session<'_>, pattern: &Pattern) -> Result<(), ProbeError
         Some((at, before, after)) => {
             let bytes = rates[..at].iter().sum::<f64>() / 10.0;
             let (before, after) = (words(before, "bytes_per_s"), words(after, "bytes_per_s"));
-            let text = format!("written at {before} before writers were stopped, {after} from then on{limits}");
+            let text = format!("written at {before} before the kernel stopped writers, {after} afterwards{limits}");
             session.found("written_at_memory_speed_bytes", bytes, "bytes", text);
         }
         None => {
             let text = format!(
-                "{} were written at {} and no writer was stopped{limits}",
+                "{} were written at {} and the kernel stopped no writer{limits}",
                 words(written, "bytes"),
                 words(run.bytes_per_s, "bytes_per_s")
             );

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{EACH, SEQUENTIAL, Session, Suite, Writes, best, knee, words};
+use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best, knee, words};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 
@@ -35,13 +35,13 @@ pub struct Mix {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct MixFile {
     mix: Vec<Mix>,
 }
 
 /// All mixes. The file is a part of the program: a test reads it.
 pub fn mixes() -> Result<Vec<Mix>, toml::de::Error> {
-    toml::from_str::<File>(include_str!("mixes.toml")).map(|file| file.mix)
+    toml::from_str::<MixFile>(include_str!("mixes.toml")).map(|file| file.mix)
 }
 
 fn mix(id: &str) -> Result<Mix, ProbeError> {
@@ -52,7 +52,7 @@ fn mix(id: &str) -> Result<Mix, ProbeError> {
 
 impl Mix {
     /// The mix as a pattern of this session; sizes below the sector are left out.
-    fn pattern(&self, session: &Session<'_>, name: String) -> Pattern {
+    fn pattern(&self, session: &SuiteSession<'_>, name: String) -> Pattern {
         let sector = session.set.sector;
         let place = match self.theta {
             Some(theta) => Placement::Zipf { theta },
@@ -72,12 +72,12 @@ impl Mix {
 pub const NETBENCH_MIX: Suite = Suite {
     id: "netbench-mix",
     title: "a file server's mix by number of clients, 1 to 60",
-    explain: "Requests of 512 B to 64 KiB, mostly small, two of three reads, most of them to few places (Zipf), by 1 \
-              to 60 clients that never pause, each with 15 MB more to work in. Doc 001 ran NetBench 5.0's Disk Mix so \
-              (15 MB of work space, no think time), but does not print what the mix asks: sizes and shares are this \
-              program's own stand-in for office file service. Doc 001's clients met the server's memory first; here \
-              every request goes to the device.",
-    good: "Throughput that is still rising at the number of clients that you have.",
+    explain: "Requests of 512 B to 64 KiB, mostly small, two thirds of them reads, most of them to few places (Zipf). \
+              They come from 1 to 60 clients that never pause, each with 15 MB more work space. Compaq 1997 ran \
+              NetBench 5.0's Disk Mix like this (15 MB of work space, no think time), but does not describe the mix. \
+              The sizes and shares are this program's own model of office file service. In Compaq 1997 the server's \
+              memory served clients first; here every request goes to the device.",
+    good: "Throughput that still rises at your number of clients.",
     writes: Writes::IfAllowed,
     time: EACH,
     run: |session| {
@@ -91,27 +91,19 @@ pub const NETBENCH_MIX: Suite = Suite {
         }
         let most = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.users.unwrap_or(0), r.bytes_per_s));
         if let Some((users, rate)) = most {
-            session.found(
-                "most_bytes_per_s",
-                rate,
-                "bytes_per_s",
-                format!("the most throughput, with {users} clients"),
-            );
+            session.found("most_bytes_per_s", rate, "bytes_per_s", format!("maximum throughput, with {users} clients"));
         }
         let knee = knee(&session.runs, 0.9, |r| r.bytes_per_s).and_then(|r| r.users);
         if knee == mix.clients.last().copied() {
-            session.say("knee_clients", "throughput still rises at the most clients that are tried");
+            session.say("knee_clients", "throughput still rises at the largest number of clients tried");
         } else if let Some(at) = knee.map(f64::from) {
-            session.found("knee_clients", at, "count", "clients that reach 90 % of it; more of them only wait longer");
+            session.found("knee_clients", at, "count", "clients that reach 90 % of it; more clients only wait longer");
         }
-        session.say("mix", format!("printed: {}; this program's own: {}", mix.source, mix.own));
+        session.say("mix", format!("published: {}; this program's own: {}", mix.source, mix.own));
         let largest = mix.client_bytes.unwrap_or(0) * u64::from(*mix.clients.last().unwrap_or(&1));
         if largest > session.set.room {
             let (have, want) = (words(session.set.room as f64, "bytes"), words(largest as f64, "bytes"));
-            session.say(
-                "work_space",
-                format!("60 clients would work in {want}; the target has {have}, and they share it"),
-            );
+            session.say("work_space", format!("60 clients need {want}; the target has {have}, which they share"));
         }
         Ok(())
     },
@@ -123,20 +115,20 @@ const DEFAULT_LIMIT: u32 = 32;
 /// SQL Server's ways of asking, doc 000 and doc 004.
 pub const SQL: Suite = Suite {
     id: "sql",
-    title: "a database's lookups (8 KiB at random) and scans (64 KiB in sequence) by outstanding limit, 1 to 512",
-    explain: "SQL Server reads pages of 8 KiB at random for lookups and extents of 64 KiB in sequence for scans, \
-              writes extents in sequence when it builds cubes, and limits how much it has outstanding (max async I/O, \
-              32 by default). Doc 004: one disk gives about 100 lookups a second, 800 KB/s, whatever the bus could \
-              carry; an array needs a far higher limit. Here the limit goes from 1 to 512, and shows where raising it \
-              stops to pay.",
-    good: "Scans near diskmax at a low limit; lookups that rise until the spindles or channels are all at work; on a \
-           good array writes within 5 % of scans (doc 004's RAID 10).",
+    title: "database lookups (random 8 KiB) and scans (sequential 64 KiB) by limit of requests in flight, 1 to 512",
+    explain: "SQL Server reads random 8 KiB pages for lookups and sequential 64 KiB extents for scans, and writes \
+              sequential extents when it builds cubes. It limits the requests in flight (max async I/O, 32 by \
+              default). InfoStor 1999: one disk serves about 100 lookups per second, 800 KB/s, whatever the bus could \
+              carry; an array needs a far higher limit. Here the limit goes from 1 to 512 and shows where raising it \
+              stops helping.",
+    good: "Scans close to diskmax at a low limit. Lookups that rise until all spindles or channels are busy. On a \
+           good array, writes within 5 % of scans (the RAID 10 in InfoStor 1999).",
     writes: Writes::IfAllowed,
     time: EACH,
     run: sql,
 };
 
-fn sql(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn sql(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let mut kinds = vec![("lookup", "lookups"), ("scan", "scans")];
     if session.set.writes {
         kinds.push(("build", "writes of a build"));
@@ -156,20 +148,20 @@ fn sql(session: &mut Session<'_>) -> Result<(), ProbeError> {
         let at = knee(runs, 0.9, |r| r.requests_per_s).map(|r| f64::from(r.depth.unwrap_or(0)));
         most.push(top);
         session.say(&format!("{kind}_source"), mix.source);
-        session.found(&format!("{kind}s_per_s"), top, "per_s", format!("the most {many} a second"));
+        session.found(&format!("{kind}s_per_s"), top, "per_s", format!("maximum of {many} per second"));
         if let Some(depth) = at {
-            let text = format!("outstanding limit that gives {many} 90 % of the most");
+            let text = format!("limit of requests in flight that gives {many} 90 % of the maximum");
             session.found(&format!("{kind}_limit"), depth, "requests", text);
         }
         if let Some(usual) = usual {
-            let text = format!("of the most {many} come with SQL Server 7's default limit of {DEFAULT_LIMIT}");
+            let text = format!("of the maximum of {many} at SQL Server 7's default limit of {DEFAULT_LIMIT}");
             session.found(&format!("{kind}_at_default"), usual, "fraction", text);
         }
     }
-    let text = "lookups a second for each of the 100 that doc 004 gives a basic disk of 1999";
+    let text = "lookups per second, divided by the 100 that InfoStor 1999 gives for a basic disk of 1999";
     session.found("basic_disks", most[0] / 100.0, "count", text);
     if let (Some(scan), Some(build)) = (most.get(1), most.get(2)) {
-        session.found("build_to_scan", build / scan, "fraction", "64 KiB writes in sequence for each such read");
+        session.found("build_to_scan", build / scan, "fraction", "sequential 64 KiB writes per such read");
     }
     Ok(())
 }
@@ -183,8 +175,9 @@ mod tests {
     #[test]
     fn the_file_of_mixes_is_whole() {
         let all = mixes().unwrap();
+        let cited = |source: &str| ["Compaq 1997", "InfoStor 1999"].iter().any(|name| source.starts_with(name));
         for mix in &all {
-            assert!(!mix.sizes.is_empty() && mix.source.starts_with("doc "), "{}", mix.id);
+            assert!(!mix.sizes.is_empty() && cited(&mix.source), "{}", mix.id);
             assert_eq!(mix.clients.is_empty(), !mix.limits.is_empty(), "{}", mix.id);
         }
         let limits = &all.iter().find(|m| m.id == "sql-lookup").unwrap().limits;

@@ -1,5 +1,5 @@
 //! Suites: each a set of runs that answers one question. A suite is a unit of
-//! [`SUITES`]; it makes runs through a [`Session`] and says what they show.
+//! [`SUITES`]; it makes runs through a [`SuiteSession`] and says what they show.
 
 mod basic;
 mod cache;
@@ -24,7 +24,7 @@ use crate::error::ProbeError;
 use crate::pattern::Placement;
 use crate::result::RunResult;
 
-pub use session::{Plan, Remark, Session, Settings, measure, plan, usual_plan};
+pub use session::{Settings, SuitePlan, SuiteRemark, SuiteSession, measure, plan, usual_plan};
 
 /// Whether a suite writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Suite {
     /// What `--for` is the time of, and what it is where nobody says.
     pub time: Time,
     /// Makes its runs.
-    pub run: fn(&mut Session<'_>) -> Result<(), ProbeError>,
+    pub run: fn(&mut SuiteSession<'_>) -> Result<(), ProbeError>,
 }
 
 impl Suite {

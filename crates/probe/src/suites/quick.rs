@@ -1,7 +1,7 @@
 //! The profile of a device in about a minute: the ceilings that diagnosis
 //! judges by.
 
-use super::{EACH, SEQUENTIAL, Session, Suite, Writes, best};
+use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
@@ -9,16 +9,16 @@ use crate::pattern::{Pattern, Placement};
 pub const QUICK: Suite = Suite {
     id: "quick",
     title: "the device's profile in about a minute",
-    explain: "Random 4 KiB reads at depths 1, 4, 16, 64 and 256, sequential 64 KiB and 1 MiB reads, and the same \
-              writes and a commit where writing is allowed: 15 runs, or 7. The most it did is remembered as the \
-              device's ceiling, and `why` judges saturation against it from then on.",
-    good: "It depends on the device: what matters is that today's is as good as last month's.",
+    explain: "Random 4 KiB reads at queue depths 1, 4, 16, 64 and 256, and sequential 64 KiB and 1 MiB reads. If \
+              writing is allowed, the same writes and a commit: 15 runs, else 7. The maximum is saved as the device's \
+              ceiling, and from then on `why` judges saturation by it.",
+    good: "It depends on the device. What matters is that today's result is as good as last month's.",
     writes: Writes::IfAllowed,
     time: EACH,
     run: quick,
 };
 
-fn quick(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let directions: &[(&str, f64)] =
         if session.set.writes { &[("read", 1.0), ("write", 0.0)] } else { &[("read", 1.0)] };
     for &(name, read_share) in directions {
@@ -35,15 +35,15 @@ fn quick(session: &mut Session<'_>) -> Result<(), ProbeError> {
         let requests = best(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
         let bytes = best(runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
         let single = runs[0].latency_s;
-        session.found(&format!("{name}_requests_per_s"), requests, "per_s", format!("the most {name}s a second"));
+        session.found(&format!("{name}_requests_per_s"), requests, "per_s", format!("maximum of {name}s per second"));
         session.found(
             &format!("{name}_bytes_per_s"),
             bytes,
             "bytes_per_s",
-            format!("the most bytes a second, {name}s"),
+            format!("maximum of bytes per second, {name}s"),
         );
         if let Some(seconds) = single.mean {
-            session.found(&format!("{name}_s"), seconds, "s", format!("one random 4 KiB {name} alone"));
+            session.found(&format!("{name}_s"), seconds, "s", format!("one random 4 KiB {name} at queue depth 1"));
         }
     }
     if session.set.writes {

@@ -6,17 +6,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Suite, Writes};
-use crate::bench::{Bench, Dry, Job, Series, Step, Timed};
+use crate::bench::{Bench, BenchJob, DryRun, RequestSeries, RequestTimes, SeriesStep};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::result::{RunResult, result};
-use crate::run::Outcome;
-use crate::tally::Tally;
+use crate::run::RunOutcome;
+use crate::tally::WorkerTally;
 use crate::together::together;
 
 /// Something that a suite found out, in words and as a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Remark {
+pub struct SuiteRemark {
     /// Short name for programs: `knee_bytes`, `rotation_s`.
     pub id: String,
     /// The sentence.
@@ -53,25 +53,25 @@ pub struct Settings {
 }
 
 /// A suite at work.
-pub struct Session<'a> {
+pub struct SuiteSession<'a> {
     /// How it is to measure.
     pub set: Settings,
     /// What was measured so far.
     pub runs: Vec<RunResult>,
     /// What was found out.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<SuiteRemark>,
     /// What it measures on.
     pub bench: &'a mut dyn Bench,
 }
 
-impl<'a> Session<'a> {
+impl<'a> SuiteSession<'a> {
     /// Nothing measured yet.
-    pub fn new(set: Settings, bench: &'a mut dyn Bench) -> Session<'a> {
-        Session { set, runs: Vec::new(), remarks: Vec::new(), bench }
+    pub fn new(set: Settings, bench: &'a mut dyn Bench) -> SuiteSession<'a> {
+        SuiteSession { set, runs: Vec::new(), remarks: Vec::new(), bench }
     }
 }
 
-impl Session<'_> {
+impl SuiteSession<'_> {
     /// A pattern with the session's times and seed: one size, one depth.
     /// Through the page cache there is no ramp: the cache filling is what is measured.
     pub fn pattern(&self, name: impl Into<String>, placement: Placement, size: u32, depth: u32) -> Pattern {
@@ -92,7 +92,7 @@ impl Session<'_> {
     /// # Errors
     /// What the run says.
     pub fn run(&mut self, pattern: &Pattern) -> Result<&RunResult, ProbeError> {
-        self.run_on("", &[Job { place: 0, pattern }])
+        self.run_on("", &[BenchJob { place: 0, pattern }])
     }
 
     /// Measures patterns at the same time and keeps the result of each and, under
@@ -101,7 +101,7 @@ impl Session<'_> {
     /// # Errors
     /// What the run says.
     pub fn together(&mut self, name: &str, patterns: &[Pattern]) -> Result<(), ProbeError> {
-        let jobs: Vec<Job<'_>> = patterns.iter().map(|pattern| Job { place: 0, pattern }).collect();
+        let jobs: Vec<BenchJob<'_>> = patterns.iter().map(|pattern| BenchJob { place: 0, pattern }).collect();
         self.run_on(name, &jobs).map(|_| ())
     }
 
@@ -110,7 +110,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// What the first run that failed says.
-    pub fn run_on(&mut self, name: &str, jobs: &[Job<'_>]) -> Result<&RunResult, ProbeError> {
+    pub fn run_on(&mut self, name: &str, jobs: &[BenchJob<'_>]) -> Result<&RunResult, ProbeError> {
         let outcomes = self.bench.runs(jobs)?;
         let patterns: Vec<Pattern> = jobs.iter().map(|j| j.pattern.clone()).collect();
         let mut results = together(name, &patterns, &outcomes);
@@ -120,7 +120,7 @@ impl Session<'_> {
         self.runs.append(&mut results);
         self.runs
             .last()
-            .ok_or_else(|| ProbeError::Pattern { name: name.into(), because: "no run was asked for".into() })
+            .ok_or_else(|| ProbeError::Pattern { name: name.into(), because: "no run was requested".into() })
     }
 
     /// Makes single requests one after another and keeps a result of them;
@@ -128,16 +128,21 @@ impl Session<'_> {
     ///
     /// # Errors
     /// What the bench says.
-    pub fn series(&mut self, name: &str, steps: Vec<Step>, most: Duration) -> Result<Vec<Timed>, ProbeError> {
+    pub fn series(
+        &mut self,
+        name: &str,
+        steps: Vec<SeriesStep>,
+        most: Duration,
+    ) -> Result<Vec<RequestTimes>, ProbeError> {
         let durable = steps.iter().any(|s| s.write);
-        self.follow(Series { name: name.into(), steps, buffered: self.set.buffered, durable, most })
+        self.follow(RequestSeries { name: name.into(), steps, buffered: self.set.buffered, durable, most })
     }
 
-    /// As [`Session::series`], with everything said.
+    /// As [`SuiteSession::series`], with everything said.
     ///
     /// # Errors
     /// What the bench says.
-    pub fn follow(&mut self, series: Series) -> Result<Vec<Timed>, ProbeError> {
+    pub fn follow(&mut self, series: RequestSeries) -> Result<Vec<RequestTimes>, ProbeError> {
         let (timed, engine) = self.bench.series(&series)?;
         self.runs.push(of_series(&series, &timed, engine));
         Ok(timed)
@@ -146,12 +151,12 @@ impl Session<'_> {
     /// Keeps a finding that is a number.
     pub fn found(&mut self, id: &str, value: f64, unit: &str, text: impl Into<String>) {
         let (value, unit) = (Some(value).filter(|v| v.is_finite()), Some(unit.to_owned()));
-        self.remarks.push(Remark { id: id.to_owned(), text: text.into(), value, unit });
+        self.remarks.push(SuiteRemark { id: id.to_owned(), text: text.into(), value, unit });
     }
 
     /// Keeps a finding that is words.
     pub fn say(&mut self, id: &str, text: impl Into<String>) {
-        self.remarks.push(Remark { id: id.to_owned(), text: text.into(), value: None, unit: None });
+        self.remarks.push(SuiteRemark { id: id.to_owned(), text: text.into(), value: None, unit: None });
     }
 
     /// Sizes that the target can be asked for: multiples of its sector that fit.
@@ -168,8 +173,8 @@ impl Session<'_> {
 }
 
 /// A series as a result: what single requests cannot say is left out.
-fn of_series(series: &Series, timed: &[Timed], engine: &'static str) -> RunResult {
-    let mut tally = Tally::default();
+fn of_series(series: &RequestSeries, timed: &[RequestTimes], engine: &'static str) -> RunResult {
+    let mut tally = WorkerTally::default();
     let origin = timed.first().map_or(0, |t| t.start_ns);
     for (step, time) in series.steps.iter().zip(timed) {
         tally.answer(step.write, step.length, time.end_ns - time.start_ns, time.start_ns - origin);
@@ -182,7 +187,7 @@ fn of_series(series: &Series, timed: &[Timed], engine: &'static str) -> RunResul
         buffered: series.buffered,
         ..Pattern::random_reads(series.largest().max(1), 1)
     };
-    let outcome = Outcome { tally, seconds, engine, lanes: 1, ..Outcome::default() };
+    let outcome = RunOutcome { tally, seconds, engine, lanes: 1, ..RunOutcome::default() };
     RunResult {
         place: "series".into(),
         cpu_s_per_request: None,
@@ -197,7 +202,7 @@ fn of_series(series: &Series, timed: &[Timed], engine: &'static str) -> RunResul
 
 /// What a suite will take.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct SuitePlan {
     /// Runs and series.
     pub runs: u32,
     /// Their time, seconds: ramps are in it, the making of a file is not.
@@ -206,15 +211,15 @@ pub struct Plan {
 
 /// What a suite takes with these settings: found by making it on a bench that
 /// only adds up. A suite that goes on until it has found something may end sooner.
-pub fn plan(suite: &Suite, set: &Settings) -> Plan {
-    let mut dry = Dry::default();
+pub fn plan(suite: &Suite, set: &Settings) -> SuitePlan {
+    let mut dry = DryRun::default();
     // it fails where the suite makes no sense here; then it takes no time either
-    let _ = (suite.run)(&mut Session::new(set.clone(), &mut dry));
-    Plan { runs: dry.runs, seconds: dry.seconds }
+    let _ = (suite.run)(&mut SuiteSession::new(set.clone(), &mut dry));
+    SuitePlan { runs: dry.runs, seconds: dry.seconds }
 }
 
 /// What a suite takes with its usual times on a target of 1 GiB, writing where it can.
-pub fn usual_plan(suite: &Suite) -> Plan {
+pub fn usual_plan(suite: &Suite) -> SuitePlan {
     let members = vec![("a".to_owned(), 1 << 30), ("b".to_owned(), 1 << 30)];
     let set = Settings {
         room: 1 << 30,
@@ -235,7 +240,7 @@ pub fn usual_plan(suite: &Suite) -> Plan {
 ///
 /// # Errors
 /// What its runs say.
-pub fn measure(suite: &Suite, session: &mut Session<'_>) -> Result<(), ProbeError> {
+pub fn measure(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     session.set.writes &= suite.writes != Writes::Never;
     (suite.run)(session)?;
     // the cache filling is what is measured there, and here the whole is judged by the suite itself
@@ -247,7 +252,7 @@ pub fn measure(suite: &Suite, session: &mut Session<'_>) -> Result<(), ProbeErro
 }
 
 /// Names the runs whose rate had not settled: on flash they tell of a state that passes.
-fn unsteady(session: &mut Session<'_>) {
+fn unsteady(session: &mut SuiteSession<'_>) {
     let judged = session.runs.iter().filter(|r| r.steady.is_some()).count();
     let restless: Vec<&str> = session.runs.iter().filter(|r| r.steady == Some(false)).map(|r| &*r.name).collect();
     if restless.is_empty() {
@@ -257,14 +262,14 @@ fn unsteady(session: &mut Session<'_>) {
     let more = if count > 4 { ", …" } else { "" };
     let names = restless[..count.min(4)].join(", ");
     let text = format!(
-        "of {judged} runs did not settle ({names}{more}): their fifths differ by more than 20 %, or fall or \
-         rise by more than 10 % (SNIA's rule); measure longer with --for, and on flash write it full first"
+        "of {judged} runs did not settle ({names}{more}): their fifths differ by more than 20 %, or fall or rise by \
+         more than 10 % (SNIA's rule); measure longer with --for, and fill flash completely first"
     );
     session.found("unsteady_runs", count as f64, "count", text);
 }
 
 /// Says how much of a buffered suite memory answered.
-fn memory(session: &mut Session<'_>) {
+fn memory(session: &mut SuiteSession<'_>) {
     let known: Vec<(f64, f64)> =
         session.runs.iter().filter_map(|r| Some((r.from_memory_share?, r.reads?.bytes_per_s * r.measured_s))).collect();
     let bytes: f64 = known.iter().map(|k| k.1).sum();
@@ -273,7 +278,10 @@ fn memory(session: &mut Session<'_>) {
         let text = "of the bytes read came from memory: this measures the page cache, not the disk";
         session.found("from_memory", share, "fraction", text);
     } else if session.set.buffered && session.runs.iter().any(|r| r.reads.is_some()) {
-        session
-            .say("from_memory", "how much memory answered is not known: the kernel does not count a process's reads");
+        session.say(
+            "from_memory",
+            "the share that came from memory is unknown: the kernel does not count a process's \
+                  reads",
+        );
     }
 }

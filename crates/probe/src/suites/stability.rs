@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Session, Suite, Time, Writes, words};
+use super::{Suite, SuiteSession, Time, Writes, words};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 use crate::steady;
@@ -17,19 +17,19 @@ const DRIFT: f64 = 0.05;
 /// Drift, throttling and the tail.
 pub const STABILITY: Suite = Suite {
     id: "stability",
-    title: "throughput and tail over a long time, an hour with --for 1h",
-    explain: "One load (random 4 KiB at depth 16, seven of ten reads where writing is allowed) held for five minutes, \
-              or for as long as --for says: an hour is the full version. It is measured in twelve parts without a \
-              pause, so that each has its own tail. Heat, a cache that fills, a cloud volume whose credits end, and \
-              flash that runs out of erased blocks all show late, and most of them as a step.",
-    good: "The last part as fast as the first, steady from early on, no step, a 99.9 % latency that stays, and no \
-           second without an answer.",
+    title: "throughput and tail latency over a long time, an hour with --for 1h",
+    explain: "One load (random 4 KiB at queue depth 16, 70 % reads if writing is allowed) for five minutes, or for \
+              the time of --for; the full version takes an hour. It is measured in twelve parts without a pause, each \
+              with its own tail. Heat, a full cache, a cloud volume that runs out of credits, and flash that runs out \
+              of erased blocks all show late, most of them as a step.",
+    good: "The last part is as fast as the first. The rate is steady early and has no step. The 99.9 % latency stays \
+           the same, and some request completes in every second.",
     writes: Writes::IfAllowed,
     time: Time::Whole(Duration::from_secs(300)),
     run: stability,
 };
 
-fn stability(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn stability(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let reads = if session.set.writes { 0.7 } else { 1.0 };
     let lasts = session.set.lasts / PARTS;
     for part in 1..=PARTS {
@@ -44,7 +44,7 @@ fn stability(session: &mut Session<'_>) -> Result<(), ProbeError> {
 }
 
 /// Drift, steadiness and steps of the rate.
-fn rates(session: &mut Session<'_>) {
+fn rates(session: &mut SuiteSession<'_>) {
     let rates: Vec<f64> = session.runs.iter().map(|r| r.requests_per_s).collect();
     let part_s = session.set.lasts.as_secs_f64() / f64::from(PARTS);
     let (first, last) = (rates[0], rates[rates.len() - 1]);
@@ -60,7 +60,7 @@ fn rates(session: &mut Session<'_>) {
             session.found("steady_after_s", 0.0, "s", "steady from the beginning, by SNIA's rule over five parts")
         }
         Some(part) => {
-            let text = "until the rate was steady to the end (SNIA's rule, five parts); what came before does not last";
+            let text = "until the rate was steady to the end (SNIA's rule, five parts); earlier rates do not last";
             session.found("steady_after_s", part as f64 * part_s, "s", text);
         }
         None => {
@@ -72,12 +72,12 @@ fn rates(session: &mut Session<'_>) {
         Some((at, before, after)) => {
             let when = at as f64 / windows.len() as f64 * session.set.lasts.as_secs_f64();
             let way = if after < before {
-                "a step down, as of throttling, spent credits or a full cache"
+                "a step down, as from throttling, spent credits or a full cache"
             } else {
                 "a step up"
             };
             let (before, after) = (words(before, "per_s"), words(after, "per_s"));
-            session.found("step_after_s", when, "s", format!("{way}: {before} before, {after} from then on"));
+            session.found("step_after_s", when, "s", format!("{way}: {before} before, {after} afterwards"));
         }
         None => session.say("step_after_s", "no step in the rate: nothing throttled it in this time"),
     }
@@ -91,7 +91,7 @@ fn windows(slices: &[u64], seconds: f64) -> Vec<f64> {
 }
 
 /// The tail over time.
-fn tail(session: &mut Session<'_>) {
+fn tail(session: &mut SuiteSession<'_>) {
     let tails: Vec<f64> = session.runs.iter().filter_map(|r| r.latency_s.p999.or(r.latency_s.p99)).collect();
     if let (true, [first, .., last]) = (tails.len() == session.runs.len(), &tails[..]) {
         let text = format!(
@@ -102,9 +102,9 @@ fn tail(session: &mut Session<'_>) {
         session.found("tail_last_to_first", last / first, "times", text);
     }
     let silence = session.runs.iter().map(|r| r.longest_silence_s).fold(0.0, f64::max);
-    session.found("longest_silence_s", silence, "s", "the longest time without any answer");
+    session.found("longest_silence_s", silence, "s", "the longest time in which no request completed");
     if let Some(worst) = session.runs.iter().filter_map(|r| r.latency_s.max).reduce(f64::max) {
-        session.found("slowest_s", worst, "s", "the slowest answer of all");
+        session.found("slowest_s", worst, "s", "the slowest request of all");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A striped device and the members that it stands on.
 
-use super::{EACH, SEQUENTIAL, Session, Suite, Writes, words};
-use crate::bench::Job;
+use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, words};
+use crate::bench::BenchJob;
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
@@ -9,16 +9,17 @@ use crate::pattern::{Pattern, Placement};
 pub const STRIPES: Suite = Suite {
     id: "stripes",
     title: "a striped device and its members: how well it scales",
-    explain: "Reads of 64 KiB, in sequence and at random, eight outstanding for each member: on each member alone, on \
-              all members at once, and on the set. All at once against the sum of each alone shows a path that they \
-              share (channel, adapter, bus, one host below virtual disks); the set against all at once shows what \
-              striping costs; and the slowest member sets the pace of all. Doc 003 read such a set of one to four \
-              disks, three of them on one adapter: in sequence two and three disks gave 1.08 and 1.07 times one, the \
-              fourth, on its own adapter, 1.49; at random 1.43, 1.80 and 1.92. Members come from the kernel (md, LVM, \
-              btrfs, multipath) or from --members; they are in use by the set, so reading them needs --live. They are \
-              only read.",
-    good: "The set at nine tenths or more of the sum of its members, at random and in sequence; members within a tenth \
-           of each other.",
+    explain: "Reads of 64 KiB, sequential and random, with eight in flight per member: on each member standalone, on \
+              all members at once, and on the set. All at once against the standalone sum shows a shared path \
+              (channel, adapter, bus, one host below virtual disks). The set against all at once shows what striping \
+              costs; the slowest member limits all. The NT Resource Kit read such a set of one to four disks, three \
+              of them on one adapter. Sequentially, two and three disks gave 1.08 and 1.07 times one, and the fourth, \
+              on its own adapter, 1.49; at random 1.43, 1.80 and 1.92. The published figures for four disks, 2.6 and \
+              3.36, are corrected here: their totals add the first disk, whose counters show the whole set, to the \
+              others. Members come from the kernel (md, LVM, btrfs, multipath) or from --members. The set uses them, \
+              so reading them needs --live. They are only read.",
+    good: "The set at 90 % or more of the sum of its members, random and sequential; members within 10 % of each \
+           other.",
     writes: Writes::Never,
     time: EACH,
     run: stripes,
@@ -33,10 +34,10 @@ const PRINTED: [(&str, [f64; 4]); 2] = [("sequential", [4.52, 4.86, 4.82, 6.72])
 /// Members that differ by more are told, and a part of the whole that is missed.
 const UNEQUAL: f64 = 0.1;
 
-fn stripes(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let members = session.set.members.clone();
     if members.len() < 2 {
-        let because = "a set of two or more members is needed: the kernel shows none below this target; name them \
+        let because = "a set of two or more members is needed: the kernel shows none below this target; give them \
                        with --members a,b,c";
         return Err(ProbeError::Pattern { name: "stripes".into(), because: because.into() });
     }
@@ -46,7 +47,7 @@ fn stripes(session: &mut Session<'_>) -> Result<(), ProbeError> {
         for (number, (name, bytes)) in members.iter().enumerate() {
             let base = session.pattern(format!("{kind}-{name}"), place.clone(), RECORD, DEPTH);
             let pattern = Pattern { range_bytes: Some(*bytes), ..base };
-            alone.push(session.run_on("", &[Job { place: number + 1, pattern: &pattern }])?.bytes_per_s);
+            alone.push(session.run_on("", &[BenchJob { place: number + 1, pattern: &pattern }])?.bytes_per_s);
         }
         let all: Vec<Pattern> = members
             .iter()
@@ -55,7 +56,7 @@ fn stripes(session: &mut Session<'_>) -> Result<(), ProbeError> {
                 Pattern { range_bytes: Some(*bytes), ..base }
             })
             .collect();
-        let jobs: Vec<Job<'_>> = all.iter().zip(1..).map(|(pattern, place)| Job { place, pattern }).collect();
+        let jobs: Vec<BenchJob<'_>> = all.iter().zip(1..).map(|(pattern, place)| BenchJob { place, pattern }).collect();
         let together = session.run_on(&format!("{kind}-all-at-once"), &jobs)?.bytes_per_s;
         let pattern = session.pattern(format!("{kind}-set"), place, RECORD, DEPTH * count);
         let set = session.run(&pattern)?.bytes_per_s;
@@ -64,12 +65,12 @@ fn stripes(session: &mut Session<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn tell(session: &mut Session<'_>, kind: &str, members: &[(String, u64)], alone: &[f64], together: f64, set: f64) {
+fn tell(session: &mut SuiteSession<'_>, kind: &str, members: &[(String, u64)], alone: &[f64], together: f64, set: f64) {
     let rate = |value: f64| words(value, "bytes_per_s");
     let sum: f64 = alone.iter().sum();
     let mean = sum / alone.len() as f64;
     let text = format!(
-        "{kind}: the set ({}) against one member in the mean ({}); the ideal is {}{}",
+        "{kind}: the set ({}) against the average member ({}); the ideal is {}{}",
         rate(set),
         rate(mean),
         alone.len(),
@@ -83,20 +84,20 @@ fn tell(session: &mut Session<'_>, kind: &str, members: &[(String, u64)], alone:
         format!("{kind}: the set against the sum of its members"),
     );
     let text = if together < (1.0 - UNEQUAL) * sum {
-        "all members at once against the sum of each alone: they share a path that is full, or a disk below them"
+        "all members at once against their standalone sum: they share a saturated path, or a disk below them"
     } else {
-        "all members at once against the sum of each alone: nothing that they share holds them back"
+        "all members at once against their standalone sum: no shared path limits them"
     };
     session.found(&format!("{kind}_shared_path"), together / sum, "fraction", format!("{kind}: {text}"));
     if set < (1.0 - UNEQUAL) * together {
         let text = "the set against all members at once: what striping costs (a stripe unit smaller than the record \
-                    splits it, a slow member holds up the rest, the layer above takes processor time)";
+                    splits it, a slow member delays the rest, the layer above takes processor time)";
         session.found(&format!("{kind}_striping"), set / together, "fraction", format!("{kind}: {text}"));
     }
     let slowest = alone.iter().zip(members).min_by(|a, b| a.0.total_cmp(b.0));
     if let Some((slow, (name, _))) = slowest.filter(|(slow, _)| **slow < (1.0 - UNEQUAL) * mean) {
         let text = format!(
-            "{kind}: {name} gives {}, this share of the mean; a set of stripes goes at the pace of the slowest",
+            "{kind}: {name} gives {}, this share of the mean; a striped set is as slow as its slowest member",
             rate(*slow)
         );
         session.found(&format!("{kind}_slowest"), slow / mean, "fraction", text);
@@ -107,7 +108,7 @@ fn tell(session: &mut Session<'_>, kind: &str, members: &[(String, u64)], alone:
 fn printed(kind: &str, count: usize) -> String {
     let rates = PRINTED.iter().find(|(k, _)| *k == kind).map(|(_, rates)| rates);
     match rates.and_then(|r| Some(r.get(count - 1)? / r[0])) {
-        Some(scaling) => format!(", doc 003 came to {scaling:.2}"),
+        Some(scaling) => format!(", the NT Resource Kit measured {scaling:.2}"),
         None => String::new(),
     }
 }
@@ -115,13 +116,13 @@ fn printed(kind: &str, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{MIB, on_places, settings, value};
-    use super::super::{Remark, Settings};
+    use super::super::{Settings, SuiteRemark};
     use super::*;
     use crate::engine::fake::FakeDevice;
     use crate::result::RunResult;
 
     /// A set of three members: each place with its servers and service time.
-    fn three(places: [(usize, u64); 4]) -> (Vec<RunResult>, Vec<Remark>) {
+    fn three(places: [(usize, u64); 4]) -> (Vec<RunResult>, Vec<SuiteRemark>) {
         let members = ["sda", "sdb", "sdc"].map(|n| (n.to_owned(), 64 * MIB)).to_vec();
         let set = Settings { members, ..settings(64 * MIB) };
         on_places(&STRIPES, set, |place| FakeDevice::steady(places[place].0, places[place].1))
@@ -138,7 +139,7 @@ mod tests {
             assert!((value(&remarks, &format!("{kind}_shared_path")) - 1.0).abs() < 0.02);
         }
         let printed = |of: &str| remarks.iter().any(|r| r.text.contains(of));
-        assert!(printed("doc 003 came to 1.07") && printed("doc 003 came to 1.80"), "{remarks:?}");
+        assert!(printed("NT Resource Kit measured 1.07") && printed("NT Resource Kit measured 1.80"), "{remarks:?}");
         assert!(!remarks.iter().any(|r| r.id.ends_with("_slowest")));
     }
 
@@ -152,8 +153,8 @@ mod tests {
 
     #[test]
     fn without_members_it_says_what_to_name() {
-        let mut dry = crate::bench::Dry::default();
-        let said = (STRIPES.run)(&mut Session::new(settings(64 * MIB), &mut dry)).unwrap_err().to_string();
+        let mut dry = crate::bench::DryRun::default();
+        let said = (STRIPES.run)(&mut SuiteSession::new(settings(64 * MIB), &mut dry)).unwrap_err().to_string();
         assert!(said.contains("--members"), "{said}");
     }
 }

@@ -1,6 +1,6 @@
 //! Sweeps of one quantity, to find the knee.
 
-use super::{EACH, Session, Suite, Writes, best, size, words};
+use super::{EACH, Suite, SuiteSession, Writes, best, size, words};
 use crate::error::ProbeError;
 use crate::pattern::Placement;
 use crate::result::RunResult;
@@ -11,11 +11,11 @@ const DEPTHS: &[u32] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// Requests outstanding.
 pub const DEPTH: Suite = Suite {
     id: "depth",
-    title: "requests and latency by the number outstanding, 1 to 256",
-    explain: "Random 4 KiB reads with more and more of them outstanding. Up to the device's own parallelism throughput \
-              rises and latency stays; beyond, requests only queue, and by Little's law latency rises with depth.",
-    good: "A knee at the number of channels or spindles behind the device. Past the knee more outstanding requests buy \
-           latency and nothing else.",
+    title: "throughput and latency by queue depth, 1 to 256",
+    explain: "Random 4 KiB reads at rising queue depth. Up to the device's own parallelism, throughput rises and \
+              latency stays the same. Beyond, requests only queue, and by Little's law latency rises with depth.",
+    good: "A knee at the number of channels or spindles behind the device. Beyond the knee, more requests in flight \
+           only add latency.",
     writes: Writes::Never,
     time: EACH,
     run: depth,
@@ -24,8 +24,8 @@ pub const DEPTH: Suite = Suite {
 /// Depths between two doublings that are tried to find the knee.
 const HALVINGS: u32 = 3;
 
-fn depth(session: &mut Session<'_>) -> Result<(), ProbeError> {
-    let rate = |session: &mut Session<'_>, depth: u32| -> Result<f64, ProbeError> {
+fn depth(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let rate = |session: &mut SuiteSession<'_>, depth: u32| -> Result<f64, ProbeError> {
         let pattern = session.pattern(format!("depth-{depth}"), Placement::Uniform, 4 << 10, depth);
         Ok(session.run(&pattern)?.requests_per_s)
     };
@@ -34,7 +34,7 @@ fn depth(session: &mut Session<'_>) -> Result<(), ProbeError> {
     }
     let most = best(&session.runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
     // between the last doubling that falls short and the first that does not
-    let knee_at = |session: &Session<'_>| {
+    let knee_at = |session: &SuiteSession<'_>| {
         let runs = session.runs.iter().filter(|r| r.requests_per_s >= KNEE * most);
         runs.filter_map(|r| r.depth).min().unwrap_or(1)
     };
@@ -56,24 +56,24 @@ fn depth(session: &mut Session<'_>) -> Result<(), ProbeError> {
 /// Share of the most from which on deeper queues buy little.
 const KNEE: f64 = 0.9;
 
-fn tell_depth(session: &mut Session<'_>, knee: u32, most: f64) {
+fn tell_depth(session: &mut SuiteSession<'_>, knee: u32, most: f64) {
     let Some(single) = session.runs.first().map(|r| (r.requests_per_s, r.latency_s.mean)) else { return };
     let deepest = session.runs.last().and_then(|r| r.latency_s.mean);
     let at = session.runs.iter().find(|r| r.depth == Some(knee));
     let rate = at.map_or(0.0, |r| r.requests_per_s);
-    let text = format!("outstanding requests that reach 90 % of the most ({} there)", words(rate, "per_s"));
+    let text = format!("queue depth that reaches 90 % of the maximum ({} there)", words(rate, "per_s"));
     session.found("knee_depth", f64::from(knee), "requests", text);
-    session.found("requests_per_s", most, "per_s", "the most random 4 KiB reads a second");
-    let text = "how many requests the device serves at once: the most against one at a time";
+    session.found("requests_per_s", most, "per_s", "maximum of random 4 KiB reads per second");
+    let text = "how many requests the device serves at once: the maximum divided by the rate at queue depth 1";
     session.found("parallelism", most / single.0, "count", text);
     if let (Some(one), Some(deep)) = (single.1, deepest) {
-        let text = format!("what 256 outstanding requests make of the response of one alone, {}", words(one, "s"));
+        let text = format!("response time at queue depth 256 divided by that at queue depth 1, {}", words(one, "s"));
         session.found("deepest_s", deep, "s", text);
     }
     if knee == DEPTHS[DEPTHS.len() - 1] {
         session.say(
             "knee_beyond",
-            "throughput still grew at the deepest queue: the device, or the processor, has no knee up to there",
+            "throughput still grew at the deepest queue: neither the device nor the processor has a knee up to there",
         );
     }
 }
@@ -82,16 +82,16 @@ fn tell_depth(session: &mut Session<'_>, knee: u32, most: f64) {
 pub const RECORD_SIZES: Suite = Suite {
     id: "record-sizes",
     title: "random reads by record size in fine steps, 512 B to 1 MiB",
-    explain: "Two steps to each doubling. From the curve come the two constants of a device at depth 1: the time that \
-              any request takes, and the rate at which bytes follow. Where both weigh the same is the knee: smaller \
-              records waste requests, larger ones waste little.",
-    good: "A straight line of time over size. A bend is a limit on the size of a request, or read-ahead.",
+    explain: "Two steps per doubling. The curve gives the two constants of a device at queue depth 1: the time that \
+              any request takes, and the rate at which its bytes follow. The knee is where both cost the same: \
+              smaller records waste requests, larger ones waste little.",
+    good: "A straight line of time over size. A bend means a limit on the request size, or read-ahead.",
     writes: Writes::Never,
     time: EACH,
     run: record_sizes,
 };
 
-fn record_sizes(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let doublings = (9..20).flat_map(|power| [1u32 << power, 3 << (power - 1)]);
     let wanted: Vec<u32> = doublings.chain([1 << 20]).collect();
     for size in session.sizes(&wanted) {
@@ -123,13 +123,13 @@ fn record_sizes(session: &mut Session<'_>) -> Result<(), ProbeError> {
 const OFF: f64 = 0.2;
 
 /// Names the size that lies farthest off the line, where that is far.
-fn bend(session: &mut Session<'_>, fixed: f64, per_byte: f64) {
+fn bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
     let off = |run: &RunResult| Some(run.latency_s.mean? / (fixed + per_byte * run.size_bytes) - 1.0);
     let all = session.runs.iter().filter_map(|r| Some((r.size_bytes, off(r)?)));
     if let Some((at, off)) = all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > OFF) {
         let way = if off > 0.0 { "slower" } else { "quicker" };
         let text = format!(
-            "off the line: reads of {} are that much {way}; a limit on sizes, read-ahead, or others at work",
+            "off the line: reads of {} are that much {way}; a limit on the request size, read-ahead, or other load",
             size(at)
         );
         session.found("off_the_line", off.abs(), "fraction", text);

@@ -1,17 +1,18 @@
 //! Suites on made-up devices.
 
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::*;
-use crate::bench::{Bench, Job, Series, Timed, follow};
+use crate::bench::{Bench, BenchJob, RequestSeries, RequestTimes, follow};
 use crate::draw::Draw;
-use crate::drive::{self, Lane};
-use crate::engine::Engine;
+use crate::drive::{self, WorkerPlan};
+use crate::engine::IoEngine;
 use crate::engine::fake::FakeDevice;
 use crate::live::Live;
 use crate::pattern::{Pace, Pattern};
-use crate::run::{Outcome, Outcomes};
+use crate::run::{Outcomes, RunOutcome};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -21,23 +22,24 @@ pub struct MadeUp<F> {
     room: u64,
 }
 
-fn one_run<E: Engine>(device: &mut E, pattern: &Pattern, room: u64) -> Result<Outcome, ProbeError> {
+fn one_run<E: IoEngine>(device: &mut E, pattern: &Pattern, room: u64) -> Result<RunOutcome, ProbeError> {
     if let Some(because) = pattern.fault(512, room) {
         return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
     }
-    let (stop, done) = (AtomicBool::new(false), Live::default());
+    let (stop, done, shelf) = (AtomicBool::new(false), Live::default(), Mutex::default());
     let slots = match pattern.pace {
         Pace::Closed { depth } => depth,
         Pace::Users { users, .. } | Pace::Cycles { users, .. } => users,
         Pace::Open { .. } => 4096,
     };
-    let lane = Lane {
+    let lane = WorkerPlan {
         pace: pattern.pace.clone(),
         durable: pattern.durable,
         ramp_ns: pattern.ramp.as_nanos() as u64,
         lasts_ns: pattern.lasts.as_nanos() as u64,
         stop: &stop,
         done: &done,
+        shelf: &shelf,
         brake_ns: None,
         after_ns: 0,
         sync_every: pattern.sync_every,
@@ -46,13 +48,13 @@ fn one_run<E: Engine>(device: &mut E, pattern: &Pattern, room: u64) -> Result<Ou
     let mut draw = Draw::new(pattern, room, 0, 1);
     let tally = drive::run(device, &mut draw, &lane, slots).expect("a made-up device does not fail");
     let seconds = pattern.lasts.as_secs_f64();
-    Ok(Outcome { tally, seconds, engine: "fake", lanes: 1, ..Outcome::default() })
+    Ok(RunOutcome { tally, seconds, engine: "fake", lanes: 1, ..RunOutcome::default() })
 }
 
-impl<E: Engine, F: FnMut(usize) -> E> Bench for MadeUp<F> {
+impl<E: IoEngine, F: FnMut(usize) -> E> Bench for MadeUp<F> {
     // side by side in time only: each on a device of its own
-    fn runs(&mut self, jobs: &[Job<'_>]) -> Result<Outcomes, ProbeError> {
-        let one = |job: &Job<'_>| one_run(&mut (self.device)(job.place), job.pattern, self.room);
+    fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
+        let one = |job: &BenchJob<'_>| one_run(&mut (self.device)(job.place), job.pattern, self.room);
         let each = jobs.iter().map(one).collect::<Result<Vec<_>, _>>()?;
         let mut all = each[0].clone();
         each[1..].iter().for_each(|other| all.tally.merge(&other.tally));
@@ -63,10 +65,10 @@ impl<E: Engine, F: FnMut(usize) -> E> Bench for MadeUp<F> {
         format!("place {place}")
     }
 
-    fn series(&mut self, series: &Series) -> Result<(Vec<Timed>, &'static str), ProbeError> {
+    fn series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError> {
         let outside = series.steps.iter().find(|s| s.offset + u64::from(s.length) > self.room);
         assert_eq!(outside, None, "{}", series.name);
-        let timed = follow(&mut (self.device)(0), series, &AtomicBool::new(false));
+        let timed = follow(&mut (self.device)(0), series, &AtomicBool::new(false), &Live::default());
         timed.map(|t| (t, "fake")).map_err(|e| ProbeError::io("made up", "a request failed", e))
     }
 }
@@ -88,13 +90,13 @@ pub fn settings(room: u64) -> Settings {
 }
 
 /// Runs a suite on made-up devices, one for each place, made new for each run.
-pub fn on_places<E: Engine>(
+pub fn on_places<E: IoEngine>(
     suite: &Suite,
     set: Settings,
     device: impl FnMut(usize) -> E,
-) -> (Vec<RunResult>, Vec<Remark>) {
+) -> (Vec<RunResult>, Vec<SuiteRemark>) {
     let mut bench = MadeUp { device, room: set.room };
-    let mut session = Session::new(set, &mut bench);
+    let mut session = SuiteSession::new(set, &mut bench);
     if matches!(suite.time, Time::Whole(_)) {
         session.set.lasts *= 12;
     }
@@ -103,11 +105,15 @@ pub fn on_places<E: Engine>(
 }
 
 /// Runs a suite on a made-up device, made new for each run.
-pub fn on_fake<E: Engine>(suite: &Suite, room: u64, mut device: impl FnMut() -> E) -> (Vec<RunResult>, Vec<Remark>) {
+pub fn on_fake<E: IoEngine>(
+    suite: &Suite,
+    room: u64,
+    mut device: impl FnMut() -> E,
+) -> (Vec<RunResult>, Vec<SuiteRemark>) {
     on_places(suite, settings(room), |_| device())
 }
 
-pub fn value(remarks: &[Remark], id: &str) -> f64 {
+pub fn value(remarks: &[SuiteRemark], id: &str) -> f64 {
     remarks.iter().find(|r| r.id == id).and_then(|r| r.value).unwrap_or_else(|| panic!("no {id} in {remarks:?}"))
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use super::tests::{MIB, on_fake, on_places, settings, value};
-use super::{Remark, Settings, suite};
+use super::{Settings, SuiteRemark, suite};
 use crate::engine::fake::FakeDevice;
-use crate::engine::{Action, Done, Engine, Op, Wait};
-use diskwright_base::Dice;
+use crate::engine::{Action, Completion, IoEngine, Op, TurnWait};
+use diskwright_base::Rng;
 
 const MS: f64 = 1e6;
 const SECTOR: u64 = 512;
@@ -233,7 +233,7 @@ impl Drive {
     }
 }
 
-fn on_drive(id: &str, sheet: &Sheet, set: Settings) -> Vec<Remark> {
+fn on_drive(id: &str, sheet: &Sheet, set: Settings) -> Vec<SuiteRemark> {
     on_places(suite(id).unwrap(), set, |_| Drive::new(sheet.clone()).engine()).1
 }
 
@@ -301,11 +301,11 @@ fn zones_and_their_rates_are_found() {
 #[test]
 fn flash_and_delays_show_no_mechanics() {
     let jitter = || {
-        let mut dice = Dice::new(3, 3);
+        let mut dice = Rng::new(3, 3);
         FakeDevice::new(1, Box::new(move |_, _| Ok((8.0 * MS * (0.7 + 0.6 * dice.share())) as u64)))
     };
     for id in ["seek-curve", "rotation"] {
-        let none = |remarks: &[Remark]| remarks.iter().any(|r| r.text.contains("no mechanical behaviour seen"));
+        let none = |remarks: &[SuiteRemark]| remarks.iter().any(|r| r.text.contains("no mechanical behaviour seen"));
         let suite = suite(id).unwrap();
         let (_, flash) = on_fake(suite, 1024 * MIB, || FakeDevice::steady(8, 80_000));
         assert!(none(&flash), "{id} on flash: {flash:?}");
@@ -357,7 +357,7 @@ fn load_finds_the_number_of_daemons_that_queueing_theory_gives() {
     // daemons wait n S / c (Little's law), and 0.1 s is reached by n = 0.1 c / S
     for (servers, service_s) in [(4usize, 9e-3), (1, 3e-3), (16, 12e-3)] {
         let device = || {
-            let mut dice = Dice::new(9, 1);
+            let mut dice = Rng::new(9, 1);
             FakeDevice::new(servers, Box::new(move |_, _| Ok((dice.exponential(service_s) * 1e9) as u64)))
         };
         let set = Settings { lasts: std::time::Duration::from_secs(20), ..settings(64 * MIB) };
@@ -385,7 +385,7 @@ fn repairman(users: u32, think_s: f64, service_s: f64) -> f64 {
 fn users_obey_the_response_time_law_and_the_machine_repairman() {
     let service_s = 4e-3;
     let device = || {
-        let mut dice = Dice::new(2, 5);
+        let mut dice = Rng::new(2, 5);
         FakeDevice::new(1, Box::new(move |_, _| Ok((dice.exponential(service_s) * 1e9) as u64)))
     };
     let set = Settings { lasts: std::time::Duration::from_secs(60), ..settings(64 * MIB) };
@@ -417,7 +417,7 @@ fn record_sizes_find_the_knee_of_a_drive_without_a_cache() {
 struct Log {
     now: u64,
     batch: Vec<Op>,
-    pending: Vec<(u64, Done)>,
+    pending: Vec<(u64, Completion)>,
     /// End of the flush under way, and of the one that is joined meanwhile.
     flush: u64,
     next: u64,
@@ -454,7 +454,7 @@ impl Log {
     }
 }
 
-impl Engine for Log {
+impl IoEngine for Log {
     fn now(&self) -> u64 {
         self.now
     }
@@ -463,16 +463,16 @@ impl Engine for Log {
         self.batch.push(op);
     }
 
-    fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> std::io::Result<()> {
+    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> std::io::Result<()> {
         for op in std::mem::take(&mut self.batch) {
             let ends = self.ends(&op);
-            self.pending.push((ends, Done { slot: op.slot, result: op.length as i32 }));
+            self.pending.push((ends, Completion { slot: op.slot, result: op.length as i32 }));
         }
         let first = self.pending.iter().map(|p| p.0).min();
         self.now = match (wait, first) {
-            (Wait::Nothing, _) | (Wait::One, None) => self.now,
-            (Wait::One, Some(first)) => self.now.max(first),
-            (Wait::Until(until), first) => self.now.max(first.unwrap_or(until).min(until)),
+            (TurnWait::Nothing, _) | (TurnWait::One, None) => self.now,
+            (TurnWait::One, Some(first)) => self.now.max(first),
+            (TurnWait::Until(until), first) => self.now.max(first.unwrap_or(until).min(until)),
         };
         let now = self.now;
         done.extend(self.pending.iter().filter(|p| p.0 <= now).map(|p| p.1));

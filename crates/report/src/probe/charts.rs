@@ -4,15 +4,15 @@
 
 use std::collections::BTreeSet;
 
-use diskwright_probe::result::{Course, Direction, RunResult};
+use diskwright_probe::result::{DirectionResult, RunResult, RunTimeline};
 
-use super::Named;
+use super::NamedResult;
 use super::sweep::{DIMENSIONS, Dimension, Sweep, sweeps};
-use crate::curves::{Axis, Curve, Curves, Point, Scale};
+use crate::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use crate::svg::LINES;
 
 /// Charts of these results, the sweeps first.
-pub fn charts(results: &[Named<'_>]) -> Vec<Curves> {
+pub fn charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
     let mut charts: Vec<Curves> = Vec::new();
     for dimension in DIMENSIONS {
         let sweeps = sweeps(results, dimension);
@@ -32,19 +32,25 @@ pub fn charts(results: &[Named<'_>]) -> Vec<Curves> {
     charts
 }
 
-fn axis(words: &str, unit: &str, scale: Scale) -> Axis {
+fn axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
     Axis { words: words.into(), unit: unit.into(), scale }
 }
 
-type Quantity<'a> = (&'a str, fn(&RunResult) -> Option<f64>);
+type ChartQuantity<'a> = (&'a str, fn(&RunResult) -> Option<f64>);
 
 /// A chart of sweeps; each makes a line for each quantity.
-fn swept(title: &str, y: Axis, dimension: &Dimension, sweeps: &[Sweep<'_>], quantities: &[Quantity<'_>]) -> Curves {
+fn swept(
+    title: &str,
+    y: Axis,
+    dimension: &Dimension,
+    sweeps: &[Sweep<'_>],
+    quantities: &[ChartQuantity<'_>],
+) -> Curves {
     let mut lines = Vec::new();
     for sweep in sweeps {
         for (word, of) in quantities {
             let words = [sweep.name.as_str(), *word].into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>();
-            lines.push(Curve { name: words.join(", "), points: sweep.points(of) });
+            lines.push(ChartCurve { name: words.join(", "), points: sweep.points(of) });
         }
     }
     lines.retain(|l| !l.points.is_empty());
@@ -54,21 +60,21 @@ fn swept(title: &str, y: Axis, dimension: &Dimension, sweeps: &[Sweep<'_>], quan
 }
 
 fn throughput(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
-    let y = axis("Bytes a second", "bytes_per_s", Scale::Linear);
+    let y = axis("Bytes per second", "bytes_per_s", AxisScale::Linear);
     swept("Throughput", y, dimension, sweeps, &[("", |r| Some(r.bytes_per_s))])
 }
 
 fn rate(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
-    let y = axis("Requests a second", "per_s", Scale::Linear);
-    swept("Requests a second", y, dimension, sweeps, &[("", |r| Some(r.requests_per_s))])
+    let y = axis("Requests per second", "per_s", AxisScale::Linear);
+    swept("Requests per second", y, dimension, sweeps, &[("", |r| Some(r.requests_per_s))])
 }
 
 fn latency(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
-    let y = axis("Latency", "s", Scale::Log);
-    let mean: Quantity<'_> = ("mean", |r| r.latency_s.mean);
-    let tail: Quantity<'_> = ("99 %", |r| r.latency_s.p99);
+    let y = axis("Latency", "s", AxisScale::Log);
+    let mean: ChartQuantity<'_> = ("mean", |r| r.latency_s.mean);
+    let tail: ChartQuantity<'_> = ("99 %", |r| r.latency_s.p99);
     // two lines each, as long as they can be told apart
-    let quantities: &[Quantity<'_>] = if 2 * sweeps.len() <= LINES { &[mean, tail] } else { &[tail] };
+    let quantities: &[ChartQuantity<'_>] = if 2 * sweeps.len() <= LINES { &[mean, tail] } else { &[tail] };
     let title = if quantities.len() > 1 { "Latency" } else { "99 % latency" };
     let mut chart = swept(title, y, dimension, sweeps, quantities);
     if quantities.len() == 1 {
@@ -78,15 +84,15 @@ fn latency(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
 }
 
 fn mixed(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
-    let y = axis("Latency", "s", Scale::Log);
-    fn tail(side: Option<Direction>) -> Option<f64> {
+    let y = axis("Latency", "s", AxisScale::Log);
+    fn tail(side: Option<DirectionResult>) -> Option<f64> {
         side.and_then(|d| d.latency_s.p99.or(d.latency_s.mean))
     }
     swept("99 % latency", y, dimension, sweeps, &[("reads", |r| tail(r.reads)), ("writes", |r| tail(r.writes))])
 }
 
 /// Names of runs, each once, at most so many, evenly taken.
-fn some_names(results: &[Named<'_>], most: usize, wanted: impl Fn(&RunResult) -> bool) -> Vec<String> {
+fn some_names(results: &[NamedResult<'_>], most: usize, wanted: impl Fn(&RunResult) -> bool) -> Vec<String> {
     let (mut names, mut known) = (Vec::new(), BTreeSet::new());
     for run in results.iter().flat_map(|r| &r.document.runs).filter(|r| wanted(r)) {
         if known.insert(run.name.as_str()) {
@@ -100,23 +106,23 @@ fn some_names(results: &[Named<'_>], most: usize, wanted: impl Fn(&RunResult) ->
     (0..most).map(|at| names[if most > 1 { at * last / (most - 1) } else { last }].clone()).collect()
 }
 
-fn named(run: &str, result: &Named<'_>, several: bool) -> String {
+fn named(run: &str, result: &NamedResult<'_>, several: bool) -> String {
     if several { format!("{run} {}", result.name) } else { run.to_owned() }
 }
 
 /// Latency at each share of the requests; the first of repeats stands for them.
-fn percentiles(results: &[Named<'_>]) -> Option<Curves> {
+fn percentiles(results: &[NamedResult<'_>]) -> Option<Curves> {
     let names = some_names(results, (LINES / results.len().max(1)).max(1), |r| r.distribution.len() > 2);
     let mut lines = Vec::new();
     for name in &names {
         for result in results {
             let Some(run) = result.document.runs.iter().find(|r| r.name == *name) else { continue };
-            let points = run.distribution.iter().map(|&(x, y)| Point { x, y, interval: None }).collect();
-            lines.push(Curve { name: named(name, result, results.len() > 1), points });
+            let points = run.distribution.iter().map(|&(x, y)| CurvePoint { x, y, interval: None }).collect();
+            lines.push(ChartCurve { name: named(name, result, results.len() > 1), points });
         }
     }
-    let x = axis("share of the requests that took at most so long", "fraction", Scale::Nines);
-    let y = axis("Latency", "s", Scale::Log);
+    let x = axis("share of the requests that took at most this long", "fraction", AxisScale::Nines);
+    let y = axis("Latency", "s", AxisScale::Log);
     (!lines.is_empty()).then(|| Curves { title: "Latency by percentile".into(), x, y, lines })
 }
 
@@ -124,16 +130,16 @@ fn percentiles(results: &[Named<'_>]) -> Option<Curves> {
 /// that did not settle.
 const FEW: usize = 3;
 
-type OfCourse = fn(&Course) -> Vec<Option<f64>>;
+type TimelineQuantity = fn(&RunTimeline) -> Vec<Option<f64>>;
 
-fn over_time(results: &[Named<'_>]) -> Vec<Curves> {
+fn over_time(results: &[NamedResult<'_>]) -> Vec<Curves> {
     let all = some_names(results, usize::MAX, |_| true).len();
     let wanted = |r: &RunResult| r.course.is_some() && (all <= FEW || r.steady == Some(false));
     let names = some_names(results, (LINES / results.len().max(1)).max(1), wanted);
     let mut charts = Vec::new();
-    let quantities: [(&str, &str, Scale, OfCourse); 2] = [
-        ("Requests a second", "per_s", Scale::Linear, |c| c.requests_per_s.iter().map(|v| Some(*v)).collect()),
-        ("Longest latency", "s", Scale::Log, |c| c.max_s.clone()),
+    let quantities: [(&str, &str, AxisScale, TimelineQuantity); 2] = [
+        ("Requests per second", "per_s", AxisScale::Linear, |c| c.requests_per_s.iter().map(|v| Some(*v)).collect()),
+        ("Longest latency", "s", AxisScale::Log, |c| c.max_s.clone()),
     ];
     for (words, unit, scale, of) in quantities {
         let mut lines = Vec::new();
@@ -143,11 +149,11 @@ fn over_time(results: &[Named<'_>]) -> Vec<Curves> {
                 let Some(course) = run.and_then(|r| r.course.as_ref()) else { continue };
                 let values = of(course);
                 let points = course.until_s.iter().zip(values);
-                let points = points.filter_map(|(&x, y)| Some(Point { x, y: y?, interval: None })).collect();
-                lines.push(Curve { name: named(name, result, results.len() > 1), points });
+                let points = points.filter_map(|(&x, y)| Some(CurvePoint { x, y: y?, interval: None })).collect();
+                lines.push(ChartCurve { name: named(name, result, results.len() > 1), points });
             }
         }
-        let x = axis("time since measuring began", "s", Scale::Linear);
+        let x = axis("time since the measurement began", "s", AxisScale::Linear);
         let settled = if all > FEW { ", runs that did not settle" } else { "" };
         if !lines.is_empty() {
             charts.push(Curves { title: format!("{words} over time{settled}"), x, y: axis(words, unit, scale), lines });

@@ -2,22 +2,22 @@
 
 use diskwright_base::units::{self, display};
 use diskwright_probe::circumstances::Circumstance;
-use diskwright_probe::compare::{Comparison, Estimate, Outcome, Row, repeats, words};
+use diskwright_probe::compare::{RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, repeats, words};
 
 use super::page::{drawn, section};
-use super::{Named, charts};
+use super::{NamedResult, charts};
 use crate::compare::{joined, signed};
 use crate::html;
 use crate::markup::escape;
 use crate::sections::table;
 use crate::style::{Ink, Style};
-use crate::table::{Align, Table};
+use crate::table::{Align, TextTable};
 use crate::text::{plural, wrap};
 
 /// Quantities that the screen shows of every run, unless it is asked for all.
 const MAIN: &[&str] = &["requests_per_s", "latency_s.mean", "latency_s.p99"];
 
-fn estimate(of: &Estimate, unit: &str) -> String {
+fn estimate(of: &RepeatEstimate, unit: &str) -> String {
     match (of.low, of.high) {
         (Some(low), Some(high)) if high > low => {
             joined(&display(of.mean, unit), " ±", &display((high - low) / 2.0, unit))
@@ -26,47 +26,51 @@ fn estimate(of: &Estimate, unit: &str) -> String {
     }
 }
 
-fn interval(row: &Row) -> String {
+fn interval(row: &ResultRow) -> String {
     match (row.difference_low, row.difference_high) {
         (Some(low), Some(high)) => joined(&signed(low, row.unit), " to ", &signed(high, row.unit)),
         _ => String::new(),
     }
 }
 
-fn ratio(row: &Row) -> String {
+fn ratio(row: &ResultRow) -> String {
     row.ratio.map_or(String::new(), |r| format!("x {}", units::digits(r)))
 }
 
-fn verdict(row: &Row) -> &'static str {
+fn verdict(row: &ResultRow) -> &'static str {
     match (row.noise, row.better) {
         (Some(true), _) => "noise",
-        (None, _) => "cannot tell",
+        // the sentence says so once
+        (None, _) => "",
         (Some(false), true) => "better",
         (Some(false), false) => "worse",
     }
 }
 
+/// Rows where each side was measured once.
+const FEW: usize = 12;
+
 /// What is to be known besides the figures.
-fn remarks(comparison: &Comparison) -> Vec<String> {
+fn remarks(comparison: &ResultComparison) -> Vec<String> {
     let mut remarks = Vec::new();
     let unknown = comparison.counters.iter().filter(|r| r.noise.is_none()).count();
     if comparison.questions > 0 {
         remarks.push(format!(
-            "{} judged: noise alone would bring any to be told in fewer than one of 20 comparisons.",
+            "{} judged; noise by itself would show any of them in fewer than 1 of 20 comparisons.",
             plural(comparison.questions, "difference was", "differences were")
         ));
-        let few = |side: &diskwright_probe::compare::Side| side.files.len() == 1;
+        let few = |side: &diskwright_probe::compare::ResultSide| side.files.len() == 1;
         if few(&comparison.before) || few(&comparison.after) {
             remarks.push(
-                "Noise is what was seen among the repeats of one sitting; what differs from day to day was not. \
-                 Several files a side (A1 A2 -- B1 B2) show that too."
+                "Noise is measured among the repeats of one file and does not include changes from day to day. Give \
+                 several files per side (A1 A2 -- B1 B2) to include those."
                     .into(),
             );
         }
     }
     if unknown > 0 && comparison.questions > 0 {
         remarks.push(format!(
-            "{} made once on a side: --repeat 5 tells more.",
+            "{} made only once on one side: use --repeat 5.",
             plural(unknown, "figure is of a run", "figures are of runs")
         ));
     }
@@ -92,12 +96,12 @@ fn few(runs: &[String]) -> String {
 
 /// The answer for a terminal. Without `all`, noise is shown of the main
 /// quantities only.
-pub fn screen(comparison: &Comparison, all: bool, style: &Style) -> String {
+pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String {
     let ink = match comparison.outcome {
-        Outcome::Helped => Ink::Good,
-        Outcome::Worse => Ink::Bad,
-        Outcome::Mixed | Outcome::Unclear => Ink::Warn,
-        Outcome::Unchanged => Ink::Bold,
+        ResultOutcome::Helped => Ink::Good,
+        ResultOutcome::Worse => Ink::Bad,
+        ResultOutcome::Mixed | ResultOutcome::Unclear => Ink::Warn,
+        ResultOutcome::Unchanged => Ink::Bold,
     };
     let mut out = String::new();
     let mut tell = |ink: Ink, text: &str| {
@@ -117,11 +121,17 @@ pub fn screen(comparison: &Comparison, all: bool, style: &Style) -> String {
     tell(Ink::Dim, "");
     tell(ink, &comparison.sentence);
     let before = [None].into_iter().chain(comparison.counters.iter().map(Some));
-    let told = |(row, before): &(&Row, Option<&Row>)| {
+    let told = |(row, before): &(&ResultRow, Option<&ResultRow>)| {
         let again = before.is_some_and(|before| repeats(row, before));
         all || row.noise == Some(false) && !again || MAIN.contains(&row.counter)
     };
-    let shown: Vec<&Row> = comparison.counters.iter().zip(before).filter(told).map(|(row, _)| row).collect();
+    let mut shown: Vec<&ResultRow> = comparison.counters.iter().zip(before).filter(told).map(|(row, _)| row).collect();
+    if !all && comparison.questions == 0 {
+        // nothing is told from noise: the largest differences are enough
+        let size = |r: &ResultRow| r.ratio.filter(|r| *r > 0.0).map_or(0.0, |r| r.ln().abs());
+        shown.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        shown.truncate(FEW);
+    }
     if !shown.is_empty() {
         out.push('\n');
         out.push_str(&rows(&shown).render(style));
@@ -149,8 +159,8 @@ fn short(counter: &str) -> &str {
     }
 }
 
-fn rows(shown: &[&Row]) -> Table {
-    let mut table = Table::new().text("run").column("", Align::Left);
+fn rows(shown: &[&ResultRow]) -> TextTable {
+    let mut table = TextTable::new().text("run").column("", Align::Left);
     for title in ["before", "after", "difference", "ratio"] {
         table = table.column(title, Align::Right);
     }
@@ -167,14 +177,14 @@ fn rows(shown: &[&Row]) -> Table {
 }
 
 /// The page: `before` and `after` for the charts.
-pub fn page(comparison: &Comparison, results: &[Named<'_>], version: &str) -> String {
-    let class = if comparison.outcome == Outcome::Worse { "" } else { " none" };
+pub fn page(comparison: &ResultComparison, results: &[NamedResult<'_>], version: &str) -> String {
+    let class = if comparison.outcome == ResultOutcome::Worse { "" } else { " none" };
     let mut out = format!(
         "<header>\n<p class=\"made\"><b>Results of the probe, side by side</b></p>\n\
          <div class=\"card verdict{class}\">\n<h1>{}</h1>\n</div>\n</header>\n<main>\n",
         escape(&comparison.sentence)
     );
-    let side = |word: &str, side: &diskwright_probe::compare::Side| {
+    let side = |word: &str, side: &diskwright_probe::compare::ResultSide| {
         let cells = [&side.files, &side.suites, &side.targets, &side.devices, &side.started];
         [word.to_owned()].into_iter().chain(cells.map(|c| escape(&c.join(", ")))).collect::<Vec<_>>()
     };
@@ -213,7 +223,7 @@ pub fn page(comparison: &Comparison, results: &[Named<'_>], version: &str) -> St
 /// Rows of the page's table at most.
 const FIGURES: usize = 1000;
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &ResultRow) -> Vec<String> {
     let class = match (row.noise, row.better) {
         (Some(false), true) => "agrees",
         (Some(false), false) => "differs",

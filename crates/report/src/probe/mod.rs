@@ -9,16 +9,16 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use diskwright_probe::document::Document;
+use diskwright_probe::document::ProbeDocument;
 
-pub use page::{Page, hidden, page, remarks};
+pub use page::{ProbePage, hidden, page, remarks};
 pub use screen::screen;
 
 /// A result and what it is called beside others.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct NamedResult<'a> {
     /// Such as the name of its file without an ending.
     pub name: &'a str,
     /// The result.
-    pub document: &'a Document,
+    pub document: &'a ProbeDocument,
 }

@@ -1,31 +1,31 @@
 //! The page on results of the probe: facts, what they show, charts, run by run.
 
 use diskwright_base::units::{self, display};
-use diskwright_probe::document::Document;
+use diskwright_probe::document::ProbeDocument;
 use diskwright_probe::result::RunResult;
 use diskwright_probe::suites::suite;
 
-use super::Named;
+use super::NamedResult;
 use super::charts::charts;
 use crate::curves;
 use crate::html;
 use crate::markup::{escape, escape_code, value};
 use crate::sections::table;
 use crate::text::plural;
-use crate::time::{self, Zone};
+use crate::time::{self, DisplayZone};
 
 /// What the page is of.
-pub struct Page<'a> {
+pub struct ProbePage<'a> {
     /// Results; those of one suite share their charts.
-    pub results: Vec<Named<'a>>,
+    pub results: Vec<NamedResult<'a>>,
     /// Zone that times are shown in.
-    pub zone: Zone,
+    pub zone: DisplayZone,
     /// Version of the program, for the foot.
     pub version: String,
 }
 
 /// The page.
-pub fn page(page: &Page<'_>) -> String {
+pub fn page(page: &ProbePage<'_>) -> String {
     let results = &page.results;
     let mut suites: Vec<&str> = Vec::new();
     for result in results {
@@ -45,7 +45,7 @@ pub fn page(page: &Page<'_>) -> String {
         lead(results)
     );
     for (number, id) in suites.iter().enumerate() {
-        let of_suite: Vec<Named<'_>> = results.iter().filter(|r| r.document.suite == *id).copied().collect();
+        let of_suite: Vec<NamedResult<'_>> = results.iter().filter(|r| r.document.suite == *id).copied().collect();
         let heading = suite(id).map_or_else(|| (*id).to_owned(), |s| format!("{}: {}", s.id, s.title));
         let id = format!("suite{number}");
         section(&mut out, &id, &heading, &suite_body(&of_suite, &id));
@@ -56,25 +56,25 @@ pub fn page(page: &Page<'_>) -> String {
     html::document(&title, &out, &page.version)
 }
 
-fn when(page: &Page<'_>) -> String {
+fn when(page: &ProbePage<'_>) -> String {
     let mut started: Vec<i64> = page.results.iter().filter_map(|r| time::parse(&r.document.started)).collect();
     started.sort_unstable();
     let times: Vec<String> = started.into_iter().map(|t| page.zone.moment(t)).collect();
     match times.as_slice() {
-        [] => "nobody knows when".into(),
+        [] => "at an unknown time".into(),
         [one] => one.clone(),
         [first, .., last] => format!("{first} to {last}"),
     }
 }
 
 /// The first remarks of a single result, or nothing.
-fn lead(results: &[Named<'_>]) -> String {
+fn lead(results: &[NamedResult<'_>]) -> String {
     let [one] = results else { return String::new() };
     let remarks = one.document.remarks.iter().take(2);
     remarks.map(|r| format!("<p class=\"dim\">{}</p>\n", remark(r))).collect()
 }
 
-fn remark(remark: &diskwright_probe::suites::Remark) -> String {
+fn remark(remark: &diskwright_probe::suites::SuiteRemark) -> String {
     match (remark.value, &remark.unit) {
         (Some(number), Some(unit)) => format!("<b>{}</b>: {}", value(number, unit), escape_code(&remark.text)),
         _ => escape_code(&remark.text),
@@ -91,8 +91,8 @@ pub(super) fn section(out: &mut String, id: &str, title: &str, content: &str) {
 }
 
 /// A row each fact that any result has, a column each result.
-fn facts(results: &[Named<'_>], zone: &Zone) -> String {
-    type Fact = (&'static str, fn(&Document) -> Option<String>);
+fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
+    type Fact = (&'static str, fn(&ProbeDocument) -> Option<String>);
     let facts: &[Fact] = &[
         ("Target", |d| Some(format!("{} ({})", d.target, display(d.target_bytes as f64, "bytes")))),
         ("Device", |d| Some(d.device.name.clone())),
@@ -123,7 +123,8 @@ fn facts(results: &[Named<'_>], zone: &Zone) -> String {
             rows.push([(*name).to_owned()].into_iter().chain(cells.iter().map(|c| escape_code(c))).collect());
         }
     }
-    let begun = |r: &Named<'_>| time::parse(&r.document.started).map_or_else(String::new, |t| escape(&zone.moment(t)));
+    let begun =
+        |r: &NamedResult<'_>| time::parse(&r.document.started).map_or_else(String::new, |t| escape(&zone.moment(t)));
     rows.insert(0, ["Begun".to_owned()].into_iter().chain(results.iter().map(begun)).collect());
     // a single result needs no name
     let names = results.iter().map(|r| if results.len() > 1 { r.name } else { "" });
@@ -131,12 +132,12 @@ fn facts(results: &[Named<'_>], zone: &Zone) -> String {
     format!("<div class=\"facts\">{}</div>", table(&titles, &rows))
 }
 
-fn lanes(document: &Document) -> String {
+fn lanes(document: &ProbeDocument) -> String {
     let most = document.runs.iter().map(|r| r.lanes).max().unwrap_or(0);
     plural(most as usize, "thread", "threads at most")
 }
 
-fn processors(document: &Document) -> String {
+fn processors(document: &ProbeDocument) -> String {
     let machine = &document.machine;
     let model = machine.processor.as_ref().map_or(String::new(), |m| format!(" x {m}"));
     let governor = machine.governor.as_ref().map_or(String::new(), |g| format!(", governor {g}"));
@@ -144,7 +145,7 @@ fn processors(document: &Document) -> String {
 }
 
 /// Charts, remarks and tables of the results of one suite.
-fn suite_body(results: &[Named<'_>], id: &str) -> String {
+fn suite_body(results: &[NamedResult<'_>], id: &str) -> String {
     let mut out = String::new();
     let known = results.first().and_then(|r| suite(&r.document.suite));
     if let Some(suite) = known {
@@ -176,10 +177,10 @@ pub(super) fn drawn(charts: &[curves::Curves], id: &str) -> String {
 /// Rows of a table at most.
 const ROWS: usize = 500;
 
-fn runs(document: &Document) -> String {
+fn runs(document: &ProbeDocument) -> String {
     let moving = document.moving_bytes.map(|b| format!("Moving {}", display(b as f64, "bytes")));
     let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
-    titles.extend(["CPU a request", "Interrupts a request", "Bytes an interrupt"]);
+    titles.extend(["CPU a request", "Interrupts per request", "Bytes per interrupt"]);
     titles.extend(moving.as_deref());
     titles.push("Remarks");
     let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| value(v, unit));
@@ -225,16 +226,19 @@ pub fn remarks(run: &RunResult) -> Vec<String> {
 }
 
 /// What limits the meaning of the figures.
-fn trust(results: &[Named<'_>]) -> String {
+fn trust(results: &[NamedResult<'_>]) -> String {
     let mut items = Vec::new();
     for result in results {
         let document = result.document;
         let of = if results.len() > 1 { format!("{}: ", result.name) } else { String::new() };
         if let Some(because) = document.because.as_ref().filter(|_| !document.complete) {
-            items.push(format!("{of}not all runs were made: {because}."));
+            items.push(format!("{of}some runs were not made: {because}."));
         }
         if document.buffered {
-            items.push(format!("{of}requests went through the page cache: this is memory as much as the device."));
+            items.push(format!(
+                "{of}requests went through the page cache: this measures memory as much as the \
+                                device."
+            ));
         }
         if let Some(hidden) = hidden(document) {
             items.push(format!("{of}{hidden}."));
@@ -242,31 +246,29 @@ fn trust(results: &[Named<'_>]) -> String {
         let unsteady = document.runs.iter().filter(|r| r.steady == Some(false)).count();
         if unsteady > 0 {
             let runs = plural(unsteady, "run", "runs");
-            items.push(format!("{of}{runs} did not settle to a steady rate; longer runs tell more."));
+            items.push(format!("{of}{runs} did not settle to a steady rate; use longer runs."));
         }
         let mut names: Vec<&str> = document.runs.iter().map(|r| r.name.as_str()).collect();
         names.sort_unstable();
         if names.windows(2).all(|w| w[0] != w[1]) {
-            items.push(format!(
-                "{of}each run was made once: what would differ the next time is not known (`--repeat 5`)."
-            ));
+            items.push(format!("{of}each run was made only once, so the noise is unknown (use `--repeat 5`)."));
         }
     }
-    items.push("Interrupts are those of the whole machine, less clock and network.".into());
+    items.push("Interrupts are those of the whole machine, without clock and network.".into());
     let items: String = items.iter().map(|i| format!("<li>{}</li>\n", escape_code(i))).collect();
     format!("<ul>\n{items}</ul>\n")
 }
 
 /// The run in which a closed loop hid most, in words; `None` where none hid anything to speak of.
-pub fn hidden(document: &Document) -> Option<String> {
+pub fn hidden(document: &ProbeDocument) -> Option<String> {
     let hides = |r: &&RunResult| r.pace != "open" && r.longest_silence_s > 0.1;
     let count = document.runs.iter().filter(hides).count();
     let worst =
         document.runs.iter().filter(hides).max_by(|a, b| a.longest_silence_s.total_cmp(&b.longest_silence_s))?;
     let others = if count > 1 { format!(" (and {} more such runs)", count - 1) } else { String::new() };
     Some(format!(
-        "in {} nothing came back for {}{others}: a loop that waits for answers does not show what about {:.0} further \
-         requests would have waited",
+        "in {} no request completed for {}{others}: a closed loop does not show how long about {:.0} more requests \
+         would have waited",
         worst.name,
         display(worst.longest_silence_s, "s"),
         worst.hidden_requests.unwrap_or(0.0)

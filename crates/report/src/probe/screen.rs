@@ -4,20 +4,20 @@
 
 use diskwright_base::units::display;
 use diskwright_probe::compare::estimate_of;
-use diskwright_probe::document::Document;
+use diskwright_probe::document::ProbeDocument;
 use diskwright_probe::result::RunResult;
-use diskwright_probe::script::Format;
+use diskwright_probe::script::ScriptFormat;
 use diskwright_probe::suites::Suite;
 
 use super::page::{duration, hidden, remarks};
 use crate::compare::joined;
 use crate::spark::sparkline;
 use crate::style::{Ink, Style};
-use crate::table::{Align, Table};
+use crate::table::{Align, TextTable};
 use crate::text::{self, wrap};
 
 /// All of it: of a suite, or of a script.
-pub fn screen(suite: Option<&Suite>, document: &Document, style: &Style) -> String {
+pub fn screen(suite: Option<&Suite>, document: &ProbeDocument, style: &Style) -> String {
     let groups = groups(&document.runs);
     let mut out = head(suite, document, style);
     out += &fitted(&speed(&groups, style), style);
@@ -46,7 +46,7 @@ pub fn screen(suite: Option<&Suite>, document: &Document, style: &Style) -> Stri
     let notes = document.script.iter().flat_map(|s| &s.notes);
     for (at, note) in notes.enumerate() {
         if at == 0 {
-            out += &format!("\n{}\n", style.paint(Ink::Bold, "Not as the script says, and no other load"));
+            out += &format!("\n{}\n", style.paint(Ink::Bold, "Deviations from the script"));
         }
         for line in indented(&format!("{}:{}: {}", note.file, note.line, note.text), style) {
             out += &format!("{line}\n");
@@ -62,7 +62,7 @@ const LATE_SHARE: f64 = 0.05;
 
 /// What kept the engine from its best or from what was asked, each once, and
 /// where its own lateness is a part of the latency that counts.
-fn engine(document: &Document) -> Vec<String> {
+fn engine(document: &ProbeDocument) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for note in document.runs.iter().flat_map(|run| &run.engine_notes).filter(|note| !note.is_empty()) {
         if !said.contains(note) {
@@ -76,7 +76,7 @@ fn engine(document: &Document) -> Vec<String> {
     let worst = document.runs.iter().filter_map(|run| share(&run).map(|s| (run, s))).max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((run, share)) = worst {
         said.push(format!(
-            "in {} requests started late for reasons of the probe's own, a busy processor most likely: {:.0} % of \
+            "in {} the probe itself started requests late, most likely because the processor was busy: {:.0} % of \
              their latency is not the target's",
             run.name,
             share * 100.0
@@ -86,14 +86,14 @@ fn engine(document: &Document) -> Vec<String> {
 }
 
 /// What was run, in a line.
-fn title(suite: Option<&Suite>, document: &Document) -> String {
+fn title(suite: Option<&Suite>, document: &ProbeDocument) -> String {
     if let Some(suite) = suite {
         return format!("{}: {}", suite.id, suite.title);
     }
     let file = document.script.as_ref().and_then(|s| s.files.first()).map_or("", |f| &f.path);
     let whose = match document.script.as_ref().map(|s| s.format) {
-        Some(Format::Fio) => " as a job file of fio",
-        Some(Format::ResponseProbe) => " as a script of Response Probe",
+        Some(ScriptFormat::Fio) => " as a job file of fio",
+        Some(ScriptFormat::ResponseProbe) => " as a script of Response Probe",
         None => "",
     };
     format!("{}: {file}{whose}", document.suite)
@@ -104,7 +104,7 @@ fn indented(words: &str, style: &Style) -> Vec<String> {
     lines.into_iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })).collect()
 }
 
-fn head(suite: Option<&Suite>, document: &Document, style: &Style) -> String {
+fn head(suite: Option<&Suite>, document: &ProbeDocument, style: &Style) -> String {
     let device = &document.device;
     let words = [
         Some(device.name.clone()).filter(|n| !n.is_empty()),
@@ -141,16 +141,16 @@ fn groups(runs: &[RunResult]) -> Vec<Vec<&RunResult>> {
 
 /// A column: its title, its cells, and how readily it goes where there is no
 /// room (0 stays).
-struct Column {
+struct ScreenColumn {
     title: String,
     cells: Vec<String>,
     goes: u32,
-    kind: Kind,
+    kind: ScreenColumnKind,
 }
 
 /// What stands in a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ScreenColumnKind {
     Words,
     Bar,
     Number,
@@ -165,20 +165,25 @@ fn mean(runs: &[&RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option<f
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-type Quantity = fn(&RunResult) -> Option<f64>;
+type ScreenQuantity = fn(&RunResult) -> Option<f64>;
 
-fn column(groups: &[Vec<&RunResult>], title: &str, unit: &str, goes: u32, of: Quantity) -> Column {
+fn column(groups: &[Vec<&RunResult>], title: &str, unit: &str, goes: u32, of: ScreenQuantity) -> ScreenColumn {
     let cell = |runs: &Vec<&RunResult>| mean(runs, of).map_or("-".into(), |v| display(v, unit));
-    Column { title: title.into(), cells: groups.iter().map(cell).collect(), goes, kind: Kind::Number }
+    ScreenColumn { title: title.into(), cells: groups.iter().map(cell).collect(), goes, kind: ScreenColumnKind::Number }
 }
 
-fn named(groups: &[Vec<&RunResult>]) -> Column {
+fn named(groups: &[Vec<&RunResult>]) -> ScreenColumn {
     let name = |runs: &Vec<&RunResult>| runs.first().map_or_else(String::new, |r| r.name.clone());
-    Column { title: "run".into(), cells: groups.iter().map(name).collect(), goes: 0, kind: Kind::Words }
+    ScreenColumn {
+        title: "run".into(),
+        cells: groups.iter().map(name).collect(),
+        goes: 0,
+        kind: ScreenColumnKind::Words,
+    }
 }
 
 /// Rates and latencies.
-fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<Column> {
+fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn> {
     let rate = |runs: &Vec<&RunResult>| {
         let estimate = estimate_of(&values(runs, |r| Some(r.requests_per_s)));
         let mean = display(estimate.mean, "per_s");
@@ -189,7 +194,12 @@ fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<Column> {
     };
     let mut columns = vec![
         named(groups),
-        Column { title: "requests/s".into(), cells: groups.iter().map(rate).collect(), goes: 0, kind: Kind::Number },
+        ScreenColumn {
+            title: "requests/s".into(),
+            cells: groups.iter().map(rate).collect(),
+            goes: 0,
+            kind: ScreenColumnKind::Number,
+        },
         column(groups, "bytes/s", "bytes_per_s", 0, |r| Some(r.bytes_per_s)),
     ];
     // beside the figure that it shows
@@ -207,16 +217,16 @@ fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<Column> {
         let most = values(runs, |r| r.latency_s.max).into_iter().reduce(f64::max);
         most.map_or("-".into(), |v| display(v, "s"))
     };
-    columns.push(Column {
+    columns.push(ScreenColumn {
         title: "max".into(),
         cells: groups.iter().map(longest).collect(),
         goes: 1,
-        kind: Kind::Number,
+        kind: ScreenColumnKind::Number,
     });
     columns.retain(is_known);
     let doubts: Vec<String> = groups.iter().map(|runs| doubts(runs)).collect();
     if doubts.iter().any(|d| !d.is_empty()) {
-        columns.push(Column { title: String::new(), cells: doubts, goes: 0, kind: Kind::Words });
+        columns.push(ScreenColumn { title: String::new(), cells: doubts, goes: 0, kind: ScreenColumnKind::Words });
     }
     columns
 }
@@ -241,10 +251,10 @@ const BAR: usize = 10;
 
 /// A bar each run: of bytes where sizes differ (then true), of requests
 /// otherwise. `None` where there is nothing to hold beside each other.
-fn bars(groups: &[Vec<&RunResult>], style: &Style) -> Option<(bool, Column)> {
+fn bars(groups: &[Vec<&RunResult>], style: &Style) -> Option<(bool, ScreenColumn)> {
     let sizes: Vec<f64> = groups.iter().filter_map(|runs| Some(runs.first()?.size_bytes)).collect();
     let by_bytes = sizes.windows(2).any(|w| w[0] != w[1]);
-    let of: Quantity = if by_bytes { |r| Some(r.bytes_per_s) } else { |r| Some(r.requests_per_s) };
+    let of: ScreenQuantity = if by_bytes { |r| Some(r.bytes_per_s) } else { |r| Some(r.requests_per_s) };
     let heights: Vec<f64> = groups.iter().map(|runs| mean(runs, of).unwrap_or(0.0)).collect();
     let most = heights.iter().copied().fold(0.0, f64::max);
     if groups.len() < 3 || most <= 0.0 {
@@ -259,12 +269,12 @@ fn bars(groups: &[Vec<&RunResult>], style: &Style) -> Option<(bool, Column)> {
         format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
     };
     let cells = heights.iter().map(bar).collect();
-    Some((by_bytes, Column { title: String::new(), cells, goes: 4, kind: Kind::Bar }))
+    Some((by_bytes, ScreenColumn { title: String::new(), cells, goes: 4, kind: ScreenColumnKind::Bar }))
 }
 
 /// Processor time, interrupts, context switches, and the time of moving so
 /// many bytes; only what is known of any run.
-fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<Column> {
+fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<ScreenColumn> {
     let mut columns = vec![
         column(groups, "cpu/request", "s", 0, |r| r.cpu_s_per_request),
         column(groups, "processors", "count", 2, |r| r.cpu_share),
@@ -276,7 +286,7 @@ fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<Column> {
         let cell = |runs: &Vec<&RunResult>| mean(runs, |r| r.moving_s).map_or("-".into(), duration);
         let cells = groups.iter().map(cell).collect();
         let title = format!("moving {}", display(bytes as f64, "bytes"));
-        columns.push(Column { title, cells, goes: 0, kind: Kind::Number });
+        columns.push(ScreenColumn { title, cells, goes: 0, kind: ScreenColumnKind::Number });
     }
     columns.retain(is_known);
     columns.insert(0, named(groups));
@@ -284,20 +294,20 @@ fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<Column> {
 }
 
 /// False for a column that nothing is known in.
-fn is_known(column: &Column) -> bool {
+fn is_known(column: &ScreenColumn) -> bool {
     column.cells.iter().any(|cell| cell != "-")
 }
 
 /// The table without the columns that do not fit.
-fn fitted(columns: &[Column], style: &Style) -> String {
-    let mut kept: Vec<&Column> = columns.iter().collect();
+fn fitted(columns: &[ScreenColumn], style: &Style) -> String {
+    let mut kept: Vec<&ScreenColumn> = columns.iter().collect();
     loop {
-        let mut table = Table::new();
+        let mut table = TextTable::new();
         for (at, column) in kept.iter().enumerate() {
             table = match column.kind {
-                Kind::Words if at > 0 => table.text(&column.title),
-                Kind::Words | Kind::Bar => table.column(&column.title, Align::Left),
-                Kind::Number => table.column(&column.title, Align::Right),
+                ScreenColumnKind::Words if at > 0 => table.text(&column.title),
+                ScreenColumnKind::Words | ScreenColumnKind::Bar => table.column(&column.title, Align::Left),
+                ScreenColumnKind::Number => table.column(&column.title, Align::Right),
             };
         }
         for row in 0..columns.first().map_or(0, |c| c.cells.len()) {

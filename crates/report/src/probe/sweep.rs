@@ -5,8 +5,8 @@ use diskwright_probe::compare::estimate_of;
 use diskwright_probe::pattern::{Durable, Pace, Placement};
 use diskwright_probe::result::RunResult;
 
-use super::Named;
-use crate::curves::{Point, Scale, binary};
+use super::NamedResult;
+use crate::curves::{AxisScale, CurvePoint, binary};
 
 /// A quantity that runs may differ in.
 pub(super) struct Dimension {
@@ -14,34 +14,40 @@ pub(super) struct Dimension {
     /// In words, behind `by`.
     pub words: &'static str,
     pub unit: &'static str,
-    pub scale: Scale,
+    pub scale: AxisScale,
     pub of: fn(&RunResult) -> Option<f64>,
 }
 
-const fn dimension(id: &'static str, words: &'static str, unit: &'static str, scale: Scale) -> Dimension {
+const fn dimension(id: &'static str, words: &'static str, unit: &'static str, scale: AxisScale) -> Dimension {
     Dimension { id, words, unit, scale, of: |_| None }
 }
 
 /// All of them, the usual ones first.
 pub(super) const DIMENSIONS: &[Dimension] = &[
-    Dimension { of: |r| Some(r.size_bytes), ..dimension("size", "record size, bytes", "request_bytes", Scale::Log) },
-    Dimension { of: |r| r.depth.map(f64::from), ..dimension("depth", "requests outstanding", "count", Scale::Log) },
-    Dimension { of: |r| r.users.map(f64::from), ..dimension("users", "users", "count", Scale::Log) },
+    Dimension {
+        of: |r| Some(r.size_bytes),
+        ..dimension("size", "record size, bytes", "request_bytes", AxisScale::Log)
+    },
+    Dimension { of: |r| r.depth.map(f64::from), ..dimension("depth", "requests in flight", "count", AxisScale::Log) },
+    Dimension { of: |r| r.users.map(f64::from), ..dimension("users", "users", "count", AxisScale::Log) },
     Dimension {
         of: |r| r.offered_per_s,
-        ..dimension("offered", "requests a second that were asked for", "per_s", Scale::Linear)
+        ..dimension("offered", "requested rate, requests per second", "per_s", AxisScale::Linear)
     },
-    Dimension { of: |r| Some(1.0 - r.read_share), ..dimension("writes", "share of writes", "fraction", Scale::Linear) },
-    Dimension { of: stride, ..dimension("stride", "distance between requests", "bytes", Scale::Log) },
+    Dimension {
+        of: |r| Some(1.0 - r.read_share),
+        ..dimension("writes", "share of writes", "fraction", AxisScale::Linear)
+    },
+    Dimension { of: stride, ..dimension("stride", "distance between requests", "bytes", AxisScale::Log) },
     Dimension {
         of: |r| r.pattern.as_ref()?.range_bytes.map(|b| b as f64),
-        ..dimension("range", "range that is read", "bytes", Scale::Log)
+        ..dimension("range", "range that is read", "bytes", AxisScale::Log)
     },
     Dimension {
         of: |r| r.pattern.as_ref().map(|p| p.from_bytes as f64),
-        ..dimension("from", "place on the target", "bytes", Scale::Linear)
+        ..dimension("from", "place on the target", "bytes", AxisScale::Linear)
     },
-    Dimension { of: streams, ..dimension("streams", "streams", "count", Scale::Log) },
+    Dimension { of: streams, ..dimension("streams", "streams", "count", AxisScale::Log) },
 ];
 
 fn stride(run: &RunResult) -> Option<f64> {
@@ -112,12 +118,16 @@ pub(super) struct Sweep<'a> {
 
 impl Sweep<'_> {
     /// Means of a quantity over each step's repeats, with their intervals.
-    pub fn points(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Vec<Point> {
+    pub fn points(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Vec<CurvePoint> {
         let point = |(x, runs): &(f64, Vec<&RunResult>)| {
             let values: Vec<f64> = runs.iter().filter_map(|r| of(r)).collect();
             let estimate = estimate_of(&values);
             let y = Some(estimate.mean).filter(|_| !values.is_empty())?;
-            Some(Point { x: *x, y, interval: estimate.low.zip(estimate.high).map(|(low, high)| (low.max(0.0), high)) })
+            Some(CurvePoint {
+                x: *x,
+                y,
+                interval: estimate.low.zip(estimate.high).map(|(low, high)| (low.max(0.0), high)),
+            })
         };
         self.steps.iter().filter_map(point).collect()
     }
@@ -129,7 +139,7 @@ const LEAST: usize = 3;
 const MOST_RUNS: usize = 5000;
 
 /// All sweeps of a dimension in these results.
-pub(super) fn sweeps<'a>(results: &[Named<'a>], dimension: &Dimension) -> Vec<Sweep<'a>> {
+pub(super) fn sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> Vec<Sweep<'a>> {
     let mut found: Vec<Sweep<'a>> = Vec::new();
     for result in results {
         let from = found.len();

@@ -1,21 +1,21 @@
 //! Pages and charts of made-up results.
 
 use diskwright_probe::compare::compare;
-use diskwright_probe::document::Document;
+use diskwright_probe::document::ProbeDocument;
 use diskwright_probe::pattern::Pattern;
-use diskwright_probe::result::{Course, Latency, RunResult};
+use diskwright_probe::result::{Latency, RunResult, RunTimeline};
 
-use super::{Named, Page, charts::charts, compare as drawn, page};
+use super::{NamedResult, ProbePage, charts::charts, compare as drawn, page};
 use crate::curves::{self, Curves};
 use crate::style::Style;
-use crate::time::Zone;
+use crate::time::DisplayZone;
 
 const SAMPLE: &[u8] = include_bytes!("../../../probe/tests/fixtures/depth.json");
 
 /// A result whose device serves `servers` requests at once in a millisecond
 /// each; every run twice, the second a little faster.
-fn depths(servers: u32) -> Document {
-    let mut document = Document::parse("depth.json", SAMPLE).unwrap();
+fn depths(servers: u32) -> ProbeDocument {
+    let mut document = ProbeDocument::parse("depth.json", SAMPLE).unwrap();
     let mut runs = Vec::new();
     for repeat in 0..3 {
         for depth in [1, 2, 4, 8, 16] {
@@ -36,7 +36,7 @@ fn depths(servers: u32) -> Document {
                 distribution: [0.0, 0.5, 0.9, 0.99, 0.999].map(|p| (p, mean * (1.0 + p))).to_vec(),
                 latency_s,
                 steady: Some(depth < 16),
-                course: Some(Course {
+                course: Some(RunTimeline {
                     until_s: vec![0.5, 1.0, 1.5],
                     requests_per_s: vec![rate; 3],
                     bytes_per_s: vec![rate; 3],
@@ -62,15 +62,15 @@ fn of<'a>(charts: &'a [Curves], title: &str) -> &'a Curves {
 #[test]
 fn a_sweep_is_found_by_what_differs() {
     let document = depths(4);
-    let charts = charts(&[Named { name: "a", document: &document }]);
-    let rate = of(&charts, "Requests a second by requests outstanding");
+    let charts = charts(&[NamedResult { name: "a", document: &document }]);
+    let rate = of(&charts, "Requests per second by requests in flight");
     assert_eq!(rate.lines.len(), 1);
     let points: Vec<(f64, f64)> = rate.lines[0].points.iter().map(|p| (p.x, p.y.round())).collect();
     assert_eq!(points, [(1.0, 1010.0), (2.0, 2020.0), (4.0, 4040.0), (8.0, 4040.0), (16.0, 4040.0)]);
     // three repeats, 1 % apart: 1010 ± 4.303 x 10 / sqrt(3)
     let (low, high) = rate.lines[0].points[0].interval.unwrap();
     assert!((high - 1010.0 - 24.84).abs() < 0.01 && (1010.0 - low - 24.84).abs() < 0.01, "{low} {high}");
-    let latency = of(&charts, "Latency by requests outstanding");
+    let latency = of(&charts, "Latency by requests in flight");
     assert_eq!(latency.lines.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["mean", "99 %"]);
     assert_eq!(of(&charts, "Latency by percentile").lines.len(), 5);
     // of five runs only the one that did not settle, its gap left out
@@ -81,8 +81,8 @@ fn a_sweep_is_found_by_what_differs() {
 #[test]
 fn several_results_share_their_charts() {
     let (a, b) = (depths(4), depths(8));
-    let charts = charts(&[Named { name: "a", document: &a }, Named { name: "b", document: &b }]);
-    let rate = of(&charts, "Requests a second by");
+    let charts = charts(&[NamedResult { name: "a", document: &a }, NamedResult { name: "b", document: &b }]);
+    let rate = of(&charts, "Requests per second by");
     assert_eq!(rate.lines.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     let latency = of(&charts, "Latency by requests");
     assert_eq!(latency.lines.len(), 4);
@@ -106,12 +106,12 @@ fn pages_are_well_formed_whatever_a_file_holds() {
         (run.requests_per_s, run.latency_s.mean) = ([0.0, 1e300, 1e-300][at % 3], Some([0.0, 1e300, 5e-324][at % 3]));
     }
     let b = depths(8);
-    let results = vec![Named { name: evil, document: &a }, Named { name: "b", document: &b }];
+    let results = vec![NamedResult { name: evil, document: &a }, NamedResult { name: "b", document: &b }];
     let pages = [
-        page(&Page { results: results.clone(), zone: Zone::utc(), version: evil.into() }),
+        page(&ProbePage { results: results.clone(), zone: DisplayZone::utc(), version: evil.into() }),
         drawn::page(&compare(&[(evil, &a)], &[("b", &b)]), &results, evil),
         curves::file(evil, &charts(&results)),
-        page(&Page { results: Vec::new(), zone: Zone::utc(), version: String::new() }),
+        page(&ProbePage { results: Vec::new(), zone: DisplayZone::utc(), version: String::new() }),
     ];
     for page in pages {
         let (names, attributes, text) = crate::html::tests::read(&page);
@@ -132,8 +132,8 @@ fn pages_are_well_formed_whatever_a_file_holds() {
 #[test]
 fn the_page_and_the_screen_stay_as_expected() {
     let (a, b) = (depths(4), depths(8));
-    let results = vec![Named { name: "before", document: &a }, Named { name: "after", document: &b }];
-    let drawn_page = page(&Page { results, zone: Zone::utc(), version: "0.1.0".into() });
+    let results = vec![NamedResult { name: "before", document: &a }, NamedResult { name: "after", document: &b }];
+    let drawn_page = page(&ProbePage { results, zone: DisplayZone::utc(), version: "0.1.0".into() });
     crate::expect::holds("probe/depths.html", &drawn_page);
     let suite = diskwright_probe::suites::suite("depth").unwrap();
     for (name, document, width) in [("wide", &a, 120), ("narrow", &b, 72)] {
@@ -143,7 +143,7 @@ fn the_page_and_the_screen_stay_as_expected() {
     }
     let comparison = compare(&[("before.json", &a)], &[("after.json", &b)]);
     crate::expect::holds("probe/compare.txt", &drawn::screen(&comparison, false, &Style::plain(100)));
-    let single = Document { runs: a.runs[..5].to_vec(), ..a.clone() };
+    let single = ProbeDocument { runs: a.runs[..5].to_vec(), ..a.clone() };
     let comparison = compare(&[("one.json", &single)], &[("after.json", &b)]);
     crate::expect::holds("probe/single.txt", &drawn::screen(&comparison, false, &Style::plain(100)));
 }

@@ -10,14 +10,14 @@
 
 use std::sync::LazyLock;
 
-use super::served::{Cost, DEPTHS, Served};
-use crate::drive::{Access, Model, Policy};
+use super::served::{DEPTHS, IoCost, LoadCosts};
+use crate::drive::{Model, PositioningModel, QueuePolicy};
 
 /// Ways of the arm that are tabulated: the square of 0 to 24 twenty-fourths of the stroke.
 const NODES: usize = 25;
 
 /// Orders whose ways are tabulated at depths 2 to 256.
-const SWEEPS: [Policy; 3] = [Policy::Elevator, Policy::CircularLook, Policy::ShortestSeek];
+const SWEEPS: [QueuePolicy; 3] = [QueuePolicy::Elevator, QueuePolicy::CircularLook, QueuePolicy::ShortestSeek];
 
 /// How often each way is taken: first come, then each of [`SWEEPS`] from depth 2 on.
 struct Travel {
@@ -29,7 +29,7 @@ static TRAVEL: LazyLock<Travel> = LazyLock::new(|| {
     let mut travel = Travel { first_come: [0.0; NODES], sweeps: [[[0.0; NODES]; DEPTHS - 1]; SWEEPS.len()] };
     for line in include_str!("travel.csv").lines() {
         let mut fields = line.split(',');
-        let order = fields.next().and_then(Policy::from_name);
+        let order = fields.next().and_then(QueuePolicy::from_name);
         let depth: u32 = fields.next().and_then(|depth| depth.parse().ok()).unwrap_or(0);
         let mut row = [0.0; NODES];
         for (to, field) in row.iter_mut().zip(fields) {
@@ -48,7 +48,7 @@ const RESERVE: f64 = 5.0;
 
 /// What a drive is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked {
+pub struct DriveDemand {
     /// Blocks of a request.
     pub blocks: f64,
     /// Part of the drive in use, blocks from its first on.
@@ -56,7 +56,7 @@ pub struct Asked {
     /// Share of its I/Os that write.
     pub write_share: f64,
     /// Which is next.
-    pub order: Policy,
+    pub order: QueuePolicy,
     /// How many it sees at a time.
     pub depth: u32,
 }
@@ -69,16 +69,16 @@ pub(super) struct Moments {
 }
 
 /// What requests to a mechanical drive cost it, by how many wait.
-pub fn mechanical(model: &Model, asked: &Asked) -> Served {
-    let fixed = Fixed::of(model, asked);
-    let arm = Arm::of(model, asked, 0.0);
+pub fn mechanical(model: &Model, asked: &DriveDemand) -> LoadCosts {
+    let fixed = FixedTimes::of(model, asked);
+    let arm = ArmTimes::of(model, asked, 0.0);
     let reads = arm.positioning(asked, fixed.late);
     // a large write waits for its data while the arm moves
     let writes = match fixed.data > arm.times[1] {
-        true => Arm::of(model, asked, fixed.data).positioning(asked, fixed.late),
+        true => ArmTimes::of(model, asked, fixed.data).positioning(asked, fixed.late),
         false => reads,
     };
-    let mut served = Served::default();
+    let mut served = LoadCosts::default();
     let most = f64::from(asked.depth.max(1)).log2();
     for depth in 0..DEPTHS {
         // beyond what it sees at a time it gets no better
@@ -101,7 +101,7 @@ fn between(known: &[Moments; DEPTHS], at: f64) -> Moments {
 }
 
 /// What does not depend on the arm.
-struct Fixed {
+struct FixedTimes {
     turn: f64,
     read: f64,
     write: f64,
@@ -111,11 +111,11 @@ struct Fixed {
     late: f64,
     /// Of a write: what the host waits for, where that is told; then the drive goes on alone.
     early: Option<f64>,
-    again: Cost,
+    again: IoCost,
 }
 
-impl Fixed {
-    fn of(model: &Model, asked: &Asked) -> Fixed {
+impl FixedTimes {
+    fn of(model: &Model, asked: &DriveDemand) -> FixedTimes {
         const S: f64 = 1e-9;
         let (overheads, cache, channel) = (model.overheads(), model.cache(), model.channel());
         let after =
@@ -146,12 +146,12 @@ impl Fixed {
         // the block comes round again a turn after it was read
         let round = ((command + tail + span) / turn).ceil().max(1.0) * turn - tail + ending;
         let again =
-            Cost { hold_s: round, after_s: early.map_or(0.0, |seen| (round - seen).max(0.0)), variance_s2: 0.0 };
+            IoCost { hold_s: round, after_s: early.map_or(0.0, |seen| (round - seen).max(0.0)), variance_s2: 0.0 };
         // the drive has its data in time, or begins later; a turn is lost where the order of
         // service reckoned with a shorter command
         let data = (asked.blocks * writing + prepare - media.span).max(RESERVE * writing + prepare);
         let reckoned = after(overheads.write_miss);
-        Fixed {
+        FixedTimes {
             turn,
             read: after(overheads.read_miss) + passing + tail,
             write: command + media.settle + span + media.crossing[1] + ending,
@@ -162,14 +162,14 @@ impl Fixed {
         }
     }
 
-    fn read(&self, position: Moments) -> Cost {
-        Cost { hold_s: self.read + position.mean, after_s: 0.0, variance_s2: position.variance }
+    fn read(&self, position: Moments) -> IoCost {
+        IoCost { hold_s: self.read + position.mean, after_s: 0.0, variance_s2: position.variance }
     }
 
-    fn write(&self, position: Moments) -> Cost {
+    fn write(&self, position: Moments) -> IoCost {
         let hold_s = self.write + position.mean;
         let after_s = self.early.map_or(0.0, |seen| (hold_s - seen).max(0.0));
-        Cost { hold_s, after_s, variance_s2: position.variance }
+        IoCost { hold_s, after_s, variance_s2: position.variance }
     }
 }
 
@@ -185,7 +185,7 @@ struct Media {
 }
 
 impl Media {
-    fn of(model: &Model, asked: &Asked) -> Media {
+    fn of(model: &Model, asked: &DriveDemand) -> Media {
         const PLACES: u32 = 8;
         let (geometry, turn) = (model.geometry(), model.turn_s());
         let (mut span, mut crossing) = (0.0, [0.0; 2]);
@@ -210,12 +210,12 @@ impl Media {
 }
 
 /// The block at a share of the part in use.
-fn share(asked: &Asked, at: f64) -> u64 {
+fn share(asked: &DriveDemand, at: f64) -> u64 {
     ((asked.used_blocks as f64 * at) as u64).min(asked.used_blocks.saturating_sub(1))
 }
 
 /// Times of the arm.
-struct Arm<'a> {
+struct ArmTimes<'a> {
     model: &'a Model,
     turn: f64,
     /// It waits so long at least.
@@ -224,8 +224,8 @@ struct Arm<'a> {
     times: [f64; NODES],
 }
 
-impl Arm<'_> {
-    fn of<'a>(model: &'a Model, asked: &Asked, least: f64) -> Arm<'a> {
+impl ArmTimes<'_> {
+    fn of<'a>(model: &'a Model, asked: &DriveDemand, least: f64) -> ArmTimes<'a> {
         const STARTS: [f64; 2] = [0.25, 0.75];
         let geometry = model.geometry();
         let mut times = [0.0; NODES];
@@ -237,16 +237,16 @@ impl Arm<'_> {
                 *time += model.travel_s(&places[0], &places[1], false).max(least) / STARTS.len() as f64;
             }
         }
-        Arm { model, turn: model.turn_s(), least, times }
+        ArmTimes { model, turn: model.turn_s(), least, times }
     }
 
     /// Arm and rotation of the next request, by depth.
-    fn positioning(&self, asked: &Asked, late: f64) -> [Moments; DEPTHS] {
-        if let Access::Constant(time) = self.model.access() {
+    fn positioning(&self, asked: &DriveDemand, late: f64) -> [Moments; DEPTHS] {
+        if let PositioningModel::Constant(time) = self.model.access() {
             return [Moments { mean: time as f64 * 1e-9, variance: 0.0 }; DEPTHS];
         }
-        let exact = self.model.access() == Access::Exact;
-        if asked.order == Policy::ShortestPositioning && exact && asked.depth > 1 {
+        let exact = self.model.access() == PositioningModel::Exact;
+        if asked.order == QueuePolicy::ShortestPositioning && exact && asked.depth > 1 {
             return self.soonest(asked, late);
         }
         let rows = SWEEPS.iter().position(|sweep| *sweep == asked.order).map(|sweep| &TRAVEL.sweeps[sweep]);
@@ -266,10 +266,10 @@ impl Arm<'_> {
     /// anywhere. Those that are left behind are the hard ones, so that the least
     /// of n is as the least of 1.11 n^0.85 independent ones: within 3 % of the
     /// simulated drives up to n = 64.
-    fn soonest(&self, asked: &Asked, late: f64) -> [Moments; DEPTHS] {
+    fn soonest(&self, asked: &DriveDemand, late: f64) -> [Moments; DEPTHS] {
         const PLACES: usize = 6;
         let longest = self.times.iter().fold(0.0, |a: f64, b| a.max(*b)) + self.turn;
-        let mut sums = [Sums::default(); 2 * DEPTHS - 1];
+        let mut sums = [ArmSums::default(); 2 * DEPTHS - 1];
         for place in 0..PLACES {
             let at = (place as f64 + 0.5) / PLACES as f64;
             self.soonest_from(asked, at, longest, &mut sums);
@@ -289,7 +289,7 @@ impl Arm<'_> {
 
     /// Adds what holds for an arm at one place: for the least of 2 to the power of
     /// half the position.
-    fn soonest_from(&self, asked: &Asked, at: f64, longest: f64, sums: &mut [Sums; 2 * DEPTHS - 1]) {
+    fn soonest_from(&self, asked: &DriveDemand, at: f64, longest: f64, sums: &mut [ArmSums; 2 * DEPTHS - 1]) {
         const WAYS: usize = 10;
         const STEPS: usize = 48;
         let geometry = self.model.geometry();
@@ -327,14 +327,14 @@ impl Arm<'_> {
 
 /// Sums over arms at several places.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct ArmSums {
     mean: f64,
     square: f64,
     /// Density, in shares of a turn, of those chosen whose rotation is none.
     just: f64,
 }
 
-impl Sums {
+impl ArmSums {
     /// A request that was reckoned to be reached just in time, and whose command
     /// then is `late`, costs another turn.
     fn moments(&self, places: f64, late: f64, turn: f64) -> Moments {

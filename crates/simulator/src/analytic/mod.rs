@@ -8,19 +8,19 @@ mod mechanical;
 mod network;
 mod served;
 
-pub use mechanical::{Asked, mechanical};
-pub use served::{Cost, DEPTHS, Depths, Served, at_depth};
+pub use mechanical::{DriveDemand, mechanical};
+pub use served::{DEPTHS, Depths, IoCost, LoadCosts, at_depth};
 
-use build::{Builder, Built};
-use network::State;
+use build::{NetworkBuilder, SystemNetwork};
+use network::NetworkState;
 
 use crate::array::ArrayError;
-use crate::load::{Batch, LoadSpec, Spell};
+use crate::load::{ArrivalBatch, DurationDistribution, LoadSpec};
 use crate::system::{System, Workload};
 
 /// What of a system the analysis has no answer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum UnsolvedPart {
     /// A cache before the drives.
     Cache,
     /// Operations of several requests.
@@ -47,29 +47,29 @@ pub enum Part {
     Event,
 }
 
-impl Part {
+impl UnsolvedPart {
     /// What it is, for people.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Cache => "a cache",
-            Part::Sequence => "operations of several requests",
-            Part::Places => "places that are not uniform over a share of the target",
-            Part::UnequalMembers => "members that are not equal",
-            Part::Degraded => "failed members, a rebuild or a scrub",
-            Part::Burst => "burst credits",
-            Part::Phases => "phases",
-            Part::Batches => "several operations at a time",
-            Part::Gate => "a limit of requests at a time",
-            Part::Split => "a largest request",
-            Part::Channel => "a channel that is kept by one of several drives for a whole request",
-            Part::Event => "what happens in the course of a run",
+            UnsolvedPart::Cache => "a cache",
+            UnsolvedPart::Sequence => "operations of several requests",
+            UnsolvedPart::Places => "places that are not uniform over a share of the target",
+            UnsolvedPart::UnequalMembers => "members that are not equal",
+            UnsolvedPart::Degraded => "failed members, a rebuild or a scrub",
+            UnsolvedPart::Burst => "burst credits",
+            UnsolvedPart::Phases => "phases",
+            UnsolvedPart::Batches => "several operations at a time",
+            UnsolvedPart::Gate => "a limit of requests at a time",
+            UnsolvedPart::Split => "a largest request",
+            UnsolvedPart::Channel => "a channel that is kept by one of several drives for a whole request",
+            UnsolvedPart::Event => "what happens in the course of a run",
         }
     }
 }
 
 /// Why a system is not solved. The simulation may well do it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Unsolved {
+pub enum UnsolvedReason {
     /// A position that is none, or nothing to do.
     #[error("there is no such {0}")]
     Missing(&'static str),
@@ -79,7 +79,7 @@ pub enum Unsolved {
         /// Whose.
         of: String,
         /// What.
-        part: Part,
+        part: UnsolvedPart,
     },
     /// A kind of workload that it has no answer to.
     #[error("workload `{of}`: {load} cannot be solved analytically; simulate it")]
@@ -102,7 +102,7 @@ pub enum Unsolved {
 
 /// What a system does in the mean.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Solution {
+pub struct SystemSolution {
     /// The workload.
     pub workload: String,
     /// Requests a second.
@@ -119,7 +119,7 @@ pub struct Solution {
     pub utilisations: Vec<(String, f64)>,
 }
 
-impl Solution {
+impl SystemSolution {
     /// The component that is used most.
     pub fn bottleneck(&self) -> Option<&(String, f64)> {
         self.utilisations.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))
@@ -127,7 +127,7 @@ impl Solution {
 }
 
 /// How a load presses.
-enum Press {
+enum OfferedLoad {
     /// So many users with this time between requests, s.
     Closed(f64, f64),
     /// So many requests a second.
@@ -138,15 +138,15 @@ enum Press {
 ///
 /// # Errors
 /// Names what cannot be solved.
-pub fn solve(system: &System) -> Result<Solution, Unsolved> {
-    let [workload] = &system.workloads[..] else { return Err(Unsolved::Workloads(system.workloads.len())) };
+pub fn solve(system: &System) -> Result<SystemSolution, UnsolvedReason> {
+    let [workload] = &system.workloads[..] else { return Err(UnsolvedReason::Workloads(system.workloads.len())) };
     check(system)?;
     let (press, classes) = press(workload)?;
-    let mut built = Builder::new(system).classes(&workload.targets, classes)?;
+    let mut built = NetworkBuilder::new(system).classes(&workload.targets, classes)?;
     let mut state = steady(&built, &press, workload)?;
     if built.devices.iter().any(|devices| devices.writes_programs()) {
         // programs of what is written stand in the way of reads
-        let Built { network, devices, .. } = &mut built;
+        let SystemNetwork { network, devices, .. } = &mut built;
         for devices in devices.iter_mut() {
             devices.programs(network, state.throughput);
         }
@@ -154,7 +154,7 @@ pub fn solve(system: &System) -> Result<Solution, Unsolved> {
     }
     let busy = |at: usize| state.centers.get(at).map_or(f64::NAN, |found| found.busy);
     let names = built.names.iter().flat_map(|(at, names)| names.iter().map(move |name| (name.clone(), busy(*at))));
-    Ok(Solution {
+    Ok(SystemSolution {
         workload: workload.name.clone(),
         throughput_per_s: state.throughput,
         response_s: state.response,
@@ -164,27 +164,29 @@ pub fn solve(system: &System) -> Result<Solution, Unsolved> {
     })
 }
 
-fn steady(built: &Built, press: &Press, workload: &Workload) -> Result<State, Unsolved> {
+fn steady(built: &SystemNetwork, press: &OfferedLoad, workload: &Workload) -> Result<NetworkState, UnsolvedReason> {
     match press {
-        Press::Closed(users, think_s) => Ok(built.network.closed(*users, *think_s)),
-        Press::Open(rate) => built.network.open(*rate).ok_or_else(|| Unsolved::Overload(workload.name.clone())),
+        OfferedLoad::Closed(users, think_s) => Ok(built.network.closed(*users, *think_s)),
+        OfferedLoad::Open(rate) => {
+            built.network.open(*rate).ok_or_else(|| UnsolvedReason::Overload(workload.name.clone()))
+        }
     }
 }
 
 /// Looks for parts that have no answer.
-fn check(system: &System) -> Result<(), Unsolved> {
-    let no = |of: &str, part| Err(Unsolved::Part { of: of.to_owned(), part });
+fn check(system: &System) -> Result<(), UnsolvedReason> {
+    let no = |of: &str, part| Err(UnsolvedReason::Part { of: of.to_owned(), part });
     if !system.events.is_empty() {
-        return no(&system.name, Part::Event);
+        return no(&system.name, UnsolvedPart::Event);
     }
     if system.host.transfer_blocks.is_some() {
-        return no("host", Part::Split);
+        return no("host", UnsolvedPart::Split);
     }
     for controller in &system.controllers {
         let parts = [
-            (controller.cache.is_some(), Part::Cache),
-            (controller.outstanding.is_some(), Part::Gate),
-            (controller.transfer_blocks.is_some(), Part::Split),
+            (controller.cache.is_some(), UnsolvedPart::Cache),
+            (controller.outstanding.is_some(), UnsolvedPart::Gate),
+            (controller.transfer_blocks.is_some(), UnsolvedPart::Split),
         ];
         if let Some((_, part)) = parts.into_iter().find(|(there, _)| *there) {
             return no(&controller.name, part);
@@ -193,29 +195,31 @@ fn check(system: &System) -> Result<(), Unsolved> {
     for (at, channel) in system.channels.iter().enumerate() {
         let drives: u32 = system.drives.iter().filter(|group| group.channel == Some(at)).map(|group| group.count).sum();
         if !channel.disconnects && drives > 1 {
-            return no(&channel.name, Part::Channel);
+            return no(&channel.name, UnsolvedPart::Channel);
         }
     }
     Ok(())
 }
 
 /// How a workload presses, and the classes of its requests.
-fn press(workload: &Workload) -> Result<(Press, &[crate::load::Class]), Unsolved> {
-    let no = |part| Err(Unsolved::Part { of: workload.name.clone(), part });
-    let other = |load| Err(Unsolved::Load { of: workload.name.clone(), load });
+fn press(workload: &Workload) -> Result<(OfferedLoad, &[crate::load::OperationClass]), UnsolvedReason> {
+    let no = |part| Err(UnsolvedReason::Part { of: workload.name.clone(), part });
+    let other = |load| Err(UnsolvedReason::Load { of: workload.name.clone(), load });
     match &workload.load {
-        LoadSpec::Closed(spec) if !spec.phases.is_empty() => no(Part::Phases),
+        LoadSpec::Closed(spec) if !spec.phases.is_empty() => no(UnsolvedPart::Phases),
         LoadSpec::Closed(spec) => {
             // each operation of a user that is under way thinks by itself
             let users = f64::from(spec.users) * f64::from(spec.outstanding);
             let think = spec.think.mean_s() + build::compute_s(&spec.classes);
-            Ok((Press::Closed(users, think), &spec.classes))
+            Ok((OfferedLoad::Closed(users, think), &spec.classes))
         }
-        LoadSpec::Open(spec) if !spec.phases.is_empty() || spec.bursts.is_some() => no(Part::Phases),
-        LoadSpec::Open(spec) if spec.batch != Batch::One || !matches!(spec.gap, Spell::Exponential { .. }) => {
-            no(Part::Batches)
+        LoadSpec::Open(spec) if !spec.phases.is_empty() || spec.bursts.is_some() => no(UnsolvedPart::Phases),
+        LoadSpec::Open(spec)
+            if spec.batch != ArrivalBatch::One || !matches!(spec.gap, DurationDistribution::Exponential { .. }) =>
+        {
+            no(UnsolvedPart::Batches)
         }
-        LoadSpec::Open(spec) => Ok((Press::Open(1.0 / spec.gap.mean_s()), &spec.classes)),
+        LoadSpec::Open(spec) => Ok((OfferedLoad::Open(1.0 / spec.gap.mean_s()), &spec.classes)),
         LoadSpec::Netbench(_) => other("NetBench's mix"),
         LoadSpec::Scan(_) => other("a scan"),
         LoadSpec::Oltp(_) => other("transactions"),

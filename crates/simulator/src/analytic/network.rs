@@ -6,11 +6,11 @@
 //! added to it, and why, is told in `docs/analytic.md`; the constants there were
 //! fitted on simulations of systems that are not in the grid.
 
-use super::served::{Cost, Depths, Served};
+use super::served::{Depths, IoCost, LoadCosts};
 
 /// Kinds of I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum IoKind {
     /// A read.
     Read,
     /// A write somewhere.
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 
 /// What a visit costs a center.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Work {
+pub(super) enum ServiceDemand {
     /// What the center says for the kind of I/O and the number that wait.
     ByDepth,
     /// So many seconds, with this variance.
@@ -32,15 +32,15 @@ pub(super) enum Work {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Visit {
     pub center: usize,
-    pub work: Work,
+    pub work: ServiceDemand,
 }
 
 /// I/Os that are sent at one moment, each to another member; all are waited
 /// for. A single one for what is not forked.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Step {
+pub(super) struct ForkStep {
     pub ios: f64,
-    pub kind: Kind,
+    pub kind: IoKind,
     /// What each goes through.
     pub visits: Vec<Visit>,
     /// What each spends nowhere, s.
@@ -49,18 +49,18 @@ pub(super) struct Step {
 
 /// One kind of request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Class {
+pub(super) struct NetworkClass {
     /// Share of all requests.
     pub share: f64,
     pub write: bool,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ForkStep>,
     /// Members that it uses in all.
     pub uses: f64,
 }
 
 /// Equal devices or stations, of which each I/O visits one.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Center {
+pub(super) struct NetworkCenter {
     pub members: f64,
     /// Servers of each member.
     pub servers: f64,
@@ -71,38 +71,38 @@ pub(super) struct Center {
     /// Members serve what they all have in an order of their own.
     pub reorders: bool,
     /// What I/Os cost by depth.
-    pub served: Served,
+    pub served: LoadCosts,
     /// Work of a write that nobody waits for as long as it can be kept up with, s.
     pub behind_s: f64,
 }
 
 /// The whole.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Network {
-    pub centers: Vec<Center>,
-    pub classes: Vec<Class>,
+pub(super) struct AnalyticNetwork {
+    pub centers: Vec<NetworkCenter>,
+    pub classes: Vec<NetworkClass>,
 }
 
 /// Of a center: I/Os at a member that somebody waits for, and the share of time that it is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Found {
+pub(super) struct CenterState {
     pub queue: f64,
     pub busy: f64,
 }
 
 /// A steady state.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct State {
+pub(super) struct NetworkState {
     pub throughput: f64,
     pub response: f64,
     /// Of reads and of writes.
     pub responses: [f64; 2],
-    pub centers: Vec<Found>,
+    pub centers: Vec<CenterState>,
 }
 
 /// Sums over the I/Os of a request at a center.
 #[derive(Clone, Copy, Debug, Default)]
-struct Load {
+struct CenterLoad {
     ios: f64,
     /// Share of a member's I/Os that another member of the fork got too.
     common: f64,
@@ -120,7 +120,7 @@ struct Load {
 
 /// What is met at a center in one round.
 #[derive(Clone, Copy, Debug)]
-struct Met {
+struct CenterRound {
     depths: Depths,
     undisturbed: f64,
     queue: f64,
@@ -131,9 +131,9 @@ struct Met {
     hold: f64,
 }
 
-impl Met {
+impl CenterRound {
     /// At a center that nothing visits.
-    const NOTHING: Met = Met {
+    const NOTHING: CenterRound = CenterRound {
         depths: Depths::NONE,
         undisturbed: 1.0,
         queue: 0.0,
@@ -152,25 +152,25 @@ const UNEVEN: f64 = 0.0144;
 /// How much of the unevenness of waits reads in turn take away.
 const EVEN: f64 = 0.75;
 
-impl Center {
+impl NetworkCenter {
     /// A station of so many servers.
-    pub fn station(servers: f64) -> Center {
-        Center { members: 1.0, servers, group: 1.0, in_turn: 1.0, ..Center::default() }
+    pub fn station(servers: f64) -> NetworkCenter {
+        NetworkCenter { members: 1.0, servers, group: 1.0, in_turn: 1.0, ..NetworkCenter::default() }
     }
 
-    fn cost(&self, work: Work, kind: Kind, depths: &Depths, undisturbed: f64) -> Cost {
+    fn cost(&self, work: ServiceDemand, kind: IoKind, depths: &Depths, undisturbed: f64) -> IoCost {
         let served = &self.served;
         match (work, kind) {
-            (Work::Fixed(hold_s, variance_s2), _) => Cost { hold_s, after_s: 0.0, variance_s2 },
-            (_, Kind::Read) => depths.cost(&served.read),
-            (_, Kind::Write) => depths.cost(&served.write),
-            (_, Kind::Again) => {
+            (ServiceDemand::Fixed(hold_s, variance_s2), _) => IoCost { hold_s, after_s: 0.0, variance_s2 },
+            (_, IoKind::Read) => depths.cost(&served.read),
+            (_, IoKind::Write) => depths.cost(&served.write),
+            (_, IoKind::Again) => {
                 // of two members one waits for the other, and writes later than at once
                 let far = depths.cost(&served.write);
                 let (now, late) = (served.again, served.again_late);
                 let mix =
                     |now: f64, late: f64, far: f64| undisturbed * (0.5 * now + 0.5 * late) + (1.0 - undisturbed) * far;
-                Cost {
+                IoCost {
                     hold_s: mix(now.hold_s, late.hold_s, far.hold_s),
                     after_s: mix(now.after_s, late.after_s, far.after_s),
                     variance_s2: mix(0.0, late.variance_s2, far.variance_s2),
@@ -180,9 +180,9 @@ impl Center {
     }
 }
 
-impl Network {
+impl AnalyticNetwork {
     /// Everything that visits a center: the class, the step and the visit's work.
-    fn visits(&self, center: usize) -> impl Iterator<Item = (&Class, &Step, Work)> {
+    fn visits(&self, center: usize) -> impl Iterator<Item = (&NetworkClass, &ForkStep, ServiceDemand)> {
         let steps = self.classes.iter().flat_map(|class| class.steps.iter().map(move |step| (class, step)));
         steps.flat_map(move |(class, step)| {
             let here = step.visits.iter().filter(move |visit| visit.center == center);
@@ -190,21 +190,21 @@ impl Network {
         })
     }
 
-    fn load(&self, at: usize) -> Load {
+    fn load(&self, at: usize) -> CenterLoad {
         let center = &self.centers[at];
-        let mut load = Load::default();
+        let mut load = CenterLoad::default();
         for (class, step, work) in self.visits(at) {
             let ios = class.share * step.ios;
             load.ios += ios;
             let common = ios * (step.ios - 1.0).max(0.0) / (center.group - 1.0).max(1.0);
             load.common += common;
             load.all += common * step.ios / center.members;
-            if work == Work::ByDepth {
+            if work == ServiceDemand::ByDepth {
                 let served = &center.served;
                 load.by_depth = true;
-                load.after |= step.kind != Kind::Read && served.write[0].after_s + served.again.after_s > 0.0;
+                load.after |= step.kind != IoKind::Read && served.write[0].after_s + served.again.after_s > 0.0;
             }
-            if step.kind == Kind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
+            if step.kind == IoKind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
                 load.less += ios * (center.in_turn - 1.0) / center.members;
                 load.turns += if center.in_turn > 1.0 { ios * center.in_turn / center.members } else { 0.0 };
             } else {
@@ -224,7 +224,7 @@ impl Network {
     /// Time of a member at work that nobody waits for, for each request, s.
     pub fn behind(&self, at: usize) -> f64 {
         let center = &self.centers[at];
-        let writes = self.visits(at).filter(|(_, step, _)| step.kind != Kind::Read);
+        let writes = self.visits(at).filter(|(_, step, _)| step.kind != IoKind::Read);
         writes.map(|(class, step, _)| class.share * step.ios * center.behind_s / center.members).sum()
     }
 
@@ -236,11 +236,12 @@ impl Network {
 
     /// So many users who think so long between requests. Beyond [`EACH`] users not
     /// every number of them is worked out: between two it is taken as straight.
-    pub fn closed(&self, users: f64, think_s: f64) -> State {
+    pub fn closed(&self, users: f64, think_s: f64) -> NetworkState {
         const EACH: f64 = 16.0;
         const STEPS: f64 = 7.0;
-        let loads: Vec<Load> = (0..self.centers.len()).map(|center| self.load(center)).collect();
-        let mut state = State { centers: vec![Found::default(); self.centers.len()], ..State::default() };
+        let loads: Vec<CenterLoad> = (0..self.centers.len()).map(|center| self.load(center)).collect();
+        let mut state =
+            NetworkState { centers: vec![CenterState::default(); self.centers.len()], ..NetworkState::default() };
         let most = self.most();
         let mut present = 0.0;
         while present < users {
@@ -253,10 +254,10 @@ impl Network {
             let after = behind || loads.iter().any(|load| load.all > 0.99);
             let rounds = if share > 0.0 || after { 6 } else { 2 };
             for _ in 0..rounds {
-                let seen: Vec<Found> = before
+                let seen: Vec<CenterState> = before
                     .iter()
                     .zip(&state.centers)
-                    .map(|(a, b)| Found {
+                    .map(|(a, b)| CenterState {
                         queue: a.queue + (b.queue - a.queue) * share,
                         busy: a.busy + (b.busy - a.busy) * share,
                     })
@@ -275,10 +276,11 @@ impl Network {
 
     /// Requests that come at a rate, at random. `None` where some part of the
     /// network cannot keep up.
-    pub fn open(&self, rate: f64) -> Option<State> {
+    pub fn open(&self, rate: f64) -> Option<NetworkState> {
         const ROUNDS: usize = 200;
-        let loads: Vec<Load> = (0..self.centers.len()).map(|center| self.load(center)).collect();
-        let mut state = State { centers: vec![Found::default(); self.centers.len()], ..State::default() };
+        let loads: Vec<CenterLoad> = (0..self.centers.len()).map(|center| self.load(center)).collect();
+        let mut state =
+            NetworkState { centers: vec![CenterState::default(); self.centers.len()], ..NetworkState::default() };
         state.throughput = rate;
         if rate > self.most() {
             return None;
@@ -298,10 +300,18 @@ impl Network {
     }
 
     /// One more look at everything, `seen` being what who comes finds.
-    fn round(&self, n: f64, think_s: f64, seen: &[Found], now: &State, loads: &[Load], most: f64) -> State {
-        let met: Vec<Met> =
+    fn round(
+        &self,
+        n: f64,
+        think_s: f64,
+        seen: &[CenterState],
+        now: &NetworkState,
+        loads: &[CenterLoad],
+        most: f64,
+    ) -> NetworkState {
+        let met: Vec<CenterRound> =
             (0..self.centers.len()).map(|at| self.meet(at, [n, think_s], &seen[at], now, &loads[at])).collect();
-        let mut state = State { centers: vec![Found::default(); met.len()], ..State::default() };
+        let mut state = NetworkState { centers: vec![CenterState::default(); met.len()], ..NetworkState::default() };
         let mut shares = [0.0; 2];
         for class in &self.classes {
             let mut response = 0.0;
@@ -310,7 +320,7 @@ impl Network {
                 for visit in &step.visits {
                     let (center, met) = (&self.centers[visit.center], &met[visit.center]);
                     let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
-                    let wait = if step.kind == Kind::Again { met.wait_again } else { met.wait };
+                    let wait = if step.kind == IoKind::Again { met.wait_again } else { met.wait };
                     state.centers[visit.center].queue += class.share * step.ios * (wait + cost.seen_s());
                 }
             }
@@ -332,10 +342,17 @@ impl Network {
     }
 
     /// What is met at a center.
-    fn meet(&self, at: usize, [n, think_s]: [f64; 2], seen: &Found, now: &State, load: &Load) -> Met {
+    fn meet(
+        &self,
+        at: usize,
+        [n, think_s]: [f64; 2],
+        seen: &CenterState,
+        now: &NetworkState,
+        load: &CenterLoad,
+    ) -> CenterRound {
         let center = &self.centers[at];
         if load.ios <= 0.0 {
-            return Met::NOTHING;
+            return CenterRound::NOTHING;
         }
         // writing again at once, before anything else came between
         let undisturbed = (1.0 - seen.busy).max(0.0).powf(1.5);
@@ -356,14 +373,12 @@ impl Network {
             hold += weight * cost.hold_s;
             square += weight * (cost.hold_s * cost.hold_s + cost.variance_s2);
             slot += match work {
-                Work::ByDepth => weight * center.cost(work, step.kind, &waiting, undisturbed).hold_s,
-                Work::Fixed(time, _) => weight * time,
+                ServiceDemand::ByDepth => weight * center.cost(work, step.kind, &waiting, undisturbed).hold_s,
+                ServiceDemand::Fixed(time, _) => weight * time,
             };
         }
         let cv2 = if hold > 0.0 { (square / (hold * hold) - 1.0).max(0.0) } else { 0.0 };
-        // who comes from a think time comes at random; who comes from a member is in step with others
-        let rest = (2.0 + cv2) / 3.0 * (1.0 - at_random) + (1.0 + cv2) / 2.0 * at_random;
-        let rest = rest + (1.0 - rest) * load.all.powi(3);
+        let rest = rest_of_service(cv2, at_random, load.all);
         let busy = seen.busy.min(queue);
         let ahead = (queue - busy) + busy * rest;
         let even = (queue - load.less) / 2.0;
@@ -373,15 +388,10 @@ impl Network {
         let side = center.servers.max(1.0);
         let ahead = if side > 1.0 { (ahead - (side - 1.0) * seen.busy).max(0.0) / side } else { ahead };
         let far = if load.by_depth { depths.cost(&center.served.write).hold_s } else { 0.0 };
-        let mut wait = ahead * slot;
-        if load.all > 0.99 && cv2 < 0.01 && side <= 1.0 {
-            // all members serve the same in the same order and time: whoever is not
-            // elsewhere on his round is ahead, and nobody else
-            let here = now.centers[at].queue / now.throughput.max(1e-9);
-            let elsewhere = (think_s + now.response - here).max(0.0);
-            wait = wait.min(((n - 1.0) * hold - elsewhere).max(0.0));
-        }
-        Met {
+        let in_step = load.all > 0.99 && cv2 < 0.01 && side <= 1.0;
+        let most = if in_step { wait_in_step(now, at, [n, think_s], hold) } else { f64::INFINITY };
+        let wait = (ahead * slot).min(most);
+        CenterRound {
             depths,
             undisturbed,
             queue,
@@ -394,22 +404,22 @@ impl Network {
     }
 
     /// I/Os at a member that nobody waits for any more.
-    fn alone(&self, at: usize, seen: &Found, throughput: f64, undisturbed: f64) -> f64 {
+    fn alone(&self, at: usize, seen: &CenterState, throughput: f64, undisturbed: f64) -> f64 {
         let center = &self.centers[at];
         let depths = Depths::one(seen.queue);
-        let after = |(class, step, work): (&Class, &Step, Work)| {
+        let after = |(class, step, work): (&NetworkClass, &ForkStep, ServiceDemand)| {
             class.share * step.ios * center.cost(work, step.kind, &depths, undisturbed).after_s
         };
         throughput / center.members * self.visits(at).map(after).sum::<f64>()
     }
 
     /// Response of a step: the waits, the services, and what the last I/O is later than the mean.
-    fn step(&self, step: &Step, met: &[Met], loads: &[Load]) -> f64 {
+    fn step(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> f64 {
         let (mut response, mut variance) = (step.delay_s, 0.0);
         for visit in &step.visits {
             let (center, met, load) = (&self.centers[visit.center], &met[visit.center], &loads[visit.center]);
             let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
-            let again = step.kind == Kind::Again && visit.work == Work::ByDepth;
+            let again = step.kind == IoKind::Again && visit.work == ServiceDemand::ByDepth;
             let own = if again {
                 // all members are then done at the same moment, a turn after the last read
                 let at_once = center.served.again.seen_s();
@@ -432,18 +442,18 @@ fn share_at_random(think_s: f64, response: f64) -> f64 {
     if think_s > 0.0 { think_s / (think_s + response) } else { 0.0 }
 }
 
-impl Center {
+impl NetworkCenter {
     /// Variance between the members of a fork of what an I/O spends at this center.
-    fn variance(&self, work: Work, kind: Kind, cost: &Cost, met: &Met, load: &Load) -> f64 {
+    fn variance(&self, work: ServiceDemand, kind: IoKind, cost: &IoCost, met: &CenterRound, load: &CenterLoad) -> f64 {
         let mut service = cost.variance_s2;
-        if work == Work::ByDepth {
+        if work == ServiceDemand::ByDepth {
             // arms that did the same before stand at the same place
             service -= load.common * self.served.arm_variance;
         }
         if cost.after_s > 0.0 {
             service = 0.0;
         }
-        if kind == Kind::Again && work == Work::ByDepth {
+        if kind == IoKind::Again && work == ServiceDemand::ByDepth {
             let (far, again) = (self.served.write[0], self.served.again);
             let apart = (far.hold_s + far.seen_s() - again.seen_s()).max(0.0);
             service = (1.0 - met.undisturbed) * (service.max(0.0) + met.undisturbed * apart * apart);
@@ -456,4 +466,19 @@ impl Center {
         let orders = if self.reorders { load.common * apart * met.wait * met.wait } else { 0.0 };
         service + waits + orders
     }
+}
+
+/// What is left of a service under way when somebody comes, as a share of it.
+fn rest_of_service(cv2: f64, at_random: f64, all: f64) -> f64 {
+    // who comes from a think time comes at random; who comes from a member is in step with others
+    let rest = (2.0 + cv2) / 3.0 * (1.0 - at_random) + (1.0 + cv2) / 2.0 * at_random;
+    rest + (1.0 - rest) * all.powi(3)
+}
+
+/// The longest wait where all members serve the same in the same order and time:
+/// whoever is not elsewhere on his round is ahead, and nobody else.
+fn wait_in_step(now: &NetworkState, at: usize, [n, think_s]: [f64; 2], hold: f64) -> f64 {
+    let here = now.centers[at].queue / now.throughput.max(1e-9);
+    let elsewhere = (think_s + now.response - here).max(0.0);
+    ((n - 1.0) * hold - elsewhere).max(0.0)
 }

@@ -6,7 +6,7 @@ pub const DEPTHS: usize = 9;
 
 /// What an I/O costs a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub struct IoCost {
     /// The device is held, s.
     pub hold_s: f64,
     /// The last part of that, after whoever asked was told that it is done, s.
@@ -15,7 +15,7 @@ pub struct Cost {
     pub variance_s2: f64,
 }
 
-impl Cost {
+impl IoCost {
     /// What whoever asked sees of it, s.
     pub fn seen_s(&self) -> f64 {
         self.hold_s - self.after_s
@@ -24,26 +24,26 @@ impl Cost {
 
 /// What the I/Os of one load cost a device.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Served {
+pub struct LoadCosts {
     /// A read somewhere, by depth.
-    pub read: [Cost; DEPTHS],
+    pub read: [IoCost; DEPTHS],
     /// A write somewhere.
-    pub write: [Cost; DEPTHS],
+    pub write: [IoCost; DEPTHS],
     /// A write of what was just read, when nothing else came between: at once.
-    pub again: Cost,
+    pub again: IoCost,
     /// The same some time later.
-    pub again_late: Cost,
+    pub again_late: IoCost,
     /// Variance of the arm's time alone, s².
     pub arm_variance: f64,
 }
 
 /// Between the costs of the depths on either side, straight over the logarithm.
-pub fn at_depth(costs: &[Cost; DEPTHS], waiting: f64) -> Cost {
+pub fn at_depth(costs: &[IoCost; DEPTHS], waiting: f64) -> IoCost {
     let at = waiting.max(1.0).log2().min((DEPTHS - 1) as f64);
     let low = (at as usize).min(DEPTHS - 2);
     let (a, b, share) = (&costs[low], &costs[low + 1], at - low as f64);
     let between = |a: f64, b: f64| a + (b - a) * share;
-    Cost {
+    IoCost {
         hold_s: between(a.hold_s, b.hold_s),
         after_s: between(a.after_s, b.after_s),
         variance_s2: between(a.variance_s2, b.variance_s2),
@@ -92,8 +92,8 @@ impl Depths {
     }
 
     /// The mean cost.
-    pub fn cost(&self, costs: &[Cost; DEPTHS]) -> Cost {
-        let mut mean = Cost::default();
+    pub fn cost(&self, costs: &[IoCost; DEPTHS]) -> IoCost {
+        let mut mean = IoCost::default();
         for (share, depth) in self.0 {
             let cost = at_depth(costs, depth);
             mean.hold_s += share * cost.hold_s;

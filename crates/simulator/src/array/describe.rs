@@ -3,32 +3,32 @@
 
 use thiserror::Error;
 
-use super::place::{Array, Map};
-use super::{Count, Form, Layout, Level};
+use super::place::{ArrayGeometry, BlockMap};
+use super::{ArrayLayout, ArrayLevel, Count, LevelForm};
 
 /// Most members of an array.
 pub const MOST_MEMBERS: usize = 128;
 
 /// What an array is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Description {
+pub struct ArrayDescription {
     /// Its level.
-    pub level: Level,
+    pub level: ArrayLevel,
     /// Size of each member, blocks. Except in a linear array, the least counts.
     pub members: Vec<u64>,
     /// Stripe unit, blocks; levels without one (linear, 1, 3) do not look at it.
     pub unit_blocks: u64,
     /// Where units lie; the level's usual layout where not said.
-    pub layout: Option<Layout>,
+    pub layout: Option<ArrayLayout>,
     /// Copies of each unit; the level's usual number where not said.
     pub copies: Option<u16>,
 }
 
-impl Description {
+impl ArrayDescription {
     /// So many equal members, everything else as usual for the level.
-    pub fn new(level: Level, members: u16, member_blocks: u64, unit_blocks: u64) -> Description {
+    pub fn new(level: ArrayLevel, members: u16, member_blocks: u64, unit_blocks: u64) -> ArrayDescription {
         let members = vec![member_blocks; usize::from(members)];
-        Description { level, members, unit_blocks, layout: None, copies: None }
+        ArrayDescription { level, members, unit_blocks, layout: None, copies: None }
     }
 }
 
@@ -39,7 +39,7 @@ pub enum ArrayError {
     #[error("{level} needs at least {least} members, and there are {found}")]
     TooFewMembers {
         /// The level.
-        level: Level,
+        level: ArrayLevel,
         /// What it needs.
         least: u16,
         /// What there is.
@@ -50,7 +50,7 @@ pub enum ArrayError {
     TooManyMembers(usize),
     /// A striped level without a stripe unit.
     #[error("{0} needs a stripe unit of at least one block")]
-    NoUnit(Level),
+    NoUnit(ArrayLevel),
     /// A member that cannot hold one unit.
     #[error("the smallest member holds {member} blocks, which is less than {needed} ({why})")]
     TooSmall {
@@ -71,15 +71,15 @@ pub enum ArrayError {
     #[error("{level} has no layout {layout}; it has {}", names(level))]
     WrongLayout {
         /// The level.
-        level: Level,
+        level: ArrayLevel,
         /// What was asked for.
-        layout: Layout,
+        layout: ArrayLayout,
     },
     /// A number of copies that the level does not do.
     #[error("{level} of {members} members keeps {least} to {most} copies, not {copies}")]
     WrongCopies {
         /// The level.
-        level: Level,
+        level: ArrayLevel,
         /// Its members.
         members: u16,
         /// Fewest copies.
@@ -93,7 +93,7 @@ pub enum ArrayError {
     #[error("{level} with {copies} copies needs a number of members that {copies} divides, and there are {members}")]
     Uneven {
         /// The level.
-        level: Level,
+        level: ArrayLevel,
         /// Copies, which is stripe sets.
         copies: u16,
         /// Members.
@@ -101,15 +101,15 @@ pub enum ArrayError {
     },
 }
 
-fn names(level: &Level) -> String {
+fn names(level: &ArrayLevel) -> String {
     let names: Vec<&str> = level.info().layouts.iter().map(|l| l.name()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-impl Array {
+impl ArrayGeometry {
     /// The array of a description.
-    pub fn new(description: &Description) -> Result<Array, ArrayError> {
-        let Description { level, members, unit_blocks, .. } = description;
+    pub fn new(description: &ArrayDescription) -> Result<ArrayGeometry, ArrayError> {
+        let ArrayDescription { level, members, unit_blocks, .. } = description;
         let (level, info) = (*level, level.info());
         if members.len() < usize::from(info.members_least) {
             return Err(ArrayError::TooFewMembers { level, least: info.members_least, found: members.len() });
@@ -131,14 +131,14 @@ impl Array {
         };
         let unit = match level {
             // the whole member is one unit
-            Level::Linear | Level::Raid1 => least,
-            Level::Raid3 => 1,
+            ArrayLevel::Linear | ArrayLevel::Raid1 => least,
+            ArrayLevel::Raid3 => 1,
             _ => *unit_blocks,
         };
         if unit == 0 {
             return Err(ArrayError::NoUnit(level));
         }
-        if unit > u64::from(u32::MAX >> 1) && !matches!(level, Level::Linear | Level::Raid1) {
+        if unit > u64::from(u32::MAX >> 1) && !matches!(level, ArrayLevel::Linear | ArrayLevel::Raid1) {
             return Err(ArrayError::UnitTooLarge(unit));
         }
         if least < unit {
@@ -146,25 +146,25 @@ impl Array {
         }
         let rows = least / unit;
         let map = match (info.form, layout) {
-            (Form::Linear, _) | (_, None) => Map::linear(members),
-            (Form::Copies, Some(layout)) => {
+            (LevelForm::Linear, _) | (_, None) => BlockMap::linear(members),
+            (LevelForm::Copies, Some(layout)) => {
                 let copies = copies(description, n)?;
-                if layout == Layout::Split && !n.is_multiple_of(copies) {
+                if layout == ArrayLayout::Split && !n.is_multiple_of(copies) {
                     return Err(ArrayError::Uneven { level, copies, members: n });
                 }
-                if matches!(layout, Layout::Far | Layout::Offset) && rows < u64::from(copies) {
+                if matches!(layout, ArrayLayout::Far | ArrayLayout::Offset) && rows < u64::from(copies) {
                     let needed = unit.saturating_mul(u64::from(copies));
                     return Err(ArrayError::TooSmall { member: least, needed, why: "a stripe unit for each copy" });
                 }
-                Map::copies(layout, n, copies, rows)
+                BlockMap::copies(layout, n, copies, rows)
             }
-            (Form::Parity, Some(layout)) => Map::parity(layout, n, info.parities),
+            (LevelForm::Parity, Some(layout)) => BlockMap::parity(layout, n, info.parities),
         };
-        Ok(Array::with(level, n, unit, rows, map))
+        Ok(ArrayGeometry::with(level, n, unit, rows, map))
     }
 }
 
-fn copies(description: &Description, members: u16) -> Result<u16, ArrayError> {
+fn copies(description: &ArrayDescription, members: u16) -> Result<u16, ArrayError> {
     let level = description.level;
     let [least, usual, most] = level.info().copies.unwrap_or([Count::Fixed(1); 3]).map(|count| count.of(members));
     match description.copies {
@@ -180,56 +180,59 @@ mod tests {
 
     #[test]
     fn wrong_descriptions_say_what_would_be_right() {
-        let plain = |level, members| Description::new(level, members, 1000, 128);
-        let cases: Vec<(Description, &str)> = vec![
-            (plain(Level::Raid5, 2), "raid5 needs at least 3 members, and there are 2"),
-            (plain(Level::Raid6, 3), "raid6 needs at least 4 members, and there are 3"),
-            (plain(Level::Linear, 0), "linear needs at least 1 members, and there are 0"),
-            (plain(Level::Raid0, 129), "an array has at most 128 members, and there are 129"),
+        let plain = |level, members| ArrayDescription::new(level, members, 1000, 128);
+        let cases: Vec<(ArrayDescription, &str)> = vec![
+            (plain(ArrayLevel::Raid5, 2), "raid5 needs at least 3 members, and there are 2"),
+            (plain(ArrayLevel::Raid6, 3), "raid6 needs at least 4 members, and there are 3"),
+            (plain(ArrayLevel::Linear, 0), "linear needs at least 1 members, and there are 0"),
+            (plain(ArrayLevel::Raid0, 129), "an array has at most 128 members, and there are 129"),
             (
-                Description { unit_blocks: 0, ..plain(Level::Raid0, 4) },
+                ArrayDescription { unit_blocks: 0, ..plain(ArrayLevel::Raid0, 4) },
                 "raid0 needs a stripe unit of at least one block",
             ),
             (
-                Description { unit_blocks: 1001, ..plain(Level::Raid5, 4) },
+                ArrayDescription { unit_blocks: 1001, ..plain(ArrayLevel::Raid5, 4) },
                 "the smallest member holds 1000 blocks, which is less than 1001 (one stripe unit)",
             ),
             (
-                Description { unit_blocks: 1 << 31, ..plain(Level::Raid0, 4) },
+                ArrayDescription { unit_blocks: 1 << 31, ..plain(ArrayLevel::Raid0, 4) },
                 "a stripe unit of 2147483648 blocks is more than one I/O can carry (2147483647)",
             ),
             (
-                Description { members: vec![5, 0, 5], ..plain(Level::Linear, 3) },
+                ArrayDescription { members: vec![5, 0, 5], ..plain(ArrayLevel::Linear, 3) },
                 "the smallest member holds 0 blocks, which is less than 1 (one block)",
             ),
             (
-                Description { members: vec![u64::MAX, 5], ..plain(Level::Linear, 2) },
+                ArrayDescription { members: vec![u64::MAX, 5], ..plain(ArrayLevel::Linear, 2) },
                 "the array would hold more blocks than can be counted in 63 bits",
             ),
             (
-                Description { layout: Some(Layout::Near), ..plain(Level::Raid4, 4) },
+                ArrayDescription { layout: Some(ArrayLayout::Near), ..plain(ArrayLevel::Raid4, 4) },
                 "raid4 has no layout near; it has parity_last, parity_first",
             ),
             (
-                Description { layout: Some(Layout::Near), ..plain(Level::Linear, 4) },
+                ArrayDescription { layout: Some(ArrayLayout::Near), ..plain(ArrayLevel::Linear, 4) },
                 "linear has no layout near; it has none",
             ),
             (
-                Description { copies: Some(5), ..plain(Level::Raid10, 4) },
+                ArrayDescription { copies: Some(5), ..plain(ArrayLevel::Raid10, 4) },
                 "raid10 of 4 members keeps 2 to 4 copies, not 5",
             ),
             (
-                Description { copies: Some(2), ..plain(Level::Raid0, 4) },
+                ArrayDescription { copies: Some(2), ..plain(ArrayLevel::Raid0, 4) },
                 "raid0 of 4 members keeps 1 to 1 copies, not 2",
             ),
-            (plain(Level::Raid01, 5), "raid01 with 2 copies needs a number of members that 2 divides, and there are 5"),
             (
-                Description { layout: Some(Layout::Far), unit_blocks: 900, ..plain(Level::Raid10, 4) },
+                plain(ArrayLevel::Raid01, 5),
+                "raid01 with 2 copies needs a number of members that 2 divides, and there are 5",
+            ),
+            (
+                ArrayDescription { layout: Some(ArrayLayout::Far), unit_blocks: 900, ..plain(ArrayLevel::Raid10, 4) },
                 "the smallest member holds 1000 blocks, which is less than 1800 (a stripe unit for each copy)",
             ),
         ];
         for (description, message) in cases {
-            let found = Array::new(&description).map(|_| ()).map_err(|e| e.to_string());
+            let found = ArrayGeometry::new(&description).map(|_| ()).map_err(|e| e.to_string());
             assert_eq!(found, Err(message.to_owned()));
         }
     }

@@ -4,16 +4,16 @@
 
 /// Divides by a fixed number of at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Divisor {
+pub struct FastDivisor {
     by: u64,
     reciprocal: u64,
 }
 
-impl Divisor {
+impl FastDivisor {
     /// For division by `by`; 0 is taken as 1.
-    pub fn new(by: u64) -> Divisor {
+    pub fn new(by: u64) -> FastDivisor {
         let by = by.max(1);
-        Divisor { by, reciprocal: u64::MAX / by }
+        FastDivisor { by, reciprocal: u64::MAX / by }
     }
 
     /// The divisor.
@@ -51,7 +51,7 @@ mod tests {
         divisors.extend((0..64).flat_map(|b| [1u64 << b, (1u64 << b).wrapping_sub(1).max(1), (1u64 << b) | 1]));
         divisors.extend([u64::MAX, u64::MAX - 1, 1_000_000_007]);
         for by in divisors {
-            let divisor = Divisor::new(by);
+            let divisor = FastDivisor::new(by);
             let near = [0, 1, by - 1, by, by.saturating_add(1), u64::MAX, u64::MAX - 1, u64::MAX / 2, 12_345_678_901];
             let multiples = (1..50).map(|k| by.saturating_mul(k * k * k * 12_347));
             for value in near.into_iter().chain(multiples.clone()).chain(multiples.map(|m| m.saturating_sub(1))) {
@@ -63,6 +63,6 @@ mod tests {
 
     #[test]
     fn nothing_is_divided_by_zero() {
-        assert_eq!(Divisor::new(0).split(7), (7, 0));
+        assert_eq!(FastDivisor::new(0).split(7), (7, 0));
     }
 }

@@ -2,15 +2,15 @@
 //! second phase may begin. Whoever runs plans sends `reads` and `writes` as
 //! they begin, tells each I/O that is done, and is told what to do next.
 
-use super::{MemberIo, Plan, Work};
+use super::{MemberIo, MemberIoPlan, ParityWork};
 
 /// What follows from an I/O that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress<'a> {
+pub enum ArrayProgress<'a> {
     /// Others are still out.
     Waiting,
     /// All reads are done: once this work is computed, these writes are to be sent.
-    Send(&'a [MemberIo], Work),
+    Send(&'a [MemberIo], ParityWork),
     /// The request is done; its number may be given to another.
     Done,
 }
@@ -18,26 +18,26 @@ pub enum Progress<'a> {
 /// Requests under way, by number. Numbers are given again, lowest memory first;
 /// nothing is allocated once as many have been out at once as ever will be.
 #[derive(Clone, Debug, Default)]
-pub struct Flights {
-    slots: Vec<Flight>,
+pub struct ArrayFlights {
+    slots: Vec<ArrayFlight>,
     free: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Flight {
+struct ArrayFlight {
     /// Reads that are out.
     reads: u32,
     /// Writes that are out.
     writes: u32,
     /// What waits for the reads.
     after: Vec<MemberIo>,
-    work: Work,
+    work: ParityWork,
 }
 
-impl Flights {
+impl ArrayFlights {
     /// None under way.
-    pub fn new() -> Flights {
-        Flights::default()
+    pub fn new() -> ArrayFlights {
+        ArrayFlights::default()
     }
 
     /// Requests under way.
@@ -54,7 +54,7 @@ impl Flights {
     /// all (everything lost, or nothing asked), and so is done. Takes the
     /// plan's `after`; `reads` and `writes` are left for sending.
     #[inline]
-    pub fn begin(&mut self, plan: &mut Plan) -> Option<u32> {
+    pub fn begin(&mut self, plan: &mut MemberIoPlan) -> Option<u32> {
         if plan.reads.is_empty() {
             plan.writes.append(&mut plan.after);
             if plan.writes.is_empty() {
@@ -63,7 +63,7 @@ impl Flights {
         }
         let number = self.free.pop().unwrap_or(self.slots.len() as u32);
         if number as usize == self.slots.len() {
-            self.slots.push(Flight::default());
+            self.slots.push(ArrayFlight::default());
         }
         let flight = &mut self.slots[number as usize];
         flight.reads = plan.reads.len() as u32;
@@ -75,13 +75,13 @@ impl Flights {
     }
 
     /// Takes the writes of the second phase of a request, to send them; they are
-    /// counted as out since [`Progress::Send`]. [`Flights::give_back`] returns the list.
+    /// counted as out since [`ArrayProgress::Send`]. [`ArrayFlights::give_back`] returns the list.
     #[inline]
     pub fn take_after(&mut self, number: u32) -> Vec<MemberIo> {
         self.slots.get_mut(number as usize).map(|flight| std::mem::take(&mut flight.after)).unwrap_or_default()
     }
 
-    /// Returns the memory of a list that [`Flights::take_after`] gave.
+    /// Returns the memory of a list that [`ArrayFlights::take_after`] gave.
     #[inline]
     pub fn give_back(&mut self, number: u32, mut after: Vec<MemberIo>) {
         after.clear();
@@ -106,71 +106,75 @@ impl Flights {
     }
 
     /// An I/O of a request is done. A number that is not under way, or an I/O
-    /// that is not out, is not believed: [`Progress::Waiting`].
+    /// that is not out, is not believed: [`ArrayProgress::Waiting`].
     #[inline]
-    pub fn done(&mut self, number: u32, write: bool) -> Progress<'_> {
-        let Some(flight) = self.slots.get_mut(number as usize) else { return Progress::Waiting };
+    pub fn done(&mut self, number: u32, write: bool) -> ArrayProgress<'_> {
+        let Some(flight) = self.slots.get_mut(number as usize) else { return ArrayProgress::Waiting };
         let out = if write { &mut flight.writes } else { &mut flight.reads };
         if *out == 0 {
-            return Progress::Waiting;
+            return ArrayProgress::Waiting;
         }
         *out -= 1;
         if !write && flight.reads == 0 && !flight.after.is_empty() {
             flight.writes += flight.after.len() as u32;
-            return Progress::Send(&self.slots[number as usize].after, self.slots[number as usize].work);
+            return ArrayProgress::Send(&self.slots[number as usize].after, self.slots[number as usize].work);
         }
         if flight.reads == 0 && flight.writes == 0 {
             flight.after.clear();
             self.free.push(number);
-            return Progress::Done;
+            return ArrayProgress::Done;
         }
-        Progress::Waiting
+        ArrayProgress::Waiting
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     use super::super::*;
 
     #[test]
     fn a_small_raid5_write_has_two_phases() {
-        let array = Array::new(&Description::new(Level::Raid5, 8, 1 << 20, 128)).expect("valid");
+        let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid5, 8, 1 << 20, 128)).expect("valid");
         let (mut planner, mut plan, mut flights) =
-            (Planner::new(array, Policy::default()), Plan::new(), Flights::new());
-        planner.plan(Request::write(0, 8), &mut plan);
+            (Planner::new(array, ArrayPolicy::default()), MemberIoPlan::new(), ArrayFlights::new());
+        planner.plan(ArrayRequest::write(0, 8), &mut plan);
         let (after, work) = (plan.after.clone(), plan.work);
         let number = flights.begin(&mut plan).expect("it has I/Os");
         assert_eq!((plan.reads.len(), plan.writes.len(), flights.len()), (2, 0, 1));
-        assert_eq!(flights.done(number, true), Progress::Waiting, "no write is out yet");
-        assert_eq!(flights.done(number, false), Progress::Waiting);
-        assert_eq!(flights.done(number, false), Progress::Send(&after, work));
-        assert_eq!(flights.done(number, true), Progress::Waiting);
-        assert_eq!(flights.done(number, true), Progress::Done);
-        assert_eq!(flights.done(number, true), Progress::Waiting, "it is done already");
+        assert_eq!(flights.done(number, true), ArrayProgress::Waiting, "no write is out yet");
+        assert_eq!(flights.done(number, false), ArrayProgress::Waiting);
+        assert_eq!(flights.done(number, false), ArrayProgress::Send(&after, work));
+        assert_eq!(flights.done(number, true), ArrayProgress::Waiting);
+        assert_eq!(flights.done(number, true), ArrayProgress::Done);
+        assert_eq!(flights.done(number, true), ArrayProgress::Waiting, "it is done already");
         assert!(flights.is_empty());
-        assert_eq!(flights.done(77, false), Progress::Waiting);
+        assert_eq!(flights.done(77, false), ArrayProgress::Waiting);
     }
 
     /// Every I/O of every plan is sent once and every request is done once, in
     /// whatever order the members answer.
     #[test]
     fn nothing_is_lost_or_done_twice() {
-        let mut dice = Dice::new(2, 8);
-        for (level, failed) in
-            [(Level::Raid5, None), (Level::Raid6, Some(2)), (Level::Raid10, None), (Level::Raid0, None)]
-        {
-            let array = Array::new(&Description::new(level, 6, 1 << 16, 16)).expect("valid");
-            let mut planner = Planner::new(array, Policy::default());
-            planner.set_state(State::failed(failed));
-            let (mut plan, mut flights) = (Plan::new(), Flights::new());
+        let mut dice = Rng::new(2, 8);
+        for (level, failed) in [
+            (ArrayLevel::Raid5, None),
+            (ArrayLevel::Raid6, Some(2)),
+            (ArrayLevel::Raid10, None),
+            (ArrayLevel::Raid0, None),
+        ] {
+            let array = ArrayGeometry::new(&ArrayDescription::new(level, 6, 1 << 16, 16)).expect("valid");
+            let mut planner = Planner::new(array, ArrayPolicy::default());
+            planner.set_state(ArrayState::failed(failed));
+            let (mut plan, mut flights) = (MemberIoPlan::new(), ArrayFlights::new());
             let mut out: Vec<(u32, MemberIo)> = Vec::new();
             let (mut begun, mut done, mut planned, mut sent) = (0, 0, 0, 0);
             while begun < 3000 || !out.is_empty() {
                 if begun < 3000 && flights.len() < 20 {
-                    let request = Request::read(dice.below(planner.array().blocks() - 300), dice.below(300) as u32);
-                    planner.plan(Request { write: dice.chance(0.5), ..request }, &mut plan);
+                    let request =
+                        ArrayRequest::read(dice.below(planner.array().blocks() - 300), dice.below(300) as u32);
+                    planner.plan(ArrayRequest { write: dice.chance(0.5), ..request }, &mut plan);
                     planned += plan.ios();
                     begun += 1;
                     match flights.begin(&mut plan) {
@@ -183,12 +187,12 @@ mod tests {
                 sent += 1;
                 let mut still_out = out.iter().filter(|(n, _)| *n == number);
                 match flights.done(number, io.write) {
-                    Progress::Waiting => {}
-                    Progress::Send(ios, _) => {
+                    ArrayProgress::Waiting => {}
+                    ArrayProgress::Send(ios, _) => {
                         assert!(still_out.all(|(_, io)| io.write), "{level}: before all was read");
                         out.extend(ios.iter().map(|io| (number, *io)));
                     }
-                    Progress::Done => {
+                    ArrayProgress::Done => {
                         assert_eq!(still_out.next(), None, "{level}: before all was done");
                         done += 1;
                     }

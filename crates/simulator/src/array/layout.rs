@@ -12,7 +12,7 @@ use super::level::plain;
 /// "data continuation". The others are for copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Layout {
+pub enum ArrayLayout {
     /// Parity from the last member down; data begins after it (md's default).
     LeftSymmetric,
     /// Parity from the last member down; data begins at the first member.
@@ -35,39 +35,39 @@ pub enum Layout {
     Split,
 }
 
-impl Layout {
+impl ArrayLayout {
     /// All of them.
-    pub const ALL: [Layout; 10] = [
-        Layout::LeftSymmetric,
-        Layout::LeftAsymmetric,
-        Layout::RightSymmetric,
-        Layout::RightAsymmetric,
-        Layout::ParityFirst,
-        Layout::ParityLast,
-        Layout::Near,
-        Layout::Far,
-        Layout::Offset,
-        Layout::Split,
+    pub const ALL: [ArrayLayout; 10] = [
+        ArrayLayout::LeftSymmetric,
+        ArrayLayout::LeftAsymmetric,
+        ArrayLayout::RightSymmetric,
+        ArrayLayout::RightAsymmetric,
+        ArrayLayout::ParityFirst,
+        ArrayLayout::ParityLast,
+        ArrayLayout::Near,
+        ArrayLayout::Far,
+        ArrayLayout::Offset,
+        ArrayLayout::Split,
     ];
 
     /// Its name: `left_symmetric`.
     pub fn name(self) -> &'static str {
         match self {
-            Layout::LeftSymmetric => "left_symmetric",
-            Layout::LeftAsymmetric => "left_asymmetric",
-            Layout::RightSymmetric => "right_symmetric",
-            Layout::RightAsymmetric => "right_asymmetric",
-            Layout::ParityFirst => "parity_first",
-            Layout::ParityLast => "parity_last",
-            Layout::Near => "near",
-            Layout::Far => "far",
-            Layout::Offset => "offset",
-            Layout::Split => "split",
+            ArrayLayout::LeftSymmetric => "left_symmetric",
+            ArrayLayout::LeftAsymmetric => "left_asymmetric",
+            ArrayLayout::RightSymmetric => "right_symmetric",
+            ArrayLayout::RightAsymmetric => "right_asymmetric",
+            ArrayLayout::ParityFirst => "parity_first",
+            ArrayLayout::ParityLast => "parity_last",
+            ArrayLayout::Near => "near",
+            ArrayLayout::Far => "far",
+            ArrayLayout::Offset => "offset",
+            ArrayLayout::Split => "split",
         }
     }
 
     /// Reads a name, mdadm's short ones (`ls`, `la`, `rs`, `ra`) included.
-    pub fn parse(text: &str) -> Option<Layout> {
+    pub fn parse(text: &str) -> Option<ArrayLayout> {
         let name = match plain(text).as_str() {
             "ls" => "left_symmetric",
             "la" => "left_asymmetric",
@@ -75,13 +75,13 @@ impl Layout {
             "ra" => "right_asymmetric",
             "parity_0" => "parity_first",
             "parity_n" => "parity_last",
-            other => return Layout::ALL.into_iter().find(|l| l.name() == other),
+            other => return ArrayLayout::ALL.into_iter().find(|l| l.name() == other),
         };
-        Layout::ALL.into_iter().find(|l| l.name() == name)
+        ArrayLayout::ALL.into_iter().find(|l| l.name() == name)
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for ArrayLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -90,7 +90,7 @@ impl fmt::Display for Layout {
 /// The members of one row of a parity level: `n` of them, `p` with parity, P
 /// on member `first`, Q and R on those after it, round the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ParityRow {
     first: u16,
     n: u16,
     p: u16,
@@ -98,20 +98,20 @@ pub(super) struct Row {
     continues: bool,
 }
 
-impl Row {
+impl ParityRow {
     /// The row whose number leaves `rest` when divided by `n`.
     #[inline]
-    pub(super) fn new(layout: Layout, rest: u64, n: u16, p: u16) -> Row {
+    pub(super) fn new(layout: ArrayLayout, rest: u64, n: u16, p: u16) -> ParityRow {
         let rest = rest as u16;
         let (first, continues) = match layout {
-            Layout::LeftSymmetric => (n - 1 - rest, true),
-            Layout::LeftAsymmetric => (n - 1 - rest, false),
-            Layout::RightSymmetric => (rest, true),
-            Layout::RightAsymmetric => (rest, false),
-            Layout::ParityFirst => (0, false),
+            ArrayLayout::LeftSymmetric => (n - 1 - rest, true),
+            ArrayLayout::LeftAsymmetric => (n - 1 - rest, false),
+            ArrayLayout::RightSymmetric => (rest, true),
+            ArrayLayout::RightAsymmetric => (rest, false),
+            ArrayLayout::ParityFirst => (0, false),
             _ => (n - p, false),
         };
-        Row { first, n, p, continues }
+        ParityRow { first, n, p, continues }
     }
 
     /// The member of parity unit `j`.
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
 
     /// A row as letters: P, Q, R, and data units as numbers.
-    fn draw(layout: Layout, row: u64, n: u16, p: u16) -> String {
-        let row = Row::new(layout, row % u64::from(n), n, p);
+    fn draw(layout: ArrayLayout, row: u64, n: u16, p: u16) -> String {
+        let row = ParityRow::new(layout, row % u64::from(n), n, p);
         let unit = |member| match row.unit(member) {
             Ok(d) => d.to_string(),
             Err(j) => ["P", "Q", "R"][usize::from(j)].to_owned(),
@@ -169,22 +169,22 @@ mod tests {
     #[test]
     fn parity_lies_where_md_puts_it() {
         // RAID 5 of four, rows 0 to 3: drivers/md/raid5.c, raid5_compute_sector
-        let raid5: [(Layout, [&str; 4]); 6] = [
-            (Layout::LeftSymmetric, ["0 1 2 P", "1 2 P 0", "2 P 0 1", "P 0 1 2"]),
-            (Layout::LeftAsymmetric, ["0 1 2 P", "0 1 P 2", "0 P 1 2", "P 0 1 2"]),
-            (Layout::RightSymmetric, ["P 0 1 2", "2 P 0 1", "1 2 P 0", "0 1 2 P"]),
-            (Layout::RightAsymmetric, ["P 0 1 2", "0 P 1 2", "0 1 P 2", "0 1 2 P"]),
-            (Layout::ParityFirst, ["P 0 1 2"; 4]),
-            (Layout::ParityLast, ["0 1 2 P"; 4]),
+        let raid5: [(ArrayLayout, [&str; 4]); 6] = [
+            (ArrayLayout::LeftSymmetric, ["0 1 2 P", "1 2 P 0", "2 P 0 1", "P 0 1 2"]),
+            (ArrayLayout::LeftAsymmetric, ["0 1 2 P", "0 1 P 2", "0 P 1 2", "P 0 1 2"]),
+            (ArrayLayout::RightSymmetric, ["P 0 1 2", "2 P 0 1", "1 2 P 0", "0 1 2 P"]),
+            (ArrayLayout::RightAsymmetric, ["P 0 1 2", "0 P 1 2", "0 1 P 2", "0 1 2 P"]),
+            (ArrayLayout::ParityFirst, ["P 0 1 2"; 4]),
+            (ArrayLayout::ParityLast, ["0 1 2 P"; 4]),
         ];
         // RAID 6 of five: Q after P, "Q D D D P" where P is on the last member
-        let raid6: [(Layout, [&str; 5]); 6] = [
-            (Layout::LeftSymmetric, ["Q 0 1 2 P", "0 1 2 P Q", "1 2 P Q 0", "2 P Q 0 1", "P Q 0 1 2"]),
-            (Layout::LeftAsymmetric, ["Q 0 1 2 P", "0 1 2 P Q", "0 1 P Q 2", "0 P Q 1 2", "P Q 0 1 2"]),
-            (Layout::RightSymmetric, ["P Q 0 1 2", "2 P Q 0 1", "1 2 P Q 0", "0 1 2 P Q", "Q 0 1 2 P"]),
-            (Layout::RightAsymmetric, ["P Q 0 1 2", "0 P Q 1 2", "0 1 P Q 2", "0 1 2 P Q", "Q 0 1 2 P"]),
-            (Layout::ParityFirst, ["P Q 0 1 2"; 5]),
-            (Layout::ParityLast, ["0 1 2 P Q"; 5]),
+        let raid6: [(ArrayLayout, [&str; 5]); 6] = [
+            (ArrayLayout::LeftSymmetric, ["Q 0 1 2 P", "0 1 2 P Q", "1 2 P Q 0", "2 P Q 0 1", "P Q 0 1 2"]),
+            (ArrayLayout::LeftAsymmetric, ["Q 0 1 2 P", "0 1 2 P Q", "0 1 P Q 2", "0 P Q 1 2", "P Q 0 1 2"]),
+            (ArrayLayout::RightSymmetric, ["P Q 0 1 2", "2 P Q 0 1", "1 2 P Q 0", "0 1 2 P Q", "Q 0 1 2 P"]),
+            (ArrayLayout::RightAsymmetric, ["P Q 0 1 2", "0 P Q 1 2", "0 1 P Q 2", "0 1 2 P Q", "Q 0 1 2 P"]),
+            (ArrayLayout::ParityFirst, ["P Q 0 1 2"; 5]),
+            (ArrayLayout::ParityLast, ["0 1 2 P Q"; 5]),
         ];
         for (layout, rows) in raid5 {
             let drawn: Vec<String> = (0..4).map(|row| draw(layout, row, 4, 1)).collect();
@@ -194,16 +194,16 @@ mod tests {
             let drawn: Vec<String> = (0..5).map(|row| draw(layout, row, 5, 2)).collect();
             assert_eq!(drawn, rows, "{layout}");
         }
-        assert_eq!(draw(Layout::LeftSymmetric, 0, 6, 3), "Q R 0 1 2 P");
-        assert_eq!(draw(Layout::LeftAsymmetric, 1, 6, 3), "R 0 1 2 P Q");
+        assert_eq!(draw(ArrayLayout::LeftSymmetric, 0, 6, 3), "Q R 0 1 2 P");
+        assert_eq!(draw(ArrayLayout::LeftAsymmetric, 1, 6, 3), "R 0 1 2 P Q");
     }
 
     #[test]
     fn each_unit_has_one_member() {
-        for layout in &Layout::ALL[..6] {
+        for layout in &ArrayLayout::ALL[..6] {
             for (n, p) in (3..20).flat_map(|n| [(n, 1), (n, 2), (n, 3)]).filter(|(n, p)| n > p) {
                 for rest in 0..u64::from(n) {
-                    let row = Row::new(*layout, rest, n, p);
+                    let row = ParityRow::new(*layout, rest, n, p);
                     (0..p).for_each(|j| assert_eq!(row.unit(row.parity(j)), Err(j), "{layout} {n} {p} {rest}"));
                     (0..n - p).for_each(|d| assert_eq!(row.unit(row.data(d)), Ok(d), "{layout} {n} {p} {rest}"));
                 }
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn names_are_read() {
-        for layout in Layout::ALL {
-            assert_eq!(Layout::parse(layout.name()), Some(layout));
+        for layout in ArrayLayout::ALL {
+            assert_eq!(ArrayLayout::parse(layout.name()), Some(layout));
         }
-        assert_eq!(Layout::parse("Left-Symmetric"), Some(Layout::LeftSymmetric));
-        assert_eq!(Layout::parse("ra"), Some(Layout::RightAsymmetric));
-        assert_eq!(Layout::parse("up"), None);
+        assert_eq!(ArrayLayout::parse("Left-Symmetric"), Some(ArrayLayout::LeftSymmetric));
+        assert_eq!(ArrayLayout::parse("ra"), Some(ArrayLayout::RightAsymmetric));
+        assert_eq!(ArrayLayout::parse("up"), None);
     }
 }

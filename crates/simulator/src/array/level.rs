@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::Layout;
+use super::ArrayLayout;
 
 /// A level of array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Level {
+pub enum ArrayLevel {
     /// Members end to end.
     Linear,
     /// Striped, no redundancy.
@@ -36,7 +36,7 @@ pub enum Level {
 /// How a level places and computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum LevelForm {
     /// End to end.
     Linear,
     /// One or more copies of each stripe unit.
@@ -96,7 +96,7 @@ pub struct LevelInfo {
     /// Other names that are understood.
     pub also: Vec<String>,
     /// How it places and computes.
-    pub form: Form,
+    pub form: LevelForm,
     /// Least, usual and most copies, where it keeps copies.
     pub copies: Option<[Count; 3]>,
     /// Parity units a row.
@@ -112,7 +112,7 @@ pub struct LevelInfo {
     /// Failures that it survives, for people.
     pub survives: String,
     /// Layouts that it can have, the usual one first.
-    pub layouts: Vec<Layout>,
+    pub layouts: Vec<ArrayLayout>,
     /// Members, and how many members' worth of data they hold.
     pub example: [u16; 2],
     /// What it is.
@@ -122,33 +122,33 @@ pub struct LevelInfo {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct LevelFile {
     level: Vec<LevelInfo>,
 }
 
 static LEVELS: OnceLock<Vec<LevelInfo>> = OnceLock::new();
 
-/// The registry, in the order of [`Level::ALL`].
+/// The registry, in the order of [`ArrayLevel::ALL`].
 pub fn levels() -> &'static [LevelInfo] {
     LEVELS.get_or_init(|| {
-        let file: File = toml::from_str(include_str!("levels.toml")).expect("levels.toml is part of the program");
+        let file: LevelFile = toml::from_str(include_str!("levels.toml")).expect("levels.toml is part of the program");
         file.level
     })
 }
 
-impl Level {
+impl ArrayLevel {
     /// All of them, in the order of `levels.toml`.
-    pub const ALL: [Level; 10] = [
-        Level::Linear,
-        Level::Raid0,
-        Level::Raid1,
-        Level::Raid10,
-        Level::Raid01,
-        Level::Raid3,
-        Level::Raid4,
-        Level::Raid5,
-        Level::Raid6,
-        Level::Raid7,
+    pub const ALL: [ArrayLevel; 10] = [
+        ArrayLevel::Linear,
+        ArrayLevel::Raid0,
+        ArrayLevel::Raid1,
+        ArrayLevel::Raid10,
+        ArrayLevel::Raid01,
+        ArrayLevel::Raid3,
+        ArrayLevel::Raid4,
+        ArrayLevel::Raid5,
+        ArrayLevel::Raid6,
+        ArrayLevel::Raid7,
     ];
 
     /// What the registry says of it.
@@ -162,10 +162,10 @@ impl Level {
     }
 
     /// Reads a level as people write it: `raid5`, `5`, `RAID 0+1`, `triple-parity`.
-    pub fn parse(text: &str) -> Option<Level> {
+    pub fn parse(text: &str) -> Option<ArrayLevel> {
         let plain = plain(text);
         let bare = plain.strip_prefix("raid").unwrap_or(&plain).trim_start_matches('_');
-        Level::ALL.into_iter().find(|level| {
+        ArrayLevel::ALL.into_iter().find(|level| {
             let info = level.info();
             info.id == plain || info.also.iter().any(|name| name == bare)
         })
@@ -187,8 +187,8 @@ impl Level {
             return f64::from(members);
         }
         match (info.form, info.copies) {
-            (Form::Copies, Some([_, usual, _])) => f64::from(usual.of(members)),
-            (Form::Parity, _) => f64::from(2 * (1 + info.parities)),
+            (LevelForm::Copies, Some([_, usual, _])) => f64::from(usual.of(members)),
+            (LevelForm::Parity, _) => f64::from(2 * (1 + info.parities)),
             _ => 1.0,
         }
     }
@@ -198,7 +198,7 @@ impl Level {
     pub fn full_stripe_factor(self, members: u16) -> f64 {
         let info = self.info();
         match info.form {
-            Form::Parity => f64::from(members) / f64::from(members.saturating_sub(info.parities).max(1)),
+            LevelForm::Parity => f64::from(members) / f64::from(members.saturating_sub(info.parities).max(1)),
             _ => self.small_write_factor(members),
         }
     }
@@ -211,7 +211,7 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for ArrayLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -231,11 +231,11 @@ mod tests {
         let ids: Vec<&str> = levels().iter().map(|l| l.id.as_str()).collect();
         let names = ["linear", "raid0", "raid1", "raid10", "raid01", "raid3", "raid4", "raid5", "raid6", "raid7"];
         assert_eq!(ids, names);
-        for level in Level::ALL {
+        for level in ArrayLevel::ALL {
             let info = level.info();
-            assert_eq!(info.copies.is_some(), info.form == Form::Copies, "{level}");
-            assert_eq!(info.parities > 0, info.form == Form::Parity, "{level}");
-            assert_eq!(info.layouts.is_empty(), info.form == Form::Linear, "{level}");
+            assert_eq!(info.copies.is_some(), info.form == LevelForm::Copies, "{level}");
+            assert_eq!(info.parities > 0, info.form == LevelForm::Parity, "{level}");
+            assert_eq!(info.layouts.is_empty(), info.form == LevelForm::Linear, "{level}");
             assert!(info.members_least > info.parities, "{level}");
             assert!(!info.explain.is_empty() && !info.source.is_empty(), "{level}");
             assert!(info.copies.is_none_or(|c| !c.contains(&Count::Fixed(0))), "{level}");
@@ -244,53 +244,53 @@ mod tests {
 
     #[test]
     fn levels_are_read_as_people_write_them() {
-        for level in Level::ALL {
-            assert_eq!(Level::parse(level.name()), Some(level));
+        for level in ArrayLevel::ALL {
+            assert_eq!(ArrayLevel::parse(level.name()), Some(level));
             for name in &level.info().also {
-                assert_eq!(Level::parse(name), Some(level), "{name}");
+                assert_eq!(ArrayLevel::parse(name), Some(level), "{name}");
             }
         }
         let cases = [
-            ("RAID 10", Some(Level::Raid10)),
-            ("RAID-0+1", Some(Level::Raid01)),
-            ("0/1", Some(Level::Raid01)),
-            ("raid1+0", Some(Level::Raid10)),
-            ("Stripe set", Some(Level::Raid0)),
-            ("RAID 7", Some(Level::Raid7)),
+            ("RAID 10", Some(ArrayLevel::Raid10)),
+            ("RAID-0+1", Some(ArrayLevel::Raid01)),
+            ("0/1", Some(ArrayLevel::Raid01)),
+            ("raid1+0", Some(ArrayLevel::Raid10)),
+            ("Stripe set", Some(ArrayLevel::Raid0)),
+            ("RAID 7", Some(ArrayLevel::Raid7)),
             ("raid2", None),
             ("raid", None),
             ("", None),
         ];
         for (text, level) in cases {
-            assert_eq!(Level::parse(text), level, "{text}");
+            assert_eq!(ArrayLevel::parse(text), level, "{text}");
         }
     }
 
     #[test]
     fn textbook_factors() {
-        let factor = |level: Level| level.small_write_factor(8);
-        assert_eq!(factor(Level::Raid0), 1.0);
-        assert_eq!(Level::Raid1.small_write_factor(2), 2.0);
-        assert_eq!(Level::Raid1.small_write_factor(3), 3.0);
-        assert_eq!(factor(Level::Raid10), 2.0);
-        assert_eq!(factor(Level::Raid01), 2.0);
-        assert_eq!(factor(Level::Raid4), 4.0);
-        assert_eq!(factor(Level::Raid5), 4.0);
-        assert_eq!(factor(Level::Raid6), 6.0);
-        assert_eq!(factor(Level::Raid7), 8.0);
-        assert_eq!(Level::Raid5.full_stripe_factor(8), 8.0 / 7.0);
-        assert_eq!(Level::Raid6.full_stripe_factor(8), 8.0 / 6.0);
-        assert_eq!(Level::Raid3.read_factor(5), 4.0);
+        let factor = |level: ArrayLevel| level.small_write_factor(8);
+        assert_eq!(factor(ArrayLevel::Raid0), 1.0);
+        assert_eq!(ArrayLevel::Raid1.small_write_factor(2), 2.0);
+        assert_eq!(ArrayLevel::Raid1.small_write_factor(3), 3.0);
+        assert_eq!(factor(ArrayLevel::Raid10), 2.0);
+        assert_eq!(factor(ArrayLevel::Raid01), 2.0);
+        assert_eq!(factor(ArrayLevel::Raid4), 4.0);
+        assert_eq!(factor(ArrayLevel::Raid5), 4.0);
+        assert_eq!(factor(ArrayLevel::Raid6), 6.0);
+        assert_eq!(factor(ArrayLevel::Raid7), 8.0);
+        assert_eq!(ArrayLevel::Raid5.full_stripe_factor(8), 8.0 / 7.0);
+        assert_eq!(ArrayLevel::Raid6.full_stripe_factor(8), 8.0 / 6.0);
+        assert_eq!(ArrayLevel::Raid3.read_factor(5), 4.0);
     }
 
     #[test]
     fn loads_that_doc_002_prints() {
         // W13: (126 + 4 x 73) / 3, printed 139
-        assert_eq!(Level::Raid5.member_load(3, 126.0, 73.0).round(), 139.0);
+        assert_eq!(ArrayLevel::Raid5.member_load(3, 126.0, 73.0).round(), 139.0);
         // W14: by the ten disks 61.5; print divides by 9: 68
-        assert_eq!(Level::Raid5.member_load(10, 147.0, 117.0), 61.5);
-        assert_eq!((Level::Raid5.member_load(10, 147.0, 117.0) * 10.0 / 9.0).round(), 68.0);
+        assert_eq!(ArrayLevel::Raid5.member_load(10, 147.0, 117.0), 61.5);
+        assert_eq!((ArrayLevel::Raid5.member_load(10, 147.0, 117.0) * 10.0 / 9.0).round(), 68.0);
         // W17: (reads + 2 x writes) / disks
-        assert_eq!(Level::Raid1.member_load(2, 100.0, 50.0), 100.0);
+        assert_eq!(ArrayLevel::Raid1.member_load(2, 100.0, 50.0), 100.0);
     }
 }

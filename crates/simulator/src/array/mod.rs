@@ -1,9 +1,9 @@
 //! Arrays: levels as data, address mapping and plans of member I/Os. Pure: no
 //! time passes here.
 //!
-//! [`Array`] says where each block lies ([`Array::map`], [`Array::place`]);
+//! [`ArrayGeometry`] says where each block lies ([`ArrayGeometry::map`], [`ArrayGeometry::place`]);
 //! [`Planner`] turns a request to the array into the I/Os of its members
-//! ([`Plan`]), also with members failed or being rebuilt; [`Flights`] keeps the
+//! ([`MemberIoPlan`]), also with members failed or being rebuilt; [`ArrayFlights`] keeps the
 //! plans that are under way. All sizes are in blocks of the caller's choice
 //! (usually 512 bytes).
 
@@ -19,13 +19,13 @@ mod planner;
 mod repair;
 mod state;
 
-pub use describe::{ArrayError, Description};
-pub use divide::Divisor;
-pub use flights::{Flights, Progress};
-pub use layout::Layout;
-pub use level::{Count, Form, Level, LevelInfo, levels};
-pub use place::{Array, Piece, Place};
-pub use plan::{MemberIo, Part, Plan, Work};
-pub use planner::{Planner, Policy, ReadFrom, Request, WriteBy};
+pub use describe::{ArrayDescription, ArrayError};
+pub use divide::FastDivisor;
+pub use flights::{ArrayFlights, ArrayProgress};
+pub use layout::ArrayLayout;
+pub use level::{ArrayLevel, Count, LevelForm, LevelInfo, levels};
+pub use place::{ArrayGeometry, MemberBlock, MemberPiece};
+pub use plan::{MemberIo, MemberIoPart, MemberIoPlan, ParityWork};
+pub use planner::{ArrayPolicy, ArrayRequest, Planner, ReadFrom, WriteBy};
 pub use repair::{Pass, Spares, Task, pause_ns};
-pub use state::{Members, State};
+pub use state::{ArrayState, Members};

@@ -6,16 +6,16 @@
 //! unit, where it reaches from one unit into the next), in one I/O: fewer I/Os
 //! for a few more blocks.
 
-use super::layout::Row;
+use super::layout::ParityRow;
 use super::place::Parity;
-use super::plan::{List, MemberIo};
+use super::plan::{MemberIo, PlanList};
 use super::planner::{WriteBy, io};
-use super::{Members, Part, Plan};
+use super::{MemberIoPart, MemberIoPlan, Members};
 
 /// Which part of a row a request covers: data units `first` to `last`, from
 /// block `lo` of the first up to block `hi` of the last; all between.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct RowSpan {
     pub(super) first: u16,
     pub(super) last: u16,
     pub(super) lo: u64,
@@ -24,18 +24,18 @@ pub(super) struct Span {
 
 /// A range of blocks within a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
+struct UnitRange {
     from: u64,
     to: u64,
 }
 
-impl Range {
+impl UnitRange {
     fn len(self) -> u64 {
         self.to - self.from
     }
 }
 
-impl Span {
+impl RowSpan {
     fn count(&self) -> u16 {
         self.last - self.first + 1
     }
@@ -46,13 +46,13 @@ impl Span {
 
     /// What it covers of unit `d`, one of its units.
     #[inline]
-    fn piece(&self, d: u16, unit: u64) -> Range {
-        Range { from: if d == self.first { self.lo } else { 0 }, to: if d == self.last { self.hi } else { unit } }
+    fn piece(&self, d: u16, unit: u64) -> UnitRange {
+        UnitRange { from: if d == self.first { self.lo } else { 0 }, to: if d == self.last { self.hi } else { unit } }
     }
 
     /// The range that holds all pieces.
-    fn hull(&self, unit: u64) -> Range {
-        if self.first == self.last { Range { from: self.lo, to: self.hi } } else { Range { from: 0, to: unit } }
+    fn hull(&self, unit: u64) -> UnitRange {
+        if self.first == self.last { UnitRange { from: self.lo, to: self.hi } } else { UnitRange { from: 0, to: unit } }
     }
 
     fn blocks(&self, unit: u64) -> u64 {
@@ -61,18 +61,18 @@ impl Span {
 
     /// What is left of the hull beside the pieces of several units: before the
     /// first piece and behind the last.
-    fn gaps(&self, unit: u64) -> [Option<(u16, Range)>; 2] {
+    fn gaps(&self, unit: u64) -> [Option<(u16, UnitRange)>; 2] {
         let several = self.first != self.last;
         [
-            (several && self.lo > 0).then_some((self.first, Range { from: 0, to: self.lo })),
-            (several && self.hi < unit).then_some((self.last, Range { from: self.hi, to: unit })),
+            (several && self.lo > 0).then_some((self.first, UnitRange { from: 0, to: self.lo })),
+            (several && self.hi < unit).then_some((self.last, UnitRange { from: self.hi, to: unit })),
         ]
     }
 }
 
 /// How a write gets its new parity.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ParityMethod {
     /// From the old data that it overwrites and the old parity.
     Modify,
     /// From the data that it does not overwrite.
@@ -83,31 +83,31 @@ enum Way {
 
 /// A request's part in one row.
 pub(super) struct RowJob {
-    row: Row,
+    row: ParityRow,
     /// First block of the row on each member.
     base: u64,
     unit: u64,
     k: u16,
     p: u16,
-    span: Span,
+    span: RowSpan,
     lost: Members,
 }
 
 impl RowJob {
     #[inline]
-    pub(super) fn new(parity: &Parity, row: u64, unit: u64, span: Span, lost: Members) -> RowJob {
+    pub(super) fn new(parity: &Parity, row: u64, unit: u64, span: RowSpan, lost: Members) -> RowJob {
         let (k, p) = (parity.k.by() as u16, parity.p);
         RowJob { row: parity.row(row), base: row * unit, unit, k, p, span, lost }
     }
 
     #[inline]
-    fn data(&self, d: u16, range: Range, write: bool) -> MemberIo {
-        io(self.row.data(d), self.base + range.from, range.len(), write, Part::Data)
+    fn data(&self, d: u16, range: UnitRange, write: bool) -> MemberIo {
+        io(self.row.data(d), self.base + range.from, range.len(), write, MemberIoPart::Data)
     }
 
     #[inline]
-    fn parity(&self, j: u16, range: Range, write: bool) -> MemberIo {
-        io(self.row.parity(j), self.base + range.from, range.len(), write, Part::parity(j))
+    fn parity(&self, j: u16, range: UnitRange, write: bool) -> MemberIo {
+        io(self.row.parity(j), self.base + range.from, range.len(), write, MemberIoPart::parity(j))
     }
 
     fn data_lost(&self, d: u16) -> bool {
@@ -123,15 +123,15 @@ impl RowJob {
     }
 
     #[inline]
-    pub(super) fn read(&self, plan: &mut Plan) {
+    pub(super) fn read(&self, plan: &mut MemberIoPlan) {
         for d in self.span.first..=self.span.last {
-            plan.push(List::Reads, self.data(d, self.span.piece(d, self.unit), false));
+            plan.push(PlanList::Reads, self.data(d, self.span.piece(d, self.unit), false));
         }
     }
 
     /// Reads what is well, and for the rest as many other units as it takes:
     /// data first, then P, Q, R.
-    pub(super) fn read_degraded(&self, plan: &mut Plan) {
+    pub(super) fn read_degraded(&self, plan: &mut MemberIoPlan) {
         let touched = self.span.first..=self.span.last;
         let lost = touched.clone().filter(|d| self.data_lost(*d));
         let range = lost.map(|d| self.span.piece(d, self.unit)).reduce(join);
@@ -142,7 +142,7 @@ impl RowJob {
                 if self.data_lost(d) {
                     plan.lost_blocks += piece.len();
                 } else {
-                    plan.push(List::Reads, self.data(d, piece, false));
+                    plan.push(PlanList::Reads, self.data(d, piece, false));
                 }
             }
             return;
@@ -153,57 +153,57 @@ impl RowJob {
 
     /// Reads `range` of as many surviving units as there are data units. With
     /// `wanted`, reads of the request's own pieces are in the same I/Os.
-    fn read_survivors(&self, range: Range, wanted: bool, plan: &mut Plan) {
+    fn read_survivors(&self, range: UnitRange, wanted: bool, plan: &mut MemberIoPlan) {
         let mut needed = self.k;
         for d in (0..self.k).filter(|d| !self.data_lost(*d)) {
             let own = wanted && self.span.touches(d);
             let range = if own { join(range, self.span.piece(d, self.unit)) } else { range };
-            plan.push(List::Reads, self.data(d, range, false));
+            plan.push(PlanList::Reads, self.data(d, range, false));
             needed -= 1;
         }
         for j in (0..self.p).filter(|j| !self.parity_lost(*j)).take(usize::from(needed)) {
-            plan.push(List::Reads, self.parity(j, range, false));
+            plan.push(PlanList::Reads, self.parity(j, range, false));
         }
     }
 
     /// The work of getting lost data back: one unit by XOR where P is well,
     /// the others by multiplication.
-    fn count_recovery(&self, blocks: u64, plan: &mut Plan) {
+    fn count_recovery(&self, blocks: u64, plan: &mut MemberIoPlan) {
         let lost = (0..self.k).filter(|d| self.data_lost(*d)).count() as u64;
         let by_xor = u64::from(lost > 0 && !self.parity_lost(0));
         plan.work.xor_blocks += by_xor * u64::from(self.k - 1) * blocks;
         plan.work.galois_blocks += (lost - by_xor) * u64::from(self.k) * blocks;
     }
 
-    pub(super) fn write(&self, by: WriteBy, plan: &mut Plan) {
+    pub(super) fn write(&self, by: WriteBy, plan: &mut MemberIoPlan) {
         let (span, unit) = (self.span, self.unit);
         let gaps = span.gaps(unit);
         let reconstruct = self.k - span.count() + gaps.iter().flatten().count() as u16;
         let modify = span.count() + self.p;
         let way = match by {
-            _ if reconstruct == 0 => Way::Reconstruct,
-            WriteBy::ReadModifyWrite => Way::Modify,
-            WriteBy::Reconstruct => Way::Reconstruct,
-            WriteBy::Fewest if modify < reconstruct => Way::Modify,
-            WriteBy::Fewest => Way::Reconstruct,
+            _ if reconstruct == 0 => ParityMethod::Reconstruct,
+            WriteBy::ReadModifyWrite => ParityMethod::Modify,
+            WriteBy::Reconstruct => ParityMethod::Reconstruct,
+            WriteBy::Fewest if modify < reconstruct => ParityMethod::Modify,
+            WriteBy::Fewest => ParityMethod::Reconstruct,
         };
         let hull = span.hull(unit);
-        if way == Way::Modify {
+        if way == ParityMethod::Modify {
             for d in span.first..=span.last {
-                plan.push(List::Reads, self.data(d, span.piece(d, unit), false));
+                plan.push(PlanList::Reads, self.data(d, span.piece(d, unit), false));
             }
             for j in 0..self.p {
-                plan.push(List::Reads, self.parity(j, hull, false));
+                plan.push(PlanList::Reads, self.parity(j, hull, false));
             }
         } else {
             for d in (0..span.first).chain(span.last + 1..self.k) {
-                plan.push(List::Reads, self.data(d, hull, false));
+                plan.push(PlanList::Reads, self.data(d, hull, false));
             }
             for (d, gap) in gaps.into_iter().flatten() {
-                plan.push(List::Reads, self.data(d, gap, false));
+                plan.push(PlanList::Reads, self.data(d, gap, false));
             }
         }
-        let list = if reconstruct == 0 { List::Writes } else { List::After };
+        let list = if reconstruct == 0 { PlanList::Writes } else { PlanList::After };
         for d in span.first..=span.last {
             plan.push(list, self.data(d, span.piece(d, unit), true));
         }
@@ -215,8 +215,8 @@ impl RowJob {
 
     /// The work of new parity, for `p` of P (0 or 1) and `others`.
     #[inline]
-    fn count_work(&self, way: Way, p: u64, others: u64, plan: &mut Plan) {
-        let (xor, galois) = if way == Way::Modify {
+    fn count_work(&self, way: ParityMethod, p: u64, others: u64, plan: &mut MemberIoPlan) {
+        let (xor, galois) = if way == ParityMethod::Modify {
             // the old data out, the new data in
             let pieces = 2 * self.span.blocks(self.unit);
             (pieces, pieces)
@@ -228,7 +228,7 @@ impl RowJob {
         plan.work.galois_blocks += others * galois;
     }
 
-    pub(super) fn write_degraded(&self, by: WriteBy, plan: &mut Plan) {
+    pub(super) fn write_degraded(&self, by: WriteBy, plan: &mut MemberIoPlan) {
         if self.too_many_lost() {
             plan.lost_blocks += self.span.blocks(self.unit);
             return;
@@ -241,28 +241,28 @@ impl RowJob {
         match way {
             // no parity to keep: nothing to read
             _ if alive == 0 => {}
-            Way::Modify => {
+            ParityMethod::Modify => {
                 for d in span.first..=span.last {
-                    plan.push(List::Reads, self.data(d, span.piece(d, unit), false));
+                    plan.push(PlanList::Reads, self.data(d, span.piece(d, unit), false));
                 }
                 for j in parities.clone() {
-                    plan.push(List::Reads, self.parity(j, hull, false));
+                    plan.push(PlanList::Reads, self.parity(j, hull, false));
                 }
             }
-            Way::Reconstruct => {
+            ParityMethod::Reconstruct => {
                 for d in (0..self.k).filter(|d| !span.touches(*d)) {
-                    plan.push(List::Reads, self.data(d, hull, false));
+                    plan.push(PlanList::Reads, self.data(d, hull, false));
                 }
                 for (d, gap) in span.gaps(unit).into_iter().flatten() {
-                    plan.push(List::Reads, self.data(d, gap, false));
+                    plan.push(PlanList::Reads, self.data(d, gap, false));
                 }
             }
-            Way::Recover => {
+            ParityMethod::Recover => {
                 self.read_survivors(hull, false, plan);
                 self.count_recovery(hull.len(), plan);
             }
         }
-        let list = if alive > 0 && reads > 0 { List::After } else { List::Writes };
+        let list = if alive > 0 && reads > 0 { PlanList::After } else { PlanList::Writes };
         for d in (span.first..=span.last).filter(|d| !self.data_lost(*d)) {
             plan.push(list, self.data(d, span.piece(d, unit), true));
         }
@@ -277,15 +277,15 @@ impl RowJob {
 
     /// The way that takes the fewest reads of those that what is lost allows,
     /// and its reads; `alive` parities are well.
-    fn degraded_way(&self, by: WriteBy, alive: u16) -> (u16, Way) {
+    fn degraded_way(&self, by: WriteBy, alive: u16) -> (u16, ParityMethod) {
         let (span, unit) = (self.span, self.unit);
         let touched_lost = (span.first..=span.last).any(|d| self.data_lost(d));
         let untouched_lost = (0..self.k).any(|d| !span.touches(d) && self.data_lost(d));
         let gaps = span.gaps(unit);
         let gap_lost = gaps.iter().flatten().any(|(d, _)| self.data_lost(*d));
-        let modify = (!touched_lost).then_some((span.count() + alive, Way::Modify));
+        let modify = (!touched_lost).then_some((span.count() + alive, ParityMethod::Modify));
         let rebuilt = self.k - span.count() + gaps.iter().flatten().count() as u16;
-        let reconstruct = (!untouched_lost && !gap_lost).then_some((rebuilt, Way::Reconstruct));
+        let reconstruct = (!untouched_lost && !gap_lost).then_some((rebuilt, ParityMethod::Reconstruct));
         let told = match by {
             WriteBy::Fewest => None,
             _ if reconstruct.is_some_and(|(reads, _)| reads == 0) => reconstruct,
@@ -293,14 +293,14 @@ impl RowJob {
             WriteBy::Reconstruct => reconstruct,
         };
         // of equals the first is taken: reconstructing before modifying
-        let recover = (self.k, Way::Recover);
+        let recover = (self.k, ParityMethod::Recover);
         let ways = [reconstruct, modify, Some(recover)];
         told.or_else(|| ways.into_iter().flatten().min_by_key(|(reads, _)| *reads)).unwrap_or(recover)
     }
 
     /// Reads the survivors of a whole row and writes those of `targets` anew.
-    pub(super) fn rebuild(&self, targets: Members, plan: &mut Plan) {
-        let whole = Range { from: 0, to: self.unit };
+    pub(super) fn rebuild(&self, targets: Members, plan: &mut MemberIoPlan) {
+        let whole = UnitRange { from: 0, to: self.unit };
         if self.too_many_lost() {
             plan.lost_blocks += u64::from(targets.count()) * self.unit;
             return;
@@ -309,37 +309,37 @@ impl RowJob {
         self.count_recovery(self.unit, plan);
         for member in targets.iter() {
             match self.row.unit(member) {
-                Ok(d) => plan.push(List::After, self.data(d, whole, true)),
+                Ok(d) => plan.push(PlanList::After, self.data(d, whole, true)),
                 Err(j) => {
-                    plan.push(List::After, self.parity(j, whole, true));
-                    self.count_work(Way::Reconstruct, u64::from(j == 0), u64::from(j > 0), plan);
+                    plan.push(PlanList::After, self.parity(j, whole, true));
+                    self.count_work(ParityMethod::Reconstruct, u64::from(j == 0), u64::from(j > 0), plan);
                 }
             }
         }
     }
 
     /// Reads all of a row and computes its parities again, to compare.
-    pub(super) fn check(&self, plan: &mut Plan) {
-        let whole = Range { from: 0, to: self.unit };
+    pub(super) fn check(&self, plan: &mut MemberIoPlan) {
+        let whole = UnitRange { from: 0, to: self.unit };
         for d in (0..self.k).filter(|d| !self.data_lost(*d)) {
-            plan.push(List::Reads, self.data(d, whole, false));
+            plan.push(PlanList::Reads, self.data(d, whole, false));
         }
         for j in (0..self.p).filter(|j| !self.parity_lost(*j)) {
-            plan.push(List::Reads, self.parity(j, whole, false));
+            plan.push(PlanList::Reads, self.parity(j, whole, false));
         }
         if self.lost.is_empty() {
-            self.count_work(Way::Reconstruct, 1, u64::from(self.p - 1), plan);
+            self.count_work(ParityMethod::Reconstruct, 1, u64::from(self.p - 1), plan);
         }
     }
 
     /// A job on a whole row.
     pub(super) fn whole(parity: &Parity, row: u64, unit: u64, lost: Members) -> RowJob {
-        let span = Span { first: 0, last: parity.k.by() as u16 - 1, lo: 0, hi: unit };
+        let span = RowSpan { first: 0, last: parity.k.by() as u16 - 1, lo: 0, hi: unit };
         RowJob::new(parity, row, unit, span, lost)
     }
 }
 
 /// The smallest range that holds both.
-fn join(a: Range, b: Range) -> Range {
-    Range { from: a.from.min(b.from), to: a.to.max(b.to) }
+fn join(a: UnitRange, b: UnitRange) -> UnitRange {
+    UnitRange { from: a.from.min(b.from), to: a.to.max(b.to) }
 }

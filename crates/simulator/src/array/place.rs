@@ -6,26 +6,26 @@
 //! plain striping with one copy and mirroring with one unit a member; for
 //! parity it follows `drivers/md/raid5.c`.
 
-use super::divide::Divisor;
-use super::layout::Row;
-use super::{Layout, Level, Members};
+use super::divide::FastDivisor;
+use super::layout::ParityRow;
+use super::{ArrayLayout, ArrayLevel, Members};
 
 /// An array: geometry only, no state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Array {
-    level: Level,
+pub struct ArrayGeometry {
+    level: ArrayLevel,
     members: u16,
-    unit: Divisor,
+    unit: FastDivisor,
     /// Whole units on each member.
     rows: u64,
     blocks: u64,
     row_blocks: u64,
-    pub(super) map: Map,
+    pub(super) map: BlockMap,
 }
 
 /// How blocks are placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Map {
+pub(super) enum BlockMap {
     /// The block after the last one of each member.
     Linear {
         ends: Box<[u64]>,
@@ -36,27 +36,27 @@ pub(super) enum Map {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copies {
-    pub(super) layout: Layout,
+    pub(super) layout: ArrayLayout,
     pub(super) copies: u16,
     /// Units side by side before the next row.
-    width: Divisor,
+    width: FastDivisor,
     /// Rows between the copies of a far layout.
     stride: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parity {
-    layout: Layout,
+    layout: ArrayLayout,
     /// Members, which is also the rows after which the placement repeats.
-    n: Divisor,
+    n: FastDivisor,
     /// Data units a row.
-    pub(super) k: Divisor,
+    pub(super) k: FastDivisor,
     pub(super) p: u16,
 }
 
 /// A stretch of blocks that lies in one piece on one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct MemberPiece {
     /// Position of the member.
     pub member: u16,
     /// Its first block there.
@@ -67,7 +67,7 @@ pub struct Piece {
 
 /// What lies on a block of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MemberBlock {
     /// A block of the array.
     Data {
         /// Which.
@@ -86,24 +86,24 @@ pub enum Place {
     Unused,
 }
 
-impl Map {
-    pub(super) fn linear(members: &[u64]) -> Map {
+impl BlockMap {
+    pub(super) fn linear(members: &[u64]) -> BlockMap {
         let mut end = 0;
         let ends = members.iter().map(|blocks| {
             end += blocks;
             end
         });
-        Map::Linear { ends: ends.collect() }
+        BlockMap::Linear { ends: ends.collect() }
     }
 
-    pub(super) fn copies(layout: Layout, n: u16, copies: u16, rows: u64) -> Map {
-        let width = if layout == Layout::Split { n / copies } else { n };
+    pub(super) fn copies(layout: ArrayLayout, n: u16, copies: u16, rows: u64) -> BlockMap {
+        let width = if layout == ArrayLayout::Split { n / copies } else { n };
         let stride = rows / u64::from(copies);
-        Map::Copies(Copies { layout, copies, width: Divisor::new(u64::from(width)), stride })
+        BlockMap::Copies(Copies { layout, copies, width: FastDivisor::new(u64::from(width)), stride })
     }
 
-    pub(super) fn parity(layout: Layout, n: u16, p: u16) -> Map {
-        Map::Parity(Parity { layout, n: Divisor::new(u64::from(n)), k: Divisor::new(u64::from(n - p)), p })
+    pub(super) fn parity(layout: ArrayLayout, n: u16, p: u16) -> BlockMap {
+        BlockMap::Parity(Parity { layout, n: FastDivisor::new(u64::from(n)), k: FastDivisor::new(u64::from(n - p)), p })
     }
 }
 
@@ -111,8 +111,8 @@ impl Copies {
     /// Units of data that so many rows hold.
     fn chunks(&self, rows: u64) -> u64 {
         match self.layout {
-            Layout::Near => rows * self.width.by() / u64::from(self.copies),
-            Layout::Split => rows * self.width.by(),
+            ArrayLayout::Near => rows * self.width.by() / u64::from(self.copies),
+            ArrayLayout::Split => rows * self.width.by(),
             _ => self.stride * self.width.by(),
         }
     }
@@ -120,9 +120,9 @@ impl Copies {
     /// Member and row of the first copy of a unit.
     #[inline]
     pub(super) fn first(&self, chunk: u64) -> (u16, u64) {
-        let at = if self.layout == Layout::Near { chunk * u64::from(self.copies) } else { chunk };
+        let at = if self.layout == ArrayLayout::Near { chunk * u64::from(self.copies) } else { chunk };
         let (row, member) = self.width.split(at);
-        let row = if self.layout == Layout::Offset { row * u64::from(self.copies) } else { row };
+        let row = if self.layout == ArrayLayout::Offset { row * u64::from(self.copies) } else { row };
         (member as u16, row)
     }
 
@@ -130,15 +130,15 @@ impl Copies {
     #[inline]
     pub(super) fn nth(&self, (member, row): (u16, u64), copy: u16) -> (u16, u64) {
         let n = self.width.by() as u16;
-        if self.layout == Layout::Split {
+        if self.layout == ArrayLayout::Split {
             return (member + copy * n, row);
         }
         let round = member + copy >= n;
         let member = if round { member + copy - n } else { member + copy };
         let row = match self.layout {
             // copies go on in the next row where the members end
-            Layout::Near => row + u64::from(round),
-            Layout::Offset => row + u64::from(copy),
+            ArrayLayout::Near => row + u64::from(round),
+            ArrayLayout::Offset => row + u64::from(copy),
             _ => row + u64::from(copy) * self.stride,
         };
         (member, row)
@@ -155,12 +155,12 @@ impl Copies {
     fn unit(&self, member: u16, row: u64) -> (u64, u16) {
         let (n, copies, member) = (self.width.by(), u64::from(self.copies), u64::from(member));
         match self.layout {
-            Layout::Near => {
+            ArrayLayout::Near => {
                 let at = row * n + member;
                 (at / copies, (at % copies) as u16)
             }
-            Layout::Split => (row * n + member % n, (member / n) as u16),
-            Layout::Offset => {
+            ArrayLayout::Split => (row * n + member % n, (member / n) as u16),
+            ArrayLayout::Offset => {
                 let copy = row % copies;
                 (row / copies * n + (member + n - copy) % n, copy as u16)
             }
@@ -178,29 +178,31 @@ impl Copies {
 
 impl Parity {
     #[inline]
-    pub(super) fn row(&self, row: u64) -> Row {
-        Row::new(self.layout, self.n.rest(row), self.n.by() as u16, self.p)
+    pub(super) fn row(&self, row: u64) -> ParityRow {
+        ParityRow::new(self.layout, self.n.rest(row), self.n.by() as u16, self.p)
     }
 }
 
-impl Array {
-    pub(super) fn with(level: Level, members: u16, unit: u64, rows: u64, map: Map) -> Array {
+impl ArrayGeometry {
+    pub(super) fn with(level: ArrayLevel, members: u16, unit: u64, rows: u64, map: BlockMap) -> ArrayGeometry {
         let blocks = match &map {
-            Map::Linear { ends } => ends.last().copied().unwrap_or(0),
-            Map::Copies(copies) => copies.chunks(rows) * unit,
-            Map::Parity(parity) => rows * parity.k.by() * unit,
+            BlockMap::Linear { ends } => ends.last().copied().unwrap_or(0),
+            BlockMap::Copies(copies) => copies.chunks(rows) * unit,
+            BlockMap::Parity(parity) => rows * parity.k.by() * unit,
         };
         let row_blocks = match &map {
-            Map::Linear { .. } => blocks,
-            Map::Copies(Copies { layout: Layout::Near, copies, width, .. }) => width.by() * unit / u64::from(*copies),
-            Map::Copies(copies) => copies.width.by() * unit,
-            Map::Parity(parity) => parity.k.by() * unit,
+            BlockMap::Linear { .. } => blocks,
+            BlockMap::Copies(Copies { layout: ArrayLayout::Near, copies, width, .. }) => {
+                width.by() * unit / u64::from(*copies)
+            }
+            BlockMap::Copies(copies) => copies.width.by() * unit,
+            BlockMap::Parity(parity) => parity.k.by() * unit,
         };
-        Array { level, members, unit: Divisor::new(unit), rows, blocks, row_blocks, map }
+        ArrayGeometry { level, members, unit: FastDivisor::new(unit), rows, blocks, row_blocks, map }
     }
 
     /// Its level.
-    pub fn level(&self) -> Level {
+    pub fn level(&self) -> ArrayLevel {
         self.level
     }
 
@@ -220,7 +222,7 @@ impl Array {
     }
 
     #[inline]
-    pub(super) fn unit(&self) -> Divisor {
+    pub(super) fn unit(&self) -> FastDivisor {
         self.unit
     }
 
@@ -232,7 +234,7 @@ impl Array {
     /// Copies of each block.
     pub fn copies(&self) -> u16 {
         match &self.map {
-            Map::Copies(copies) => copies.copies,
+            BlockMap::Copies(copies) => copies.copies,
             _ => 1,
         }
     }
@@ -240,7 +242,7 @@ impl Array {
     /// Parity units a row.
     pub fn parities(&self) -> u16 {
         match &self.map {
-            Map::Parity(parity) => parity.p,
+            BlockMap::Parity(parity) => parity.p,
             _ => 0,
         }
     }
@@ -256,55 +258,59 @@ impl Array {
     /// at most `blocks`, lie behind it on the same member. `None` beyond the
     /// end of the array or the last copy.
     #[inline]
-    pub fn map(&self, block: u64, blocks: u64, copy: u16) -> Option<Piece> {
+    pub fn map(&self, block: u64, blocks: u64, copy: u16) -> Option<MemberPiece> {
         if block >= self.blocks || copy >= self.copies() {
             return None;
         }
         let blocks = blocks.min(self.blocks - block);
         match &self.map {
-            Map::Linear { ends } => {
+            BlockMap::Linear { ends } => {
                 let member = ends.partition_point(|end| *end <= block);
                 let start = if member == 0 { 0 } else { ends[member - 1] };
                 let blocks = blocks.min(ends[member] - block);
-                Some(Piece { member: member as u16, block: block - start, blocks })
+                Some(MemberPiece { member: member as u16, block: block - start, blocks })
             }
-            Map::Copies(copies) => {
+            BlockMap::Copies(copies) => {
                 let (chunk, offset) = self.unit.split(block);
                 let (member, row) = copies.at(chunk, copy);
                 let blocks = blocks.min(self.unit.by() - offset);
-                Some(Piece { member, block: row * self.unit.by() + offset, blocks })
+                Some(MemberPiece { member, block: row * self.unit.by() + offset, blocks })
             }
-            Map::Parity(parity) => {
+            BlockMap::Parity(parity) => {
                 let (chunk, offset) = self.unit.split(block);
                 let (row, data) = parity.k.split(chunk);
                 let member = parity.row(row).data(data as u16);
                 let blocks = blocks.min(self.unit.by() - offset);
-                Some(Piece { member, block: row * self.unit.by() + offset, blocks })
+                Some(MemberPiece { member, block: row * self.unit.by() + offset, blocks })
             }
         }
     }
 
-    /// What lies on a block of a member: the inverse of [`Array::map`].
-    pub fn place(&self, member: u16, block: u64) -> Place {
+    /// What lies on a block of a member: the inverse of [`ArrayGeometry::map`].
+    pub fn place(&self, member: u16, block: u64) -> MemberBlock {
         if member >= self.members {
-            return Place::Unused;
+            return MemberBlock::Unused;
         }
         let unit = self.unit.by();
         let (row, offset) = self.unit.split(block);
         match &self.map {
-            Map::Linear { ends } => {
+            BlockMap::Linear { ends } => {
                 let start = if member == 0 { 0 } else { ends[usize::from(member) - 1] };
                 let inside = block < ends[usize::from(member)] - start;
-                if inside { Place::Data { block: start + block, copy: 0 } } else { Place::Unused }
+                if inside { MemberBlock::Data { block: start + block, copy: 0 } } else { MemberBlock::Unused }
             }
-            _ if row >= self.rows => Place::Unused,
-            Map::Copies(copies) => match copies.unit(member, row) {
-                (chunk, copy) if chunk < copies.chunks(self.rows) => Place::Data { block: chunk * unit + offset, copy },
-                _ => Place::Unused,
+            _ if row >= self.rows => MemberBlock::Unused,
+            BlockMap::Copies(copies) => match copies.unit(member, row) {
+                (chunk, copy) if chunk < copies.chunks(self.rows) => {
+                    MemberBlock::Data { block: chunk * unit + offset, copy }
+                }
+                _ => MemberBlock::Unused,
             },
-            Map::Parity(parity) => match parity.row(row).unit(member) {
-                Ok(data) => Place::Data { block: (row * parity.k.by() + u64::from(data)) * unit + offset, copy: 0 },
-                Err(parity) => Place::Parity { parity, row },
+            BlockMap::Parity(parity) => match parity.row(row).unit(member) {
+                Ok(data) => {
+                    MemberBlock::Data { block: (row * parity.k.by() + u64::from(data)) * unit + offset, copy: 0 }
+                }
+                Err(parity) => MemberBlock::Parity { parity, row },
             },
         }
     }
@@ -314,7 +320,7 @@ impl Array {
     #[inline]
     pub fn data_member(&self, row: u64, unit: u16) -> Option<u16> {
         match &self.map {
-            Map::Parity(parity) if u64::from(unit) < parity.k.by() => Some(parity.row(row).data(unit)),
+            BlockMap::Parity(parity) if u64::from(unit) < parity.k.by() => Some(parity.row(row).data(unit)),
             _ => None,
         }
     }
@@ -324,7 +330,7 @@ impl Array {
     #[inline]
     pub fn parity_member(&self, row: u64, parity: u16) -> Option<u16> {
         match &self.map {
-            Map::Parity(map) if parity < map.p => Some(map.row(row).parity(parity)),
+            BlockMap::Parity(map) if parity < map.p => Some(map.row(row).parity(parity)),
             _ => None,
         }
     }
@@ -333,9 +339,9 @@ impl Array {
     pub fn survives(&self, failed: Members) -> bool {
         let failed = failed.within(self.members);
         match &self.map {
-            Map::Linear { .. } => failed.is_empty(),
-            Map::Parity(parity) => failed.count() <= u32::from(parity.p),
-            Map::Copies(copies) => {
+            BlockMap::Linear { .. } => failed.is_empty(),
+            BlockMap::Parity(parity) => failed.count() <= u32::from(parity.p),
+            BlockMap::Copies(copies) => {
                 let failed = self.out_of_service(failed);
                 // the placement repeats after as many units as there are members
                 (0..u64::from(self.members))
@@ -349,7 +355,7 @@ impl Array {
     pub fn out_of_service(&self, failed: Members) -> Members {
         let failed = failed.within(self.members);
         match &self.map {
-            Map::Copies(Copies { layout: Layout::Split, width, .. }) => {
+            BlockMap::Copies(Copies { layout: ArrayLayout::Split, width, .. }) => {
                 let width = width.by() as u16;
                 let set = |member: u16| member / width;
                 let lost = |member: &u16| (0..self.members).any(|m| failed.contains(m) && set(m) == set(*member));

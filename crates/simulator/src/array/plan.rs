@@ -5,7 +5,7 @@ use crate::io::Io;
 /// What a member I/O carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Part {
+pub enum MemberIoPart {
     /// Data, or a copy of it.
     Data,
     /// The XOR of the row's data.
@@ -16,10 +16,10 @@ pub enum Part {
     R,
 }
 
-impl Part {
+impl MemberIoPart {
     /// Parity unit j.
-    pub(super) fn parity(j: u16) -> Part {
-        [Part::P, Part::Q, Part::R][usize::from(j.min(2))]
+    pub(super) fn parity(j: u16) -> MemberIoPart {
+        [MemberIoPart::P, MemberIoPart::Q, MemberIoPart::R][usize::from(j.min(2))]
     }
 }
 
@@ -35,7 +35,7 @@ pub struct MemberIo {
     /// Write; a read otherwise.
     pub write: bool,
     /// What it carries.
-    pub part: Part,
+    pub part: MemberIoPart,
 }
 
 impl MemberIo {
@@ -49,7 +49,7 @@ impl MemberIo {
 /// What a plan computes, in blocks folded into a parity. Times the block size
 /// and the cost of a byte, it is the time of the parity engine or the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct ParityWork {
     /// Blocks folded in by XOR (P).
     pub xor_blocks: u64,
     /// Blocks multiplied and folded in (Q and the third parity).
@@ -63,7 +63,7 @@ pub struct Work {
 /// `reads` are done (and the work is), and never before. The request is done
 /// when all are. A read request has `reads` only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct MemberIoPlan {
     /// Reads: what was asked for, or what the parity needs.
     pub reads: Vec<MemberIo>,
     /// Writes that wait for nothing.
@@ -72,17 +72,17 @@ pub struct Plan {
     pub after: Vec<MemberIo>,
     /// What has to be computed: for a write before `after` and the parities of
     /// `writes`; for a degraded read when it has read.
-    pub work: Work,
+    pub work: ParityWork,
     /// Blocks of the request that cannot be served: too many members failed.
     pub lost_blocks: u64,
     /// First I/O of each list in which the last I/O of a member may be joined.
-    pub(super) joined: Joined,
+    pub(super) joined: JoinIndex,
 }
 
 /// Where the last I/O of each member stands in a list, for joining pieces that
 /// lie behind one another. Numbers of older plans are out of date by `stamp`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Joined {
+pub(super) struct JoinIndex {
     stamp: u32,
     on: bool,
     last: Vec<(u32, u32)>,
@@ -90,7 +90,7 @@ pub(super) struct Joined {
 
 /// The lists of a plan.
 #[derive(Clone, Copy)]
-pub(super) enum List {
+pub(super) enum PlanList {
     Reads,
     Writes,
     After,
@@ -98,10 +98,10 @@ pub(super) enum List {
 
 const LISTS: usize = 3;
 
-impl Plan {
+impl MemberIoPlan {
     /// An empty plan.
-    pub fn new() -> Plan {
-        Plan::default()
+    pub fn new() -> MemberIoPlan {
+        MemberIoPlan::default()
     }
 
     /// Member I/Os in all.
@@ -126,7 +126,7 @@ impl Plan {
         self.reads.clear();
         self.writes.clear();
         self.after.clear();
-        self.work = Work::default();
+        self.work = ParityWork::default();
         self.lost_blocks = 0;
         self.joined.on = join;
         if join {
@@ -146,11 +146,11 @@ impl Plan {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, list: List, io: MemberIo) {
+    pub(super) fn push(&mut self, list: PlanList, io: MemberIo) {
         let ios = match list {
-            List::Reads => &mut self.reads,
-            List::Writes => &mut self.writes,
-            List::After => &mut self.after,
+            PlanList::Reads => &mut self.reads,
+            PlanList::Writes => &mut self.writes,
+            PlanList::After => &mut self.after,
         };
         if self.joined.on {
             let last = &mut self.joined.last[usize::from(io.member) * LISTS + list as usize];
@@ -162,7 +162,7 @@ impl Plan {
                 before.blocks = blocks;
                 // a stretch of data and parity counts as data
                 if before.part != io.part {
-                    before.part = Part::Data;
+                    before.part = MemberIoPart::Data;
                 }
                 return;
             }
@@ -183,18 +183,18 @@ mod tests {
 
     #[test]
     fn what_lies_behind_one_another_is_joined() {
-        let io = |member, block, blocks| MemberIo { block, blocks, member, write: false, part: Part::Data };
-        let mut plan = Plan::new();
+        let io = |member, block, blocks| MemberIo { block, blocks, member, write: false, part: MemberIoPart::Data };
+        let mut plan = MemberIoPlan::new();
         for _ in 0..2 {
             plan.start(2, true);
             for (member, block) in [(0, 0), (1, 0), (0, 8), (1, 9), (0, 16)] {
-                plan.push(List::Reads, io(member, block, 8));
+                plan.push(PlanList::Reads, io(member, block, 8));
             }
             assert_eq!(plan.reads, [io(0, 0, 24), io(1, 0, 8), io(1, 9, 8)]);
         }
         plan.start(2, false);
-        plan.push(List::Reads, io(0, 0, 8));
-        plan.push(List::Reads, io(0, 8, 8));
+        plan.push(PlanList::Reads, io(0, 0, 8));
+        plan.push(PlanList::Reads, io(0, 8, 8));
         assert_eq!(plan.ios(), 2);
     }
 }

@@ -1,14 +1,14 @@
 //! From requests to plans.
 
-use super::parity::{RowJob, Span};
-use super::place::{Copies, Map, Parity};
-use super::plan::List;
-use super::{Array, MemberIo, Members, Part, Plan, State};
+use super::parity::{RowJob, RowSpan};
+use super::place::{BlockMap, Copies, Parity};
+use super::plan::PlanList;
+use super::{ArrayGeometry, ArrayState, MemberIo, MemberIoPart, MemberIoPlan, Members};
 use crate::io::Io;
 
 /// A request to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct ArrayRequest {
     /// First block.
     pub block: u64,
     /// Blocks.
@@ -19,21 +19,21 @@ pub struct Request {
     pub who: u32,
 }
 
-impl Request {
+impl ArrayRequest {
     /// A read by process 0.
-    pub fn read(block: u64, blocks: u32) -> Request {
-        Request { block, blocks, write: false, who: 0 }
+    pub fn read(block: u64, blocks: u32) -> ArrayRequest {
+        ArrayRequest { block, blocks, write: false, who: 0 }
     }
 
     /// A write by process 0.
-    pub fn write(block: u64, blocks: u32) -> Request {
-        Request { write: true, ..Request::read(block, blocks) }
+    pub fn write(block: u64, blocks: u32) -> ArrayRequest {
+        ArrayRequest { write: true, ..ArrayRequest::read(block, blocks) }
     }
 }
 
-impl From<Io> for Request {
-    fn from(io: Io) -> Request {
-        Request { write: io.write, ..Request::read(io.first, io.blocks) }
+impl From<Io> for ArrayRequest {
+    fn from(io: Io) -> ArrayRequest {
+        ArrayRequest { write: io.write, ..ArrayRequest::read(io.first, io.blocks) }
     }
 }
 
@@ -78,7 +78,7 @@ pub enum WriteBy {
 
 /// What an array leaves to choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct ArrayPolicy {
     /// Which copy a read goes to.
     pub read_from: ReadFrom,
     /// How parity is updated.
@@ -88,9 +88,9 @@ pub struct Policy {
     pub join: bool,
 }
 
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy { read_from: ReadFrom::default(), write_by: WriteBy::default(), join: true }
+impl Default for ArrayPolicy {
+    fn default() -> ArrayPolicy {
+        ArrayPolicy { read_from: ReadFrom::default(), write_by: WriteBy::default(), join: true }
     }
 }
 
@@ -98,10 +98,10 @@ impl Default for Policy {
 /// what the choice of copies needs to remember, and nothing of time.
 #[derive(Clone, Debug)]
 pub struct Planner {
-    array: Array,
-    policy: Policy,
+    array: ArrayGeometry,
+    policy: ArrayPolicy,
     /// `failed` here is who is out of service, which may be more than failed.
-    state: State,
+    state: ArrayState,
     turn: u16,
     positions: Box<[u64]>,
     /// Where the last read that was sent to each member ended.
@@ -111,40 +111,40 @@ pub struct Planner {
 
 impl Planner {
     /// For an array with all members well.
-    pub fn new(array: Array, policy: Policy) -> Planner {
+    pub fn new(array: ArrayGeometry, policy: ArrayPolicy) -> Planner {
         let members = usize::from(array.members());
         let (positions, read_on) = (vec![0; members].into_boxed_slice(), vec![0; members].into_boxed_slice());
         let pending = vec![0; members].into_boxed_slice();
-        Planner { array, policy, state: State::default(), turn: 0, positions, read_on, pending }
+        Planner { array, policy, state: ArrayState::default(), turn: 0, positions, read_on, pending }
     }
 
     /// The array.
-    pub fn array(&self) -> &Array {
+    pub fn array(&self) -> &ArrayGeometry {
         &self.array
     }
 
     /// The policy.
-    pub fn policy(&self) -> Policy {
+    pub fn policy(&self) -> ArrayPolicy {
         self.policy
     }
 
     /// The members' state, with everyone who is out of service as failed.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ArrayState {
         self.state
     }
 
     /// Sets which members have failed and how far a rebuild is. Says whether
     /// all data can still be had.
-    pub fn set_state(&mut self, state: State) -> bool {
+    pub fn set_state(&mut self, state: ArrayState) -> bool {
         let failed = self.array.out_of_service(state.failed);
         let rebuilding = self.array.out_of_service(state.rebuilding).and(failed);
         // parity is good by whole rows only
         let good_below = match &self.array.map {
-            Map::Parity(_) => state.good_below - self.array.unit().rest(state.good_below),
+            BlockMap::Parity(_) => state.good_below - self.array.unit().rest(state.good_below),
             _ => state.good_below,
         };
         let good_below = if rebuilding.is_empty() { 0 } else { good_below };
-        self.state = State { failed, rebuilding, good_below };
+        self.state = ArrayState { failed, rebuilding, good_below };
         self.array.survives(state.failed)
     }
 
@@ -173,7 +173,7 @@ impl Planner {
 
     /// Plans a request. What lies beyond the array's end, or on too many
     /// failed members, is counted in `lost_blocks`.
-    pub fn plan(&mut self, request: Request, plan: &mut Plan) {
+    pub fn plan(&mut self, request: ArrayRequest, plan: &mut MemberIoPlan) {
         let wide = u64::from(request.blocks) >= self.array.row_blocks();
         plan.start(self.array.members(), wide && self.policy.join);
         let room = self.array.blocks().saturating_sub(request.block);
@@ -182,26 +182,28 @@ impl Planner {
         if blocks == 0 {
             return;
         }
-        let part = Stretch { block: request.block, blocks, write: request.write };
+        let part = BlockStretch { block: request.block, blocks, write: request.write };
         match &self.array.map {
-            Map::Linear { .. } => self.linear(part, plan),
-            Map::Copies(copies) => {
+            BlockMap::Linear { .. } => self.linear(part, plan),
+            BlockMap::Copies(copies) => {
                 let copies = *copies;
                 self.copies(copies, part, request.who, plan);
             }
-            Map::Parity(parity) if self.array.level() == super::Level::Raid3 => self.together(*parity, part, plan),
-            Map::Parity(parity) => self.parity(*parity, part, plan),
+            BlockMap::Parity(parity) if self.array.level() == super::ArrayLevel::Raid3 => {
+                self.together(*parity, part, plan)
+            }
+            BlockMap::Parity(parity) => self.parity(*parity, part, plan),
         }
     }
 
-    fn linear(&self, part: Stretch, plan: &mut Plan) {
-        let Stretch { mut block, mut blocks, write } = part;
+    fn linear(&self, part: BlockStretch, plan: &mut MemberIoPlan) {
+        let BlockStretch { mut block, mut blocks, write } = part;
         while let Some(piece) = self.array.map(block, blocks, 0) {
             if self.state.failed.contains(piece.member) {
                 plan.lost_blocks += piece.blocks;
             } else {
-                let list = if write { List::Writes } else { List::Reads };
-                plan.push(list, io(piece.member, piece.block, piece.blocks, write, Part::Data));
+                let list = if write { PlanList::Writes } else { PlanList::Reads };
+                plan.push(list, io(piece.member, piece.block, piece.blocks, write, MemberIoPart::Data));
             }
             block += piece.blocks;
             blocks -= piece.blocks;
@@ -211,7 +213,7 @@ impl Planner {
         }
     }
 
-    fn copies(&mut self, copies: Copies, part: Stretch, who: u32, plan: &mut Plan) {
+    fn copies(&mut self, copies: Copies, part: BlockStretch, who: u32, plan: &mut MemberIoPlan) {
         let unit = self.array.unit();
         let (mut chunk, mut offset) = unit.split(part.block);
         let mut left = part.blocks;
@@ -220,7 +222,7 @@ impl Planner {
             if part.write {
                 self.write_copies(copies, chunk, offset, blocks, plan);
             } else if let Some((member, block)) = self.choose(copies, chunk, offset, blocks, who) {
-                plan.push(List::Reads, io(member, block, blocks, false, Part::Data));
+                plan.push(PlanList::Reads, io(member, block, blocks, false, MemberIoPart::Data));
                 self.sent(member, block + blocks);
             } else {
                 plan.lost_blocks += blocks;
@@ -231,14 +233,14 @@ impl Planner {
         }
     }
 
-    fn write_copies(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, plan: &mut Plan) {
+    fn write_copies(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, plan: &mut MemberIoPlan) {
         let first = copies.first(chunk);
         let mut written = false;
         for copy in 0..copies.copies {
             let (member, row) = copies.nth(first, copy);
             let block = row * self.array.unit_blocks() + offset;
             if !self.state.unwritten(block).contains(member) {
-                plan.push(List::Writes, io(member, block, blocks, true, Part::Data));
+                plan.push(PlanList::Writes, io(member, block, blocks, true, MemberIoPart::Data));
                 self.sent(member, block + blocks);
                 written = true;
             }
@@ -291,7 +293,7 @@ impl Planner {
 
     /// [`ReadFrom::IdleOrNearest`], of the copies that can be read.
     fn as_md_chooses(&self, copies: impl Iterator<Item = (u16, u64)> + Clone) -> Option<(u16, u64)> {
-        let mirror = self.array.level() == super::Level::Raid1;
+        let mirror = self.array.level() == super::ArrayLevel::Raid1;
         let goes_on = |(member, block): &(u16, u64)| {
             let member = usize::from(*member);
             mirror && (self.read_on[member] == *block || self.positions[member] == *block)
@@ -304,7 +306,7 @@ impl Planner {
     }
 
     /// All members move together (RAID 3): each does its share of the whole.
-    fn together(&self, parity: Parity, part: Stretch, plan: &mut Plan) {
+    fn together(&self, parity: Parity, part: BlockStretch, plan: &mut MemberIoPlan) {
         let (k, p) = (parity.k.by(), parity.p);
         let (from, to) = (part.block / k, (part.block + part.blocks).div_ceil(k));
         let (row, blocks) = (parity.row(0), to - from);
@@ -313,9 +315,9 @@ impl Planner {
             plan.lost_blocks += part.blocks;
             return;
         }
-        let list = if part.write { List::Writes } else { List::Reads };
-        let data = (0..k as u16).map(|d| (row.data(d), Part::Data));
-        let parities = (0..p).map(|j| (row.parity(j), Part::parity(j)));
+        let list = if part.write { PlanList::Writes } else { PlanList::Reads };
+        let data = (0..k as u16).map(|d| (row.data(d), MemberIoPart::Data));
+        let parities = (0..p).map(|j| (row.parity(j), MemberIoPart::parity(j)));
         let recover = (0..k as u16).any(|d| lost.contains(row.data(d)));
         let needed = if part.write { usize::from(p) + k as usize } else { k as usize };
         for (member, what) in data.chain(parities).filter(|(m, _)| !lost.contains(*m)).take(needed) {
@@ -326,7 +328,7 @@ impl Planner {
         }
     }
 
-    fn parity(&self, parity: Parity, part: Stretch, plan: &mut Plan) {
+    fn parity(&self, parity: Parity, part: BlockStretch, plan: &mut MemberIoPlan) {
         let unit = self.array.unit();
         let (chunk, lo) = unit.split(part.block);
         let (last_chunk, hi) = unit.split(part.block + part.blocks - 1);
@@ -337,7 +339,7 @@ impl Planner {
         loop {
             let ends = row == last_row;
             let (last, hi) = if ends { (last as u16, hi + 1) } else { (end, unit.by()) };
-            let span = Span { first, last, lo, hi };
+            let span = RowSpan { first, last, lo, hi };
             let lost = self.row_lost(row, part.write);
             let job = RowJob::new(&parity, row, unit.by(), span, lost);
             match (part.write, lost.is_empty()) {
@@ -365,7 +367,7 @@ impl Planner {
 
 /// The part of a request that lies inside the array.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct BlockStretch {
     block: u64,
     blocks: u64,
     write: bool,
@@ -373,6 +375,6 @@ struct Stretch {
 
 /// A member I/O; no piece is longer than the request, whose length fits.
 #[inline]
-pub(super) fn io(member: u16, block: u64, blocks: u64, write: bool, part: Part) -> MemberIo {
+pub(super) fn io(member: u16, block: u64, blocks: u64, write: bool, part: MemberIoPart) -> MemberIo {
     MemberIo { block, blocks: u32::try_from(blocks).unwrap_or(u32::MAX), member, write, part }
 }

@@ -3,10 +3,10 @@
 //! another; how fast they follow is the caller's business ([`pause_ns`]).
 
 use super::parity::RowJob;
-use super::place::{Copies, Map};
-use super::plan::List;
+use super::place::{BlockMap, Copies};
+use super::plan::PlanList;
 use super::planner::io;
-use super::{Members, Part, Place, Plan, Planner, State};
+use super::{ArrayState, MemberBlock, MemberIoPart, MemberIoPlan, Members, Planner};
 use crate::Ns;
 
 /// What a pass does.
@@ -48,9 +48,9 @@ impl Pass {
     fn step(planner: &Planner, step_blocks: u64) -> u64 {
         let array = planner.array();
         let whole_units = match &array.map {
-            Map::Parity(_) => true,
-            Map::Copies(_) => array.unit_blocks() < array.member_blocks(),
-            Map::Linear { .. } => false,
+            BlockMap::Parity(_) => true,
+            BlockMap::Copies(_) => array.unit_blocks() < array.member_blocks(),
+            BlockMap::Linear { .. } => false,
         };
         let step = step_blocks.clamp(1, u64::from(u32::MAX >> 1));
         if whole_units { step.next_multiple_of(array.unit_blocks()) } else { step }
@@ -67,7 +67,7 @@ impl Pass {
     }
 
     /// Plans the next step. False, and an empty plan, at the end.
-    pub fn next(&mut self, planner: &Planner, plan: &mut Plan) -> bool {
+    pub fn next(&mut self, planner: &Planner, plan: &mut MemberIoPlan) -> bool {
         plan.start(planner.array().members(), true);
         let blocks = self.step.min(self.end - self.next);
         if blocks == 0 || self.task == Task::Rebuild && self.targets.is_empty() {
@@ -76,7 +76,7 @@ impl Pass {
         let from = self.next;
         self.next += blocks;
         match (self.task, &planner.array().map) {
-            (_, Map::Parity(parity)) => {
+            (_, BlockMap::Parity(parity)) => {
                 let unit = planner.array().unit_blocks();
                 for row in from / unit..self.next / unit {
                     let job = RowJob::whole(parity, row, unit, planner.state().failed);
@@ -87,24 +87,24 @@ impl Pass {
                 }
             }
             (Task::Scrub, _) => read_all(planner, from, blocks, plan),
-            (Task::Rebuild, Map::Copies(copies)) => self.copy(planner, *copies, from, blocks, plan),
-            (Task::Rebuild, Map::Linear { .. }) => plan.lost_blocks += u64::from(self.targets.count()) * blocks,
+            (Task::Rebuild, BlockMap::Copies(copies)) => self.copy(planner, *copies, from, blocks, plan),
+            (Task::Rebuild, BlockMap::Linear { .. }) => plan.lost_blocks += u64::from(self.targets.count()) * blocks,
         }
         true
     }
 
     /// The state to set when all steps planned so far are done.
-    pub fn state(&self, planner: &Planner) -> State {
+    pub fn state(&self, planner: &Planner) -> ArrayState {
         match self.task {
             Task::Scrub => planner.state(),
             Task::Rebuild if self.next >= self.end => {
-                State { failed: planner.state().failed.less(self.targets), ..State::default() }
+                ArrayState { failed: planner.state().failed.less(self.targets), ..ArrayState::default() }
             }
-            Task::Rebuild => State { rebuilding: self.targets, good_below: self.next, ..planner.state() },
+            Task::Rebuild => ArrayState { rebuilding: self.targets, good_below: self.next, ..planner.state() },
         }
     }
 
-    fn copy(&self, planner: &Planner, copies: Copies, from: u64, blocks: u64, plan: &mut Plan) {
+    fn copy(&self, planner: &Planner, copies: Copies, from: u64, blocks: u64, plan: &mut MemberIoPlan) {
         let (array, lost) = (planner.array(), planner.state().failed);
         let unit = array.unit_blocks();
         for member in self.targets.iter() {
@@ -112,12 +112,15 @@ impl Pass {
             while at < from + blocks {
                 let (row, offset) = array.unit().split(at);
                 let piece = (unit - offset).min(from + blocks - at);
-                if let Place::Data { block, copy } = array.place(member, row * unit) {
+                if let MemberBlock::Data { block, copy } = array.place(member, row * unit) {
                     let source = (0..copies.copies).filter(|c| *c != copy).map(|c| copies.at(block / unit, c));
                     match source.into_iter().find(|(member, _)| !lost.contains(*member)) {
                         Some((other, row)) => {
-                            plan.push(List::Reads, io(other, row * unit + offset, piece, false, Part::Data));
-                            plan.push(List::After, io(member, at, piece, true, Part::Data));
+                            plan.push(
+                                PlanList::Reads,
+                                io(other, row * unit + offset, piece, false, MemberIoPart::Data),
+                            );
+                            plan.push(PlanList::After, io(member, at, piece, true, MemberIoPart::Data));
                         }
                         None => plan.lost_blocks += piece,
                     }
@@ -129,9 +132,9 @@ impl Pass {
 }
 
 /// Reads a stretch of every member that is well.
-fn read_all(planner: &Planner, from: u64, blocks: u64, plan: &mut Plan) {
+fn read_all(planner: &Planner, from: u64, blocks: u64, plan: &mut MemberIoPlan) {
     for member in (0..planner.array().members()).filter(|m| !planner.state().failed.contains(*m)) {
-        plan.push(List::Reads, io(member, from, blocks, false, Part::Data));
+        plan.push(PlanList::Reads, io(member, from, blocks, false, MemberIoPart::Data));
     }
 }
 

@@ -70,7 +70,7 @@ impl FromIterator<u16> for Members {
 /// What a planner has to reckon with: failed members, and those that are being
 /// rebuilt onto their replacements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct ArrayState {
     /// Members whose data is lost. Those being rebuilt stay among them until
     /// all of it is done.
     pub failed: Members,
@@ -80,10 +80,10 @@ pub struct State {
     pub good_below: u64,
 }
 
-impl State {
+impl ArrayState {
     /// So many failed, none being rebuilt.
-    pub fn failed(members: impl IntoIterator<Item = u16>) -> State {
-        State { failed: members.into_iter().collect(), ..State::default() }
+    pub fn failed(members: impl IntoIterator<Item = u16>) -> ArrayState {
+        ArrayState { failed: members.into_iter().collect(), ..ArrayState::default() }
     }
 
     /// Members that cannot be read up to member block `end`.
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn what_is_rebuilt_is_good() {
         let failed = Members::NONE.with(1).with(2);
-        let state = State { rebuilding: Members::NONE.with(1), good_below: 100, ..State::failed([1, 2]) };
+        let state = ArrayState { rebuilding: Members::NONE.with(1), good_below: 100, ..ArrayState::failed([1, 2]) };
         assert_eq!(state.unreadable(100), Members::NONE.with(2));
         assert_eq!(state.unreadable(101), failed);
         assert_eq!(state.unwritten(99), Members::NONE.with(2));

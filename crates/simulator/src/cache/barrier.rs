@@ -1,7 +1,7 @@
 //! Flushes asked for from above: everything that was posted before is to be
 //! below, while others go on writing.
 
-use super::{Answer, Cache, Out};
+use super::{Cache, CacheActions, CacheAnswer};
 use crate::Ns;
 
 /// Somebody waits until what was posted to a volume is below.
@@ -9,14 +9,14 @@ use crate::Ns;
 pub(super) struct Barrier {
     who: u32,
     volume: usize,
-    stage: Stage,
+    stage: BarrierStage,
     /// Writes under way that it waits for.
     pending: Vec<u32>,
 }
 
 /// How far it is.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum BarrierStage {
     /// Until writes under way are done. What became dirty again meanwhile waits to go only from then on.
     Begun,
     /// Until nothing waits to go that became dirty up to this moment.
@@ -29,23 +29,23 @@ impl Cache {
     /// All that was posted to the volume of a block is to be below; `who` is its number at whoever
     /// asks, as of [`Cache::ask`]. Done at once where nothing is dirty, or where it need not go: it goes
     /// through anyway, or outlives a loss of power.
-    pub fn ask_flush(&mut self, now: Ns, who: u32, block: u64, out: &mut Out) -> Answer {
+    pub fn ask_flush(&mut self, now: Ns, who: u32, block: u64, out: &mut CacheActions) -> CacheAnswer {
         self.begin(now, out);
         if self.is_safe() {
-            return Answer::Done;
+            return CacheAnswer::Done;
         }
         let volume = self.volume_of((block >> self.sizes.page_shift) >> self.sizes.line_shift);
         let pending = self.leaving_of(volume);
-        self.barriers.push(Barrier { who, volume, stage: Stage::Begun, pending });
+        self.barriers.push(Barrier { who, volume, stage: BarrierStage::Begun, pending });
         self.flush(out);
         self.look_at_barriers(out);
         // it is the last: whoever came before it has waited for at least as much
         match out.ready.iter().position(|ready| *ready == who) {
             Some(at) => {
                 out.ready.remove(at);
-                Answer::Done
+                CacheAnswer::Done
             }
-            None => Answer::Wait,
+            None => CacheAnswer::Wait,
         }
     }
 
@@ -75,7 +75,7 @@ impl Cache {
 
     /// Those who wait go on as far as they can.
     #[inline]
-    pub(super) fn look_at_barriers(&mut self, out: &mut Out) {
+    pub(super) fn look_at_barriers(&mut self, out: &mut CacheActions) {
         let mut at = 0;
         while at < self.barriers.len() {
             if self.passes(at) {
@@ -93,17 +93,17 @@ impl Cache {
             let Barrier { volume, stage, ref pending, .. } = self.barriers[at];
             let next = match stage {
                 _ if !pending.is_empty() => return false,
-                Stage::Begun => Stage::Draining(self.now),
-                Stage::Draining(until) => {
+                BarrierStage::Begun => BarrierStage::Draining(self.now),
+                BarrierStage::Draining(until) => {
                     let oldest = self.volumes.get(volume).and_then(|volume| volume.order.oldest(&self.lines));
                     if oldest.is_some_and(|(_, since)| since <= until) {
                         return false;
                     }
-                    Stage::Last
+                    BarrierStage::Last
                 }
-                Stage::Last => return true,
+                BarrierStage::Last => return true,
             };
-            if let Stage::Last = next {
+            if let BarrierStage::Last = next {
                 self.barriers[at].pending = self.leaving_of(volume);
             }
             self.barriers[at].stage = next;

@@ -9,7 +9,7 @@ pub(super) const NOTHING: u32 = u32::MAX;
 
 /// An I/O below, of pages `from..to`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
+pub(super) struct CacheFlight {
     pub from: u64,
     /// Not after `from` where the number is free.
     pub to: u64,
@@ -21,7 +21,7 @@ pub(super) struct Flight {
 
 /// A request that is not done.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct CacheRequest {
     /// Its number at whoever asked.
     pub who: u32,
     /// What was asked.
@@ -53,22 +53,22 @@ struct Link {
 /// Both, and the links between. Numbers are given again; nothing is allocated
 /// once as many are out as ever will be.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flights {
-    all: Vec<Flight>,
+pub(super) struct CacheFlights {
+    all: Vec<CacheFlight>,
     free: Vec<u32>,
     links: Vec<Link>,
     free_links: Vec<u32>,
-    asked: Vec<Asked>,
+    asked: Vec<CacheRequest>,
     free_asked: Vec<u32>,
     /// Reads that wait for pages, writes that wait for pages or for others to be flushed.
     pub readers: VecDeque<u32>,
     pub writers: VecDeque<u32>,
 }
 
-impl Flights {
+impl CacheFlights {
     /// An I/O that begins at a page; it is as long as it becomes.
     pub fn begin(&mut self, from: u64, write: bool) -> u32 {
-        let flight = Flight { from, to: from + 1, write, first: NOTHING, last: NOTHING };
+        let flight = CacheFlight { from, to: from + 1, write, first: NOTHING, last: NOTHING };
         if let Some(number) = self.free.pop() {
             self.all[number as usize] = flight;
             return number;
@@ -77,12 +77,12 @@ impl Flights {
         (self.all.len() - 1) as u32
     }
 
-    pub fn get(&self, number: u32) -> Option<&Flight> {
+    pub fn get(&self, number: u32) -> Option<&CacheFlight> {
         self.all.get(number as usize).filter(|flight| flight.to > flight.from)
     }
 
     /// The numbers of all writes under way.
-    pub fn writes(&self) -> impl Iterator<Item = (u32, &Flight)> {
+    pub fn writes(&self) -> impl Iterator<Item = (u32, &CacheFlight)> {
         (0..).zip(&self.all).filter(|(_, flight)| flight.write && flight.to > flight.from)
     }
 
@@ -91,7 +91,7 @@ impl Flights {
         self.all[number as usize].to += 1;
     }
 
-    /// It is over: who waited for it is taken one by one with [`Flights::take`].
+    /// It is over: who waited for it is taken one by one with [`CacheFlights::take`].
     pub fn end(&mut self, number: u32) -> u32 {
         let flight = &mut self.all[number as usize];
         let first = flight.first;
@@ -109,7 +109,7 @@ impl Flights {
 
     /// The flight over a page; `hint` is looked at first.
     pub fn over(&self, page: u64, write: bool, hint: u32) -> u32 {
-        let is = |flight: &Flight| flight.write == write && (flight.from..flight.to).contains(&page);
+        let is = |flight: &CacheFlight| flight.write == write && (flight.from..flight.to).contains(&page);
         if self.all.get(hint as usize).is_some_and(is) {
             return hint;
         }
@@ -142,7 +142,7 @@ impl Flights {
     }
 
     /// A request that is not done at once.
-    pub fn ask(&mut self, asked: Asked) -> u32 {
+    pub fn ask(&mut self, asked: CacheRequest) -> u32 {
         if let Some(at) = self.free_asked.pop() {
             self.asked[at as usize] = asked;
             return at;
@@ -151,11 +151,11 @@ impl Flights {
         (self.asked.len() - 1) as u32
     }
 
-    pub fn asked(&self, at: u32) -> &Asked {
+    pub fn asked(&self, at: u32) -> &CacheRequest {
         &self.asked[at as usize]
     }
 
-    pub fn asked_mut(&mut self, at: u32) -> &mut Asked {
+    pub fn asked_mut(&mut self, at: u32) -> &mut CacheRequest {
         &mut self.asked[at as usize]
     }
 
@@ -167,7 +167,7 @@ impl Flights {
 
     /// Requests, also of numbers that are free; `None` beyond them.
     #[cfg(test)]
-    pub fn every_asked(&self, at: u32) -> Option<&Asked> {
+    pub fn every_asked(&self, at: u32) -> Option<&CacheRequest> {
         self.asked.get(at as usize)
     }
 

@@ -2,13 +2,13 @@
 
 use super::flights::NOTHING;
 use super::lines::NONE;
-use super::{Back, Cache, Out, Volume};
+use super::{Cache, CacheActions, CacheVolume, WriteBackPolicy};
 use crate::Ns;
 
 impl Cache {
     /// Sends what is to go now, as many I/Os as may be under way, and asks to
     /// be called again where something waits for its age.
-    pub(super) fn flush(&mut self, out: &mut Out) {
+    pub(super) fn flush(&mut self, out: &mut CacheActions) {
         let Some(back) = self.back else { return };
         while let Some(volume) = self.next_volume(&back) {
             self.flush_one(volume, out);
@@ -26,7 +26,7 @@ impl Cache {
     }
 
     /// The volume of which something goes now: each in its turn.
-    fn next_volume(&mut self, back: &Back) -> Option<usize> {
+    fn next_volume(&mut self, back: &WriteBackPolicy) -> Option<usize> {
         let any = self.draining
             || self.dirty - self.leaving > self.flush_above
             || !self.flights.writers.is_empty()
@@ -45,13 +45,13 @@ impl Cache {
     }
 
     /// The next page of a volume in order, with its dirty neighbours.
-    fn flush_one(&mut self, volume: usize, out: &mut Out) {
+    fn flush_one(&mut self, volume: usize, out: &mut CacheActions) {
         let Some(at) = self.volumes[volume].order.next(&self.lines) else { return };
         let (shift, line) = (self.sizes.line_shift, self.lines[at]);
         let page = (line.number << shift) + u64::from((line.dirty & !line.flushing).trailing_zeros());
         let (mut from, mut to) = (page, page + 1);
         // entries that lie across two volumes are of the first
-        let edge = |volume: &Volume| volume.from.next_multiple_of(1 << shift);
+        let edge = |volume: &CacheVolume| volume.from.next_multiple_of(1 << shift);
         let low = if volume == 0 { 0 } else { edge(&self.volumes[volume]) };
         let high = self.volumes.get(volume + 1).map_or(u64::MAX, edge);
         while from > low && to - from < self.run_most && self.may_go(from - 1) {

@@ -7,7 +7,7 @@ pub(super) const NONE: u32 = 0;
 /// every request fills one line of the processor's cache; the rest lies apart.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-pub(super) struct Line {
+pub(super) struct CacheLine {
     /// Which line of the volume.
     pub number: u64,
     /// What is here.
@@ -32,14 +32,14 @@ pub(super) struct Line {
 
 /// The entries used more and less recently than one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Use {
+struct UseLinks {
     newer: u32,
     older: u32,
 }
 
 /// An entry that waits to be flushed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wait {
+pub(super) struct FlushWait {
     /// When it became dirty.
     pub since: u64,
     /// Dirty for longer and shorter.
@@ -49,7 +49,7 @@ pub(super) struct Wait {
     pub place: u32,
 }
 
-impl Line {
+impl CacheLine {
     /// Pages that take room.
     pub fn held(&self) -> u64 {
         self.valid | self.reading | self.flushing
@@ -63,11 +63,11 @@ impl Line {
 
 /// All entries. Entry 0 is no entry, but the end of every list.
 #[derive(Clone, Debug)]
-pub(super) struct Lines {
-    all: Vec<Line>,
-    uses: Vec<Use>,
+pub(super) struct CacheLines {
+    all: Vec<CacheLine>,
+    uses: Vec<UseLinks>,
     /// Of each entry, where it waits to be flushed.
-    pub waits: Vec<Wait>,
+    pub waits: Vec<FlushWait>,
     buckets: Vec<u32>,
     /// Entries to be used again, linked by `chain`.
     free: u32,
@@ -77,31 +77,31 @@ pub(super) struct Lines {
     pub held: u64,
 }
 
-impl std::ops::Index<u32> for Lines {
-    type Output = Line;
+impl std::ops::Index<u32> for CacheLines {
+    type Output = CacheLine;
 
     #[inline]
-    fn index(&self, at: u32) -> &Line {
+    fn index(&self, at: u32) -> &CacheLine {
         &self.all[at as usize]
     }
 }
 
-impl std::ops::IndexMut<u32> for Lines {
+impl std::ops::IndexMut<u32> for CacheLines {
     #[inline]
-    fn index_mut(&mut self, at: u32) -> &mut Line {
+    fn index_mut(&mut self, at: u32) -> &mut CacheLine {
         &mut self.all[at as usize]
     }
 }
 
-impl Lines {
+impl CacheLines {
     /// Room for so many entries at most.
-    pub fn new(most: u64) -> Lines {
+    pub fn new(most: u64) -> CacheLines {
         let most = most.clamp(1, super::spec::MOST_LINES) as usize;
         let buckets = most.next_power_of_two().max(2);
-        Lines {
-            all: vec![Line::default()],
-            uses: vec![Use::default()],
-            waits: vec![Wait::default()],
+        CacheLines {
+            all: vec![CacheLine::default()],
+            uses: vec![UseLinks::default()],
+            waits: vec![FlushWait::default()],
             buckets: vec![NONE; buckets],
             free: NONE,
             shift: 64 - buckets.ilog2(),
@@ -138,15 +138,15 @@ impl Lines {
             self.free = self[at].chain;
             at
         } else if self.all.len() <= self.most {
-            self.all.push(Line::default());
-            self.uses.push(Use::default());
-            self.waits.push(Wait::default());
+            self.all.push(CacheLine::default());
+            self.uses.push(UseLinks::default());
+            self.waits.push(FlushWait::default());
             (self.all.len() - 1) as u32
         } else {
             return None;
         };
         let bucket = self.bucket(number);
-        self[at] = Line { number, chain: self.buckets[bucket], ..Line::default() };
+        self[at] = CacheLine { number, chain: self.buckets[bucket], ..CacheLine::default() };
         self.buckets[bucket] = at;
         self.list(at, true);
         Some(at)
@@ -168,7 +168,7 @@ impl Lines {
             }
             self[before].chain = next;
         }
-        self[at] = Line { chain: self.free, ..Line::default() };
+        self[at] = CacheLine { chain: self.free, ..CacheLine::default() };
         self.free = at;
     }
 
@@ -209,14 +209,14 @@ impl Lines {
         let ends = self.uses[0];
         let (newer, older) = if newest { (0, ends.older) } else { (ends.newer, 0) };
         self[at].listed = true;
-        self.uses[at as usize] = Use { newer, older };
+        self.uses[at as usize] = UseLinks { newer, older };
         self.uses[newer as usize].older = at;
         self.uses[older as usize].newer = at;
     }
 
     #[inline]
     fn unlist(&mut self, at: u32) {
-        let Use { newer, older } = self.uses[at as usize];
+        let UseLinks { newer, older } = self.uses[at as usize];
         self.uses[newer as usize].older = older;
         self.uses[older as usize].newer = newer;
         self[at].listed = false;
@@ -232,14 +232,14 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     use super::*;
 
     #[test]
     fn it_agrees_with_a_list_in_order_of_use() {
-        let (mut lines, mut model) = (Lines::new(50), Vec::<u64>::new());
-        let mut dice = Dice::new(4, 4);
+        let (mut lines, mut model) = (CacheLines::new(50), Vec::<u64>::new());
+        let mut dice = Rng::new(4, 4);
         for _ in 0..20_000 {
             let number = dice.below(90) << (dice.below(2) * 40);
             let at = lines.find(number);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn busy_entries_are_passed_by() {
-        let mut lines = Lines::new(3);
+        let mut lines = CacheLines::new(3);
         let at: Vec<u32> = (0..3).filter_map(|n| lines.add(n)).collect();
         assert_eq!(lines.add(3), None);
         lines[at[0]].dirty = 1;

@@ -5,7 +5,7 @@
 //! It holds no data and knows no clock: its owner tells it what is asked
 //! ([`Cache::ask`]) and what is done below ([`Cache::finished`]), and each
 //! answer says what to send below, who may go on, and when to call again
-//! ([`Out`]). What holds at any time: nothing is read twice at once, and two
+//! ([`CacheActions`]). What holds at any time: nothing is read twice at once, and two
 //! writes of a page are never under way together, so that the order in which
 //! the layer below answers never matters; a page written while it is read or
 //! flushed stays as written; everything under way has its page, so requests
@@ -30,20 +30,20 @@ mod streams;
 mod tests;
 
 pub use counters::CacheCounters;
-pub use spec::{Back, CacheSpec, CacheSpecError, FlushOrder, ReadAhead, Write};
+pub use spec::{BlockCacheSpec, CacheReadAhead, CacheSpecError, FlushOrder, WriteBackPolicy, WritePolicy};
 
 use crate::Ns;
 use crate::io::Io;
 use barrier::Barrier;
-use flights::{Asked, Flights};
-use lines::{Lines, NONE};
-use order::Order;
-use spec::Sizes;
-use streams::{Ahead, Seen, Streams};
+use flights::{CacheFlights, CacheRequest};
+use lines::{CacheLines, NONE};
+use order::FlushQueue;
+use spec::CacheSizes;
+use streams::{PagePresence, ReadAheadPlan, SequentialStreams};
 
 /// An I/O for the layer below; its number is given back with [`Cache::finished`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Below {
+pub struct BackingIo {
     /// Which it is, among those under way.
     pub number: u32,
     /// What is to be done.
@@ -52,39 +52,39 @@ pub struct Below {
 
 /// What follows from a call. One is used again and again: each call empties it first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Out {
+pub struct CacheActions {
     /// To be sent below, in this order.
-    pub send: Vec<Below>,
+    pub send: Vec<BackingIo>,
     /// Requests that had to wait and are done now.
     pub ready: Vec<u32>,
     /// [`Cache::wake`] is to be called at this moment. Until it was, none is asked for again.
     pub wake_at: Option<Ns>,
 }
 
-impl Out {
+impl CacheActions {
     /// Nothing.
-    pub fn new() -> Out {
-        Out::default()
+    pub fn new() -> CacheActions {
+        CacheActions::default()
     }
 }
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum CacheAnswer {
     /// It is done: found, or posted.
     Done,
-    /// It is done when its number appears in [`Out::ready`] of a later call.
+    /// It is done when its number appears in [`CacheActions::ready`] of a later call.
     Wait,
 }
 
 /// A part of the addresses that is a device of its own below.
 #[derive(Clone, Debug)]
-struct Volume {
+struct CacheVolume {
     /// Its pages.
     from: u64,
     to: u64,
     /// What is to be flushed of it, and I/Os under way that do.
-    order: Order,
+    order: FlushQueue,
     leaving: u32,
 }
 
@@ -93,14 +93,14 @@ struct Volume {
 pub struct Cache {
     /// All that is below, blocks.
     blocks: u64,
-    volumes: Vec<Volume>,
+    volumes: Vec<CacheVolume>,
     /// Whose turn it is to be flushed.
     next_volume: usize,
-    sizes: Sizes,
+    sizes: CacheSizes,
     /// Pages that may be other than dirty.
     clean_most: u64,
     /// `None` where writes go through.
-    back: Option<Back>,
+    back: Option<WriteBackPolicy>,
     /// Dirty pages at most, those above which they go, and pages of the longest run.
     dirty_most: u64,
     flush_above: u64,
@@ -109,9 +109,9 @@ pub struct Cache {
     allocate: bool,
     /// Pages of a run where all that is missing is read in runs; 0 where not.
     fixed: u64,
-    lines: Lines,
-    streams: Option<Streams>,
-    flights: Flights,
+    lines: CacheLines,
+    streams: Option<SequentialStreams>,
+    flights: CacheFlights,
     turn: u64,
     /// Pages dirty or on their way; on their way.
     dirty: u64,
@@ -126,39 +126,39 @@ pub struct Cache {
 
 impl Cache {
     /// An empty cache above a volume of so many blocks. Values that
-    /// [`CacheSpec::check`] refuses are taken as the nearest that works.
-    pub fn new(spec: &CacheSpec, blocks_of_volume: u64) -> Cache {
+    /// [`BlockCacheSpec::check`] refuses are taken as the nearest that works.
+    pub fn new(spec: &BlockCacheSpec, blocks_of_volume: u64) -> Cache {
         Cache::over(spec, &[(0, blocks_of_volume)])
     }
 
     /// The same above several volumes, each with its first block in the
     /// addresses of the cache and its length, upwards: reading ahead ends at
     /// the end of each, and each is flushed by itself.
-    pub fn over(spec: &CacheSpec, volumes: &[(u64, u64)]) -> Cache {
-        let sizes = Sizes::of(spec);
+    pub fn over(spec: &BlockCacheSpec, volumes: &[(u64, u64)]) -> Cache {
+        let sizes = CacheSizes::of(spec);
         let share = |share: f64| (sizes.pages as f64 * share.clamp(0.0, 1.0)) as u64;
         let in_pages = |blocks: u32| (u64::from(blocks).div_ceil(1 << sizes.page_shift)).max(1);
         let back = match spec.write {
-            Write::Through => None,
-            Write::Back(back) => Some(back),
+            WritePolicy::Through => None,
+            WritePolicy::Back(back) => Some(back),
         };
         let reserve = if back.is_some() { share(spec.reserve_for_writes) } else { 0 };
         let clean_most = (sizes.pages - reserve.min(sizes.pages)).max(1);
         let longest = (clean_most / 4).max(1);
         let (fixed, streams) = match spec.read {
-            ReadAhead::None => (0, None),
-            ReadAhead::Fixed { blocks } => (in_pages(blocks).min(longest), None),
-            ReadAhead::Doubling { from, to } => {
+            CacheReadAhead::None => (0, None),
+            CacheReadAhead::Fixed { blocks } => (in_pages(blocks).min(longest), None),
+            CacheReadAhead::Doubling { from, to } => {
                 let (from, to) = (in_pages(from).min(longest), in_pages(to).min(longest));
-                (0, Some(Streams::new(spec.streams, from, to, spec.early)))
+                (0, Some(SequentialStreams::new(spec.streams, from, to, spec.early)))
             }
         };
         let by_address = back.is_some_and(|back| back.order == FlushOrder::Address);
         let limits = back.unwrap_or_default();
-        let parts = volumes.iter().map(|(first, blocks)| Volume {
+        let parts = volumes.iter().map(|(first, blocks)| CacheVolume {
             from: first >> sizes.page_shift,
             to: first.saturating_add(*blocks).div_ceil(1 << sizes.page_shift),
-            order: Order::new(by_address),
+            order: FlushQueue::new(by_address),
             leaving: 0,
         });
         Cache {
@@ -174,9 +174,9 @@ impl Cache {
             read_first: spec.read_before_partial_write,
             allocate: spec.allocate_on_write,
             fixed,
-            lines: Lines::new(sizes.lines),
+            lines: CacheLines::new(sizes.lines),
             streams,
-            flights: Flights::default(),
+            flights: CacheFlights::default(),
             turn: 0,
             dirty: 0,
             leaving: 0,
@@ -189,13 +189,13 @@ impl Cache {
     }
 
     /// A request comes; `who` is its number at whoever asks, and comes back in
-    /// [`Out::ready`] where it has to wait. What lies beyond the volume is left out.
+    /// [`CacheActions::ready`] where it has to wait. What lies beyond the volume is left out.
     #[inline]
-    pub fn ask(&mut self, now: Ns, who: u32, io: &Io, out: &mut Out) -> Answer {
+    pub fn ask(&mut self, now: Ns, who: u32, io: &Io, out: &mut CacheActions) -> CacheAnswer {
         self.begin(now, out);
         let end = io.end().min(self.blocks);
         if io.first >= end {
-            return Answer::Done;
+            return CacheAnswer::Done;
         }
         let io = Io { blocks: (end - io.first) as u32, ..*io };
         let from = io.first >> self.sizes.page_shift;
@@ -206,17 +206,17 @@ impl Cache {
         let (next, seen) = self.look(from, to);
         let ahead = match &mut self.streams {
             Some(streams) => streams.read(io.first, end, from, to, seen),
-            None => Ahead::Nothing,
+            None => ReadAheadPlan::Nothing,
         };
-        if seen == Seen::Here && ahead == Ahead::Nothing {
+        if seen == PagePresence::Here && ahead == ReadAheadPlan::Nothing {
             self.counters.reads_hit += 1;
-            return Answer::Done;
+            return CacheAnswer::Done;
         }
-        self.ask_read(Asked { found: next > from, next, ..asked(who, io, from, to) }, seen, ahead, out)
+        self.ask_read(CacheRequest { found: next > from, next, ..asked(who, io, from, to) }, seen, ahead, out)
     }
 
     /// An I/O is done below. A number that is not under way is not believed.
-    pub fn finished(&mut self, now: Ns, number: u32, out: &mut Out) {
+    pub fn finished(&mut self, now: Ns, number: u32, out: &mut CacheActions) {
         self.begin(now, out);
         let Some(flight) = self.flights.get(number).copied() else { return };
         let shift = self.sizes.line_shift;
@@ -240,8 +240,8 @@ impl Cache {
         self.look_at_barriers(out);
     }
 
-    /// A moment that was asked for ([`Out::wake_at`]) has come.
-    pub fn wake(&mut self, now: Ns, out: &mut Out) {
+    /// A moment that was asked for ([`CacheActions::wake_at`]) has come.
+    pub fn wake(&mut self, now: Ns, out: &mut CacheActions) {
         self.begin(now, out);
         if self.wake.is_some_and(|wake| wake <= now) {
             self.wake = None;
@@ -250,7 +250,7 @@ impl Cache {
     }
 
     /// Everything dirty goes below, whatever its age, until [`Cache::is_clean`].
-    pub fn flush_all(&mut self, now: Ns, out: &mut Out) {
+    pub fn flush_all(&mut self, now: Ns, out: &mut CacheActions) {
         self.begin(now, out);
         self.draining = self.dirty > 0;
         self.flush(out);
@@ -287,7 +287,7 @@ impl Cache {
     }
 
     #[inline]
-    fn begin(&mut self, now: Ns, out: &mut Out) {
+    fn begin(&mut self, now: Ns, out: &mut CacheActions) {
         out.send.clear();
         out.ready.clear();
         out.wake_at = None;
@@ -318,8 +318,8 @@ impl Cache {
 }
 
 /// A request that was not looked at yet.
-fn asked(who: u32, io: Io, from: u64, to: u64) -> Asked {
-    Asked {
+fn asked(who: u32, io: Io, from: u64, to: u64) -> CacheRequest {
+    CacheRequest {
         who,
         io,
         next: from,

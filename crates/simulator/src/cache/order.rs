@@ -1,11 +1,11 @@
 //! Entries that wait to be flushed, by age and, where wanted, by address.
 
-use super::lines::{Lines, NONE, Wait};
+use super::lines::{CacheLines, FlushWait, NONE};
 use crate::Ns;
 
 /// Entries that wait to be flushed.
 #[derive(Clone, Debug)]
-pub(super) struct Order {
+pub(super) struct FlushQueue {
     /// A heap by (sweep, line), each with its entry; empty where only age counts.
     /// Entries know their place in it, so that any can be taken out.
     heap: Vec<(u64, u64, u32)>,
@@ -18,18 +18,18 @@ pub(super) struct Order {
     last: u32,
 }
 
-impl Order {
-    pub fn new(by_address: bool) -> Order {
-        Order { heap: Vec::new(), by_address, sweep: 0, arm: 0, first: NONE, last: NONE }
+impl FlushQueue {
+    pub fn new(by_address: bool) -> FlushQueue {
+        FlushQueue { heap: Vec::new(), by_address, sweep: 0, arm: 0, first: NONE, last: NONE }
     }
 
     /// An entry waits from now on. What is below the arm waits for its next sweep.
     #[inline]
-    pub fn add(&mut self, lines: &mut Lines, at: u32, now: Ns) {
+    pub fn add(&mut self, lines: &mut CacheLines, at: u32, now: Ns) {
         let last = self.last;
         lines[at].queued = true;
         let number = lines[at].number;
-        lines.waits[at as usize] = Wait { since: now, before: last, after: NONE, place: 0 };
+        lines.waits[at as usize] = FlushWait { since: now, before: last, after: NONE, place: 0 };
         match last {
             NONE => self.first = at,
             _ => lines.waits[last as usize].after = at,
@@ -43,9 +43,9 @@ impl Order {
     }
 
     /// An entry waits no more.
-    pub fn remove(&mut self, lines: &mut Lines, at: u32) {
+    pub fn remove(&mut self, lines: &mut CacheLines, at: u32) {
         lines[at].queued = false;
-        let Wait { before, after, place, .. } = lines.waits[at as usize];
+        let FlushWait { before, after, place, .. } = lines.waits[at as usize];
         let place = place as usize;
         match before {
             NONE => self.first = after,
@@ -68,12 +68,12 @@ impl Order {
 
     /// The one that waits longest, and since when.
     #[inline]
-    pub fn oldest(&self, lines: &Lines) -> Option<(u32, Ns)> {
+    pub fn oldest(&self, lines: &CacheLines) -> Option<(u32, Ns)> {
         if self.first == NONE { None } else { Some((self.first, lines.waits[self.first as usize].since)) }
     }
 
     /// The one that is to go next.
-    pub fn next(&mut self, lines: &Lines) -> Option<u32> {
+    pub fn next(&mut self, lines: &CacheLines) -> Option<u32> {
         if !self.by_address {
             return self.oldest(lines).map(|(at, _)| at);
         }
@@ -87,7 +87,7 @@ impl Order {
         self.arm = self.arm.max(line);
     }
 
-    fn rise(&mut self, lines: &mut Lines, mut place: usize) {
+    fn rise(&mut self, lines: &mut CacheLines, mut place: usize) {
         let entry = self.heap[place];
         while place > 0 && (entry.0, entry.1) < (self.heap[(place - 1) / 2].0, self.heap[(place - 1) / 2].1) {
             self.put(lines, place, self.heap[(place - 1) / 2]);
@@ -96,7 +96,7 @@ impl Order {
         self.put(lines, place, entry);
     }
 
-    fn sink(&mut self, lines: &mut Lines, mut place: usize) {
+    fn sink(&mut self, lines: &mut CacheLines, mut place: usize) {
         let entry = self.heap[place];
         loop {
             let children = place * 2 + 1..(place * 2 + 3).min(self.heap.len());
@@ -112,7 +112,7 @@ impl Order {
         self.put(lines, place, entry);
     }
 
-    fn put(&mut self, lines: &mut Lines, place: usize, entry: (u64, u64, u32)) {
+    fn put(&mut self, lines: &mut CacheLines, place: usize, entry: (u64, u64, u32)) {
         self.heap[place] = entry;
         lines.waits[entry.2 as usize].place = place as u32;
     }
@@ -120,14 +120,14 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     use super::*;
 
     #[test]
     fn by_address_is_c_look_and_by_age_is_in_turn() {
-        let (mut lines, mut order) = (Lines::new(8), Order::new(true));
-        let add = |order: &mut Order, lines: &mut Lines, number, now| {
+        let (mut lines, mut order) = (CacheLines::new(8), FlushQueue::new(true));
+        let add = |order: &mut FlushQueue, lines: &mut CacheLines, number, now| {
             let at = lines.add(number).expect("room");
             order.add(lines, at, now);
         };
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn any_can_be_taken_out() {
         for by_address in [false, true] {
-            let (mut lines, mut order) = (Lines::new(200), Order::new(by_address));
-            let mut dice = Dice::new(9, 1);
+            let (mut lines, mut order) = (CacheLines::new(200), FlushQueue::new(by_address));
+            let mut dice = Rng::new(9, 1);
             let mut model: Vec<(u64, u32)> = Vec::new();
             for now in 0..5000 {
                 if model.len() < 150 && dice.chance(0.55) {

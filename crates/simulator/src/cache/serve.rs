@@ -1,14 +1,14 @@
 //! Requests, page by page: what is here, what is on its way, what has to be
 //! read or written, and who waits for room.
 
-use super::flights::{Asked, NOTHING};
+use super::flights::{CacheRequest, NOTHING};
 use super::lines::NONE;
-use super::streams::{Ahead, Seen};
-use super::{Answer, Below, Cache, Out};
+use super::streams::{PagePresence, ReadAheadPlan};
+use super::{BackingIo, Cache, CacheActions, CacheAnswer};
 use crate::io::Io;
 
 /// How a page to be read stands.
-enum Read {
+enum PageState {
     Here,
     /// This flight brings it.
     Coming(u32),
@@ -20,7 +20,7 @@ enum Read {
 }
 
 /// What a request that cannot go on waits for.
-enum Stop {
+enum CacheWait {
     Flight(u32),
     Room,
 }
@@ -29,7 +29,7 @@ impl Cache {
     /// Looks at what is here from the start on, and uses it: the page up to
     /// which it is, at the least, and what stands in the way.
     #[inline]
-    pub(super) fn look(&mut self, from: u64, to: u64) -> (u64, Seen) {
+    pub(super) fn look(&mut self, from: u64, to: u64) -> (u64, PagePresence) {
         let shift = self.sizes.line_shift;
         let mut page = from;
         while page < to {
@@ -41,28 +41,35 @@ impl Cache {
                 let first = (line << shift) + u64::from(missing.trailing_zeros());
                 let lowest = missing & missing.wrapping_neg();
                 let coming = at != NONE && (self.lines[at].reading | self.lines[at].flushing) & lowest != 0;
-                return (page, if coming { Seen::Coming } else { Seen::Absent(first) });
+                return (page, if coming { PagePresence::Coming } else { PagePresence::Absent(first) });
             }
             self.used(at, wanted);
             page = (line + 1) << shift;
         }
-        (to, Seen::Here)
+        (to, PagePresence::Here)
     }
 
-    pub(super) fn ask_read(&mut self, asked: Asked, seen: Seen, ahead: Ahead, out: &mut Out) -> Answer {
-        let answer = if seen == Seen::Here {
+    pub(super) fn ask_read(
+        &mut self,
+        asked: CacheRequest,
+        seen: PagePresence,
+        ahead: ReadAheadPlan,
+        out: &mut CacheActions,
+    ) -> CacheAnswer {
+        let answer = if seen == PagePresence::Here {
             self.counters.reads_hit += 1;
-            Answer::Done
+            CacheAnswer::Done
         } else {
-            let along = if let Ahead::Along(to) = ahead { to.min(self.last_page(asked.next)) } else { asked.end };
-            let at = self.flights.ask(Asked { along, ..asked });
+            let along =
+                if let ReadAheadPlan::Along(to) = ahead { to.min(self.last_page(asked.next)) } else { asked.end };
+            let at = self.flights.ask(CacheRequest { along, ..asked });
             self.go_on(at, out);
             self.answer_now(asked.who, out)
         };
-        if let Ahead::Apart(from, to) = ahead {
+        if let ReadAheadPlan::Apart(from, to) = ahead {
             let mut run = NOTHING;
             for page in from..to.min(self.last_page(asked.next)) {
-                if let Read::NoRoom = self.read_page(page, true, &mut run, out) {
+                if let PageState::NoRoom = self.read_page(page, true, &mut run, out) {
                     break;
                 }
             }
@@ -72,7 +79,7 @@ impl Cache {
         answer
     }
 
-    pub(super) fn ask_write(&mut self, who: u32, io: Io, from: u64, to: u64, out: &mut Out) -> Answer {
+    pub(super) fn ask_write(&mut self, who: u32, io: Io, from: u64, to: u64, out: &mut CacheActions) -> CacheAnswer {
         let at = self.flights.ask(super::asked(who, io, from, to));
         if self.back.is_some() && !self.flights.writers.is_empty() {
             self.queue(at);
@@ -84,13 +91,13 @@ impl Cache {
     }
 
     /// A request that was done within its own call is told so, not as one that waited.
-    fn answer_now(&mut self, who: u32, out: &mut Out) -> Answer {
+    fn answer_now(&mut self, who: u32, out: &mut CacheActions) -> CacheAnswer {
         // nobody else is answered in a call that asks
-        if out.ready.pop() == Some(who) { Answer::Done } else { Answer::Wait }
+        if out.ready.pop() == Some(who) { CacheAnswer::Done } else { CacheAnswer::Wait }
     }
 
     /// A request goes on as far as it can; where it is done it is answered.
-    pub(super) fn go_on(&mut self, at: u32, out: &mut Out) {
+    pub(super) fn go_on(&mut self, at: u32, out: &mut CacheActions) {
         let before = *self.flights.asked(at);
         if before.queued {
             return;
@@ -105,8 +112,8 @@ impl Cache {
             };
             self.close(&mut run, clip, out);
             match stop {
-                Err(Stop::Flight(flight)) => self.flights.wait(at, flight),
-                Err(Stop::Room) => return self.queue(at),
+                Err(CacheWait::Flight(flight)) => self.flights.wait(at, flight),
+                Err(CacheWait::Room) => return self.queue(at),
                 Ok(()) => {}
             }
         }
@@ -116,7 +123,7 @@ impl Cache {
         }
     }
 
-    fn answer(&mut self, at: u32, out: &mut Out) {
+    fn answer(&mut self, at: u32, out: &mut CacheActions) {
         let asked = *self.flights.asked(at);
         let counters = &mut self.counters;
         let count = match (asked.io.write, self.back.is_some()) {
@@ -133,20 +140,20 @@ impl Cache {
         self.flights.answer(at);
     }
 
-    fn read_on(&mut self, at: u32, run: &mut u32, out: &mut Out) -> Result<(), Stop> {
+    fn read_on(&mut self, at: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
         loop {
-            let Asked { next: page, end, along, .. } = *self.flights.asked(at);
+            let CacheRequest { next: page, end, along, .. } = *self.flights.asked(at);
             if page >= end.max(along) {
                 return Ok(());
             }
             let extra = page >= end;
             let read = self.read_page(page, extra, run, out);
             match read {
-                Read::NoRoom | Read::After(_) if extra => return Ok(()),
-                Read::NoRoom => return Err(Stop::Room),
-                Read::After(flight) => {
+                PageState::NoRoom | PageState::After(_) if extra => return Ok(()),
+                PageState::NoRoom => return Err(CacheWait::Room),
+                PageState::After(flight) => {
                     self.flights.asked_mut(at).joined = true;
-                    return Err(Stop::Flight(flight));
+                    return Err(CacheWait::Flight(flight));
                 }
                 _ => {}
             }
@@ -157,11 +164,11 @@ impl Cache {
                 continue;
             }
             match read {
-                Read::Coming(flight) => {
+                PageState::Coming(flight) => {
                     asked.joined = true;
                     self.flights.wait(at, flight);
                 }
-                Read::Begun => {
+                PageState::Begun => {
                     asked.missed = true;
                     if asked.along == end {
                         asked.along = end.max(page + fixed).min(last);
@@ -174,7 +181,7 @@ impl Cache {
     }
 
     /// A page is to be here: `extra` where nobody asked for it yet.
-    fn read_page(&mut self, page: u64, extra: bool, run: &mut u32, out: &mut Out) -> Read {
+    fn read_page(&mut self, page: u64, extra: bool, run: &mut u32, out: &mut CacheActions) -> PageState {
         let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
         let at = self.lines.find(number);
         if at != NONE {
@@ -185,16 +192,16 @@ impl Cache {
                 self.used(at, bit);
             }
             if valid != 0 {
-                return Read::Here;
+                return PageState::Here;
             }
             if reading != 0 {
-                return Read::Coming(self.flights.over(page, false, hint));
+                return PageState::Coming(self.flights.over(page, false, hint));
             }
             if flushing != 0 {
-                return Read::After(self.flights.over(page, true, hint));
+                return PageState::After(self.flights.over(page, true, hint));
             }
         }
-        let Some(at) = self.room(number, at, true) else { return Read::NoRoom };
+        let Some(at) = self.room(number, at, true) else { return PageState::NoRoom };
         self.open(run, page, false, out);
         let line = &mut self.lines[at];
         line.reading |= bit;
@@ -205,35 +212,35 @@ impl Cache {
         }
         self.lines.held += 1;
         self.lines.touch(at);
-        Read::Begun
+        PageState::Begun
     }
 
     /// A write is posted as far as there is room.
-    fn post_on(&mut self, at: u32, run: &mut u32, out: &mut Out) -> Result<(), Stop> {
+    fn post_on(&mut self, at: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
         while self.flights.asked(at).next < self.flights.asked(at).end {
             let asked = *self.flights.asked(at);
             let page = asked.next;
             let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
             let mut entry = self.lines.find(number);
-            let line = if entry == NONE { super::lines::Line::default() } else { self.lines[entry] };
+            let line = if entry == NONE { super::lines::CacheLine::default() } else { self.lines[entry] };
             let counted = (line.dirty | line.flushing) & bit != 0;
             if !counted && self.dirty >= self.dirty_most {
-                return Err(Stop::Room);
+                return Err(CacheWait::Room);
             }
             if self.read_first && line.valid & bit == 0 && !self.covers(&asked.io, page) {
                 match self.read_page(page, false, run, out) {
-                    Read::Begun => self.flights.asked_mut(at).missed = true,
-                    Read::NoRoom => return Err(Stop::Room),
-                    Read::Coming(flight) | Read::After(flight) => {
+                    PageState::Begun => self.flights.asked_mut(at).missed = true,
+                    PageState::NoRoom => return Err(CacheWait::Room),
+                    PageState::Coming(flight) | PageState::After(flight) => {
                         self.flights.asked_mut(at).joined = true;
-                        return Err(Stop::Flight(flight));
+                        return Err(CacheWait::Flight(flight));
                     }
-                    Read::Here => {}
+                    PageState::Here => {}
                 }
-                return Err(Stop::Flight(*run));
+                return Err(CacheWait::Flight(*run));
             }
             if line.held() & bit == 0 {
-                entry = self.room(number, entry, false).ok_or(Stop::Room)?;
+                entry = self.room(number, entry, false).ok_or(CacheWait::Room)?;
                 self.lines.held += 1;
             }
             self.dirty += u64::from(!counted);
@@ -254,22 +261,22 @@ impl Cache {
     }
 
     /// A write goes below as far as nothing stands in its way.
-    fn write_on(&mut self, at: u32, run: &mut u32, out: &mut Out) -> Result<(), Stop> {
+    fn write_on(&mut self, at: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
         while self.flights.asked(at).next < self.flights.asked(at).end {
             let asked = *self.flights.asked(at);
             let page = asked.next;
             let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
             let mut entry = self.lines.find(number);
-            let line = if entry == NONE { super::lines::Line::default() } else { self.lines[entry] };
+            let line = if entry == NONE { super::lines::CacheLine::default() } else { self.lines[entry] };
             let covered = self.covers(&asked.io, page);
             if line.flushing & bit != 0 {
-                return Err(Stop::Flight(self.flights.over(page, true, line.flight)));
+                return Err(CacheWait::Flight(self.flights.over(page, true, line.flight)));
             }
             if line.reading & bit != 0 && line.valid & bit == 0 && !covered {
-                return Err(Stop::Flight(self.flights.over(page, false, line.flight)));
+                return Err(CacheWait::Flight(self.flights.over(page, false, line.flight)));
             }
             if line.held() & bit == 0 {
-                entry = self.room(number, entry, false).ok_or(Stop::Room)?;
+                entry = self.room(number, entry, false).ok_or(CacheWait::Room)?;
                 self.lines.held += 1;
             }
             self.open(run, page, true, out);
@@ -329,7 +336,7 @@ impl Cache {
     }
 
     /// The I/O being made up is a page longer, or another one begins.
-    fn open(&mut self, run: &mut u32, page: u64, write: bool, out: &mut Out) {
+    fn open(&mut self, run: &mut u32, page: u64, write: bool, out: &mut CacheActions) {
         if let Some(flight) = self.flights.get(*run)
             && flight.to == page
             // a write is cut to what was asked, whose length is told in 32 bits
@@ -343,7 +350,7 @@ impl Cache {
     }
 
     /// The I/O being made up is sent.
-    pub(super) fn close(&mut self, run: &mut u32, clip: Option<Io>, out: &mut Out) {
+    pub(super) fn close(&mut self, run: &mut u32, clip: Option<Io>, out: &mut CacheActions) {
         let Some(flight) = self.flights.get(*run).copied() else { return };
         let shift = self.sizes.page_shift;
         let (mut first, mut end) = (flight.from << shift, (flight.to << shift).min(self.blocks));
@@ -357,7 +364,7 @@ impl Cache {
         };
         *ios += 1;
         *blocks += u64::from(io.blocks);
-        out.send.push(Below { number: *run, io });
+        out.send.push(BackingIo { number: *run, io });
         *run = NOTHING;
     }
 
@@ -402,7 +409,7 @@ impl Cache {
     }
 
     /// Those who wait for room try again, in the order in which they came.
-    pub(super) fn retry(&mut self, out: &mut Out) {
+    pub(super) fn retry(&mut self, out: &mut CacheActions) {
         let mut stuck = [false; 2];
         loop {
             let head = |write: bool| {

@@ -18,20 +18,20 @@ pub(super) const MOST_LINE_PAGES: u64 = 64;
 /// up to 2^20 entries, and one of more than 2^24 pages is kept in larger
 /// pages: so it never needs more than about 100 MB.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CacheSpec {
+pub struct BlockCacheSpec {
     /// Size, bytes.
     pub bytes: u64,
     /// Blocks of a page; a power of two.
     pub page_blocks: u32,
     /// What is read before it is asked for.
-    pub read: ReadAhead,
+    pub read: CacheReadAhead,
     /// Sequential readers told apart; of more, those quiet longest are forgotten.
     pub streams: u32,
     /// The next run ahead begins when the reader enters the last one; without
     /// it when the reader has come to the end of it, and waits.
     pub early: bool,
     /// When a write is done.
-    pub write: Write,
+    pub write: WritePolicy,
     /// Share of the pages that only writes not yet below may fill.
     pub reserve_for_writes: f64,
     /// What was written through stays to be read. What was posted always stays.
@@ -44,7 +44,7 @@ pub struct CacheSpec {
 
 /// What is read before it is asked for. Lengths are rounded up to whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadAhead {
+pub enum CacheReadAhead {
     /// Nothing.
     None,
     /// Whatever is missing is read in runs of so many blocks, sequential or not.
@@ -64,16 +64,16 @@ pub enum ReadAhead {
 
 /// When a write is done.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Write {
+pub enum WritePolicy {
     /// When it is done below.
     Through,
     /// When it is in the cache (posted); it goes below later.
-    Back(Back),
+    Back(WriteBackPolicy),
 }
 
 /// How posted writes go below. Shares are of the whole cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Back {
+pub struct WriteBackPolicy {
     /// Share of dirty pages (also those on their way) at which writers wait.
     pub dirty_limit: f64,
     /// Share of dirty pages (not yet on their way) above which they go; 0: at once.
@@ -102,12 +102,12 @@ pub enum FlushOrder {
     Age,
 }
 
-impl Default for Back {
+impl Default for WriteBackPolicy {
     /// Linux: writers wait at 20 %, flushing begins at 10 % or after 30 s
     /// (Documentation/admin-guide/sysctl/vm.rst: `dirty_ratio`,
     /// `dirty_background_ratio`, `dirty_expire_centisecs`); runs and depth are ours.
-    fn default() -> Back {
-        Back {
+    fn default() -> WriteBackPolicy {
+        WriteBackPolicy {
             dirty_limit: 0.2,
             flush_at: 0.1,
             flush_after: Some(30_000_000_000),
@@ -120,7 +120,7 @@ impl Default for Back {
     }
 }
 
-impl Back {
+impl WriteBackPolicy {
     /// When a page dirty since then goes for its age.
     pub(super) fn due(&self, since: Ns) -> Option<Ns> {
         let due = since.saturating_add(self.flush_after?);
@@ -130,21 +130,27 @@ impl Back {
     /// A controller's battery-backed memory: all of it takes writes, which go on
     /// to the drives at once (as arrays of such controllers are described; there
     /// is no age to wait for when power cannot lose it).
-    pub fn battery() -> Back {
-        Back { dirty_limit: 1.0, flush_at: 0.0, flush_after: None, protected: true, ..Back::default() }
+    pub fn battery() -> WriteBackPolicy {
+        WriteBackPolicy {
+            dirty_limit: 1.0,
+            flush_at: 0.0,
+            flush_after: None,
+            protected: true,
+            ..WriteBackPolicy::default()
+        }
     }
 }
 
-impl Default for CacheSpec {
+impl Default for BlockCacheSpec {
     /// A file cache of 64 MB that reads up to 128 KB ahead (Linux: `read_ahead_kb`).
-    fn default() -> CacheSpec {
-        CacheSpec {
+    fn default() -> BlockCacheSpec {
+        BlockCacheSpec {
             bytes: 64 << 20,
             page_blocks: 8,
-            read: ReadAhead::Doubling { from: 32, to: 256 },
+            read: CacheReadAhead::Doubling { from: 32, to: 256 },
             streams: 32,
             early: true,
-            write: Write::Back(Back::default()),
+            write: WritePolicy::Back(WriteBackPolicy::default()),
             reserve_for_writes: 0.0,
             allocate_on_write: true,
             read_before_partial_write: false,
@@ -152,7 +158,7 @@ impl Default for CacheSpec {
     }
 }
 
-/// What is wrong with a [`CacheSpec`].
+/// What is wrong with a [`BlockCacheSpec`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CacheSpecError {
     /// The page.
@@ -191,7 +197,7 @@ pub enum CacheSpecError {
     },
 }
 
-impl CacheSpec {
+impl BlockCacheSpec {
     /// What is wrong with it, if anything.
     ///
     /// # Errors
@@ -207,9 +213,9 @@ impl CacheSpec {
         }
         share("reserve_for_writes", self.reserve_for_writes, 0.0, 0.9)?;
         match self.read {
-            ReadAhead::None => {}
-            ReadAhead::Fixed { blocks } => at_least_one("blocks of read-ahead", blocks)?,
-            ReadAhead::Doubling { from, to } => {
+            CacheReadAhead::None => {}
+            CacheReadAhead::Fixed { blocks } => at_least_one("blocks of read-ahead", blocks)?,
+            CacheReadAhead::Doubling { from, to } => {
                 at_least_one("blocks of read-ahead", from)?;
                 at_least_one("streams", self.streams)?;
                 if from > to {
@@ -217,7 +223,7 @@ impl CacheSpec {
                 }
             }
         }
-        if let Write::Back(back) = &self.write {
+        if let WritePolicy::Back(back) = &self.write {
             share("dirty_limit", back.dirty_limit, 0.0, 1.0)?;
             share("flush_at", back.flush_at, 0.0, back.dirty_limit)?;
             at_least_one("coalesce_blocks", back.coalesce_blocks)?;
@@ -240,9 +246,9 @@ fn at_least_one(name: &'static str, value: u32) -> Result<(), CacheSpecError> {
     if value == 0 { Err(CacheSpecError::Zero(name)) } else { Ok(()) }
 }
 
-/// Sizes that follow from a [`CacheSpec`], in pages.
+/// Sizes that follow from a [`BlockCacheSpec`], in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
+pub(super) struct CacheSizes {
     /// Blocks of a page, as a power of two.
     pub page_shift: u32,
     /// Pages of an entry, as a power of two.
@@ -253,9 +259,9 @@ pub(super) struct Sizes {
     pub lines: u64,
 }
 
-impl Sizes {
+impl CacheSizes {
     /// Broken descriptions are mended to the next that works: `check` is for telling of them.
-    pub fn of(spec: &CacheSpec) -> Sizes {
+    pub fn of(spec: &BlockCacheSpec) -> CacheSizes {
         let mut page_shift = spec.page_blocks.clamp(1, 1 << 15).ilog2();
         while (spec.bytes >> (page_shift + 9)) > MOST_LINES / 4 * MOST_LINE_PAGES && page_shift < 40 {
             page_shift += 1;
@@ -265,7 +271,7 @@ impl Sizes {
         while pages >> line_shift > MOST_LINES / 4 && 1 << line_shift < MOST_LINE_PAGES {
             line_shift += 1;
         }
-        Sizes { page_shift, line_shift, pages, lines: pages.min(MOST_LINES) }
+        CacheSizes { page_shift, line_shift, pages, lines: pages.min(MOST_LINES) }
     }
 }
 
@@ -275,8 +281,9 @@ mod tests {
 
     #[test]
     fn sizes_stay_bounded() {
-        let of = |bytes, page_blocks| Sizes::of(&CacheSpec { bytes, page_blocks, ..CacheSpec::default() });
-        let sizes = |page_shift, line_shift, pages, lines| Sizes { page_shift, line_shift, pages, lines };
+        let of =
+            |bytes, page_blocks| CacheSizes::of(&BlockCacheSpec { bytes, page_blocks, ..BlockCacheSpec::default() });
+        let sizes = |page_shift, line_shift, pages, lines| CacheSizes { page_shift, line_shift, pages, lines };
         assert_eq!(of(64 << 20, 8), sizes(3, 0, 1 << 14, 1 << 14));
         assert_eq!(of(1 << 30, 8), sizes(3, 0, 1 << 18, 1 << 18));
         assert_eq!(of(4 << 30, 8), sizes(3, 2, 1 << 20, 1 << 20));
@@ -289,23 +296,26 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let good = CacheSpec::default();
+        let good = BlockCacheSpec::default();
         assert_eq!(good.check(), Ok(()));
-        let back = Back::default();
-        let with = |back| CacheSpec { write: Write::Back(back), ..good };
+        let back = WriteBackPolicy::default();
+        let with = |back| BlockCacheSpec { write: WritePolicy::Back(back), ..good };
         let table = [
-            (CacheSpec { page_blocks: 0, ..good }, "page_blocks is 0: a power of two from 1 to 32768 is needed"),
-            (CacheSpec { page_blocks: 12, ..good }, "page_blocks is 12: a power"),
-            (CacheSpec { bytes: 16383, ..good }, "16383 bytes are less than four pages of 4096 bytes"),
-            (CacheSpec { reserve_for_writes: 1.0, ..good }, "reserve_for_writes is 1: a share from 0 to 0.9"),
-            (CacheSpec { reserve_for_writes: f64::NAN, ..good }, "reserve_for_writes is NaN"),
-            (CacheSpec { read: ReadAhead::Fixed { blocks: 0 }, ..good }, "blocks of read-ahead is 0"),
-            (CacheSpec { read: ReadAhead::Doubling { from: 9, to: 8 }, ..good }, "doubles from 9 to 8 blocks"),
-            (CacheSpec { streams: 0, ..good }, "streams is 0: at least 1"),
-            (with(Back { dirty_limit: 1.5, ..back }), "dirty_limit is 1.5: a share from 0 to 1"),
-            (with(Back { flush_at: 0.3, ..back }), "flush_at is 0.3: a share from 0 to 0.2"),
-            (with(Back { coalesce_blocks: 0, ..back }), "coalesce_blocks is 0"),
-            (with(Back { flush_depth: 0, ..back }), "flush_depth is 0"),
+            (BlockCacheSpec { page_blocks: 0, ..good }, "page_blocks is 0: a power of two from 1 to 32768 is needed"),
+            (BlockCacheSpec { page_blocks: 12, ..good }, "page_blocks is 12: a power"),
+            (BlockCacheSpec { bytes: 16383, ..good }, "16383 bytes are less than four pages of 4096 bytes"),
+            (BlockCacheSpec { reserve_for_writes: 1.0, ..good }, "reserve_for_writes is 1: a share from 0 to 0.9"),
+            (BlockCacheSpec { reserve_for_writes: f64::NAN, ..good }, "reserve_for_writes is NaN"),
+            (BlockCacheSpec { read: CacheReadAhead::Fixed { blocks: 0 }, ..good }, "blocks of read-ahead is 0"),
+            (
+                BlockCacheSpec { read: CacheReadAhead::Doubling { from: 9, to: 8 }, ..good },
+                "doubles from 9 to 8 blocks",
+            ),
+            (BlockCacheSpec { streams: 0, ..good }, "streams is 0: at least 1"),
+            (with(WriteBackPolicy { dirty_limit: 1.5, ..back }), "dirty_limit is 1.5: a share from 0 to 1"),
+            (with(WriteBackPolicy { flush_at: 0.3, ..back }), "flush_at is 0.3: a share from 0 to 0.2"),
+            (with(WriteBackPolicy { coalesce_blocks: 0, ..back }), "coalesce_blocks is 0"),
+            (with(WriteBackPolicy { flush_depth: 0, ..back }), "flush_depth is 0"),
         ];
         for (spec, said) in table {
             let error = spec.check().expect_err(said).to_string();

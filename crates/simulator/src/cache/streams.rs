@@ -2,7 +2,7 @@
 
 /// A reader that went on where it ended.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stream {
+struct SequentialStream {
     /// Pages up to here were read, or are under way.
     ahead: u64,
     /// Who reads beyond this page has entered the last run.
@@ -13,7 +13,7 @@ struct Stream {
 
 /// How much of a request is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum PagePresence {
     /// All.
     Here,
     /// The first page that is not here is under way.
@@ -24,7 +24,7 @@ pub(super) enum Seen {
 
 /// What is to be read beyond what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ahead {
+pub(super) enum ReadAheadPlan {
     Nothing,
     /// With what is missing, up to this page.
     Along(u64),
@@ -34,10 +34,10 @@ pub(super) enum Ahead {
 
 /// All sequential readers.
 #[derive(Clone, Debug)]
-pub(super) struct Streams {
+pub(super) struct SequentialStreams {
     /// Which block each would read next; beside the rest so that all are looked through fast.
     next: Vec<u64>,
-    all: Vec<Stream>,
+    all: Vec<SequentialStream>,
     /// Who was heard of just before and just after each; behind them, the end of that ring.
     order: Vec<(u32, u32)>,
     from: u64,
@@ -45,41 +45,48 @@ pub(super) struct Streams {
     early: bool,
 }
 
-impl Streams {
+impl SequentialStreams {
     /// So many readers; runs from and up to so many pages.
-    pub fn new(count: u32, from: u64, to: u64, early: bool) -> Streams {
+    pub fn new(count: u32, from: u64, to: u64, early: bool) -> SequentialStreams {
         let count = count.clamp(1, 4096) as usize;
         let (from, to) = (from.max(1), to.max(1));
         let ring = count as u32 + 1;
         let order = (0..ring).map(|at| ((at + ring - 1) % ring, (at + 1) % ring)).collect();
-        Streams { next: vec![u64::MAX; count], all: vec![Stream::default(); count], order, from, to, early }
+        SequentialStreams {
+            next: vec![u64::MAX; count],
+            all: vec![SequentialStream::default(); count],
+            order,
+            from,
+            to,
+            early,
+        }
     }
 
     /// A read of blocks `first..end`, pages `from..to`.
-    pub fn read(&mut self, first: u64, end: u64, from: u64, to: u64, seen: Seen) -> Ahead {
+    pub fn read(&mut self, first: u64, end: u64, from: u64, to: u64, seen: PagePresence) -> ReadAheadPlan {
         let known = self.next.iter().position(|next| *next == first);
         let at = known.unwrap_or_else(|| self.quietest());
         self.heard(at);
         self.next[at] = end;
         let stream = &mut self.all[at];
         if known.is_none() {
-            *stream = Stream { ahead: to, mark: u64::MAX, run: 0 };
-            return Ahead::Nothing;
+            *stream = SequentialStream { ahead: to, mark: u64::MAX, run: 0 };
+            return ReadAheadPlan::Nothing;
         }
         if stream.run == 0 {
             stream.run = self.from;
         }
         let missing = match seen {
-            Seen::Here => None,
-            Seen::Coming if to <= stream.ahead => None,
-            Seen::Coming => Some(stream.ahead.max(from)),
-            Seen::Absent(page) => Some(page),
+            PagePresence::Here => None,
+            PagePresence::Coming if to <= stream.ahead => None,
+            PagePresence::Coming => Some(stream.ahead.max(from)),
+            PagePresence::Absent(page) => Some(page),
         };
         if let Some(missing) = missing {
             let target = to.max(missing + stream.run);
             (stream.ahead, stream.mark) = (target, to.max(missing));
             stream.run = (stream.run * 2).min(self.to);
-            return Ahead::Along(target);
+            return ReadAheadPlan::Along(target);
         }
         if to > stream.ahead {
             // all of it is here from earlier
@@ -88,9 +95,9 @@ impl Streams {
             let start = stream.ahead;
             (stream.ahead, stream.mark) = (start + stream.run, start);
             stream.run = (stream.run * 2).min(self.to);
-            return Ahead::Apart(start, stream.ahead);
+            return ReadAheadPlan::Apart(start, stream.ahead);
         }
-        Ahead::Nothing
+        ReadAheadPlan::Nothing
     }
 
     /// The first after the end of the ring.
@@ -117,16 +124,16 @@ mod tests {
 
     /// A reader of single pages to whom all comes in time: what was read ahead.
     fn runs(early: bool, pages: u64) -> Vec<(u64, u64)> {
-        let mut streams = Streams::new(2, 4, 16, early);
+        let mut streams = SequentialStreams::new(2, 4, 16, early);
         let (mut have, mut runs) = (0, Vec::new());
         for page in 0..pages {
-            let seen = if page < have { Seen::Here } else { Seen::Absent(page) };
+            let seen = if page < have { PagePresence::Here } else { PagePresence::Absent(page) };
             let ahead = streams.read(page * 8, page * 8 + 8, page, page + 1, seen);
             let (start, end) = match ahead {
-                Ahead::Along(end) => (page, end),
-                Ahead::Apart(start, end) => (start, end),
-                Ahead::Nothing if page >= have => (page, page + 1),
-                Ahead::Nothing => continue,
+                ReadAheadPlan::Along(end) => (page, end),
+                ReadAheadPlan::Apart(start, end) => (start, end),
+                ReadAheadPlan::Nothing if page >= have => (page, page + 1),
+                ReadAheadPlan::Nothing => continue,
             };
             have = end;
             runs.push((start, end - start));
@@ -144,11 +151,11 @@ mod tests {
     #[test]
     fn readers_are_told_apart_up_to_their_number() {
         for (count, ahead) in [(2, true), (1, false)] {
-            let mut streams = Streams::new(count, 4, 16, true);
-            streams.read(0, 8, 0, 1, Seen::Absent(0));
-            streams.read(8000, 8008, 1000, 1001, Seen::Absent(1000));
-            let again = streams.read(8, 16, 1, 2, Seen::Absent(1));
-            assert_eq!(again, if ahead { Ahead::Along(5) } else { Ahead::Nothing });
+            let mut streams = SequentialStreams::new(count, 4, 16, true);
+            streams.read(0, 8, 0, 1, PagePresence::Absent(0));
+            streams.read(8000, 8008, 1000, 1001, PagePresence::Absent(1000));
+            let again = streams.read(8, 16, 1, 2, PagePresence::Absent(1));
+            assert_eq!(again, if ahead { ReadAheadPlan::Along(5) } else { ReadAheadPlan::Nothing });
         }
     }
 }

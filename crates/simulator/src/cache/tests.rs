@@ -1,7 +1,7 @@
 //! The cache above a layer that answers in random order, held against what
 //! every block was last written with, and against a slow model of its order.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use super::*;
 
@@ -23,7 +23,7 @@ struct Writing {
 /// Versions: a write's is its number; 0 is what was there before.
 struct World {
     cache: Cache,
-    spec: CacheSpec,
+    spec: BlockCacheSpec,
     store: Vec<u64>,
     /// What the cache's copy of a block is, where it has one.
     copy: Vec<Option<u64>>,
@@ -37,7 +37,7 @@ struct World {
 }
 
 impl World {
-    fn new(spec: CacheSpec, line_shift: u32, volumes: &[(u64, u64)]) -> World {
+    fn new(spec: BlockCacheSpec, line_shift: u32, volumes: &[(u64, u64)]) -> World {
         let mut cache = Cache::over(&spec, volumes);
         let blocks = cache.blocks;
         // as in real caches, there is room for more than one entry
@@ -67,17 +67,17 @@ impl World {
     }
 
     /// Takes what a call said, and checks what holds at any time.
-    fn take(&mut self, out: &Out, answer: Option<(u32, Answer)>) {
+    fn take(&mut self, out: &CacheActions, answer: Option<(u32, CacheAnswer)>) {
         self.log.extend(out.send.iter().map(|b| u64::from(b.number) << 40 ^ b.io.first << 8 ^ u64::from(b.io.blocks)));
         self.log.extend(out.ready.iter().map(|who| u64::from(*who)));
-        if let Some((who, Answer::Wait)) = answer {
+        if let Some((who, CacheAnswer::Wait)) = answer {
             self.waiting.push(who);
         }
         for who in &out.ready {
             let at = self.waiting.iter().position(|w| w == who).expect("answered once, and only who waits");
             self.waiting.swap_remove(at);
         }
-        self.answered += out.ready.len() as u64 + u64::from(matches!(answer, Some((_, Answer::Done))));
+        self.answered += out.ready.len() as u64 + u64::from(matches!(answer, Some((_, CacheAnswer::Done))));
         for at in 0..self.writing.len() {
             let upto = self.cursor(&self.writing[at]);
             let writing = &mut self.writing[at];
@@ -108,8 +108,8 @@ impl World {
 
     fn data_of(&self, block: u64) -> u64 {
         match self.spec.write {
-            Write::Through => self.newest[block as usize],
-            Write::Back(_) => {
+            WritePolicy::Through => self.newest[block as usize],
+            WritePolicy::Back(_) => {
                 assert!(self.cache.holds(block), "{block} goes below and is not here");
                 self.copy[block as usize].expect("what is here is known")
             }
@@ -127,7 +127,7 @@ impl World {
         let page = u64::from(self.spec.page_blocks);
         let counters = self.cache.counters(self.cache.now);
         assert!(counters.held_blocks <= self.cache.sizes.pages * page);
-        if let Write::Back(back) = self.spec.write {
+        if let WritePolicy::Back(back) = self.spec.write {
             assert!(counters.dirty_blocks <= self.cache.dirty_most * page, "{counters:?}");
             let clean = counters.held_blocks - counters.dirty_blocks;
             // pages written while they are read may turn clean before they can go
@@ -147,7 +147,7 @@ impl World {
     }
 
     /// One of those under way is served, or done.
-    fn below(&mut self, now: Ns, dice: &mut Dice, out: &mut Out) {
+    fn below(&mut self, now: Ns, dice: &mut Rng, out: &mut CacheActions) {
         let at = dice.below(self.under.len() as u64) as usize;
         let under = &mut self.under[at];
         let blocks = under.io.first as usize..under.io.end() as usize;
@@ -173,15 +173,15 @@ impl World {
     }
 }
 
-fn any_spec(dice: &mut Dice) -> CacheSpec {
+fn any_spec(dice: &mut Rng) -> BlockCacheSpec {
     let page_blocks = 1 << dice.below(4);
     let read = match dice.below(4) {
-        0 => ReadAhead::None,
-        1 => ReadAhead::Fixed { blocks: 1 + dice.below(40) as u32 },
-        _ => ReadAhead::Doubling { from: 1 + dice.below(8) as u32, to: 8 + dice.below(60) as u32 },
+        0 => CacheReadAhead::None,
+        1 => CacheReadAhead::Fixed { blocks: 1 + dice.below(40) as u32 },
+        _ => CacheReadAhead::Doubling { from: 1 + dice.below(8) as u32, to: 8 + dice.below(60) as u32 },
     };
     let dirty_limit = dice.share();
-    let back = Back {
+    let back = WriteBackPolicy {
         dirty_limit,
         flush_at: dirty_limit * dice.share() * dice.below(2) as f64,
         flush_after: dice.chance(0.5).then(|| dice.below(3000)),
@@ -191,13 +191,13 @@ fn any_spec(dice: &mut Dice) -> CacheSpec {
         order: if dice.chance(0.5) { FlushOrder::Address } else { FlushOrder::Age },
         protected: false,
     };
-    CacheSpec {
+    BlockCacheSpec {
         bytes: u64::from(page_blocks) * 512 * (4 + dice.below(60)),
         page_blocks,
         read,
         streams: 1 + dice.below(4) as u32,
         early: dice.chance(0.5),
-        write: if dice.chance(0.6) { Write::Back(back) } else { Write::Through },
+        write: if dice.chance(0.6) { WritePolicy::Back(back) } else { WritePolicy::Through },
         reserve_for_writes: 0.9 * dice.share() * dice.below(2) as f64,
         allocate_on_write: dice.chance(0.5),
         read_before_partial_write: true,
@@ -206,7 +206,7 @@ fn any_spec(dice: &mut Dice) -> CacheSpec {
 
 /// A random or sequential request; writes never overlap a write not answered,
 /// so that it is known which is the newer.
-fn any_io(world: &World, dice: &mut Dice, at: &mut u64, longest: u64) -> Io {
+fn any_io(world: &World, dice: &mut Rng, at: &mut u64, longest: u64) -> Io {
     let blocks = world.store.len() as u64;
     let length = 1 + dice.below(longest) as u32;
     if dice.chance(0.3) {
@@ -219,7 +219,7 @@ fn any_io(world: &World, dice: &mut Dice, at: &mut u64, longest: u64) -> Io {
 }
 
 fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
-    let mut dice = Dice::new(seed, 0);
+    let mut dice = Rng::new(seed, 0);
     let spec = any_spec(&mut dice);
     assert_eq!(spec.check(), Ok(()));
     let line_shift = if dice.chance(0.4) { 1 + dice.below(6) as u32 } else { 0 };
@@ -230,7 +230,7 @@ fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
     let blocks = world.cache.blocks;
     let longest = [4, 20, 300][dice.below(3) as usize];
     let most = 1 + dice.below(12) as usize;
-    let (mut out, mut now, mut at, mut asked) = (Out::new(), 0, 0, 0);
+    let (mut out, mut now, mut at, mut asked) = (CacheActions::new(), 0, 0, 0);
     let (mut step, mut rounds) = (0, 0);
     while step < steps || !world.cache.is_idle() || !world.cache.is_clean() || !world.waiting.is_empty() {
         now += dice.below(100);

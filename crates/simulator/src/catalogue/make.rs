@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{CatalogueError, Entry, EntryKind, raw};
+use super::{CatalogueEntry, CatalogueError, EntryKind, raw};
 use crate::Ns;
 use crate::device::PlainSpec;
-use crate::drive::{Policy, Printed, PrintedSeek, RootAndLine, TrackRate};
+use crate::drive::{DataSheet, DataSheetSeek, QueuePolicy, RootAndLine, TrackRate};
 use crate::flash::{FlashSpec, Slc, Start};
 use crate::io::BLOCK_BYTES;
-use crate::spread::Spread;
-use crate::volume::{Limit, VolumeSpec};
+use crate::spread::ServiceTimeDistribution;
+use crate::volume::{RateLimit, VolumeSpec};
 
 /// Most drives of a file.
 const MOST: usize = 10_000;
@@ -19,16 +19,16 @@ const MOST: usize = 10_000;
 const NO_RATE: f64 = f64::INFINITY;
 
 /// Reads a file.
-pub(super) fn read(file: &str, text: &str) -> Result<Vec<Entry>, CatalogueError> {
-    let place = Place { file, text };
-    let parsed: raw::File = toml::from_str(text).map_err(|error| {
+pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, CatalogueError> {
+    let place = CatalogueSource { file, text };
+    let parsed: raw::CatalogueFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         place.error(at, &place.item(at), error.message().to_owned())
     })?;
     if parsed.drive.len() > MOST {
         return Err(place.error(0, "", format!("{} drives, where {MOST} are the most", parsed.drive.len())));
     }
-    let mut entries: Vec<Entry> = Vec::with_capacity(parsed.drive.len());
+    let mut entries: Vec<CatalogueEntry> = Vec::with_capacity(parsed.drive.len());
     for drive in parsed.drive {
         let at = drive.span().start;
         let drive = drive.into_inner();
@@ -45,12 +45,12 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Entry>, CatalogueError>
 }
 
 /// A file being read.
-struct Place<'a> {
+struct CatalogueSource<'a> {
     file: &'a str,
     text: &'a str,
 }
 
-impl Place<'_> {
+impl CatalogueSource<'_> {
     fn line(&self, at: usize) -> usize {
         1 + self.text.bytes().take(at).filter(|&b| b == b'\n').count()
     }
@@ -70,7 +70,7 @@ impl Place<'_> {
     }
 }
 
-fn entry(drive: raw::Drive, line: usize) -> Result<Entry, String> {
+fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
     if drive.id.is_empty() || drive.id.len() > 64 || !drive.id.chars().all(plain) {
         return Err(format!("id: `{}`, where small letters, digits, `-`, `.` and `_` are possible", drive.id));
@@ -97,7 +97,7 @@ fn entry(drive: raw::Drive, line: usize) -> Result<Entry, String> {
     for check in &drive.checks {
         check.check()?;
     }
-    Ok(Entry {
+    Ok(CatalogueEntry {
         id: drive.id,
         name,
         vendor: drive.vendor,
@@ -126,26 +126,26 @@ pub(super) fn inline(
     let told = |error: toml::de::Error| (error.span().map(|span| span.start), error.message().to_owned());
     let made = match sort {
         "mechanical" => {
-            let table = raw::Mechanical::deserialize(value).map_err(told)?;
+            let table = raw::RawMechanical::deserialize(value).map_err(told)?;
             mechanical(name, capacity, table).map(|made| EntryKind::Mechanical(Box::new(made)))
         }
         "flash" => {
-            let table = raw::Flash::deserialize(value).map_err(told)?;
+            let table = raw::RawFlash::deserialize(value).map_err(told)?;
             flash(name, blocks, &table).map(|made| EntryKind::Flash(Box::new(made)))
         }
         "volume" => {
-            let table = raw::Volume::deserialize(value).map_err(told)?;
+            let table = raw::RawVolume::deserialize(value).map_err(told)?;
             volume(name, blocks, &table).map(|made| EntryKind::Volume(Box::new(made)))
         }
         _ => {
-            let table = raw::Plain::deserialize(value).map_err(told)?;
+            let table = raw::RawPlain::deserialize(value).map_err(told)?;
             plain_servers(name, blocks, &table).map(|made| EntryKind::Plain(Box::new(made)))
         }
     };
     made.map_err(|message| (None, message))
 }
 
-fn plain_servers(name: &str, blocks: u64, p: &raw::Plain) -> Result<PlainSpec, String> {
+fn plain_servers(name: &str, blocks: u64, p: &raw::RawPlain) -> Result<PlainSpec, String> {
     Ok(PlainSpec {
         name: name.to_owned(),
         blocks,
@@ -193,10 +193,10 @@ fn us(item: &str, us: f64) -> Result<Ns, String> {
 /// A size in units of so many bytes, as whole bytes.
 fn bytes(item: &str, size: f64, unit: f64) -> Result<u64, String> {
     let bytes = size * unit;
-    if (0.0..=1e16).contains(&bytes) { Ok(bytes.round() as u64) } else { Err(format!("{item}: {size} is no size")) }
+    if (0.0..=1e16).contains(&bytes) { Ok(bytes.round() as u64) } else { Err(format!("{item}: {size} is not a size")) }
 }
 
-fn mechanical(name: &str, capacity: u64, m: raw::Mechanical) -> Result<Printed, String> {
+fn mechanical(name: &str, capacity: u64, m: raw::RawMechanical) -> Result<DataSheet, String> {
     let of = |pair: [f64; 2], make: fn(f64) -> TrackRate| pair.map(make);
     let told = [
         m.sectors.map(|pair| of(pair, TrackRate::Sectors)),
@@ -210,8 +210,8 @@ fn mechanical(name: &str, capacity: u64, m: raw::Mechanical) -> Result<Printed, 
         );
     };
     let seek = match (m.seek_ms, m.seek_curve) {
-        (Some(ms), None) => PrintedSeek::Points(ms),
-        (None, Some(c)) => PrintedSeek::Curve(RootAndLine {
+        (Some(ms), None) => DataSheetSeek::Points(ms),
+        (None, Some(c)) => DataSheetSeek::Curve(RootAndLine {
             from: c.from,
             short: c.short,
             root: c.root,
@@ -221,11 +221,11 @@ fn mechanical(name: &str, capacity: u64, m: raw::Mechanical) -> Result<Printed, 
         }),
         _ => return Err("one of `seek_ms` and `seek_curve` says how the arm moves".into()),
     };
-    let policy = Policy::from_name(&m.policy).ok_or_else(|| {
-        let known: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
+    let policy = QueuePolicy::from_name(&m.policy).ok_or_else(|| {
+        let known: Vec<&str> = QueuePolicy::ALL.iter().map(|policy| policy.name()).collect();
         format!("policy: `{}`, where {} are possible", m.policy, known.join(", "))
     })?;
-    Ok(Printed {
+    Ok(DataSheet {
         name: name.to_owned(),
         rpm: m.rpm,
         heads: m.heads,
@@ -250,7 +250,7 @@ fn mechanical(name: &str, capacity: u64, m: raw::Mechanical) -> Result<Printed, 
     })
 }
 
-fn flash(name: &str, blocks: u64, f: &raw::Flash) -> Result<FlashSpec, String> {
+fn flash(name: &str, blocks: u64, f: &raw::RawFlash) -> Result<FlashSpec, String> {
     let slc = match (f.slc_gb, f.slc_program_us, f.slc_fold_mb_s) {
         (None, None, None) => None,
         (Some(gb), Some(program), Some(fold)) => Some(Slc {
@@ -292,22 +292,22 @@ fn flash(name: &str, blocks: u64, f: &raw::Flash) -> Result<FlashSpec, String> {
 }
 
 /// A limit from its baseline, and what may be had for a while.
-fn limit(item: &str, unit: f64, told: [Option<f64>; 3]) -> Result<Limit, String> {
+fn limit(item: &str, unit: f64, told: [Option<f64>; 3]) -> Result<RateLimit, String> {
     let [baseline, burst, credits] = told.map(|number| number.map(|n| n * unit));
     let Some(baseline) = baseline else {
         return match (burst, credits) {
-            (None, None) => Ok(Limit::none()),
+            (None, None) => Ok(RateLimit::none()),
             _ => Err(format!("a burst needs `{item}`, the rate that is always allowed")),
         };
     };
     match (burst, credits) {
-        (None, None) => Ok(Limit::steady(baseline)),
-        (Some(burst), Some(credits)) => Ok(Limit { baseline, burst, credits }),
+        (None, None) => Ok(RateLimit::steady(baseline)),
+        (Some(burst), Some(credits)) => Ok(RateLimit { baseline, burst, credits }),
         _ => Err(format!("`{item}`: burst and credits are told together")),
     }
 }
 
-fn volume(name: &str, blocks: u64, v: &raw::Volume) -> Result<VolumeSpec, String> {
+fn volume(name: &str, blocks: u64, v: &raw::RawVolume) -> Result<VolumeSpec, String> {
     Ok(VolumeSpec {
         name: name.to_owned(),
         blocks,
@@ -325,29 +325,29 @@ fn volume(name: &str, blocks: u64, v: &raw::Volume) -> Result<VolumeSpec, String
     })
 }
 
-fn spread(item: &str, told: &raw::Spread) -> Result<Spread, String> {
+fn spread(item: &str, told: &raw::RawSpread) -> Result<ServiceTimeDistribution, String> {
     let time = |value: f64| us(item, value);
     let mut found = Vec::new();
     if let Some(constant) = told.constant_us {
-        found.push(Spread::Constant(time(constant)?));
+        found.push(ServiceTimeDistribution::Constant(time(constant)?));
     }
     if let Some(mean) = told.exponential_us {
-        found.push(Spread::Exponential { mean: time(mean)? });
+        found.push(ServiceTimeDistribution::Exponential { mean: time(mean)? });
     }
     if let Some(mean) = told.erlang_us {
         let stages = told.stages.ok_or_else(|| format!("{item}: `erlang_us` needs `stages`"))?;
-        found.push(Spread::Erlang { stages, mean: time(mean)? });
+        found.push(ServiceTimeDistribution::Erlang { stages, mean: time(mean)? });
     }
     if let Some([least, most]) = told.uniform_us {
-        found.push(Spread::Uniform { least: time(least)?, most: time(most)? });
+        found.push(ServiceTimeDistribution::Uniform { least: time(least)?, most: time(most)? });
     }
     if let Some(median) = told.median_us {
         let sigma = told.sigma.ok_or_else(|| format!("{item}: `median_us` needs `sigma`"))?;
-        found.push(Spread::LogNormal { median: time(median)?, sigma });
+        found.push(ServiceTimeDistribution::LogNormal { median: time(median)?, sigma });
     }
     if let Some(points) = &told.quantiles_us {
         let points: Result<_, String> = points.iter().map(|(share, us)| Ok((*share, time(*us)?))).collect();
-        found.push(Spread::Quantiles(points?));
+        found.push(ServiceTimeDistribution::Quantiles(points?));
     }
     let kinds = "`constant_us`, `exponential_us`, `erlang_us`, `uniform_us`, `median_us`, `quantiles_us`";
     let (Some(spread), true) = (found.pop(), found.is_empty()) else {

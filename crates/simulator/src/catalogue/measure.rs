@@ -5,15 +5,15 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::Ns;
-use crate::device::{Device, PlainSpec};
-use crate::drive::{Drive, Model, Queue};
-use crate::flash::{Flash, FlashModel, FlashSpec, Start};
+use crate::device::{DeviceModel, PlainSpec};
+use crate::drive::{DriveQueue, MechanicalDrive, Model};
+use crate::flash::{FlashDevice, FlashModel, FlashSpec, Start};
 use crate::io::{BLOCK_BYTES, Io};
-use crate::volume::Volume;
+use crate::volume::CloudVolume;
 
 /// Most requests that are kept at the device.
 pub const MOST_DEPTH: u32 = 4096;
@@ -21,7 +21,7 @@ pub const MOST_DEPTH: u32 = 4096;
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum DrivePattern {
     /// Reads anywhere.
     RandomRead,
     /// Writes anywhere.
@@ -32,9 +32,14 @@ pub enum Ask {
     SequentialWrite,
 }
 
-impl Ask {
+impl DrivePattern {
     /// All of them.
-    pub const ALL: [Ask; 4] = [Ask::RandomRead, Ask::RandomWrite, Ask::SequentialRead, Ask::SequentialWrite];
+    pub const ALL: [DrivePattern; 4] = [
+        DrivePattern::RandomRead,
+        DrivePattern::RandomWrite,
+        DrivePattern::SequentialRead,
+        DrivePattern::SequentialWrite,
+    ];
 
     /// `random read` and so on.
     pub fn name(self) -> &'static str {
@@ -47,7 +52,7 @@ impl Ask {
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// What is asked.
-    pub ask: Ask,
+    pub ask: DrivePattern,
     /// Size of a request, KB.
     pub kb: f64,
     /// Requests at the device all the time.
@@ -65,7 +70,7 @@ pub struct Check {
 
 /// What came out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct DriveMeasurement {
     /// Requests a second.
     pub iops: f64,
     /// Bytes a second.
@@ -93,7 +98,7 @@ impl Check {
     }
 
     /// Simulates it: what comes out, in the unit of its bounds, and whether it is within them.
-    pub fn run(&self, device: &Device, requests: u32) -> (f64, bool) {
+    pub fn run(&self, device: &DeviceModel, requests: u32) -> (f64, bool) {
         let blocks = (self.kb * 1024.0 / BLOCK_BYTES as f64).round() as u32;
         let other = if self.in_order { written_in_order(device) } else { None };
         let measured = measure(other.as_ref().unwrap_or(device), self.ask, blocks, self.depth, requests);
@@ -107,65 +112,67 @@ impl Check {
 }
 
 /// The same SSD, written once in order; none for other devices.
-fn written_in_order(device: &Device) -> Option<Device> {
-    let Device::Flash(model) = device else { return None };
+fn written_in_order(device: &DeviceModel) -> Option<DeviceModel> {
+    let DeviceModel::Flash(model) = device else { return None };
     let start = Start { filled: 1.0, overwritten: 0.0 };
     let spec = FlashSpec { start, ..model.spec().clone() };
-    FlashModel::new(&spec).ok().map(|model| Device::Flash(model.into()))
+    FlashModel::new(&spec).ok().map(|model| DeviceModel::Flash(model.into()))
 }
 
 /// The next request of a run.
-struct Source {
-    ask: Ask,
+struct RequestSource {
+    ask: DrivePattern,
     blocks: u32,
     places: u64,
     next: u64,
-    dice: Dice,
+    dice: Rng,
 }
 
-impl Source {
+impl RequestSource {
     fn next(&mut self) -> Io {
         let blocks = u64::from(self.blocks);
         let at = match self.ask {
-            Ask::RandomRead | Ask::RandomWrite => self.dice.below(self.places),
+            DrivePattern::RandomRead | DrivePattern::RandomWrite => self.dice.below(self.places),
             _ => {
                 self.next += 1;
                 (self.next - 1) % self.places
             }
         };
-        let write = matches!(self.ask, Ask::RandomWrite | Ask::SequentialWrite);
+        let write = matches!(self.ask, DrivePattern::RandomWrite | DrivePattern::SequentialWrite);
         Io { first: at * blocks, blocks: self.blocks, write }
     }
 }
 
 /// Runs so many requests with `depth` of them at the device all the time, after
 /// a tenth as many that are not counted.
-pub fn measure(device: &Device, ask: Ask, blocks: u32, depth: u32, requests: u32) -> Measured {
+pub fn measure(device: &DeviceModel, ask: DrivePattern, blocks: u32, depth: u32, requests: u32) -> DriveMeasurement {
     let blocks = blocks.max(1);
     let places = (device.blocks() / u64::from(blocks)).max(1);
-    let mut source = Source { ask, blocks, places, next: 0, dice: Dice::new(17, 0) };
+    let mut source = RequestSource { ask, blocks, places, next: 0, dice: Rng::new(17, 0) };
     let depth = depth.clamp(1, MOST_DEPTH);
     let mut requests = requests.max(10);
-    if matches!(device, Device::Mechanical(_)) && matches!(ask, Ask::SequentialRead | Ask::SequentialWrite) {
+    if matches!(device, DeviceModel::Mechanical(_))
+        && matches!(ask, DrivePattern::SequentialRead | DrivePattern::SequentialWrite)
+    {
         // what is printed is the rate of the outermost tracks
         requests = requests.min((places / 50).clamp(10, 1 << 30) as u32);
     }
     match device {
-        Device::Mechanical(model) => mechanical(model, &mut source, depth, requests),
-        Device::Flash(model) => {
-            let mut flash = Flash::new(model);
+        DeviceModel::Mechanical(model) => mechanical(model, &mut source, depth, requests),
+        DeviceModel::Flash(model) => {
+            let mut flash = FlashDevice::new(model);
             closed(&mut source, depth.min(model.slots()), requests, |now, io| flash.submit(now, io))
         }
-        Device::Volume(spec) => {
-            let mut volume = Volume::new(spec, Dice::new(17, 1));
+        DeviceModel::Volume(spec) => {
+            let mut volume = CloudVolume::new(spec, Rng::new(17, 1));
             closed(&mut source, depth.min(spec.slots), requests, |now, io| volume.submit(now, io))
         }
-        Device::Plain(spec) => plain(spec, &mut source, depth, requests),
+        DeviceModel::Plain(spec) => plain(spec, &mut source, depth, requests),
     }
 }
 
 /// Counts the requests after the first tenth.
-struct Tally {
+struct RequestTally {
     skip: u32,
     done: u32,
     from: Ns,
@@ -174,9 +181,9 @@ struct Tally {
     blocks: u32,
 }
 
-impl Tally {
-    fn new(requests: u32, blocks: u32) -> Tally {
-        Tally { skip: requests / 10, done: 0, from: 0, until: 0, sum: 0.0, blocks }
+impl RequestTally {
+    fn new(requests: u32, blocks: u32) -> RequestTally {
+        RequestTally { skip: requests / 10, done: 0, from: 0, until: 0, sum: 0.0, blocks }
     }
 
     fn add(&mut self, began: Ns, done: Ns) {
@@ -190,21 +197,26 @@ impl Tally {
         self.sum += (done - began) as f64 / 1e9;
     }
 
-    fn measured(&self) -> Measured {
+    fn measured(&self) -> DriveMeasurement {
         let seconds = self.until.saturating_sub(self.from) as f64 / 1e9;
         let iops = f64::from(self.done) / seconds;
         let bytes_per_s = iops * f64::from(self.blocks) * BLOCK_BYTES as f64;
-        Measured { iops, bytes_per_s, mean_s: self.sum / f64::from(self.done) }
+        DriveMeasurement { iops, bytes_per_s, mean_s: self.sum / f64::from(self.done) }
     }
 }
 
 /// Devices that say at once when a request is done.
-fn closed(source: &mut Source, depth: u32, requests: u32, mut submit: impl FnMut(Ns, &Io) -> Ns) -> Measured {
+fn closed(
+    source: &mut RequestSource,
+    depth: u32,
+    requests: u32,
+    mut submit: impl FnMut(Ns, &Io) -> Ns,
+) -> DriveMeasurement {
     let mut under_way = BinaryHeap::with_capacity(depth as usize + 1);
     for _ in 0..depth {
         under_way.push(Reverse((submit(0, &source.next()), 0)));
     }
-    let mut tally = Tally::new(requests, source.blocks);
+    let mut tally = RequestTally::new(requests, source.blocks);
     for _ in 0..requests + requests / 10 {
         let Some(Reverse((now, began))) = under_way.pop() else { break };
         tally.add(began, now);
@@ -214,11 +226,11 @@ fn closed(source: &mut Source, depth: u32, requests: u32, mut submit: impl FnMut
 }
 
 /// A mechanical drive, which holds up to its slots and picks among them.
-fn mechanical(model: &Arc<Model>, source: &mut Source, depth: u32, requests: u32) -> Measured {
-    let mut drive = Drive::new(model);
-    let mut inside = Queue::new(model.policy());
+fn mechanical(model: &Arc<Model>, source: &mut RequestSource, depth: u32, requests: u32) -> DriveMeasurement {
+    let mut drive = MechanicalDrive::new(model);
+    let mut inside = DriveQueue::new(model.policy());
     let mut outside = VecDeque::new();
-    let mut tally = Tally::new(requests, source.blocks);
+    let mut tally = RequestTally::new(requests, source.blocks);
     let mut now = 0;
     let slots = depth.min(model.slots());
     for at in 0..depth {
@@ -237,8 +249,8 @@ fn mechanical(model: &Arc<Model>, source: &mut Source, depth: u32, requests: u32
     tally.measured()
 }
 
-fn plain(spec: &PlainSpec, source: &mut Source, depth: u32, requests: u32) -> Measured {
-    let mut dice = Dice::new(17, 1);
+fn plain(spec: &PlainSpec, source: &mut RequestSource, depth: u32, requests: u32) -> DriveMeasurement {
+    let mut dice = Rng::new(17, 1);
     let mut servers: BinaryHeap<Reverse<Ns>> = (0..spec.servers.min(MOST_DEPTH)).map(|_| Reverse(0)).collect();
     closed(source, depth, requests, |now, io| {
         let free = servers.pop().map_or(now, |Reverse(at)| at.max(now));

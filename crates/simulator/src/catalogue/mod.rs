@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 
 use thiserror::Error;
 
-use crate::device::{Device, PlainSpec};
-use crate::drive::{Model, Printed};
+use crate::device::{DeviceModel, PlainSpec};
+use crate::drive::{DataSheet, Model};
 use crate::flash::{FlashModel, FlashSpec};
 use crate::volume::VolumeSpec;
 use measure::Check;
@@ -43,7 +43,7 @@ pub struct CatalogueError {
 
 /// A device of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct CatalogueEntry {
     /// How it is named in descriptions: `st32171w`.
     pub id: String,
     /// What it is called.
@@ -53,7 +53,7 @@ pub struct Entry {
     /// When it came.
     pub year: u16,
     /// `hdd`, `sata-ssd`, `sas-ssd`, `nvme-ssd`, `cloud` or `plain`.
-    pub class: Class,
+    pub class: DriveClass,
     /// Bytes that it holds, as printed.
     pub capacity: u64,
     /// What it is attached to.
@@ -75,7 +75,7 @@ pub struct Entry {
 /// What sort of a thing it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Class {
+pub enum DriveClass {
     /// A mechanical drive.
     Hdd,
     /// An SSD on SATA.
@@ -90,9 +90,16 @@ pub enum Class {
     Plain,
 }
 
-impl Class {
+impl DriveClass {
     /// All of them.
-    pub const ALL: [Class; 6] = [Class::Hdd, Class::SataSsd, Class::SasSsd, Class::NvmeSsd, Class::Cloud, Class::Plain];
+    pub const ALL: [DriveClass; 6] = [
+        DriveClass::Hdd,
+        DriveClass::SataSsd,
+        DriveClass::SasSsd,
+        DriveClass::NvmeSsd,
+        DriveClass::Cloud,
+        DriveClass::Plain,
+    ];
 
     /// `hdd`, `sata-ssd` and so on.
     pub fn name(self) -> &'static str {
@@ -104,7 +111,7 @@ impl Class {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryKind {
     /// A mechanical drive from its printed specification.
-    Mechanical(Box<Printed>),
+    Mechanical(Box<DataSheet>),
     /// An SSD.
     Flash(Box<FlashSpec>),
     /// A cloud volume.
@@ -113,13 +120,13 @@ pub enum EntryKind {
     Plain(Box<PlainSpec>),
 }
 
-impl Entry {
+impl CatalogueEntry {
     /// The device, ready for use.
     ///
     /// # Errors
     /// Names the item that cannot be. Entries that were read have been tried, so
     /// that only changed ones fail.
-    pub fn device(&self) -> Result<Device, String> {
+    pub fn device(&self) -> Result<DeviceModel, String> {
         self.kind.device()
     }
 }
@@ -129,20 +136,20 @@ impl EntryKind {
     ///
     /// # Errors
     /// Names the item that cannot be.
-    pub fn device(&self) -> Result<Device, String> {
+    pub fn device(&self) -> Result<DeviceModel, String> {
         Ok(match self {
             EntryKind::Mechanical(printed) => {
                 let spec = printed.spec().map_err(|e| e.to_string())?;
-                Device::Mechanical(Model::new(&spec).map_err(|e| e.to_string())?.into())
+                DeviceModel::Mechanical(Model::new(&spec).map_err(|e| e.to_string())?.into())
             }
-            EntryKind::Flash(spec) => Device::Flash(FlashModel::new(spec)?.into()),
+            EntryKind::Flash(spec) => DeviceModel::Flash(FlashModel::new(spec)?.into()),
             EntryKind::Volume(spec) => {
                 spec.check()?;
-                Device::Volume((**spec).clone().into())
+                DeviceModel::Volume((**spec).clone().into())
             }
             EntryKind::Plain(spec) => {
                 spec.service.check()?;
-                Device::Plain((**spec).clone().into())
+                DeviceModel::Plain((**spec).clone().into())
             }
         })
     }
@@ -151,7 +158,7 @@ impl EntryKind {
 /// The sorts of tables that say what a device is made of.
 pub const SORTS: [&str; 4] = ["mechanical", "flash", "volume", "plain"];
 
-static BUILT_IN: LazyLock<Result<Vec<Entry>, CatalogueError>> = LazyLock::new(|| {
+static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, CatalogueError>> = LazyLock::new(|| {
     let mut all = Vec::new();
     for (file, text) in FILES {
         all.extend(read(file, text)?);
@@ -160,13 +167,13 @@ static BUILT_IN: LazyLock<Result<Vec<Entry>, CatalogueError>> = LazyLock::new(||
 });
 
 /// The built-in devices, in the order of their files.
-pub fn all() -> &'static [Entry] {
+pub fn all() -> &'static [CatalogueEntry] {
     // the tests read every file, so that a broken one is never shipped
     BUILT_IN.as_ref().map_or(&[], Vec::as_slice)
 }
 
 /// The built-in device of this id; upper and lower case are one.
-pub fn find(id: &str) -> Option<&'static Entry> {
+pub fn find(id: &str) -> Option<&'static CatalogueEntry> {
     all().iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
 }
 
@@ -174,7 +181,7 @@ pub fn find(id: &str) -> Option<&'static Entry> {
 ///
 /// # Errors
 /// The first thing that is wrong, with its line, and what would be right.
-pub fn read(file: &str, text: &str) -> Result<Vec<Entry>, CatalogueError> {
+pub fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, CatalogueError> {
     make::read(file, text)
 }
 

@@ -6,26 +6,26 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::Class;
+use super::DriveClass;
 use super::measure::Check;
 
 /// A file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct CatalogueFile {
     #[serde(default)]
-    pub drive: Vec<Spanned<Drive>>,
+    pub drive: Vec<Spanned<RawDrive>>,
 }
 
 /// One device.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Drive {
+pub(super) struct RawDrive {
     pub id: String,
     pub name: String,
     pub vendor: String,
     pub year: u16,
-    pub class: Class,
+    pub class: DriveClass,
     pub capacity_gb: f64,
     pub interface: String,
     pub source: String,
@@ -36,16 +36,16 @@ pub(super) struct Drive {
     pub sources: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     pub checks: Vec<Check>,
-    pub mechanical: Option<Mechanical>,
-    pub flash: Option<Flash>,
-    pub volume: Option<Volume>,
-    pub plain: Option<Plain>,
+    pub mechanical: Option<RawMechanical>,
+    pub flash: Option<RawFlash>,
+    pub volume: Option<RawVolume>,
+    pub plain: Option<RawPlain>,
 }
 
 /// See [`crate::drive::Printed`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mechanical {
+pub(super) struct RawMechanical {
     pub rpm: f64,
     pub heads: u32,
     pub cylinders: Option<u32>,
@@ -55,7 +55,7 @@ pub(super) struct Mechanical {
     pub media_mb_s: Option<[f64; 2]>,
     pub sustained_mb_s: Option<[f64; 2]>,
     pub seek_ms: Option<[f64; 3]>,
-    pub seek_curve: Option<Curve>,
+    pub seek_curve: Option<RawCurve>,
     pub head_switch_ms: f64,
     pub write_settle_ms: f64,
     pub command_ms: f64,
@@ -78,7 +78,7 @@ fn one_zone() -> u32 {
 /// See [`crate::drive::RootAndLine`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Curve {
+pub(super) struct RawCurve {
     pub from: f64,
     pub short: f64,
     pub root: f64,
@@ -89,7 +89,7 @@ pub(super) struct Curve {
 /// See [`crate::flash::FlashSpec`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Flash {
+pub(super) struct RawFlash {
     pub queue: u32,
     pub link_mb_s: f64,
     pub duplex: bool,
@@ -121,7 +121,7 @@ pub(super) struct Flash {
 /// See [`crate::volume::VolumeSpec`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Volume {
+pub(super) struct RawVolume {
     pub queue: u32,
     pub iops: Option<f64>,
     pub burst_iops: Option<f64>,
@@ -138,8 +138,8 @@ pub(super) struct Volume {
     pub write_cost: f64,
     #[serde(default)]
     pub window_ms: f64,
-    pub read: Spread,
-    pub write: Spread,
+    pub read: RawSpread,
+    pub write: RawSpread,
     pub stream_mb_s: Option<f64>,
 }
 
@@ -150,16 +150,16 @@ fn one() -> f64 {
 /// See [`crate::device::PlainSpec`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Plain {
+pub(super) struct RawPlain {
     pub servers: u32,
-    pub service: Spread,
+    pub service: RawSpread,
     pub mb_s: Option<f64>,
 }
 
-/// See [`crate::spread::Spread`]: one of the first six.
+/// See [`crate::spread::RawSpread`]: one of the first six.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Spread {
+pub(super) struct RawSpread {
     pub constant_us: Option<f64>,
     pub exponential_us: Option<f64>,
     pub erlang_us: Option<f64>,

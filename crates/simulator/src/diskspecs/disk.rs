@@ -1,11 +1,11 @@
 //! `disksim_disk` and `dm_disk`: cache, overheads, and the parts together.
 
-use super::fields::{Fields, number};
+use super::fields::{DiskspecsFields, number};
 use super::mechanics::{MOST_MS, ns};
-use super::syntax::{self, Block, Document};
-use super::{Diskspecs, DiskspecsError, Load, layout, mechanics};
+use super::syntax::{self, SpecBlock, SpecDocument};
+use super::{Diskspecs, DiskspecsError, TextLoader, layout, mechanics};
 use crate::Ns;
-use crate::drive::{CacheSpec, ChannelSpec, EarlyDisconnect, Overheads, Policy, ReadAhead, Spec};
+use crate::drive::{ChannelSpec, DriveCacheSpec, DriveReadAhead, EarlyDisconnect, Overheads, QueuePolicy, Spec};
 
 /// Known, without a part in the model, and the value that says so.
 const LEFT: &[(&str, f64)] = &[
@@ -95,17 +95,17 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Reads a drive, alone or on its bus.
-pub(super) fn read(file: &str, text: &str, load: &dyn Load) -> Result<Diskspecs, DiskspecsError> {
+pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Diskspecs, DiskspecsError> {
     let document = syntax::read(file, text, load)?;
     let none =
         || DiskspecsError { file: file.to_owned(), line: 1, what: "no `disksim_disk NAME { … }` in it".into() };
-    let disks: Vec<&Block> = document.blocks.iter().filter(|b| b.kind == "disksim_disk").collect();
+    let disks: Vec<&SpecBlock> = document.blocks.iter().filter(|b| b.kind == "disksim_disk").collect();
     let disk = match disks[..] {
         [] => return Err(none()),
         [one] => one,
         // a file of many kinds of which one hangs somewhere
         [first, second, ..] => {
-            let used = |b: &&&Block| document.instances.iter().any(|(_, block)| *block == b.name);
+            let used = |b: &&&SpecBlock| document.instances.iter().any(|(_, block)| *block == b.name);
             let mut used = disks.iter().filter(used);
             match (used.next(), used.next()) {
                 (Some(only), None) => only,
@@ -128,25 +128,25 @@ pub(super) fn read(file: &str, text: &str, load: &dyn Load) -> Result<Diskspecs,
 }
 
 /// Times of a block on the bus that the drive hangs on, of reads and writes.
-fn bus(document: &Document, drive: &str) -> Result<Option<(Ns, Ns)>, DiskspecsError> {
+fn bus(document: &SpecDocument, drive: &str) -> Result<Option<(Ns, Ns)>, DiskspecsError> {
     let instance = document.instances.iter().find(|(_, block)| block == drive).map(|(name, _)| name);
     let on = instance.and_then(|name| document.hangs.iter().find(|(on, _)| on == name)).map(|(_, on)| on);
     let block = on.and_then(|on| document.instances.iter().find(|(name, _)| name == on)).map(|(_, block)| block);
     let found = document.blocks.iter().find(|b| b.kind == "disksim_bus" && Some(&b.name) == block);
     let Some(bus) = found else { return Ok(None) };
-    let mut fields = Fields::new(bus)?;
+    let mut fields = DiskspecsFields::new(bus)?;
     let mut time = |key: &str| Ok::<_, DiskspecsError>(ns(fields.number(key, 0.0, MOST_MS)?.unwrap_or(0.0)));
     Ok(Some((time("Read block transfer time")?, time("Write block transfer time")?)))
 }
 
 /// Reader of times, scaled as the drive says; what is missing is told.
-struct Times<'a, 'b> {
-    fields: &'b mut Fields<'a>,
+struct TimeFields<'a, 'b> {
+    fields: &'b mut DiskspecsFields<'a>,
     missing: Vec<&'static str>,
     scale: f64,
 }
 
-impl Times<'_, '_> {
+impl TimeFields<'_, '_> {
     fn get(&mut self, key: &'static str) -> Result<Ns, DiskspecsError> {
         let found = self.fields.number(key, 0.0, MOST_MS)?;
         if found.is_none() {
@@ -160,8 +160,8 @@ impl Times<'_, '_> {
     }
 }
 
-fn drive(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result<Spec, DiskspecsError> {
-    let mut fields = Fields::new(block)?;
+fn drive(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> Result<Spec, DiskspecsError> {
+    let mut fields = DiskspecsFields::new(block)?;
     let model = fields.need_block("Model")?;
     let overheads = overheads(&mut fields, notes)?;
     let cache = cache(&mut fields)?;
@@ -169,7 +169,7 @@ fn drive(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result<Spec
     let never_leaves = fields.whole("Never disconnect", 0, 1)?.unwrap_or(0) == 1;
     let policy = match fields.entry("Scheduler") {
         Some(_) => scheduler(fields.need_block("Scheduler")?, notes)?,
-        None => Policy::FirstCome,
+        None => QueuePolicy::FirstCome,
     };
     let slots = fields.whole("Max queue length", 0, 1 << 20)?.unwrap_or(1).max(1) as u32;
     for (key, off) in LEFT {
@@ -192,11 +192,11 @@ fn drive(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result<Spec
 }
 
 /// `dm_disk`: layout and mechanics.
-fn disk_model(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result<Spec, DiskspecsError> {
+fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> Result<Spec, DiskspecsError> {
     if block.kind != "dm_disk" {
         return Err(block.at.error(format!("a model `{}`, where only `dm_disk` is known", block.kind)));
     }
-    let mut fields = Fields::new(block)?;
+    let mut fields = DiskspecsFields::new(block)?;
     let surfaces = fields.need_whole("Number of data surfaces", 1, 1024)? as u32;
     let cylinders = fields.need_whole("Number of cylinders", 1, 2_000_000)? as u32;
     let told = fields.whole("Block count", 0, 1 << 50)?;
@@ -222,24 +222,24 @@ fn disk_model(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result
         write_settle: mechanics.write_settle,
         access: mechanics.access,
         overheads: Overheads::default(),
-        cache: CacheSpec::none(),
+        cache: DriveCacheSpec::none(),
         channel: ChannelSpec::default(),
-        policy: Policy::FirstCome,
+        policy: QueuePolicy::FirstCome,
         slots: 1,
     };
     spec.check().map_err(|e| block.at.error(e.to_string()))?;
     let model = crate::drive::Model::new(&spec).map_err(|e| block.at.error(e.to_string()))?;
     if let Some(told) = told.filter(|told| *told != model.blocks()) {
-        notes.push(format!("{} blocks are told, its zones hold {}", told, model.blocks()));
+        notes.push(format!("{} blocks are given, but its zones hold {}", told, model.blocks()));
     }
     Ok(spec)
 }
 
-fn overheads(fields: &mut Fields<'_>, notes: &mut Vec<String>) -> Result<Overheads, DiskspecsError> {
+fn overheads(fields: &mut DiskspecsFields<'_>, notes: &mut Vec<String>) -> Result<Overheads, DiskspecsError> {
     let scale = fields.number("Time scale for overheads", 0.0, 1000.0)?.unwrap_or(1.0);
     let at = fields.at();
     let extra = fields.whole("Extra write disconnect", 0, 1)?.unwrap_or(0) == 1;
-    let mut times = Times { fields, missing: Vec::new(), scale };
+    let mut times = TimeFields { fields, missing: Vec::new(), scale };
     let each = times.get("Per-request overhead time")?;
     let plus = |pair: [Ns; 2]| pair.map(|time| time + each);
     let early = EarlyDisconnect {
@@ -268,18 +268,18 @@ fn overheads(fields: &mut Fields<'_>, notes: &mut Vec<String>) -> Result<Overhea
     Ok(overheads)
 }
 
-fn cache(fields: &mut Fields<'_>) -> Result<CacheSpec, DiskspecsError> {
+fn cache(fields: &mut DiskspecsFields<'_>) -> Result<DriveCacheSpec, DiskspecsError> {
     let segments = fields.need_whole("Number of buffer segments", 0, 4096)? as u32;
     let segment_blocks = fields.need_whole("Segment size (in blks)", 1, 1 << 30)? as u32;
     let mut flag = |key: &str, most: u64| Ok::<_, DiskspecsError>(fields.whole(key, 0, most)?.unwrap_or(0));
     let ahead = match flag("Buffer continuous read", 4)? {
-        0 => ReadAhead::None,
-        1 => ReadAhead::Track,
-        2 => ReadAhead::Cylinder,
-        3 => ReadAhead::Segment,
-        _ => ReadAhead::NextTrack,
+        0 => DriveReadAhead::None,
+        1 => DriveReadAhead::Track,
+        2 => DriveReadAhead::Cylinder,
+        3 => DriveReadAhead::Segment,
+        _ => DriveReadAhead::NextTrack,
     };
-    Ok(CacheSpec {
+    Ok(DriveCacheSpec {
         segments,
         segment_blocks,
         ahead,
@@ -303,23 +303,23 @@ fn cache(fields: &mut Fields<'_>) -> Result<CacheSpec, DiskspecsError> {
 }
 
 /// Scheduling policies of DiskSim's manual by number; those with a nearest one here are told.
-fn policy_of(number: u64) -> (Policy, bool) {
+fn policy_of(number: u64) -> (QueuePolicy, bool) {
     match number {
-        1 => (Policy::FirstCome, true),
-        2 | 5 => (Policy::Elevator, true),
-        3 | 6 => (Policy::CircularLook, true),
-        4 | 7 => (Policy::ShortestSeek, true),
-        8 | 9 => (Policy::ShortestPositioning, true),
-        10..=16 => (Policy::ShortestPositioning, false),
-        _ => (Policy::Elevator, false),
+        1 => (QueuePolicy::FirstCome, true),
+        2 | 5 => (QueuePolicy::Elevator, true),
+        3 | 6 => (QueuePolicy::CircularLook, true),
+        4 | 7 => (QueuePolicy::ShortestSeek, true),
+        8 | 9 => (QueuePolicy::ShortestPositioning, true),
+        10..=16 => (QueuePolicy::ShortestPositioning, false),
+        _ => (QueuePolicy::Elevator, false),
     }
 }
 
-fn scheduler(block: &Block, notes: &mut Vec<String>) -> Result<Policy, DiskspecsError> {
+fn scheduler(block: &SpecBlock, notes: &mut Vec<String>) -> Result<QueuePolicy, DiskspecsError> {
     if block.kind != "disksim_ioqueue" {
         return Err(block.at.error(format!("a scheduler `{}`, where `disksim_ioqueue` is known", block.kind)));
     }
-    let mut fields = Fields::new(block)?;
+    let mut fields = DiskspecsFields::new(block)?;
     let number = fields.need_whole("Scheduling policy", 1, 30)?;
     let (policy, exact) = policy_of(number);
     if !exact {

@@ -2,18 +2,18 @@
 //! nobody asked for at the end is unknown.
 
 use super::DiskspecsError;
-use super::syntax::{At, Block, Entry, Value};
+use super::syntax::{SourcePosition, SpecBlock, SpecEntry, SpecValue};
 
 /// A block being read.
-pub(super) struct Fields<'a> {
-    block: &'a Block,
+pub(super) struct DiskspecsFields<'a> {
+    block: &'a SpecBlock,
     asked: Vec<bool>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> DiskspecsFields<'a> {
     /// # Errors
     /// When a key stands twice.
-    pub fn new(block: &'a Block) -> Result<Fields<'a>, DiskspecsError> {
+    pub fn new(block: &'a SpecBlock) -> Result<DiskspecsFields<'a>, DiskspecsError> {
         let mut seen: Vec<&str> = block.entries.iter().map(|e| e.key.as_str()).collect();
         seen.sort_unstable();
         if let Some(twice) = seen.windows(2).find(|w| w[0] == w[1]) {
@@ -21,23 +21,23 @@ impl<'a> Fields<'a> {
             let at = last.map_or(&block.at, |e| &e.at);
             return Err(at.error(format!("`{}` stands twice in one block", twice[0])));
         }
-        Ok(Fields { block, asked: vec![false; block.entries.len()] })
+        Ok(DiskspecsFields { block, asked: vec![false; block.entries.len()] })
     }
 
     /// The block's own place.
-    pub fn at(&self) -> &'a At {
+    pub fn at(&self) -> &'a SourcePosition {
         &self.block.at
     }
 
     /// The entry of a key.
-    pub fn entry(&mut self, key: &str) -> Option<&'a Entry> {
+    pub fn entry(&mut self, key: &str) -> Option<&'a SpecEntry> {
         let at = self.block.entries.iter().position(|e| e.key == key)?;
         self.asked[at] = true;
         self.block.entries.get(at)
     }
 
     /// The entry of a key that must be there.
-    pub fn need(&mut self, key: &str) -> Result<&'a Entry, DiskspecsError> {
+    pub fn need(&mut self, key: &str) -> Result<&'a SpecEntry, DiskspecsError> {
         let missing = format!("`{}` has no `{key}`, which it needs", self.block.kind);
         self.entry(key).ok_or_else(|| self.block.at.error(missing))
     }
@@ -68,24 +68,24 @@ impl<'a> Fields<'a> {
     pub fn word(&mut self, key: &str) -> Result<Option<&'a str>, DiskspecsError> {
         match self.entry(key) {
             None => Ok(None),
-            Some(Entry { value: Value::Word(word), .. }) => Ok(Some(word)),
+            Some(SpecEntry { value: SpecValue::Word(word), .. }) => Ok(Some(word)),
             Some(entry) => Err(entry.at.error(format!("`{key}` is a word, not a block or a list"))),
         }
     }
 
     /// A block that must be there.
-    pub fn need_block(&mut self, key: &str) -> Result<&'a Block, DiskspecsError> {
+    pub fn need_block(&mut self, key: &str) -> Result<&'a SpecBlock, DiskspecsError> {
         match self.need(key)? {
-            Entry { value: Value::Block(block), .. } => Ok(block),
+            SpecEntry { value: SpecValue::Block(block), .. } => Ok(block),
             entry => Err(entry.at.error(format!("`{key}` is a block: `{key} = KIND {{ … }}` or `source FILE`"))),
         }
     }
 
     /// A list, empty where the key is missing.
-    pub fn list(&mut self, key: &str) -> Result<&'a [(At, Value)], DiskspecsError> {
+    pub fn list(&mut self, key: &str) -> Result<&'a [(SourcePosition, SpecValue)], DiskspecsError> {
         match self.entry(key) {
             None => Ok(&[]),
-            Some(Entry { value: Value::List(values), .. }) => Ok(values),
+            Some(SpecEntry { value: SpecValue::List(values), .. }) => Ok(values),
             Some(entry) => Err(entry.at.error(format!("`{key}` is a list: `{key} = [ … ]`"))),
         }
     }
@@ -110,7 +110,7 @@ impl<'a> Fields<'a> {
         let near = known.iter().filter(|k| k.eq_ignore_ascii_case(&entry.key) || starts_alike(k, &entry.key)).copied();
         let near: Vec<&str> = near.take(3).collect();
         let hint = if near.is_empty() { String::new() } else { format!("; there is `{}`", near.join("`, `")) };
-        Err(entry.at.error(format!("`{}` is no parameter of `{}`{hint}", entry.key, self.block.kind)))
+        Err(entry.at.error(format!("`{}` is not a parameter of `{}`{hint}", entry.key, self.block.kind)))
     }
 }
 
@@ -121,8 +121,14 @@ fn starts_alike(a: &str, b: &str) -> bool {
 }
 
 /// A number of a value.
-pub(super) fn number(at: &At, key: &str, value: &Value, low: f64, high: f64) -> Result<f64, DiskspecsError> {
-    let Value::Word(word) = value else {
+pub(super) fn number(
+    at: &SourcePosition,
+    key: &str,
+    value: &SpecValue,
+    low: f64,
+    high: f64,
+) -> Result<f64, DiskspecsError> {
+    let SpecValue::Word(word) = value else {
         return Err(at.error(format!("`{key}` is a number, not a block or a list")));
     };
     let number = word.parse::<f64>().ok().filter(|n| n.is_finite());
@@ -134,9 +140,15 @@ pub(super) fn number(at: &At, key: &str, value: &Value, low: f64, high: f64) -> 
 }
 
 /// A whole number of a value; `64.000000` is one.
-pub(super) fn whole(at: &At, key: &str, value: &Value, low: u64, high: u64) -> Result<u64, DiskspecsError> {
+pub(super) fn whole(
+    at: &SourcePosition,
+    key: &str,
+    value: &SpecValue,
+    low: u64,
+    high: u64,
+) -> Result<u64, DiskspecsError> {
     let exact = match value {
-        Value::Word(word) => word.parse::<u64>().ok(),
+        SpecValue::Word(word) => word.parse::<u64>().ok(),
         _ => None,
     };
     let number = match exact {

@@ -1,9 +1,9 @@
 //! `dm_layout_g1` and `dm_layout_g2`: zones, skews, spares.
 
 use super::DiskspecsError;
-use super::fields::Fields;
-use super::syntax::{At, Block, Value};
-use crate::drive::{Order, Sparing, ZoneSpec};
+use super::fields::DiskspecsFields;
+use super::syntax::{SourcePosition, SpecBlock, SpecValue};
+use crate::drive::{Sparing, TrackOrder, ZoneSpec};
 
 const G1: &[&str] =
     &["LBN-to-PBN mapping scheme", "Sparing scheme used", "Rangesize for sparing", "Skew units", "Zones"];
@@ -24,14 +24,18 @@ const ZONE: &[&str] = &[
 const MOST_SECTORS: u64 = 1 << 50;
 
 /// What the block says.
-pub(super) struct Layout {
-    pub order: Order,
+pub(super) struct DiskspecsLayout {
+    pub order: TrackOrder,
     pub sparing: Sparing,
     pub zones: Vec<ZoneSpec>,
 }
 
 /// Reads the block.
-pub(super) fn read(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, DiskspecsError> {
+pub(super) fn read(
+    block: &SpecBlock,
+    surfaces: u32,
+    notes: &mut Vec<String>,
+) -> Result<DiskspecsLayout, DiskspecsError> {
     match block.kind.as_str() {
         "dm_layout_g1" => g1(block, surfaces, notes),
         "dm_layout_g2" => g2(block, surfaces, notes),
@@ -40,7 +44,7 @@ pub(super) fn read(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Res
 }
 
 /// Skews are sectors unless `revolutions` is said.
-fn in_turns(fields: &mut Fields<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
+fn in_turns(fields: &mut DiskspecsFields<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
     let at = fields.entry("Skew units").map(|e| e.at.clone());
     match (fields.word("Skew units")?, at) {
         (Some("revolutions"), _) => Ok(true),
@@ -52,12 +56,12 @@ fn in_turns(fields: &mut Fields<'_>, otherwise: bool) -> Result<bool, DiskspecsE
     }
 }
 
-fn g1(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, DiskspecsError> {
-    let mut fields = Fields::new(block)?;
+fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<DiskspecsLayout, DiskspecsError> {
+    let mut fields = DiskspecsFields::new(block)?;
     let order = match fields.need_whole("LBN-to-PBN mapping scheme", 0, 2)? {
-        0 => Order::Up,
-        1 => Order::SerpentineInZone,
-        _ => Order::Serpentine,
+        0 => TrackOrder::Up,
+        1 => TrackOrder::SerpentineInZone,
+        _ => TrackOrder::Serpentine,
     };
     let range = fields.whole("Rangesize for sparing", 1, 1 << 24)?.unwrap_or(1) as u32;
     let cylinder = |front, slips_to_end| Sparing::Cylinder { front, slips_to_end };
@@ -91,7 +95,7 @@ fn g1(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, D
         }
     }
     fields.finish(G1)?;
-    Ok(Layout { order, sparing, zones })
+    Ok(DiskspecsLayout { order, sparing, zones })
 }
 
 /// Leaves out slips and defects that lie outside their zone, and says how many.
@@ -106,21 +110,21 @@ fn leave_out_outside(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> us
 }
 
 /// The blocks of `Zones`.
-fn blocks<'a>(fields: &mut Fields<'a>, kind: &str) -> Result<Vec<&'a Block>, DiskspecsError> {
+fn blocks<'a>(fields: &mut DiskspecsFields<'a>, kind: &str) -> Result<Vec<&'a SpecBlock>, DiskspecsError> {
     let at = fields.need("Zones")?.at.clone();
     let zones = fields.list("Zones")?;
     if zones.is_empty() {
         return Err(at.error("`Zones` is empty, where a drive has at least one"));
     }
-    let block = |(at, value): &'a (At, Value)| match value {
-        Value::Block(block) if block.kind == kind => Ok(block),
+    let block = |(at, value): &'a (SourcePosition, SpecValue)| match value {
+        SpecValue::Block(block) if block.kind == kind => Ok(block),
         _ => Err(at.error(format!("`Zones` holds blocks `{kind} {{ … }}` and nothing else"))),
     };
     zones.iter().map(block).collect()
 }
 
 /// The parts of a zone that all layouts share.
-fn common(fields: &mut Fields<'_>, turns: bool, offset: &str) -> Result<ZoneSpec, DiskspecsError> {
+fn common(fields: &mut DiskspecsFields<'_>, turns: bool, offset: &str) -> Result<ZoneSpec, DiskspecsError> {
     let turns = in_turns(fields, turns)?;
     let first_cylinder = fields.need_whole("First cylinder number", 0, 1 << 24)? as u32;
     let last_cylinder = fields.need_whole("Last cylinder number", 0, 1 << 24)? as u32;
@@ -146,8 +150,8 @@ fn common(fields: &mut Fields<'_>, turns: bool, offset: &str) -> Result<ZoneSpec
     })
 }
 
-fn g1_zone(block: &Block, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
-    let mut fields = Fields::new(block)?;
+fn g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
+    let mut fields = DiskspecsFields::new(block)?;
     let zone = common(&mut fields, turns, "Offset of first block")?;
     let empty = fields.whole("Empty space at zone front", 0, MOST_SECTORS)?.unwrap_or(0);
     let spares = fields.whole("Number of spares", 0, 1 << 30)?.unwrap_or(0) as u32;
@@ -164,8 +168,8 @@ fn g1_zone(block: &Block, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
 
 /// Zones with their first and last block, and a map of all tracks in a file of
 /// its own. The file is left: blocks lie in their zone one behind the other.
-fn g2(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, DiskspecsError> {
-    let mut fields = Fields::new(block)?;
+fn g2(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<DiskspecsLayout, DiskspecsError> {
+    let mut fields = DiskspecsFields::new(block)?;
     if let Some(map) = fields.word("Layout Map File")? {
         notes.push(format!(
             "the map of tracks `{map}` is not read: spare and bad sectors are taken for the ends of zones"
@@ -175,7 +179,7 @@ fn g2(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, D
     let mut zones = Vec::new();
     let mut next = 0;
     for block in blocks(&mut fields, "dm_layout_g2_zone")? {
-        let mut fields = Fields::new(block)?;
+        let mut fields = DiskspecsFields::new(block)?;
         let zone = common(&mut fields, turns, "Zone Skew")?;
         let first = fields.need_whole("First LBN", 0, MOST_SECTORS)?;
         let last = fields.need_whole("Last LBN", first, MOST_SECTORS)?;
@@ -191,5 +195,5 @@ fn g2(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, D
         zones.push(ZoneSpec { spares: u32::try_from(spares).unwrap_or(u32::MAX), ..zone });
     }
     fields.finish(&["Layout Map File", "Zones"])?;
-    Ok(Layout { order: Order::Up, sparing: Sparing::Zone, zones })
+    Ok(DiskspecsLayout { order: TrackOrder::Up, sparing: Sparing::Zone, zones })
 }

@@ -1,10 +1,10 @@
 //! `dm_mech_g1`: rotation, arm, head switches.
 
-use super::fields::Fields;
-use super::syntax::{At, Block, beside};
-use super::{DiskspecsError, Load};
+use super::fields::DiskspecsFields;
+use super::syntax::{SourcePosition, SpecBlock, beside};
+use super::{DiskspecsError, TextLoader};
 use crate::Ns;
-use crate::drive::{Access, RootAndLine, Seek};
+use crate::drive::{PositioningModel, RootAndLine, Seek};
 
 /// Longest time that is taken for one, ms.
 pub(super) const MOST_MS: f64 = 100_000.0;
@@ -31,7 +31,7 @@ const KNOWN: &[&str] = &[
 /// What the block says.
 pub(super) struct Mechanics {
     pub rpm: f64,
-    pub access: Access,
+    pub access: PositioningModel,
     pub seek: Seek,
     pub head_switch: Ns,
     pub write_settle: Ns,
@@ -43,20 +43,24 @@ pub(super) fn ns(ms: f64) -> Ns {
 }
 
 /// Reads the block.
-pub(super) fn read(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result<Mechanics, DiskspecsError> {
+pub(super) fn read(
+    block: &SpecBlock,
+    load: &dyn TextLoader,
+    notes: &mut Vec<String>,
+) -> Result<Mechanics, DiskspecsError> {
     if block.kind != "dm_mech_g1" {
         return Err(block.at.error(format!("mechanics `{}`, where only `dm_mech_g1` is known", block.kind)));
     }
-    let mut fields = Fields::new(block)?;
-    let ms = |fields: &mut Fields<'_>, key: &str| fields.number(key, 0.0, MOST_MS);
+    let mut fields = DiskspecsFields::new(block)?;
+    let ms = |fields: &mut DiskspecsFields<'_>, key: &str| fields.number(key, 0.0, MOST_MS);
     let constant = ms(&mut fields, "Constant access time")?;
     let access_at = fields.need("Access time type")?.at.clone();
     let access = match fields.word("Access time type")?.unwrap_or_default() {
-        "trackSwitchPlusRotation" => Access::Exact,
-        "averageRotation" => Access::HalfTurn,
+        "trackSwitchPlusRotation" => PositioningModel::Exact,
+        "averageRotation" => PositioningModel::HalfTurn,
         "constant" => {
             let time = constant.ok_or_else(|| access_at.error("`constant` needs `Constant access time`"))?;
-            Access::Constant(ns(time))
+            PositioningModel::Constant(ns(time))
         }
         other => {
             let right = "trackSwitchPlusRotation, averageRotation or constant";
@@ -74,7 +78,7 @@ pub(super) fn read(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> R
     Ok(Mechanics { rpm, access, seek, head_switch, write_settle })
 }
 
-fn seek(fields: &mut Fields<'_>, load: &dyn Load) -> Result<Seek, DiskspecsError> {
+fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek, DiskspecsError> {
     let at = fields.need("Seek type")?.at.clone();
     let kind = fields.word("Seek type")?.unwrap_or_default();
     let [one, average, full, constant] =
@@ -126,7 +130,7 @@ fn seek(fields: &mut Fields<'_>, load: &dyn Load) -> Result<Seek, DiskspecsError
 /// A measured curve: `Seek distances measured: N`, then N lines of
 /// `cylinders, milliseconds`.
 fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
-    let place = |line: usize| At { file: path.into(), line };
+    let place = |line: usize| SourcePosition { file: path.into(), line };
     let mut points: Vec<(u32, f64)> = Vec::new();
     let mut told = None;
     for (at, line) in text.lines().enumerate().map(|(at, line)| (place(at + 1), line.trim())) {
@@ -160,7 +164,7 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
     }
     match told {
         Some(count) if count == points.len() && count > 0 => Ok(points),
-        Some(count) => Err(place(1).error(format!("{count} distances are told, {} follow", points.len()))),
+        Some(count) => Err(place(1).error(format!("{count} distances are announced, but {} follow", points.len()))),
         None => Err(place(1).error("nothing, where `Seek distances measured: NUMBER` and points belong")),
     }
 }

@@ -28,7 +28,7 @@ pub struct DiskspecsError {
 
 /// Where the text of files comes from, by names as the reader joined them;
 /// this crate itself opens none.
-pub trait Load {
+pub trait TextLoader {
     /// The text of a file, or why there is none.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ pub trait Load {
     fn load(&self, path: &str) -> Result<String, String>;
 }
 
-impl<F: Fn(&str) -> Result<String, String>> Load for F {
+impl<F: Fn(&str) -> Result<String, String>> TextLoader for F {
     fn load(&self, path: &str) -> Result<String, String> {
         self(path)
     }
@@ -58,6 +58,6 @@ pub struct Diskspecs {
 ///
 /// # Errors
 /// With file, line and what would be right.
-pub fn read(file: &str, text: &str, load: &dyn Load) -> Result<Diskspecs, DiskspecsError> {
+pub fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Diskspecs, DiskspecsError> {
     disk::read(file, text, load)
 }

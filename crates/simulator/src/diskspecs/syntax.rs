@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use super::{DiskspecsError, Load};
+use super::{DiskspecsError, TextLoader};
 
 /// Files that may be drawn in by `source`, all together.
 const MOST_FILES: usize = 64;
@@ -16,12 +16,12 @@ const MOST_VALUES: usize = 4_000_000;
 
 /// A place in a file.
 #[derive(Clone, Debug)]
-pub(super) struct At {
+pub(super) struct SourcePosition {
     pub file: Rc<str>,
     pub line: usize,
 }
 
-impl At {
+impl SourcePosition {
     pub fn error(&self, what: impl Into<String>) -> DiskspecsError {
         DiskspecsError { file: self.file.to_string(), line: self.line, what: what.into() }
     }
@@ -29,34 +29,34 @@ impl At {
 
 /// `kind name { key = value, … }`.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct SpecBlock {
     pub kind: String,
     pub name: String,
-    pub at: At,
-    pub entries: Vec<Entry>,
+    pub at: SourcePosition,
+    pub entries: Vec<SpecEntry>,
 }
 
 /// One `key = value` of a block.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct SpecEntry {
     pub key: String,
-    pub at: At,
-    pub value: Value,
+    pub at: SourcePosition,
+    pub value: SpecValue,
 }
 
 /// What stands behind a `=` or in a list.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(super) enum SpecValue {
     /// A number, a word, a file's name.
     Word(String),
-    Block(Block),
-    List(Vec<(At, Value)>),
+    Block(SpecBlock),
+    List(Vec<(SourcePosition, SpecValue)>),
 }
 
 /// What stands at the top of a file.
 #[derive(Debug, Default)]
-pub(super) struct Document {
-    pub blocks: Vec<Block>,
+pub(super) struct SpecDocument {
+    pub blocks: Vec<SpecBlock>,
     /// `instantiate [ names ] as block`.
     pub instances: Vec<(String, String)>,
     /// Each component of `topology` beside the one it hangs on.
@@ -64,32 +64,32 @@ pub(super) struct Document {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+enum SpecToken {
     Word(String),
     /// One of `{ } [ ] , =`.
     Mark(char),
 }
 
 struct Parser<'a> {
-    tokens: Vec<(Token, usize)>,
+    tokens: Vec<(SpecToken, usize)>,
     next: usize,
     file: Rc<str>,
-    load: &'a dyn Load,
+    load: &'a dyn TextLoader,
     /// Shared by all files: how many were read, and how many values.
-    spent: &'a mut Spent,
+    spent: &'a mut ReadBudget,
     depth: usize,
 }
 
 #[derive(Default)]
-struct Spent {
+struct ReadBudget {
     files: usize,
     values: usize,
 }
 
 /// Reads a file and what it draws in.
-pub(super) fn read(file: &str, text: &str, load: &dyn Load) -> Result<Document, DiskspecsError> {
-    let mut spent = Spent::default();
-    let mut document = Document::default();
+pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<SpecDocument, DiskspecsError> {
+    let mut spent = ReadBudget::default();
+    let mut document = SpecDocument::default();
     parse(file, text, load, &mut spent, 0, &mut document)?;
     Ok(document)
 }
@@ -97,10 +97,10 @@ pub(super) fn read(file: &str, text: &str, load: &dyn Load) -> Result<Document, 
 fn parse(
     file: &str,
     text: &str,
-    load: &dyn Load,
-    spent: &mut Spent,
+    load: &dyn TextLoader,
+    spent: &mut ReadBudget,
     depth: usize,
-    document: &mut Document,
+    document: &mut SpecDocument,
 ) -> Result<(), DiskspecsError> {
     let mut parser = Parser { tokens: tokens(text), next: 0, file: file.into(), load, spent, depth };
     while parser.peek().is_some() {
@@ -110,7 +110,7 @@ fn parse(
 }
 
 /// Words end at white space and marks; `#` comments are left out.
-fn tokens(text: &str) -> Vec<(Token, usize)> {
+fn tokens(text: &str) -> Vec<(SpecToken, usize)> {
     let mut tokens = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
@@ -119,12 +119,12 @@ fn tokens(text: &str) -> Vec<(Token, usize)> {
             rest = &rest[start..];
             let first = rest.chars().next().unwrap_or(' ');
             if "{}[],=".contains(first) {
-                tokens.push((Token::Mark(first), at + 1));
+                tokens.push((SpecToken::Mark(first), at + 1));
                 rest = &rest[1..];
                 continue;
             }
             let end = rest.find(|c: char| c.is_whitespace() || "{}[],=".contains(c)).unwrap_or(rest.len());
-            tokens.push((Token::Word(rest[..end].trim_matches('"').to_owned()), at + 1));
+            tokens.push((SpecToken::Word(rest[..end].trim_matches('"').to_owned()), at + 1));
             rest = &rest[end..];
         }
     }
@@ -140,24 +140,24 @@ pub(super) fn beside(file: &str, name: &str) -> String {
 }
 
 impl Parser<'_> {
-    fn peek(&self) -> Option<&Token> {
+    fn peek(&self) -> Option<&SpecToken> {
         self.tokens.get(self.next).map(|(token, _)| token)
     }
 
-    fn at(&self) -> At {
+    fn at(&self) -> SourcePosition {
         let last = self.tokens.len().saturating_sub(1);
         let line = self.tokens.get(self.next.min(last)).map_or(1, |(_, line)| *line);
-        At { file: Rc::clone(&self.file), line }
+        SourcePosition { file: Rc::clone(&self.file), line }
     }
 
-    fn take(&mut self) -> Option<Token> {
+    fn take(&mut self) -> Option<SpecToken> {
         let token = self.tokens.get(self.next).map(|(token, _)| token.clone());
         self.next += 1;
         token
     }
 
     fn is(&self, mark: char) -> bool {
-        self.peek() == Some(&Token::Mark(mark))
+        self.peek() == Some(&SpecToken::Mark(mark))
     }
 
     fn skip(&mut self, mark: char) -> bool {
@@ -169,9 +169,9 @@ impl Parser<'_> {
     fn expect(&mut self, mark: char, after: &str) -> Result<(), DiskspecsError> {
         let at = self.at();
         match self.take() {
-            Some(Token::Mark(found)) if found == mark => Ok(()),
-            Some(Token::Mark(found)) => Err(at.error(format!("`{found}` {after}, where `{mark}` belongs"))),
-            Some(Token::Word(found)) => Err(at.error(format!("`{found}` {after}, where `{mark}` belongs"))),
+            Some(SpecToken::Mark(found)) if found == mark => Ok(()),
+            Some(SpecToken::Mark(found)) => Err(at.error(format!("`{found}` {after}, where `{mark}` belongs"))),
+            Some(SpecToken::Word(found)) => Err(at.error(format!("`{found}` {after}, where `{mark}` belongs"))),
             None => Err(at.error(format!("the file ends {after}, where `{mark}` belongs"))),
         }
     }
@@ -179,13 +179,13 @@ impl Parser<'_> {
     fn word(&mut self, what: &str) -> Result<String, DiskspecsError> {
         let at = self.at();
         match self.take() {
-            Some(Token::Word(word)) => Ok(word),
-            Some(Token::Mark(found)) => Err(at.error(format!("`{found}`, where {what} belongs"))),
+            Some(SpecToken::Word(word)) => Ok(word),
+            Some(SpecToken::Mark(found)) => Err(at.error(format!("`{found}`, where {what} belongs"))),
             None => Err(at.error(format!("the file ends where {what} belongs"))),
         }
     }
 
-    fn top(&mut self, document: &mut Document) -> Result<(), DiskspecsError> {
+    fn top(&mut self, document: &mut SpecDocument) -> Result<(), DiskspecsError> {
         let at = self.at();
         let word = self.word("a block, such as `disksim_disk NAME {`,")?;
         match word.as_str() {
@@ -205,7 +205,7 @@ impl Parser<'_> {
     }
 
     /// `instantiate [ a, b ] as block`.
-    fn instantiate(&mut self, document: &mut Document) -> Result<(), DiskspecsError> {
+    fn instantiate(&mut self, document: &mut SpecDocument) -> Result<(), DiskspecsError> {
         self.expect('[', "behind `instantiate`")?;
         let mut names = Vec::new();
         while !self.skip(']') {
@@ -222,7 +222,7 @@ impl Parser<'_> {
     }
 
     /// `kind name [ what hangs on it ]`.
-    fn topology(&mut self, on: Option<&str>, document: &mut Document, depth: usize) -> Result<(), DiskspecsError> {
+    fn topology(&mut self, on: Option<&str>, document: &mut SpecDocument, depth: usize) -> Result<(), DiskspecsError> {
         let at = self.at();
         if depth > MOST_DEPTH {
             return Err(at.error(format!("more than {MOST_DEPTH} components on each other")));
@@ -241,7 +241,7 @@ impl Parser<'_> {
     }
 
     /// The text of a file that is drawn in.
-    fn draw(&mut self, at: &At, name: &str) -> Result<(String, String), DiskspecsError> {
+    fn draw(&mut self, at: &SourcePosition, name: &str) -> Result<(String, String), DiskspecsError> {
         self.spent.files += 1;
         if self.spent.files > MOST_FILES || self.depth > MOST_DEPTH {
             return Err(at.error(format!("`source {name}` is one too many: do files draw in each other?")));
@@ -252,7 +252,7 @@ impl Parser<'_> {
     }
 
     /// A block behind its kind: an optional name and `{ … }`.
-    fn block(&mut self, kind: String, at: At, depth: usize) -> Result<Block, DiskspecsError> {
+    fn block(&mut self, kind: String, at: SourcePosition, depth: usize) -> Result<SpecBlock, DiskspecsError> {
         let name = if self.is('{') { String::new() } else { self.word("a name or `{`")? };
         self.expect('{', &format!("behind `{kind}`"))?;
         if depth > MOST_DEPTH {
@@ -265,13 +265,13 @@ impl Parser<'_> {
             }
             entries.push(self.entry(depth)?);
         }
-        Ok(Block { kind, name, at, entries })
+        Ok(SpecBlock { kind, name, at, entries })
     }
 
-    fn entry(&mut self, depth: usize) -> Result<Entry, DiskspecsError> {
+    fn entry(&mut self, depth: usize) -> Result<SpecEntry, DiskspecsError> {
         let at = self.at();
         let mut key = self.word("a key or `}`")?;
-        while let Some(Token::Word(word)) = self.peek() {
+        while let Some(SpecToken::Word(word)) = self.peek() {
             key.push(' ');
             key.push_str(word);
             if key.len() > 200 {
@@ -281,10 +281,10 @@ impl Parser<'_> {
         }
         self.expect('=', &format!("behind `{key}`"))?;
         let value = self.value(depth)?;
-        Ok(Entry { key, at, value })
+        Ok(SpecEntry { key, at, value })
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, DiskspecsError> {
+    fn value(&mut self, depth: usize) -> Result<SpecValue, DiskspecsError> {
         let at = self.at();
         self.spent.values += 1;
         if self.spent.values > MOST_VALUES {
@@ -297,24 +297,26 @@ impl Parser<'_> {
         if word == "source" {
             let name = self.word("the name of a file")?;
             let (path, text) = self.draw(&at, &name)?;
-            let mut drawn = Document::default();
+            let mut drawn = SpecDocument::default();
             parse(&path, &text, self.load, self.spent, self.depth + 1, &mut drawn)?;
             let one = drawn.blocks.pop().filter(|_| drawn.blocks.is_empty());
             return one
-                .map(Value::Block)
+                .map(SpecValue::Block)
                 .ok_or_else(|| at.error(format!("`{path}` must hold one block to stand for a value")));
         }
         match self.peek() {
-            Some(Token::Mark('{')) => Ok(Value::Block(self.block(word, at, depth + 1)?)),
+            Some(SpecToken::Mark('{')) => Ok(SpecValue::Block(self.block(word, at, depth + 1)?)),
             // `kind name {`
-            Some(Token::Word(_)) if self.tokens.get(self.next + 1).is_some_and(|(t, _)| *t == Token::Mark('{')) => {
-                Ok(Value::Block(self.block(word, at, depth + 1)?))
+            Some(SpecToken::Word(_))
+                if self.tokens.get(self.next + 1).is_some_and(|(t, _)| *t == SpecToken::Mark('{')) =>
+            {
+                Ok(SpecValue::Block(self.block(word, at, depth + 1)?))
             }
-            _ => Ok(Value::Word(word)),
+            _ => Ok(SpecValue::Word(word)),
         }
     }
 
-    fn list(&mut self, depth: usize, at: &At) -> Result<Value, DiskspecsError> {
+    fn list(&mut self, depth: usize, at: &SourcePosition) -> Result<SpecValue, DiskspecsError> {
         if depth > MOST_DEPTH {
             return Err(at.error(format!("more than {MOST_DEPTH} lists within each other")));
         }
@@ -326,6 +328,6 @@ impl Parser<'_> {
             let at = self.at();
             values.push((at, self.value(depth)?));
         }
-        Ok(Value::List(values))
+        Ok(SpecValue::List(values))
     }
 }

@@ -3,10 +3,10 @@
 //! comes, up to that moment.
 
 use super::geometry::Geometry;
-use super::mechanism::Stream;
-use super::serve::State;
-use super::spec::ReadAhead;
-use super::{Model, Place};
+use super::mechanism::ChannelStream;
+use super::serve::DriveState;
+use super::spec::DriveReadAhead;
+use super::{Model, SectorAddress};
 use crate::Ns;
 use crate::io::Io;
 
@@ -15,7 +15,7 @@ const MOST_TRACKS: u32 = 1024;
 
 /// What the drive does on its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Alone {
+pub(super) enum BackgroundActivity {
     Nothing,
     /// Reads on into a segment: the next block, where it stops, how far it goes
     /// whatever comes, and when the head was at that block.
@@ -34,18 +34,18 @@ pub(super) enum Alone {
     },
 }
 
-impl State {
+impl DriveState {
     /// Brings what the drive did on its own up to now, and says from when on
     /// it can take a request up.
     #[inline]
     pub fn settle(&mut self, model: &Model, now: Ns) -> Ns {
         match self.alone {
-            Alone::Nothing => now,
-            Alone::Behind { at, .. } => {
-                self.alone = Alone::Nothing;
+            BackgroundActivity::Nothing => now,
+            BackgroundActivity::Behind { at, .. } => {
+                self.alone = BackgroundActivity::Nothing;
                 now.max(at)
             }
-            Alone::Ahead { segment, next, limit, must, at } => {
+            BackgroundActivity::Ahead { segment, next, limit, must, at } => {
                 self.read_ahead_until(model, now, segment, next, limit, must, at);
                 now
             }
@@ -89,7 +89,11 @@ impl State {
             held.end = held.end.max(next);
         }
         self.trim(segment);
-        self.alone = if next >= limit { Alone::Nothing } else { Alone::Ahead { segment, next, limit, must, at } };
+        self.alone = if next >= limit {
+            BackgroundActivity::Nothing
+        } else {
+            BackgroundActivity::Ahead { segment, next, limit, must, at }
+        };
     }
 
     /// The oldest blocks of a segment give way when it is full.
@@ -104,11 +108,11 @@ impl State {
     /// Ends reading on, and says when the head is free: at once, or at the end of its sector.
     #[inline]
     pub fn stop_reading_on(&mut self, model: &Model, now: Ns) -> Ns {
-        let Alone::Ahead { segment, next, limit, must, at } = self.alone else { return now };
-        self.alone = Alone::Nothing;
+        let BackgroundActivity::Ahead { segment, next, limit, must, at } = self.alone else { return now };
+        self.alone = BackgroundActivity::Nothing;
         let mechanism = &model.mechanism;
         if next < must {
-            let stream = Stream { blocks: (must.min(limit) - next) as u32, mark: 1, ..Stream::default() };
+            let stream = ChannelStream { blocks: (must.min(limit) - next) as u32, mark: 1, ..ChannelStream::default() };
             let end = mechanism.read(at, &mut self.arm, next, &stream, false).end;
             if let Some(held) = self.segments.get_mut(segment) {
                 held.end = held.end.max(must);
@@ -133,36 +137,40 @@ impl State {
         let geometry = &model.mechanism.geometry;
         let last = io.end() - 1;
         let limit = match cache.ahead {
-            ReadAhead::None => next,
-            ReadAhead::Track => end_of_track(geometry, last),
-            ReadAhead::Cylinder => end_of_cylinder(geometry, last),
-            ReadAhead::Segment => next + most,
-            ReadAhead::NextTrack => {
+            DriveReadAhead::None => next,
+            DriveReadAhead::Track => end_of_track(geometry, last),
+            DriveReadAhead::Cylinder => end_of_cylinder(geometry, last),
+            DriveReadAhead::Segment => next + most,
+            DriveReadAhead::NextTrack => {
                 let place = geometry.place(last);
                 // a stream: it goes on where a late read ended, or on the track behind one
                 let before = track_before(geometry, &place, last);
                 let known = self.reads.iter().any(|read| read.end == io.first || before == Some(read.track));
-                self.reads[self.reads_at] = Late { end: io.end(), track: (place.cylinder, place.head) };
+                self.reads[self.reads_at] = RecentRead { end: io.end(), track: (place.cylinder, place.head) };
                 self.reads_at = (self.reads_at + 1) % self.reads.len();
                 if known { end_of_track(geometry, end_of_track(geometry, last)) } else { next }
             }
         };
         let limit = limit.min(next + most).min(geometry.blocks());
         let must = (next + u64::from(cache.least_ahead)).min(limit);
-        self.alone = if limit > next { Alone::Ahead { segment, next, limit, must, at: from } } else { Alone::Nothing };
+        self.alone = if limit > next {
+            BackgroundActivity::Ahead { segment, next, limit, must, at: from }
+        } else {
+            BackgroundActivity::Nothing
+        };
     }
 }
 
 /// A read of not long ago.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Late {
+pub(super) struct RecentRead {
     end: u64,
     track: (u32, u32),
 }
 
-impl Late {
+impl RecentRead {
     /// None yet.
-    pub const NONE: Late = Late { end: u64::MAX, track: (u32::MAX, u32::MAX) };
+    pub const NONE: RecentRead = RecentRead { end: u64::MAX, track: (u32::MAX, u32::MAX) };
 }
 
 /// The block behind the last one on a block's track.
@@ -183,7 +191,7 @@ fn end_of_cylinder(geometry: &Geometry, block: u64) -> u64 {
 }
 
 /// The track before the one of a block, in the order of blocks.
-fn track_before(geometry: &Geometry, place: &Place, block: u64) -> Option<(u32, u32)> {
+fn track_before(geometry: &Geometry, place: &SectorAddress, block: u64) -> Option<(u32, u32)> {
     let before = geometry.place(block.checked_sub(u64::from(place.sector) + 1)?);
     Some((before.cylinder, before.head))
 }

@@ -1,11 +1,11 @@
 //! Segments of a drive's buffer: which blocks each holds, and which goes when
 //! another is needed.
 
-use super::spec::CacheSpec;
+use super::spec::DriveCacheSpec;
 
 /// One segment: blocks `start .. end`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Segment {
+pub(super) struct CacheSegment {
     pub start: u64,
     pub end: u64,
     used: u64,
@@ -16,7 +16,7 @@ pub(super) struct Segment {
 /// All segments.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
-    all: Vec<Segment>,
+    all: Vec<CacheSegment>,
     uses: u64,
     keeps: bool,
     separate: bool,
@@ -27,9 +27,9 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    pub fn new(spec: &CacheSpec) -> Segments {
+    pub fn new(spec: &DriveCacheSpec) -> Segments {
         Segments {
-            all: vec![Segment::default(); spec.segments as usize],
+            all: vec![CacheSegment::default(); spec.segments as usize],
             uses: 0,
             keeps: spec.keeps,
             separate: spec.separate_write && spec.segments > 1,
@@ -39,18 +39,18 @@ impl Segments {
         }
     }
 
-    pub fn get(&self, at: usize) -> Segment {
+    pub fn get(&self, at: usize) -> CacheSegment {
         self.all.get(at).copied().unwrap_or_default()
     }
 
-    pub fn get_mut(&mut self, at: usize) -> Option<&mut Segment> {
+    pub fn get_mut(&mut self, at: usize) -> Option<&mut CacheSegment> {
         self.all.get_mut(at)
     }
 
     /// The segment that holds a block for reading; `or_end` also one that ends just before it.
     #[inline]
     pub fn holding(&self, block: u64, or_end: bool) -> Option<usize> {
-        let holds = |s: &Segment| {
+        let holds = |s: &CacheSegment| {
             s.start <= block
                 && (block < s.end || (or_end && block == s.end && s.end > s.start))
                 && (!s.written || self.serves_written)
@@ -72,7 +72,7 @@ impl Segments {
         self.uses += 1;
         let at = self.victim(write)?;
         let start = start.max(end.saturating_sub(self.blocks));
-        self.all[at] = Segment { start, end, used: self.uses, written: write };
+        self.all[at] = CacheSegment { start, end, used: self.uses, written: write };
         Some(at)
     }
 
@@ -96,12 +96,12 @@ impl Segments {
             if Some(at) == but || segment.end <= start || segment.start >= end {
                 continue;
             }
-            *segment = Segment::default();
+            *segment = CacheSegment::default();
         }
     }
 }
 
 #[inline]
-fn oldest(segments: &[Segment], fits: impl Fn(&Segment) -> bool) -> Option<usize> {
+fn oldest(segments: &[CacheSegment], fits: impl Fn(&CacheSegment) -> bool) -> Option<usize> {
     segments.iter().enumerate().filter(|(_, s)| fits(s)).min_by_key(|(_, s)| s.used).map(|(at, _)| at)
 }

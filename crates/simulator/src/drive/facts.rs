@@ -1,6 +1,6 @@
 //! What a drive's model says of itself, for those who reckon instead of simulating.
 
-use super::{Access, CacheSpec, ChannelSpec, Model, Overheads, Place};
+use super::{ChannelSpec, DriveCacheSpec, Model, Overheads, PositioningModel, SectorAddress};
 
 const S: f64 = 1e-9;
 
@@ -11,7 +11,7 @@ impl Model {
     }
 
     /// How the time to a sector is found.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> PositioningModel {
         self.mechanism.access()
     }
 
@@ -21,7 +21,7 @@ impl Model {
     }
 
     /// Its buffer and cache.
-    pub fn cache(&self) -> &CacheSpec {
+    pub fn cache(&self) -> &DriveCacheSpec {
         &self.cache
     }
 
@@ -31,13 +31,13 @@ impl Model {
     }
 
     /// Time of the arm, and of switching heads, from one place to another, s.
-    pub fn travel_s(&self, from: &Place, to: &Place, write: bool) -> f64 {
+    pub fn travel_s(&self, from: &SectorAddress, to: &SectorAddress, write: bool) -> f64 {
         self.mechanism.travel_between(from, to, write) as f64 * S
     }
 
     /// From the end of a place's track until the next track's first sector
     /// passes, s: what skew is for; and where that sector is. `None` on the last track.
-    pub fn skew_s(&self, place: &Place, block: u64) -> Option<(f64, Place)> {
+    pub fn skew_s(&self, place: &SectorAddress, block: u64) -> Option<(f64, SectorAddress)> {
         let geometry = &self.mechanism.geometry;
         let next = block + u64::from(geometry.run(block, u32::MAX).blocks);
         if next >= self.blocks() {

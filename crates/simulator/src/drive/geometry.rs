@@ -3,7 +3,7 @@
 //! and at most three binary searches (zone, slips, replaced sectors).
 
 use super::SpecError;
-use super::spec::{Order, Sparing, Spec, ZoneSpec};
+use super::spec::{Sparing, Spec, TrackOrder, ZoneSpec};
 
 /// An angle in 2^-64 of a turn, so that adding wraps as the disk does.
 pub(super) type Angle = u64;
@@ -16,7 +16,7 @@ pub(super) fn angle(turns: f64) -> Angle {
 
 /// Where a block lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SectorAddress {
     /// Cylinder.
     pub cylinder: u32,
     /// Surface.
@@ -31,9 +31,9 @@ pub struct Place {
 
 /// Blocks that follow each other on one track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct TrackRun {
     /// The first one's place.
-    pub place: Place,
+    pub place: SectorAddress,
     /// How many blocks.
     pub blocks: u32,
     /// Sectors from the first to the last; more than blocks where one was slipped.
@@ -43,15 +43,15 @@ pub struct Run {
 /// The rest of a track from some block on, where it has no holes: what is asked
 /// of it next is reckoned without a division. Empty where nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct TrackRest {
     first: u64,
     blocks: u32,
-    place: Place,
+    place: SectorAddress,
 }
 
 /// One zone, ready for use.
 #[derive(Clone, Debug)]
-struct Zone {
+struct DriveZone {
     first: u64,
     end: u64,
     cylinder: u32,
@@ -79,25 +79,25 @@ struct Zone {
 enum Slips {
     None,
     /// They use the spares of their region.
-    InRegion(Skips),
+    InRegion(SlipTable),
     /// They push everything in the zone on; positions among usable sectors.
-    ToEnd(Skips),
+    ToEnd(SlipTable),
     /// Whole tracks.
-    Tracks(Skips),
+    Tracks(SlipTable),
 }
 
 /// Sorted slips, and each less its rank: that never falls, so that one search
 /// without branches says how many come before what is asked for.
 #[derive(Clone, Debug)]
-struct Skips {
+struct SlipTable {
     slips: Vec<u64>,
     less_rank: Vec<u64>,
 }
 
-impl Skips {
-    fn new(slips: Vec<u64>) -> Skips {
+impl SlipTable {
+    fn new(slips: Vec<u64>) -> SlipTable {
         let less_rank = slips.iter().zip(0..).map(|(slip, rank)| slip - rank).collect();
-        Skips { slips, less_rank }
+        SlipTable { slips, less_rank }
     }
 
     /// How many of those from the `from`-th on come before the position that
@@ -114,11 +114,11 @@ impl Skips {
 /// The map of a drive.
 #[derive(Clone, Debug)]
 pub struct Geometry {
-    zones: Vec<Zone>,
+    zones: Vec<DriveZone>,
     /// The block after the last one of each zone, side by side for searching.
     ends: Vec<u64>,
     surfaces: u32,
-    order: Order,
+    order: TrackOrder,
 }
 
 impl Geometry {
@@ -145,13 +145,13 @@ impl Geometry {
     }
 
     /// Sectors on the tracks of a place.
-    pub fn sectors(&self, place: &Place) -> u32 {
+    pub fn sectors(&self, place: &SectorAddress) -> u32 {
         self.zones[place.zone as usize].sectors
     }
 
     /// Where a block lies; the last one stands for those beyond the drive.
     #[inline]
-    pub fn place(&self, block: u64) -> Place {
+    pub fn place(&self, block: u64) -> SectorAddress {
         let block = block.min(self.blocks() - 1);
         let at = self.zone(block);
         let zone = &self.zones[at];
@@ -160,7 +160,7 @@ impl Geometry {
 
     /// At most `most` blocks from `first` on that lie behind each other on one track.
     #[inline]
-    pub fn run(&self, first: u64, most: u32) -> Run {
+    pub fn run(&self, first: u64, most: u32) -> TrackRun {
         let first = first.min(self.blocks() - 1);
         let at = self.zone(first);
         let zone = &self.zones[at];
@@ -169,7 +169,7 @@ impl Geometry {
         let replaced = zone.replaced(physical);
         let place = self.at(zone, at as u32, replaced);
         if replaced != physical && !zone.defects_are_tracks {
-            return Run { place, blocks: 1, sectors: 1 };
+            return TrackRun { place, blocks: 1, sectors: 1 };
         }
         let left = u64::from(zone.sectors - place.sector).min(zone.end - first);
         let mut blocks = u64::from(most.max(1)).min(left);
@@ -191,12 +191,12 @@ impl Geometry {
             blocks = good;
             end = last(blocks);
         }
-        Run { place, blocks: blocks as u32, sectors: (end - physical + 1) as u32 }
+        TrackRun { place, blocks: blocks as u32, sectors: (end - physical + 1) as u32 }
     }
 
     /// The same as [`Geometry::run`], quicker on a track that is known; learns the track.
     #[inline]
-    pub(super) fn run_known(&self, known: &mut Known, first: u64, most: u32) -> Run {
+    pub(super) fn run_known(&self, known: &mut TrackRest, first: u64, most: u32) -> TrackRun {
         let most = most.max(1);
         let mut ahead = first.wrapping_sub(known.first);
         if ahead >= u64::from(known.blocks) {
@@ -204,14 +204,14 @@ impl Geometry {
             if whole.sectors != whole.blocks || first >= self.blocks() {
                 return if whole.blocks <= most { whole } else { self.run(first, most) };
             }
-            *known = Known { first, blocks: whole.blocks, place: whole.place };
+            *known = TrackRest { first, blocks: whole.blocks, place: whole.place };
             ahead = 0;
         }
         let blocks = u64::from(most).min(u64::from(known.blocks) - ahead) as u32;
         let mut place = known.place;
         place.sector += ahead as u32;
         place.angle = place.angle.wrapping_add(self.zones[place.zone as usize].width.wrapping_mul(ahead));
-        Run { place, blocks, sectors: blocks }
+        TrackRun { place, blocks, sectors: blocks }
     }
 
     /// Position of the zone of a block that exists.
@@ -222,7 +222,7 @@ impl Geometry {
     }
 
     #[inline]
-    fn at(&self, zone: &Zone, number: u32, physical: u64) -> Place {
+    fn at(&self, zone: &DriveZone, number: u32, physical: u64) -> SectorAddress {
         // zones of drives larger than 2 TB count beyond 32 bits; their tracks do not
         let track = physical / u64::from(zone.sectors);
         let sector = (physical - track * u64::from(zone.sectors)) as u32;
@@ -230,9 +230,9 @@ impl Geometry {
         let surface = track as u32 - in_zone * self.surfaces;
         let cylinder = zone.cylinder + in_zone;
         let down = match self.order {
-            Order::Up => false,
-            Order::SerpentineInZone => in_zone % 2 == 1,
-            Order::Serpentine => cylinder % 2 == 1,
+            TrackOrder::Up => false,
+            TrackOrder::SerpentineInZone => in_zone % 2 == 1,
+            TrackOrder::Serpentine => cylinder % 2 == 1,
         };
         let switches = u64::from(surface) + u64::from(self.surfaces - 1) * u64::from(in_zone);
         let mut angle = zone
@@ -246,11 +246,11 @@ impl Geometry {
             angle = angle.wrapping_add(zone.width.wrapping_mul(before as u64));
         }
         let head = if down { self.surfaces - 1 - surface } else { surface };
-        Place { cylinder, head, sector, zone: number, angle }
+        SectorAddress { cylinder, head, sector, zone: number, angle }
     }
 }
 
-impl Zone {
+impl DriveZone {
     /// True where blocks of a track are its sectors without holes.
     #[inline]
     fn is_plain(&self) -> bool {
@@ -341,7 +341,7 @@ fn regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64)
     }
 }
 
-fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<Zone, String> {
+fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> {
     let sectors = u64::from(zone.sectors);
     let cylinder = sectors * u64::from(spec.surfaces);
     let all = cylinder * (u64::from(zone.last_cylinder - zone.first_cylinder) + 1);
@@ -367,7 +367,7 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<Zone, String> {
     let blocks = blocks.ok_or_else(|| format!("{} sectors empty at its front of {usable}", zone.empty))?;
     let skews = matches!(spec.sparing, Sparing::Track | Sparing::Cylinder { .. }) && spare > 0;
     let plain = whole || spare == 0;
-    Ok(Zone {
+    Ok(DriveZone {
         first,
         end: first + blocks,
         cylinder: zone.first_cylinder,
@@ -383,9 +383,11 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<Zone, String> {
         skewing: if skews { slips.clone() } else { Vec::new() },
         slips: match spec.sparing {
             _ if slips.is_empty() => Slips::None,
-            Sparing::Tracks => Slips::Tracks(Skips::new(slips)),
-            Sparing::Cylinder { .. } if to_end => Slips::ToEnd(Skips::new(among_usable(&slips, region, spare, front))),
-            _ => Slips::InRegion(Skips::new(slips)),
+            Sparing::Tracks => Slips::Tracks(SlipTable::new(slips)),
+            Sparing::Cylinder { .. } if to_end => {
+                Slips::ToEnd(SlipTable::new(among_usable(&slips, region, spare, front)))
+            }
+            _ => Slips::InRegion(SlipTable::new(slips)),
         },
         defects_are_tracks: spec.sparing == Sparing::Tracks,
         defects: defects(&zone.defects),
@@ -413,7 +415,7 @@ fn among_usable(slips: &[u64], region: u64, spare: u64, front: u64) -> Vec<u64> 
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     use super::*;
 
@@ -425,7 +427,7 @@ mod tests {
         };
         let text = load("disk7200.diskspecs").expect("one of our own files");
         let mut drive = crate::diskspecs::read("disk7200.diskspecs", &text, &load).expect("a drive");
-        let mut dice = Dice::new(3, 0);
+        let mut dice = Rng::new(3, 0);
         for holes in [false, true] {
             if holes {
                 for zone in &mut drive.spec.zones {
@@ -434,7 +436,7 @@ mod tests {
                 }
             }
             let geometry = Geometry::new(&drive.spec).expect("a possible map");
-            let mut known = Known::default();
+            let mut known = TrackRest::default();
             for _ in 0..2000 {
                 let zone = &geometry.zones[dice.below(geometry.zones.len() as u64) as usize];
                 let mut first = zone.first + dice.below((zone.end - zone.first).min(20_000));

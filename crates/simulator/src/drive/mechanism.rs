@@ -2,8 +2,8 @@
 //! and how long a transfer between disk and buffer takes.
 
 use super::SpecError;
-use super::geometry::{Angle, Geometry, Known, Place};
-use super::spec::{Access, Spec};
+use super::geometry::{Angle, Geometry, SectorAddress, TrackRest};
+use super::spec::{PositioningModel, Spec};
 use crate::Ns;
 
 /// A turn is missed only when a sector's edge is past by more than this; times
@@ -22,7 +22,7 @@ pub(super) struct Mechanism {
     seeks: Vec<u32>,
     head_switch: Ns,
     write_settle: Ns,
-    access: Access,
+    access: PositioningModel,
     /// Angle of a nanosecond.
     rate: Angle,
     /// A turn, 2^-16 ns.
@@ -31,23 +31,23 @@ pub(super) struct Mechanism {
 
 /// Where the arm stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Arm {
+pub(super) struct ArmPosition {
     pub cylinder: u32,
     pub head: u32,
     /// What is known of the track under it.
-    pub track: Known,
+    pub track: TrackRest,
 }
 
-impl Arm {
+impl ArmPosition {
     #[inline]
-    pub fn goes_to(&mut self, place: &Place) {
+    pub fn goes_to(&mut self, place: &SectorAddress) {
         (self.cylinder, self.head) = (place.cylinder, place.head);
     }
 }
 
 /// A transfer between disk and buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Passage {
+pub(super) struct MediaTransfer {
     pub end: Ns,
     pub seek: Ns,
     pub rotation: Ns,
@@ -60,7 +60,7 @@ pub(super) struct Passage {
 
 /// How the channel takes blocks from the buffer, or brings them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct ChannelStream {
     /// Time of a block.
     pub block: Ns,
     /// Reads: blocks in the buffer before it begins. At least one.
@@ -93,18 +93,18 @@ impl Mechanism {
         self.turn as f64 / 65536.0
     }
 
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> PositioningModel {
         self.access
     }
 
     /// Time of the arm and of switching heads, from where a place is.
-    pub fn travel_between(&self, from: &Place, to: &Place, write: bool) -> Ns {
-        self.travel(&Arm { cylinder: from.cylinder, head: from.head, ..Arm::default() }, to, write)
+    pub fn travel_between(&self, from: &SectorAddress, to: &SectorAddress, write: bool) -> Ns {
+        self.travel(&ArmPosition { cylinder: from.cylinder, head: from.head, ..ArmPosition::default() }, to, write)
     }
 
     /// Time of the arm and of switching heads.
     #[inline]
-    pub fn travel(&self, from: &Arm, to: &Place, write: bool) -> Ns {
+    pub fn travel(&self, from: &ArmPosition, to: &SectorAddress, write: bool) -> Ns {
         let distance = from.cylinder.abs_diff(to.cylinder);
         let last = self.seeks.len() - 1;
         let mut time = Ns::from(self.seeks[(distance as usize).min(last)]);
@@ -119,8 +119,8 @@ impl Mechanism {
     /// From a moment until an angle is under the head.
     #[inline]
     pub fn wait(&self, now: Ns, angle: Angle) -> Ns {
-        if self.access != Access::Exact {
-            return if self.access == Access::HalfTurn { self.turn >> 17 } else { 0 };
+        if self.access != PositioningModel::Exact {
+            return if self.access == PositioningModel::HalfTurn { self.turn >> 17 } else { 0 };
         }
         let ahead = angle.wrapping_sub(now.wrapping_mul(self.rate));
         if ahead > 0_u64.wrapping_sub(TOLERANCE_NS * self.rate) {
@@ -134,7 +134,7 @@ impl Mechanism {
     /// at every passage, and do not add up until a turn is missed.
     #[inline]
     fn passes(&self, now: Ns, angle: Angle, wait: Ns) -> Ns {
-        if wait > 0 || self.access != Access::Exact {
+        if wait > 0 || self.access != PositioningModel::Exact {
             return now + wait;
         }
         now.saturating_sub(self.time(now.wrapping_mul(self.rate).wrapping_sub(angle)).min(TOLERANCE_NS))
@@ -142,8 +142,8 @@ impl Mechanism {
 
     /// When the sectors of a place begin to pass, if the arm sets out now.
     #[inline]
-    pub fn begins(&self, now: Ns, arm: &Arm, place: &Place) -> Ns {
-        if let Access::Constant(time) = self.access {
+    pub fn begins(&self, now: Ns, arm: &ArmPosition, place: &SectorAddress) -> Ns {
+        if let PositioningModel::Constant(time) = self.access {
             return now + time;
         }
         let there = now + self.travel(arm, place, false);
@@ -163,15 +163,15 @@ impl Mechanism {
 
     /// Time of so many sectors of a place's track.
     #[inline]
-    pub fn span(&self, place: &Place, sectors: u32) -> Ns {
+    pub fn span(&self, place: &SectorAddress, sectors: u32) -> Ns {
         let on_track = u64::from(self.geometry.sectors(place));
         ((u64::from(sectors) * self.turn) / on_track + 0x8000) >> 16
     }
 
     /// Time until a transfer at a place could begin, if the arm set out now.
     #[inline]
-    pub fn positioning(&self, now: Ns, arm: &Arm, place: &Place, write: bool) -> Ns {
-        if let Access::Constant(time) = self.access {
+    pub fn positioning(&self, now: Ns, arm: &ArmPosition, place: &SectorAddress, write: bool) -> Ns {
+        if let PositioningModel::Constant(time) = self.access {
             return time;
         }
         let travel = self.travel(arm, place, write);
@@ -180,8 +180,15 @@ impl Mechanism {
 
     /// Reads blocks from a moment on, and sends them as they come.
     #[inline]
-    pub fn read(&self, now: Ns, arm: &mut Arm, first: u64, stream: &Stream, on_arrival: bool) -> Passage {
-        let mut passage = Passage { end: now, ..Passage::default() };
+    pub fn read(
+        &self,
+        now: Ns,
+        arm: &mut ArmPosition,
+        first: u64,
+        stream: &ChannelStream,
+        on_arrival: bool,
+    ) -> MediaTransfer {
+        let mut passage = MediaTransfer { end: now, ..MediaTransfer::default() };
         let mut done = 0;
         while done < stream.blocks {
             let run = self.geometry.run_known(&mut arm.track, first + u64::from(done), stream.blocks - done);
@@ -211,9 +218,9 @@ impl Mechanism {
 
     /// Moves the arm.
     #[inline]
-    fn approach(&self, passage: &mut Passage, arm: &mut Arm, place: &Place, write: bool) {
+    fn approach(&self, passage: &mut MediaTransfer, arm: &mut ArmPosition, place: &SectorAddress, write: bool) {
         let travel = match self.access {
-            Access::Constant(time) => time,
+            PositioningModel::Constant(time) => time,
             _ => self.travel(arm, place, write),
         };
         arm.goes_to(place);
@@ -223,7 +230,7 @@ impl Mechanism {
 
     /// When the channel can be done with `blocks` blocks that come from `start` on.
     #[inline]
-    fn send(passage: &mut Passage, stream: &Stream, done: u32, blocks: u32, start: Ns, span: Ns) {
+    fn send(passage: &mut MediaTransfer, stream: &ChannelStream, done: u32, blocks: u32, start: Ns, span: Ns) {
         if stream.mark > done && stream.mark <= done + blocks {
             let ready = start + span * u64::from(stream.mark - done) / u64::from(blocks);
             passage.sending = ready.max(stream.free) + stream.from;
@@ -236,8 +243,16 @@ impl Mechanism {
 
     /// Writes blocks from a moment on, as they come over the channel.
     #[inline]
-    pub fn write(&self, now: Ns, arm: &mut Arm, first: u64, stream: &Stream, on_arrival: bool, least: Ns) -> Passage {
-        let mut passage = Passage { end: now, ..Passage::default() };
+    pub fn write(
+        &self,
+        now: Ns,
+        arm: &mut ArmPosition,
+        first: u64,
+        stream: &ChannelStream,
+        on_arrival: bool,
+        least: Ns,
+    ) -> MediaTransfer {
+        let mut passage = MediaTransfer { end: now, ..MediaTransfer::default() };
         let mut done = 0;
         while done < stream.blocks {
             let run = self.geometry.run_known(&mut arm.track, first + u64::from(done), stream.blocks - done);

@@ -17,16 +17,19 @@ mod spec;
 
 use std::sync::Arc;
 
-pub use geometry::{Geometry, Place, Run};
-pub use printed::{Printed, PrintedSeek, TrackRate};
-pub use queue::{Policy, Queue};
+pub use geometry::{Geometry, SectorAddress, TrackRun};
+pub use printed::{DataSheet, DataSheetSeek, TrackRate};
+pub use queue::{DriveQueue, QueuePolicy};
 pub use seek::{RootAndLine, Seek};
-pub use spec::{Access, CacheSpec, ChannelSpec, EarlyDisconnect, Order, Overheads, ReadAhead, Sparing, Spec, ZoneSpec};
+pub use spec::{
+    ChannelSpec, DriveCacheSpec, DriveReadAhead, EarlyDisconnect, Overheads, PositioningModel, Sparing, Spec,
+    TrackOrder, ZoneSpec,
+};
 
 use crate::Ns;
 use crate::io::Io;
 use mechanism::Mechanism;
-use serve::State;
+use serve::DriveState;
 
 /// What cannot be in a drive's description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +67,7 @@ impl Hit {
 /// How a request was served. The parts add up to `done` minus the moment of
 /// the request, but for what overlaps: `other` is the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Service {
+pub struct ServiceBreakdown {
     /// When the host knows that it is done.
     pub done: Ns,
     /// Waiting for what the drive still did on its own.
@@ -87,10 +90,10 @@ pub struct Service {
     pub hit: Hit,
 }
 
-impl Service {
+impl ServiceBreakdown {
     /// Nothing yet.
-    pub(crate) fn of(hit: Hit) -> Service {
-        Service {
+    pub(crate) fn of(hit: Hit) -> ServiceBreakdown {
+        ServiceBreakdown {
             done: 0,
             waiting: 0,
             overhead: 0,
@@ -111,9 +114,9 @@ pub struct Model {
     name: String,
     mechanism: Mechanism,
     overheads: Overheads,
-    cache: CacheSpec,
+    cache: DriveCacheSpec,
     channel: ChannelSpec,
-    policy: Policy,
+    policy: QueuePolicy,
     slots: u32,
 }
 
@@ -141,7 +144,7 @@ impl Model {
     }
 
     /// Which of the requests that it holds is next.
-    pub fn policy(&self) -> Policy {
+    pub fn policy(&self) -> QueuePolicy {
         self.policy
     }
 
@@ -187,15 +190,15 @@ impl Model {
 
 /// A drive.
 #[derive(Clone, Debug)]
-pub struct Drive {
+pub struct MechanicalDrive {
     model: Arc<Model>,
-    state: State,
+    state: DriveState,
 }
 
-impl Drive {
+impl MechanicalDrive {
     /// A drive at rest, its arm over the outermost track, its cache empty.
-    pub fn new(model: &Arc<Model>) -> Drive {
-        Drive { state: State::new(model), model: Arc::clone(model) }
+    pub fn new(model: &Arc<Model>) -> MechanicalDrive {
+        MechanicalDrive { state: DriveState::new(model), model: Arc::clone(model) }
     }
 
     /// What it is.
@@ -206,34 +209,34 @@ impl Drive {
     /// Serves a request that the drive takes up now; `now` never goes back.
     /// The channel is its own.
     #[inline]
-    pub fn start(&mut self, now: Ns, io: &Io) -> Service {
+    pub fn start(&mut self, now: Ns, io: &Io) -> ServiceBreakdown {
         self.start_on(now, io, 0)
     }
 
     /// The same on a channel that others use until `channel_free`. When the
-    /// request holds the channel itself is told by [`Service::channel_from`]
-    /// and [`Service::channel_for`].
+    /// request holds the channel itself is told by [`ServiceBreakdown::channel_from`]
+    /// and [`ServiceBreakdown::channel_for`].
     #[inline]
-    pub fn start_on(&mut self, now: Ns, io: &Io, channel_free: Ns) -> Service {
+    pub fn start_on(&mut self, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         self.state.serve(&self.model, now, io, channel_free)
     }
 
     /// All that was reported early is to be on the disk; the command is as one that needs nothing of
     /// the disk. `now` never goes back.
-    pub fn flush(&mut self, now: Ns) -> Service {
+    pub fn flush(&mut self, now: Ns) -> ServiceBreakdown {
         self.state.flush(&self.model, now)
     }
 
-    /// Where a request begins, for [`Drive::positioning`].
+    /// Where a request begins, for [`MechanicalDrive::positioning`].
     #[inline]
-    pub fn place(&self, io: &Io) -> Place {
+    pub fn place(&self, io: &Io) -> SectorAddress {
         self.model.mechanism.geometry.place(io.first)
     }
 
     /// Time until the first sector of a request could be under the head, if it
     /// were taken up now; none for a read that the cache holds.
     #[inline]
-    pub fn positioning(&self, now: Ns, io: &Io, place: &Place) -> Ns {
+    pub fn positioning(&self, now: Ns, io: &Io, place: &SectorAddress) -> Ns {
         self.state.positioning(&self.model, now, io, place)
     }
 

@@ -8,7 +8,10 @@
 //! is right for requests of 4 KB or more that are aligned, as today's are).
 
 use super::seek::{RootAndLine, Seek};
-use super::{Access, CacheSpec, ChannelSpec, Order, Overheads, Policy, ReadAhead, Sparing, Spec, SpecError, ZoneSpec};
+use super::{
+    ChannelSpec, DriveCacheSpec, DriveReadAhead, Overheads, PositioningModel, QueuePolicy, Sparing, Spec, SpecError,
+    TrackOrder, ZoneSpec,
+};
 use crate::Ns;
 use crate::io::BLOCK_BYTES;
 
@@ -34,26 +37,26 @@ pub enum TrackRate {
 
 /// Seek times of a read, as they are printed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PrintedSeek {
+pub enum DataSheetSeek {
     /// To the next cylinder, the mean of random seeks, the full stroke, ms.
     Points([f64; 3]),
     /// A curve that somebody measured, ms.
     Curve(RootAndLine),
 }
 
-impl PrintedSeek {
+impl DataSheetSeek {
     /// To the next cylinder, ms.
     fn shortest(&self) -> f64 {
         match self {
-            PrintedSeek::Points(ms) => ms[0],
-            PrintedSeek::Curve(curve) => curve.short + curve.root,
+            DataSheetSeek::Points(ms) => ms[0],
+            DataSheetSeek::Curve(curve) => curve.short + curve.root,
         }
     }
 }
 
 /// What is printed of a mechanical drive. Times are milliseconds, as in print.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Printed {
+pub struct DataSheet {
     /// What it is called.
     pub name: String,
     /// Turns a minute.
@@ -71,7 +74,7 @@ pub struct Printed {
     /// Zones between them.
     pub zones: u32,
     /// How long the arm takes for a read.
-    pub seek: PrintedSeek,
+    pub seek: DataSheetSeek,
     /// Switching to another head.
     pub head_switch_ms: f64,
     /// What a write waits longer than a read after a seek or a switch.
@@ -95,7 +98,7 @@ pub struct Printed {
     /// Requests that it holds at a time.
     pub slots: u32,
     /// Which of them is next.
-    pub policy: Policy,
+    pub policy: QueuePolicy,
 }
 
 fn wrong(item: &str, right: String) -> SpecError {
@@ -106,7 +109,7 @@ fn ns(ms: f64) -> Ns {
     (ms * 1e6).round() as Ns
 }
 
-impl Printed {
+impl DataSheet {
     /// The drive's description.
     ///
     /// # Errors
@@ -124,8 +127,8 @@ impl Printed {
         }
         let (cylinders, shape) = self.shape(outer, inner)?;
         let seek = match &self.seek {
-            PrintedSeek::Points(ms) => seek_curve(*ms, cylinders)?,
-            PrintedSeek::Curve(curve) => Seek::RootAndLine(curve.clone()),
+            DataSheetSeek::Points(ms) => seek_curve(*ms, cylinders)?,
+            DataSheetSeek::Curve(curve) => Seek::RootAndLine(curve.clone()),
         };
         let skews = self.skews();
         let spec = Spec {
@@ -133,13 +136,13 @@ impl Printed {
             surfaces: self.heads,
             cylinders,
             rpm: self.rpm,
-            order: Order::SerpentineInZone,
+            order: TrackOrder::SerpentineInZone,
             sparing: Sparing::None,
             zones: zones(self.zones.min(cylinders), cylinders, outer, inner, shape, skews),
             seek,
             head_switch: ns(self.head_switch_ms),
             write_settle: ns(self.write_settle_ms),
-            access: Access::Exact,
+            access: PositioningModel::Exact,
             overheads: self.overheads(),
             cache: self.cache_spec(),
             channel: self.channel(),
@@ -152,7 +155,7 @@ impl Printed {
 
     fn check(&self) -> Result<(), SpecError> {
         if !(60.0..=100_000.0).contains(&self.rpm) {
-            return Err(wrong("rpm", format!("{} where 60 to 100,000 turns a minute are possible", self.rpm)));
+            return Err(wrong("rpm", format!("{}, but 60 to 100,000 rpm are possible", self.rpm)));
         }
         if !(1..=1024).contains(&self.heads) {
             return Err(wrong("heads", format!("{} where 1 to 1024 are possible", self.heads)));
@@ -161,8 +164,8 @@ impl Printed {
             return Err(wrong("zones", format!("{} where 1 to {MOST_ZONES} are possible", self.zones)));
         }
         let seeks = match &self.seek {
-            PrintedSeek::Points(ms) => *ms,
-            PrintedSeek::Curve(_) => [self.seek.shortest(); 3],
+            DataSheetSeek::Points(ms) => *ms,
+            DataSheetSeek::Curve(_) => [self.seek.shortest(); 3],
         };
         let times = [
             ("seek", seeks[0]),
@@ -217,7 +220,7 @@ impl Printed {
     fn shape(&self, outer: f64, inner: f64) -> Result<(u32, f64), SpecError> {
         let heads = f64::from(self.heads);
         match (self.cylinders, self.capacity) {
-            (None, None) => Err(wrong("capacity", "neither it nor cylinders are told, where one is needed".into())),
+            (None, None) => Err(wrong("capacity", "neither it nor cylinders are given; one is needed".into())),
             (Some(cylinders), None) => Ok((cylinders, 1.0)),
             (None, Some(bytes)) => {
                 let cylinders = bytes as f64 / BLOCK_BYTES as f64 / (heads * (outer + inner) / 2.0);
@@ -237,7 +240,7 @@ impl Printed {
                 }
                 if !(0.2..=5.0).contains(&k) {
                     let right = format!(
-                        "{mean:.0} sectors a track come out, where {outer:.0} to {inner:.0} are told for its edges"
+                        "this gives {mean:.0} sectors per track, but {outer:.0} to {inner:.0} are given for its edges"
                     );
                     return Err(wrong("capacity", right));
                 }
@@ -262,27 +265,27 @@ impl Printed {
         ChannelSpec { read_block: block, write_block: block, never_leaves: self.never_leaves }
     }
 
-    fn cache_spec(&self) -> CacheSpec {
+    fn cache_spec(&self) -> DriveCacheSpec {
         let blocks = self.cache / BLOCK_BYTES;
         if blocks == 0 || self.segments == 0 {
-            return CacheSpec { reports_early: false, ..CacheSpec::none() };
+            return DriveCacheSpec { reports_early: false, ..DriveCacheSpec::none() };
         }
         let segment_blocks = (blocks / u64::from(self.segments)).clamp(1, 1 << 30) as u32;
         let most_ahead = if self.read_ahead { segment_blocks.min(MOST_AHEAD) } else { 0 };
-        CacheSpec {
+        DriveCacheSpec {
             segments: self.segments,
             segment_blocks,
             write_segments: (self.segments / 2).max(1),
             keeps: true,
             serves_written: true,
-            ahead: if self.read_ahead { ReadAhead::Segment } else { ReadAhead::None },
+            ahead: if self.read_ahead { DriveReadAhead::Segment } else { DriveReadAhead::None },
             most_ahead,
             ahead_over_read: true,
             ahead_on_hit: true,
             almost_hits: true,
             stops_in_sector: true,
             reports_early: self.write_cache,
-            ..CacheSpec::none()
+            ..DriveCacheSpec::none()
         }
     }
 }

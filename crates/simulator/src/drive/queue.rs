@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::{Drive, Place};
+use super::{MechanicalDrive, SectorAddress};
 use crate::Ns;
 use crate::io::Io;
 
 /// Which of the queued requests is served next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum QueuePolicy {
     /// In the order in which they came.
     #[default]
     FirstCome,
@@ -23,45 +23,50 @@ pub enum Policy {
     ShortestPositioning,
 }
 
-impl Policy {
+impl QueuePolicy {
     /// All of them.
-    pub const ALL: [Policy; 5] =
-        [Policy::FirstCome, Policy::Elevator, Policy::CircularLook, Policy::ShortestSeek, Policy::ShortestPositioning];
+    pub const ALL: [QueuePolicy; 5] = [
+        QueuePolicy::FirstCome,
+        QueuePolicy::Elevator,
+        QueuePolicy::CircularLook,
+        QueuePolicy::ShortestSeek,
+        QueuePolicy::ShortestPositioning,
+    ];
 
     /// `first-come`, `elevator`, `c-look`, `shortest-seek` or `shortest-positioning`.
     pub fn name(self) -> &'static str {
         ["first-come", "elevator", "c-look", "shortest-seek", "shortest-positioning"][self as usize]
     }
 
-    /// The policy of this [`Policy::name`].
-    pub fn from_name(name: &str) -> Option<Policy> {
-        Policy::ALL.into_iter().find(|policy| policy.name() == name)
+    /// The policy of this [`QueuePolicy::name`].
+    pub fn from_name(name: &str) -> Option<QueuePolicy> {
+        QueuePolicy::ALL.into_iter().find(|policy| policy.name() == name)
     }
 }
 
 /// A waiting request.
 #[derive(Clone, Copy, Debug)]
-struct Waiting<T> {
+struct DriveQueueEntry<T> {
     io: Io,
-    place: Place,
+    place: SectorAddress,
     tag: T,
 }
 
 /// Requests that wait, each with the caller's tag. Its memory grows to the
 /// deepest it was, and no further.
 #[derive(Clone, Debug)]
-pub struct Queue<T> {
-    policy: Policy,
-    waiting: VecDeque<Waiting<T>>,
+pub struct DriveQueue<T> {
+    policy: QueuePolicy,
+    waiting: VecDeque<DriveQueueEntry<T>>,
     /// Where the last one taken ended; the sweeps go on from there.
     at: u64,
     up: bool,
 }
 
-impl<T: Copy> Queue<T> {
+impl<T: Copy> DriveQueue<T> {
     /// An empty queue.
-    pub fn new(policy: Policy) -> Queue<T> {
-        Queue { policy, waiting: VecDeque::new(), at: 0, up: true }
+    pub fn new(policy: QueuePolicy) -> DriveQueue<T> {
+        DriveQueue { policy, waiting: VecDeque::new(), at: 0, up: true }
     }
 
     /// How many wait.
@@ -76,28 +81,30 @@ impl<T: Copy> Queue<T> {
 
     /// Another one waits for `drive`.
     #[inline]
-    pub fn push(&mut self, drive: &Drive, io: Io, tag: T) {
+    pub fn push(&mut self, drive: &MechanicalDrive, io: Io, tag: T) {
         // only these two look at where it lies
         let place = match self.policy {
-            Policy::ShortestSeek | Policy::ShortestPositioning => drive.place(&io),
-            _ => Place::default(),
+            QueuePolicy::ShortestSeek | QueuePolicy::ShortestPositioning => drive.place(&io),
+            _ => SectorAddress::default(),
         };
-        self.waiting.push_back(Waiting { io, place, tag });
+        self.waiting.push_back(DriveQueueEntry { io, place, tag });
     }
 
     /// Takes the next one, for a drive that is free now.
     #[inline]
-    pub fn next(&mut self, now: Ns, drive: &Drive) -> Option<(Io, T)> {
+    pub fn next(&mut self, now: Ns, drive: &MechanicalDrive) -> Option<(Io, T)> {
         let at = match self.policy {
             _ if self.waiting.len() < 2 => 0,
-            Policy::FirstCome => 0,
-            Policy::Elevator => self.sweep(false),
-            Policy::CircularLook => self.sweep(true),
-            Policy::ShortestSeek => {
+            QueuePolicy::FirstCome => 0,
+            QueuePolicy::Elevator => self.sweep(false),
+            QueuePolicy::CircularLook => self.sweep(true),
+            QueuePolicy::ShortestSeek => {
                 let cylinder = drive.cylinder();
                 self.least(|waiting| u64::from(waiting.place.cylinder.abs_diff(cylinder)))
             }
-            Policy::ShortestPositioning => self.least(|waiting| drive.positioning(now, &waiting.io, &waiting.place)),
+            QueuePolicy::ShortestPositioning => {
+                self.least(|waiting| drive.positioning(now, &waiting.io, &waiting.place))
+            }
         };
         let next = self.waiting.remove(at)?;
         self.at = next.io.first;
@@ -106,7 +113,7 @@ impl<T: Copy> Queue<T> {
 
     /// Position of the one with the least cost, the one that came first of equals.
     #[inline]
-    fn least(&self, cost: impl Fn(&Waiting<T>) -> u64) -> usize {
+    fn least(&self, cost: impl Fn(&DriveQueueEntry<T>) -> u64) -> usize {
         let mut best = (0, u64::MAX);
         for (at, waiting) in self.waiting.iter().enumerate() {
             let cost = cost(waiting);
@@ -122,8 +129,8 @@ impl<T: Copy> Queue<T> {
     fn sweep(&mut self, circular: bool) -> usize {
         let from = self.at;
         let (up, down) = (
-            |w: &Waiting<T>| if w.io.first >= from { w.io.first - from } else { u64::MAX },
-            |w: &Waiting<T>| if w.io.first <= from { from - w.io.first } else { u64::MAX },
+            |w: &DriveQueueEntry<T>| if w.io.first >= from { w.io.first - from } else { u64::MAX },
+            |w: &DriveQueueEntry<T>| if w.io.first <= from { from - w.io.first } else { u64::MAX },
         );
         let any_up = self.waiting.iter().any(|w| w.io.first >= from);
         let any_down = self.waiting.iter().any(|w| w.io.first <= from);

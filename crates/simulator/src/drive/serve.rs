@@ -1,46 +1,46 @@
 //! How a drive serves a request: what is in the cache, what is reported early,
 //! what waits for the disk.
 
-use super::ahead::{Alone, Late};
+use super::ahead::{BackgroundActivity, RecentRead};
 use super::cache::Segments;
-use super::mechanism::{Arm, Stream};
-use super::spec::{CacheSpec, ReadAhead};
-use super::{Hit, Model, Place, Service};
+use super::mechanism::{ArmPosition, ChannelStream};
+use super::spec::{DriveCacheSpec, DriveReadAhead};
+use super::{Hit, Model, SectorAddress, ServiceBreakdown};
 use crate::Ns;
 use crate::io::Io;
 
 /// What changes of a drive.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct DriveState {
     pub segments: Segments,
-    pub arm: Arm,
-    pub alone: Alone,
+    pub arm: ArmPosition,
+    pub alone: BackgroundActivity,
     after_write: bool,
     /// The last reads, for drives that read on only behind streams.
-    pub reads: [Late; 4],
+    pub reads: [RecentRead; 4],
     pub reads_at: usize,
 }
 
 /// Blocks that a share of the request (or of a segment) comes to; at least one.
-fn mark(cache: &CacheSpec, share: f64, blocks: u32) -> u32 {
+fn mark(cache: &DriveCacheSpec, share: f64, blocks: u32) -> u32 {
     let of = if cache.mark_of_request { blocks } else { cache.segment_blocks };
     ((f64::from(of) * share) as u32).clamp(1, blocks.max(1))
 }
 
-impl State {
-    pub fn new(model: &Model) -> State {
-        State {
+impl DriveState {
+    pub fn new(model: &Model) -> DriveState {
+        DriveState {
             segments: Segments::new(&model.cache),
-            arm: Arm::default(),
-            alone: Alone::Nothing,
+            arm: ArmPosition::default(),
+            alone: BackgroundActivity::Nothing,
             after_write: false,
-            reads: [Late::NONE; 4],
+            reads: [RecentRead::NONE; 4],
             reads_at: 0,
         }
     }
 
     #[inline]
-    pub fn serve(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> Service {
+    pub fn serve(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let io = &model.within(io);
         let fits = u64::from(io.blocks) <= self.segments.blocks && model.cache.segments > 0;
         let service = match (io.write, model.cache.reports_early && fits) {
@@ -53,16 +53,16 @@ impl State {
     }
 
     /// What is still being written is waited for; what is being read on goes on.
-    pub fn flush(&mut self, model: &Model, now: Ns) -> Service {
+    pub fn flush(&mut self, model: &Model, now: Ns) -> ServiceBreakdown {
         let command = model.overheads.write_hit[usize::from(self.after_write)];
         let written = match self.alone {
-            Alone::Behind { .. } => self.settle(model, now),
+            BackgroundActivity::Behind { .. } => self.settle(model, now),
             _ => now,
         };
         let done = (now + command).max(written) + model.overheads.write_done;
         let waiting = written.saturating_sub(now + command);
         let overhead = command + model.overheads.write_done;
-        Service { done, waiting, overhead, channel_from: done, ..Service::of(Hit::Miss) }
+        ServiceBreakdown { done, waiting, overhead, channel_from: done, ..ServiceBreakdown::of(Hit::Miss) }
     }
 
     pub fn cylinder(&self) -> u32 {
@@ -70,14 +70,14 @@ impl State {
     }
 
     #[inline]
-    pub fn positioning(&self, model: &Model, now: Ns, io: &Io, place: &Place) -> Ns {
+    pub fn positioning(&self, model: &Model, now: Ns, io: &Io, place: &SectorAddress) -> Ns {
         let overheads = &model.overheads;
         let after = usize::from(self.after_write);
         // what goes on from where the drive is reading or writing anyway is there next
         let (reading, writing) = match self.alone {
-            Alone::Ahead { segment, limit, .. } => (Some(segment).filter(|_| io.first < limit), None),
-            Alone::Behind { end, .. } => (None, Some(end)),
-            Alone::Nothing => (None, None),
+            BackgroundActivity::Ahead { segment, limit, .. } => (Some(segment).filter(|_| io.first < limit), None),
+            BackgroundActivity::Behind { end, .. } => (None, Some(end)),
+            BackgroundActivity::Nothing => (None, None),
         };
         if io.write && writing == Some(io.first) {
             return 0;
@@ -93,7 +93,7 @@ impl State {
         }
         let command = if io.write { overheads.write_miss[after] } else { overheads.read_miss[after] };
         let begin = match self.alone {
-            Alone::Behind { at, .. } => now.max(at),
+            BackgroundActivity::Behind { at, .. } => now.max(at),
             _ => now,
         };
         let free = begin + command;
@@ -103,7 +103,7 @@ impl State {
     /// True for a write that goes on where the one that is just being written ends.
     #[inline]
     fn is_appended(&self, model: &Model, now: Ns, io: &Io) -> bool {
-        let Alone::Behind { end, at, .. } = self.alone else { return false };
+        let BackgroundActivity::Behind { end, at, .. } = self.alone else { return false };
         model.cache.reports_early && end == io.first && at > now && u64::from(io.blocks) <= self.segments.blocks
     }
 
@@ -111,7 +111,7 @@ impl State {
     /// there goes on with it at once.
     #[inline]
     fn is_being_read(&self, model: &Model, now: Ns, block: u64) -> bool {
-        let Alone::Ahead { segment, next, limit, at, .. } = self.alone else { return false };
+        let BackgroundActivity::Ahead { segment, next, limit, at, .. } = self.alone else { return false };
         // one comparison tells nearly all apart: a segment holds no more, and its limit is as far ahead at most
         if limit.wrapping_sub(block) > 2 * self.segments.blocks
             || !model.cache.keeps
@@ -124,10 +124,10 @@ impl State {
         if model.cache.almost_hits { block <= reached } else { block < reached }
     }
 
-    fn read(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> Service {
+    fn read(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let free = self.settle(model, now);
         let waiting = free - now;
-        let ahead = matches!(self.alone, Alone::Ahead { .. });
+        let ahead = matches!(self.alone, BackgroundActivity::Ahead { .. });
         let found = self.segments.holding(io.first, ahead && model.cache.almost_hits);
         match found {
             Some(at) if io.end() <= self.segments.get(at).end => {
@@ -138,7 +138,15 @@ impl State {
         }
     }
 
-    fn full_hit(&mut self, model: &Model, now: Ns, waiting: Ns, io: &Io, at: usize, channel_free: Ns) -> Service {
+    fn full_hit(
+        &mut self,
+        model: &Model,
+        now: Ns,
+        waiting: Ns,
+        io: &Io,
+        at: usize,
+        channel_free: Ns,
+    ) -> ServiceBreakdown {
         let command = model.overheads.read_hit[usize::from(self.after_write)];
         let sending = (now + command + model.overheads.prepare).max(channel_free);
         let channel = u64::from(io.blocks) * model.channel.read_block;
@@ -146,45 +154,56 @@ impl State {
         self.segments.touch(at);
         let cache = &model.cache;
         // what was sent makes room, and the segment is filled again
-        let refills = cache.ahead == ReadAhead::Segment && cache.ahead_over_read;
+        let refills = cache.ahead == DriveReadAhead::Segment && cache.ahead_over_read;
         let most = u64::from(cache.most_ahead).min(self.segments.blocks);
         match &mut self.alone {
-            Alone::Ahead { segment, limit, .. } if *segment == at && cache.ahead == ReadAhead::Segment => {
+            BackgroundActivity::Ahead { segment, limit, .. }
+                if *segment == at && cache.ahead == DriveReadAhead::Segment =>
+            {
                 *limit = (*limit).max(io.end() + most).min(model.blocks());
             }
-            Alone::Ahead { .. } => {}
+            BackgroundActivity::Ahead { .. } => {}
             _ if refills || cache.ahead_on_hit => {
                 let next = self.segments.get(at).end;
                 let limit = (io.end() + most).min(model.blocks());
                 if limit > next {
-                    self.alone = Alone::Ahead { segment: at, next, limit, must: next, at: sending };
+                    self.alone = BackgroundActivity::Ahead { segment: at, next, limit, must: next, at: sending };
                 }
             }
             _ => {}
         }
-        Service {
+        ServiceBreakdown {
             done,
             waiting,
             overhead: done - now - channel,
             channel,
             channel_from: sending,
             channel_for: channel,
-            ..Service::of(Hit::Full)
+            ..ServiceBreakdown::of(Hit::Full)
         }
     }
 
     /// The first blocks are in the buffer; the others are being read on, or must be read.
-    fn part_hit(&mut self, model: &Model, now: Ns, waiting: Ns, io: &Io, at: usize, channel_free: Ns) -> Service {
+    fn part_hit(
+        &mut self,
+        model: &Model,
+        now: Ns,
+        waiting: Ns,
+        io: &Io,
+        at: usize,
+        channel_free: Ns,
+    ) -> ServiceBreakdown {
         let segment = self.segments.get(at);
         let overheads = &model.overheads;
         let command = overheads.read_hit[usize::from(self.after_write)];
         let start = now + command;
         let have = (segment.end - io.first) as u32;
         let block = model.channel.read_block;
-        let stream = Stream { block, mark: 1, from: overheads.prepare, free: channel_free, blocks: io.blocks - have };
+        let stream =
+            ChannelStream { block, mark: 1, from: overheads.prepare, free: channel_free, blocks: io.blocks - have };
         let from = match self.alone {
             // it goes on from where the head is now
-            Alone::Ahead { segment, at: then, .. } if segment == at => then,
+            BackgroundActivity::Ahead { segment, at: then, .. } if segment == at => then,
             _ => self.stop_reading_on(model, now).max(start),
         };
         let passage = model.mechanism.read(from, &mut self.arm, segment.end, &stream, false);
@@ -198,7 +217,7 @@ impl State {
         self.trim(at);
         self.read_on(model, passage.end, at, io);
         let media = passage.end.saturating_sub(start);
-        Service {
+        ServiceBreakdown {
             done,
             waiting,
             overhead: command + overheads.prepare + overheads.read_done,
@@ -207,11 +226,11 @@ impl State {
             channel: done.saturating_sub(passage.end.max(start)),
             channel_from: sending,
             channel_for: done - overheads.read_done - sending,
-            ..Service::of(Hit::Part)
+            ..ServiceBreakdown::of(Hit::Part)
         }
     }
 
-    fn read_miss(&mut self, model: &Model, now: Ns, waiting: Ns, io: &Io, channel_free: Ns) -> Service {
+    fn read_miss(&mut self, model: &Model, now: Ns, waiting: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let overheads = &model.overheads;
         let command = overheads.read_miss[usize::from(self.after_write)];
         let free = self.stop_reading_on(model, now);
@@ -219,7 +238,7 @@ impl State {
         let begin = start.max(free);
         let again = if model.channel.never_leaves { 0 } else { overheads.reselect };
         let prepare = again + overheads.prepare;
-        let stream = Stream {
+        let stream = ChannelStream {
             block: model.channel.read_block,
             mark: mark(&model.cache, model.cache.read_mark, io.blocks),
             from: prepare,
@@ -231,9 +250,9 @@ impl State {
         let first = if model.cache.keeps_passing { self.passed(model, io, passage.rotation) } else { io.first };
         match self.segments.take(first, io.end(), false) {
             Some(at) => self.read_on(model, passage.end, at, io),
-            None => self.alone = Alone::Nothing,
+            None => self.alone = BackgroundActivity::Nothing,
         }
-        Service {
+        ServiceBreakdown {
             done,
             waiting: waiting + (begin - start),
             overhead: command + prepare + overheads.read_done,
@@ -243,7 +262,7 @@ impl State {
             channel: passage.sent.saturating_sub(passage.end + prepare),
             channel_from: passage.sending,
             channel_for: passage.sent - passage.sending,
-            ..Service::of(Hit::Miss)
+            ..ServiceBreakdown::of(Hit::Miss)
         }
     }
 
@@ -254,11 +273,11 @@ impl State {
         io.first - (rotation / sector).min(u64::from(place.sector)).min(io.first)
     }
 
-    fn write_early(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> Service {
+    fn write_early(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let overheads = &model.overheads;
         let command = overheads.write_hit[usize::from(self.after_write)];
         let appends = match self.alone {
-            Alone::Behind { segment, end, at } if end == io.first && at > now => Some((segment, at)),
+            BackgroundActivity::Behind { segment, end, at } if end == io.first && at > now => Some((segment, at)),
             _ => None,
         };
         let free = match appends {
@@ -274,7 +293,7 @@ impl State {
         let sending = (free + command + overheads.prepare).max(channel_free);
         let block = model.channel.write_block;
         let channel = u64::from(io.blocks) * block;
-        let stream = Stream { block, mark: 1, from: sending, free: channel_free, blocks: io.blocks };
+        let stream = ChannelStream { block, mark: 1, from: sending, free: channel_free, blocks: io.blocks };
         let begin = match appends {
             Some((_, at)) => at,
             None => (free + command).max(stopped),
@@ -293,20 +312,20 @@ impl State {
             _ => self.segments.take(io.first, io.end(), true),
         };
         self.segments.forget(io.first, io.end(), segment);
-        self.alone = Alone::Behind { segment, end: io.end(), at: passage.end };
+        self.alone = BackgroundActivity::Behind { segment, end: io.end(), at: passage.end };
         let done = sending + channel + overheads.write_done;
-        Service {
+        ServiceBreakdown {
             done,
             waiting: free - now,
             overhead: done - free - channel,
             channel,
             channel_from: sending,
             channel_for: channel,
-            ..Service::of(Hit::Early)
+            ..ServiceBreakdown::of(Hit::Early)
         }
     }
 
-    fn write_through(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> Service {
+    fn write_through(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let overheads = &model.overheads;
         let free = self.settle(model, now);
         let stopped = self.stop_reading_on(model, free);
@@ -324,7 +343,7 @@ impl State {
         let begin = arm_from.max(stopped);
         let block = model.channel.write_block;
         let sending = sending.max(channel_free);
-        let stream = Stream { block, mark: 1, from: sending, free: channel_free, blocks: io.blocks };
+        let stream = ChannelStream { block, mark: 1, from: sending, free: channel_free, blocks: io.blocks };
         let on_arrival = model.cache.write_on_arrival;
         let least = overheads.least_seek;
         let passage = model.mechanism.write(begin, &mut self.arm, io.first, &stream, on_arrival, least);
@@ -335,8 +354,8 @@ impl State {
         };
         let segment = self.segments.take(io.first, io.end(), true);
         self.segments.forget(io.first, io.end(), segment);
-        self.alone = Alone::Nothing;
-        Service {
+        self.alone = BackgroundActivity::Nothing;
+        ServiceBreakdown {
             done: passage.end + again + overheads.write_done,
             waiting: free - now + (begin - arm_from),
             overhead: arm_from - free + again + overheads.write_done,

@@ -17,7 +17,7 @@ pub struct Spec {
     /// Turns a minute.
     pub rpm: f64,
     /// In which order tracks are numbered.
-    pub order: Order,
+    pub order: TrackOrder,
     /// Where spare sectors lie.
     pub sparing: Sparing,
     /// Zones, outermost first, without holes in the numbering of blocks.
@@ -29,22 +29,22 @@ pub struct Spec {
     /// What a write waits longer than a read, after a seek or a switch.
     pub write_settle: Ns,
     /// Whether the moment of rotation is followed.
-    pub access: Access,
+    pub access: PositioningModel,
     /// What the drive's processor takes.
     pub overheads: Overheads,
     /// Buffer and cache.
-    pub cache: CacheSpec,
+    pub cache: DriveCacheSpec,
     /// How fast blocks move to the host.
     pub channel: ChannelSpec,
     /// Which of its queued requests is next.
-    pub policy: super::Policy,
+    pub policy: super::QueuePolicy,
     /// Requests that it holds at a time; the others wait outside.
     pub slots: u32,
 }
 
 /// Numbering of tracks over surfaces and cylinders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum TrackOrder {
     /// All surfaces of a cylinder from the first on, then the next cylinder.
     Up,
     /// Up in the even cylinders of each zone and down in the odd ones.
@@ -103,7 +103,7 @@ pub struct ZoneSpec {
 
 /// How the time to a sector is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum PositioningModel {
     /// Seek and the true angle of the disk.
     Exact,
     /// Seek and half a turn.
@@ -154,7 +154,7 @@ pub struct EarlyDisconnect {
 
 /// How far a drive reads on after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadAhead {
+pub enum DriveReadAhead {
     /// Not at all.
     None,
     /// To the end of the track.
@@ -170,7 +170,7 @@ pub enum ReadAhead {
 
 /// Buffer and cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CacheSpec {
+pub struct DriveCacheSpec {
     /// Segments; none is no cache.
     pub segments: u32,
     /// Blocks of one.
@@ -184,7 +184,7 @@ pub struct CacheSpec {
     /// What was written serves reads.
     pub serves_written: bool,
     /// Reading on.
-    pub ahead: ReadAhead,
+    pub ahead: DriveReadAhead,
     /// Blocks read on before anything else is done.
     pub least_ahead: u32,
     /// Most blocks read on.
@@ -211,17 +211,17 @@ pub struct CacheSpec {
     pub write_on_arrival: bool,
 }
 
-impl CacheSpec {
+impl DriveCacheSpec {
     /// No cache: a buffer of one block that keeps nothing.
-    pub fn none() -> CacheSpec {
-        CacheSpec {
+    pub fn none() -> DriveCacheSpec {
+        DriveCacheSpec {
             segments: 0,
             segment_blocks: 1,
             write_segments: 1,
             separate_write: false,
             keeps: false,
             serves_written: false,
-            ahead: ReadAhead::None,
+            ahead: DriveReadAhead::None,
             least_ahead: 0,
             most_ahead: 0,
             ahead_over_read: false,

@@ -1,13 +1,13 @@
 //! Reads: which die, when it can, and how the data come out.
 
-use super::{Flash, join, time};
+use super::{FlashDevice, join, time};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
 /// What a controller can correct is this much at least, bytes: less is not brought out of a page.
 const CODEWORD: u32 = 4096;
 
-impl Flash {
+impl FlashDevice {
     pub(super) fn read(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
         let begin = join(&mut self.processor, now, model.spec.command_read);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::table::Table;
+use super::table::FlashMap;
 use crate::Ns;
 use crate::io::BLOCK_BYTES;
 
@@ -169,7 +169,7 @@ pub struct FlashModel {
     /// Units of the drive for each unit of the scaled table.
     pub(super) scale: u64,
     /// The table in its first state, made when the first write asks for it.
-    table: Arc<OnceLock<Table>>,
+    table: Arc<OnceLock<FlashMap>>,
 }
 
 impl FlashModel {
@@ -219,9 +219,9 @@ impl FlashModel {
     }
 
     /// The scaled table in its first state.
-    pub(super) fn table(&self) -> &Table {
+    pub(super) fn table(&self) -> &FlashMap {
         let units = self.spec.blocks.div_ceil(u64::from(self.unit_blocks)).div_ceil(self.scale) as u32;
-        self.table.get_or_init(|| Table::new(units, self.spec.spare, self.spec.start))
+        self.table.get_or_init(|| FlashMap::new(units, self.spec.spare, self.spec.start))
     }
 }
 

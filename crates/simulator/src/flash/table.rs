@@ -11,7 +11,7 @@
 //! capacity. The price: a stretch smaller than some thousand `scale`s is seen
 //! with the noise of few samples.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use super::spec::Start;
 
@@ -26,7 +26,7 @@ const SMOOTH: f64 = 1.0 / 32.0;
 
 /// The scaled map and blocks.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct FlashMap {
     /// Slot of each unit.
     map: Vec<u32>,
     /// Unit of each slot.
@@ -44,12 +44,12 @@ pub(super) struct Table {
     share: f64,
 }
 
-impl Table {
+impl FlashMap {
     /// A table of so many units with this share of spare ones, in its first state.
-    pub fn new(units: u32, spare: f64, start: Start) -> Table {
+    pub fn new(units: u32, spare: f64, start: Start) -> FlashMap {
         let slots = f64::from(units) * (1.0 + spare);
         let blocks = (slots / f64::from(SLOTS)).ceil() as u32 + IN_WORK;
-        let mut table = Table {
+        let mut table = FlashMap {
             map: vec![NONE; units as usize],
             back: vec![NONE; (blocks * SLOTS) as usize],
             valid: vec![0; blocks as usize],
@@ -63,7 +63,7 @@ impl Table {
         for unit in 0..filled {
             table.write(unit);
         }
-        let mut dice = Dice::new(0x7ab1e, u64::from(units));
+        let mut dice = Rng::new(0x7ab1e, u64::from(units));
         let again = (f64::from(filled) * start.overwritten) as u64;
         for _ in 0..again {
             table.write(dice.below(filled.into()) as u32);
@@ -163,8 +163,8 @@ mod tests {
 
     /// Write amplification of uniform random writes over a full drive, after it has settled.
     fn settled(units: u32, spare: f64) -> f64 {
-        let mut table = Table::new(units, spare, Start { filled: 1.0, overwritten: 3.0 });
-        let mut dice = Dice::new(3, 0);
+        let mut table = FlashMap::new(units, spare, Start { filled: 1.0, overwritten: 3.0 });
+        let mut dice = Rng::new(3, 0);
         let (mut sum, rounds) = (0.0, 400);
         for _ in 0..rounds {
             for _ in 0..100 {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn writing_in_order_moves_nothing() {
         let units = 1 << 14;
-        let mut table = Table::new(units, 0.07, Start { filled: 1.0, overwritten: 0.0 });
+        let mut table = FlashMap::new(units, 0.07, Start { filled: 1.0, overwritten: 0.0 });
         for _ in 0..4 {
             (0..units).for_each(|unit| table.write(unit));
         }
@@ -218,9 +218,9 @@ mod tests {
     fn what_is_trimmed_need_not_be_moved() {
         let units = 1 << 14;
         let run = |trimmed: u32| {
-            let mut table = Table::new(units, 0.07, Start { filled: 1.0, overwritten: 1.0 });
+            let mut table = FlashMap::new(units, 0.07, Start { filled: 1.0, overwritten: 1.0 });
             (0..trimmed).for_each(|unit| table.trim(unit));
-            let mut dice = Dice::new(3, 0);
+            let mut dice = Rng::new(3, 0);
             for _ in 0..units * 3 {
                 table.write(trimmed + dice.below(u64::from(units - trimmed)) as u32);
             }
@@ -232,8 +232,8 @@ mod tests {
     #[test]
     fn maps_stay_each_others_inverse_and_tiny_ones_live() {
         for units in [1, 2, 127, 128, 129, 5000] {
-            let mut table = Table::new(units, 0.01, Start { filled: 1.0, overwritten: 2.0 });
-            let mut dice = Dice::new(u64::from(units), 0);
+            let mut table = FlashMap::new(units, 0.01, Start { filled: 1.0, overwritten: 2.0 });
+            let mut dice = Rng::new(u64::from(units), 0);
             for _ in 0..20_000 {
                 let unit = dice.below(u64::from(units) + 1) as u32;
                 if dice.chance(0.1) { table.trim(unit) } else { table.write(unit) }

@@ -1,5 +1,5 @@
 use super::*;
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 const US: Ns = 1000;
 
@@ -36,8 +36,8 @@ fn spec() -> FlashSpec {
     }
 }
 
-fn flash(spec: &FlashSpec) -> Flash {
-    Flash::new(&Arc::new(FlashModel::new(spec).expect("possible")))
+fn flash(spec: &FlashSpec) -> FlashDevice {
+    FlashDevice::new(&Arc::new(FlashModel::new(spec).expect("possible")))
 }
 
 /// The first block of a page.
@@ -168,7 +168,7 @@ fn parts_of_units_are_read_first_and_parts_that_follow_join() {
 fn random_writes_on_a_full_drive_are_amplified_and_slowed_down() {
     let run = |overwritten| {
         let mut flash = flash(&FlashSpec { start: Start { filled: 1.0, overwritten }, blocks: 1 << 24, ..spec() });
-        let (mut dice, mut now) = (Dice::new(1, 0), 0);
+        let (mut dice, mut now) = (Rng::new(1, 0), 0);
         for _ in 0..200_000 {
             now = flash.submit(now, &Io::write(dice.below(1 << 21) * 8, 8));
         }
@@ -209,7 +209,7 @@ fn answers_never_come_before_the_request_and_are_the_same_again() {
     for (suspend, buffer, unit) in [(None, 0, 4096), (Some(30 * US), 1 << 18, 16384), (None, 1 << 20, 512)] {
         let spec = FlashSpec { suspend, buffer, unit, blocks: 100_003, ..spec() };
         let run = || {
-            let (mut flash, mut dice, mut now) = (flash(&spec), Dice::new(9, 0), 0);
+            let (mut flash, mut dice, mut now) = (flash(&spec), Rng::new(9, 0), 0);
             let mut all = Vec::new();
             for _ in 0..5000 {
                 let io = Io { first: dice.below(120_000), blocks: dice.below(300) as u32, write: dice.chance(0.5) };
@@ -247,4 +247,15 @@ fn impossible_drives_are_refused() {
         let message = FlashModel::new(&spec).map(|_| ()).expect_err(item);
         assert!(message.starts_with(item), "{item}: {message}");
     }
+}
+
+#[test]
+fn a_trim_takes_a_command_and_its_entries_of_the_map() {
+    // command 3, latency 5; 8 KB are two units of 4 KB, 10 ns each
+    near(flash(&spec()).trimmed(0, &Io::write(0, 16)), 8.02);
+    // 1 GiB is 262,144 units; 2.6 ms, where writing it takes more than 0.25 s on the link alone
+    let mut flash = flash(&spec());
+    near(flash.trimmed(0, &Io::write(0, 1 << 21)), 8.0 + 2621.44);
+    // the processor is busy with it: a read waits
+    near(flash.submit(0, &Io::read(page(0), 8)), 3.0 + 2621.44 + 67.12);
 }

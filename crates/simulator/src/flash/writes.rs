@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::spec::FlashModel;
-use super::{Flash, join, time};
+use super::{FlashDevice, join, time};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
@@ -13,7 +13,7 @@ const MOST_REMEMBERED: u32 = 1 << 16;
 
 /// The write buffer.
 #[derive(Clone, Debug)]
-pub(super) struct Buffer {
+pub(super) struct FlashBuffer {
     /// Units that fit; 0 for no buffer.
     room: u32,
     /// Units in it.
@@ -28,10 +28,10 @@ pub(super) struct Buffer {
     recent: Vec<(u64, u64)>,
 }
 
-impl Buffer {
-    pub fn new(model: &FlashModel) -> Buffer {
+impl FlashBuffer {
+    pub fn new(model: &FlashModel) -> FlashBuffer {
         let remembered = if model.buffer == 0 { 0 } else { model.buffer.next_power_of_two().min(MOST_REMEMBERED) };
-        Buffer {
+        FlashBuffer {
             room: model.buffer,
             used: 0,
             programs: VecDeque::with_capacity((model.buffer / model.group.max(1)) as usize + 2),
@@ -110,7 +110,7 @@ fn kept(group: u64, scale: u64) -> u64 {
     ((u128::from(hash) * u128::from(scale)) >> 64) as u64
 }
 
-impl Flash {
+impl FlashDevice {
     pub(super) fn write(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
         let spec = &model.spec;

@@ -1,47 +1,47 @@
 //! Users who ask, wait for the answer, think and ask again.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
-use crate::load::course::Course;
-use crate::load::operations::{Book, Flight, Turn};
-use crate::load::{Ask, Cause, ClosedSpec, LoadError, Operations, Spell};
+use crate::load::course::LoadTimeline;
+use crate::load::operations::{NextOperation, OperationBook, OperationFlight};
+use crate::load::{Cause, ClosedSpec, DurationDistribution, LoadError, LoadRequest, Operations};
 
 /// Most users times outstanding operations.
 const MOST_LANES: u32 = 1 << 20;
 
 /// A closed load in progress. `who` is user x outstanding + which of their operations.
 #[derive(Clone, Debug)]
-pub struct Closed {
+pub struct ClosedLoad {
     users: u32,
     outstanding: u32,
-    think: Spell,
-    book: Book,
-    course: Course,
-    lanes: Vec<Flight>,
+    think: DurationDistribution,
+    book: OperationBook,
+    course: LoadTimeline,
+    lanes: Vec<OperationFlight>,
     /// Lanes that ask no more.
     over: u32,
     /// Operations that may still be begun.
     left: u64,
-    dice: Dice,
+    dice: Rng,
 }
 
-impl Closed {
-    pub(super) fn new(spec: &ClosedSpec, target_blocks: &[u64], dice: Dice) -> Result<Closed, LoadError> {
+impl ClosedLoad {
+    pub(super) fn new(spec: &ClosedSpec, target_blocks: &[u64], dice: Rng) -> Result<ClosedLoad, LoadError> {
         let lanes = spec.users.checked_mul(spec.outstanding).unwrap_or(0);
         if !(1..=MOST_LANES).contains(&lanes) {
-            return Err(LoadError::new("users", format!("users x outstanding must be from 1 to {MOST_LANES}")));
+            return Err(LoadError::new("users", format!("users x requests in flight must be from 1 to {MOST_LANES}")));
         }
         spec.think.check("think")?;
         let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
-        let book = Book::new(&spec.classes, target_blocks, spec.users)?;
-        Ok(Closed {
+        let book = OperationBook::new(&spec.classes, target_blocks, spec.users)?;
+        Ok(ClosedLoad {
             users: spec.users,
             outstanding: spec.outstanding,
             think: spec.think,
             book,
-            course: Course::new(&spec.phases, &weights)?,
-            lanes: vec![Flight::default(); lanes as usize],
+            course: LoadTimeline::new(&spec.phases, &weights)?,
+            lanes: vec![OperationFlight::default(); lanes as usize],
             over: 0,
             left: spec.most_operations.unwrap_or(u64::MAX),
             dice,
@@ -49,25 +49,25 @@ impl Closed {
     }
 
     #[inline]
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
         let Some(who) = self.book.told(who, cause) else { return };
         let user = if self.outstanding == 1 { who } else { who / self.outstanding };
         let Some(flight) = self.lanes.get_mut(who as usize) else { return };
         if cause == Cause::Start {
             let part = match self.think {
-                Spell::Constant { .. } if self.users > 1 => self.dice.share(),
+                DurationDistribution::Constant { .. } if self.users > 1 => self.dice.share(),
                 _ => 1.0,
             };
             let think = self.think.draw_ns(&mut self.dice);
             self.ask(now.saturating_add((think as f64 * part) as Ns), who, user, asks);
-        } else if self.book.go_on(flight, Turn { at: now, who, user }, &mut self.dice, asks) {
+        } else if self.book.go_on(flight, NextOperation { at: now, who, user }, &mut self.dice, asks) {
             let think = self.think.draw_ns(&mut self.dice);
             self.ask(now.saturating_add(think), who, user, asks);
         }
     }
 
     #[inline]
-    fn ask(&mut self, at: Ns, who: u32, user: u32, asks: &mut Vec<Ask>) {
+    fn ask(&mut self, at: Ns, who: u32, user: u32, asks: &mut Vec<LoadRequest>) {
         // the first users are there first and stay longest
         let at = match self.course.is_steady() {
             true => Some(at),
@@ -79,7 +79,7 @@ impl Closed {
         };
         self.left -= 1;
         let class = self.course.class(at, &mut self.dice);
-        self.lanes[who as usize] = self.book.begin(class, Turn { at, who, user }, &mut self.dice, asks);
+        self.lanes[who as usize] = self.book.begin(class, NextOperation { at, who, user }, &mut self.dice, asks);
     }
 
     pub(super) fn users(&self) -> u32 {

@@ -1,19 +1,19 @@
 //! How hard a load presses as time goes by: stretches in which it grows or
 //! falls in a straight line.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::load::place::cumulative;
-use crate::load::{LoadError, Phase};
+use crate::load::{LoadError, LoadPhase};
 
 /// Highest level: a thousand times the rate.
 const MOST_LEVEL: f64 = 1e3;
 
 /// Phases with their beginnings, and who is chosen in each.
 #[derive(Clone, Debug)]
-pub(super) struct Course {
-    legs: Vec<Leg>,
+pub(super) struct LoadTimeline {
+    legs: Vec<TimelinePhase>,
     /// When the last phase ends; [`Ns::MAX`] has no end.
     end: Ns,
     /// The classes' own weights, cumulative.
@@ -21,7 +21,7 @@ pub(super) struct Course {
 }
 
 #[derive(Clone, Debug)]
-struct Leg {
+struct TimelinePhase {
     begins: Ns,
     ends: Ns,
     from: f64,
@@ -30,7 +30,7 @@ struct Leg {
     weights: Vec<f64>,
 }
 
-impl Leg {
+impl TimelinePhase {
     fn level(&self, at: Ns) -> f64 {
         if self.ends == Ns::MAX {
             return self.from;
@@ -40,8 +40,8 @@ impl Leg {
     }
 }
 
-impl Course {
-    pub(super) fn new(phases: &[Phase], weights: &[f64]) -> Result<Course, LoadError> {
+impl LoadTimeline {
+    pub(super) fn new(phases: &[LoadPhase], weights: &[f64]) -> Result<LoadTimeline, LoadError> {
         let own = cumulative(weights.iter().copied(), "weight")?;
         let (mut legs, mut begins) = (Vec::new(), 0u64);
         for phase in phases {
@@ -65,7 +65,7 @@ impl Course {
             };
             let ends = begins.saturating_add(phase.lasts);
             if ends > begins {
-                legs.push(Leg { begins, ends, from: phase.from, to: phase.to, weights });
+                legs.push(TimelinePhase { begins, ends, from: phase.from, to: phase.to, weights });
             }
             begins = ends;
         }
@@ -73,7 +73,7 @@ impl Course {
             return Err(LoadError::new("phases", "a phase has a length"));
         }
         let end = if phases.is_empty() { Ns::MAX } else { begins };
-        Ok(Course { legs, end, weights: own })
+        Ok(LoadTimeline { legs, end, weights: own })
     }
 
     /// True where nothing changes as time goes by.
@@ -90,7 +90,7 @@ impl Course {
 
     /// Which class a share drawn evenly chooses at a moment.
     #[inline]
-    pub(super) fn class(&self, at: Ns, dice: &mut Dice) -> usize {
+    pub(super) fn class(&self, at: Ns, dice: &mut Rng) -> usize {
         if self.weights.len() == 1 {
             return 0;
         }
@@ -154,15 +154,15 @@ impl Course {
 mod tests {
     use super::*;
 
-    fn phase(lasts: Ns, from: f64, to: f64) -> Phase {
-        Phase { lasts, from, to, weights: Vec::new() }
+    fn phase(lasts: Ns, from: f64, to: f64) -> LoadPhase {
+        LoadPhase { lasts, from, to, weights: Vec::new() }
     }
 
     #[test]
     fn levels_by_hand() {
         // up to 1 in 1000 ns, 1 for 1000 ns, nothing for 500, half for 1000
         let phases = [phase(1000, 0.0, 1.0), phase(1000, 1.0, 1.0), phase(500, 0.0, 0.0), phase(1000, 0.5, 0.5)];
-        let course = Course::new(&phases, &[1.0]).unwrap();
+        let course = LoadTimeline::new(&phases, &[1.0]).unwrap();
         // half of 1000 ns squared is 500 ns at level 1; 125 of it are done at 500
         assert_eq!(course.after(0, 125.0), Some(500));
         assert_eq!(course.after(500, 375.0), Some(1000));
@@ -172,15 +172,15 @@ mod tests {
         assert_eq!((course.above(0.0, 0), course.above(0.25, 0)), (Some(1), Some(251)));
         assert_eq!((course.above(0.25, 2100), course.above(0.6, 2100)), (Some(2500), None));
         assert!(!course.over(3499) && course.over(3500));
-        let always = Course::new(&[], &[1.0]).unwrap();
+        let always = LoadTimeline::new(&[], &[1.0]).unwrap();
         assert_eq!((always.after(7, 3.0), always.above(0.9, 7), always.over(Ns::MAX - 1)), (Some(10), Some(7), false));
-        let steady = Course::new(&[phase(10, 0.0, 0.0), phase(Ns::MAX, 2.0, 2.0)], &[1.0]).unwrap();
+        let steady = LoadTimeline::new(&[phase(10, 0.0, 0.0), phase(Ns::MAX, 2.0, 2.0)], &[1.0]).unwrap();
         assert_eq!((steady.after(0, 100.0), steady.above(1.5, 3)), (Some(60), Some(10)));
     }
 
     #[test]
     fn falling_levels_end_where_their_area_ends() {
-        let course = Course::new(&[phase(1000, 1.0, 0.0)], &[1.0]).unwrap();
+        let course = LoadTimeline::new(&[phase(1000, 1.0, 0.0)], &[1.0]).unwrap();
         // t - t²/2000 = 375 at 500
         assert_eq!(course.after(0, 375.0), Some(500));
         assert_eq!(course.after(0, 500.1), None);
@@ -189,18 +189,18 @@ mod tests {
 
     #[test]
     fn classes_by_the_weights_of_their_phase() {
-        let second = Phase { weights: vec![0.0, 1.0], ..phase(10, 1.0, 1.0) };
-        let course = Course::new(&[phase(10, 1.0, 1.0), second], &[1.0, 0.0]).unwrap();
-        let mut dice = Dice::new(1, 1);
+        let second = LoadPhase { weights: vec![0.0, 1.0], ..phase(10, 1.0, 1.0) };
+        let course = LoadTimeline::new(&[phase(10, 1.0, 1.0), second], &[1.0, 0.0]).unwrap();
+        let mut dice = Rng::new(1, 1);
         assert!((0..100).all(|_| course.class(5, &mut dice) == 0 && course.class(15, &mut dice) == 1));
     }
 
     #[test]
     fn impossible_phases_are_refused() {
-        let wrong = |phases: &[Phase]| Course::new(phases, &[1.0]).unwrap_err().item == "phases";
+        let wrong = |phases: &[LoadPhase]| LoadTimeline::new(phases, &[1.0]).unwrap_err().item == "phases";
         assert!(wrong(&[phase(10, -1.0, 1.0)]) && wrong(&[phase(10, 1.0, f64::NAN)]));
         assert!(wrong(&[phase(Ns::MAX, 1.0, 1.0), phase(1, 1.0, 1.0)]));
         assert!(wrong(&[phase(Ns::MAX, 0.0, 1.0)]) && wrong(&[phase(0, 1.0, 1.0)]));
-        assert!(wrong(&[Phase { weights: vec![1.0, 1.0], ..phase(10, 1.0, 1.0) }]));
+        assert!(wrong(&[LoadPhase { weights: vec![1.0, 1.0], ..phase(10, 1.0, 1.0) }]));
     }
 }

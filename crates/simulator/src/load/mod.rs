@@ -24,37 +24,40 @@ mod tally;
 mod tests;
 mod trace;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use thiserror::Error;
 
 use crate::Ns;
 use crate::io::Io;
 
-pub use closed::Closed;
+pub use closed::ClosedLoad;
 pub use netbench::{Netbench, NetbenchSpec};
 pub use oltp::{Oltp, OltpSpec};
-pub use open::Open;
+pub use open::OpenLoad;
 pub use scan::{Scan, ScanSpec};
-pub use sort::{Sort, SortSpec};
-pub use spec::{Access, Batch, Bursts, Class, ClosedSpec, LoadSpec, OpenSpec, Part, Phase, Region, Sizes, Transfer};
-pub use spell::Spell;
-pub use tally::{Operations, Span, Totals};
-pub use trace::{Recorded, Replayed, Timing, TraceSpec};
+pub use sort::{SortLoad, SortSpec};
+pub use spec::{
+    AccessPattern, ArrivalBatch, Bursts, ClosedSpec, LoadPhase, LoadSpec, OpenSpec, OperationClass, OperationTransfer,
+    Region, RequestSizes, TargetPart,
+};
+pub use spell::DurationDistribution;
+pub use tally::{LoadSpan, OperationTotals, Operations};
+pub use trace::{Timing, TraceReplay, TraceRequest, TraceSpec};
 
 /// Why a load is asked to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The run begins; once for each of [`Load::users`].
     Start,
-    /// A request with [`Ask::tell_issued`] has had its processor time and is on its way.
+    /// A request with [`LoadRequest::tell_issued`] has had its processor time and is on its way.
     Issued,
-    /// A request with [`Ask::wait`] is done; or, of one without blocks, its processor time is over.
+    /// A request with [`LoadRequest::wait`] is done; or, of one without blocks, its processor time is over.
     Done,
 }
 
 /// One thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct LoadRequest {
     /// When it begins; never before now.
     pub at: Ns,
     /// On whose behalf; what [`Load::next`] is called with when it goes on.
@@ -73,20 +76,20 @@ pub struct Ask {
     pub wait: bool,
 }
 
-impl Ask {
+impl LoadRequest {
     /// Nothing but time: `Done` comes at `at`.
-    pub fn alarm(at: Ns, who: u32) -> Ask {
-        Ask::processor(at, who, 0)
+    pub fn alarm(at: Ns, who: u32) -> LoadRequest {
+        LoadRequest::processor(at, who, 0)
     }
 
     /// Processor time alone.
-    pub fn processor(at: Ns, who: u32, compute: Ns) -> Ask {
-        Ask { at, who, target: 0, io: Io::read(0, 0), compute, cached: false, tell_issued: false, wait: true }
+    pub fn processor(at: Ns, who: u32, compute: Ns) -> LoadRequest {
+        LoadRequest { at, who, target: 0, io: Io::read(0, 0), compute, cached: false, tell_issued: false, wait: true }
     }
 
     /// A request that is waited for.
-    pub fn request(at: Ns, who: u32, target: u16, io: Io) -> Ask {
-        Ask { at, who, target, io, compute: 0, cached: false, tell_issued: false, wait: true }
+    pub fn request(at: Ns, who: u32, target: u16, io: Io) -> LoadRequest {
+        LoadRequest { at, who, target, io, compute: 0, cached: false, tell_issued: false, wait: true }
     }
 }
 
@@ -110,9 +113,9 @@ impl LoadError {
 #[derive(Clone, Debug)]
 pub enum Load {
     /// Users who wait for the answer, think and ask again.
-    Closed(Closed),
+    Closed(ClosedLoad),
     /// Operations that come whatever becomes of the ones before.
-    Open(Open),
+    Open(OpenLoad),
     /// NetBench's disk mix.
     Netbench(Box<Netbench>),
     /// Decision support.
@@ -120,9 +123,9 @@ pub enum Load {
     /// Transactions.
     Oltp(Box<Oltp>),
     /// An external sort.
-    Sort(Box<Sort>),
+    Sort(Box<SortLoad>),
     /// A recorded stream.
-    Trace(Replayed),
+    Trace(TraceReplay),
 }
 
 /// The same of whichever load it is.
@@ -145,15 +148,15 @@ impl Load {
     ///
     /// # Errors
     /// When the specification asks for what cannot be, such as a place outside of its target.
-    pub fn new(spec: &LoadSpec, target_blocks: &[u64], dice: Dice) -> Result<Load, LoadError> {
+    pub fn new(spec: &LoadSpec, target_blocks: &[u64], dice: Rng) -> Result<Load, LoadError> {
         Ok(match spec {
-            LoadSpec::Closed(spec) => Load::Closed(Closed::new(spec, target_blocks, dice)?),
-            LoadSpec::Open(spec) => Load::Open(Open::new(spec, target_blocks, dice)?),
+            LoadSpec::Closed(spec) => Load::Closed(ClosedLoad::new(spec, target_blocks, dice)?),
+            LoadSpec::Open(spec) => Load::Open(OpenLoad::new(spec, target_blocks, dice)?),
             LoadSpec::Netbench(spec) => Load::Netbench(Box::new(Netbench::new(spec, target_blocks, dice)?)),
             LoadSpec::Scan(spec) => Load::Scan(Box::new(Scan::new(spec, target_blocks, dice)?)),
             LoadSpec::Oltp(spec) => Load::Oltp(Box::new(Oltp::new(spec, target_blocks, dice)?)),
-            LoadSpec::Sort(spec) => Load::Sort(Box::new(Sort::new(spec, target_blocks)?)),
-            LoadSpec::Trace(spec) => Load::Trace(Replayed::new(spec, target_blocks)?),
+            LoadSpec::Sort(spec) => Load::Sort(Box::new(SortLoad::new(spec, target_blocks)?)),
+            LoadSpec::Trace(spec) => Load::Trace(TraceReplay::new(spec, target_blocks)?),
         })
     }
 
@@ -161,7 +164,7 @@ impl Load {
     /// with [`Cause::Start`] for each `who` in `0..users()` at the beginning; a
     /// load may ask on behalf of further ones later.
     #[inline]
-    pub fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+    pub fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
         each!(self, load => load.next(now, who, cause, asks));
     }
 

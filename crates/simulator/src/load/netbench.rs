@@ -9,7 +9,7 @@
 //! Opening, closing and looking up files that are there costs the server
 //! processor time ([`NetbenchSpec::compute`]) and no disk.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_base::zipf::Zipf;
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 use crate::load::place::{Lengths, room, stretch};
 use crate::load::tally::Operations;
-use crate::load::{Ask, Cause, LoadError, Part, Sizes, Spell};
+use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, RequestSizes, TargetPart};
 
 /// Blocks of a page of 4 KiB.
 const PAGE: u64 = 8;
@@ -36,14 +36,14 @@ pub struct NetbenchSpec {
     /// Which target holds the workspaces.
     pub target: u16,
     /// The part of it in use.
-    pub part: Part,
+    pub part: TargetPart,
     /// Whether clients keep what they read and write, so that the server sees only the rest.
     pub oplocks: bool,
     /// Before each request: the test's think time (0 in document 001), and what
     /// the client and the network take.
-    pub think: Spell,
+    pub think: DurationDistribution,
     /// Processor time of the server for each request.
-    pub compute: Spell,
+    pub compute: DurationDistribution,
     /// Through the file cache, as a file server does.
     pub cached: bool,
     /// Ends when so many requests were made.
@@ -57,10 +57,10 @@ impl Default for NetbenchSpec {
             clients: 1,
             workspace_bytes: 15 << 20,
             target: 0,
-            part: Part::All,
+            part: TargetPart::All,
             oplocks: false,
-            think: Spell::NONE,
-            compute: Spell::NONE,
+            think: DurationDistribution::NONE,
+            compute: DurationDistribution::NONE,
             cached: true,
             most_operations: None,
         }
@@ -68,7 +68,7 @@ impl Default for NetbenchSpec {
 }
 
 #[derive(Debug, Deserialize)]
-struct Data {
+struct NetbenchData {
     touched_pages: u64,
     plain: Capture,
     oplocks: Capture,
@@ -103,15 +103,15 @@ pub struct Netbench {
     directory_share: f64,
     write_share: f64,
     flush_share: f64,
-    clients: Vec<Client>,
+    clients: Vec<NetbenchClient>,
     operations: Vec<Operations>,
     over: u32,
     left: u64,
-    dice: Dice,
+    dice: Rng,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Client {
+struct NetbenchClient {
     began: Ns,
     class: u8,
     /// Where its last request ended, in its workspace.
@@ -124,17 +124,17 @@ fn sum(sizes: &[(u64, u64)]) -> f64 {
 
 fn lengths(sizes: &[(u64, u64)]) -> Result<Lengths, LoadError> {
     let weighted = sizes.iter().map(|&(bytes, count)| (bytes, count as f64));
-    Lengths::new(&Sizes::Weighted(weighted.collect()), "netbench")
+    Lengths::new(&RequestSizes::Weighted(weighted.collect()), "netbench")
 }
 
 impl Netbench {
-    pub(super) fn new(spec: &NetbenchSpec, target_blocks: &[u64], dice: Dice) -> Result<Netbench, LoadError> {
+    pub(super) fn new(spec: &NetbenchSpec, target_blocks: &[u64], dice: Rng) -> Result<Netbench, LoadError> {
         if !(1..=MOST_CLIENTS).contains(&spec.clients) {
             return Err(LoadError::new("clients", format!("{} clients; 1 to {MOST_CLIENTS}", spec.clients)));
         }
         spec.think.check("think")?;
         spec.compute.check("compute")?;
-        let data: Data = toml::from_str(include_str!("netbench.toml"))
+        let data: NetbenchData = toml::from_str(include_str!("netbench.toml"))
             .map_err(|error| LoadError::new("netbench.toml", error.to_string()))?;
         let room = room(spec.target, target_blocks, "target")?;
         let (first, blocks) = stretch(&spec.part, room)?;
@@ -165,7 +165,7 @@ impl Netbench {
             directory_share: directory / (directory + reads + writes),
             write_share: writes / (reads + writes),
             flush_share: capture.flushes as f64 / writes,
-            clients: vec![Client::default(); spec.clients as usize],
+            clients: vec![NetbenchClient::default(); spec.clients as usize],
             operations: ["read", "write", "directory"].map(Operations::new).into(),
             over: 0,
             left: spec.most_operations.unwrap_or(u64::MAX),
@@ -174,7 +174,7 @@ impl Netbench {
     }
 
     #[inline]
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
         let Some(client) = self.clients.get(who as usize) else { return };
         if cause != Cause::Start {
             self.operations[usize::from(client.class)].done(client.began, now);
@@ -200,7 +200,7 @@ impl Netbench {
         operations.bytes += u64::from(io.blocks) * BLOCK_BYTES;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
         let cached = self.spec.cached && !durable;
-        asks.push(Ask { compute, cached, ..Ask::request(at, who, self.spec.target, io) });
+        asks.push(LoadRequest { compute, cached, ..LoadRequest::request(at, who, self.spec.target, io) });
     }
 
     fn directory(&self, who: u32) -> Io {

@@ -13,13 +13,13 @@
 
 mod dirty;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::Places;
+use crate::load::place::PlaceGenerator;
 use crate::load::tally::Operations;
-use crate::load::{Access, Ask, Cause, LoadError, Part, Region, Spell};
+use crate::load::{AccessPattern, Cause, DurationDistribution, LoadError, LoadRequest, Region, TargetPart};
 
 use dirty::Dirty;
 
@@ -38,11 +38,11 @@ pub struct OltpSpec {
     /// How many.
     pub users: u32,
     /// Between an answer and the next transaction.
-    pub think: Spell,
+    pub think: DurationDistribution,
     /// The database.
     pub data: Region,
     /// Which of its pages are wanted.
-    pub access: Access,
+    pub access: AccessPattern,
     /// Pages a transaction needs, one after another.
     pub pages: u32,
     /// Share of them found in the buffer cache.
@@ -52,7 +52,7 @@ pub struct OltpSpec {
     /// Pages of the buffer cache.
     pub buffers: u64,
     /// Processor time for each page.
-    pub compute: Spell,
+    pub compute: DurationDistribution,
     /// The log, written from its start round and round.
     pub log: Region,
     /// Log of a transaction that changes something, bytes.
@@ -74,15 +74,15 @@ impl Default for OltpSpec {
     fn default() -> OltpSpec {
         OltpSpec {
             users: 1,
-            think: Spell::NONE,
-            data: Region { target: 0, part: Part::Share { from: 0.0, to: 0.9 } },
-            access: Access::Uniform,
+            think: DurationDistribution::NONE,
+            data: Region { target: 0, part: TargetPart::Share { from: 0.0, to: 0.9 } },
+            access: AccessPattern::Uniform,
             pages: 10,
             hit_share: 0.9,
             changed: 2,
             buffers: 8192,
-            compute: Spell::NONE,
-            log: Region { target: 0, part: Part::Share { from: 0.9, to: 1.0 } },
+            compute: DurationDistribution::NONE,
+            log: Region { target: 0, part: TargetPart::Share { from: 0.9, to: 1.0 } },
             log_bytes: 1024,
             most_log_bytes: 61_440,
             checkpoint_s: 60.0,
@@ -94,7 +94,7 @@ impl Default for OltpSpec {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct User {
+struct OltpUser {
     began: Ns,
     /// Pages still to come; those of them to change.
     pages: u32,
@@ -108,13 +108,13 @@ struct User {
 #[derive(Clone, Debug)]
 pub struct Oltp {
     spec: OltpSpec,
-    places: Places,
+    places: PlaceGenerator,
     data_first: u64,
     log_first: u64,
     log_blocks: u64,
     log_next: u64,
     dirty: Dirty,
-    users: Vec<User>,
+    users: Vec<OltpUser>,
     /// Whose log waits, and whose is being written.
     committing: Vec<u32>,
     written: Vec<u32>,
@@ -127,11 +127,11 @@ pub struct Oltp {
     operations: Vec<Operations>,
     over: u32,
     left: u64,
-    dice: Dice,
+    dice: Rng,
 }
 
 impl Oltp {
-    pub(super) fn new(spec: &OltpSpec, target_blocks: &[u64], dice: Dice) -> Result<Oltp, LoadError> {
+    pub(super) fn new(spec: &OltpSpec, target_blocks: &[u64], dice: Rng) -> Result<Oltp, LoadError> {
         check(spec)?;
         let (data_first, data_blocks) = spec.data.stretch(target_blocks, "data")?;
         let (log_first, log_blocks) = spec.log.stretch(target_blocks, "log")?;
@@ -143,13 +143,13 @@ impl Oltp {
             return Err(LoadError::new("log", "is to hold the longest log write"));
         }
         Ok(Oltp {
-            places: Places::new(&spec.access, (data_first, pages * PAGE), PAGE, PAGE, spec.users)?,
+            places: PlaceGenerator::new(&spec.access, (data_first, pages * PAGE), PAGE, PAGE, spec.users)?,
             data_first,
             log_first,
             log_blocks,
             log_next: 0,
             dirty: Dirty::new(pages),
-            users: vec![User::default(); spec.users as usize],
+            users: vec![OltpUser::default(); spec.users as usize],
             committing: Vec::with_capacity(spec.users as usize),
             written: Vec::with_capacity(spec.users as usize),
             log_busy: false,
@@ -165,7 +165,7 @@ impl Oltp {
         })
     }
 
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
         match who.checked_sub(self.spec.users) {
             None if cause == Cause::Start => {
                 self.begin(now, who, asks);
@@ -184,7 +184,7 @@ impl Oltp {
         }
     }
 
-    fn begin(&mut self, now: Ns, who: u32, asks: &mut Vec<Ask>) {
+    fn begin(&mut self, now: Ns, who: u32, asks: &mut Vec<LoadRequest>) {
         if self.left == 0 {
             self.over += 1;
             return;
@@ -193,12 +193,12 @@ impl Oltp {
         let at = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
         self.operations[TRANSACTION].totals.begun += 1;
         self.users[who as usize] =
-            User { began: at, pages: self.spec.pages, changes: self.spec.changed, commits: false };
+            OltpUser { began: at, pages: self.spec.pages, changes: self.spec.changed, commits: false };
         self.page(at, who, asks);
     }
 
     /// Needs its next page.
-    fn page(&mut self, at: Ns, who: u32, asks: &mut Vec<Ask>) {
+    fn page(&mut self, at: Ns, who: u32, asks: &mut Vec<LoadRequest>) {
         let first = self.places.draw(who, PAGE, &mut self.dice);
         let page = (first - self.data_first) / PAGE;
         let user = &mut self.users[who as usize];
@@ -210,16 +210,19 @@ impl Oltp {
         user.pages -= 1;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
         if self.dice.chance(self.spec.hit_share) {
-            asks.push(Ask::processor(at, who, compute));
+            asks.push(LoadRequest::processor(at, who, compute));
             return;
         }
         self.count(TRANSACTION, PAGE);
-        asks.push(Ask { compute, ..Ask::request(at, who, self.spec.data.target, Io::read(first, PAGE as u32)) });
+        asks.push(LoadRequest {
+            compute,
+            ..LoadRequest::request(at, who, self.spec.data.target, Io::read(first, PAGE as u32))
+        });
         self.give_way(at, asks);
     }
 
     /// A page gives way to the one that is read; where it is dirty, it is written.
-    fn give_way(&mut self, at: Ns, asks: &mut Vec<Ask>) {
+    fn give_way(&mut self, at: Ns, asks: &mut Vec<LoadRequest>) {
         let share = self.dirty.count() as f64 / self.spec.buffers as f64;
         if !self.dice.chance(share) || self.lazy_out >= self.spec.most_outstanding {
             return;
@@ -230,10 +233,10 @@ impl Oltp {
         self.lazy_out += 1;
         self.count(TRANSACTION, PAGE);
         let io = Io::write(self.data_first + page * PAGE, PAGE as u32);
-        asks.push(Ask::request(at, self.spec.users + 3, self.spec.data.target, io));
+        asks.push(LoadRequest::request(at, self.spec.users + 3, self.spec.data.target, io));
     }
 
-    fn go_on(&mut self, now: Ns, who: u32, asks: &mut Vec<Ask>) {
+    fn go_on(&mut self, now: Ns, who: u32, asks: &mut Vec<LoadRequest>) {
         let user = &mut self.users[who as usize];
         if user.pages > 0 {
             self.page(now, who, asks);
@@ -248,7 +251,7 @@ impl Oltp {
     }
 
     /// Writes the log of all who wait, as far as one write holds it.
-    fn log(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+    fn log(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
         if self.log_busy || self.committing.is_empty() {
             return;
         }
@@ -264,10 +267,10 @@ impl Oltp {
         self.log_next += blocks;
         self.log_busy = true;
         self.count(TRANSACTION, blocks);
-        asks.push(Ask::request(now, self.spec.users, self.spec.log.target, io));
+        asks.push(LoadRequest::request(now, self.spec.users, self.spec.log.target, io));
     }
 
-    fn log_written(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+    fn log_written(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
         self.log_busy = false;
         let mut written = std::mem::take(&mut self.written);
         for who in written.drain(..) {
@@ -277,21 +280,21 @@ impl Oltp {
         self.log(now, asks);
     }
 
-    fn await_checkpoint(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+    fn await_checkpoint(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
         let wait = super::spell::ns(self.spec.checkpoint_s);
         if !self.finished() {
-            asks.push(Ask::alarm(now.saturating_add(wait), self.spec.users + 1));
+            asks.push(LoadRequest::alarm(now.saturating_add(wait), self.spec.users + 1));
         }
     }
 
-    fn checkpoint(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+    fn checkpoint(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
         (self.sweep, self.sweep_began) = (Some(0), now);
         self.operations[CHECKPOINT].totals.begun += 1;
         self.sweep(now, asks);
     }
 
     /// Goes on writing dirty pages in the order in which they lie.
-    fn sweep(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+    fn sweep(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
         let Some(mut from) = self.sweep else { return };
         while self.sweep_out < self.spec.most_outstanding {
             let Some(page) = self.dirty.next(from) else {
@@ -315,7 +318,7 @@ impl Oltp {
             let blocks = (end - page) * PAGE;
             self.count(CHECKPOINT, blocks);
             let io = Io::write(self.data_first + page * PAGE, blocks as u32);
-            asks.push(Ask::request(now, self.spec.users + 2, self.spec.data.target, io));
+            asks.push(LoadRequest::request(now, self.spec.users + 2, self.spec.data.target, io));
         }
         self.sweep = Some(from);
     }
@@ -360,7 +363,7 @@ fn check(spec: &OltpSpec) -> Result<(), LoadError> {
         }
     }
     if !(0.0..=1.0).contains(&spec.hit_share) {
-        return Err(LoadError::new("hit_share", format!("{} is no share: 0 to 1", spec.hit_share)));
+        return Err(LoadError::new("hit_share", format!("{} is not a share: 0 to 1", spec.hit_share)));
     }
     if !(0.0..=1e9).contains(&spec.checkpoint_s) {
         return Err(LoadError::new("checkpoint_s", "0 to 1e9 s; 0 is none"));

@@ -1,13 +1,13 @@
 //! Operations that come on their own: each takes a free place among those
 //! under way, and gives it back when it is done.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
-use crate::load::course::Course;
-use crate::load::operations::{Book, Flight, POSTED, Turn};
+use crate::load::course::LoadTimeline;
+use crate::load::operations::{NextOperation, OperationBook, OperationFlight, POSTED};
 use crate::load::slots::Slots;
-use crate::load::{Ask, Batch, Bursts, Cause, LoadError, OpenSpec, Operations, Spell};
+use crate::load::{ArrivalBatch, Bursts, Cause, DurationDistribution, LoadError, LoadRequest, OpenSpec, Operations};
 
 /// Who watches for arrivals; operations come behind.
 const DOOR: u32 = 0;
@@ -17,26 +17,26 @@ const MOST_BURSTS: f64 = 1e4;
 
 /// An open load in progress.
 #[derive(Clone, Debug)]
-pub struct Open {
-    gap: Spell,
-    batch: Batch,
+pub struct OpenLoad {
+    gap: DurationDistribution,
+    batch: ArrivalBatch,
     bursts: Option<Bursts>,
     /// Time left of the burst, ns.
     burst_left: f64,
-    book: Book,
-    course: Course,
-    under_way: Slots<Flight>,
+    book: OperationBook,
+    course: LoadTimeline,
+    under_way: Slots<OperationFlight>,
     /// When the next arrival is due, and the part of a nanosecond that this is too early.
     due: Ns,
     early: f64,
     /// Operations that may still come.
     left: u64,
     over: bool,
-    dice: Dice,
+    dice: Rng,
 }
 
-impl Open {
-    pub(super) fn new(spec: &OpenSpec, target_blocks: &[u64], mut dice: Dice) -> Result<Open, LoadError> {
+impl OpenLoad {
+    pub(super) fn new(spec: &OpenSpec, target_blocks: &[u64], mut dice: Rng) -> Result<OpenLoad, LoadError> {
         spec.gap.check("gap")?;
         if spec.gap.mean_s() < 1e-9 {
             return Err(LoadError::new("gap", "arrivals come at most one a nanosecond: a gap of at least 1e-9 s"));
@@ -52,9 +52,9 @@ impl Open {
             }
         }
         let batch_fits = match spec.batch {
-            Batch::One => true,
-            Batch::Fixed(size) => (1..=65_536).contains(&size),
-            Batch::Geometric(mean) => (1.0..=65_536.0).contains(&mean),
+            ArrivalBatch::One => true,
+            ArrivalBatch::Fixed(size) => (1..=65_536).contains(&size),
+            ArrivalBatch::Geometric(mean) => (1.0..=65_536.0).contains(&mean),
         };
         if !batch_fits {
             return Err(LoadError::new("batch", "1 to 65536 operations at a time"));
@@ -64,13 +64,13 @@ impl Open {
         }
         let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
         let burst_left = spec.bursts.map_or(f64::INFINITY, |bursts| bursts.on.draw(&mut dice) * 1e9);
-        Ok(Open {
+        Ok(OpenLoad {
             gap: spec.gap,
             batch: spec.batch,
             bursts: spec.bursts,
             burst_left,
-            book: Book::new(&spec.classes, target_blocks, 1)?,
-            course: Course::new(&spec.phases, &weights)?,
+            book: OperationBook::new(&spec.classes, target_blocks, 1)?,
+            course: LoadTimeline::new(&spec.phases, &weights)?,
             under_way: Slots::new(spec.most_outstanding),
             due: 0,
             early: 0.0,
@@ -81,7 +81,7 @@ impl Open {
     }
 
     #[inline]
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
         let Some(who) = self.book.told(who, cause) else { return };
         if who == DOOR {
             if cause == Cause::Start {
@@ -93,16 +93,16 @@ impl Open {
             return;
         }
         let Some(flight) = self.under_way.get(who) else { return };
-        if self.book.go_on(flight, Turn { at: now, who, user: 0 }, &mut self.dice, asks) {
+        if self.book.go_on(flight, NextOperation { at: now, who, user: 0 }, &mut self.dice, asks) {
             self.under_way.give(who);
         }
     }
 
-    fn arrive(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+    fn arrive(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
         let size = match self.batch {
-            Batch::One => 1,
-            Batch::Fixed(size) => size,
-            Batch::Geometric(mean) => geometric(mean, &mut self.dice),
+            ArrivalBatch::One => 1,
+            ArrivalBatch::Fixed(size) => size,
+            ArrivalBatch::Geometric(mean) => geometric(mean, &mut self.dice),
         };
         for _ in 0..u64::from(size).min(self.left) {
             self.left -= 1;
@@ -111,7 +111,7 @@ impl Open {
                 self.book.lost(class);
                 continue;
             };
-            let turn = Turn { at: now, who, user: 0 };
+            let turn = NextOperation { at: now, who, user: 0 };
             let flight = self.book.begin(class, turn, &mut self.dice, asks);
             if let Some(place) = self.under_way.get(who) {
                 *place = flight;
@@ -120,7 +120,7 @@ impl Open {
     }
 
     #[inline]
-    fn await_next(&mut self, asks: &mut Vec<Ask>) {
+    fn await_next(&mut self, asks: &mut Vec<LoadRequest>) {
         let gap = self.gap.draw(&mut self.dice) * 1e9 + self.early;
         let wait = self.with_pauses(gap);
         let whole = wait.floor();
@@ -130,7 +130,7 @@ impl Open {
         match self.course.after(self.due, whole).filter(|at| self.left > 0 && !self.course.over(*at)) {
             Some(at) => {
                 self.due = at;
-                asks.push(Ask::alarm(at, DOOR));
+                asks.push(LoadRequest::alarm(at, DOOR));
             }
             None => self.over = true,
         }
@@ -168,7 +168,7 @@ impl Open {
 }
 
 /// At least 1, each further one with the same probability, of this mean.
-fn geometric(mean: f64, dice: &mut Dice) -> u32 {
+fn geometric(mean: f64, dice: &mut Rng) -> u32 {
     let go_on = 1.0 - 1.0 / mean;
     if go_on <= 0.0 {
         return 1;

@@ -1,12 +1,12 @@
 //! One operation, request by request: the transfers of its class one after
 //! another, the pieces of a transfer side by side.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::{Lengths, Places, room, stretch};
-use crate::load::{Ask, Cause, Class, LoadError, Operations, Spell, Transfer};
+use crate::load::place::{Lengths, PlaceGenerator, room, stretch};
+use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, OperationClass, OperationTransfer, Operations};
 
 /// Most classes of a load and transfers of a class.
 const MOST: usize = 1000;
@@ -19,8 +19,8 @@ pub(super) const POSTED: u32 = 1 << 31;
 
 /// Everything that can be done, ready to draw from.
 #[derive(Clone, Debug)]
-pub(super) struct Book {
-    classes: Vec<Vec<Work>>,
+pub(super) struct OperationBook {
+    classes: Vec<Vec<TransferPlan>>,
     rounds: Vec<u32>,
     posted_out: u32,
     pub(super) operations: Vec<Operations>,
@@ -28,23 +28,23 @@ pub(super) struct Book {
 
 /// A transfer, ready to draw from.
 #[derive(Clone, Debug)]
-struct Work {
+struct TransferPlan {
     target: u16,
-    places: Places,
+    places: PlaceGenerator,
     reads: Lengths,
     writes: Lengths,
     read_share: f64,
     total: Option<u64>,
     parallel: u32,
-    pause: Spell,
-    compute: Spell,
+    pause: DurationDistribution,
+    compute: DurationDistribution,
     cached: bool,
     posted: bool,
 }
 
 /// An operation under way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flight {
+pub(super) struct OperationFlight {
     pub(super) began: Ns,
     class: u16,
     transfer: u16,
@@ -60,7 +60,7 @@ pub(super) struct Flight {
 
 /// For whom and when an operation goes on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct NextOperation {
     pub(super) at: Ns,
     /// Who is told.
     pub(super) who: u32,
@@ -68,18 +68,22 @@ pub(super) struct Turn {
     pub(super) user: u32,
 }
 
-impl Book {
-    pub(super) fn new(classes: &[Class], target_blocks: &[u64], users: u32) -> Result<Book, LoadError> {
+impl OperationBook {
+    pub(super) fn new(
+        classes: &[OperationClass],
+        target_blocks: &[u64],
+        users: u32,
+    ) -> Result<OperationBook, LoadError> {
         if classes.is_empty() || classes.len() > MOST {
             return Err(LoadError::new("classes", format!("{} classes; 1 to {MOST}", classes.len())));
         }
-        let mut book = Book { classes: Vec::new(), rounds: Vec::new(), posted_out: 0, operations: Vec::new() };
+        let mut book = OperationBook { classes: Vec::new(), rounds: Vec::new(), posted_out: 0, operations: Vec::new() };
         for class in classes {
             if class.transfers.is_empty() || class.transfers.len() > MOST || class.rounds == 0 {
                 let why = format!("class `{}` needs 1 to {MOST} transfers and at least one round", class.name);
                 return Err(LoadError::new("transfers", why));
             }
-            let works = class.transfers.iter().map(|transfer| Work::new(transfer, target_blocks, users));
+            let works = class.transfers.iter().map(|transfer| TransferPlan::new(transfer, target_blocks, users));
             book.classes.push(works.collect::<Result<_, _>>()?);
             book.rounds.push(class.rounds);
             book.operations.push(Operations::new(&class.name));
@@ -89,9 +93,19 @@ impl Book {
 
     /// Begins an operation of a class.
     #[inline]
-    pub(super) fn begin(&mut self, class: usize, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) -> Flight {
-        let mut flight =
-            Flight { began: turn.at, class: class as u16, rounds: self.rounds[class] - 1, ..Flight::default() };
+    pub(super) fn begin(
+        &mut self,
+        class: usize,
+        turn: NextOperation,
+        dice: &mut Rng,
+        asks: &mut Vec<LoadRequest>,
+    ) -> OperationFlight {
+        let mut flight = OperationFlight {
+            began: turn.at,
+            class: class as u16,
+            rounds: self.rounds[class] - 1,
+            ..OperationFlight::default()
+        };
         self.operations[class].totals.begun += 1;
         self.transfer(&mut flight, turn, dice, asks);
         flight
@@ -99,7 +113,13 @@ impl Book {
 
     /// One of its requests is done (or issued, where nobody waits): true where that was the last.
     #[inline]
-    pub(super) fn go_on(&mut self, flight: &mut Flight, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) -> bool {
+    pub(super) fn go_on(
+        &mut self,
+        flight: &mut OperationFlight,
+        turn: NextOperation,
+        dice: &mut Rng,
+        asks: &mut Vec<LoadRequest>,
+    ) -> bool {
         flight.out = flight.out.saturating_sub(1);
         if flight.left > 0 {
             self.piece(flight, turn, dice, asks);
@@ -137,7 +157,13 @@ impl Book {
         self.operations[class].totals.lost += 1;
     }
 
-    fn transfer(&mut self, flight: &mut Flight, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) {
+    fn transfer(
+        &mut self,
+        flight: &mut OperationFlight,
+        turn: NextOperation,
+        dice: &mut Rng,
+        asks: &mut Vec<LoadRequest>,
+    ) {
         let work = &mut self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
         flight.write = match work.read_share {
             1.0 => false,
@@ -163,20 +189,33 @@ impl Book {
         }
     }
 
-    fn piece(&mut self, flight: &mut Flight, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) {
+    fn piece(
+        &mut self,
+        flight: &mut OperationFlight,
+        turn: NextOperation,
+        dice: &mut Rng,
+        asks: &mut Vec<LoadRequest>,
+    ) {
         let work = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
         let blocks = u64::from(work.lengths(flight.write).draw(dice)).min(flight.left);
         self.ask(flight, blocks as u32, turn, dice, asks);
     }
 
     #[inline]
-    fn ask(&mut self, flight: &mut Flight, blocks: u32, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) {
+    fn ask(
+        &mut self,
+        flight: &mut OperationFlight,
+        blocks: u32,
+        turn: NextOperation,
+        dice: &mut Rng,
+        asks: &mut Vec<LoadRequest>,
+    ) {
         let work = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
         let at = turn.at.saturating_add(work.pause.draw_ns(dice));
         let compute = work.compute.draw_ns(dice);
         let posted = work.posted && self.posted_out < MOST_POSTED;
         self.posted_out += u32::from(posted);
-        asks.push(Ask {
+        asks.push(LoadRequest {
             at,
             who: if posted { turn.who | POSTED } else { turn.who },
             target: work.target,
@@ -196,8 +235,8 @@ impl Book {
     }
 }
 
-impl Work {
-    fn new(transfer: &Transfer, target_blocks: &[u64], users: u32) -> Result<Work, LoadError> {
+impl TransferPlan {
+    fn new(transfer: &OperationTransfer, target_blocks: &[u64], users: u32) -> Result<TransferPlan, LoadError> {
         let room = room(transfer.target, target_blocks, "target")?;
         let reads = Lengths::new(&transfer.bytes, "bytes")?;
         let writes = match &transfer.write_bytes {
@@ -211,7 +250,7 @@ impl Work {
             bytes => bytes.map(|bytes| bytes / BLOCK_BYTES),
         };
         if !(0.0..=1.0).contains(&transfer.read_share) {
-            return Err(LoadError::new("read_share", format!("{} is no share: 0 to 1", transfer.read_share)));
+            return Err(LoadError::new("read_share", format!("{} is not a share: 0 to 1", transfer.read_share)));
         }
         if !(1..=65_536).contains(&transfer.parallel) {
             return Err(LoadError::new("parallel", "1 to 65536 pieces at a time"));
@@ -227,9 +266,9 @@ impl Work {
             blocks => blocks,
         };
         let stretch = stretch(&transfer.part, room)?;
-        let places = Places::new(&transfer.access, stretch, align, longest, users)?;
-        let Transfer { target, read_share, parallel, pause, compute, cached, posted, .. } = *transfer;
-        Ok(Work { target, places, reads, writes, read_share, total, parallel, pause, compute, cached, posted })
+        let places = PlaceGenerator::new(&transfer.access, stretch, align, longest, users)?;
+        let OperationTransfer { target, read_share, parallel, pause, compute, cached, posted, .. } = *transfer;
+        Ok(TransferPlan { target, places, reads, writes, read_share, total, parallel, pause, compute, cached, posted })
     }
 
     #[inline]

@@ -1,10 +1,10 @@
 //! Where requests lie and how long they are.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_base::zipf::{Zipf, scatter};
 
 use crate::io::BLOCK_BYTES;
-use crate::load::{Access, LoadError, Part, Region, Sizes};
+use crate::load::{AccessPattern, LoadError, Region, RequestSizes, TargetPart};
 
 /// Times of drawing before a normal draw that stays outside is taken at the nearer end.
 const DRAWS: usize = 64;
@@ -32,11 +32,11 @@ impl Region {
 }
 
 /// First block and number of blocks of a part of a target.
-pub(super) fn stretch(part: &Part, target_blocks: u64) -> Result<(u64, u64), LoadError> {
+pub(super) fn stretch(part: &TargetPart, target_blocks: u64) -> Result<(u64, u64), LoadError> {
     let (from, blocks) = match *part {
-        Part::All => (0, target_blocks),
-        Part::Bytes { from, bytes } => (from / BLOCK_BYTES, bytes / BLOCK_BYTES),
-        Part::Share { from, to } => {
+        TargetPart::All => (0, target_blocks),
+        TargetPart::Bytes { from, bytes } => (from / BLOCK_BYTES, bytes / BLOCK_BYTES),
+        TargetPart::Share { from, to } => {
             if !((0.0..=1.0).contains(&from) && (0.0..=1.0).contains(&to) && from < to) {
                 return Err(LoadError::new("part", format!("{from} to {to} is no part: 0 <= from < to <= 1")));
             }
@@ -63,22 +63,22 @@ pub(super) enum Lengths {
 }
 
 impl Lengths {
-    pub(super) fn new(sizes: &Sizes, item: &str) -> Result<Lengths, LoadError> {
+    pub(super) fn new(sizes: &RequestSizes, item: &str) -> Result<Lengths, LoadError> {
         let blocks = |bytes: u64| {
             let whole = bytes.is_multiple_of(BLOCK_BYTES) && (BLOCK_BYTES..=MOST_BYTES).contains(&bytes);
             let why = || format!("{bytes} bytes: whole blocks of 512, from one to 1 GiB");
             if whole { Ok((bytes / BLOCK_BYTES) as u32) } else { Err(LoadError::new(item, why())) }
         };
         match sizes {
-            Sizes::One(bytes) => Ok(Lengths::One(blocks(*bytes)?)),
-            Sizes::Uniform { from, to } => {
+            RequestSizes::One(bytes) => Ok(Lengths::One(blocks(*bytes)?)),
+            RequestSizes::Uniform { from, to } => {
                 let (from, to) = (blocks(*from)?, blocks(*to)?);
                 if from > to {
                     return Err(LoadError::new(item, "the lesser size comes first"));
                 }
                 Ok(Lengths::Uniform(from, to))
             }
-            Sizes::Weighted(sizes) => {
+            RequestSizes::Weighted(sizes) => {
                 let up_to = cumulative(sizes.iter().map(|s| s.1), item)?;
                 let sizes = sizes.iter().map(|s| blocks(s.0)).collect::<Result<Vec<_>, _>>()?;
                 Ok(Lengths::Weighted(sizes.into_iter().zip(up_to).collect()))
@@ -87,7 +87,7 @@ impl Lengths {
     }
 
     #[inline]
-    pub(super) fn draw(&self, dice: &mut Dice) -> u32 {
+    pub(super) fn draw(&self, dice: &mut Rng) -> u32 {
         match self {
             Lengths::One(blocks) => *blocks,
             Lengths::Uniform(from, to) => from + dice.below(u64::from(to - from) + 1) as u32,
@@ -134,17 +134,17 @@ pub(super) fn cumulative(weights: impl Iterator<Item = f64>, item: &str) -> Resu
 
 /// Draws places in a part of a target.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct PlaceGenerator {
     first: u64,
     blocks: u64,
     align: u64,
     /// The length asked for last, and the places where one so long fits: dividing costs as much as the rest.
     fits: (u64, u64),
-    kind: Kind,
+    kind: PlaceKind,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum PlaceKind {
     /// Where each stream goes on, from the start of the part, and the length of a slice.
     Sequential {
         next: Vec<u64>,
@@ -158,59 +158,59 @@ enum Kind {
     Zipf(Zipf),
 }
 
-impl Places {
+impl PlaceGenerator {
     /// In a stretch of a target, for transfers of up to `longest` blocks at multiples of `align`.
     pub(super) fn new(
-        access: &Access,
+        access: &AccessPattern,
         (first, blocks): (u64, u64),
         align: u64,
         longest: u64,
         users: u32,
-    ) -> Result<Places, LoadError> {
+    ) -> Result<PlaceGenerator, LoadError> {
         let align = align.max(1);
         if longest > blocks {
             let why = format!("a transfer of {longest} blocks does not fit into a part of {blocks}");
             return Err(LoadError::new("part", why));
         }
         let kind = match *access {
-            Access::Uniform => Kind::Uniform,
-            Access::Normal { mean, deviation } => {
+            AccessPattern::Uniform => PlaceKind::Uniform,
+            AccessPattern::Normal { mean, deviation } => {
                 if !((0.0..=1.0).contains(&mean) && (0.0..=1e6).contains(&deviation)) {
                     return Err(LoadError::new(
                         "access",
                         "the mean of a normal place is from 0 to 1, its deviation >= 0",
                     ));
                 }
-                Kind::Normal { mean, deviation }
+                PlaceKind::Normal { mean, deviation }
             }
-            Access::Zipf { theta } => {
+            AccessPattern::Zipf { theta } => {
                 if !(0.0..=100.0).contains(&theta) {
                     return Err(LoadError::new("access", format!("exponent {theta} of Zipf's law: 0 to 100")));
                 }
-                Kind::Zipf(Zipf::new((blocks - longest) / align + 1, theta))
+                PlaceKind::Zipf(Zipf::new((blocks - longest) / align + 1, theta))
             }
-            Access::Sequential { streams } => sequential(streams, blocks, align, longest, users)?,
+            AccessPattern::Sequential { streams } => sequential(streams, blocks, align, longest, users)?,
         };
-        Ok(Places { first, blocks, align, fits: (longest, (blocks - longest) / align + 1), kind })
+        Ok(PlaceGenerator { first, blocks, align, fits: (longest, (blocks - longest) / align + 1), kind })
     }
 
     /// First block of the next transfer of so many blocks.
     #[inline]
-    pub(super) fn draw(&mut self, user: u32, blocks: u64, dice: &mut Dice) -> u64 {
+    pub(super) fn draw(&mut self, user: u32, blocks: u64, dice: &mut Rng) -> u64 {
         if self.fits.0 != blocks {
             self.fits = (blocks, self.blocks.saturating_sub(blocks) / self.align + 1);
         }
         let places = self.fits.1;
         let at = match &mut self.kind {
-            Kind::Uniform => dice.below(places) * self.align,
-            Kind::Zipf(zipf) => scatter(zipf.draw(dice), places) * self.align,
-            Kind::Normal { mean, deviation } => {
+            PlaceKind::Uniform => dice.below(places) * self.align,
+            PlaceKind::Zipf(zipf) => scatter(zipf.draw(dice), places) * self.align,
+            PlaceKind::Normal { mean, deviation } => {
                 let all = places as f64;
                 let at = (0..DRAWS).map(|_| (*mean + *deviation * dice.normal()) * all);
                 let at = at.into_iter().find(|at| (0.0..all).contains(at)).unwrap_or(*mean * all);
                 (at as u64).min(places - 1) * self.align
             }
-            Kind::Sequential { next, slice } => {
+            PlaceKind::Sequential { next, slice } => {
                 let stream = user as usize % next.len();
                 let base = stream as u64 * *slice;
                 let at = if next[stream] + blocks > base + *slice { base } else { next[stream] };
@@ -222,7 +222,7 @@ impl Places {
     }
 }
 
-fn sequential(streams: u32, blocks: u64, align: u64, longest: u64, users: u32) -> Result<Kind, LoadError> {
+fn sequential(streams: u32, blocks: u64, align: u64, longest: u64, users: u32) -> Result<PlaceKind, LoadError> {
     let streams = if streams == 0 { users.max(1) } else { streams };
     if streams > MOST_STREAMS {
         return Err(LoadError::new("access", format!("{streams} streams; up to {MOST_STREAMS}")));
@@ -235,27 +235,27 @@ fn sequential(streams: u32, blocks: u64, align: u64, longest: u64, users: u32) -
             format!("{streams} streams in a part of {blocks} blocks leave {slice} each, below a transfer of {longest}");
         return Err(LoadError::new("access", why));
     }
-    Ok(Kind::Sequential { next: (0..u64::from(streams)).map(|s| s * slice).collect(), slice })
+    Ok(PlaceKind::Sequential { next: (0..u64::from(streams)).map(|s| s * slice).collect(), slice })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn draws(access: Access, count: usize) -> Vec<u64> {
-        let mut places = Places::new(&access, (1000, 8000), 8, 8, 2).unwrap();
-        let mut dice = Dice::new(3, 0);
+    fn draws(access: AccessPattern, count: usize) -> Vec<u64> {
+        let mut places = PlaceGenerator::new(&access, (1000, 8000), 8, 8, 2).unwrap();
+        let mut dice = Rng::new(3, 0);
         (0..count).map(|i| places.draw(i as u32 % 2, 8, &mut dice)).collect()
     }
 
     #[test]
     fn every_place_lies_in_its_part_and_is_aligned() {
         for access in [
-            Access::Sequential { streams: 0 },
-            Access::Uniform,
-            Access::Normal { mean: 0.9, deviation: 0.4 },
-            Access::Normal { mean: 1.0, deviation: 0.0 },
-            Access::Zipf { theta: 0.99 },
+            AccessPattern::Sequential { streams: 0 },
+            AccessPattern::Uniform,
+            AccessPattern::Normal { mean: 0.9, deviation: 0.4 },
+            AccessPattern::Normal { mean: 1.0, deviation: 0.0 },
+            AccessPattern::Zipf { theta: 0.99 },
         ] {
             for at in draws(access, 20_000) {
                 assert!((1000..=8992).contains(&at) && (at - 1000) % 8 == 0, "{access:?}: {at}");
@@ -265,9 +265,9 @@ mod tests {
 
     #[test]
     fn streams_have_slices_of_their_own_and_come_round() {
-        assert_eq!(draws(Access::Sequential { streams: 0 }, 5), [1000, 5000, 1008, 5008, 1016]);
-        assert_eq!(draws(Access::Sequential { streams: 1 }, 4), [1000, 1008, 1016, 1024]);
-        let long = draws(Access::Sequential { streams: 0 }, 1003);
+        assert_eq!(draws(AccessPattern::Sequential { streams: 0 }, 5), [1000, 5000, 1008, 5008, 1016]);
+        assert_eq!(draws(AccessPattern::Sequential { streams: 1 }, 4), [1000, 1008, 1016, 1024]);
+        let long = draws(AccessPattern::Sequential { streams: 0 }, 1003);
         assert_eq!(&long[998..], [1000 + 499 * 8, 5000 + 499 * 8, 1000, 5000, 1008]);
     }
 
@@ -281,24 +281,24 @@ mod tests {
         let near = |found: (f64, f64), mean: f64, deviation: f64| {
             assert!((found.0 - mean).abs() < 0.003 && (found.1 - deviation).abs() < 0.003, "{found:?}");
         };
-        near(moments(Access::Uniform), 0.5, 12f64.sqrt().recip());
+        near(moments(AccessPattern::Uniform), 0.5, 12f64.sqrt().recip());
         // document 003's settings, 156 and 52 of 312 records: a third of the half; cut at three deviations
-        near(moments(Access::Normal { mean: 0.5, deviation: 1.0 / 6.0 }), 0.5, 0.1645);
+        near(moments(AccessPattern::Normal { mean: 0.5, deviation: 1.0 / 6.0 }), 0.5, 0.1645);
     }
 
     #[test]
     fn sizes_come_in_their_shares() {
-        let sizes = Sizes::Weighted(vec![(512, 1.0), (4096, 2.0), (65_536, 1.0)]);
+        let sizes = RequestSizes::Weighted(vec![(512, 1.0), (4096, 2.0), (65_536, 1.0)]);
         let lengths = Lengths::new(&sizes, "bytes").unwrap();
         assert_eq!((lengths.least(), lengths.most()), (1, 128));
-        let mut dice = Dice::new(8, 0);
+        let mut dice = Rng::new(8, 0);
         let mut count = std::collections::BTreeMap::new();
         (0..100_000).for_each(|_| *count.entry(lengths.draw(&mut dice)).or_insert(0) += 1);
         let shares: Vec<(u32, f64)> = count.into_iter().map(|(size, n)| (size, f64::from(n) / 1e5)).collect();
         for ((size, share), (right, expected)) in shares.iter().zip([(1, 0.25), (8, 0.5), (128, 0.25)]) {
             assert!(*size == right && (share - expected).abs() < 0.005, "{shares:?}");
         }
-        let any = Lengths::new(&Sizes::Uniform { from: 512, to: 2048 }, "bytes").unwrap();
+        let any = Lengths::new(&RequestSizes::Uniform { from: 512, to: 2048 }, "bytes").unwrap();
         let drawn: std::collections::BTreeSet<u32> = (0..1000).map(|_| any.draw(&mut dice)).collect();
         assert_eq!(drawn.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4]);
     }
@@ -306,30 +306,30 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         for part in [
-            Part::Bytes { from: 0, bytes: 51_201 * 512 },
-            Part::Bytes { from: u64::MAX, bytes: u64::MAX },
-            Part::Bytes { from: 0, bytes: 100 },
-            Part::Share { from: 0.5, to: 0.5 },
-            Part::Share { from: 0.0, to: f64::NAN },
+            TargetPart::Bytes { from: 0, bytes: 51_201 * 512 },
+            TargetPart::Bytes { from: u64::MAX, bytes: u64::MAX },
+            TargetPart::Bytes { from: 0, bytes: 100 },
+            TargetPart::Share { from: 0.5, to: 0.5 },
+            TargetPart::Share { from: 0.0, to: f64::NAN },
         ] {
             assert_eq!(stretch(&part, 1000).unwrap_err().item, "part", "{part:?}");
         }
-        assert_eq!(stretch(&Part::Share { from: 0.25, to: 1.0 }, 1000), Ok((250, 750)));
+        assert_eq!(stretch(&TargetPart::Share { from: 0.25, to: 1.0 }, 1000), Ok((250, 750)));
         for sizes in [
-            Sizes::One(0),
-            Sizes::One(513),
-            Sizes::Weighted(vec![]),
-            Sizes::Weighted(vec![(512, -1.0), (1024, 2.0)]),
-            Sizes::Weighted(vec![(512, f64::NAN)]),
-            Sizes::Uniform { from: 1024, to: 512 },
+            RequestSizes::One(0),
+            RequestSizes::One(513),
+            RequestSizes::Weighted(vec![]),
+            RequestSizes::Weighted(vec![(512, -1.0), (1024, 2.0)]),
+            RequestSizes::Weighted(vec![(512, f64::NAN)]),
+            RequestSizes::Uniform { from: 1024, to: 512 },
         ] {
             assert_eq!(Lengths::new(&sizes, "bytes").unwrap_err().item, "bytes", "{sizes:?}");
         }
-        let place = |access| Places::new(&access, (0, 100), 1, 50, 1).map(|_| ());
-        assert!(place(Access::Sequential { streams: 2 }).is_ok());
-        assert!(place(Access::Sequential { streams: 3 }).is_err());
-        assert!(place(Access::Zipf { theta: -1.0 }).is_err());
-        assert!(place(Access::Normal { mean: 2.0, deviation: 0.0 }).is_err());
-        assert!(Places::new(&Access::Uniform, (0, 100), 1, 101, 1).is_err());
+        let place = |access| PlaceGenerator::new(&access, (0, 100), 1, 50, 1).map(|_| ());
+        assert!(place(AccessPattern::Sequential { streams: 2 }).is_ok());
+        assert!(place(AccessPattern::Sequential { streams: 3 }).is_err());
+        assert!(place(AccessPattern::Zipf { theta: -1.0 }).is_err());
+        assert!(place(AccessPattern::Normal { mean: 2.0, deviation: 0.0 }).is_err());
+        assert!(PlaceGenerator::new(&AccessPattern::Uniform, (0, 100), 1, 101, 1).is_err());
     }
 }

@@ -10,12 +10,12 @@
 
 use std::collections::VecDeque;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 use crate::load::tally::Operations;
-use crate::load::{Ask, Cause, LoadError, Part, Region, Spell};
+use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, Region, TargetPart};
 
 const MOST_USERS: u32 = 1 << 16;
 const MOST_WORKERS: u32 = 1 << 15;
@@ -27,7 +27,7 @@ pub struct ScanSpec {
     /// How many.
     pub users: u32,
     /// Between an answer and the next query.
-    pub think: Spell,
+    pub think: DurationDistribution,
     /// Files of the database, filled evenly: extents go round them.
     pub files: Vec<Region>,
     /// What a query reads, bytes, from an extent drawn evenly on.
@@ -43,7 +43,7 @@ pub struct ScanSpec {
     /// Most reads outstanding against a file ("max async I/O").
     pub most_outstanding: u32,
     /// Processor time for an extent.
-    pub compute: Spell,
+    pub compute: DurationDistribution,
     /// Ends when so many queries were begun.
     pub most_operations: Option<u64>,
 }
@@ -53,15 +53,15 @@ impl Default for ScanSpec {
     fn default() -> ScanSpec {
         ScanSpec {
             users: 1,
-            think: Spell::NONE,
-            files: vec![Region { target: 0, part: Part::All }],
+            think: DurationDistribution::NONE,
+            files: vec![Region { target: 0, part: TargetPart::All }],
             query_bytes: 64 << 20,
             degree: 1,
             workers: 255,
             extent_bytes: 65_536,
             ahead: 8,
             most_outstanding: 32,
-            compute: Spell::NONE,
+            compute: DurationDistribution::NONE,
             most_operations: None,
         }
     }
@@ -69,7 +69,7 @@ impl Default for ScanSpec {
 
 /// A file: where it lies, and what waits for its turn.
 #[derive(Clone, Debug)]
-struct File {
+struct ScanFile {
     target: u16,
     first: u64,
     out: u32,
@@ -77,7 +77,7 @@ struct File {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Worker {
+struct ScanWorker {
     user: u32,
     /// Extents: the next to ask for, the one after the last, those read or under way, those that wait.
     next: u64,
@@ -88,7 +88,7 @@ struct Worker {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct User {
+struct ScanUser {
     began: Ns,
     first: u64,
     /// Worker threads still at it, and of the query those not yet begun.
@@ -99,24 +99,24 @@ struct User {
 #[derive(Clone, Debug)]
 pub struct Scan {
     spec: ScanSpec,
-    files: Vec<File>,
+    files: Vec<ScanFile>,
     /// Extents of the database and of a query, blocks of an extent.
     extents: u64,
     query: u64,
     extent: u64,
-    users: Vec<User>,
-    workers: Vec<Worker>,
+    users: Vec<ScanUser>,
+    workers: Vec<ScanWorker>,
     free: Vec<u32>,
     /// Users whose query waits for a thread.
     waiting: VecDeque<u32>,
     operations: Vec<Operations>,
     over: u32,
     left: u64,
-    dice: Dice,
+    dice: Rng,
 }
 
 impl Scan {
-    pub(super) fn new(spec: &ScanSpec, target_blocks: &[u64], dice: Dice) -> Result<Scan, LoadError> {
+    pub(super) fn new(spec: &ScanSpec, target_blocks: &[u64], dice: Rng) -> Result<Scan, LoadError> {
         check(spec)?;
         let extent = spec.extent_bytes / BLOCK_BYTES;
         let mut files = Vec::new();
@@ -124,7 +124,7 @@ impl Scan {
         for file in &spec.files {
             let (first, blocks) = file.stretch(target_blocks, "files")?;
             least = least.min(blocks / extent);
-            files.push(File { target: file.target, first, out: 0, waiting: VecDeque::new() });
+            files.push(ScanFile { target: file.target, first, out: 0, waiting: VecDeque::new() });
         }
         let extents = least * files.len() as u64;
         let query = spec.query_bytes.div_ceil(spec.extent_bytes);
@@ -137,8 +137,8 @@ impl Scan {
             extents,
             query,
             extent,
-            users: vec![User::default(); spec.users as usize],
-            workers: vec![Worker::default(); spec.workers as usize],
+            users: vec![ScanUser::default(); spec.users as usize],
+            workers: vec![ScanWorker::default(); spec.workers as usize],
             free: (0..spec.workers).rev().collect(),
             waiting: VecDeque::new(),
             operations: vec![Operations::new("query")],
@@ -149,7 +149,7 @@ impl Scan {
         })
     }
 
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
         if let Some(thread) = who.checked_sub(self.spec.users) {
             let lanes = self.files.len() as u32 + 1;
             match (thread / lanes, (thread % lanes) as usize) {
@@ -165,26 +165,26 @@ impl Scan {
         }
     }
 
-    fn think(&mut self, now: Ns, user: u32, asks: &mut Vec<Ask>) {
+    fn think(&mut self, now: Ns, user: u32, asks: &mut Vec<LoadRequest>) {
         if self.left == 0 {
             self.over += 1;
             return;
         }
         self.left -= 1;
-        asks.push(Ask::alarm(now.saturating_add(self.spec.think.draw_ns(&mut self.dice)), user));
+        asks.push(LoadRequest::alarm(now.saturating_add(self.spec.think.draw_ns(&mut self.dice)), user));
     }
 
     /// A user's query begins, or waits for a thread.
-    fn begin(&mut self, now: Ns, user: u32, asks: &mut Vec<Ask>) {
+    fn begin(&mut self, now: Ns, user: u32, asks: &mut Vec<LoadRequest>) {
         self.operations[0].totals.begun += 1;
         let first = self.dice.below(self.extents - self.query + 1);
-        self.users[user as usize] = User { began: now, first, busy: 0 };
+        self.users[user as usize] = ScanUser { began: now, first, busy: 0 };
         self.waiting.push_back(user);
         self.hand_out(now, asks);
     }
 
     /// Gives free threads to waiting queries: as many as each wants, or as there are.
-    fn hand_out(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+    fn hand_out(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
         while !self.free.is_empty() {
             let Some(user) = self.waiting.pop_front() else { return };
             let degree = u64::from(self.spec.degree).min(self.free.len() as u64).min(self.query);
@@ -193,14 +193,15 @@ impl Scan {
             for part in 0..degree {
                 let Some(worker) = self.free.pop() else { return };
                 let at = |part: u64| first + self.query * part / degree;
-                self.workers[worker as usize] = Worker { user, next: at(part), end: at(part + 1), ..Worker::default() };
+                self.workers[worker as usize] =
+                    ScanWorker { user, next: at(part), end: at(part + 1), ..ScanWorker::default() };
                 self.read_ahead(now, worker, asks);
             }
         }
     }
 
     /// Asks for extents up to the distance that a thread lies ahead.
-    fn read_ahead(&mut self, now: Ns, number: u32, asks: &mut Vec<Ask>) {
+    fn read_ahead(&mut self, now: Ns, number: u32, asks: &mut Vec<LoadRequest>) {
         loop {
             let worker = &mut self.workers[number as usize];
             if worker.next == worker.end || worker.out + worker.ready >= self.spec.ahead {
@@ -218,7 +219,7 @@ impl Scan {
         }
     }
 
-    fn was_read(&mut self, now: Ns, number: u32, file: usize, asks: &mut Vec<Ask>) {
+    fn was_read(&mut self, now: Ns, number: u32, file: usize, asks: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
         worker.out -= 1;
         worker.ready += 1;
@@ -233,7 +234,7 @@ impl Scan {
         (extent % self.files.len() as u64) as usize
     }
 
-    fn request(&mut self, now: Ns, worker: u32, extent: u64, asks: &mut Vec<Ask>) {
+    fn request(&mut self, now: Ns, worker: u32, extent: u64, asks: &mut Vec<LoadRequest>) {
         let (number, lanes) = (self.file_of(extent), self.files.len() as u32 + 1);
         let file = &mut self.files[number];
         file.out += 1;
@@ -242,10 +243,10 @@ impl Scan {
         let totals = &mut self.operations[0].totals;
         totals.requests += 1;
         totals.bytes += self.extent * BLOCK_BYTES;
-        asks.push(Ask::request(now, who, file.target, Io::read(first, self.extent as u32)));
+        asks.push(LoadRequest::request(now, who, file.target, Io::read(first, self.extent as u32)));
     }
 
-    fn compute(&mut self, now: Ns, number: u32, asks: &mut Vec<Ask>) {
+    fn compute(&mut self, now: Ns, number: u32, asks: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
         if worker.computing || worker.ready == 0 {
             return;
@@ -254,11 +255,11 @@ impl Scan {
         worker.computing = true;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
         let lanes = self.files.len() as u32 + 1;
-        asks.push(Ask::processor(now, self.spec.users + number * lanes + lanes - 1, compute));
+        asks.push(LoadRequest::processor(now, self.spec.users + number * lanes + lanes - 1, compute));
         self.read_ahead(now, number, asks);
     }
 
-    fn computed(&mut self, now: Ns, number: u32, asks: &mut Vec<Ask>) {
+    fn computed(&mut self, now: Ns, number: u32, asks: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
         worker.computing = false;
         if worker.next < worker.end || worker.out + worker.ready > 0 {

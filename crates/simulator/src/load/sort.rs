@@ -8,9 +8,9 @@ mod plan;
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 use crate::load::tally::Operations;
-use crate::load::{Ask, Cause, LoadError, Part, Region, Span};
+use crate::load::{Cause, LoadError, LoadRequest, LoadSpan, Region, TargetPart};
 
-use plan::{Merge, Plan};
+use plan::{Merge, SortPlan};
 
 /// Who computes (and is started), who reads, who writes.
 const PROCESSOR: u32 = 0;
@@ -57,7 +57,7 @@ impl Default for SortSpec {
     /// memory, everything on the first target, through the file cache. The
     /// processor's times are of its 200 MHz Pentium Pro, by order of magnitude.
     fn default() -> SortSpec {
-        let share = |from, to| Region { target: 0, part: Part::Share { from, to } };
+        let share = |from, to| Region { target: 0, part: TargetPart::Share { from, to } };
         SortSpec {
             data_bytes: 100_000_000,
             record_bytes: 100,
@@ -80,7 +80,7 @@ impl Default for SortSpec {
 
 /// What the sort is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum SortStage {
     /// Reading a run into memory.
     Fill,
     /// Comparing.
@@ -95,10 +95,10 @@ enum At {
 
 /// A sort in progress.
 #[derive(Clone, Debug)]
-pub struct Sort {
+pub struct SortLoad {
     spec: SortSpec,
-    plan: Plan,
-    at: At,
+    plan: SortPlan,
+    at: SortStage,
     /// Run that is formed, and its blocks read and written so far.
     run: u64,
     read: u64,
@@ -121,13 +121,13 @@ pub struct Sort {
     operations: Vec<Operations>,
 }
 
-impl Sort {
-    pub(super) fn new(spec: &SortSpec, target_blocks: &[u64]) -> Result<Sort, LoadError> {
-        let plan = Plan::new(spec, target_blocks)?;
-        Ok(Sort {
+impl SortLoad {
+    pub(super) fn new(spec: &SortSpec, target_blocks: &[u64]) -> Result<SortLoad, LoadError> {
+        let plan = SortPlan::new(spec, target_blocks)?;
+        Ok(SortLoad {
             spec: spec.clone(),
             plan,
-            at: At::Fill,
+            at: SortStage::Fill,
             run: 0,
             read: 0,
             written: 0,
@@ -146,7 +146,7 @@ impl Sort {
         })
     }
 
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
         match (cause, who) {
             (Cause::Start, _) => {
                 self.began = now;
@@ -171,28 +171,28 @@ impl Sort {
     /// The processor has done its piece.
     fn computed(&mut self) {
         match self.at {
-            At::Fill if self.read == self.run_blocks() && self.ready.is_empty() && self.reads_out == 0 => {
-                self.at = At::Sort;
+            SortStage::Fill if self.read == self.run_blocks() && self.ready.is_empty() && self.reads_out == 0 => {
+                self.at = SortStage::Sort;
             }
-            At::Sort => (self.at, self.written) = (At::Drain, 0),
-            At::Merge => self.pending += u64::from(std::mem::take(&mut self.computed)),
+            SortStage::Sort => (self.at, self.written) = (SortStage::Drain, 0),
+            SortStage::Merge => self.pending += u64::from(std::mem::take(&mut self.computed)),
             _ => {}
         }
     }
 
     /// Does one thing that can be done now; false where there is none.
-    fn step(&mut self, now: Ns, asks: &mut Vec<Ask>) -> bool {
+    fn step(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
         match self.at {
-            At::Fill => self.fill(now, asks),
-            At::Sort if self.computing == 0 => self.sort(now, asks),
-            At::Sort => false,
-            At::Drain => self.drain(now, asks),
-            At::Merge => self.merge(now, asks),
-            At::End => self.end(now),
+            SortStage::Fill => self.fill(now, asks),
+            SortStage::Sort if self.computing == 0 => self.sort(now, asks),
+            SortStage::Sort => false,
+            SortStage::Drain => self.drain(now, asks),
+            SortStage::Merge => self.merge(now, asks),
+            SortStage::End => self.end(now),
         }
     }
 
-    fn fill(&mut self, now: Ns, asks: &mut Vec<Ask>) -> bool {
+    fn fill(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
         if self.read < self.run_blocks() && self.may_read() {
             let at = self.plan.run_first(self.run) + self.read;
             let blocks = self.plan.io_blocks.min(self.run_blocks() - self.read) as u32;
@@ -204,7 +204,7 @@ impl Sort {
     }
 
     /// Starts the processor on the next request that was read.
-    fn take_in(&mut self, now: Ns, compares: f64, asks: &mut Vec<Ask>) -> bool {
+    fn take_in(&mut self, now: Ns, compares: f64, asks: &mut Vec<LoadRequest>) -> bool {
         if self.computing > 0 {
             return false;
         }
@@ -215,7 +215,7 @@ impl Sort {
         true
     }
 
-    fn sort(&mut self, now: Ns, asks: &mut Vec<Ask>) -> bool {
+    fn sort(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
         let records = self.plan.records(self.run_blocks());
         let compares = records * records.max(1.0).log2();
         self.compute(now, compares * self.spec.compare_s, self.spec.processors, asks);
@@ -223,13 +223,13 @@ impl Sort {
     }
 
     /// Work that so many processors share.
-    fn compute(&mut self, now: Ns, seconds: f64, processors: u32, asks: &mut Vec<Ask>) {
+    fn compute(&mut self, now: Ns, seconds: f64, processors: u32, asks: &mut Vec<LoadRequest>) {
         let each = super::spell::ns(seconds / f64::from(processors));
         self.computing = processors;
-        asks.extend((0..processors).map(|_| Ask::processor(now, PROCESSOR, each)));
+        asks.extend((0..processors).map(|_| LoadRequest::processor(now, PROCESSOR, each)));
     }
 
-    fn drain(&mut self, now: Ns, asks: &mut Vec<Ask>) -> bool {
+    fn drain(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
         let all = self.run_blocks();
         if self.written < all {
             if self.writes_out >= self.spec.window {
@@ -250,13 +250,13 @@ impl Sort {
         }
         (self.run, self.read) = (self.run + 1, 0);
         if self.run < self.plan.runs {
-            self.at = At::Fill;
+            self.at = SortStage::Fill;
         } else if self.plan.in_memory() {
-            self.at = At::End;
+            self.at = SortStage::End;
         } else if self.writes_out == 0 {
             self.span("runs", now);
             self.merge = Some(Merge::first(&self.plan));
-            self.at = At::Merge;
+            self.at = SortStage::Merge;
         } else {
             // the last runs are on their way; merging begins when they lie there
             self.run -= 1;
@@ -265,14 +265,14 @@ impl Sort {
         true
     }
 
-    fn merge(&mut self, now: Ns, asks: &mut Vec<Ask>) -> bool {
+    fn merge(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
         let Some(mut merge) = self.merge.take() else { return false };
         let went_on = self.merge_step(now, &mut merge, asks);
         self.merge = Some(merge);
         went_on
     }
 
-    fn merge_step(&mut self, now: Ns, merge: &mut Merge, asks: &mut Vec<Ask>) -> bool {
+    fn merge_step(&mut self, now: Ns, merge: &mut Merge, asks: &mut Vec<LoadRequest>) -> bool {
         let io = self.plan.io_blocks;
         let last = merge.all_read() && self.reads_out == 0 && self.ready.is_empty() && self.computing == 0;
         let full = self.pending >= io || (last && self.pending > 0);
@@ -305,7 +305,7 @@ impl Sort {
         self.pass += 1;
         self.span(&format!("merge {}", self.pass), now);
         if !merge.next_pass(&self.plan) {
-            self.at = At::End;
+            self.at = SortStage::End;
         }
         true
     }
@@ -339,25 +339,25 @@ impl Sort {
     fn span(&mut self, name: &str, to: Ns) {
         let spans = &mut self.operations[0].spans;
         let from = spans.last().map_or(self.began, |span| span.to);
-        spans.push(Span { name: name.to_owned(), from, to });
+        spans.push(LoadSpan { name: name.to_owned(), from, to });
     }
 
-    fn issue_read(&mut self, now: Ns, target: u16, first: u64, blocks: u32, asks: &mut Vec<Ask>) {
+    fn issue_read(&mut self, now: Ns, target: u16, first: u64, blocks: u32, asks: &mut Vec<LoadRequest>) {
         self.reads_out += 1;
         self.reading.push_back(blocks);
         self.issue(now, READS, target, Io::read(first, blocks), asks);
     }
 
-    fn issue_write(&mut self, now: Ns, target: u16, first: u64, blocks: u32, asks: &mut Vec<Ask>) {
+    fn issue_write(&mut self, now: Ns, target: u16, first: u64, blocks: u32, asks: &mut Vec<LoadRequest>) {
         self.writes_out += 1;
         self.issue(now, WRITES, target, Io::write(first, blocks), asks);
     }
 
-    fn issue(&mut self, now: Ns, who: u32, target: u16, io: Io, asks: &mut Vec<Ask>) {
+    fn issue(&mut self, now: Ns, who: u32, target: u16, io: Io, asks: &mut Vec<LoadRequest>) {
         let totals = &mut self.operations[0].totals;
         totals.requests += 1;
         totals.bytes += u64::from(io.blocks) * BLOCK_BYTES;
-        asks.push(Ask { cached: self.spec.cached, ..Ask::request(now, who, target, io) });
+        asks.push(LoadRequest { cached: self.spec.cached, ..LoadRequest::request(now, who, target, io) });
     }
 
     pub(super) fn users(&self) -> u32 {

@@ -1,7 +1,7 @@
 //! What can be asked for, as plain data.
 
 use crate::Ns;
-use crate::load::{NetbenchSpec, OltpSpec, ScanSpec, SortSpec, Spell, TraceSpec};
+use crate::load::{DurationDistribution, NetbenchSpec, OltpSpec, ScanSpec, SortSpec, TraceSpec};
 
 /// A load.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,11 +32,11 @@ pub struct ClosedSpec {
     /// Between an answer and the next operation. The first operation comes after
     /// one too, of a constant one after a part drawn evenly, so that users do
     /// not march in step.
-    pub think: Spell,
+    pub think: DurationDistribution,
     /// What they do; at least one class.
-    pub classes: Vec<Class>,
+    pub classes: Vec<OperationClass>,
     /// How many of the users are there as time goes by; empty: all, for ever.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<LoadPhase>,
     /// Ends when so many operations were begun.
     pub most_operations: Option<u64>,
 }
@@ -47,8 +47,8 @@ impl Default for ClosedSpec {
         ClosedSpec {
             users: 1,
             outstanding: 1,
-            think: Spell::Constant { s: 0.0 },
-            classes: vec![Class::default()],
+            think: DurationDistribution::Constant { s: 0.0 },
+            classes: vec![OperationClass::default()],
             phases: Vec::new(),
             most_operations: None,
         }
@@ -59,16 +59,16 @@ impl Default for ClosedSpec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenSpec {
     /// Between arrivals: exponential is a Poisson stream, constant a clockwork.
-    pub gap: Spell,
+    pub gap: DurationDistribution,
     /// Operations that come at one moment.
-    pub batch: Batch,
+    pub batch: ArrivalBatch,
     /// Where set, arrivals come in bursts: the time between bursts does not count for `gap`.
     /// Where phases change the rate they stretch bursts and pauses alike.
     pub bursts: Option<Bursts>,
     /// What comes; at least one class.
-    pub classes: Vec<Class>,
+    pub classes: Vec<OperationClass>,
     /// Factor of the rate of arrivals as time goes by; empty: 1, for ever.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<LoadPhase>,
     /// Ends when so many operations came.
     pub most_operations: Option<u64>,
     /// Most operations under way; what comes beyond is lost, and counted as lost.
@@ -79,10 +79,10 @@ impl Default for OpenSpec {
     /// 100 random reads of 4 KiB a second, Poisson, on the first target.
     fn default() -> OpenSpec {
         OpenSpec {
-            gap: Spell::Exponential { mean_s: 0.01 },
-            batch: Batch::One,
+            gap: DurationDistribution::Exponential { mean_s: 0.01 },
+            batch: ArrivalBatch::One,
             bursts: None,
-            classes: vec![Class::default()],
+            classes: vec![OperationClass::default()],
             phases: Vec::new(),
             most_operations: None,
             most_outstanding: 1_000_000,
@@ -92,7 +92,7 @@ impl Default for OpenSpec {
 
 /// How many come at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Batch {
+pub enum ArrivalBatch {
     /// One.
     One,
     /// So many.
@@ -105,14 +105,14 @@ pub enum Batch {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bursts {
     /// With.
-    pub on: Spell,
+    pub on: DurationDistribution,
     /// Without.
-    pub off: Spell,
+    pub off: DurationDistribution,
 }
 
 /// A stretch of time in which a load grows or falls in a straight line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Phase {
+pub struct LoadPhase {
     /// How long, ns. The load ends with its last phase; [`Ns::MAX`] has no end.
     pub lasts: Ns,
     /// At its beginning: share of the users, or factor of the rate.
@@ -125,57 +125,57 @@ pub struct Phase {
 
 /// A kind of operation: transfers, one after another, as often as `rounds` says.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Class {
+pub struct OperationClass {
     /// What it is called in results.
     pub name: String,
     /// How often it is chosen, against the weights of the others.
     pub weight: f64,
     /// What it consists of; at least one.
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<OperationTransfer>,
     /// How often the transfers are gone through, at least 1.
     pub rounds: u32,
 }
 
-impl Default for Class {
+impl Default for OperationClass {
     /// Random reads of 4 KiB on the first target.
-    fn default() -> Class {
-        Class { name: "read".into(), weight: 1.0, transfers: vec![Transfer::default()], rounds: 1 }
+    fn default() -> OperationClass {
+        OperationClass { name: "read".into(), weight: 1.0, transfers: vec![OperationTransfer::default()], rounds: 1 }
     }
 }
 
-impl Class {
+impl OperationClass {
     /// A class of one transfer.
-    pub fn of(name: &str, weight: f64, transfer: Transfer) -> Class {
-        Class { name: name.into(), weight, transfers: vec![transfer], rounds: 1 }
+    pub fn of(name: &str, weight: f64, transfer: OperationTransfer) -> OperationClass {
+        OperationClass { name: name.into(), weight, transfers: vec![transfer], rounds: 1 }
     }
 }
 
 /// Requests to one target: one, or as many pieces as `total_bytes` takes, side by side.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Transfer {
+pub struct OperationTransfer {
     /// Which target.
     pub target: u16,
     /// The part of it in use.
-    pub part: Part,
+    pub part: TargetPart,
     /// Where in the part.
-    pub access: Access,
+    pub access: AccessPattern,
     /// Places are multiples of this from the start of the part, bytes; 0: of the smallest size.
     pub align_bytes: u64,
     /// Share of transfers that read, 0 to 1; pieces of one transfer are all alike.
     pub read_share: f64,
     /// Size of a request.
-    pub bytes: Sizes,
+    pub bytes: RequestSizes,
     /// Size of a write, where it is another.
-    pub write_bytes: Option<Sizes>,
+    pub write_bytes: Option<RequestSizes>,
     /// Where set, pieces of that size follow each other until so many bytes are moved.
     pub total_bytes: Option<u64>,
     /// Most pieces under way at a time.
     pub parallel: u32,
     /// What passes before each request without using anything that is simulated:
     /// a client's own time, its network.
-    pub pause: Spell,
+    pub pause: DurationDistribution,
     /// Processor time of the load for each request, before it.
-    pub compute: Spell,
+    pub compute: DurationDistribution,
     /// Through the file cache.
     pub cached: bool,
     /// Nobody waits for the requests: the operation goes on when they are issued. Beyond 65,536
@@ -183,21 +183,21 @@ pub struct Transfer {
     pub posted: bool,
 }
 
-impl Default for Transfer {
+impl Default for OperationTransfer {
     /// One random read of 4 KiB on the first target, past the file cache.
-    fn default() -> Transfer {
-        Transfer {
+    fn default() -> OperationTransfer {
+        OperationTransfer {
             target: 0,
-            part: Part::All,
-            access: Access::Uniform,
+            part: TargetPart::All,
+            access: AccessPattern::Uniform,
             align_bytes: 0,
             read_share: 1.0,
-            bytes: Sizes::One(4096),
+            bytes: RequestSizes::One(4096),
             write_bytes: None,
             total_bytes: None,
             parallel: 1,
-            pause: Spell::Constant { s: 0.0 },
-            compute: Spell::Constant { s: 0.0 },
+            pause: DurationDistribution::Constant { s: 0.0 },
+            compute: DurationDistribution::Constant { s: 0.0 },
             cached: false,
             posted: false,
         }
@@ -210,12 +210,12 @@ pub struct Region {
     /// Which target.
     pub target: u16,
     /// The part of it.
-    pub part: Part,
+    pub part: TargetPart,
 }
 
 /// A part of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Part {
+pub enum TargetPart {
     /// All of it.
     All,
     /// A stretch, bytes.
@@ -236,7 +236,7 @@ pub enum Part {
 
 /// Where in its part a transfer begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Access {
+pub enum AccessPattern {
     /// Each behind the one before; at the end again from the start. Streams have
     /// equal slices of the part, users take them in turns; 0: one for each user.
     Sequential {
@@ -262,7 +262,7 @@ pub enum Access {
 
 /// Sizes of requests, bytes, whole blocks of 512.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sizes {
+pub enum RequestSizes {
     /// Always this one.
     One(u64),
     /// These, each with its weight.

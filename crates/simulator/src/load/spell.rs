@@ -1,6 +1,6 @@
 //! Lengths of time, drawn anew each time.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::load::LoadError;
@@ -8,7 +8,7 @@ use crate::spread::hyper;
 
 /// A length of time, s.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Spell {
+pub enum DurationDistribution {
     /// Always the same.
     Constant {
         /// So long.
@@ -55,60 +55,60 @@ const MOST_S: f64 = 3.2e9;
 /// Times of drawing before a normal draw that stays below 0 is taken as 0.
 const DRAWS: usize = 64;
 
-impl Spell {
+impl DurationDistribution {
     /// No time at all.
-    pub const NONE: Spell = Spell::Constant { s: 0.0 };
+    pub const NONE: DurationDistribution = DurationDistribution::Constant { s: 0.0 };
 
-    /// The mean, s; of [`Spell::Normal`] before it is cut at 0.
+    /// The mean, s; of [`DurationDistribution::Normal`] before it is cut at 0.
     pub fn mean_s(&self) -> f64 {
         match *self {
-            Spell::Constant { s } => s,
-            Spell::Exponential { mean_s }
-            | Spell::Erlang { mean_s, .. }
-            | Spell::Normal { mean_s, .. }
-            | Spell::Hyper { mean_s, .. } => mean_s,
-            Spell::Uniform { from_s, to_s } => 0.5 * (from_s + to_s),
+            DurationDistribution::Constant { s } => s,
+            DurationDistribution::Exponential { mean_s }
+            | DurationDistribution::Erlang { mean_s, .. }
+            | DurationDistribution::Normal { mean_s, .. }
+            | DurationDistribution::Hyper { mean_s, .. } => mean_s,
+            DurationDistribution::Uniform { from_s, to_s } => 0.5 * (from_s + to_s),
         }
     }
 
     /// One of them, s.
     #[inline]
-    pub fn draw(&self, dice: &mut Dice) -> f64 {
+    pub fn draw(&self, dice: &mut Rng) -> f64 {
         match *self {
-            Spell::Constant { s } => s,
-            Spell::Exponential { mean_s } => dice.exponential(mean_s),
-            Spell::Uniform { from_s, to_s } => from_s + (to_s - from_s) * dice.share(),
-            Spell::Erlang { stages, mean_s } => dice.erlang(stages, mean_s),
-            Spell::Normal { mean_s, deviation_s } => {
+            DurationDistribution::Constant { s } => s,
+            DurationDistribution::Exponential { mean_s } => dice.exponential(mean_s),
+            DurationDistribution::Uniform { from_s, to_s } => from_s + (to_s - from_s) * dice.share(),
+            DurationDistribution::Erlang { stages, mean_s } => dice.erlang(stages, mean_s),
+            DurationDistribution::Normal { mean_s, deviation_s } => {
                 (0..DRAWS).map(|_| mean_s + deviation_s * dice.normal()).find(|s| *s >= 0.0).unwrap_or(0.0)
             }
-            Spell::Hyper { mean_s, cv2 } => hyper(mean_s, cv2, dice),
+            DurationDistribution::Hyper { mean_s, cv2 } => hyper(mean_s, cv2, dice),
         }
     }
 
     /// One of them, ns.
     #[inline]
-    pub fn draw_ns(&self, dice: &mut Dice) -> Ns {
+    pub fn draw_ns(&self, dice: &mut Rng) -> Ns {
         match *self {
-            Spell::NONE => 0,
+            DurationDistribution::NONE => 0,
             _ => ns(self.draw(dice)),
         }
     }
 
     /// True where no time goes by.
     pub fn is_none(&self) -> bool {
-        *self == Spell::NONE
+        *self == DurationDistribution::NONE
     }
 
     pub(super) fn check(&self, item: &str) -> Result<(), LoadError> {
         let within = |s: f64| (0.0..=MOST_S).contains(&s);
         let right = match *self {
-            Spell::Constant { s } => within(s),
-            Spell::Exponential { mean_s } => within(mean_s),
-            Spell::Uniform { from_s, to_s } => within(from_s) && within(to_s) && from_s <= to_s,
-            Spell::Erlang { stages, mean_s } => within(mean_s) && (1..=10_000).contains(&stages),
-            Spell::Normal { mean_s, deviation_s } => within(mean_s) && within(deviation_s),
-            Spell::Hyper { mean_s, cv2 } => within(mean_s) && (1.0..=1e6).contains(&cv2),
+            DurationDistribution::Constant { s } => within(s),
+            DurationDistribution::Exponential { mean_s } => within(mean_s),
+            DurationDistribution::Uniform { from_s, to_s } => within(from_s) && within(to_s) && from_s <= to_s,
+            DurationDistribution::Erlang { stages, mean_s } => within(mean_s) && (1..=10_000).contains(&stages),
+            DurationDistribution::Normal { mean_s, deviation_s } => within(mean_s) && within(deviation_s),
+            DurationDistribution::Hyper { mean_s, cv2 } => within(mean_s) && (1.0..=1e6).contains(&cv2),
         };
         let why = "times must be from 0 to 3.2e9 s, the lesser first; Erlang has 1 to 10000 stages, \
                    hyperexponential a squared coefficient of variation of 1 to 1e6";
@@ -127,8 +127,8 @@ pub(super) fn ns(s: f64) -> Ns {
 mod tests {
     use super::*;
 
-    fn moments(spell: Spell) -> (f64, f64) {
-        let mut dice = Dice::new(5, 0);
+    fn moments(spell: DurationDistribution) -> (f64, f64) {
+        let mut dice = Rng::new(5, 0);
         let all: Vec<f64> = (0..400_000).map(|_| spell.draw(&mut dice)).collect();
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         let variance = all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64;
@@ -138,13 +138,13 @@ mod tests {
     #[test]
     fn spells_have_their_means_and_variations() {
         let cases = [
-            (Spell::Constant { s: 3.0 }, 3.0, 0.0),
-            (Spell::Exponential { mean_s: 0.2 }, 0.2, 1.0),
-            (Spell::Uniform { from_s: 1.0, to_s: 3.0 }, 2.0, 1.0 / 12.0),
-            (Spell::Erlang { stages: 4, mean_s: 2.0 }, 2.0, 0.25),
-            (Spell::Normal { mean_s: 5.0, deviation_s: 1.0 }, 5.0, 0.04),
-            (Spell::Hyper { mean_s: 0.7, cv2: 4.0 }, 0.7, 4.0),
-            (Spell::Hyper { mean_s: 0.7, cv2: 1.0 }, 0.7, 1.0),
+            (DurationDistribution::Constant { s: 3.0 }, 3.0, 0.0),
+            (DurationDistribution::Exponential { mean_s: 0.2 }, 0.2, 1.0),
+            (DurationDistribution::Uniform { from_s: 1.0, to_s: 3.0 }, 2.0, 1.0 / 12.0),
+            (DurationDistribution::Erlang { stages: 4, mean_s: 2.0 }, 2.0, 0.25),
+            (DurationDistribution::Normal { mean_s: 5.0, deviation_s: 1.0 }, 5.0, 0.04),
+            (DurationDistribution::Hyper { mean_s: 0.7, cv2: 4.0 }, 0.7, 4.0),
+            (DurationDistribution::Hyper { mean_s: 0.7, cv2: 1.0 }, 0.7, 1.0),
         ];
         for (spell, mean, cv2) in cases {
             let found = moments(spell);
@@ -156,21 +156,21 @@ mod tests {
 
     #[test]
     fn a_normal_time_is_never_below_zero() {
-        let mut dice = Dice::new(1, 1);
-        let spell = Spell::Normal { mean_s: 0.0, deviation_s: 1.0 };
+        let mut dice = Rng::new(1, 1);
+        let spell = DurationDistribution::Normal { mean_s: 0.0, deviation_s: 1.0 };
         assert!((0..10_000).all(|_| spell.draw(&mut dice) >= 0.0));
     }
 
     #[test]
     fn impossible_times_are_refused() {
         for wrong in [
-            Spell::Constant { s: -1.0 },
-            Spell::Constant { s: f64::NAN },
-            Spell::Exponential { mean_s: f64::INFINITY },
-            Spell::Uniform { from_s: 2.0, to_s: 1.0 },
-            Spell::Erlang { stages: 0, mean_s: 1.0 },
-            Spell::Normal { mean_s: 1.0, deviation_s: -1.0 },
-            Spell::Hyper { mean_s: 1.0, cv2: 0.5 },
+            DurationDistribution::Constant { s: -1.0 },
+            DurationDistribution::Constant { s: f64::NAN },
+            DurationDistribution::Exponential { mean_s: f64::INFINITY },
+            DurationDistribution::Uniform { from_s: 2.0, to_s: 1.0 },
+            DurationDistribution::Erlang { stages: 0, mean_s: 1.0 },
+            DurationDistribution::Normal { mean_s: 1.0, deviation_s: -1.0 },
+            DurationDistribution::Hyper { mean_s: 1.0, cv2: 0.5 },
         ] {
             assert_eq!(wrong.check("think").unwrap_err().item, "think", "{wrong:?}");
         }

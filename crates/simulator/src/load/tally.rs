@@ -10,16 +10,16 @@ pub struct Operations {
     /// The class.
     pub name: String,
     /// Sums; differences of two moments are a sample.
-    pub totals: Totals,
+    pub totals: OperationTotals,
     /// Response times, ns; of a closed load from asking, of an open one from arriving.
     pub responses: Histogram,
     /// Parts of the work with a beginning and an end, such as the passes of a sort.
-    pub spans: Vec<Span>,
+    pub spans: Vec<LoadSpan>,
 }
 
 /// Sums over operations of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Totals {
+pub struct OperationTotals {
     /// Begun.
     pub begun: u64,
     /// Done.
@@ -34,10 +34,10 @@ pub struct Totals {
     pub response_ns: u128,
 }
 
-impl Totals {
+impl OperationTotals {
     /// What was added since an earlier moment.
-    pub fn since(&self, earlier: &Totals) -> Totals {
-        Totals {
+    pub fn since(&self, earlier: &OperationTotals) -> OperationTotals {
+        OperationTotals {
             begun: self.begun.saturating_sub(earlier.begun),
             done: self.done.saturating_sub(earlier.done),
             lost: self.lost.saturating_sub(earlier.lost),
@@ -55,7 +55,7 @@ impl Totals {
 
 /// A part of a load's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct LoadSpan {
     /// What it was.
     pub name: String,
     /// When it began.
@@ -66,7 +66,12 @@ pub struct Span {
 
 impl Operations {
     pub(super) fn new(name: &str) -> Operations {
-        Operations { name: name.to_owned(), totals: Totals::default(), responses: Histogram::new(), spans: Vec::new() }
+        Operations {
+            name: name.to_owned(),
+            totals: OperationTotals::default(),
+            responses: Histogram::new(),
+            spans: Vec::new(),
+        }
     }
 
     #[inline]
@@ -78,7 +83,7 @@ impl Operations {
     }
 
     pub(super) fn forget(&mut self) {
-        self.totals = Totals::default();
+        self.totals = OperationTotals::default();
         self.responses.clear();
     }
 }

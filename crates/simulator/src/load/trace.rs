@@ -9,7 +9,7 @@ use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 use crate::load::slots::Slots;
 use crate::load::tally::Operations;
-use crate::load::{Ask, Cause, LoadError};
+use crate::load::{Cause, LoadError, LoadRequest};
 
 /// Most requests under way in an open replay.
 const MOST: u32 = 1 << 22;
@@ -18,7 +18,7 @@ const CLOCK: u32 = 0;
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct TraceRequest {
     /// When it was asked for, since the trace began.
     pub at: Ns,
     /// How long after the end of the one before it was asked for, where that is known; else 0.
@@ -54,7 +54,7 @@ pub enum Timing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSpec {
     /// In the order of their times.
-    pub requests: Arc<[Recorded]>,
+    pub requests: Arc<[TraceRequest]>,
     /// When they are made.
     pub timing: Timing,
     /// What lies behind the end of its target is folded into it; otherwise it is refused.
@@ -67,7 +67,7 @@ impl TraceSpec {
     /// Of requests as the importers tell them, each device a target in the
     /// order of their numbers; flushes and discards are left out. The second is
     /// how many were.
-    pub fn record(requests: impl IntoIterator<Item = Request>) -> (Vec<Recorded>, u64) {
+    pub fn record(requests: impl IntoIterator<Item = Request>) -> (Vec<TraceRequest>, u64) {
         let (mut recorded, mut left_out) = (Vec::new(), 0);
         let (mut start, mut before): (Option<i64>, Option<i64>) = (None, None);
         for request in requests {
@@ -79,7 +79,7 @@ impl TraceSpec {
             let since = |moment: i64| request.arrival_ns.checked_sub(moment).and_then(|ns| Ns::try_from(ns).ok());
             let first = request.offset_bytes / BLOCK_BYTES;
             let end = request.end_bytes().div_ceil(BLOCK_BYTES);
-            recorded.push(Recorded {
+            recorded.push(TraceRequest {
                 at: since(start).unwrap_or(0),
                 pause: before.and_then(since).unwrap_or(0),
                 first,
@@ -97,8 +97,8 @@ impl TraceSpec {
 
 /// A replay in progress.
 #[derive(Clone, Debug)]
-pub struct Replayed {
-    requests: Arc<[Recorded]>,
+pub struct TraceReplay {
+    requests: Arc<[TraceRequest]>,
     timing: Timing,
     cached: bool,
     rooms: Vec<u64>,
@@ -110,8 +110,8 @@ pub struct Replayed {
     lanes: Vec<(Ns, bool)>,
 }
 
-impl Replayed {
-    pub(super) fn new(spec: &TraceSpec, target_blocks: &[u64]) -> Result<Replayed, LoadError> {
+impl TraceReplay {
+    pub(super) fn new(spec: &TraceSpec, target_blocks: &[u64]) -> Result<TraceReplay, LoadError> {
         let (scale, lanes) = match spec.timing {
             Timing::Open { scale } => (scale, 0),
             Timing::Closed { depth, scale } if (1..=65_536).contains(&depth) => (scale, depth),
@@ -139,7 +139,7 @@ impl Replayed {
         if !spec.requests.is_sorted_by_key(|one| one.at) {
             return Err(LoadError::new("requests", "must be in the order of their times"));
         }
-        Ok(Replayed {
+        Ok(TraceReplay {
             requests: Arc::clone(&spec.requests),
             timing: spec.timing,
             cached: spec.cached,
@@ -152,14 +152,14 @@ impl Replayed {
         })
     }
 
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
         match self.timing {
             Timing::Open { scale } => self.next_open(now, who, cause, scale, asks),
             Timing::Closed { scale, .. } => self.next_closed(now, who, cause, scale, asks),
         }
     }
 
-    fn next_open(&mut self, now: Ns, who: u32, cause: Cause, scale: f64, asks: &mut Vec<Ask>) {
+    fn next_open(&mut self, now: Ns, who: u32, cause: Cause, scale: f64, asks: &mut Vec<LoadRequest>) {
         if who != CLOCK {
             if let Some(&mut (began, write)) = self.under_way.get(who) {
                 self.operations[usize::from(write)].done(began, now);
@@ -182,11 +182,11 @@ impl Replayed {
         }
         if let Some(one) = self.requests.get(self.next) {
             let at = if scale == 1.0 { one.at } else { (one.at as f64 * scale) as Ns };
-            asks.push(Ask::alarm(at.max(now), CLOCK));
+            asks.push(LoadRequest::alarm(at.max(now), CLOCK));
         }
     }
 
-    fn next_closed(&mut self, now: Ns, who: u32, cause: Cause, scale: f64, asks: &mut Vec<Ask>) {
+    fn next_closed(&mut self, now: Ns, who: u32, cause: Cause, scale: f64, asks: &mut Vec<LoadRequest>) {
         let Some(&(began, write)) = self.lanes.get(who as usize) else { return };
         if cause == Cause::Done {
             self.operations[usize::from(write)].done(began, now);
@@ -202,7 +202,7 @@ impl Replayed {
         self.ask(at, who, one, asks);
     }
 
-    fn ask(&mut self, at: Ns, who: u32, one: Recorded, asks: &mut Vec<Ask>) {
+    fn ask(&mut self, at: Ns, who: u32, one: TraceRequest, asks: &mut Vec<LoadRequest>) {
         let last = self.rooms[usize::from(one.target)] - u64::from(one.blocks);
         let first = if one.first > last { one.first % (last + 1) } else { one.first };
         let io = Io { first, blocks: one.blocks, write: one.write };
@@ -210,7 +210,7 @@ impl Replayed {
         totals.begun += 1;
         totals.requests += 1;
         totals.bytes += u64::from(one.blocks) * BLOCK_BYTES;
-        asks.push(Ask { cached: self.cached, ..Ask::request(at, who, one.target, io) });
+        asks.push(LoadRequest { cached: self.cached, ..LoadRequest::request(at, who, one.target, io) });
     }
 
     pub(super) fn users(&self) -> u32 {

@@ -1,12 +1,13 @@
 //! Arrays at work: requests become member I/Os, parity is paid for, lost
 //! members are rebuilt.
 
-use super::job::{Job, Parent, Phase};
-use super::path::Path;
-use super::{Event, Simulation};
+use super::job::{ArrayPhase, Parent, SimulationJob};
+use super::path::PathStart;
+use super::{Simulation, SimulationEvent};
 use crate::Ns;
 use crate::array::{
-    Array, Flights, MemberIo, Members, Pass, Plan, Planner, Progress, ReadFrom, Request, State, Task, Work, pause_ns,
+    ArrayFlights, ArrayGeometry, ArrayProgress, ArrayRequest, ArrayState, MemberIo, MemberIoPlan, Members, ParityWork,
+    Pass, Planner, ReadFrom, Task, pause_ns,
 };
 use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
@@ -15,21 +16,21 @@ use crate::system::{Background, Set};
 /// An array in the system.
 pub(super) struct ArrayRun {
     pub planner: Planner,
-    pub plan: Plan,
-    pub flights: Flights,
+    pub plan: MemberIoPlan,
+    pub flights: ArrayFlights,
     /// The request of each flight, and what is to be computed at its end.
-    pub owners: Vec<(u32, Work)>,
+    pub owners: Vec<(u32, ParityWork)>,
     /// The drive of each member, by number.
     pub drives: Vec<u32>,
     /// The path of its own work in the background: nothing but the array.
-    pub own: Path,
+    pub own: PathStart,
     /// The path to each member.
-    pub members: Vec<Path>,
+    pub members: Vec<PathStart>,
     /// The spares that are left, by number, and the paths to them.
-    pub spares: Vec<(u32, Path)>,
+    pub spares: Vec<(u32, PathStart)>,
     /// Where parity is computed, and what a byte costs there, ps.
     pub parity: (u16, u64, u64),
-    pub background: Option<Running>,
+    pub background: Option<BackgroundRun>,
     pub meter: Meter,
     pub counts: super::Counts,
     /// Member I/Os of requests (not of the background).
@@ -53,7 +54,7 @@ pub(super) struct ArrayRun {
 }
 
 /// A rebuild or a scrub under way.
-pub(super) struct Running {
+pub(super) struct BackgroundRun {
     pub task: Task,
     /// The members that it rebuilds.
     pub targets: Members,
@@ -72,18 +73,18 @@ pub(super) struct Running {
 impl ArrayRun {
     /// An array at rest.
     pub fn new(
-        array: Array,
+        array: ArrayGeometry,
         set: &Set,
-        members: Vec<Path>,
-        spares: Vec<(u32, Path)>,
+        members: Vec<PathStart>,
+        spares: Vec<(u32, PathStart)>,
         parity: (u16, u64, u64),
     ) -> ArrayRun {
         let mut planner = Planner::new(array, set.policy);
-        planner.set_state(State::failed(set.failed.iter().copied()));
+        planner.set_state(ArrayState::failed(set.failed.iter().copied()));
         ArrayRun {
             planner,
-            plan: Plan::new(),
-            flights: Flights::new(),
+            plan: MemberIoPlan::new(),
+            flights: ArrayFlights::new(),
             owners: Vec::new(),
             pending: vec![0; members.len()],
             drives: set.members.clone(),
@@ -107,7 +108,7 @@ impl ArrayRun {
     }
 
     /// Time to compute, ns.
-    fn time_of(&self, work: Work) -> Ns {
+    fn time_of(&self, work: ParityWork) -> Ns {
         let (_, xor, galois) = self.parity;
         (work.xor_blocks * xor + work.galois_blocks * galois) * BLOCK_BYTES / 1000
     }
@@ -123,21 +124,21 @@ impl Simulation {
     pub(super) fn array_step(&mut self, now: Ns, array: u16, job: u32) {
         match self.jobs[job].phase {
             _ if !self.jobs[job].what.moves_data() => self.array_order(now, array, job),
-            Phase::New => {
+            ArrayPhase::New => {
                 self.arrays[usize::from(array)].meter.arrive(now);
                 self.arrays[usize::from(array)].meter.start(now);
                 self.jobs[job].came_to_array = now;
                 self.array_begin(now, array, job);
             }
-            Phase::Before => self.array_begin(now, array, job),
-            Phase::Between => {
+            ArrayPhase::Before => self.array_begin(now, array, job),
+            ArrayPhase::Between => {
                 let run = &mut self.arrays[usize::from(array)];
                 let number = self.jobs[job].parts;
                 let after = run.flights.take_after(number);
                 self.send_members(now, array, number, &after);
                 self.arrays[usize::from(array)].flights.give_back(number, after);
             }
-            Phase::Last => self.array_done(now, array, job),
+            ArrayPhase::Last => self.array_done(now, array, job),
         }
     }
 
@@ -149,8 +150,8 @@ impl Simulation {
             Parent::Load { who, .. } => who,
             _ => 0,
         };
-        run.planner.plan(Request { who, ..Request::from(io) }, &mut plan);
-        let first = self.jobs[job].phase == Phase::New;
+        run.planner.plan(ArrayRequest { who, ..ArrayRequest::from(io) }, &mut plan);
+        let first = self.jobs[job].phase == ArrayPhase::New;
         if first {
             run.lost_blocks += plan.lost_blocks;
             let time = if io.write && plan.reads.is_empty() { run.time_of(plan.work) } else { 0 };
@@ -158,7 +159,7 @@ impl Simulation {
                 // a write of whole rows: the parity first, then all members
                 let station = run.parity.0;
                 run.plan = plan;
-                self.jobs[job].phase = Phase::Before;
+                self.jobs[job].phase = ArrayPhase::Before;
                 self.visit(now, station, job, time);
                 return;
             }
@@ -168,16 +169,16 @@ impl Simulation {
     }
 
     /// Sends a plan's I/Os on their way for a job.
-    fn fly(&mut self, now: Ns, array: u16, job: u32, mut plan: Plan) {
+    fn fly(&mut self, now: Ns, array: u16, job: u32, mut plan: MemberIoPlan) {
         let run = &mut self.arrays[usize::from(array)];
-        let at_end = if plan.after.is_empty() && plan.writes.is_empty() { plan.work } else { Work::default() };
+        let at_end = if plan.after.is_empty() && plan.writes.is_empty() { plan.work } else { ParityWork::default() };
         let Some(number) = run.flights.begin(&mut plan) else {
             run.plan = plan;
             self.array_done(now, array, job);
             return;
         };
         if run.owners.len() <= number as usize {
-            run.owners.resize(number as usize + 1, (0, Work::default()));
+            run.owners.resize(number as usize + 1, (0, ParityWork::default()));
         }
         run.owners[number as usize] = (job, at_end);
         self.send_members(now, array, number, &plan.reads);
@@ -194,7 +195,7 @@ impl Simulation {
                 run.planner.pending(io.member, run.pending[usize::from(io.member)]);
             }
             let parent = Parent::Flight { array, number, member: io.member };
-            let job = self.jobs.add(Job::new(io.io(), at, parent));
+            let job = self.jobs.add(SimulationJob::new(io.io(), at, parent));
             self.advance(now, job);
         }
     }
@@ -214,16 +215,16 @@ impl Simulation {
         let spoilt = run.spoilt.contains(&number);
         let (job, at_end) = run.owners[number as usize];
         match run.flights.done(number, io.write) {
-            Progress::Waiting => {}
-            Progress::Send(..) if spoilt => {
+            ArrayProgress::Waiting => {}
+            ArrayProgress::Send(..) if spoilt => {
                 if run.flights.drop_after(number) {
                     self.plan_again(now, array, number);
                 }
             }
-            Progress::Send(_, work) => {
+            ArrayProgress::Send(_, work) => {
                 let time = run.time_of(work);
                 self.jobs[job].parts = number;
-                self.jobs[job].phase = Phase::Between;
+                self.jobs[job].phase = ArrayPhase::Between;
                 if time > 0 {
                     let station = run.parity.0;
                     self.visit(now, station, job, time);
@@ -231,12 +232,12 @@ impl Simulation {
                     self.array_step(now, array, job);
                 }
             }
-            Progress::Done if spoilt => self.plan_again(now, array, number),
-            Progress::Done => {
+            ArrayProgress::Done if spoilt => self.plan_again(now, array, number),
+            ArrayProgress::Done => {
                 let time = run.time_of(at_end);
                 if time > 0 {
                     let station = run.parity.0;
-                    self.jobs[job].phase = Phase::Last;
+                    self.jobs[job].phase = ArrayPhase::Last;
                     self.visit(now, station, job, time);
                 } else {
                     self.array_done(now, array, job);
@@ -268,7 +269,7 @@ impl Simulation {
                 return;
             }
             if running.next_at > now {
-                self.events.at(running.next_at, Event::Background { array });
+                self.events.at(running.next_at, SimulationEvent::Background { array });
                 return;
             }
             let from = running.pass.done();
@@ -285,7 +286,8 @@ impl Simulation {
             running.out.push(from);
             running.next_at = now + pause_ns(bytes, running.settings.rate.map_or(0.0, |rate| rate as f64));
             let parent = Parent::Background { array, round: run.round };
-            let job = Job { phase: Phase::Before, ..Job::new(Io::read(from, 1), run.own, parent) };
+            let job =
+                SimulationJob { phase: ArrayPhase::Before, ..SimulationJob::new(Io::read(from, 1), run.own, parent) };
             let job = self.jobs.add(job);
             self.fly(now, array, job, plan);
         }
@@ -304,7 +306,7 @@ impl Simulation {
             running.done = first.unwrap_or(running.pass.done());
             if running.task == Task::Rebuild {
                 let all = running.pass.state(&run.planner);
-                let state = first.map_or(all, |first| State { good_below: first, ..run.planner.state() });
+                let state = first.map_or(all, |first| ArrayState { good_below: first, ..run.planner.state() });
                 run.planner.set_state(state);
             }
         }
@@ -328,21 +330,21 @@ impl ArrayRun {
         }
         self.replaced = failed;
         let pass = Pass::new(Task::Rebuild, &self.planner, u64::from(settings.step_blocks));
-        let state = State { rebuilding: failed, good_below: 0, ..self.planner.state() };
+        let state = ArrayState { rebuilding: failed, good_below: 0, ..self.planner.state() };
         self.planner.set_state(state);
-        self.background = Some(Running::new(Task::Rebuild, failed, pass, settings));
+        self.background = Some(BackgroundRun::new(Task::Rebuild, failed, pass, settings));
     }
 
     /// Begins to scrub.
     pub fn start_scrub(&mut self, settings: Background) {
         let pass = Pass::new(Task::Scrub, &self.planner, u64::from(settings.step_blocks));
-        self.background = Some(Running::new(Task::Scrub, Members::NONE, pass, settings));
+        self.background = Some(BackgroundRun::new(Task::Scrub, Members::NONE, pass, settings));
     }
 }
 
-impl Running {
-    pub fn new(task: Task, targets: Members, pass: Pass, settings: Background) -> Running {
+impl BackgroundRun {
+    pub fn new(task: Task, targets: Members, pass: Pass, settings: Background) -> BackgroundRun {
         let done = pass.done();
-        Running { task, targets, pass, settings, out: Vec::new(), next_at: 0, ended: None, done }
+        BackgroundRun { task, targets, pass, settings, out: Vec::new(), next_at: 0, ended: None, done }
     }
 }

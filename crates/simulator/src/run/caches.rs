@@ -1,11 +1,11 @@
 //! Caches at work: the host's file cache before all volumes, or a controller's
 //! before its own.
 
-use super::job::{Job, Parent, What};
-use super::path::{Path, Step};
-use super::{Event, Simulation};
+use super::job::{JobPurpose, Parent, SimulationJob};
+use super::path::{PathStart, PathStep};
+use super::{Simulation, SimulationEvent};
 use crate::Ns;
-use crate::cache::{Answer, Cache, Out};
+use crate::cache::{Cache, CacheActions, CacheAnswer};
 use crate::io::Io;
 
 /// A cache in the system. Its addresses are those of its volumes, one behind
@@ -13,21 +13,21 @@ use crate::io::Io;
 pub(super) struct CacheRun {
     pub cache: Cache,
     /// What it said, before it is done: several where one call leads to another.
-    outs: Vec<Out>,
+    outs: Vec<CacheActions>,
     /// First block of each volume in the cache's addresses, its blocks, and the
     /// path of what the cache asks of it.
-    pub volumes: Vec<(u64, u64, Path)>,
+    pub volumes: Vec<(u64, u64, PathStart)>,
     /// When the next wake-up is due.
     wake: Option<Ns>,
 }
 
 impl CacheRun {
-    pub fn new(cache: Cache, volumes: Vec<(u64, u64, Path)>) -> CacheRun {
+    pub fn new(cache: Cache, volumes: Vec<(u64, u64, PathStart)>) -> CacheRun {
         CacheRun { cache, outs: Vec::new(), volumes, wake: None }
     }
 
     /// The volume of an address, and the part of a request that lies on it.
-    fn below(&self, io: &Io) -> Option<(Io, Path)> {
+    fn below(&self, io: &Io) -> Option<(Io, PathStart)> {
         let at = self.volumes.partition_point(|volume| volume.0 <= io.first).checked_sub(1)?;
         let (base, blocks, path) = self.volumes[at];
         let first = io.first - base;
@@ -44,20 +44,20 @@ impl Simulation {
         let io = self.jobs[job].io;
         let answer = run.cache.ask(now, job, &Io { first: io.first + base, ..io }, &mut out);
         self.cache_out(now, cache, out);
-        answer == Answer::Done
+        answer == CacheAnswer::Done
     }
 
     /// An order comes to a cache. True where it can go on at once: what is posted here is safe.
     pub(super) fn cache_order(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
         let run = &mut self.caches[usize::from(cache)];
-        if self.jobs[job].what == What::Flush && !run.cache.goes_through() {
+        if self.jobs[job].what == JobPurpose::Flush && !run.cache.goes_through() {
             if run.cache.is_safe() {
                 return true;
             }
             let mut out = run.outs.pop().unwrap_or_default();
             let answer = run.cache.ask_flush(now, job, base, &mut out);
             self.cache_out(now, cache, out);
-            if answer == Answer::Wait {
+            if answer == CacheAnswer::Wait {
                 return false;
             }
         }
@@ -94,26 +94,26 @@ impl Simulation {
     }
 
     /// Does what a cache said.
-    fn cache_out(&mut self, now: Ns, cache: u16, mut out: Out) {
+    fn cache_out(&mut self, now: Ns, cache: u16, mut out: CacheActions) {
         if let Some(at) = out.wake_at.take() {
             let run = &mut self.caches[usize::from(cache)];
             if run.wake.is_none_or(|due| at < due) {
                 run.wake = Some(at);
-                self.events.at(at, Event::Wake { cache });
+                self.events.at(at, SimulationEvent::Wake { cache });
             }
         }
         for below in &out.send {
             let parent = Parent::Fetch { cache, number: below.number };
             // beyond the end of a volume there is nothing to be read
             let (io, path) = self.caches[usize::from(cache)].below(&below.io).unwrap_or((below.io, self.end));
-            let job = self.jobs.add(Job::new(io, path, parent));
+            let job = self.jobs.add(SimulationJob::new(io, path, parent));
             // as an event: below may be another cache, which takes one after the
             // other in no time, and each would be answered within the one before
-            self.events.at(now, Event::Go { job });
+            self.events.at(now, SimulationEvent::Go { job });
         }
         for job in &out.ready {
             match (self.jobs[*job].what.moves_data(), self.paths.at(self.jobs[*job].at)) {
-                (false, Step::Cache { cache, base }) => self.order_below(now, cache, base, *job),
+                (false, PathStep::Cache { cache, base }) => self.order_below(now, cache, base, *job),
                 _ => self.passed(now, *job),
             }
         }

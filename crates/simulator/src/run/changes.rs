@@ -1,7 +1,7 @@
 //! What happens to drives in the course of a run: they slow down, hang, fail
 //! and are replaced.
 //!
-//! A drive that is slowed down lives by a clock that runs slower ([`Clock`]):
+//! A drive that is slowed down lives by a clock that runs slower ([`DriveClock`]):
 //! mechanics, flash and token buckets all take the factor longer, queues
 //! included. One that hangs keeps what it would have answered until it is
 //! released. One that has failed answers what it was at when it would have,
@@ -9,12 +9,12 @@
 //! of that is left.
 
 use super::devices::Parallel;
-use super::drives::{DriveRun, Machine, Mechanical};
-use super::{Event, Simulation};
+use super::drives::{DriveKind, DriveRun, MechanicalRun};
+use super::{Simulation, SimulationEvent};
 use crate::Ns;
-use crate::array::State;
-use crate::drive::Service;
-use crate::system::{Change, SLOWEST};
+use crate::array::ArrayState;
+use crate::drive::ServiceBreakdown;
+use crate::system::{SLOWEST, SystemChange};
 
 /// Why a change cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -72,7 +72,7 @@ pub(super) enum Health {
 /// A drive's own time. It goes with that of the simulation, some way ahead, or
 /// slower.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct DriveClock {
     /// What the drive needs for what takes 1 by its own clock.
     pub factor: f64,
     /// Its own time less that of the simulation, while the factor is 1.
@@ -81,9 +81,9 @@ pub(super) struct Clock {
     since: (Ns, Ns),
 }
 
-impl Clock {
-    pub fn new(ahead: Ns) -> Clock {
-        Clock { factor: 1.0, ahead: ahead as i64, since: (0, 0) }
+impl DriveClock {
+    pub fn new(ahead: Ns) -> DriveClock {
+        DriveClock { factor: 1.0, ahead: ahead as i64, since: (0, 0) }
     }
 
     /// The drive's own time.
@@ -117,19 +117,22 @@ impl Clock {
     }
 }
 
-impl Mechanical {
+impl MechanicalRun {
     /// A service in the simulation's time. The channel is kept as long as the drive needs it.
     #[inline]
-    pub fn real(&self, service: Service) -> Service {
+    pub fn real(&self, service: ServiceBreakdown) -> ServiceBreakdown {
         let clock = &self.clock;
-        let service =
-            Service { done: clock.real(service.done), channel_from: clock.real(service.channel_from), ..service };
+        let service = ServiceBreakdown {
+            done: clock.real(service.done),
+            channel_from: clock.real(service.channel_from),
+            ..service
+        };
         if clock.factor == 1.0 { service } else { self.slowed(service) }
     }
 
-    fn slowed(&self, service: Service) -> Service {
+    fn slowed(&self, service: ServiceBreakdown) -> ServiceBreakdown {
         let long = |time| self.clock.long(time);
-        Service {
+        ServiceBreakdown {
             waiting: long(service.waiting),
             overhead: long(service.overhead),
             seek: long(service.seek),
@@ -147,29 +150,29 @@ impl Simulation {
     ///
     /// # Errors
     /// What is not there, or not in the state for it; then nothing has changed.
-    pub fn change(&mut self, change: Change) -> Result<(), ChangeError> {
+    pub fn change(&mut self, change: SystemChange) -> Result<(), ChangeError> {
         if !self.started {
             self.start();
         }
         let now = self.events.now();
         match change {
-            Change::Fail { array, member } => self.member_fails(now, self.member(array, member)?, member),
-            Change::Replace { array, member, settings } => {
+            SystemChange::Fail { array, member } => self.member_fails(now, self.member(array, member)?, member),
+            SystemChange::Replace { array, member, settings } => {
                 self.member_replaced(now, self.member(array, member)?, member, settings)
             }
-            Change::Slow { drive, factor } => {
+            SystemChange::Slow { drive, factor } => {
                 let run = self.drive_to_change(drive)?;
                 let (least, most) = SLOWEST;
                 if !(least..=most).contains(&factor) {
                     return Err(ChangeError::Factor { factor, least, most });
                 }
                 run.clock.set(now, factor);
-                if let Machine::Mechanical(mechanical) = &mut run.machine {
+                if let DriveKind::Mechanical(mechanical) = &mut run.machine {
                     mechanical.clock = run.clock;
                 }
                 Ok(())
             }
-            Change::Hang { drive, on } => {
+            SystemChange::Hang { drive, on } => {
                 let run = self.drive_to_change(drive)?;
                 match (run.hangs, on) {
                     (false, true) => (run.hangs, run.limit) = (true, 0),
@@ -182,7 +185,7 @@ impl Simulation {
     }
 
     /// The state of an array's members: which have failed, and how far a rebuild is.
-    pub fn array_state(&self, array: usize) -> Option<State> {
+    pub fn array_state(&self, array: usize) -> Option<ArrayState> {
         self.arrays.get(array).map(|run| run.planner.state())
     }
 
@@ -240,7 +243,7 @@ impl Simulation {
         self.drive_goes_on(now, drive);
         let run = &mut self.drives[drive as usize];
         let mut answered: Vec<u32> = Vec::new();
-        if let Machine::Mechanical(mechanical) = &mut run.machine {
+        if let DriveKind::Mechanical(mechanical) = &mut run.machine {
             while let Some((_, job)) = mechanical.take(now) {
                 answered.push(job);
                 run.seen -= 1;
@@ -261,7 +264,7 @@ impl Simulation {
         run.meter.complete(now, self.jobs[job].came);
         self.jobs[job].at += 1;
         // as an event: whoever waits for it may ask this drive again
-        self.events.at(now, Event::Go { job });
+        self.events.at(now, SimulationEvent::Go { job });
     }
 
     /// A fresh drive comes into the place of one that has failed.
@@ -284,9 +287,9 @@ impl DriveRun {
         self.clock.set(now, 1.0);
         self.round += 1;
         self.machine = match (&self.machine, Parallel::new(&self.device, self.dice(self.round))) {
-            (Machine::Mechanical(mechanical), _) => Machine::Mechanical(Box::new(mechanical.fresh(self.clock))),
-            (Machine::Parallel(_), Some(device)) => Machine::Parallel(device),
-            (Machine::Parallel(_), None) => return,
+            (DriveKind::Mechanical(mechanical), _) => DriveKind::Mechanical(Box::new(mechanical.fresh(self.clock))),
+            (DriveKind::Parallel(_), Some(device)) => DriveKind::Parallel(device),
+            (DriveKind::Parallel(_), None) => return,
         };
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Event, Simulation};
+use super::{Simulation, SimulationEvent};
 use crate::Ns;
 use crate::station::Meter;
 
@@ -64,7 +64,7 @@ impl Simulation {
             Holder::Drive(drive) => self.drive_granted(now, drive, disconnects, overhead),
             Holder::Job(_) => overhead + bytes * byte_ps / 1000,
         };
-        self.events.at(now + keeps, Event::Channel { channel });
+        self.events.at(now + keeps, SimulationEvent::Channel { channel });
     }
 
     /// A channel is free again.
@@ -74,7 +74,7 @@ impl Simulation {
             && self.drives[drive as usize].hangs
         {
             // it does not let the channel go: whoever else is there hangs with it
-            return self.drives[drive as usize].kept.push(Event::Channel { channel });
+            return self.drives[drive as usize].kept.push(SimulationEvent::Channel { channel });
         }
         let Some((holder, asked, granted)) = run.holder.take() else { return };
         run.meter.complete(now, asked);

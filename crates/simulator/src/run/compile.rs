@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{Dice, Histogram};
+use diskwright_base::{Histogram, Rng};
 
 use super::arrays::ArrayRun;
 use super::caches::CacheRun;
 use super::channels::ChannelRun;
 use super::drives::DriveRun;
-use super::loads::{Asks, LoadRun};
-use super::outside::Served;
-use super::path::{Cost, Path, Paths, Step, When, byte_ps};
-use super::report::{Kind, Names};
-use super::{Counts, Gate, Simulation};
+use super::loads::{LoadRun, PendingRequests};
+use super::outside::ExternalQueue;
+use super::path::{PathStart, PathStep, Paths, StepCondition, VisitCost, byte_ps};
+use super::report::{ComponentKind, ComponentNames};
+use super::{AdmissionGate, Counts, Simulation};
 use crate::array::ArrayError;
 use crate::cache::{Cache, CacheSpecError};
-use crate::device::Device;
+use crate::device::DeviceModel;
 use crate::events::Events;
 use crate::io::BLOCK_BYTES;
 use crate::load::{Load, LoadError};
 use crate::station::Station;
-use crate::system::{Controller, RunBy, Set, System, Target, Transfer};
+use crate::system::{Controller, RunBy, Set, System, TransferMode, WorkloadTarget};
 
 /// Why a system cannot be simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Error {
+pub enum CompileError {
     /// An array that cannot be.
     #[error("array `{0}`: {1}")]
     Array(String, ArrayError),
@@ -57,21 +57,21 @@ struct Compiler<'a> {
     system: &'a System,
     paths: Paths,
     stations: Vec<Station>,
-    names: Names,
-    gates: Vec<Gate>,
+    names: ComponentNames,
+    gates: Vec<AdmissionGate>,
     memory: Option<u16>,
     buses: Vec<u16>,
     controllers: Vec<ControllerParts>,
     /// Volumes of each cache.
-    regions: Vec<Vec<(u64, u64, Path)>>,
+    regions: Vec<Vec<(u64, u64, PathStart)>>,
     host_cache: Option<u16>,
 }
 
 /// The paths to a volume past the file cache and through it, and its blocks.
-type Volume = (Path, Path, u64);
+type VolumePaths = (PathStart, PathStart, u64);
 
 /// Volumes that have their paths.
-type Volumes = Vec<(Target, Volume)>;
+type Volumes = Vec<(WorkloadTarget, VolumePaths)>;
 
 /// Stations and more of a controller.
 struct ControllerParts {
@@ -87,7 +87,7 @@ impl Simulation {
     ///
     /// # Errors
     /// Names the part of the system that cannot be.
-    pub fn new(system: &System) -> Result<Simulation, Error> {
+    pub fn new(system: &System) -> Result<Simulation, CompileError> {
         Simulation::serving(system, &[])
     }
 
@@ -96,7 +96,7 @@ impl Simulation {
     ///
     /// # Errors
     /// Names the part of the system that cannot be.
-    pub fn serving(system: &System, targets: &[Target]) -> Result<Simulation, Error> {
+    pub fn serving(system: &System, targets: &[WorkloadTarget]) -> Result<Simulation, CompileError> {
         let mut compiler = Compiler::new(system);
         let drives = compiler.drives()?;
         let channels = compiler.channels();
@@ -120,7 +120,7 @@ impl Simulation {
             debug_assert!(owner.is_some() || host_cache == Some(at));
             let parts: Vec<(u64, u64)> = volumes.iter().map(|(base, blocks, _)| (*base, *blocks)).collect();
             let Some(spec) = spec else { continue };
-            spec.check().map_err(|e| Error::Cache(name.clone(), e))?;
+            spec.check().map_err(|e| CompileError::Cache(name.clone(), e))?;
             let cache = Cache::over(spec, &parts);
             caches.push(CacheRun::new(cache, volumes));
         }
@@ -139,7 +139,7 @@ impl Simulation {
             drives,
             channels,
             loads,
-            asks: Asks::default(),
+            asks: PendingRequests::default(),
             processors: 0,
             interrupts: 0,
             interrupt_ns: 0,
@@ -165,7 +165,7 @@ impl<'a> Compiler<'a> {
             system,
             paths: Paths::default(),
             stations: Vec::new(),
-            names: Names::default(),
+            names: ComponentNames::default(),
             gates: Vec::new(),
             memory: None,
             buses: Vec::new(),
@@ -173,12 +173,12 @@ impl<'a> Compiler<'a> {
             regions: Vec::new(),
             host_cache: None,
         };
-        compiler.station(Kind::Processor, "processors", system.host.processors);
+        compiler.station(ComponentKind::Processor, "processors", system.host.processors);
         if system.host.memory_rate.is_some() {
-            compiler.memory = Some(compiler.station(Kind::Bus, "memory bus", 1));
+            compiler.memory = Some(compiler.station(ComponentKind::Bus, "memory bus", 1));
         }
         for bus in &system.buses {
-            let station = compiler.station(Kind::Bus, &bus.name, 1);
+            let station = compiler.station(ComponentKind::Bus, &bus.name, 1);
             compiler.buses.push(station);
         }
         if system.host.cache.is_some() {
@@ -191,7 +191,7 @@ impl<'a> Compiler<'a> {
         compiler
     }
 
-    fn station(&mut self, kind: Kind, name: &str, servers: u32) -> u16 {
+    fn station(&mut self, kind: ComponentKind, name: &str, servers: u32) -> u16 {
         self.stations.push(Station::new(servers));
         self.names.stations.push((kind, name.to_owned()));
         (self.stations.len() - 1) as u16
@@ -206,19 +206,19 @@ impl<'a> Compiler<'a> {
     fn controller_parts(&mut self, controller: &Controller) -> ControllerParts {
         let name = &controller.name;
         let gate = controller.outstanding.map(|most| {
-            self.gates.push(Gate { most: most.max(1), inside: 0, waiting: Default::default() });
+            self.gates.push(AdmissionGate { most: most.max(1), inside: 0, waiting: Default::default() });
             (self.gates.len() - 1) as u16
         });
         ControllerParts {
-            command: self.station(Kind::Controller, name, 1),
-            port: controller.rate.map(|_| self.station(Kind::Port, &format!("{name} port"), 1)),
-            parity: self.station(Kind::Parity, &format!("{name} parity"), 1),
+            command: self.station(ComponentKind::Controller, name, 1),
+            port: controller.rate.map(|_| self.station(ComponentKind::Port, &format!("{name} port"), 1)),
+            parity: self.station(ComponentKind::Parity, &format!("{name} parity"), 1),
             gate,
             cache: controller.cache.is_some().then(|| self.cache(&format!("{name} cache"))),
         }
     }
 
-    fn drives(&mut self) -> Result<Vec<DriveRun>, Error> {
+    fn drives(&mut self) -> Result<Vec<DriveRun>, CompileError> {
         let mut drives = Vec::new();
         for group in &self.system.drives {
             let channel = match group.channel {
@@ -228,12 +228,12 @@ impl<'a> Compiler<'a> {
             let slow =
                 channel.and_then(|(_, channel)| channel.rate).map_or(0, |rate| byte_ps(rate) * BLOCK_BYTES / 1000);
             let model = match &group.device {
-                Device::Mechanical(model) if slow > 0 => Some(Arc::new(model.on_channel(slow))),
-                Device::Mechanical(model) => Some(Arc::clone(model)),
+                DeviceModel::Mechanical(model) if slow > 0 => Some(Arc::new(model.on_channel(slow))),
+                DeviceModel::Mechanical(model) => Some(Arc::clone(model)),
                 _ => None,
             };
             // as on its channel
-            let device = model.map_or_else(|| group.device.clone(), Device::Mechanical);
+            let device = model.map_or_else(|| group.device.clone(), DeviceModel::Mechanical);
             for _ in 0..group.count {
                 let number = drives.len() as u32;
                 let (seed, at) = (self.system.watch.seed, channel.map(|(at, _)| at as u16));
@@ -254,25 +254,25 @@ impl<'a> Compiler<'a> {
     }
 
     /// What happens on a drive's own channel.
-    fn device_steps(&self, drive: u32) -> Vec<Step> {
+    fn device_steps(&self, drive: u32) -> Vec<PathStep> {
         let group = self.system.group_of(drive).map(|(group, _)| &self.system.drives[group]);
-        let parallel = group.is_some_and(|group| !matches!(group.device, Device::Mechanical(_)));
+        let parallel = group.is_some_and(|group| !matches!(group.device, DeviceModel::Mechanical(_)));
         match group.and_then(|group| group.channel) {
             Some(channel) if parallel => {
                 let channel = channel as u16;
-                let (writes, reads) = (When::Writes, When::Reads);
+                let (writes, reads) = (StepCondition::Writes, StepCondition::Reads);
                 vec![
-                    Step::Channel { channel, when: writes },
-                    Step::Drive(drive),
-                    Step::Channel { channel, when: reads },
+                    PathStep::Channel { channel, when: writes },
+                    PathStep::Drive(drive),
+                    PathStep::Channel { channel, when: reads },
                 ]
             }
-            _ => vec![Step::Drive(drive)],
+            _ => vec![PathStep::Drive(drive)],
         }
     }
 
     /// From the host to a drive and back.
-    fn drive_steps(&mut self, drive: u32, blocks: u64) -> Result<Vec<Step>, Error> {
+    fn drive_steps(&mut self, drive: u32, blocks: u64) -> Result<Vec<PathStep>, CompileError> {
         let system = self.system;
         let (group, _) = system
             .group_of(drive)
@@ -294,74 +294,79 @@ impl<'a> Compiler<'a> {
             }
             None => {
                 let mut steps = device;
-                steps.push(Step::Interrupt { cost: Cost { fixed: system.host.interrupt, ..Cost::default() } });
+                steps.push(PathStep::Interrupt {
+                    cost: VisitCost { fixed: system.host.interrupt, ..VisitCost::default() },
+                });
                 Ok(steps)
             }
         }
     }
 
     /// A volume of a cache: the step there.
-    fn region(&mut self, cache: u16, blocks: u64, below: Path) -> Step {
+    fn region(&mut self, cache: u16, blocks: u64, below: PathStart) -> PathStep {
         let regions = &mut self.regions[usize::from(cache)];
         let base = regions.last().map_or(0, |(base, blocks, _)| (base + blocks + GAP).next_multiple_of(GAP));
         regions.push((base, blocks, below));
-        Step::Cache { cache, base }
+        PathStep::Cache { cache, base }
     }
 
     /// Wraps what a controller does in the way there and back.
-    fn through(&self, at: usize, inner: Vec<Step>) -> Vec<Step> {
+    fn through(&self, at: usize, inner: Vec<PathStep>) -> Vec<PathStep> {
         let (controller, parts, host) = (&self.system.controllers[at], &self.controllers[at], &self.system.host);
-        let bytes = |rate: Option<u64>| Cost { byte_ps: rate.map_or(0, byte_ps), ..Cost::default() };
+        let bytes = |rate: Option<u64>| VisitCost { byte_ps: rate.map_or(0, byte_ps), ..VisitCost::default() };
         let mut lanes = Vec::new();
         if let Some(station) = self.memory {
             lanes.push((station, bytes(host.memory_rate)));
         }
         if let Some(bus) = controller.bus.and_then(|at| self.system.buses.get(at).zip(self.buses.get(at))) {
-            lanes.push((*bus.1, Cost { fixed: bus.0.overhead, ..bytes(Some(bus.0.rate)) }));
+            lanes.push((*bus.1, VisitCost { fixed: bus.0.overhead, ..bytes(Some(bus.0.rate)) }));
         }
         if let Some(station) = parts.port {
             lanes.push((station, bytes(controller.rate)));
         }
-        let visit = |(station, cost): &(u16, Cost), when| Step::Visit { station: *station, when, cost: *cost };
-        let mut steps: Vec<Step> =
-            controller.transfer_blocks.map(|most| Step::Split(most.max(1))).into_iter().collect();
-        steps.extend(parts.gate.map(Step::Enter));
-        let command = (parts.command, Cost { fixed: controller.command, ..Cost::default() });
-        steps.push(visit(&command, When::Always));
-        steps.extend(lanes.iter().map(|lane| visit(lane, When::Writes)));
+        let visit = |(station, cost): &(u16, VisitCost), when| PathStep::Visit { station: *station, when, cost: *cost };
+        let mut steps: Vec<PathStep> =
+            controller.transfer_blocks.map(|most| PathStep::Split(most.max(1))).into_iter().collect();
+        steps.extend(parts.gate.map(PathStep::Enter));
+        let command = (parts.command, VisitCost { fixed: controller.command, ..VisitCost::default() });
+        steps.push(visit(&command, StepCondition::Always));
+        steps.extend(lanes.iter().map(|lane| visit(lane, StepCondition::Writes)));
         steps.extend(inner);
-        steps.extend(lanes.iter().rev().map(|lane| visit(lane, When::Reads)));
-        let by_hand = matches!(controller.transfer, Transfer::Pio { .. });
-        steps.extend(parts.gate.filter(|_| !by_hand).map(Step::Leave));
-        let interrupts = Cost { chunk: host.interrupt, ..Cost::default() };
+        steps.extend(lanes.iter().rev().map(|lane| visit(lane, StepCondition::Reads)));
+        let by_hand = matches!(controller.transfer, TransferMode::Pio { .. });
+        steps.extend(parts.gate.filter(|_| !by_hand).map(PathStep::Leave));
+        let interrupts = VisitCost { chunk: host.interrupt, ..VisitCost::default() };
         let cost = match controller.transfer {
-            Transfer::Dma { interrupt_blocks } => Cost { chunk_blocks: interrupt_blocks.unwrap_or(0), ..interrupts },
-            Transfer::Pio { interrupt_blocks, byte_ps } => {
-                Cost { chunk_blocks: interrupt_blocks, byte_ps, ..interrupts }
+            TransferMode::Dma { interrupt_blocks } => {
+                VisitCost { chunk_blocks: interrupt_blocks.unwrap_or(0), ..interrupts }
+            }
+            TransferMode::Pio { interrupt_blocks, byte_ps } => {
+                VisitCost { chunk_blocks: interrupt_blocks, byte_ps, ..interrupts }
             }
         };
-        steps.push(Step::Interrupt { cost });
+        steps.push(PathStep::Interrupt { cost });
         // a processor that moves the data itself has not done with a request before it has moved them
-        steps.extend(parts.gate.filter(|_| by_hand).map(Step::Leave));
+        steps.extend(parts.gate.filter(|_| by_hand).map(PathStep::Leave));
         steps
     }
 
-    fn array(&mut self, set: &Set, drives: &[DriveRun]) -> Result<ArrayRun, Error> {
+    fn array(&mut self, set: &Set, drives: &[DriveRun]) -> Result<ArrayRun, CompileError> {
         let system = self.system;
         let mut sizes = Vec::new();
         for drive in set.members.iter().chain(&set.spares) {
             let blocks = system.member_blocks(set, *drive);
             sizes.push(blocks.ok_or_else(|| missing(&set.name, "drive", *drive as usize, drives.len()))?);
         }
-        let array = system.array_of(set).map_err(|e| Error::Array(set.name.clone(), e))?;
+        let array = system.array_of(set).map_err(|e| CompileError::Array(set.name.clone(), e))?;
         let mut paths = Vec::new();
         for (drive, blocks) in set.members.iter().chain(&set.spares).zip(sizes) {
             let steps = match set.run_by {
                 RunBy::Host => self.drive_steps(*drive, blocks)?,
                 RunBy::Controller(at) => {
                     let controller = found(&system.controllers, at, &set.name, "controller")?;
-                    let cost = Cost { fixed: controller.member_command, ..Cost::default() };
-                    let command = Step::Visit { station: self.controllers[at].command, when: When::Always, cost };
+                    let cost = VisitCost { fixed: controller.member_command, ..VisitCost::default() };
+                    let command =
+                        PathStep::Visit { station: self.controllers[at].command, when: StepCondition::Always, cost };
                     [vec![command], self.device_steps(*drive)].concat()
                 }
             };
@@ -377,7 +382,7 @@ impl<'a> Compiler<'a> {
                 (self.controllers[at].parity, controller.xor_byte_ps, controller.galois_byte_ps)
             }
         };
-        let own = self.paths.add(&[Step::Array(self.names.arrays.len() as u16)]);
+        let own = self.paths.add(&[PathStep::Array(self.names.arrays.len() as u16)]);
         self.names.arrays.push(set.name.clone());
         let mut run = ArrayRun { own, ..ArrayRun::new(array, set, paths, spares, parity) };
         match (set.rebuild, set.scrub) {
@@ -389,13 +394,19 @@ impl<'a> Compiler<'a> {
     }
 
     /// The steps to a target below the file cache, and its blocks.
-    fn target(&mut self, of: &str, target: Target, arrays: &[ArrayRun]) -> Result<(Vec<Step>, u64), Error> {
+    fn target(
+        &mut self,
+        of: &str,
+        target: WorkloadTarget,
+        arrays: &[ArrayRun],
+    ) -> Result<(Vec<PathStep>, u64), CompileError> {
         let (system, host) = (self.system, &self.system.host);
-        let request = Cost { fixed: host.request, ..Cost::default() };
-        let mut steps: Vec<Step> = host.transfer_blocks.map(|most| Step::Split(most.max(1))).into_iter().collect();
-        steps.push(Step::Visit { station: 0, when: When::Always, cost: request });
+        let request = VisitCost { fixed: host.request, ..VisitCost::default() };
+        let mut steps: Vec<PathStep> =
+            host.transfer_blocks.map(|most| PathStep::Split(most.max(1))).into_iter().collect();
+        steps.push(PathStep::Visit { station: 0, when: StepCondition::Always, cost: request });
         match target {
-            Target::Drive(drive) => {
+            WorkloadTarget::Drive(drive) => {
                 let (group, _) = system
                     .group_of(drive)
                     .ok_or_else(|| missing(of, "drive", drive as usize, system.drive_count() as usize))?;
@@ -403,10 +414,10 @@ impl<'a> Compiler<'a> {
                 steps.extend(self.drive_steps(drive, blocks)?);
                 Ok((steps, blocks))
             }
-            Target::Array(at) => {
+            WorkloadTarget::Array(at) => {
                 let set = found(&system.arrays, at, of, "array")?;
                 let blocks = arrays[at].planner.array().blocks();
-                let inner = vec![Step::Array(at as u16)];
+                let inner = vec![PathStep::Array(at as u16)];
                 match set.run_by {
                     RunBy::Host => steps.extend(inner),
                     RunBy::Controller(controller) => {
@@ -426,8 +437,13 @@ impl<'a> Compiler<'a> {
     }
 
     /// Targets that are served to the outside.
-    fn served(&mut self, targets: &[Target], arrays: &[ArrayRun], known: &mut Volumes) -> Result<Served, Error> {
-        let mut served = Served::default();
+    fn served(
+        &mut self,
+        targets: &[WorkloadTarget],
+        arrays: &[ArrayRun],
+        known: &mut Volumes,
+    ) -> Result<ExternalQueue, CompileError> {
+        let mut served = ExternalQueue::default();
         for target in targets {
             let (past, _, blocks) = self.volume("export", *target, arrays, known)?;
             served.targets.push((past, blocks));
@@ -435,7 +451,7 @@ impl<'a> Compiler<'a> {
         Ok(served)
     }
 
-    fn loads(&mut self, arrays: &[ArrayRun], known: &mut Volumes) -> Result<Vec<LoadRun>, Error> {
+    fn loads(&mut self, arrays: &[ArrayRun], known: &mut Volumes) -> Result<Vec<LoadRun>, CompileError> {
         let mut loads = Vec::new();
         for (position, workload) in self.system.workloads.iter().enumerate() {
             let (mut paths, mut sizes) = (Vec::new(), Vec::new());
@@ -444,8 +460,9 @@ impl<'a> Compiler<'a> {
                 paths.push((past, through));
                 sizes.push(blocks);
             }
-            let dice = Dice::new(self.system.watch.seed, position as u64 + 1);
-            let load = Load::new(&workload.load, &sizes, dice).map_err(|e| Error::Load(workload.name.clone(), e))?;
+            let dice = Rng::new(self.system.watch.seed, position as u64 + 1);
+            let load =
+                Load::new(&workload.load, &sizes, dice).map_err(|e| CompileError::Load(workload.name.clone(), e))?;
             let name = workload.name.clone();
             let (counts, recent, all) = (Counts::default(), Histogram::new(), Histogram::new());
             loads.push(LoadRun { name, load, paths, counts, recent, all });
@@ -454,19 +471,29 @@ impl<'a> Compiler<'a> {
     }
 
     /// The paths to a volume past the file cache and through it, and its blocks.
-    fn volume(&mut self, of: &str, target: Target, arrays: &[ArrayRun], known: &mut Volumes) -> Result<Volume, Error> {
+    fn volume(
+        &mut self,
+        of: &str,
+        target: WorkloadTarget,
+        arrays: &[ArrayRun],
+        known: &mut Volumes,
+    ) -> Result<VolumePaths, CompileError> {
         if let Some((_, volume)) = known.iter().find(|(other, _)| *other == target) {
             return Ok(*volume);
         }
         let (steps, blocks) = self.target(of, target, arrays)?;
-        let past = self.paths.add(&[vec![Step::Compute], steps.clone()].concat());
+        let past = self.paths.add(&[vec![PathStep::Compute], steps.clone()].concat());
         let through = match self.host_cache {
             None => past,
             Some(cache) => {
                 let below = self.paths.add(&steps);
                 let ask = self.region(cache, blocks, below);
-                let copy = Cost { byte_ps: self.system.host.copy_byte_ps, ..Cost::default() };
-                self.paths.add(&[Step::Compute, ask, Step::Visit { station: 0, when: When::Always, cost: copy }])
+                let copy = VisitCost { byte_ps: self.system.host.copy_byte_ps, ..VisitCost::default() };
+                self.paths.add(&[
+                    PathStep::Compute,
+                    ask,
+                    PathStep::Visit { station: 0, when: StepCondition::Always, cost: copy },
+                ])
             }
         };
         known.push((target, (past, through, blocks)));
@@ -474,10 +501,10 @@ impl<'a> Compiler<'a> {
     }
 }
 
-fn missing(of: &str, what: &'static str, position: usize, count: usize) -> Error {
-    Error::Missing { of: of.to_owned(), what, position, count }
+fn missing(of: &str, what: &'static str, position: usize, count: usize) -> CompileError {
+    CompileError::Missing { of: of.to_owned(), what, position, count }
 }
 
-fn found<'s, T>(list: &'s [T], position: usize, of: &str, what: &'static str) -> Result<&'s T, Error> {
+fn found<'s, T>(list: &'s [T], position: usize, of: &str, what: &'static str) -> Result<&'s T, CompileError> {
     list.get(position).ok_or_else(|| missing(of, what, position, list.len()))
 }

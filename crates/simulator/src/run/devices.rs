@@ -1,29 +1,29 @@
 //! Devices that serve several requests at a time.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
-use super::job::What;
+use super::job::JobPurpose;
 use crate::Ns;
-use crate::device::{Device, PlainSpec};
-use crate::flash::{Flash, FlashTotals};
+use crate::device::{DeviceModel, PlainSpec};
+use crate::flash::{FlashDevice, FlashTotals};
 use crate::io::{BLOCK_BYTES, Io};
-use crate::volume::Volume;
+use crate::volume::CloudVolume;
 
 /// A device that answers at once when a request will be done.
 pub(super) enum Parallel {
-    Flash(Box<Flash>),
-    Volume(Box<Volume>),
-    Plain { spec: std::sync::Arc<PlainSpec>, dice: Dice },
+    Flash(Box<FlashDevice>),
+    Volume(Box<CloudVolume>),
+    Plain { spec: std::sync::Arc<PlainSpec>, dice: Rng },
 }
 
 impl Parallel {
     /// A device at rest; `None` for a mechanical drive.
-    pub fn new(device: &Device, dice: Dice) -> Option<Parallel> {
+    pub fn new(device: &DeviceModel, dice: Rng) -> Option<Parallel> {
         match device {
-            Device::Mechanical(_) => None,
-            Device::Flash(model) => Some(Parallel::Flash(Box::new(Flash::new(model)))),
-            Device::Volume(spec) => Some(Parallel::Volume(Box::new(Volume::new(spec, dice)))),
-            Device::Plain(spec) => Some(Parallel::Plain { spec: spec.clone(), dice }),
+            DeviceModel::Mechanical(_) => None,
+            DeviceModel::Flash(model) => Some(Parallel::Flash(Box::new(FlashDevice::new(model)))),
+            DeviceModel::Volume(spec) => Some(Parallel::Volume(Box::new(CloudVolume::new(spec, dice)))),
+            DeviceModel::Plain(spec) => Some(Parallel::Plain { spec: spec.clone(), dice }),
         }
     }
 
@@ -60,11 +60,11 @@ impl Parallel {
 
     /// Takes an order up: the moment at which it is done. Only SSDs have something to do for one; of
     /// the others a flush is a request without data, and a trim nothing.
-    pub fn order(&mut self, now: Ns, what: What, io: &Io) -> Ns {
+    pub fn order(&mut self, now: Ns, what: JobPurpose, io: &Io) -> Ns {
         match (self, what) {
-            (Parallel::Flash(flash), What::Trim) => flash.trimmed(now, io),
+            (Parallel::Flash(flash), JobPurpose::Trim) => flash.trimmed(now, io),
             (Parallel::Flash(flash), _) => flash.flush(now),
-            (_, What::Trim) => now,
+            (_, JobPurpose::Trim) => now,
             (Parallel::Volume(volume), _) => volume.flush(now),
             (Parallel::Plain { spec, dice }, _) => now + spec.service.draw(dice),
         }

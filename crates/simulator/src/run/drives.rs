@@ -3,46 +3,46 @@
 
 use std::collections::VecDeque;
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
-use super::changes::{Clock, Health};
+use super::changes::{DriveClock, Health};
 use super::devices::Parallel;
-use super::job::What;
-use super::{Event, Simulation};
+use super::job::JobPurpose;
+use super::{Simulation, SimulationEvent};
 use crate::Ns;
-use crate::device::Device;
-use crate::drive::{Drive, Hit, Queue, Service};
+use crate::device::DeviceModel;
+use crate::drive::{DriveQueue, Hit, MechanicalDrive, ServiceBreakdown};
 use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
 use crate::system::Drives;
 
 /// What a drive is.
-pub(super) enum Machine {
+pub(super) enum DriveKind {
     /// One request at a time; the next one chosen from those that it sees.
-    Mechanical(Box<Mechanical>),
+    Mechanical(Box<MechanicalRun>),
     /// Several at a time, first come first served.
     Parallel(Parallel),
 }
 
 /// A mechanical drive and what it is at.
-pub(super) struct Mechanical {
-    pub drive: Drive,
-    pub queue: Queue<u32>,
+pub(super) struct MechanicalRun {
+    pub drive: MechanicalDrive,
+    pub queue: DriveQueue<u32>,
     /// What it serves.
     pub serving: Option<u32>,
     /// How, where it uses a channel for it.
-    service: Service,
+    service: ServiceBreakdown,
     /// Its spindle is ahead of the first drive's by some time: nothing keeps
     /// spindles in step. The drive lives by a clock of its own.
-    pub clock: Clock,
+    pub clock: DriveClock,
     /// When the last request was done, by that clock.
     last: Ns,
 }
 
-impl Mechanical {
+impl MechanicalRun {
     /// Serves a request from now on.
     #[inline]
-    fn start(&mut self, now: Ns, io: &Io) -> Service {
+    fn start(&mut self, now: Ns, io: &Io) -> ServiceBreakdown {
         let own = self.clock.own(now).max(self.last);
         let service = self.drive.start(own, io);
         self.last = service.done;
@@ -50,7 +50,7 @@ impl Mechanical {
     }
 
     /// Writes what it reported early.
-    fn flush(&mut self, now: Ns) -> Service {
+    fn flush(&mut self, now: Ns) -> ServiceBreakdown {
         let own = self.clock.own(now).max(self.last);
         let service = self.drive.flush(own);
         self.last = service.done;
@@ -64,15 +64,22 @@ impl Mechanical {
     }
 
     /// Another one of the same model that has done nothing yet; nothing waits for this one.
-    pub fn fresh(&self, clock: Clock) -> Mechanical {
-        let drive = Drive::new(self.drive.model());
-        Mechanical { drive, queue: self.queue.clone(), serving: None, service: Service::of(Hit::Miss), clock, last: 0 }
+    pub fn fresh(&self, clock: DriveClock) -> MechanicalRun {
+        let drive = MechanicalDrive::new(self.drive.model());
+        MechanicalRun {
+            drive,
+            queue: self.queue.clone(),
+            serving: None,
+            service: ServiceBreakdown::of(Hit::Miss),
+            clock,
+            last: 0,
+        }
     }
 }
 
 /// A drive in the system.
 pub(super) struct DriveRun {
-    pub machine: Machine,
+    pub machine: DriveKind,
     /// Requests that it does not see yet.
     pub waiting: VecDeque<u32>,
     /// Requests that it sees.
@@ -91,15 +98,15 @@ pub(super) struct DriveRun {
     pub meter: Meter,
     pub counts: Counts,
     /// Its own time.
-    pub clock: Clock,
+    pub clock: DriveClock,
     pub health: Health,
     /// It answers nothing; what it would have answered or asked for is kept.
     pub hangs: bool,
-    pub kept: Vec<Event>,
+    pub kept: Vec<SimulationEvent>,
     /// Of those that wait for it while it hangs, how many count as being served.
     pub begun: u32,
     /// What it is, for a fresh one; the seed of its chance with its number, and how often it was replaced.
-    pub device: Device,
+    pub device: DeviceModel,
     seed: (u64, u32),
     pub round: u32,
 }
@@ -149,7 +156,7 @@ impl Counts {
     }
 
     #[inline]
-    fn served(&mut self, service: &Service) {
+    fn served(&mut self, service: &ServiceBreakdown) {
         self.seek_ns += service.seek;
         self.rotation_ns += service.rotation;
         self.media_ns += service.media;
@@ -188,19 +195,19 @@ impl Counts {
 impl DriveRun {
     /// A drive of a group at rest; `seed` is that of all chance, and the drive's number. None where the
     /// device is of no kind, which cannot be.
-    pub fn new(device: Device, seed: (u64, u32), group: &Drives, channel: Option<u16>) -> Option<DriveRun> {
+    pub fn new(device: DeviceModel, seed: (u64, u32), group: &Drives, channel: Option<u16>) -> Option<DriveRun> {
         let mut dice = dice(seed, 0);
         let (machine, clock, slots, channel) = match (&device, Parallel::new(&device, dice.clone())) {
-            (Device::Mechanical(model), _) => {
-                let clock = Clock::new(if seed.1 == 0 { 0 } else { dice.below(model.revolution().max(1)) });
-                let (drive, queue) = (Drive::new(model), Queue::new(group.order));
-                let service = Service::of(Hit::Miss);
-                let mechanical = Mechanical { drive, queue, serving: None, service, clock, last: 0 };
-                (Machine::Mechanical(Box::new(mechanical)), clock, u32::MAX, channel)
+            (DeviceModel::Mechanical(model), _) => {
+                let clock = DriveClock::new(if seed.1 == 0 { 0 } else { dice.below(model.revolution().max(1)) });
+                let (drive, queue) = (MechanicalDrive::new(model), DriveQueue::new(group.order));
+                let service = ServiceBreakdown::of(Hit::Miss);
+                let mechanical = MechanicalRun { drive, queue, serving: None, service, clock, last: 0 };
+                (DriveKind::Mechanical(Box::new(mechanical)), clock, u32::MAX, channel)
             }
             (_, Some(device)) => {
                 let slots = device.slots();
-                (Machine::Parallel(device), Clock::new(0), slots, None)
+                (DriveKind::Parallel(device), DriveClock::new(0), slots, None)
             }
             (_, None) => return None,
         };
@@ -228,40 +235,40 @@ impl DriveRun {
     }
 
     /// The chance of the drive that is there after so many were replaced.
-    pub fn dice(&self, round: u32) -> Dice {
+    pub fn dice(&self, round: u32) -> Rng {
         dice(self.seed, round)
     }
 
     /// It serves one request at a time.
     pub fn is_mechanical(&self) -> bool {
-        matches!(self.machine, Machine::Mechanical(_))
+        matches!(self.machine, DriveKind::Mechanical(_))
     }
 
     /// It has to be told what is no longer needed.
     pub fn is_flash(&self) -> bool {
-        matches!(self.machine, Machine::Parallel(Parallel::Flash(_)))
+        matches!(self.machine, DriveKind::Parallel(Parallel::Flash(_)))
     }
 
     /// Requests that it serves at a time.
     pub fn servers(&self) -> u32 {
         match &self.machine {
-            Machine::Mechanical(_) => 1,
-            Machine::Parallel(device) => device.slots(),
+            DriveKind::Mechanical(_) => 1,
+            DriveKind::Parallel(device) => device.slots(),
         }
     }
 
     /// What its parts gave (see [`Parallel::given`]), and its own time at this moment.
     pub fn given(&self, now: Ns) -> Option<([f64; 5], [f64; 5], Ns)> {
         match &self.machine {
-            Machine::Mechanical(_) => None,
-            Machine::Parallel(device) => device.given().map(|(given, rates)| (given, rates, self.clock.own(now))),
+            DriveKind::Mechanical(_) => None,
+            DriveKind::Parallel(device) => device.given().map(|(given, rates)| (given, rates, self.clock.own(now))),
         }
     }
 }
 
 /// Chance of a device is its own: others may be added without changing it.
-fn dice((seed, number): (u64, u32), round: u32) -> Dice {
-    Dice::new(seed, (1 << 32) + u64::from(number) + (u64::from(round) << 33))
+fn dice((seed, number): (u64, u32), round: u32) -> Rng {
+    Rng::new(seed, (1 << 32) + u64::from(number) + (u64::from(round) << 33))
 }
 
 impl Simulation {
@@ -283,21 +290,21 @@ impl Simulation {
         run.seen += 1;
         let io = self.jobs[job].io;
         match &mut run.machine {
-            Machine::Mechanical(mechanical) => {
+            DriveKind::Mechanical(mechanical) => {
                 mechanical.queue.push(&mechanical.drive, io, job);
                 if mechanical.serving.is_none() {
                     self.drive_next(now, drive);
                 }
             }
-            Machine::Parallel(device) => {
+            DriveKind::Parallel(device) => {
                 run.meter.start(now);
                 let own = run.clock.own(now);
                 let done = match self.jobs[job].what {
-                    What::Transfer | What::Through => device.submit(own, &io),
+                    JobPurpose::Transfer | JobPurpose::Through => device.submit(own, &io),
                     what => device.order(own, what, &io),
                 };
                 let done = run.clock.real(done);
-                self.events.at(done, Event::Device { drive, job });
+                self.events.at(done, SimulationEvent::Device { drive, job });
             }
         }
     }
@@ -306,7 +313,7 @@ impl Simulation {
     #[inline]
     pub(super) fn drive_next(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
-        let Machine::Mechanical(mechanical) = &mut run.machine else { return };
+        let DriveKind::Mechanical(mechanical) = &mut run.machine else { return };
         let Some((io, job)) = mechanical.take(now) else { return };
         self.drive_serve(now, drive, job, |mechanical| mechanical.start(now, &io));
     }
@@ -321,22 +328,28 @@ impl Simulation {
 
     /// A mechanical drive takes up a request, as its channel lets it.
     #[inline]
-    fn drive_serve(&mut self, now: Ns, drive: u32, job: u32, serve: impl FnOnce(&mut Mechanical) -> Service) {
+    fn drive_serve(
+        &mut self,
+        now: Ns,
+        drive: u32,
+        job: u32,
+        serve: impl FnOnce(&mut MechanicalRun) -> ServiceBreakdown,
+    ) {
         let run = &mut self.drives[drive as usize];
-        let Machine::Mechanical(mechanical) = &mut run.machine else { return };
+        let DriveKind::Mechanical(mechanical) = &mut run.machine else { return };
         run.meter.start(now);
         match run.channel {
             None => {
                 let service = serve(mechanical);
                 run.counts.served(&service);
                 mechanical.serving = Some(job);
-                self.events.at(service.done, Event::Device { drive, job });
+                self.events.at(service.done, SimulationEvent::Device { drive, job });
             }
             Some(channel) if self.channels[usize::from(channel)].disconnects => {
                 let service = serve(mechanical);
                 run.counts.served(&service);
                 (mechanical.serving, mechanical.service) = (Some(job), service);
-                self.events.at(service.channel_from, Event::Ready { drive });
+                self.events.at(service.channel_from, SimulationEvent::Ready { drive });
             }
             Some(channel) => {
                 // it holds the channel from the command on
@@ -349,8 +362,8 @@ impl Simulation {
     /// The request that a mechanical drive serves.
     pub(super) fn drive_serving(&self, drive: u32) -> Option<u32> {
         match &self.drives[drive as usize].machine {
-            Machine::Mechanical(mechanical) => mechanical.serving,
-            Machine::Parallel(_) => None,
+            DriveKind::Mechanical(mechanical) => mechanical.serving,
+            DriveKind::Parallel(_) => None,
         }
     }
 
@@ -358,7 +371,7 @@ impl Simulation {
     pub(super) fn drive_ready(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
         if run.hangs {
-            return run.kept.push(Event::Ready { drive });
+            return run.kept.push(SimulationEvent::Ready { drive });
         }
         if let Some(channel) = self.drives[drive as usize].channel {
             self.channel_ask(now, channel, super::channels::Holder::Drive(drive));
@@ -368,12 +381,12 @@ impl Simulation {
     /// The channel is a drive's: how long it keeps it.
     pub(super) fn drive_granted(&mut self, now: Ns, drive: u32, disconnects: bool, overhead: Ns) -> Ns {
         let run = &mut self.drives[drive as usize];
-        let Machine::Mechanical(mechanical) = &mut run.machine else { return overhead };
+        let DriveKind::Mechanical(mechanical) = &mut run.machine else { return overhead };
         let Some(job) = mechanical.serving else { return overhead };
         if disconnects {
             return overhead + mechanical.service.channel_for;
         }
-        if self.jobs[job].what == What::Flush {
+        if self.jobs[job].what == JobPurpose::Flush {
             return mechanical.flush(now + overhead).done - now;
         }
         let service = mechanical.start(now + overhead, &self.jobs[job].io);
@@ -384,29 +397,29 @@ impl Simulation {
     /// A drive lets the channel go, which it got `late` after it wanted it.
     pub(super) fn drive_released(&mut self, now: Ns, drive: u32, disconnects: bool, late: Ns) {
         let run = &self.drives[drive as usize];
-        let Machine::Mechanical(mechanical) = &run.machine else { return };
+        let DriveKind::Mechanical(mechanical) = &run.machine else { return };
         let Some(job) = mechanical.serving else { return };
         let service = &mechanical.service;
         let done =
             if disconnects { service.done + later(&mechanical.drive, service, &self.jobs[job].io, late) } else { now };
-        self.events.at(done.max(now), Event::Device { drive, job });
+        self.events.at(done.max(now), SimulationEvent::Device { drive, job });
     }
 
     /// A drive is done with a request.
     pub(super) fn drive_done(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         if run.limit != run.depth && run.hangs {
-            return run.kept.push(Event::Device { drive, job });
+            return run.kept.push(SimulationEvent::Device { drive, job });
         }
         run.meter.complete(now, self.jobs[job].came);
         let response = now - self.jobs[job].came;
         match self.jobs[job].what {
-            What::Transfer | What::Through => run.counts.add(&self.jobs[job].io, response),
-            What::Flush => {
+            JobPurpose::Transfer | JobPurpose::Through => run.counts.add(&self.jobs[job].io, response),
+            JobPurpose::Flush => {
                 run.counts.flushes += 1;
                 run.counts.flush_ns += response;
             }
-            What::Trim => {}
+            JobPurpose::Trim => {}
         }
         run.seen -= 1;
         if run.limit != run.depth {
@@ -414,7 +427,7 @@ impl Simulation {
         }
         let next = run.waiting.pop_front();
         match &mut run.machine {
-            Machine::Mechanical(mechanical) => {
+            DriveKind::Mechanical(mechanical) => {
                 mechanical.serving = None;
                 if let Some(next) = next {
                     run.seen += 1;
@@ -422,7 +435,7 @@ impl Simulation {
                 }
                 self.drive_next(now, drive);
             }
-            Machine::Parallel(_) => {
+            DriveKind::Parallel(_) => {
                 if let Some(next) = next {
                     self.drive_take(now, drive, next);
                 }
@@ -435,7 +448,7 @@ impl Simulation {
 /// How much later a request is done when the channel was `late`. What the
 /// buffer holds just waits. A write that needs its data for the disk loses
 /// whole revolutions, once the time of arm and rotation is used up.
-fn later(drive: &Drive, service: &Service, io: &Io, late: Ns) -> Ns {
+fn later(drive: &MechanicalDrive, service: &ServiceBreakdown, io: &Io, late: Ns) -> Ns {
     if !io.write || service.hit == Hit::Early {
         return late;
     }

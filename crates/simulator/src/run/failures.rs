@@ -1,11 +1,11 @@
 //! Members of arrays that fail and are replaced in the course of a run.
 
 use super::Simulation;
-use super::arrays::{ArrayRun, Running};
+use super::arrays::{ArrayRun, BackgroundRun};
 use super::changes::ChangeError;
-use super::job::{Parent, Phase};
+use super::job::{ArrayPhase, Parent};
 use crate::Ns;
-use crate::array::{Members, Pass, State, Task};
+use crate::array::{ArrayState, Members, Pass, Task};
 use crate::io::Io;
 use crate::system::Background;
 
@@ -68,7 +68,7 @@ impl Simulation {
     /// A rebuild or a scrub has come to its end.
     pub(super) fn background_ended(&mut self, now: Ns, array: u16) {
         let run = &mut self.arrays[usize::from(array)];
-        let Some(Running { task: Task::Rebuild, targets, .. }) = run.background else { return };
+        let Some(BackgroundRun { task: Task::Rebuild, targets, .. }) = run.background else { return };
         run.lost = run.lost.less(targets);
         run.replaced = run.replaced.less(targets);
         if !run.replaced.is_empty() {
@@ -84,7 +84,7 @@ impl Simulation {
         if let Parent::Background { .. } = self.jobs[job].parent {
             return self.array_done(now, array, job);
         }
-        self.jobs[job].phase = Phase::New;
+        self.jobs[job].phase = ArrayPhase::New;
         self.array_begin(now, array, job);
     }
 }
@@ -107,11 +107,11 @@ impl ArrayRun {
         self.round += u32::from(rebuild.is_some());
         let targets = rebuild.map_or(Members::NONE, |running| running.targets).and(self.replaced).without(member);
         if !survives || targets.is_empty() {
-            self.planner.set_state(State { failed: self.lost, ..State::default() });
+            self.planner.set_state(ArrayState { failed: self.lost, ..ArrayState::default() });
             return;
         }
         let good_below = before.good_below;
-        self.planner.set_state(State { failed: self.lost, rebuilding: targets, good_below });
+        self.planner.set_state(ArrayState { failed: self.lost, rebuilding: targets, good_below });
         self.run_pass(targets, good_below);
     }
 
@@ -125,13 +125,13 @@ impl ArrayRun {
         // also those that stand still with a failed one, but not who is not there
         let targets = array.out_of_service(self.replaced).less(self.lost.less(self.replaced));
         self.round += 1;
-        self.planner.set_state(State { failed: self.lost, rebuilding: targets, good_below: 0 });
+        self.planner.set_state(ArrayState { failed: self.lost, rebuilding: targets, good_below: 0 });
         self.run_pass(targets, 0);
     }
 
     fn run_pass(&mut self, targets: Members, from: u64) {
         let step = u64::from(self.settings.step_blocks);
         let pass = Pass::of_members(targets, &self.planner, step, from);
-        self.background = Some(Running::new(Task::Rebuild, targets, pass, self.settings));
+        self.background = Some(BackgroundRun::new(Task::Rebuild, targets, pass, self.settings));
     }
 }

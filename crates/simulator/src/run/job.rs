@@ -26,7 +26,7 @@ pub(super) enum Parent {
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum JobPurpose {
     /// A read or a write, as its I/O says.
     Transfer,
     /// A write that is answered when it is on the media. It is a write and, once that is done, a flush of
@@ -38,17 +38,17 @@ pub enum What {
     Trim,
 }
 
-impl What {
+impl JobPurpose {
     /// Whether data move: reads and writes. The others are orders.
     #[inline]
     pub fn moves_data(self) -> bool {
-        matches!(self, What::Transfer | What::Through)
+        matches!(self, JobPurpose::Transfer | JobPurpose::Through)
     }
 }
 
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
+pub(super) struct SimulationJob {
     /// What is asked for.
     pub io: Io,
     /// Its next step, or the one where it is.
@@ -67,14 +67,14 @@ pub(super) struct Job {
     /// When it came to its array.
     pub came_to_array: Ns,
     /// How far it is at its array.
-    pub phase: Phase,
+    pub phase: ArrayPhase,
     /// What it is for.
-    pub what: What,
+    pub what: JobPurpose,
 }
 
 /// How far a request is at an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ArrayPhase {
     /// It has just come.
     New,
     /// Its parity was computed before anything is written.
@@ -85,11 +85,11 @@ pub(super) enum Phase {
     Last,
 }
 
-impl Job {
+impl SimulationJob {
     /// A job at the beginning of a path.
     #[inline]
-    pub fn new(io: Io, at: u32, parent: Parent) -> Job {
-        Job {
+    pub fn new(io: Io, at: u32, parent: Parent) -> SimulationJob {
+        SimulationJob {
             io,
             at,
             parts: 0,
@@ -98,8 +98,8 @@ impl Job {
             compute: 0,
             parent,
             came_to_array: 0,
-            phase: Phase::New,
-            what: What::Transfer,
+            phase: ArrayPhase::New,
+            what: JobPurpose::Transfer,
         }
     }
 
@@ -114,14 +114,14 @@ impl Job {
 /// have been there at once as ever will be.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jobs {
-    jobs: Vec<Job>,
+    jobs: Vec<SimulationJob>,
     free: Vec<u32>,
 }
 
 impl Jobs {
     /// Adds a job; its number.
     #[inline]
-    pub fn add(&mut self, job: Job) -> u32 {
+    pub fn add(&mut self, job: SimulationJob) -> u32 {
         match self.free.pop() {
             Some(number) => {
                 self.jobs[number as usize] = job;
@@ -147,16 +147,16 @@ impl Jobs {
 }
 
 impl std::ops::Index<u32> for Jobs {
-    type Output = Job;
+    type Output = SimulationJob;
     #[inline]
-    fn index(&self, number: u32) -> &Job {
+    fn index(&self, number: u32) -> &SimulationJob {
         &self.jobs[number as usize]
     }
 }
 
 impl std::ops::IndexMut<u32> for Jobs {
     #[inline]
-    fn index_mut(&mut self, number: u32) -> &mut Job {
+    fn index_mut(&mut self, number: u32) -> &mut SimulationJob {
         &mut self.jobs[number as usize]
     }
 }

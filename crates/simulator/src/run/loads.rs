@@ -2,18 +2,18 @@
 
 use diskwright_base::Histogram;
 
-use super::job::{Job, Parent};
-use super::path::Path;
-use super::{Counts, Event, Simulation};
+use super::job::{Parent, SimulationJob};
+use super::path::PathStart;
+use super::{Counts, Simulation, SimulationEvent};
 use crate::Ns;
-use crate::load::{Ask, Cause, Load};
+use crate::load::{Cause, Load, LoadRequest};
 
 /// A workload in the system.
 pub(super) struct LoadRun {
     pub name: String,
     pub load: Load,
     /// The path to each target, past the file cache and through it.
-    pub paths: Vec<(Path, Path)>,
+    pub paths: Vec<(PathStart, PathStart)>,
     pub counts: Counts,
     /// Responses of this interval, ns.
     pub recent: Histogram,
@@ -23,15 +23,15 @@ pub(super) struct LoadRun {
 
 /// Things asked for that have not begun, by number.
 #[derive(Default)]
-pub(super) struct Asks {
-    asks: Vec<(u16, Ask)>,
+pub(super) struct PendingRequests {
+    asks: Vec<(u16, LoadRequest)>,
     free: Vec<u32>,
     /// What a load pushes into.
-    buffer: Vec<Ask>,
+    buffer: Vec<LoadRequest>,
 }
 
-impl Asks {
-    fn add(&mut self, load: u16, ask: Ask) -> u32 {
+impl PendingRequests {
+    fn add(&mut self, load: u16, ask: LoadRequest) -> u32 {
         match self.free.pop() {
             Some(number) => {
                 self.asks[number as usize] = (load, ask);
@@ -44,7 +44,7 @@ impl Asks {
         }
     }
 
-    fn take(&mut self, number: u32) -> (u16, Ask) {
+    fn take(&mut self, number: u32) -> (u16, LoadRequest) {
         self.free.push(number);
         self.asks[number as usize]
     }
@@ -58,7 +58,7 @@ impl Simulation {
         for ask in buffer.drain(..) {
             if ask.at > now || cause != Cause::Done {
                 let number = self.asks.add(load, ask);
-                self.events.at(ask.at, Event::Ask { number });
+                self.events.at(ask.at, SimulationEvent::Ask { number });
             } else {
                 self.begin(now, load, ask);
             }
@@ -75,7 +75,7 @@ impl Simulation {
         self.begin(now, load, ask);
     }
 
-    fn begin(&mut self, now: Ns, load: u16, ask: Ask) {
+    fn begin(&mut self, now: Ns, load: u16, ask: LoadRequest) {
         let parent = if ask.wait {
             Parent::Load { load, who: ask.who, tell: ask.tell_issued }
         } else {
@@ -86,7 +86,12 @@ impl Simulation {
             Some((past, _)) => *past,
             None => self.end,
         };
-        let job = self.jobs.add(Job { compute: ask.compute, began: now, came: now, ..Job::new(ask.io, at, parent) });
+        let job = self.jobs.add(SimulationJob {
+            compute: ask.compute,
+            began: now,
+            came: now,
+            ..SimulationJob::new(ask.io, at, parent)
+        });
         self.advance(now, job);
     }
 
@@ -101,7 +106,7 @@ impl Simulation {
     }
 
     /// A request of a load is done.
-    pub(super) fn load_done(&mut self, now: Ns, load: u16, job: &Job) {
+    pub(super) fn load_done(&mut self, now: Ns, load: u16, job: &SimulationJob) {
         let run = &mut self.loads[usize::from(load)];
         if job.io.blocks > 0 {
             run.counts.add(&job.io, now - job.began);

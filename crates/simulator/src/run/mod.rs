@@ -24,29 +24,31 @@ use crate::Ns;
 use crate::events::Events;
 use crate::load::Cause;
 use crate::station::{self, Station};
-use crate::system::{Planned, Watch};
+use crate::system::{ScheduledChange, WatchSpec};
 use arrays::ArrayRun;
 use caches::CacheRun;
 use channels::{ChannelRun, Holder};
 use drives::DriveRun;
-use job::{Job, Jobs, Parent};
-use loads::{Asks, LoadRun};
-use path::{Paths, Step};
+use job::{Jobs, Parent, SimulationJob};
+use loads::{LoadRun, PendingRequests};
+use path::{PathStep, Paths};
 
-pub use crate::system::Change;
+pub use crate::system::SystemChange;
 pub use changes::ChangeError;
-pub use compile::Error;
+pub use compile::CompileError;
 pub use drives::Counts;
-pub use job::What;
-pub use outside::{Answer, Outside};
-pub use report::{ArrayReport, BackgroundReport, CacheReport, Component, Kind, Report, WorkloadReport};
+pub use job::JobPurpose;
+pub use outside::{ExternalCompletion, ExternalRequest};
+pub use report::{
+    ArrayReport, BackgroundReport, CacheReport, Component, ComponentKind, SimulationReport, WorkloadReport,
+};
 
 /// Longest time that a program has a processor before another one has its turn, ns.
 const QUANTUM: Ns = 1_000_000;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum SimulationEvent {
     /// Something that a load asked for begins.
     Ask { number: u32 },
     /// A visit to a station ends.
@@ -73,7 +75,7 @@ enum Event {
 
 /// A place where at most so many requests are at a time.
 #[derive(Debug)]
-struct Gate {
+struct AdmissionGate {
     most: u32,
     inside: u32,
     waiting: std::collections::VecDeque<u32>,
@@ -81,7 +83,7 @@ struct Gate {
 
 /// A system at work.
 pub struct Simulation {
-    events: Events<Event>,
+    events: Events<SimulationEvent>,
     jobs: Jobs,
     paths: Paths,
     /// The path of nothing but its end.
@@ -89,13 +91,13 @@ pub struct Simulation {
     stations: Vec<Station>,
     /// Bytes that passed each station.
     station_bytes: Vec<u64>,
-    gates: Vec<Gate>,
+    gates: Vec<AdmissionGate>,
     caches: Vec<CacheRun>,
     arrays: Vec<ArrayRun>,
     drives: Vec<DriveRun>,
     channels: Vec<ChannelRun>,
     loads: Vec<LoadRun>,
-    asks: Asks,
+    asks: PendingRequests,
     /// The station of the processors.
     processors: u16,
     interrupts: u64,
@@ -104,12 +106,12 @@ pub struct Simulation {
     compute_ns: u64,
     other_interrupts_per_s: f64,
     other_interrupt: Ns,
-    served: outside::Served,
+    served: outside::ExternalQueue,
     /// What is planned to happen, and what of it could not be.
-    planned: Vec<Planned>,
+    planned: Vec<ScheduledChange>,
     refused: Vec<(Ns, ChangeError)>,
-    watch: Watch,
-    names: report::Names,
+    watch: WatchSpec,
+    names: report::ComponentNames,
     started: bool,
     /// All loads have finished.
     over: bool,
@@ -128,16 +130,16 @@ impl Simulation {
 
     /// Runs through the time of warming up and the time that is counted.
     /// `sample` is told of each interval that is counted.
-    pub fn run(&mut self, mut sample: impl FnMut(&Report)) -> Report {
+    pub fn run(&mut self, mut sample: impl FnMut(&SimulationReport)) -> SimulationReport {
         self.watch_it(Some(&mut sample))
     }
 
     /// The same without samples, which cost time where little happens in an interval.
-    pub fn result(&mut self) -> Report {
+    pub fn result(&mut self) -> SimulationReport {
         self.watch_it(None)
     }
 
-    fn watch_it(&mut self, mut sample: Option<&mut dyn FnMut(&Report)>) -> Report {
+    fn watch_it(&mut self, mut sample: Option<&mut dyn FnMut(&SimulationReport)>) -> SimulationReport {
         // without warming up, what happens at moment 0 counts
         if self.watch.warm_up > 0 {
             self.run_until(self.watch.warm_up);
@@ -203,24 +205,24 @@ impl Simulation {
         }
         (0..self.arrays.len() as u16).for_each(|array| self.background(0, array));
         for (number, planned) in (0..).zip(&self.planned) {
-            self.events.at(planned.at, Event::Change { number });
+            self.events.at(planned.at, SimulationEvent::Change { number });
         }
     }
 
     #[inline]
-    fn handle(&mut self, now: Ns, event: Event) {
+    fn handle(&mut self, now: Ns, event: SimulationEvent) {
         match event {
-            Event::Device { drive, job } => self.drive_done(now, drive, job),
-            Event::Station { station, job } => self.visit_ends(now, station, job),
-            Event::Ready { drive } => self.drive_ready(now, drive),
-            Event::Channel { channel } => self.channel_done(now, channel),
-            Event::Ask { number } => self.asked(now, number),
-            Event::Wake { cache } => self.cache_wake(now, cache),
-            Event::Background { array } => self.background(now, array),
-            Event::Go { job } => self.advance(now, job),
-            Event::Again { load, who } => self.load_next(now, load, who, Cause::Done),
-            Event::Outside { number } => self.outside_begins(now, number),
-            Event::Change { number } => self.planned(now, number),
+            SimulationEvent::Device { drive, job } => self.drive_done(now, drive, job),
+            SimulationEvent::Station { station, job } => self.visit_ends(now, station, job),
+            SimulationEvent::Ready { drive } => self.drive_ready(now, drive),
+            SimulationEvent::Channel { channel } => self.channel_done(now, channel),
+            SimulationEvent::Ask { number } => self.asked(now, number),
+            SimulationEvent::Wake { cache } => self.cache_wake(now, cache),
+            SimulationEvent::Background { array } => self.background(now, array),
+            SimulationEvent::Go { job } => self.advance(now, job),
+            SimulationEvent::Again { load, who } => self.load_next(now, load, who, Cause::Done),
+            SimulationEvent::Outside { number } => self.outside_begins(now, number),
+            SimulationEvent::Change { number } => self.planned(now, number),
         }
     }
 
@@ -235,15 +237,15 @@ impl Simulation {
     fn advance(&mut self, now: Ns, job: u32) {
         loop {
             match self.paths.at(self.jobs[job].at) {
-                Step::Drive(drive) => return self.drive_arrive(now, drive, job),
-                Step::End => return self.finish(now, job),
-                Step::Array(array) => return self.array_step(now, array, job),
-                Step::Compute => {
+                PathStep::Drive(drive) => return self.drive_arrive(now, drive, job),
+                PathStep::End => return self.finish(now, job),
+                PathStep::Array(array) => return self.array_step(now, array, job),
+                PathStep::Compute => {
                     if self.compute(now, job) {
                         return;
                     }
                 }
-                Step::Visit { station, when, cost } => {
+                PathStep::Visit { station, when, cost } => {
                     let io = self.jobs[job].moved();
                     let time = if when.holds(io.write) { cost.of(&io) } else { 0 };
                     if time > 0 {
@@ -251,7 +253,7 @@ impl Simulation {
                         return self.visit(now, station, job, time);
                     }
                 }
-                Step::Interrupt { cost } => {
+                PathStep::Interrupt { cost } => {
                     let io = self.jobs[job].moved();
                     let time = cost.of(&io);
                     self.interrupts += cost.chunks(&io);
@@ -260,7 +262,7 @@ impl Simulation {
                         return self.visit(now, self.processors, job, time);
                     }
                 }
-                Step::Enter(gate) => {
+                PathStep::Enter(gate) => {
                     let gate = &mut self.gates[usize::from(gate)];
                     if gate.inside == gate.most {
                         gate.waiting.push_back(job);
@@ -268,18 +270,18 @@ impl Simulation {
                     }
                     gate.inside += 1;
                 }
-                Step::Leave(gate) => self.leave(now, gate),
-                Step::Split(most) => {
+                PathStep::Leave(gate) => self.leave(now, gate),
+                PathStep::Split(most) => {
                     if self.split(now, job, most) {
                         return;
                     }
                 }
-                Step::Channel { channel, when } => {
+                PathStep::Channel { channel, when } => {
                     if when.holds(self.jobs[job].io.write) {
                         return self.channel_ask(now, channel, Holder::Job(job));
                     }
                 }
-                Step::Cache { cache, base } => {
+                PathStep::Cache { cache, base } => {
                     let on = match self.jobs[job].what.moves_data() {
                         true => self.cache_ask(now, cache, base, job),
                         false => self.cache_order(now, cache, base, job),
@@ -317,21 +319,21 @@ impl Simulation {
     #[inline]
     fn visit(&mut self, now: Ns, station: u16, job: u32, time: Ns) {
         self.jobs[job].came = now;
-        let visit = station::Job { id: job, arrived: now, service: time };
+        let visit = station::StationJob { id: job, arrived: now, service: time };
         if let Some(end) = self.stations[usize::from(station)].arrive(now, visit) {
-            self.events.at(end, Event::Station { station, job });
+            self.events.at(end, SimulationEvent::Station { station, job });
         }
     }
 
     #[inline]
     fn visit_ends(&mut self, now: Ns, station: u16, job: u32) {
-        let visit = station::Job { id: job, arrived: self.jobs[job].came, service: 0 };
+        let visit = station::StationJob { id: job, arrived: self.jobs[job].came, service: 0 };
         if let Some((end, next)) = self.stations[usize::from(station)].complete(now, &visit) {
-            self.events.at(end, Event::Station { station, job: next.id });
+            self.events.at(end, SimulationEvent::Station { station, job: next.id });
         }
         // programs and arrays look again at what is left to do
         match self.paths.at(self.jobs[job].at) {
-            Step::Compute | Step::Array(_) => self.advance(now, job),
+            PathStep::Compute | PathStep::Array(_) => self.advance(now, job),
             _ => self.passed(now, job),
         }
     }
@@ -342,7 +344,7 @@ impl Simulation {
         match gate.waiting.pop_front() {
             Some(job) => {
                 self.jobs[job].at += 1;
-                self.events.at(now, Event::Go { job });
+                self.events.at(now, SimulationEvent::Go { job });
             }
             None => gate.inside -= 1,
         }
@@ -350,7 +352,7 @@ impl Simulation {
 
     /// Sends a job on in parts of at most so many blocks. False where it is small enough.
     fn split(&mut self, now: Ns, job: u32, most: u32) -> bool {
-        let Job { io, at, what, .. } = self.jobs[job];
+        let SimulationJob { io, at, what, .. } = self.jobs[job];
         if io.blocks <= most || !what.moves_data() {
             return false;
         }
@@ -358,7 +360,8 @@ impl Simulation {
         let mut first = io.first;
         while first < io.end() {
             let blocks = u64::from(most).min(io.end() - first) as u32;
-            let part = self.jobs.add(Job::new(crate::io::Io { first, blocks, ..io }, at + 1, Parent::Part { job }));
+            let part =
+                self.jobs.add(SimulationJob::new(crate::io::Io { first, blocks, ..io }, at + 1, Parent::Part { job }));
             self.advance(now, part);
             first += u64::from(blocks);
         }
@@ -380,7 +383,7 @@ impl Simulation {
                     self.load_next(now, load, who, Cause::Done);
                 } else {
                     // a user who never waits would never let time pass
-                    self.events.at(now + 1, Event::Again { load, who });
+                    self.events.at(now + 1, SimulationEvent::Again { load, who });
                 }
             }
             Parent::Posted { load, .. } => {

@@ -14,12 +14,12 @@
 
 use super::arrays::ArrayRun;
 use super::changes::Health;
-use super::drives::{DriveRun, Machine};
-use super::job::{Job, Parent, What};
-use super::path::{Path, Step};
-use super::{Event, Simulation};
+use super::drives::{DriveKind, DriveRun};
+use super::job::{JobPurpose, Parent, SimulationJob};
+use super::path::{PathStart, PathStep};
+use super::{Simulation, SimulationEvent};
 use crate::Ns;
-use crate::array::{Members, Plan, Request};
+use crate::array::{ArrayRequest, MemberIoPlan, Members};
 use crate::io::Io;
 
 /// Most blocks of an array that one step of a trim is of (64 MB), so that its plan stays small.
@@ -27,9 +27,9 @@ const STEP_BLOCKS: u64 = 1 << 17;
 
 impl Simulation {
     /// Asks the same of something else, on behalf of a job that waits for it.
-    pub(super) fn pass_on(&mut self, now: Ns, whole: u32, io: Io, at: Path) {
+    pub(super) fn pass_on(&mut self, now: Ns, whole: u32, io: Io, at: PathStart) {
         let what = self.jobs[whole].what;
-        let job = self.jobs.add(Job { what, ..Job::new(io, at, Parent::Every { job: whole }) });
+        let job = self.jobs.add(SimulationJob { what, ..SimulationJob::new(io, at, Parent::Every { job: whole }) });
         self.advance(now, job);
     }
 
@@ -40,7 +40,7 @@ impl Simulation {
             return;
         }
         match self.paths.at(self.jobs[whole].at) {
-            Step::Array(array) => self.array_order_goes_on(now, array, whole),
+            PathStep::Array(array) => self.array_order_goes_on(now, array, whole),
             _ => self.passed(now, whole),
         }
     }
@@ -51,7 +51,7 @@ impl Simulation {
         run.meter.arrive(now);
         run.meter.start(now);
         self.jobs[job].came_to_array = now;
-        if self.jobs[job].what == What::Trim {
+        if self.jobs[job].what == JobPurpose::Trim {
             let whole = run.trimmed(self.jobs[job].io);
             self.jobs[job].io = whole;
             return self.array_order_goes_on(now, array, job);
@@ -71,14 +71,14 @@ impl Simulation {
     fn array_order_goes_on(&mut self, now: Ns, array: u16, job: u32) {
         let run = &mut self.arrays[usize::from(array)];
         let left = self.jobs[job].io;
-        if self.jobs[job].what == What::Flush || left.blocks == 0 {
+        if self.jobs[job].what == JobPurpose::Flush || left.blocks == 0 {
             run.meter.complete(now, self.jobs[job].came_to_array);
             return self.passed(now, job);
         }
         let step = run.step_of(left);
         self.jobs[job].io = Io { first: step.end(), blocks: left.blocks - step.blocks, ..left };
-        let mut plan = Plan::new();
-        run.planner.plan(Request { write: true, ..Request::from(step) }, &mut plan);
+        let mut plan = MemberIoPlan::new();
+        run.planner.plan(ArrayRequest { write: true, ..ArrayRequest::from(step) }, &mut plan);
         self.jobs[job].parts = 1;
         for io in plan.writes.iter().chain(&plan.after) {
             self.jobs[job].parts += 1;
@@ -119,15 +119,15 @@ impl Simulation {
             run.orders -= u32::from(!what.moves_data());
             let flash = run.is_flash();
             match (what, &mut run.machine) {
-                (What::Trim, _) if !flash => {
+                (JobPurpose::Trim, _) if !flash => {
                     run.meter.start(now);
                     run.meter.complete(now, self.jobs[job].came);
                     self.jobs[job].at += 1;
                     // as an event: whoever waits for it may ask this drive again
-                    self.events.at(now, Event::Go { job });
+                    self.events.at(now, SimulationEvent::Go { job });
                 }
-                (What::Flush, Machine::Mechanical(_)) => self.drive_flush(now, drive, job),
-                (_, Machine::Mechanical(mechanical)) => {
+                (JobPurpose::Flush, DriveKind::Mechanical(_)) => self.drive_flush(now, drive, job),
+                (_, DriveKind::Mechanical(mechanical)) => {
                     run.seen += 1;
                     mechanical.queue.push(&mechanical.drive, self.jobs[job].io, job);
                 }
@@ -138,17 +138,17 @@ impl Simulation {
         let open = run.is_open();
         run.limit = if !open || run.orders > 0 { 0 } else { run.depth };
         match &run.machine {
-            Machine::Mechanical(mechanical) if open && mechanical.serving.is_none() => self.drive_next(now, drive),
+            DriveKind::Mechanical(mechanical) if open && mechanical.serving.is_none() => self.drive_next(now, drive),
             _ => {}
         }
     }
 
     /// The first of those that wait for a drive, where it may see it now.
-    fn drive_next_waiting(&self, drive: u32) -> Option<(u32, What)> {
+    fn drive_next_waiting(&self, drive: u32) -> Option<(u32, JobPurpose)> {
         let run = &self.drives[drive as usize];
         let job = *run.waiting.front()?;
         let what = self.jobs[job].what;
-        let waits = what == What::Flush && run.is_mechanical() && run.seen > 0;
+        let waits = what == JobPurpose::Flush && run.is_mechanical() && run.seen > 0;
         (run.is_open() && run.seen < run.depth && !waits).then_some((job, what))
     }
 
@@ -156,7 +156,7 @@ impl Simulation {
     pub(super) fn drive_done_slowly(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         run.alone = false;
-        if let Machine::Mechanical(mechanical) = &mut run.machine {
+        if let DriveKind::Mechanical(mechanical) = &mut run.machine {
             mechanical.serving = None;
         }
         self.drive_admit(now, drive);

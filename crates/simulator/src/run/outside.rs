@@ -2,16 +2,16 @@
 //! virtual disk. Whoever runs the simulation says when each begins and takes
 //! the answers when their moment has come.
 
-use super::job::{Job, Parent, What};
-use super::path::Path;
-use super::{Event, Report, Simulation, report};
+use super::job::{JobPurpose, Parent, SimulationJob};
+use super::path::PathStart;
+use super::{Simulation, SimulationEvent, SimulationReport, report};
 use crate::Ns;
-use crate::array::Array;
+use crate::array::ArrayGeometry;
 use crate::io::Io;
 
 /// A request from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outside {
+pub struct ExternalRequest {
     /// Which of the targets that the simulation serves, by position.
     pub target: u16,
     /// What is asked for.
@@ -22,7 +22,7 @@ pub struct Outside {
 
 /// A request from outside is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ExternalCompletion {
     /// The caller's number for it.
     pub tag: u32,
     /// When it began, virtual time.
@@ -33,15 +33,15 @@ pub struct Answer {
 
 /// What the simulation serves to the outside.
 #[derive(Default)]
-pub(super) struct Served {
+pub(super) struct ExternalQueue {
     /// The path to each target and its blocks.
-    pub targets: Vec<(Path, u64)>,
+    pub targets: Vec<(PathStart, u64)>,
     /// Requests that have not begun, by number.
-    coming: Vec<(What, Outside)>,
+    coming: Vec<(JobPurpose, ExternalRequest)>,
     free: Vec<u32>,
-    answers: Vec<Answer>,
+    answers: Vec<ExternalCompletion>,
     /// Where the last interval ended.
-    last: Option<report::Moment>,
+    last: Option<report::Snapshot>,
 }
 
 impl Simulation {
@@ -51,7 +51,7 @@ impl Simulation {
     }
 
     /// An array's geometry.
-    pub fn array(&self, array: usize) -> Option<&Array> {
+    pub fn array(&self, array: usize) -> Option<&ArrayGeometry> {
         self.arrays.get(array).map(|run| run.planner.array())
     }
 
@@ -62,13 +62,13 @@ impl Simulation {
 
     /// A read or a write begins at a moment; one that is past is taken as now. A
     /// request to a target that is not served is answered at once.
-    pub fn ask(&mut self, at: Ns, request: Outside) {
-        self.ask_for(at, What::Transfer, request);
+    pub fn ask(&mut self, at: Ns, request: ExternalRequest) {
+        self.ask_for(at, JobPurpose::Transfer, request);
     }
 
     /// The same for requests of every sort. Of a flush nothing of `request.io` counts, of a trim its
     /// range. To write zeroes is a write of as many blocks, or a trim where whoever asks allows it.
-    pub fn ask_for(&mut self, at: Ns, what: What, request: Outside) {
+    pub fn ask_for(&mut self, at: Ns, what: JobPurpose, request: ExternalRequest) {
         let request = (what, request);
         let number = match self.served.free.pop() {
             Some(number) => {
@@ -80,7 +80,7 @@ impl Simulation {
                 (self.served.coming.len() - 1) as u32
             }
         };
-        self.events.at(at, Event::Outside { number });
+        self.events.at(at, SimulationEvent::Outside { number });
     }
 
     /// The moment of the next thing to happen; `None` where nothing will by itself.
@@ -104,12 +104,12 @@ impl Simulation {
     }
 
     /// What was answered since it was last asked for, in the order of time.
-    pub fn answers(&mut self) -> std::vec::Drain<'_, Answer> {
+    pub fn answers(&mut self) -> std::vec::Drain<'_, ExternalCompletion> {
         self.served.answers.drain(..)
     }
 
     /// What happened since the last call, or since the beginning; up to now.
-    pub fn interval(&mut self) -> Report {
+    pub fn interval(&mut self) -> SimulationReport {
         let now = self.moment();
         let before = self.served.last.replace(now.clone()).unwrap_or_else(|| now.clone());
         let report = self.report(&before, &now, None);
@@ -119,50 +119,57 @@ impl Simulation {
 
     /// The moment of a request from outside has come.
     pub(super) fn outside_begins(&mut self, now: Ns, number: u32) {
-        let (what, Outside { target, io, tag }) = self.served.coming[number as usize];
+        let (what, ExternalRequest { target, io, tag }) = self.served.coming[number as usize];
         self.served.free.push(number);
         // a flush has no place, and no data that would have to come before it
-        let io = if what == What::Flush { Io::read(0, 0) } else { io };
-        self.outside_goes(now, Job { began: now, what, ..Job::new(io, self.end, Parent::Outside { tag, target }) });
+        let io = if what == JobPurpose::Flush { Io::read(0, 0) } else { io };
+        self.outside_goes(
+            now,
+            SimulationJob { began: now, what, ..SimulationJob::new(io, self.end, Parent::Outside { tag, target }) },
+        );
     }
 
     /// A job from outside sets out for its target.
-    fn outside_goes(&mut self, now: Ns, job: Job) {
+    fn outside_goes(&mut self, now: Ns, job: SimulationJob) {
         let Parent::Outside { target, .. } = job.parent else { return };
         let at = self.served.targets.get(usize::from(target)).map_or(self.end, |(path, _)| *path);
-        let job = self.jobs.add(Job { came: now, at, ..job });
+        let job = self.jobs.add(SimulationJob { came: now, at, ..job });
         self.advance(now, job);
     }
 
     /// A request from outside is done.
-    pub(super) fn outside_done(&mut self, now: Ns, tag: u32, target: u16, job: &Job) {
-        if job.what == What::Through && job.io.write {
+    pub(super) fn outside_done(&mut self, now: Ns, tag: u32, target: u16, job: &SimulationJob) {
+        if job.what == JobPurpose::Through && job.io.write {
             let parent = Parent::Outside { tag, target };
-            let flush = Job { began: job.began, what: What::Flush, ..Job::new(Io::read(0, 0), self.end, parent) };
+            let flush = SimulationJob {
+                began: job.began,
+                what: JobPurpose::Flush,
+                ..SimulationJob::new(Io::read(0, 0), self.end, parent)
+            };
             return self.outside_goes(now, flush);
         }
-        self.served.answers.push(Answer { tag, began: job.began, at: now });
+        self.served.answers.push(ExternalCompletion { tag, began: job.began, at: now });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, PlainSpec};
-    use crate::spread::Spread;
-    use crate::system::{Drives, System, Target};
+    use crate::device::{DeviceModel, PlainSpec};
+    use crate::spread::ServiceTimeDistribution;
+    use crate::system::{Drives, System, WorkloadTarget};
 
     fn two_plain() -> Simulation {
         let spec = PlainSpec {
             name: "plain".into(),
             blocks: 1 << 20,
             servers: 1,
-            service: Spread::Constant(1_000_000),
+            service: ServiceTimeDistribution::Constant(1_000_000),
             bytes_per_s: f64::INFINITY,
         };
         let mut system = System::new("two");
-        system.drives.push(Drives::new("disk", 2, Device::Plain(spec.into())));
-        Simulation::serving(&system, &[Target::Drive(0), Target::Drive(1)]).expect("valid")
+        system.drives.push(Drives::new("disk", 2, DeviceModel::Plain(spec.into())));
+        Simulation::serving(&system, &[WorkloadTarget::Drive(0), WorkloadTarget::Drive(1)]).expect("valid")
     }
 
     #[test]
@@ -170,7 +177,7 @@ mod tests {
         let mut simulation = two_plain();
         assert_eq!((simulation.target_blocks(1), simulation.target_blocks(2)), (Some(1 << 20), None));
         assert_eq!(simulation.next_at(), None);
-        let ask = |target, tag| Outside { target, io: Io::read(0, 8), tag };
+        let ask = |target, tag| ExternalRequest { target, io: Io::read(0, 8), tag };
         // an idle simulation has no time of its own
         simulation.pass_until(5_000_000);
         simulation.ask(7_000_000, ask(0, 1));
@@ -178,12 +185,12 @@ mod tests {
         simulation.ask(7_100_000, ask(1, 3));
         simulation.ask(7_200_000, ask(9, 4));
         simulation.pass_until(8_050_000);
-        let answer = |tag, began, at| Answer { tag, began, at };
-        let done: Vec<Answer> = simulation.answers().collect();
+        let answer = |tag, began, at| ExternalCompletion { tag, began, at };
+        let done: Vec<ExternalCompletion> = simulation.answers().collect();
         assert_eq!(done, [answer(4, 7_200_000, 7_200_000), answer(1, 7_000_000, 8_000_000)]);
         assert_eq!(simulation.next_at(), Some(8_100_000));
         simulation.pass_until(20_000_000);
-        let done: Vec<Answer> = simulation.answers().collect();
+        let done: Vec<ExternalCompletion> = simulation.answers().collect();
         assert_eq!(done, [answer(3, 7_100_000, 8_100_000), answer(2, 7_100_000, 9_000_000)]);
         assert_eq!(simulation.under_way(), 0);
     }
@@ -191,10 +198,10 @@ mod tests {
     #[test]
     fn intervals_follow_each_other() {
         let mut simulation = two_plain();
-        simulation.ask(0, Outside { target: 0, io: Io::write(0, 8), tag: 0 });
+        simulation.ask(0, ExternalRequest { target: 0, io: Io::write(0, 8), tag: 0 });
         simulation.pass_until(2_000_000);
         let first = simulation.interval();
-        let of = |report: &Report| report.component("disk0").map_or(0, |disk| disk.counts.writes);
+        let of = |report: &SimulationReport| report.component("disk0").map_or(0, |disk| disk.counts.writes);
         assert_eq!((first.from, first.to, of(&first)), (0, 2_000_000, 1));
         simulation.pass_until(3_000_000);
         let second = simulation.interval();

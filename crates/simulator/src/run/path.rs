@@ -7,7 +7,7 @@ use crate::io::{BLOCK_BYTES, Io};
 
 /// What a visit costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cost {
+pub(super) struct VisitCost {
     /// Of each visit, ns.
     pub fixed: Ns,
     /// Of each byte, ps.
@@ -18,7 +18,7 @@ pub(super) struct Cost {
     pub chunk_blocks: u32,
 }
 
-impl Cost {
+impl VisitCost {
     /// Chunks of a request.
     #[inline]
     pub fn chunks(&self, io: &Io) -> u64 {
@@ -45,38 +45,38 @@ pub(super) fn byte_ps(rate: u64) -> u64 {
 
 /// Which requests take a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum StepCondition {
     Always,
     Reads,
     Writes,
 }
 
-impl When {
+impl StepCondition {
     #[inline]
     pub fn holds(self, write: bool) -> bool {
         match self {
-            When::Always => true,
-            When::Reads => !write,
-            When::Writes => write,
+            StepCondition::Always => true,
+            StepCondition::Reads => !write,
+            StepCondition::Writes => write,
         }
     }
 }
 
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     /// The program's own processor time before the request; the clock of its
     /// response starts after it.
     Compute,
     /// A visit to a station.
     Visit {
         station: u16,
-        when: When,
-        cost: Cost,
+        when: StepCondition,
+        cost: VisitCost,
     },
     /// Interrupts, on the processors.
     Interrupt {
-        cost: Cost,
+        cost: VisitCost,
     },
     /// At most so many requests are between this and the `Leave` of the gate.
     Enter(u16),
@@ -91,7 +91,7 @@ pub(super) enum Step {
     /// A channel, for devices that do not use it in the course of a request.
     Channel {
         channel: u16,
-        when: When,
+        when: StepCondition,
     },
     /// An array.
     Array(u16),
@@ -102,30 +102,30 @@ pub(super) enum Step {
 }
 
 /// Where a path begins in the list of all steps.
-pub(super) type Path = u32;
+pub(super) type PathStart = u32;
 
 /// The steps of all paths, one behind the other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paths {
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 impl Paths {
     /// Adds a path.
-    pub fn add(&mut self, steps: &[Step]) -> Path {
-        let at = self.steps.len() as Path;
-        let needed = |step: &&Step| match step {
-            Step::Visit { cost, .. } => !cost.is_nothing(),
+    pub fn add(&mut self, steps: &[PathStep]) -> PathStart {
+        let at = self.steps.len() as PathStart;
+        let needed = |step: &&PathStep| match step {
+            PathStep::Visit { cost, .. } => !cost.is_nothing(),
             _ => true,
         };
         self.steps.extend(steps.iter().filter(needed));
-        self.steps.push(Step::End);
+        self.steps.push(PathStep::End);
         at
     }
 
     /// A step.
     #[inline]
-    pub fn at(&self, at: Path) -> Step {
+    pub fn at(&self, at: PathStart) -> PathStep {
         self.steps[at as usize]
     }
 }
@@ -137,20 +137,20 @@ mod tests {
     #[test]
     fn what_a_visit_costs() {
         // 64 KB by programmed transfer: 128 sectors, each an interrupt of 20 us, 200 ns a byte
-        let cost = Cost { fixed: 1_000, byte_ps: 200_000, chunk: 20_000, chunk_blocks: 1 };
+        let cost = VisitCost { fixed: 1_000, byte_ps: 200_000, chunk: 20_000, chunk_blocks: 1 };
         let io = Io::read(0, 128);
         assert_eq!((cost.chunks(&io), cost.of(&io)), (128, 1_000 + 13_107_200 + 2_560_000));
         // 20 MB/s: 50 ns a byte
         assert_eq!(byte_ps(20_000_000), 50_000);
-        assert_eq!(Cost { fixed: 7, ..Cost::default() }.of(&io), 7);
+        assert_eq!(VisitCost { fixed: 7, ..VisitCost::default() }.of(&io), 7);
     }
 
     #[test]
     fn visits_that_cost_nothing_are_left_out() {
         let mut paths = Paths::default();
-        let free = Step::Visit { station: 0, when: When::Always, cost: Cost::default() };
-        assert_eq!(paths.add(&[free, Step::Drive(3)]), 0);
-        assert_eq!((paths.at(0), paths.at(1)), (Step::Drive(3), Step::End));
-        assert_eq!(paths.add(&[Step::Array(0)]), 2);
+        let free = PathStep::Visit { station: 0, when: StepCondition::Always, cost: VisitCost::default() };
+        assert_eq!(paths.add(&[free, PathStep::Drive(3)]), 0);
+        assert_eq!((paths.at(0), paths.at(1)), (PathStep::Drive(3), PathStep::End));
+        assert_eq!(paths.add(&[PathStep::Array(0)]), 2);
     }
 }

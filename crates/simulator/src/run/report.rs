@@ -2,21 +2,21 @@
 
 use diskwright_base::Histogram;
 
-use super::arrays::Running;
+use super::arrays::BackgroundRun;
 use super::drives::Counts;
 use super::loads::LoadRun;
-use super::{Simulation, drives::Machine};
+use super::{Simulation, drives::DriveKind};
 use crate::Ns;
 use crate::array::Task;
 use crate::cache::CacheCounters;
 use crate::confidence::{Interval, Means};
 use crate::flash::FlashTotals;
 use crate::load::Operations;
-use crate::station::Totals;
+use crate::station::StationTotals;
 
 /// What a component is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ComponentKind {
     /// The host's processors.
     Processor,
     /// A bus.
@@ -33,7 +33,7 @@ pub enum Kind {
     Drive,
 }
 
-impl Kind {
+impl ComponentKind {
     /// `processor`, `bus`, `controller`, `port`, `parity`, `channel` or `drive`.
     pub fn name(self) -> &'static str {
         ["processor", "bus", "controller", "port", "parity", "channel", "drive"][self as usize]
@@ -42,8 +42,8 @@ impl Kind {
 
 /// What the parts are called.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    pub stations: Vec<(Kind, String)>,
+pub(super) struct ComponentNames {
+    pub stations: Vec<(ComponentKind, String)>,
     pub channels: Vec<String>,
     pub drives: Vec<String>,
     pub arrays: Vec<String>,
@@ -54,13 +54,13 @@ pub(super) struct Names {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ComponentKind,
     /// What it is called.
     pub name: String,
     /// Servers that it has: of a drive 1, or the requests that it serves at a time.
     pub servers: u32,
     /// Its integrals.
-    pub totals: Totals,
+    pub totals: StationTotals,
     /// What it did, where that is counted: drives; of others only `bytes_read`,
     /// which is then all bytes.
     pub counts: Counts,
@@ -87,7 +87,7 @@ pub struct ArrayReport {
     /// What it is called.
     pub name: String,
     /// Requests in it.
-    pub totals: Totals,
+    pub totals: StationTotals,
     /// Requests that it served.
     pub counts: Counts,
     /// Member I/Os that they needed.
@@ -141,7 +141,7 @@ pub struct CacheReport {
 
 /// What a simulation did in a stretch of time.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct SimulationReport {
     /// Its beginning, ns of virtual time.
     pub from: Ns,
     /// Its end.
@@ -162,7 +162,7 @@ pub struct Report {
     pub compute_ns: f64,
 }
 
-impl Report {
+impl SimulationReport {
     /// Length, s.
     pub fn elapsed_s(&self) -> f64 {
         (self.to - self.from) as f64 * 1e-9
@@ -183,10 +183,10 @@ impl Report {
 
 /// What the parts of a device gave, and can give in a
 /// second of its own time, which is told last.
-type Given = ([f64; 5], [f64; 5], Ns);
+type CapacityUse = ([f64; 5], [f64; 5], Ns);
 
 /// Share of the scarcest part of a device that was used between two moments.
-fn scarcest(from: &Option<Given>, to: &Option<Given>) -> Option<f64> {
+fn scarcest(from: &Option<CapacityUse>, to: &Option<CapacityUse>) -> Option<f64> {
     let ((before, _, began), (after, rates, ended)) = (from.as_ref()?, to.as_ref()?);
     let elapsed = ended.saturating_sub(*began);
     let parts = after.iter().zip(before).zip(rates);
@@ -196,12 +196,12 @@ fn scarcest(from: &Option<Given>, to: &Option<Given>) -> Option<f64> {
 
 /// Everything that is counted, at a moment.
 #[derive(Clone, Debug)]
-pub(super) struct Moment {
+pub(super) struct Snapshot {
     pub at: Ns,
-    stations: Vec<(Totals, u64)>,
-    channels: Vec<(Totals, u64)>,
-    drives: Vec<(Totals, Counts, Option<Given>)>,
-    arrays: Vec<(Totals, Counts, u64, u64)>,
+    stations: Vec<(StationTotals, u64)>,
+    channels: Vec<(StationTotals, u64)>,
+    drives: Vec<(StationTotals, Counts, Option<CapacityUse>)>,
+    arrays: Vec<(StationTotals, Counts, u64, u64)>,
     loads: Vec<Counts>,
     caches: Vec<CacheCounters>,
     interrupts: u64,
@@ -210,10 +210,10 @@ pub(super) struct Moment {
 }
 
 impl Simulation {
-    pub(super) fn moment(&mut self) -> Moment {
+    pub(super) fn moment(&mut self) -> Snapshot {
         let now = self.events.now();
         let stations = self.stations.iter_mut().zip(&self.station_bytes);
-        Moment {
+        Snapshot {
             at: now,
             stations: stations.map(|(station, bytes)| (station.totals(now), *bytes)).collect(),
             channels: self.channels.iter_mut().map(|run| (run.meter.totals(now), run.bytes)).collect(),
@@ -249,7 +249,7 @@ impl Simulation {
     }
 
     /// What was done between two moments; with batches, of the whole run.
-    pub(super) fn report(&self, from: &Moment, to: &Moment, whole: Option<&Batches>) -> Report {
+    pub(super) fn report(&self, from: &Snapshot, to: &Snapshot, whole: Option<&Batches>) -> SimulationReport {
         let elapsed_s = (to.at - from.at) as f64 * 1e-9;
         let others = self.other_interrupts_per_s * elapsed_s;
         let workloads = self.loads.iter().enumerate().map(|(at, run)| WorkloadReport {
@@ -259,7 +259,7 @@ impl Simulation {
             response_s: whole.and_then(|batches| batches.interval(at)),
             operations: run.load.operations().to_vec(),
         });
-        Report {
+        SimulationReport {
             from: from.at,
             to: to.at,
             workloads: workloads.collect(),
@@ -278,9 +278,9 @@ impl Simulation {
         }
     }
 
-    fn components(&self, from: &Moment, to: &Moment) -> Vec<Component> {
+    fn components(&self, from: &Snapshot, to: &Snapshot) -> Vec<Component> {
         let passed = |bytes: u64| Counts { bytes_read: bytes, ..Counts::default() };
-        let station = |(at, (kind, name)): (usize, &(Kind, String))| Component {
+        let station = |(at, (kind, name)): (usize, &(ComponentKind, String))| Component {
             kind: *kind,
             name: name.clone(),
             servers: self.stations[at].servers(),
@@ -290,7 +290,7 @@ impl Simulation {
             flash: None,
         };
         let channel = |(at, name): (usize, &String)| Component {
-            kind: Kind::Channel,
+            kind: ComponentKind::Channel,
             name: name.clone(),
             servers: 1,
             totals: to.channels[at].0.since(&from.channels[at].0),
@@ -299,15 +299,15 @@ impl Simulation {
             flash: None,
         };
         let drive = |(at, name): (usize, &String)| Component {
-            kind: Kind::Drive,
+            kind: ComponentKind::Drive,
             name: name.clone(),
             servers: self.drives[at].servers(),
             totals: to.drives[at].0.since(&from.drives[at].0),
             counts: to.drives[at].1.since(&from.drives[at].1),
             scarcest: scarcest(&from.drives[at].2, &to.drives[at].2),
             flash: match &self.drives[at].machine {
-                Machine::Parallel(device) => device.flash(),
-                Machine::Mechanical(_) => None,
+                DriveKind::Parallel(device) => device.flash(),
+                DriveKind::Mechanical(_) => None,
             },
         };
         let stations = self.names.stations.iter().enumerate().map(station);
@@ -315,8 +315,8 @@ impl Simulation {
         stations.chain(channels).chain(self.names.drives.iter().enumerate().map(drive)).collect()
     }
 
-    fn array_reports(&self, from: &Moment, to: &Moment) -> Vec<ArrayReport> {
-        let background = |running: &Running| BackgroundReport {
+    fn array_reports(&self, from: &Snapshot, to: &Snapshot) -> Vec<ArrayReport> {
+        let background = |running: &BackgroundRun| BackgroundReport {
             task: running.task,
             done_bytes: running.done * crate::io::BLOCK_BYTES,
             all_bytes: running.pass.end() * crate::io::BLOCK_BYTES,

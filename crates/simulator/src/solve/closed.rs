@@ -5,7 +5,7 @@ use super::harmonic;
 
 /// What a center is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Center {
+pub enum MvaCenter {
     /// One server with a queue; the demand is the seconds that one round of a
     /// user needs of it (visits times service).
     Queue(f64),
@@ -34,7 +34,7 @@ pub enum Center {
 }
 
 /// A center as the recurrence sees it: R = demand (own + Q) + delay.
-struct Part {
+struct MvaStation {
     /// Demand on a queue, s.
     demand: f64,
     /// How many times the demand a user spends who finds nobody.
@@ -43,17 +43,17 @@ struct Part {
     delay: f64,
 }
 
-impl Center {
-    fn part(self) -> Part {
+impl MvaCenter {
+    fn part(self) -> MvaStation {
         match self {
-            Center::Queue(demand) => Part { demand, own: 1.0, delay: 0.0 },
-            Center::Delay(delay) => Part { demand: 0.0, own: 1.0, delay },
-            Center::Many { demand_s, servers } => {
+            MvaCenter::Queue(demand) => MvaStation { demand, own: 1.0, delay: 0.0 },
+            MvaCenter::Delay(delay) => MvaStation { demand: 0.0, own: 1.0, delay },
+            MvaCenter::Many { demand_s, servers } => {
                 let servers = f64::from(servers.max(1));
-                Part { demand: demand_s / servers, own: 1.0, delay: demand_s * (servers - 1.0) / servers }
+                MvaStation { demand: demand_s / servers, own: 1.0, delay: demand_s * (servers - 1.0) / servers }
             }
-            Center::Fork { demand_s, branches } => {
-                Part { demand: demand_s, own: harmonic(branches.max(1)), delay: 0.0 }
+            MvaCenter::Fork { demand_s, branches } => {
+                MvaStation { demand: demand_s, own: harmonic(branches.max(1)), delay: 0.0 }
             }
         }
     }
@@ -61,18 +61,18 @@ impl Center {
 
 /// A closed network of one class of users.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Network {
+pub struct ClosedNetwork {
     /// Users.
     pub users: u32,
     /// Mean time that a user thinks between rounds, s.
     pub think_s: f64,
     /// The centers of a round.
-    pub centers: Vec<Center>,
+    pub centers: Vec<MvaCenter>,
 }
 
 /// Steady state of a closed network.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Solution {
+pub struct NetworkSolution {
     /// Rounds a second, of all users.
     pub throughput_per_s: f64,
     /// Time of a round without the thinking, s.
@@ -91,13 +91,13 @@ pub struct Solution {
 /// users x centers.
 ///
 /// ```
-/// use diskwright_simulator::solve::{Center, Network, exact};
+/// use diskwright_simulator::solve::{ClosedNetwork, MvaCenter, exact};
 /// // two users, two equal centers of 1 s: each sees half a user, X = 2/3
-/// let network = Network { users: 2, think_s: 0.0, centers: vec![Center::Queue(1.0); 2] };
+/// let network = ClosedNetwork { users: 2, think_s: 0.0, centers: vec![MvaCenter::Queue(1.0); 2] };
 /// assert!((exact(&network).throughput_per_s - 2.0 / 3.0).abs() < 1e-12);
 /// ```
-pub fn exact(network: &Network) -> Solution {
-    let parts: Vec<Part> = network.centers.iter().map(|c| c.part()).collect();
+pub fn exact(network: &ClosedNetwork) -> NetworkSolution {
+    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
     let mut queues = vec![0.0; parts.len()];
     let mut throughput = 0.0;
     for users in 1..=network.users {
@@ -116,9 +116,9 @@ pub fn exact(network: &Network) -> Solution {
 /// repetition from equal queues; work does not grow with the users. It is never
 /// above the exact throughput; on the networks of our test at most 6.3 % below,
 /// near the knee, and exact at both ends of the load.
-pub fn schweitzer(network: &Network) -> Solution {
+pub fn schweitzer(network: &ClosedNetwork) -> NetworkSolution {
     const MOST: usize = 10_000;
-    let parts: Vec<Part> = network.centers.iter().map(|c| c.part()).collect();
+    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
     let users = f64::from(network.users);
     if network.users == 0 {
         return exact(network);
@@ -143,7 +143,7 @@ pub fn schweitzer(network: &Network) -> Solution {
     solution(network, &parts, &queues, throughput)
 }
 
-fn solution(network: &Network, parts: &[Part], queues: &[f64], throughput: f64) -> Solution {
+fn solution(network: &ClosedNetwork, parts: &[MvaStation], queues: &[f64], throughput: f64) -> NetworkSolution {
     // nobody there, or nothing to do: no rounds, or no time for one
     let response_s = if network.users == 0 || !throughput.is_finite() {
         0.0
@@ -153,13 +153,13 @@ fn solution(network: &Network, parts: &[Part], queues: &[f64], throughput: f64) 
     let rate = if network.users == 0 { 0.0 } else { throughput };
     let queues = parts.iter().zip(queues).map(|(part, queue)| queue + rate * part.delay).collect();
     let utilisations = parts.iter().map(|part| rate * (part.demand + part.delay)).collect();
-    Solution { throughput_per_s: rate, response_s, queues, utilisations }
+    NetworkSolution { throughput_per_s: rate, response_s, queues, utilisations }
 }
 
 /// Least and most rounds a second that any such network can do (Muntz and Wong
 /// 1974; Denning and Buzen 1978): n / (Z + n D) and min(1 / D_max, n / (Z + D)).
-pub fn bounds(network: &Network) -> (f64, f64) {
-    let parts: Vec<Part> = network.centers.iter().map(|c| c.part()).collect();
+pub fn bounds(network: &ClosedNetwork) -> (f64, f64) {
+    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
     let users = f64::from(network.users);
     let delay: f64 = network.think_s + parts.iter().map(|p| p.delay).sum::<f64>();
     let demand: f64 = parts.iter().map(|p| p.demand).sum();
@@ -181,7 +181,7 @@ pub fn bounds(network: &Network) -> (f64, f64) {
 /// let alone = machine_repairman(1, 9.0, 1.0, 1);
 /// assert!((alone.throughput_per_s - 0.1).abs() < 1e-12 && (alone.response_s - 1.0).abs() < 1e-12);
 /// ```
-pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u32) -> Solution {
+pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u32) -> NetworkSolution {
     let servers = servers.max(1);
     // weight of n broken machines, each from the one before; scaled to stay finite
     let (mut weight, mut all, mut broken, mut working) = (1.0f64, 1.0f64, 0.0f64, 0.0f64);
@@ -201,12 +201,12 @@ pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u
         let throughput = busy / service_s;
         let response_s = f64::from(machines) / throughput;
         let (queues, utilisations) = (vec![f64::from(machines)], vec![busy]);
-        return Solution { throughput_per_s: throughput, response_s, queues, utilisations };
+        return NetworkSolution { throughput_per_s: throughput, response_s, queues, utilisations };
     }
     let (queue, utilisation) = (broken / all, working / all);
     let throughput_per_s = utilisation / service_s;
     let response_s = if machines == 0 { 0.0 } else { queue / throughput_per_s };
-    Solution { throughput_per_s, response_s, queues: vec![queue], utilisations: vec![utilisation] }
+    NetworkSolution { throughput_per_s, response_s, queues: vec![queue], utilisations: vec![utilisation] }
 }
 
 #[cfg(test)]
@@ -217,8 +217,8 @@ mod tests {
         assert!((found / expected - 1.0).abs() <= within, "{found} is not {expected}");
     }
 
-    fn network(users: u32, think_s: f64, demands: &[f64]) -> Network {
-        Network { users, think_s, centers: demands.iter().map(|d| Center::Queue(*d)).collect() }
+    fn network(users: u32, think_s: f64, demands: &[f64]) -> ClosedNetwork {
+        ClosedNetwork { users, think_s, centers: demands.iter().map(|d| MvaCenter::Queue(*d)).collect() }
     }
 
     #[test]
@@ -285,22 +285,22 @@ mod tests {
     #[test]
     fn many_servers_lie_near_the_truth() {
         for (users, servers) in [(4, 2), (10, 4), (40, 8), (3, 8)] {
-            let centers = vec![Center::Many { demand_s: 1.0, servers }];
-            let found = exact(&Network { users, think_s: 3.0, centers });
+            let centers = vec![MvaCenter::Many { demand_s: 1.0, servers }];
+            let found = exact(&ClosedNetwork { users, think_s: 3.0, centers });
             let truth = machine_repairman(users, 3.0, 1.0, servers);
             // Seidmann's split is an approximation
             near(found.throughput_per_s, truth.throughput_per_s, 0.08);
             assert!(found.utilisations[0] <= f64::from(servers));
         }
-        let delay = exact(&Network { users: 5, think_s: 1.0, centers: vec![Center::Delay(4.0)] });
+        let delay = exact(&ClosedNetwork { users: 5, think_s: 1.0, centers: vec![MvaCenter::Delay(4.0)] });
         assert_eq!((delay.throughput_per_s, delay.response_s, delay.queues[0]), (1.0, 4.0, 4.0));
     }
 
     #[test]
     fn forks_at_their_ends() {
         let fork = |users, branches| {
-            let centers = vec![Center::Fork { demand_s: 0.01, branches }];
-            exact(&Network { users, think_s: 0.0, centers })
+            let centers = vec![MvaCenter::Fork { demand_s: 0.01, branches }];
+            exact(&ClosedNetwork { users, think_s: 0.0, centers })
         };
         // alone: the slowest of K; one branch: a plain queue; a crowd: every branch full
         near(fork(1, 4).response_s, 0.01 * 25.0 / 12.0, 1e-12);
@@ -316,7 +316,7 @@ mod tests {
             assert_eq!((solved.throughput_per_s, solved.response_s, solved.queues[0]), (0.0, 0.0, 0.0));
         }
         assert_eq!(bounds(&nobody), (0.0, 0.0));
-        let nowhere = exact(&Network { users: 3, think_s: 1.0, centers: vec![] });
+        let nowhere = exact(&ClosedNetwork { users: 3, think_s: 1.0, centers: vec![] });
         assert_eq!((nowhere.throughput_per_s, nowhere.response_s), (3.0, 0.0));
     }
 }

@@ -6,6 +6,6 @@ mod closed;
 mod fork_join;
 mod open;
 
-pub use closed::{Center, Network, Solution, bounds, exact, machine_repairman, schweitzer};
+pub use closed::{ClosedNetwork, MvaCenter, NetworkSolution, bounds, exact, machine_repairman, schweitzer};
 pub use fork_join::{fork_join, fork_join_empty, fork_join_two, fork_join_two_closed, harmonic};
-pub use open::{Queue, erlang_c, md1, mg1, mm1, mmc};
+pub use open::{QueueSolution, erlang_c, md1, mg1, mm1, mmc};

@@ -2,7 +2,7 @@
 
 /// Steady state of a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Queue {
+pub struct QueueSolution {
     /// Share of each server's time at work.
     pub utilisation: f64,
     /// Mean time from coming to done, s.
@@ -14,10 +14,10 @@ pub struct Queue {
 }
 
 /// From the mean wait (Little's law gives the rest).
-fn queue(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64) -> Option<Queue> {
+fn queue(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64) -> Option<QueueSolution> {
     let (utilisation, response_s) = (arrivals_per_s * service_s / servers, wait_s + service_s);
     let valid = arrivals_per_s >= 0.0 && service_s >= 0.0 && utilisation < 1.0 && wait_s >= 0.0;
-    valid.then_some(Queue { utilisation, response_s, wait_s, jobs: arrivals_per_s * response_s })
+    valid.then_some(QueueSolution { utilisation, response_s, wait_s, jobs: arrivals_per_s * response_s })
 }
 
 /// M/M/1: random arrivals, exponential service, one server. R = S / (1 - rho)
@@ -30,7 +30,7 @@ fn queue(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64) -> Opti
 /// assert!((queue.response_s - 0.050).abs() < 1e-12 && (queue.jobs - 4.0).abs() < 1e-9);
 /// assert_eq!(mm1(100.0, 0.010), None);
 /// ```
-pub fn mm1(arrivals_per_s: f64, service_s: f64) -> Option<Queue> {
+pub fn mm1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
     mg1(arrivals_per_s, service_s, 1.0)
 }
 
@@ -43,14 +43,14 @@ pub fn mm1(arrivals_per_s: f64, service_s: f64) -> Option<Queue> {
 /// // half of M/M/1's wait where service is always the same: 10 + 40/2 ms
 /// assert!((mg1(80.0, 0.010, 0.0).unwrap().response_s - 0.030).abs() < 1e-12);
 /// ```
-pub fn mg1(arrivals_per_s: f64, service_s: f64, service_cv2: f64) -> Option<Queue> {
+pub fn mg1(arrivals_per_s: f64, service_s: f64, service_cv2: f64) -> Option<QueueSolution> {
     let rho = arrivals_per_s * service_s;
     let square = service_s * service_s * (1.0 + service_cv2);
     queue(arrivals_per_s, service_s, 1.0, arrivals_per_s * square / (2.0 * (1.0 - rho)))
 }
 
 /// M/D/1: as M/M/1 with service that is always the same.
-pub fn md1(arrivals_per_s: f64, service_s: f64) -> Option<Queue> {
+pub fn md1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
     mg1(arrivals_per_s, service_s, 0.0)
 }
 
@@ -61,7 +61,7 @@ pub fn md1(arrivals_per_s: f64, service_s: f64) -> Option<Queue> {
 /// // two servers, 3 a second, 0.5 s each: 75 % busy, R = S / (1 - rho²) = 8/7 s
 /// assert!((mmc(3.0, 0.5, 2).unwrap().response_s - 8.0 / 7.0).abs() < 1e-12);
 /// ```
-pub fn mmc(arrivals_per_s: f64, service_s: f64, servers: u32) -> Option<Queue> {
+pub fn mmc(arrivals_per_s: f64, service_s: f64, servers: u32) -> Option<QueueSolution> {
     let servers = servers.max(1);
     let load = arrivals_per_s * service_s;
     let waits = erlang_c(load, servers)?;

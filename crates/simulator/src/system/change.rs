@@ -5,7 +5,7 @@ use crate::Ns;
 
 /// Something that happens to the drives of a system.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
+pub enum SystemChange {
     /// A member of an array fails: its drive answers everything at once with nothing, and the array
     /// goes on without it. Where the set has a spare and says how it rebuilds, that begins.
     Fail {
@@ -39,16 +39,16 @@ pub enum Change {
     },
 }
 
-/// The least and the largest factor of [`Change::Slow`].
+/// The least and the largest factor of [`SystemChange::Slow`].
 pub const SLOWEST: (f64, f64) = (0.001, 1e6);
 
 /// A change at its moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Planned {
+pub struct ScheduledChange {
     /// When, virtual time from the beginning of the run, warming up included.
     pub at: Ns,
     /// What.
-    pub change: Change,
+    pub change: SystemChange,
 }
 
 impl Default for Background {

@@ -10,13 +10,13 @@
 mod change;
 pub mod read;
 
-pub use change::{Change, Planned, SLOWEST};
+pub use change::{SLOWEST, ScheduledChange, SystemChange};
 
 use crate::Ns;
-use crate::array::{Array, ArrayError, Description, Layout, Level, Policy as ArrayPolicy};
-use crate::cache::CacheSpec;
-use crate::device::Device;
-use crate::drive::Policy as Order;
+use crate::array::{ArrayDescription, ArrayError, ArrayGeometry, ArrayLayout, ArrayLevel, ArrayPolicy};
+use crate::cache::BlockCacheSpec;
+use crate::device::DeviceModel;
+use crate::drive::QueuePolicy as Order;
 use crate::load::LoadSpec;
 
 /// A whole system.
@@ -25,9 +25,9 @@ pub struct System {
     /// What it is called.
     pub name: String,
     /// How long it is watched.
-    pub watch: Watch,
+    pub watch: WatchSpec,
     /// The computer.
-    pub host: Host,
+    pub host: HostSpec,
     /// Buses between host and controllers.
     pub buses: Vec<Bus>,
     /// Controllers (adapters).
@@ -41,12 +41,12 @@ pub struct System {
     /// What is asked.
     pub workloads: Vec<Workload>,
     /// What happens in the course of a run; of one moment, in this order.
-    pub events: Vec<Planned>,
+    pub events: Vec<ScheduledChange>,
 }
 
 /// How a simulation is watched.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Watch {
+pub struct WatchSpec {
     /// The seed of all chance.
     pub seed: u64,
     /// Time before anything is counted.
@@ -57,18 +57,18 @@ pub struct Watch {
     pub interval: Ns,
 }
 
-impl Default for Watch {
+impl Default for WatchSpec {
     /// A minute after ten seconds of warming up, by the second.
-    fn default() -> Watch {
+    fn default() -> WatchSpec {
         const SECOND: Ns = 1_000_000_000;
-        Watch { seed: 1, warm_up: 10 * SECOND, duration: 60 * SECOND, interval: SECOND }
+        WatchSpec { seed: 1, warm_up: 10 * SECOND, duration: 60 * SECOND, interval: SECOND }
     }
 }
 
 /// The computer: what a request costs its processors, and its file cache.
 /// Nothing costs anything by default.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Host {
+pub struct HostSpec {
     /// Processors.
     pub processors: u32,
     /// Processor time of a request on its way down, ns.
@@ -84,16 +84,16 @@ pub struct Host {
     /// Interrupts a second that come anyway (clock, network).
     pub other_interrupts_per_s: f64,
     /// The file cache.
-    pub cache: Option<CacheSpec>,
+    pub cache: Option<BlockCacheSpec>,
     /// The largest request that goes to a volume, blocks; larger ones are split.
     pub transfer_blocks: Option<u32>,
     /// Rate of the host bus that all data cross, bytes/s.
     pub memory_rate: Option<u64>,
 }
 
-impl Default for Host {
-    fn default() -> Host {
-        Host {
+impl Default for HostSpec {
+    fn default() -> HostSpec {
+        HostSpec {
             processors: 1,
             request: 0,
             interrupt: 0,
@@ -121,7 +121,7 @@ pub struct Bus {
 
 /// How data come into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transfer {
+pub enum TransferMode {
     /// By the controller: one interrupt for each so many blocks, or for each request.
     Dma {
         /// Blocks an interrupt; `None`: one a request.
@@ -154,13 +154,13 @@ pub struct Controller {
     /// Time of a byte multiplied and folded in, ps.
     pub galois_byte_ps: u64,
     /// Its cache; before the arrays that it runs, or before single drives.
-    pub cache: Option<CacheSpec>,
+    pub cache: Option<BlockCacheSpec>,
     /// Requests of the host that it works on at a time; others wait outside.
     pub outstanding: Option<u32>,
     /// The largest request that it takes, blocks; larger ones are split.
     pub transfer_blocks: Option<u32>,
     /// How data come into memory.
-    pub transfer: Transfer,
+    pub transfer: TransferMode,
 }
 
 /// A channel (SCSI bus, ATA cable, SAS or PCIe link); one transfer at a time.
@@ -186,7 +186,7 @@ pub struct Drives {
     /// How many.
     pub count: u32,
     /// What they are.
-    pub device: Device,
+    pub device: DeviceModel,
     /// Their channel, by position.
     pub channel: Option<usize>,
     /// Which of the requests that a drive sees is next.
@@ -211,9 +211,9 @@ pub struct Set {
     /// What it is called.
     pub name: String,
     /// Level.
-    pub level: Level,
+    pub level: ArrayLevel,
     /// Layout; the level's usual one if `None`.
-    pub layout: Option<Layout>,
+    pub layout: Option<ArrayLayout>,
     /// Copies, where the level keeps copies; the level's usual if `None`.
     pub copies: Option<u16>,
     /// Members: drives by number over all groups, in the order of the groups.
@@ -249,7 +249,7 @@ pub struct Background {
 
 /// What a workload uses: positions of drives (by number over all groups) or arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum WorkloadTarget {
     /// A drive by itself.
     Drive(u32),
     /// An array.
@@ -262,7 +262,7 @@ pub struct Workload {
     /// What it is called.
     pub name: String,
     /// What it uses; loads speak of these by position.
-    pub targets: Vec<Target>,
+    pub targets: Vec<WorkloadTarget>,
     /// What it does.
     pub load: LoadSpec,
 }
@@ -281,7 +281,7 @@ impl Controller {
             cache: None,
             outstanding: None,
             transfer_blocks: None,
-            transfer: Transfer::Dma { interrupt_blocks: None },
+            transfer: TransferMode::Dma { interrupt_blocks: None },
         }
     }
 }
@@ -289,7 +289,7 @@ impl Controller {
 impl Drives {
     /// Equal drives on no channel, first come first served, which see all that
     /// waits for them.
-    pub fn new(name: &str, count: u32, device: Device) -> Drives {
+    pub fn new(name: &str, count: u32, device: DeviceModel) -> Drives {
         let (order, depth) = (Order::FirstCome, u32::MAX);
         Drives { name: name.to_owned(), count, device, channel: None, order, depth }
     }
@@ -297,7 +297,7 @@ impl Drives {
 
 impl Set {
     /// An array of these drives with stripe units of 64 KiB, run by the host.
-    pub fn new(name: &str, level: Level, members: Vec<u32>) -> Set {
+    pub fn new(name: &str, level: ArrayLevel, members: Vec<u32>) -> Set {
         Set {
             name: name.to_owned(),
             level,
@@ -321,8 +321,8 @@ impl System {
     pub fn new(name: &str) -> System {
         System {
             name: name.to_owned(),
-            watch: Watch::default(),
-            host: Host::default(),
+            watch: WatchSpec::default(),
+            host: HostSpec::default(),
             buses: Vec::new(),
             controllers: Vec::new(),
             channels: Vec::new(),
@@ -357,10 +357,10 @@ impl System {
 
     /// The geometry of a set of this system's drives; drives that there are
     /// not count as empty, which no array can be made of.
-    pub fn array_of(&self, set: &Set) -> Result<Array, ArrayError> {
+    pub fn array_of(&self, set: &Set) -> Result<ArrayGeometry, ArrayError> {
         let members = set.members.iter().map(|drive| self.member_blocks(set, *drive).unwrap_or(0)).collect();
         let Set { level, unit_blocks, layout, copies, .. } = *set;
-        Array::new(&Description { level, members, unit_blocks, layout, copies })
+        ArrayGeometry::new(&ArrayDescription { level, members, unit_blocks, layout, copies })
     }
 
     /// Blocks of a drive that a set uses, as a member or a spare; `None` where there is no such drive.

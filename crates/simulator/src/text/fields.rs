@@ -6,17 +6,17 @@ use std::ops::Range;
 use diskwright_base::words::{nearest, number};
 use toml::de::DeTable;
 
-use super::quantity::{self, Sort, Wrong};
-use super::{Source, Value};
+use super::quantity::{self, QuantityError, QuantityKind};
+use super::{DescriptionSource, DescriptionValue};
 use crate::Ns;
 
 /// A table whose keys are taken one by one; what is left at the end is unknown.
 ///
 /// Each of its questions gives `None` where the key is missing and where it is
 /// wrong; what is wrong was noted then.
-pub struct Fields<'a, 't> {
+pub struct DescriptionFields<'a, 't> {
     /// The file.
-    pub source: &'a Source<'t>,
+    pub source: &'a DescriptionSource<'t>,
     /// What the table is about: `drive \`data\``.
     pub item: String,
     table: &'a DeTable<'t>,
@@ -24,20 +24,29 @@ pub struct Fields<'a, 't> {
     known: RefCell<Vec<&'static str>>,
 }
 
-impl<'a, 't> Fields<'a, 't> {
+impl<'a, 't> DescriptionFields<'a, 't> {
     /// The fields of a table that stands at `span` of the text.
-    pub fn new(source: &'a Source<'t>, item: &str, table: &'a DeTable<'t>, span: Range<usize>) -> Fields<'a, 't> {
-        Fields { source, item: item.to_owned(), table, span, known: RefCell::default() }
+    pub fn new(
+        source: &'a DescriptionSource<'t>,
+        item: &str,
+        table: &'a DeTable<'t>,
+        span: Range<usize>,
+    ) -> DescriptionFields<'a, 't> {
+        DescriptionFields { source, item: item.to_owned(), table, span, known: RefCell::default() }
     }
 
     /// The fields of a value, which must be a table.
-    pub fn of(source: &'a Source<'t>, item: &str, value: Value<'a, 't>) -> Option<Fields<'a, 't>> {
+    pub fn of(
+        source: &'a DescriptionSource<'t>,
+        item: &str,
+        value: DescriptionValue<'a, 't>,
+    ) -> Option<DescriptionFields<'a, 't>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             let found = value.get_ref().type_str();
             source.wrong(value.span().start, item, format!("is a table with keys of its own, not {}", article(found)));
         }
-        table.map(|table| Fields::new(source, item, table, value.span()))
+        table.map(|table| DescriptionFields::new(source, item, table, value.span()))
     }
 
     /// The table, and where it stands.
@@ -70,13 +79,13 @@ impl<'a, 't> Fields<'a, 't> {
         self.value(key).is_some()
     }
 
-    fn value(&self, key: &str) -> Option<Value<'a, 't>> {
+    fn value(&self, key: &str) -> Option<DescriptionValue<'a, 't>> {
         // the map's key type carries a span that takes no part in comparisons
         self.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value)
     }
 
     /// A key's value, marked as known.
-    pub fn take(&self, key: &'static str) -> Option<Value<'a, 't>> {
+    pub fn take(&self, key: &'static str) -> Option<DescriptionValue<'a, 't>> {
         self.known.borrow_mut().push(key);
         self.value(key)
     }
@@ -86,7 +95,7 @@ impl<'a, 't> Fields<'a, 't> {
         self.known.borrow_mut().extend(keys);
     }
 
-    fn expected(&self, key: &str, what: &str, value: Value<'_, '_>) {
+    fn expected(&self, key: &str, what: &str, value: DescriptionValue<'_, '_>) {
         let found = value.get_ref().type_str();
         let message = format!("`{key}` is {what}, not {}", article(found));
         self.source.wrong(value.span().start, &self.item, message);
@@ -152,7 +161,7 @@ impl<'a, 't> Fields<'a, 't> {
         self.whole_of(key, value, low, high)
     }
 
-    fn whole_of(&self, key: &str, value: Value<'_, '_>, low: u64, high: u64) -> Option<u64> {
+    fn whole_of(&self, key: &str, value: DescriptionValue<'_, '_>, low: u64, high: u64) -> Option<u64> {
         let whole = value.get_ref().as_integer().and_then(|i| {
             let text = i.as_str().replace('_', "");
             u64::from_str_radix(text.trim_start_matches('+'), i.radix()).ok()
@@ -203,12 +212,17 @@ impl<'a, 't> Fields<'a, 't> {
     }
 
     /// A quantity of a sort, in its base unit.
-    pub fn quantity(&self, key: &'static str, sort: &Sort) -> Option<f64> {
+    pub fn quantity(&self, key: &'static str, sort: &QuantityKind) -> Option<f64> {
         self.read(key, sort, |text| quantity::read(sort, text))
     }
 
     /// A text that a reader of quantities understands.
-    fn read<T>(&self, key: &'static str, sort: &Sort, read: impl FnOnce(&str) -> Result<T, Wrong>) -> Option<T> {
+    fn read<T>(
+        &self,
+        key: &'static str,
+        sort: &QuantityKind,
+        read: impl FnOnce(&str) -> Result<T, QuantityError>,
+    ) -> Option<T> {
         let value = self.take(key)?;
         let Some(text) = value.get_ref().as_str() else {
             let shown = match number(value) {
@@ -230,7 +244,7 @@ impl<'a, 't> Fields<'a, 't> {
     pub fn some_time(&self, key: &'static str) -> Option<Ns> {
         let time = self.time(key)?;
         if time == 0 {
-            self.wrong_at(key, format!("`{key}` is no time at all, where more than 0 belongs"));
+            self.wrong_at(key, format!("`{key}` is no time at all; it must be more than 0"));
         }
         (time > 0).then_some(time)
     }
@@ -289,7 +303,7 @@ impl<'a, 't> Fields<'a, 't> {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             self.wrong_at(
                 key,
-                format!("`{key}` knows no `{text}`{}; it takes {}", did_you_mean(text, &known), known.join(", ")),
+                format!("`{key}` cannot be `{text}`{}; it takes {}", did_you_mean(text, &known), known.join(", ")),
             );
         }
         found
@@ -298,7 +312,7 @@ impl<'a, 't> Fields<'a, 't> {
     /// A list of texts; a single text is a list of one.
     pub fn texts(&self, key: &'static str) -> Vec<(&'a str, usize)> {
         let Some(value) = self.take(key) else { return Vec::new() };
-        let one = |value: Value<'a, 't>| match value.get_ref().as_str() {
+        let one = |value: DescriptionValue<'a, 't>| match value.get_ref().as_str() {
             Some(text) => Some((text, value.span().start)),
             None => {
                 self.expected(key, "a text in quotes, or a list of them", value);
@@ -312,14 +326,14 @@ impl<'a, 't> Fields<'a, 't> {
     }
 
     /// A table within this one.
-    pub fn inner(&self, key: &'static str) -> Option<Fields<'a, 't>> {
+    pub fn inner(&self, key: &'static str) -> Option<DescriptionFields<'a, 't>> {
         let value = self.take(key)?;
         let item = if self.item.is_empty() { format!("[{key}]") } else { format!("{}, {key}", self.item) };
-        Fields::of(self.source, &item, value)
+        DescriptionFields::of(self.source, &item, value)
     }
 
     /// A list of tables (`[[key]]`), with their places.
-    pub fn tables(&self, key: &'static str) -> Vec<Value<'a, 't>> {
+    pub fn tables(&self, key: &'static str) -> Vec<DescriptionValue<'a, 't>> {
         let Some(value) = self.take(key) else { return Vec::new() };
         match value.get_ref().as_array() {
             Some(list) => list.iter().collect(),
@@ -363,10 +377,10 @@ fn article(found: &str) -> String {
 mod tests {
     use super::*;
 
-    fn problems(text: &str, ask: impl FnOnce(&Fields<'_, '_>)) -> String {
-        let source = Source::new("a.toml", text);
+    fn problems(text: &str, ask: impl FnOnce(&DescriptionFields<'_, '_>)) -> String {
+        let source = DescriptionSource::new("a.toml", text);
         let table = source.parse().expect("TOML");
-        let fields = Fields::new(&source, "thing", table.get_ref(), table.span());
+        let fields = DescriptionFields::new(&source, "thing", table.get_ref(), table.span());
         ask(&fields);
         fields.finish();
         match source.finish(Some(())) {
@@ -377,7 +391,7 @@ mod tests {
 
     #[test]
     fn each_mistake_is_told_with_its_line_and_what_would_be_right() {
-        type Ask = fn(&Fields<'_, '_>);
+        type Ask = fn(&DescriptionFields<'_, '_>);
         let cases: [(&str, Ask, &str); 12] = [
             ("\ntime = 5", |f| _ = f.time("time"), "a.toml:2: thing: `time` is 5 without a unit, where a time belongs"),
             ("rate = true", |f| _ = f.rate("rate"), "`rate` is true or false, where a rate of bytes belongs"),
@@ -393,7 +407,7 @@ mod tests {
             ),
             ("tme = '5s'", |f| _ = f.time("time"), "unknown key `tme`; did you mean `time`?"),
             ("zzz = 1", |f| _ = (f.time("time"), f.truth("on")), "unknown key `zzz`; known are time, on"),
-            ("b = '1000B'", |f| _ = f.blocks("b", 9), "`b` is `1000B`, which is no multiple of 512 bytes"),
+            ("b = '1000B'", |f| _ = f.blocks("b", 9), "`b` is `1000B`, which is not a multiple of 512 bytes"),
             ("b = '64KB'", |f| _ = f.blocks("b", 9), "`b` is 128 blocks of 512 bytes, where one to 4608 bytes"),
         ];
         for (text, ask, part) in cases {
@@ -430,7 +444,7 @@ mod tests {
 
     #[test]
     fn what_is_no_toml_is_told() {
-        let source = Source::new("a.toml", "a = \n\nb = [1,\n");
+        let source = DescriptionSource::new("a.toml", "a = \n\nb = [1,\n");
         let read = source.parse().map(|_| ());
         let told = source.finish(read).unwrap_err().to_string();
         assert!(told.starts_with("a.toml:1: no TOML: "), "{told}");

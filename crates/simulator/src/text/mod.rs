@@ -3,8 +3,8 @@
 //! and item and what would be right.
 //!
 //! Nothing here stops at the first mistake: a field that cannot be read is
-//! noted in the [`Source`] and given back as missing, so that a reader goes on
-//! with its default; [`Source::finish`] then says what was wrong.
+//! noted in the [`DescriptionSource`] and given back as missing, so that a reader goes on
+//! with its default; [`DescriptionSource::finish`] then says what was wrong.
 
 mod fields;
 pub mod quantity;
@@ -17,11 +17,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 pub(crate) use diskwright_base::words::number;
-pub use fields::Fields;
+pub use fields::DescriptionFields;
 pub(crate) use fields::did_you_mean;
 
 /// A value and where it stands.
-pub type Value<'a, 'i> = &'a Spanned<DeValue<'i>>;
+pub type DescriptionValue<'a, 'i> = &'a Spanned<DeValue<'i>>;
 
 /// Problems that are told of one file; more are not kept.
 const MOST_PROBLEMS: usize = 50;
@@ -59,17 +59,17 @@ fn lines(problems: &[Problem]) -> String {
 }
 
 /// A file being read, and what was found wrong so far.
-pub struct Source<'t> {
+pub struct DescriptionSource<'t> {
     file: &'t str,
     text: &'t str,
     problems: RefCell<Vec<Problem>>,
     notes: RefCell<Vec<Problem>>,
 }
 
-impl<'t> Source<'t> {
+impl<'t> DescriptionSource<'t> {
     /// A text; `file` is its name in what is told.
-    pub fn new(file: &'t str, text: &'t str) -> Source<'t> {
-        Source { file, text, problems: RefCell::default(), notes: RefCell::default() }
+    pub fn new(file: &'t str, text: &'t str) -> DescriptionSource<'t> {
+        DescriptionSource { file, text, problems: RefCell::default(), notes: RefCell::default() }
     }
 
     /// The file's name.

@@ -11,7 +11,7 @@ const MOST_BYTES: f64 = (1_u64 << 60) as f64;
 
 /// A sort of quantity: what it is in words, examples, its units and their sizes.
 #[derive(Clone, Copy, Debug)]
-pub struct Sort {
+pub struct QuantityKind {
     /// What it is: "a time".
     pub what: &'static str,
     /// What would be right: `"0.3ms"`.
@@ -25,7 +25,7 @@ pub struct Sort {
 const KI: f64 = 1024.0;
 
 /// A length of time; the base unit is the nanosecond.
-pub const TIME: Sort = Sort {
+pub const TIME: QuantityKind = QuantityKind {
     what: "a time",
     example: "\"0.3ms\" or \"7s\"",
     units: &[
@@ -45,7 +45,7 @@ pub const TIME: Sort = Sort {
 
 /// What memory and requests are measured in: KB is 1024 bytes, as everybody
 /// means it who writes "64KB records".
-pub const SIZE: Sort = Sort {
+pub const SIZE: QuantityKind = QuantityKind {
     what: "a size",
     example: "\"64KB\" or \"16MB\"",
     units: &[
@@ -68,7 +68,7 @@ pub const SIZE: Sort = Sort {
 
 /// What drives and areas on them are measured in: KB is 1000 bytes, as drives
 /// are sold.
-pub const SPACE: Sort = Sort {
+pub const SPACE: QuantityKind = QuantityKind {
     what: "a capacity",
     example: "\"9.1GB\" or \"4TB\"",
     units: &[
@@ -90,7 +90,7 @@ pub const SPACE: Sort = Sort {
 };
 
 /// Bytes a second, decimal as links and drives are sold.
-pub const RATE: Sort = Sort {
+pub const RATE: QuantityKind = QuantityKind {
     what: "a rate of bytes",
     example: "\"20MB/s\" or \"6Gbit/s\"",
     units: &[
@@ -109,7 +109,7 @@ pub const RATE: Sort = Sort {
 };
 
 /// How often: times a second.
-pub const OFTEN: Sort = Sort {
+pub const OFTEN: QuantityKind = QuantityKind {
     what: "a number a second",
     example: "\"3000/s\"",
     units: &[("/s", 1.0), ("k/s", 1e3), ("/min", 1.0 / 60.0), ("/h", 1.0 / 3600.0)],
@@ -117,7 +117,7 @@ pub const OFTEN: Sort = Sort {
 };
 
 /// Time of a byte; the base unit is the picosecond. A rate is understood too.
-pub const EACH_BYTE: Sort = Sort {
+pub const EACH_BYTE: QuantityKind = QuantityKind {
     what: "a time of a byte",
     example: "\"5ns/B\" or \"200MB/s\"",
     units: &[
@@ -134,23 +134,23 @@ pub const EACH_BYTE: Sort = Sort {
 };
 
 /// Turns a minute.
-pub const TURNS: Sort =
-    Sort { what: "a speed of rotation", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
+pub const TURNS: QuantityKind =
+    QuantityKind { what: "a speed of rotation", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
 
 /// What is wrong with a text as a quantity, in words that follow "is".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum QuantityError {
     /// No number and unit of this sort.
     Unreadable(String),
     /// Outside what is possible.
     OutOfRange(String),
 }
 
-impl Wrong {
+impl QuantityError {
     /// The words.
     pub fn words(&self) -> &str {
         match self {
-            Wrong::Unreadable(words) | Wrong::OutOfRange(words) => words,
+            QuantityError::Unreadable(words) | QuantityError::OutOfRange(words) => words,
         }
     }
 }
@@ -173,9 +173,10 @@ fn split(text: &str) -> Option<(f64, String)> {
 }
 
 /// Reads a quantity of a sort, in its base unit.
-pub fn read(sort: &Sort, text: &str) -> Result<f64, Wrong> {
-    let unreadable =
-        |because: &str| Wrong::Unreadable(format!("{because}, where {} belongs, such as {}", sort.what, sort.example));
+pub fn read(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
+    let unreadable = |because: &str| {
+        QuantityError::Unreadable(format!("{because}, where {} belongs, such as {}", sort.what, sort.example))
+    };
     let Some((number, unit)) = split(text) else {
         return Err(unreadable(&format!("`{}`", shown(text))));
     };
@@ -200,14 +201,14 @@ pub fn read(sort: &Sort, text: &str) -> Result<f64, Wrong> {
     let (least, most) = sort.range;
     if !(value >= least && value <= most) {
         let words = if value < least { "less" } else { "more" };
-        return Err(Wrong::OutOfRange(format!("`{}`, which is {words} than is possible", shown(text))));
+        return Err(QuantityError::OutOfRange(format!("`{}`, which is {words} than is possible", shown(text))));
     }
     Ok(value)
 }
 
 /// The size of a unit; case does not matter, except that `Mb/s` may be meant
 /// as bits or as bytes and is refused.
-fn factor(sort: &Sort, unit: &str) -> Option<f64> {
+fn factor(sort: &QuantityKind, unit: &str) -> Option<f64> {
     if ["Kb/s", "Mb/s", "Gb/s"].contains(&unit) {
         return None;
     }
@@ -216,7 +217,7 @@ fn factor(sort: &Sort, unit: &str) -> Option<f64> {
 }
 
 /// A rate where the time of a byte belongs.
-fn rate_of(sort: &Sort, number: f64, unit: &str) -> Option<f64> {
+fn rate_of(sort: &QuantityKind, number: f64, unit: &str) -> Option<f64> {
     let is_time_of_byte = sort.units.first().is_some_and(|(name, _)| *name == "ps/b");
     let factor = if is_time_of_byte { factor(&RATE, unit)? } else { return None };
     (number > 0.0).then(|| 1e12 / (number * factor))
@@ -224,30 +225,28 @@ fn rate_of(sort: &Sort, number: f64, unit: &str) -> Option<f64> {
 
 /// At most so much of a text that somebody else wrote.
 fn shown(text: &str) -> String {
-    const MOST: usize = 40;
-    let clean: String = text.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().count() > MOST { format!("{clean}…") } else { clean }
+    diskwright_base::text::shortened(text, 40)
 }
 
 /// A time in whole nanoseconds.
-pub fn time(text: &str) -> Result<Ns, Wrong> {
+pub fn time(text: &str) -> Result<Ns, QuantityError> {
     read(&TIME, text).map(|ns| ns.round() as Ns)
 }
 
 /// Whole blocks of a size; one that is no multiple of 512 bytes is refused.
-pub fn blocks(text: &str) -> Result<u64, Wrong> {
+pub fn blocks(text: &str) -> Result<u64, QuantityError> {
     let bytes = read(&SIZE, text)?;
     if bytes % BLOCK_BYTES as f64 != 0.0 {
         let near = ((bytes / BLOCK_BYTES as f64).round().max(1.0) as u64) * BLOCK_BYTES;
         let words =
-            format!("`{}`, which is no multiple of {BLOCK_BYTES} bytes; the nearest is \"{near}B\"", shown(text));
-        return Err(Wrong::OutOfRange(words));
+            format!("`{}`, which is not a multiple of {BLOCK_BYTES} bytes; the nearest is \"{near}B\"", shown(text));
+        return Err(QuantityError::OutOfRange(words));
     }
     Ok(bytes as u64 / BLOCK_BYTES)
 }
 
 /// Blocks that fit into a capacity.
-pub fn space(text: &str) -> Result<u64, Wrong> {
+pub fn space(text: &str) -> Result<u64, QuantityError> {
     read(&SPACE, text).map(|bytes| bytes as u64 / BLOCK_BYTES)
 }
 
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn quantities_are_read_as_people_write_them() {
-        let cases: [(&Sort, &str, f64); 16] = [
+        let cases: [(&QuantityKind, &str, f64); 16] = [
             (&TIME, "0.3ms", 300_000.0),
             (&TIME, "7s", 7e9),
             (&TIME, "250 µs", 250_000.0),
@@ -286,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_told_with_what_would_be() {
-        let cases: [(&Sort, &str, &str); 12] = [
+        let cases: [(&QuantityKind, &str, &str); 12] = [
             (&TIME, "5", "`5` without a unit, where a time belongs, such as \"0.3ms\""),
             (&TIME, "5 KB", "unknown unit `KB` (there are ns, us, ms"),
             (&TIME, "fast", "`fast`, where a time belongs"),

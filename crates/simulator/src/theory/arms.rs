@@ -55,13 +55,13 @@ pub fn rotational_latency_s(turns_per_minute: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     use super::*;
 
     #[test]
     fn arms_thrown_at_random_agree() {
-        let mut dice = Dice::new(3, 0);
+        let mut dice = Rng::new(3, 0);
         const THROWS: u32 = 400_000;
         for arms in 1..=5 {
             let (mut near, mut far, mut turn) = (0.0, 0.0, 0.0);

@@ -9,11 +9,11 @@
 //! that (batches, heat, one controller), so these figures are upper bounds,
 //! good for comparing designs.
 
-use crate::array::Level;
+use crate::array::ArrayLevel;
 
 /// What is known of the members.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Failures {
+pub struct FailureRates {
     /// Mean time to failure of a member, in any unit of time.
     pub mttf: f64,
     /// Mean time from a failure until the replacement is rebuilt, same unit.
@@ -41,31 +41,31 @@ pub fn unreadable(bytes: f64, errors_per_bit: f64) -> f64 {
 /// members. `None` where there are fewer members than the level needs.
 ///
 /// ```
-/// use diskwright_simulator::array::Level;
-/// use diskwright_simulator::theory::{Failures, mttdl};
+/// use diskwright_simulator::array::ArrayLevel;
+/// use diskwright_simulator::theory::{FailureRates, mttdl};
 /// // a million hours, a day to repair
-/// let hours = Failures { mttf: 1e6, repair: 24.0, member_bytes: 0.0, errors_per_bit: 0.0 };
+/// let hours = FailureRates { mttf: 1e6, repair: 24.0, member_bytes: 0.0, errors_per_bit: 0.0 };
 /// let of = |level, members| mttdl(level, members, 2, &hours).unwrap();
-/// assert!((of(Level::Raid1, 2) / (1e12 / 48.0) - 1.0).abs() < 1e-9);             // MTTF² / (2 R)
-/// assert!((of(Level::Raid10, 8) / (1e12 / 48.0 / 4.0) - 1.0).abs() < 1e-9);      // over the pairs
-/// assert!((of(Level::Raid5, 8) / (1e12 / (56.0 * 24.0)) - 1.0).abs() < 1e-9);    // MTTF² / (N (N-1) R)
-/// assert!((of(Level::Raid6, 8) / (1e18 / (336.0 * 576.0)) - 1.0).abs() < 1e-9);  // MTTF³ / (N (N-1) (N-2) R²)
+/// assert!((of(ArrayLevel::Raid1, 2) / (1e12 / 48.0) - 1.0).abs() < 1e-9);             // MTTF² / (2 R)
+/// assert!((of(ArrayLevel::Raid10, 8) / (1e12 / 48.0 / 4.0) - 1.0).abs() < 1e-9);      // over the pairs
+/// assert!((of(ArrayLevel::Raid5, 8) / (1e12 / (56.0 * 24.0)) - 1.0).abs() < 1e-9);    // MTTF² / (N (N-1) R)
+/// assert!((of(ArrayLevel::Raid6, 8) / (1e18 / (336.0 * 576.0)) - 1.0).abs() < 1e-9);  // MTTF³ / (N (N-1) (N-2) R²)
 /// ```
-pub fn mttdl(level: Level, members: u16, copies: u16, failures: &Failures) -> Option<f64> {
+pub fn mttdl(level: ArrayLevel, members: u16, copies: u16, failures: &FailureRates) -> Option<f64> {
     let info = level.info();
     if members < info.members_least {
         return None;
     }
     let n = f64::from(members);
     let c = match level {
-        Level::Raid0 => 1.0,
-        Level::Raid1 => n,
+        ArrayLevel::Raid0 => 1.0,
+        ArrayLevel::Raid1 => n,
         _ => f64::from(copies.clamp(1, members)),
     };
     let loss = match level {
-        Level::Linear | Level::Raid0 => n / failures.mttf,
-        Level::Raid01 => split_loss(n, c, failures),
-        Level::Raid1 | Level::Raid10 => n / c * loss_rate(c, c - 1.0, 1.0, failures),
+        ArrayLevel::Linear | ArrayLevel::Raid0 => n / failures.mttf,
+        ArrayLevel::Raid01 => split_loss(n, c, failures),
+        ArrayLevel::Raid1 | ArrayLevel::Raid10 => n / c * loss_rate(c, c - 1.0, 1.0, failures),
         _ => {
             let p = f64::from(info.parities);
             loss_rate(n, p, n - p, failures)
@@ -77,8 +77,8 @@ pub fn mttdl(level: Level, members: u16, copies: u16, failures: &Failures) -> Op
 /// Losses a unit of time of one set of `n` members that survives `tolerated`
 /// failures and then reads `read` members to rebuild:
 /// N/M * prod((N-i) R/M) * ((N-p) R/M + u), i from 1 to p - 1.
-fn loss_rate(n: f64, tolerated: f64, read: f64, failures: &Failures) -> f64 {
-    let Failures { mttf, repair, member_bytes, errors_per_bit } = *failures;
+fn loss_rate(n: f64, tolerated: f64, read: f64, failures: &FailureRates) -> f64 {
+    let FailureRates { mttf, repair, member_bytes, errors_per_bit } = *failures;
     if tolerated < 1.0 {
         return n / mttf;
     }
@@ -89,24 +89,24 @@ fn loss_rate(n: f64, tolerated: f64, read: f64, failures: &Failures) -> f64 {
 
 /// A mirror of `c` stripe sets of `n / c` members: a failed member takes its
 /// set out, and then any member of the other sets counts.
-fn split_loss(n: f64, c: f64, failures: &Failures) -> f64 {
-    let set = Failures { mttf: failures.mttf * c / n, ..*failures };
+fn split_loss(n: f64, c: f64, failures: &FailureRates) -> f64 {
+    let set = FailureRates { mttf: failures.mttf * c / n, ..*failures };
     loss_rate(c, c - 1.0, n / c, &set)
 }
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::Dice;
+    use diskwright_base::Rng;
 
     use super::*;
 
-    const NO_ERRORS: Failures = Failures { mttf: 1000.0, repair: 1.0, member_bytes: 0.0, errors_per_bit: 0.0 };
+    const NO_ERRORS: FailureRates = FailureRates { mttf: 1000.0, repair: 1.0, member_bytes: 0.0, errors_per_bit: 0.0 };
 
     /// Mean time to loss of `n` members of which `tolerated` may be down at
     /// once, by drawing lives and repairs. `fatal` is the chance that a rebuild
     /// without redundancy left meets an unreadable block.
-    fn drawn(n: u32, tolerated: u32, failures: &Failures, fatal: f64, runs: u32) -> f64 {
-        let mut dice = Dice::new(8, u64::from(n * 10 + tolerated));
+    fn drawn(n: u32, tolerated: u32, failures: &FailureRates, fatal: f64, runs: u32) -> f64 {
+        let mut dice = Rng::new(8, u64::from(n * 10 + tolerated));
         let mut time = 0.0;
         for _ in 0..runs {
             let mut down = 0;
@@ -135,36 +135,36 @@ mod tests {
     fn lives_drawn_at_random_agree() {
         // the formulas leave out terms of the order N R / MTTF, below 1 %; 4000 runs tell to 1.6 %
         let of = |level, members| mttdl(level, members, 2, &NO_ERRORS).unwrap();
-        near(drawn(2, 1, &NO_ERRORS, 0.0, 4000), of(Level::Raid1, 2), 0.05);
-        near(drawn(5, 1, &NO_ERRORS, 0.0, 4000), of(Level::Raid5, 5), 0.05);
-        let quick = Failures { mttf: 200.0, ..NO_ERRORS };
-        near(drawn(6, 2, &quick, 0.0, 1500), mttdl(Level::Raid6, 6, 1, &quick).unwrap(), 0.12);
-        near(drawn(3, 2, &quick, 0.0, 1500), mttdl(Level::Raid1, 3, 3, &quick).unwrap(), 0.12);
+        near(drawn(2, 1, &NO_ERRORS, 0.0, 4000), of(ArrayLevel::Raid1, 2), 0.05);
+        near(drawn(5, 1, &NO_ERRORS, 0.0, 4000), of(ArrayLevel::Raid5, 5), 0.05);
+        let quick = FailureRates { mttf: 200.0, ..NO_ERRORS };
+        near(drawn(6, 2, &quick, 0.0, 1500), mttdl(ArrayLevel::Raid6, 6, 1, &quick).unwrap(), 0.12);
+        near(drawn(3, 2, &quick, 0.0, 1500), mttdl(ArrayLevel::Raid1, 3, 3, &quick).unwrap(), 0.12);
     }
 
     #[test]
     fn unreadable_blocks_count_as_drawn() {
-        let errors = Failures { member_bytes: 1e12, errors_per_bit: 1e-15, ..NO_ERRORS };
+        let errors = FailureRates { member_bytes: 1e12, errors_per_bit: 1e-15, ..NO_ERRORS };
         let of = |level, members| mttdl(level, members, 2, &errors).unwrap();
-        near(drawn(5, 1, &errors, unreadable(4e12, 1e-15), 4000), of(Level::Raid5, 5), 0.05);
-        near(drawn(2, 1, &errors, unreadable(1e12, 1e-15), 4000), of(Level::Raid1, 2), 0.05);
-        let quick = Failures { mttf: 200.0, ..errors };
-        near(drawn(6, 2, &quick, unreadable(4e12, 1e-15), 1500), mttdl(Level::Raid6, 6, 1, &quick).unwrap(), 0.12);
+        near(drawn(5, 1, &errors, unreadable(4e12, 1e-15), 4000), of(ArrayLevel::Raid5, 5), 0.05);
+        near(drawn(2, 1, &errors, unreadable(1e12, 1e-15), 4000), of(ArrayLevel::Raid1, 2), 0.05);
+        let quick = FailureRates { mttf: 200.0, ..errors };
+        near(drawn(6, 2, &quick, unreadable(4e12, 1e-15), 1500), mttdl(ArrayLevel::Raid6, 6, 1, &quick).unwrap(), 0.12);
         // with large drives the errors decide: a day of repair, eight of 4 TB at 1e-14
-        let large = Failures { mttf: 1e6, repair: 24.0, member_bytes: 4e12, errors_per_bit: 1e-14 };
-        let without = Failures { errors_per_bit: 0.0, ..large };
+        let large = FailureRates { mttf: 1e6, repair: 24.0, member_bytes: 4e12, errors_per_bit: 1e-14 };
+        let without = FailureRates { errors_per_bit: 0.0, ..large };
         let ratio = |level| mttdl(level, 8, 1, &without).unwrap() / mttdl(level, 8, 1, &large).unwrap();
-        assert!(ratio(Level::Raid5) > 1000.0 && ratio(Level::Raid6) > 1000.0);
+        assert!(ratio(ArrayLevel::Raid5) > 1000.0 && ratio(ArrayLevel::Raid6) > 1000.0);
     }
 
     #[test]
     fn a_mirror_of_stripe_sets_lasts_less_long_than_striped_mirrors() {
         // 8 members: RAID 10 dies of 1 of 7 others, 0+1 of 4 of 7
         let of = |level| mttdl(level, 8, 2, &NO_ERRORS).unwrap();
-        near(of(Level::Raid10) / of(Level::Raid01), 4.0, 1e-9);
-        near(of(Level::Raid0), 125.0, 1e-9);
-        near(of(Level::Raid7), 1000f64.powi(4) / (8.0 * 7.0 * 6.0 * 5.0), 1e-9);
-        assert_eq!(mttdl(Level::Raid6, 3, 1, &NO_ERRORS), None);
+        near(of(ArrayLevel::Raid10) / of(ArrayLevel::Raid01), 4.0, 1e-9);
+        near(of(ArrayLevel::Raid0), 125.0, 1e-9);
+        near(of(ArrayLevel::Raid7), 1000f64.powi(4) / (8.0 * 7.0 * 6.0 * 5.0), 1e-9);
+        assert_eq!(mttdl(ArrayLevel::Raid6, 3, 1, &NO_ERRORS), None);
     }
 
     #[test]

@@ -4,13 +4,13 @@
 //! of 4 KiB anywhere. Of these 2976 the 500 that a shuffle with a fixed seed
 //! brings to the front; nobody looked at errors to choose them.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::Level;
-use diskwright_simulator::catalogue::{self, Entry};
-use diskwright_simulator::device::Device;
-use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, Transfer};
-use diskwright_simulator::system::{Drives, Set, System, Target, Watch, Workload};
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::catalogue::{self, CatalogueEntry};
+use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer};
+use diskwright_simulator::system::{Drives, Set, System, WatchSpec, Workload, WorkloadTarget};
 
 /// Systems of the grid.
 pub const SYSTEMS: usize = 500;
@@ -21,7 +21,7 @@ const SECOND: Ns = 1_000_000_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Level.
-    pub level: Level,
+    pub level: ArrayLevel,
     /// Members.
     pub members: u16,
     /// Id of the drive.
@@ -44,14 +44,14 @@ pub struct Row {
 }
 
 /// The three drives.
-pub fn drives() -> Vec<Entry> {
+pub fn drives() -> Vec<CatalogueEntry> {
     catalogue::read("grid/drives.toml", include_str!("../../grid/drives.toml")).expect("a good file")
 }
 
 /// All systems, in order.
 pub fn all() -> Vec<Point> {
     let mut all = Vec::new();
-    for level in [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10] {
+    for level in [ArrayLevel::Raid0, ArrayLevel::Raid1, ArrayLevel::Raid5, ArrayLevel::Raid6, ArrayLevel::Raid10] {
         for members in level.info().members_least.max(2)..=14 {
             for drive in ["hdd-1996", "hdd-2020", "ssd-2015"] {
                 for users in [1, 4, 16, 64] {
@@ -69,7 +69,7 @@ pub fn all() -> Vec<Point> {
 pub fn split() -> (Vec<Point>, Vec<Point>) {
     let all = all();
     let mut order: Vec<usize> = (0..all.len()).collect();
-    let mut dice = Dice::new(5, 500);
+    let mut dice = Rng::new(5, 500);
     for at in (1..order.len()).rev() {
         order.swap(at, dice.below(at as u64 + 1) as usize);
     }
@@ -80,28 +80,28 @@ pub fn split() -> (Vec<Point>, Vec<Point>) {
 }
 
 /// The system of a point.
-pub fn system(point: &Point, drives: &[(String, Device)]) -> System {
+pub fn system(point: &Point, drives: &[(String, DeviceModel)]) -> System {
     let (_, device) = drives.iter().find(|(id, _)| *id == point.drive).expect("one of the three");
     let mut group = Drives::new("drive", point.members.into(), device.clone());
-    let mut watch = Watch { seed: 5, warm_up: SECOND, duration: 3 * SECOND, interval: SECOND };
-    if let Device::Mechanical(model) = device {
+    let mut watch = WatchSpec { seed: 5, warm_up: SECOND, duration: 3 * SECOND, interval: SECOND };
+    if let DeviceModel::Mechanical(model) = device {
         (group.order, group.depth) = (model.policy(), model.slots());
-        watch = Watch { warm_up: 60 * SECOND, duration: 600 * SECOND, interval: 60 * SECOND, ..watch };
+        watch = WatchSpec { warm_up: 60 * SECOND, duration: 600 * SECOND, interval: 60 * SECOND, ..watch };
     }
-    let asked = Transfer { read_share: point.read_share, ..Transfer::default() };
-    let classes = vec![Class::of("io", 1.0, asked)];
+    let asked = OperationTransfer { read_share: point.read_share, ..OperationTransfer::default() };
+    let classes = vec![OperationClass::of("io", 1.0, asked)];
     let load = LoadSpec::Closed(ClosedSpec { users: point.users, classes, ..ClosedSpec::default() });
     System {
         watch,
         drives: vec![group],
         arrays: vec![Set::new("set", point.level, (0..point.members.into()).collect())],
-        workloads: vec![Workload { name: "users".into(), targets: vec![Target::Array(0)], load }],
+        workloads: vec![Workload { name: "users".into(), targets: vec![WorkloadTarget::Array(0)], load }],
         ..System::new("grid")
     }
 }
 
 /// The drives, ready for [`system`].
-pub fn devices() -> Vec<(String, Device)> {
+pub fn devices() -> Vec<(String, DeviceModel)> {
     drives().iter().map(|entry| (entry.id.clone(), entry.device().expect("possible"))).collect()
 }
 
@@ -122,7 +122,7 @@ fn read(line: &str) -> Option<Row> {
     let fields: Vec<&str> = line.split(',').collect();
     let [level, members, drive, users, read_share, throughput, response] = fields[..] else { return None };
     let point = Point {
-        level: Level::ALL.into_iter().find(|found| found.to_string() == level)?,
+        level: ArrayLevel::ALL.into_iter().find(|found| found.to_string() == level)?,
         members: members.parse().ok()?,
         drive: drive.to_owned(),
         users: users.parse().ok()?,

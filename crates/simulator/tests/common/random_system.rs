@@ -2,48 +2,50 @@
 
 use std::sync::Arc;
 
-use diskwright_base::Dice;
-use diskwright_simulator::array::Level;
-use diskwright_simulator::cache::{Back, CacheSpec, FlushOrder, ReadAhead, Write};
+use diskwright_base::Rng;
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::cache::{BlockCacheSpec, CacheReadAhead, FlushOrder, WriteBackPolicy, WritePolicy};
 use diskwright_simulator::catalogue;
-use diskwright_simulator::device::{Device, PlainSpec};
-use diskwright_simulator::drive::Policy;
-use diskwright_simulator::load::{Access, Class, ClosedSpec, LoadSpec, Sizes, Spell, Transfer as Asked};
-use diskwright_simulator::spread::Spread;
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
+use diskwright_simulator::drive::QueuePolicy;
+use diskwright_simulator::load::{
+    AccessPattern, ClosedSpec, DurationDistribution, LoadSpec, OperationClass, OperationTransfer as Asked, RequestSizes,
+};
+use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
 
 /// A random one of several.
-pub fn one<T: Clone>(dice: &mut Dice, of: &[T]) -> T {
+pub fn one<T: Clone>(dice: &mut Rng, of: &[T]) -> T {
     of[dice.below(of.len() as u64) as usize].clone()
 }
 
 /// Some of the time something.
-fn maybe<T>(dice: &mut Dice, share: f64, what: impl FnOnce(&mut Dice) -> T) -> Option<T> {
+fn maybe<T>(dice: &mut Rng, share: f64, what: impl FnOnce(&mut Rng) -> T) -> Option<T> {
     if dice.chance(share) { Some(what(dice)) } else { None }
 }
 
-fn device(dice: &mut Dice) -> Device {
+fn device(dice: &mut Rng) -> DeviceModel {
     if dice.chance(0.3) {
-        let mechanical = |e: &&catalogue::Entry| e.class == catalogue::Class::Hdd;
-        let known: Vec<&catalogue::Entry> = catalogue::all().iter().filter(mechanical).collect();
+        let mechanical = |e: &&catalogue::CatalogueEntry| e.class == catalogue::DriveClass::Hdd;
+        let known: Vec<&catalogue::CatalogueEntry> = catalogue::all().iter().filter(mechanical).collect();
         if !known.is_empty() {
             return one(dice, &known).device().expect("drives of the catalogue are possible");
         }
     }
     let mean = 200_000 + dice.below(5_000_000);
     let service = match dice.below(3) {
-        0 => Spread::Constant(mean),
-        1 => Spread::Exponential { mean },
-        _ => Spread::Uniform { least: mean / 2, most: mean * 2 },
+        0 => ServiceTimeDistribution::Constant(mean),
+        1 => ServiceTimeDistribution::Exponential { mean },
+        _ => ServiceTimeDistribution::Uniform { least: mean / 2, most: mean * 2 },
     };
     let bytes_per_s = if dice.chance(0.5) { f64::INFINITY } else { 5e6 + 1e8 * dice.share() };
     let servers = 1 + dice.below(3) as u32;
-    Device::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks: 1 << 20, servers, service, bytes_per_s }))
+    DeviceModel::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks: 1 << 20, servers, service, bytes_per_s }))
 }
 
-fn cache(dice: &mut Dice) -> CacheSpec {
+fn cache(dice: &mut Rng) -> BlockCacheSpec {
     let dirty_limit = 0.1 + 0.9 * dice.share();
-    let back = Back {
+    let back = WriteBackPolicy {
         dirty_limit,
         flush_at: dirty_limit * dice.share(),
         flush_after: maybe(dice, 0.5, |dice| dice.below(2_000_000_000)),
@@ -54,31 +56,31 @@ fn cache(dice: &mut Dice) -> CacheSpec {
         protected: false,
     };
     let read = match dice.below(3) {
-        0 => ReadAhead::None,
-        1 => ReadAhead::Fixed { blocks: 8 << dice.below(5) },
-        _ => ReadAhead::Doubling { from: 8 << dice.below(3), to: 64 << dice.below(3) },
+        0 => CacheReadAhead::None,
+        1 => CacheReadAhead::Fixed { blocks: 8 << dice.below(5) },
+        _ => CacheReadAhead::Doubling { from: 8 << dice.below(3), to: 64 << dice.below(3) },
     };
-    CacheSpec {
+    BlockCacheSpec {
         bytes: (64 + dice.below(2000)) * 4096,
         read,
         early: dice.chance(0.5),
-        write: one(dice, &[Write::Through, Write::Back(back)]),
+        write: one(dice, &[WritePolicy::Through, WritePolicy::Back(back)]),
         reserve_for_writes: 0.5 * dice.share(),
         allocate_on_write: dice.chance(0.5),
         read_before_partial_write: dice.chance(0.5),
-        ..CacheSpec::default()
+        ..BlockCacheSpec::default()
     }
 }
 
-fn path(dice: &mut Dice, system: &mut System, caches: bool) {
+fn path(dice: &mut Rng, system: &mut System, caches: bool) {
     let buses = dice.below(2);
     let bus = |_| Bus { name: "bus".into(), rate: 20_000_000 + dice.below(200_000_000), overhead: dice.below(5000) };
     system.buses = (0..buses).map(bus).collect();
     for number in 0..dice.below(3) {
         let transfer = match dice.below(3) {
-            0 => Transfer::Pio { interrupt_blocks: 1 + dice.below(8) as u32, byte_ps: dice.below(20_000) },
-            1 => Transfer::Dma { interrupt_blocks: Some(8) },
-            _ => Transfer::Dma { interrupt_blocks: None },
+            0 => TransferMode::Pio { interrupt_blocks: 1 + dice.below(8) as u32, byte_ps: dice.below(20_000) },
+            1 => TransferMode::Dma { interrupt_blocks: Some(8) },
+            _ => TransferMode::Dma { interrupt_blocks: None },
         };
         system.controllers.push(Controller {
             bus: (!system.buses.is_empty()).then_some(0),
@@ -106,12 +108,12 @@ fn path(dice: &mut Dice, system: &mut System, caches: bool) {
     }
 }
 
-fn drives(dice: &mut Dice, system: &mut System) {
+fn drives(dice: &mut Rng, system: &mut System) {
     for group in 0..1 + dice.below(3) {
         let channels = system.channels.len() as u64;
         system.drives.push(Drives {
             channel: (channels > 0).then(|| dice.below(channels) as usize),
-            order: one(dice, &Policy::ALL),
+            order: one(dice, &QueuePolicy::ALL),
             depth: one(dice, &[1, 4, 32, u32::MAX]),
             ..Drives::new(&format!("group{group}-"), 1 + dice.below(5) as u32, device(dice))
         });
@@ -119,11 +121,11 @@ fn drives(dice: &mut Dice, system: &mut System) {
 }
 
 /// Arrays of drives that nothing else uses; the drives that are left.
-fn arrays(dice: &mut Dice, system: &mut System) -> Vec<u32> {
+fn arrays(dice: &mut Rng, system: &mut System) -> Vec<u32> {
     let mut left: Vec<u32> = (0..system.drive_count()).collect();
     for number in 0..dice.below(3) {
-        let level = one(dice, &Level::ALL);
-        let more = if level == Level::Raid01 { 2 } else { 1 };
+        let level = one(dice, &ArrayLevel::ALL);
+        let more = if level == ArrayLevel::Raid01 { 2 } else { 1 };
         let count = usize::from(level.info().members_least) + more * dice.below(3) as usize;
         if count > left.len() {
             continue;
@@ -145,25 +147,25 @@ fn arrays(dice: &mut Dice, system: &mut System) -> Vec<u32> {
 }
 
 /// Users who each ask for one thing at a time, so often in all.
-fn load(dice: &mut Dice, target: Target, cached: bool, most: u64) -> Workload {
+fn load(dice: &mut Rng, target: WorkloadTarget, cached: bool, most: u64) -> Workload {
     let access = match dice.below(3) {
-        0 => Access::Sequential { streams: dice.below(3) as u32 },
-        1 => Access::Uniform,
-        _ => Access::Zipf { theta: 0.9 },
+        0 => AccessPattern::Sequential { streams: dice.below(3) as u32 },
+        1 => AccessPattern::Uniform,
+        _ => AccessPattern::Zipf { theta: 0.9 },
     };
     let asked = Asked {
         access,
         read_share: one(dice, &[0.0, 0.5, 1.0]),
-        bytes: Sizes::One(4096 << dice.below(6)),
-        compute: Spell::Exponential { mean_s: one(dice, &[0.0, 1e-4]) },
+        bytes: RequestSizes::One(4096 << dice.below(6)),
+        compute: DurationDistribution::Exponential { mean_s: one(dice, &[0.0, 1e-4]) },
         cached: cached && dice.chance(0.7),
         ..Asked::default()
     };
     let spec = ClosedSpec {
         users: 1 + dice.below(6) as u32,
         outstanding: 1 + dice.below(3) as u32,
-        think: Spell::Exponential { mean_s: one(dice, &[0.0, 0.005]) },
-        classes: vec![Class::of("io", 1.0, asked)],
+        think: DurationDistribution::Exponential { mean_s: one(dice, &[0.0, 0.005]) },
+        classes: vec![OperationClass::of("io", 1.0, asked)],
         most_operations: Some(most),
         ..ClosedSpec::default()
     };
@@ -172,11 +174,11 @@ fn load(dice: &mut Dice, target: Target, cached: bool, most: u64) -> Workload {
 
 /// A random system on which each workload does so many operations of one
 /// request each. No two workloads share drives.
-pub fn random_system(dice: &mut Dice, caches: bool, operations: u64) -> System {
+pub fn random_system(dice: &mut Rng, caches: bool, operations: u64) -> System {
     let mut system = System::new("random");
     let second = 1_000_000_000;
-    system.watch = Watch { seed: dice.bits(), warm_up: 0, duration: 100_000 * second, interval: second };
-    system.host = Host {
+    system.watch = WatchSpec { seed: dice.bits(), warm_up: 0, duration: 100_000 * second, interval: second };
+    system.host = HostSpec {
         processors: 1 + dice.below(4) as u32,
         request: dice.below(200_000),
         interrupt: dice.below(50_000),
@@ -186,14 +188,15 @@ pub fn random_system(dice: &mut Dice, caches: bool, operations: u64) -> System {
         cache: maybe(dice, if caches { 0.7 } else { 0.0 }, cache),
         transfer_blocks: maybe(dice, 0.3, |dice| 16 << dice.below(5)),
         memory_rate: maybe(dice, 0.3, |dice| 50_000_000 + dice.below(100_000_000)),
-        ..Host::default()
+        ..HostSpec::default()
     };
     path(dice, &mut system, caches);
     drives(dice, &mut system);
     let single = arrays(dice, &mut system);
     let cached = system.host.cache.is_some();
-    let targets = (0..system.arrays.len()).map(Target::Array).chain(single.into_iter().map(Target::Drive));
-    let targets: Vec<Target> = targets.take(4).collect();
+    let targets =
+        (0..system.arrays.len()).map(WorkloadTarget::Array).chain(single.into_iter().map(WorkloadTarget::Drive));
+    let targets: Vec<WorkloadTarget> = targets.take(4).collect();
     system.workloads = targets.into_iter().map(|target| load(dice, target, cached, operations)).collect();
     system
 }

@@ -6,14 +6,17 @@
 use std::sync::Arc;
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::Level;
+use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::confidence::{Interval, Means};
-use diskwright_simulator::device::{Device, PlainSpec};
-use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, OpenSpec, Operations, Sizes, Spell, Totals, Transfer};
-use diskwright_simulator::run::{Report, Simulation};
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
+use diskwright_simulator::load::{
+    ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTotals, OperationTransfer,
+    Operations, RequestSizes,
+};
+use diskwright_simulator::run::{Simulation, SimulationReport};
 use diskwright_simulator::solve::*;
-use diskwright_simulator::spread::Spread;
-use diskwright_simulator::system::{Drives, Set, System, Target, Watch, Workload};
+use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::system::{Drives, Set, System, WatchSpec, Workload, WorkloadTarget};
 
 /// Mean service, s: a thousandth, so that a nanosecond is nothing.
 const S: f64 = 1e-3;
@@ -52,10 +55,10 @@ impl Case {
     pub fn run(&self, half: f64) -> Row {
         let requests = (1.96 / half).powi(2) * self.varies;
         let duration = (requests / self.rate_per_s * 1e9) as Ns;
-        let watch = Watch { warm_up: duration / 50, duration, interval: duration.div_ceil(BATCHES), seed: 1 };
+        let watch = WatchSpec { warm_up: duration / 50, duration, interval: duration.div_ceil(BATCHES), seed: 1 };
         let system = System { watch, ..self.system.clone() };
         let mut means = Means::new();
-        let mut before = Totals::default();
+        let mut before = OperationTotals::default();
         let report = Simulation::new(&system).expect("a possible system").run(|sample| {
             let now = sum(&sample.workloads[0].operations);
             means.push(now.since(&before).response_s());
@@ -73,7 +76,7 @@ impl Case {
         }
     }
 
-    fn others(&self, report: &Report, totals: &Totals) -> f64 {
+    fn others(&self, report: &SimulationReport, totals: &OperationTotals) -> f64 {
         let rate = totals.done as f64 / report.elapsed_s();
         let mut off = vec![rate / self.rate_per_s];
         let drives = &report.components[report.components.len() - system_drives(&self.system)..];
@@ -95,46 +98,51 @@ fn system_drives(system: &System) -> usize {
     system.drive_count() as usize
 }
 
-fn sum(operations: &[Operations]) -> Totals {
+fn sum(operations: &[Operations]) -> OperationTotals {
     operations[0].totals
 }
 
-fn device(servers: u32, service: Spread) -> Device {
+fn device(servers: u32, service: ServiceTimeDistribution) -> DeviceModel {
     let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers, service, bytes_per_s: f64::INFINITY };
-    Device::Plain(Arc::new(spec))
+    DeviceModel::Plain(Arc::new(spec))
 }
 
-fn exponential() -> Spread {
-    Spread::Exponential { mean: MEAN }
+fn exponential() -> ServiceTimeDistribution {
+    ServiceTimeDistribution::Exponential { mean: MEAN }
 }
 
-fn single(servers: u32, service: Spread, load: LoadSpec) -> System {
+fn single(servers: u32, service: ServiceTimeDistribution, load: LoadSpec) -> System {
     let drives = vec![Drives::new("server", 1, device(servers, service))];
-    let workloads = vec![Workload { name: "jobs".into(), targets: vec![Target::Drive(0)], load }];
+    let workloads = vec![Workload { name: "jobs".into(), targets: vec![WorkloadTarget::Drive(0)], load }];
     System { drives, workloads, ..System::new("queue") }
 }
 
 fn striped(members: u32, load: LoadSpec) -> System {
     let drives = vec![Drives::new("branch", members, device(1, exponential()))];
-    let arrays = vec![Set { unit_blocks: 8, ..Set::new("fork", Level::Raid0, (0..members).collect()) }];
-    let workloads = vec![Workload { name: "jobs".into(), targets: vec![Target::Array(0)], load }];
+    let arrays = vec![Set { unit_blocks: 8, ..Set::new("fork", ArrayLevel::Raid0, (0..members).collect()) }];
+    let workloads = vec![Workload { name: "jobs".into(), targets: vec![WorkloadTarget::Array(0)], load }];
     System { drives, arrays, workloads, ..System::new("fork and join") }
 }
 
 /// Random arrivals of requests over so many stripe units.
-fn open(per_s: f64, units: u64, compute: Spell) -> LoadSpec {
-    let classes = vec![Class::of("job", 1.0, transfer(units, compute))];
-    LoadSpec::Open(OpenSpec { gap: Spell::Exponential { mean_s: 1.0 / per_s }, classes, ..OpenSpec::default() })
+fn open(per_s: f64, units: u64, compute: DurationDistribution) -> LoadSpec {
+    let classes = vec![OperationClass::of("job", 1.0, transfer(units, compute))];
+    LoadSpec::Open(OpenSpec {
+        gap: DurationDistribution::Exponential { mean_s: 1.0 / per_s },
+        classes,
+        ..OpenSpec::default()
+    })
 }
 
-fn closed(users: u32, think_s: f64, units: u64, compute: Spell) -> LoadSpec {
-    let think = if think_s > 0.0 { Spell::Exponential { mean_s: think_s } } else { Spell::NONE };
-    let classes = vec![Class::of("job", 1.0, transfer(units, compute))];
+fn closed(users: u32, think_s: f64, units: u64, compute: DurationDistribution) -> LoadSpec {
+    let think =
+        if think_s > 0.0 { DurationDistribution::Exponential { mean_s: think_s } } else { DurationDistribution::NONE };
+    let classes = vec![OperationClass::of("job", 1.0, transfer(units, compute))];
     LoadSpec::Closed(ClosedSpec { users, think, classes, ..ClosedSpec::default() })
 }
 
-fn transfer(units: u64, compute: Spell) -> Transfer {
-    Transfer { bytes: Sizes::One(4096 * units), compute, ..Transfer::default() }
+fn transfer(units: u64, compute: DurationDistribution) -> OperationTransfer {
+    OperationTransfer { bytes: RequestSizes::One(4096 * units), compute, ..OperationTransfer::default() }
 }
 
 /// How widely means of M/G/1 vary, about: that of M/M/1 (Blomqvist 1967, as in
@@ -147,7 +155,7 @@ fn varies(rho: f64, cv2: f64) -> f64 {
 }
 
 /// One server with random arrivals.
-pub fn mg1_at(rho: f64, service: Spread, what: &str) -> Case {
+pub fn mg1_at(rho: f64, service: ServiceTimeDistribution, what: &str) -> Case {
     let cv2 = service.variation_squared();
     let truth = mg1(rho / S, S, cv2).expect("not full");
     Case {
@@ -156,7 +164,7 @@ pub fn mg1_at(rho: f64, service: Spread, what: &str) -> Case {
         rate_per_s: rho / S,
         utilisation: Some(rho),
         varies: varies(rho, cv2),
-        system: single(1, service, open(rho / S, 1, Spell::NONE)),
+        system: single(1, service, open(rho / S, 1, DurationDistribution::NONE)),
     }
 }
 
@@ -167,17 +175,17 @@ pub fn mm1_at(rho: f64) -> Case {
 
 /// M/D/1.
 pub fn md1_at(rho: f64) -> Case {
-    mg1_at(rho, Spread::Constant(MEAN), "M/D/1")
+    mg1_at(rho, ServiceTimeDistribution::Constant(MEAN), "M/D/1")
 }
 
 /// M/E4/1.
 pub fn me1_at(rho: f64) -> Case {
-    mg1_at(rho, Spread::Erlang { stages: 4, mean: MEAN }, "M/E4/1")
+    mg1_at(rho, ServiceTimeDistribution::Erlang { stages: 4, mean: MEAN }, "M/E4/1")
 }
 
 /// M/H2/1, squared coefficient of variation 4.
 pub fn mh1_at(rho: f64) -> Case {
-    mg1_at(rho, Spread::Hyper { mean: MEAN, cv2: 4.0 }, "M/H2/1, cv² 4")
+    mg1_at(rho, ServiceTimeDistribution::Hyper { mean: MEAN, cv2: 4.0 }, "M/H2/1, cv² 4")
 }
 
 /// Several servers, one queue.
@@ -189,7 +197,7 @@ pub fn mmc_at(servers: u32, rho: f64) -> Case {
         rate_per_s: per_s,
         utilisation: Some(rho),
         varies: varies(rho, 1.0),
-        system: single(servers, exponential(), open(per_s, 1, Spell::NONE)),
+        system: single(servers, exponential(), open(per_s, 1, DurationDistribution::NONE)),
     }
 }
 
@@ -202,7 +210,7 @@ pub fn repairman(machines: u32, think: f64, servers: u32) -> Case {
         rate_per_s: truth.throughput_per_s,
         utilisation: Some(truth.utilisations[0] / f64::from(servers)),
         varies: 3.0,
-        system: single(servers, exponential(), closed(machines, think * S, 1, Spell::NONE)),
+        system: single(servers, exponential(), closed(machines, think * S, 1, DurationDistribution::NONE)),
     }
 }
 
@@ -214,7 +222,7 @@ pub fn fork_two(rho: f64) -> Case {
         rate_per_s: rho / S,
         utilisation: Some(rho),
         varies: varies(rho, 1.0),
-        system: striped(2, open(rho / S, 2, Spell::NONE)),
+        system: striped(2, open(rho / S, 2, DurationDistribution::NONE)),
     }
 }
 
@@ -222,7 +230,7 @@ pub fn fork_two(rho: f64) -> Case {
 pub fn fork_many(branches: u32, rho: f64) -> Case {
     let truth_s = fork_join(branches, rho / S, S).expect("not full");
     let what = format!("fork and join of {branches}, {:.0} % busy (approximate formula)", rho * 100.0);
-    let system = striped(branches, open(rho / S, u64::from(branches), Spell::NONE));
+    let system = striped(branches, open(rho / S, u64::from(branches), DurationDistribution::NONE));
     Case { what, truth_s, system, ..fork_two(rho) }
 }
 
@@ -235,7 +243,7 @@ pub fn fork_closed(users: u32) -> Case {
         rate_per_s,
         utilisation: Some(rate_per_s * S),
         varies: 1.0,
-        system: striped(2, closed(users, 0.0, 2, Spell::NONE)),
+        system: striped(2, closed(users, 0.0, 2, DurationDistribution::NONE)),
     }
 }
 
@@ -248,7 +256,7 @@ pub fn fork_alone(branches: u32) -> Case {
         rate_per_s: 1.0 / truth_s,
         utilisation: None,
         varies: 1.0,
-        system: striped(branches, closed(1, 0.0, u64::from(branches), Spell::NONE)),
+        system: striped(branches, closed(1, 0.0, u64::from(branches), DurationDistribution::NONE)),
     }
 }
 
@@ -258,7 +266,7 @@ pub fn tandem(first: f64, second: f64) -> Case {
     let per_s = second / S;
     let compute_s = first / per_s;
     let before = mm1(per_s, compute_s).expect("not full").response_s;
-    let compute = Spell::Exponential { mean_s: compute_s };
+    let compute = DurationDistribution::Exponential { mean_s: compute_s };
     Case {
         what: format!("processor {:.0} %, then device {:.0} % busy", first * 100.0, second * 100.0),
         truth_s: before + mm1(per_s, S).expect("not full").response_s,
@@ -271,9 +279,9 @@ pub fn tandem(first: f64, second: f64) -> Case {
 
 /// Processor, device and thinking users: mean value analysis is exact.
 pub fn network(users: u32, think: f64, compute: f64) -> Case {
-    let centers = vec![Center::Queue(compute * S), Center::Queue(S)];
-    let truth = exact(&Network { users, think_s: think * S, centers });
-    let spell = Spell::Exponential { mean_s: compute * S };
+    let centers = vec![MvaCenter::Queue(compute * S), MvaCenter::Queue(S)];
+    let truth = exact(&ClosedNetwork { users, think_s: think * S, centers });
+    let spell = DurationDistribution::Exponential { mean_s: compute * S };
     Case {
         what: format!("{users} users, think {think} S, processor {compute} S, device S"),
         truth_s: truth.response_s,
@@ -288,13 +296,13 @@ pub fn network(users: u32, think: f64, compute: f64) -> Case {
 /// distribution, the mean is that of M/M/1 (Kleinrock 1967), but for the turns.
 pub fn shared_processor(rho: f64) -> Case {
     let service_s = 20.0 * S;
-    let load = open(rho / service_s, 1, Spell::Hyper { mean_s: service_s, cv2: 4.0 });
+    let load = open(rho / service_s, 1, DurationDistribution::Hyper { mean_s: service_s, cv2: 4.0 });
     Case {
         what: format!("M/H2/1 by turns, cv² 4, {:.0} % busy", rho * 100.0),
         truth_s: mm1(rho / service_s, service_s).expect("not full").response_s,
         rate_per_s: rho / service_s,
         utilisation: None,
         varies: 0.5 * varies(rho, 1.0),
-        system: single(1, Spread::Constant(0), load),
+        system: single(1, ServiceTimeDistribution::Constant(0), load),
     }
 }

@@ -8,23 +8,23 @@
 //! first sector and sectors. What it prints behind the events is not read.
 
 use diskwright_base::Operation;
-use diskwright_logs::Head;
+use diskwright_logs::InputHead;
 
-use super::{Format, Shape, first_lines};
-use crate::events::{Event, Kind, MOST_SECTORS};
+use super::{TraceFormat, TraceShape, first_lines};
+use crate::events::{MOST_SECTORS, TraceEvent, TraceEventKind};
 use crate::text::{fields, nanoseconds, whole};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blkparse",
     title: "blkparse text: the events of a blktrace",
     explain: "The default output of `blkparse -i NAME`; requests are built from Q, D and C as with blktrace. Times \
               count from the start of the trace.",
     recognise,
     wall_clock: false,
-    shape: Shape::EventLines,
+    shape: TraceShape::EventLines,
 };
 
-fn recognise(head: &Head<'_>) -> bool {
+fn recognise(head: &InputHead<'_>) -> bool {
     // a short trace has more lines of summary than of events
     first_lines(head, 1, |line| {
         let found: Vec<&[u8]> = fields(line).take(7).collect();
@@ -47,7 +47,7 @@ fn device(field: &[u8]) -> Option<u32> {
 
 /// The event of a line with its time, nanoseconds; `None` for a line that
 /// tells of no request.
-pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, Event)>, &'static str> {
+pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static str> {
     let mut fields = fields(line);
     // the summary behind the events has no device in front
     let Some(device) = fields.next().and_then(device) else { return Ok(None) };
@@ -55,12 +55,12 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, Event)>, &'static str> {
     let time_ns = nanoseconds(seconds, 1_000_000_000).ok_or("column 4: no seconds")?;
     let action = fields.nth(1).ok_or("fewer than six columns")?;
     let kind = match action {
-        b"Q" => Kind::Queue,
-        b"A" => Kind::Remap,
-        b"X" => Kind::Split,
-        b"D" => Kind::Issue,
-        b"R" => Kind::Requeue,
-        b"C" => Kind::Complete,
+        b"Q" => TraceEventKind::Queue,
+        b"A" => TraceEventKind::Remap,
+        b"X" => TraceEventKind::Split,
+        b"D" => TraceEventKind::Issue,
+        b"R" => TraceEventKind::Requeue,
+        b"C" => TraceEventKind::Complete,
         _ => return Ok(None),
     };
     let letters = fields.next().ok_or("fewer than seven columns")?;
@@ -84,7 +84,7 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, Event)>, &'static str> {
         _ if has(b'R') => Operation::Read,
         _ => return Err("column 7: neither read, write, flush nor discard"),
     };
-    Ok(Some((time_ns, Event { device, kind, operation, sector, sectors, other })))
+    Ok(Some((time_ns, TraceEvent { device, kind, operation, sector, sectors, other })))
 }
 
 /// Sectors that a request may have, so that its length in bytes fits 32 bits.
@@ -98,13 +98,13 @@ mod tests {
     fn events_and_other_lines() {
         let of = |text: &str| line(text.as_bytes()).map(|found| found.map(|(t, e)| (t, e.kind, e.operation, e.sector)));
         let issue = "  7,16   1        0     0.000034561 31365  D   R 31616 + 8 [(null)]";
-        assert_eq!(of(issue), Ok(Some((34_561, Kind::Issue, Operation::Read, 31616))));
+        assert_eq!(of(issue), Ok(Some((34_561, TraceEventKind::Issue, Operation::Read, 31616))));
         let flush = "  7,16   1        0     2.704687345 31377  Q FWS [(null)]";
-        assert_eq!(of(flush), Ok(Some((2_704_687_345, Kind::Queue, Operation::Flush, 0))));
+        assert_eq!(of(flush), Ok(Some((2_704_687_345, TraceEventKind::Queue, Operation::Flush, 0))));
         let remap = "  8,0    3        1     0.000000000   697  A   W 223490 + 8 <- (8,5) 223488";
-        assert_eq!(of(remap), Ok(Some((0, Kind::Remap, Operation::Write, 223_490))));
+        assert_eq!(of(remap), Ok(Some((0, TraceEventKind::Remap, Operation::Write, 223_490))));
         let split = line(b"  8,0    3        1     0.000000000   697  X   W 0 / 64 [x]").unwrap().unwrap().1;
-        assert_eq!((split.kind, split.other), (Kind::Split, 64));
+        assert_eq!((split.kind, split.other), (TraceEventKind::Split, 64));
         for nothing in ["", "CPU0 (out):", " Reads Queued:        3165,    27360KiB", "  7,16 1 0 0.0 31365 P N [x]"] {
             assert_eq!(of(nothing), Ok(None), "{nothing}");
         }

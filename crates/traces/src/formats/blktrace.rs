@@ -7,12 +7,12 @@
 //! processor, or one stream in which the processors' records come in turns.
 
 use diskwright_base::Operation;
-use diskwright_logs::Head;
+use diskwright_logs::InputHead;
 
-use super::{Format, Shape};
-use crate::events::{Event, Kind, MOST_SECTORS};
+use super::{TraceFormat, TraceShape};
+use crate::events::{MOST_SECTORS, TraceEvent, TraceEventKind};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blktrace",
     title: "blktrace binary events (NAME.blktrace.CPU, or the stream of `blktrace -o -`)",
     explain: "Arrival is Q, issue is D, completion is C of the same sectors; requests that were merged stay apart, \
@@ -20,11 +20,11 @@ pub(super) const FORMAT: Format = Format {
               `blktrace -d /dev/sdX`, or with the kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
     recognise,
     wall_clock: false,
-    shape: Shape::Records,
+    shape: TraceShape::Records,
 };
 
-fn recognise(head: &Head<'_>) -> bool {
-    matches!(header(head.bytes), Header::Record { .. })
+fn recognise(head: &InputHead<'_>) -> bool {
+    matches!(header(head.bytes), BlktraceHeader::Record { .. })
 }
 
 /// Bytes that tell whether a record begins here, and whose it is.
@@ -36,7 +36,7 @@ const CATEGORY: u32 = 16;
 
 /// The beginning of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Header {
+pub(crate) enum BlktraceHeader {
     /// No record begins here.
     Not,
     /// A record begins here.
@@ -44,20 +44,20 @@ pub(crate) enum Header {
 }
 
 /// What the first bytes say.
-pub(crate) fn header(bytes: &[u8]) -> Header {
-    let Some(word) = bytes.first_chunk::<4>() else { return Header::Not };
+pub(crate) fn header(bytes: &[u8]) -> BlktraceHeader {
+    let Some(word) = bytes.first_chunk::<4>() else { return BlktraceHeader::Not };
     for (number, big_endian) in [(u32::from_le_bytes(*word), false), (u32::from_be_bytes(*word), true)] {
         let version = (number & 0xff) as u8;
         if number & !0xff == MAGIC && (version == 7 || version == 8) {
-            return Header::Record { big_endian, version, length: if version == 7 { 48 } else { 64 } };
+            return BlktraceHeader::Record { big_endian, version, length: if version == 7 { 48 } else { 64 } };
         }
     }
-    Header::Not
+    BlktraceHeader::Not
 }
 
 /// The fields of a record that are of use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
+pub(crate) struct BlktraceRecord {
     pub(crate) time_ns: u64,
     sector: u64,
     bytes: u32,
@@ -76,7 +76,7 @@ pub(crate) enum Meaning {
     /// Nanoseconds since 1970 at the record's time.
     WallClock(i64),
     /// Something happened to a request.
-    Event(Event),
+    Event(TraceEvent),
     /// It cannot be used, and this is why.
     Unusable(&'static str),
 }
@@ -91,9 +91,9 @@ const DISCARD: u64 = 1 << 13;
 /// Set in the action where the id of a cgroup (8 bytes) begins what follows the head.
 const CGROUP: u64 = 1 << 8;
 
-impl Record {
+impl BlktraceRecord {
     /// Reads a head of the length that [`header`] gave; `None` where `bytes` are fewer.
-    pub(crate) fn read(bytes: &[u8], big_endian: bool, version: u8) -> Option<Record> {
+    pub(crate) fn read(bytes: &[u8], big_endian: bool, version: u8) -> Option<BlktraceRecord> {
         let word2 = |at: usize| {
             let two = *bytes.get(at..)?.first_chunk::<2>()?;
             Some(if big_endian { u16::from_be_bytes(two) } else { u16::from_le_bytes(two) })
@@ -112,7 +112,7 @@ impl Record {
         } else {
             (word8(32)?, word4(40)?, word2(50)?)
         };
-        Some(Record { time_ns, sector, bytes: length, action, device, more, big_endian })
+        Some(BlktraceRecord { time_ns, sector, bytes: length, action, device, more, big_endian })
     }
 
     /// What the record says; `behind` is what follows its head.
@@ -124,12 +124,12 @@ impl Record {
             return if code == 1 { self.wall_clock(behind) } else { Meaning::Nothing };
         }
         let kind = match code {
-            1 => Kind::Queue,
-            6 => Kind::Requeue,
-            7 => Kind::Issue,
-            8 => Kind::Complete,
-            13 => Kind::Split,
-            15 => Kind::Remap,
+            1 => TraceEventKind::Queue,
+            6 => TraceEventKind::Requeue,
+            7 => TraceEventKind::Issue,
+            8 => TraceEventKind::Complete,
+            13 => TraceEventKind::Split,
+            15 => TraceEventKind::Remap,
             _ => return Meaning::Nothing,
         };
         if category & PASSED_THROUGH != 0 {
@@ -151,7 +151,7 @@ impl Record {
             return Meaning::Unusable("a sector beyond any disk");
         }
         let sectors = self.bytes.div_ceil(512);
-        Meaning::Event(Event { device: self.device, kind, operation, sector, sectors, other })
+        Meaning::Event(TraceEvent { device: self.device, kind, operation, sector, sectors, other })
     }
 
     /// The time of day in seconds and nanoseconds, at the record's own time.
@@ -199,19 +199,19 @@ mod tests {
             for big_endian in [false, true] {
                 let bytes = record(version, big_endian, 1 | (READ << CATEGORY));
                 let length = bytes.len();
-                assert_eq!(header(&bytes), Header::Record { big_endian, version, length });
-                let read = Record::read(&bytes, big_endian, version).expect("whole");
+                assert_eq!(header(&bytes), BlktraceHeader::Record { big_endian, version, length });
+                let read = BlktraceRecord::read(&bytes, big_endian, version).expect("whole");
                 assert_eq!(read.time_ns, 1_000);
                 let Meaning::Event(event) = read.meaning(&[]) else { panic!("{read:?}") };
-                assert_eq!((event.kind, event.operation), (Kind::Queue, Operation::Read));
+                assert_eq!((event.kind, event.operation), (TraceEventKind::Queue, Operation::Read));
                 assert_eq!((event.sector, event.sectors, event.device), (2048, 8, (8 << 20) | 3));
                 for cut in 0..length - 12 {
-                    assert!(Record::read(&bytes[..cut], big_endian, version).is_none(), "{version} {cut}");
+                    assert!(BlktraceRecord::read(&bytes[..cut], big_endian, version).is_none(), "{version} {cut}");
                 }
             }
         }
-        assert_eq!(header(b"\x09tae"), Header::Not);
-        assert_eq!(header(b"tae"), Header::Not);
+        assert_eq!(header(b"\x09tae"), BlktraceHeader::Not);
+        assert_eq!(header(b"tae"), BlktraceHeader::Not);
     }
 
     #[test]
@@ -220,15 +220,16 @@ mod tests {
         let with_cgroup = [[7; 8], place].concat();
         for (cgroup, behind) in [(0, &place[..]), (CGROUP, &with_cgroup)] {
             let bytes = record(7, false, 13 | cgroup | (WRITE << CATEGORY));
-            let read = Record::read(&bytes, false, 7).expect("whole");
+            let read = BlktraceRecord::read(&bytes, false, 7).expect("whole");
             let Meaning::Event(event) = read.meaning(behind) else { panic!("{read:?}") };
-            assert_eq!((event.kind, event.other), (Kind::Split, 2052));
+            assert_eq!((event.kind, event.other), (TraceEventKind::Split, 2052));
         }
     }
 
     #[test]
     fn what_is_no_request_is_told_apart() {
-        let meaning = |action: u64| Record::read(&record(7, false, action), false, 7).expect("whole").meaning(&[0; 8]);
+        let meaning =
+            |action: u64| BlktraceRecord::read(&record(7, false, action), false, 7).expect("whole").meaning(&[0; 8]);
         assert!(matches!(meaning(9 | (READ << CATEGORY)), Meaning::Nothing));
         assert!(matches!(meaning(2 | (NOTIFY << CATEGORY)), Meaning::Nothing));
         assert!(matches!(meaning(1 | (NOTIFY << CATEGORY)), Meaning::WallClock(0)));

@@ -8,24 +8,24 @@
 //! blocks, flags in hexadecimal, of which 1 means a read.
 
 use diskwright_base::{Operation, Request};
-use diskwright_logs::Head;
+use diskwright_logs::InputHead;
 
-use super::{FEW, Format, Shape, first_lines};
+use super::{FEW, TraceFormat, TraceShape, first_lines};
 use crate::lines::Context;
-use crate::summary::Devices;
+use crate::summary::DeviceTable;
 use crate::text::{fields, nanoseconds, sectors, whole};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "disksim",
     title: "DiskSim ASCII trace: arrivals only",
     explain: "Lines of `arrival_ms device block blocks flags`; a block is 512 bytes, and bit 0 of the hexadecimal \
               flags is a read. Times count from the start of the trace; it does not say when a request was done.",
     recognise,
     wall_clock: false,
-    shape: Shape::Lines(line),
+    shape: TraceShape::Lines(line),
 };
 
-fn recognise(head: &Head<'_>) -> bool {
+fn recognise(head: &InputHead<'_>) -> bool {
     first_lines(head, FEW, |line| {
         let found: Vec<&[u8]> = fields(line).take(6).collect();
         found.len() == 5 && found[0].contains(&b'.') && numbers(&found).is_some()
@@ -53,8 +53,9 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
         5 => {}
         _ => return Err("fewer than five columns"),
     }
-    let (arrival, number, offset, length, reads) = numbers(&found).ok_or("a column that is no number in its range")?;
-    let device = context.devices.number(found[1], || number.to_string()).ok_or(Devices::TOO_MANY)?;
+    let (arrival, number, offset, length, reads) =
+        numbers(&found).ok_or("a column that is not a number in its range")?;
+    let device = context.devices.number(found[1], || number.to_string()).ok_or(DeviceTable::TOO_MANY)?;
     let operation = if reads { Operation::Read } else { Operation::Write };
     Ok(Some(Request::new(arrival, device, operation, offset, length)))
 }

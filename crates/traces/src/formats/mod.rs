@@ -9,15 +9,15 @@ mod spc;
 mod validation;
 
 pub(crate) use blkparse::line as blkparse_line;
-pub(crate) use blktrace::{Header, MAGIC_BYTES, Meaning, Record, header};
+pub(crate) use blktrace::{BlktraceHeader, BlktraceRecord, MAGIC_BYTES, Meaning, header};
 pub use requests::{CSV_HEADING, csv_line};
 
-use diskwright_logs::Head;
+use diskwright_logs::InputHead;
 
-use crate::lines::Parse;
+use crate::lines::LineParser;
 
 /// One trace format.
-pub struct Format {
+pub struct TraceFormat {
     /// Short name, lower case with hyphens.
     pub id: &'static str,
     /// What it is, for lists.
@@ -26,16 +26,16 @@ pub struct Format {
     pub explain: &'static str,
     /// True when the beginning of a file is of this format. It looks at
     /// content, never at the name.
-    pub recognise: fn(&Head<'_>) -> bool,
+    pub recognise: fn(&InputHead<'_>) -> bool,
     /// True where its moments are of the time of day; blktrace may bring it.
     pub(crate) wall_clock: bool,
-    pub(crate) shape: Shape,
+    pub(crate) shape: TraceShape,
 }
 
 /// How a trace is built.
-pub(crate) enum Shape {
+pub(crate) enum TraceShape {
     /// A request a line.
-    Lines(Parse),
+    Lines(LineParser),
     /// Events of requests, as the kernel's binary records.
     Records,
     /// Events of requests, as text.
@@ -43,7 +43,7 @@ pub(crate) enum Shape {
 }
 
 /// All formats, in the order in which they are tried.
-pub const FORMATS: &[&Format] = &[
+pub const FORMATS: &[&TraceFormat] = &[
     &blktrace::FORMAT,
     &blkparse::FORMAT,
     &msr::FORMAT,
@@ -54,7 +54,7 @@ pub const FORMATS: &[&Format] = &[
 ];
 
 /// The format of a file's beginning.
-pub fn recognise(head: &Head<'_>) -> Option<&'static Format> {
+pub fn recognise(head: &InputHead<'_>) -> Option<&'static TraceFormat> {
     FORMATS.iter().find(|format| (format.recognise)(head)).copied()
 }
 
@@ -64,7 +64,7 @@ const FEW: usize = 20;
 /// True where most of the first lines (blank ones aside, at most `most`) are of
 /// a format; a bad one among them is no reason to refuse a file. A line that
 /// may be cut at the end of the head is not judged.
-fn first_lines(head: &Head<'_>, most: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
+fn first_lines(head: &InputHead<'_>, most: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
     let cut = head.bytes.len() >= diskwright_logs::HEAD;
     let whole = match head.bytes.iter().rposition(|b| *b == b'\n') {
         Some(end) if cut => &head.bytes[..end],

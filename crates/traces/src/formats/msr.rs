@@ -8,28 +8,28 @@
 //! `Write`, offset and size in bytes, response time in 100 ns.
 
 use diskwright_base::{Operation, Request};
-use diskwright_logs::Head;
+use diskwright_logs::InputHead;
 
-use super::{FEW, Format, Shape, first_lines};
+use super::{FEW, TraceFormat, TraceShape, first_lines};
 use crate::lines::Context;
-use crate::summary::Devices;
+use crate::summary::DeviceTable;
 use crate::text::whole;
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "msr-cambridge",
     title: "MSR Cambridge CSV: arrival and response of each request",
     explain: "Lines of `file_time,host,disk,Read|Write,offset,size,response`, times in 100 ns. When a request went \
               to the device is not in it, so response times are known and queue and service times are not.",
     recognise,
     wall_clock: true,
-    shape: Shape::Lines(line),
+    shape: TraceShape::Lines(line),
 };
 
 /// Windows file time of 1970, in 100 ns since 1601.
 const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
 
-fn recognise(head: &Head<'_>) -> bool {
-    first_lines(head, FEW, |line| is_heading(line) || read(line, &mut Devices::default()).is_ok())
+fn recognise(head: &InputHead<'_>) -> bool {
+    first_lines(head, FEW, |line| is_heading(line) || read(line, &mut DeviceTable::default()).is_ok())
 }
 
 /// The originals have no heading; copies of them do.
@@ -49,7 +49,7 @@ fn file_time(ticks: u64) -> Option<i64> {
     i64::try_from(ticks).ok()?.checked_sub(UNIX_EPOCH)?.checked_mul(100)
 }
 
-fn read(line: &[u8], devices: &mut Devices) -> Result<Request, &'static str> {
+fn read(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let mut columns = line.split(|b| *b == b',');
     let mut next = || columns.next();
     let arrival = next().and_then(whole).and_then(file_time).ok_or("column 1: no Windows file time")?;
@@ -71,7 +71,7 @@ fn read(line: &[u8], devices: &mut Devices) -> Result<Request, &'static str> {
     let from = host.as_ptr().addr() - line.as_ptr().addr();
     let key = &line[from..from + host.len() + 1 + disk.len()];
     let name = || format!("{}_{}", String::from_utf8_lossy(host), String::from_utf8_lossy(disk));
-    let device = devices.number(key, name).ok_or(Devices::TOO_MANY)?;
+    let device = devices.number(key, name).ok_or(DeviceTable::TOO_MANY)?;
     let request = Request::new(arrival, device, operation, offset, length);
     Ok(Request { completion_ns: done.ok_or("column 7: beyond any clock")?, ..request })
 }

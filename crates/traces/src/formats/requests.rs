@@ -4,22 +4,23 @@
 
 use std::fmt::Write;
 
+use diskwright_base::text::from_no_formula;
 use diskwright_base::{Operation, Request};
-use diskwright_logs::Head;
+use diskwright_logs::InputHead;
 
-use super::{Format, Shape};
+use super::{TraceFormat, TraceShape};
 use crate::lines::Context;
-use crate::summary::Devices;
+use crate::summary::DeviceTable;
 use crate::text::{nanoseconds, whole};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "requests-csv",
     title: "requests as `show TRACE --as csv` writes them",
     explain: "A heading `arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s`, then a request a \
               line; times in seconds on one clock, empty where they are not known.",
     recognise,
     wall_clock: false,
-    shape: Shape::Lines(line),
+    shape: TraceShape::Lines(line),
 };
 
 /// First line of requests as CSV.
@@ -53,7 +54,7 @@ fn seconds(out: &mut String, moment: Option<i64>) {
     }
 }
 
-fn recognise(head: &Head<'_>) -> bool {
+fn recognise(head: &InputHead<'_>) -> bool {
     head.bytes.starts_with(CSV_HEADING.trim_ascii_end().as_bytes())
 }
 
@@ -76,8 +77,8 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
     };
     let issued_ns = moment("column 6: no seconds")?;
     let completion_ns = moment("column 7: no seconds")?;
-    let name = || String::from_utf8_lossy(device).into_owned();
-    let number = context.devices.number(device, name).ok_or(Devices::TOO_MANY)?;
+    let name = || from_no_formula(&String::from_utf8_lossy(device)).to_owned();
+    let number = context.devices.number(device, name).ok_or(DeviceTable::TOO_MANY)?;
     let request = Request::new(arrival, number, operation, offset, length);
     Ok(Some(Request { issued_ns, completion_ns, ..request }))
 }

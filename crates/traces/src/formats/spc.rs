@@ -9,25 +9,25 @@
 //! since the start; further columns are optional and not read.
 
 use diskwright_base::{Operation, Request};
-use diskwright_logs::Head;
+use diskwright_logs::InputHead;
 
-use super::{FEW, Format, Shape, first_lines};
+use super::{FEW, TraceFormat, TraceShape, first_lines};
 use crate::lines::Context;
-use crate::summary::Devices;
+use crate::summary::DeviceTable;
 use crate::text::{nanoseconds, sectors, whole};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "spc",
     title: "Storage Performance Council trace: arrivals only",
     explain: "Lines of `unit,block,bytes,R|W,seconds`; a block is 512 bytes. Times count from the start of the \
               trace; it does not say when a request was done.",
     recognise,
     wall_clock: false,
-    shape: Shape::Lines(line),
+    shape: TraceShape::Lines(line),
 };
 
-fn recognise(head: &Head<'_>) -> bool {
-    first_lines(head, FEW, |line| read(line, &mut Devices::default()).is_ok())
+fn recognise(head: &InputHead<'_>) -> bool {
+    first_lines(head, FEW, |line| read(line, &mut DeviceTable::default()).is_ok())
 }
 
 fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
@@ -37,7 +37,7 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
     read(line, context.devices).map(Some)
 }
 
-fn read(line: &[u8], devices: &mut Devices) -> Result<Request, &'static str> {
+fn read(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let mut columns = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     let mut next = || columns.next();
     let unit = next().filter(|unit| whole(unit).is_some()).ok_or("column 1: no unit number")?;
@@ -50,6 +50,6 @@ fn read(line: &[u8], devices: &mut Devices) -> Result<Request, &'static str> {
     };
     let arrival = next().and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or("column 5: no seconds")?;
     let name = || String::from_utf8_lossy(unit).into_owned();
-    let device = devices.number(unit, name).ok_or(Devices::TOO_MANY)?;
+    let device = devices.number(unit, name).ok_or(DeviceTable::TOO_MANY)?;
     Ok(Request::new(arrival, device, operation, offset, length))
 }

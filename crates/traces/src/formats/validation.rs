@@ -9,27 +9,27 @@
 //! blocks, measured response and the pause after it, both microseconds.
 
 use diskwright_base::{Operation, Request};
-use diskwright_logs::Head;
+use diskwright_logs::InputHead;
 
-use super::{FEW, Format, Shape, first_lines};
+use super::{FEW, TraceFormat, TraceShape, first_lines};
 use crate::lines::Context;
-use crate::summary::Devices;
+use crate::summary::DeviceTable;
 use crate::text::{fields, nanoseconds, sectors, whole};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "disksim-validation",
     title: "DiskSim validation trace: measured response and pause of each request",
     explain: "Lines of `R|W Hit|Miss|Doub|Trip block blocks response_us pause_us`, one request at a time: each is \
               issued when the one before was done and its pause has passed. Times count from the first request.",
     recognise,
     wall_clock: false,
-    shape: Shape::Lines(line),
+    shape: TraceShape::Lines(line),
 };
 
 /// What the cache made of a request.
 const CACHE: [&[u8]; 4] = [b"Hit", b"Miss", b"Doub", b"Trip"];
 
-fn recognise(head: &Head<'_>) -> bool {
+fn recognise(head: &InputHead<'_>) -> bool {
     first_lines(head, FEW, |line| {
         let mut fields = fields(line);
         matches!(fields.next(), Some(b"R" | b"W")) && fields.next().is_some_and(|word| CACHE.contains(&word))
@@ -54,7 +54,7 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
         return Err("more than six columns");
     }
     let device =
-        context.devices.number(context.stem.as_bytes(), || context.stem.to_owned()).ok_or(Devices::TOO_MANY)?;
+        context.devices.number(context.stem.as_bytes(), || context.stem.to_owned()).ok_or(DeviceTable::TOO_MANY)?;
     let arrival = *context.clock_ns;
     let completion = arrival.checked_add(response).ok_or("column 5: beyond any clock")?;
     *context.clock_ns = completion.checked_add(pause).ok_or("column 6: beyond any clock")?;

@@ -10,7 +10,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// How requests come and go.
 #[derive(Clone, Debug, Default)]
-pub struct Flow {
+pub struct RequestFlow {
     /// First arrival, nanoseconds on the trace's clock.
     pub from_ns: Option<i64>,
     /// Last arrival or completion.
@@ -40,7 +40,7 @@ pub struct Flow {
     pub completed: u64,
 }
 
-impl Flow {
+impl RequestFlow {
     /// From the first arrival to the end, seconds.
     pub fn seconds(&self) -> f64 {
         let span = self.from_ns.zip(self.to_ns).and_then(|(from, to)| to.checked_sub(from)).unwrap_or(0);
@@ -49,7 +49,7 @@ impl Flow {
 }
 
 /// Gathers a flow.
-pub(super) struct Gather {
+pub(super) struct FlowGatherer {
     requests: u64,
     from_ns: Option<i64>,
     to_ns: i64,
@@ -70,10 +70,10 @@ pub(super) struct Gather {
     busy_until: i64,
 }
 
-impl Gather {
+impl FlowGatherer {
     /// Follows at most `followed` requests under way.
-    pub(super) fn new(followed: usize) -> Gather {
-        Gather {
+    pub(super) fn new(followed: usize) -> FlowGatherer {
+        FlowGatherer {
             requests: 0,
             from_ns: None,
             to_ns: i64::MIN,
@@ -139,13 +139,13 @@ impl Gather {
         self.most_under_way = self.most_under_way.max(self.under_way.len());
     }
 
-    pub(super) fn finish(mut self) -> Flow {
+    pub(super) fn finish(mut self) -> RequestFlow {
         self.end_second();
         let span = self.from_ns.and_then(|from| self.to_ns.checked_sub(from)).unwrap_or(0);
         let seconds = span as f64 / SECOND_NS as f64;
         let over = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
         let of_known = |value: Option<f64>| value.filter(|_| self.completed > 0);
-        Flow {
+        RequestFlow {
             from_ns: self.from_ns,
             to_ns: self.from_ns.map(|_| self.to_ns),
             variation: self.variation(),
@@ -178,8 +178,8 @@ mod tests {
 
     use super::*;
 
-    fn flow(requests: &[(i64, i64)]) -> Flow {
-        let mut gather = Gather::new(8);
+    fn flow(requests: &[(i64, i64)]) -> RequestFlow {
+        let mut gather = FlowGatherer::new(8);
         for (arrival_ns, completion_ns) in requests {
             let request = Request::new(*arrival_ns, 0, Operation::Read, 0, 512);
             gather.push(&Request { completion_ns: *completion_ns, ..request });

@@ -35,9 +35,9 @@ pub struct Footprint {
 
 /// Keys are hashes already.
 #[derive(Default)]
-struct Same(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Same {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -54,8 +54,8 @@ impl Hasher for Same {
 }
 
 /// The follower of blocks.
-pub(super) struct Touched {
-    blocks: HashMap<u64, u64, BuildHasherDefault<Same>>,
+pub(super) struct BlockFollower {
+    blocks: HashMap<u64, u64, BuildHasherDefault<IdentityHasher>>,
     /// A block is followed when its hash, shifted right by `64 - dropped`, is 0.
     dropped: u32,
     cut: bool,
@@ -75,9 +75,9 @@ fn is_followed(hash: u64, dropped: u32) -> bool {
     dropped == 0 || hash >> (64 - dropped) == 0
 }
 
-impl Touched {
-    pub(super) fn new() -> Touched {
-        Touched { blocks: HashMap::default(), dropped: 0, cut: false }
+impl BlockFollower {
+    pub(super) fn new() -> BlockFollower {
+        BlockFollower { blocks: HashMap::default(), dropped: 0, cut: false }
     }
 
     pub(super) fn push(&mut self, device: u16, offset: u64, length: u32) {
@@ -104,7 +104,7 @@ impl Touched {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Touched) {
+    pub(super) fn add(&mut self, other: &BlockFollower) {
         self.dropped = self.dropped.max(other.dropped);
         self.cut |= other.cut;
         let dropped = self.dropped;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn few_blocks_are_counted_exactly() {
-        let mut touched = Touched::new();
+        let mut touched = BlockFollower::new();
         touched.push(0, 0, 4096);
         touched.push(0, 512, 512);
         touched.push(0, 4095, 2);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn many_blocks_are_estimated_within_two_per_cent() {
-        let mut touched = Touched::new();
+        let mut touched = BlockFollower::new();
         for block in 0..1_000_000u64 {
             touched.push(0, block * BLOCK, 4096);
         }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn hot_blocks_show() {
-        let mut touched = Touched::new();
+        let mut touched = BlockFollower::new();
         for round in 0..1000u64 {
             touched.push(0, round * BLOCK, 4096);
             // half of all accesses go to one in a hundred blocks
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn added_up_is_as_if_followed_together() {
-        let (mut one, mut two, mut both) = (Touched::new(), Touched::new(), Touched::new());
+        let (mut one, mut two, mut both) = (BlockFollower::new(), BlockFollower::new(), BlockFollower::new());
         for block in 0..100_000u64 {
             let part = if block < 99_000 { &mut one } else { &mut two };
             part.push((block % 3) as u16, block * BLOCK, 4096);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_absurd_request_takes_no_time() {
-        let mut touched = Touched::new();
+        let mut touched = BlockFollower::new();
         for _ in 0..1000 {
             touched.push(0, u64::MAX - 5, u32::MAX);
             touched.push(0, 0, u32::MAX);

@@ -2,40 +2,40 @@
 
 use diskwright_base::{Histogram, Operation, Request};
 
-use super::footprint::Touched;
-use super::sizes::Sizes;
-use super::streams::Streams;
-use super::{Amount, Figures, flow};
+use super::footprint::BlockFollower;
+use super::sizes::SizeCounts;
+use super::streams::TraceStreams;
+use super::{Figures, RequestAmount, flow};
 
 /// What is gathered of one device while its requests go by.
-pub(super) struct Gather {
+pub(super) struct DeviceGatherer {
     pub(super) requests: u64,
-    operations: [Amount; 4],
-    sizes: Sizes,
-    streams: Streams,
+    operations: [RequestAmount; 4],
+    sizes: SizeCounts,
+    streams: TraceStreams,
     queue_ns: Histogram,
     service_ns: Histogram,
     response_ns: Histogram,
     read_response_ns: Histogram,
     write_response_ns: Histogram,
-    flow: flow::Gather,
-    touched: Touched,
+    flow: flow::FlowGatherer,
+    touched: BlockFollower,
 }
 
-impl Gather {
-    pub(super) fn new() -> Gather {
-        Gather {
+impl DeviceGatherer {
+    pub(super) fn new() -> DeviceGatherer {
+        DeviceGatherer {
             requests: 0,
-            operations: [Amount::default(); 4],
-            sizes: Sizes::default(),
-            streams: Streams::new(),
+            operations: [RequestAmount::default(); 4],
+            sizes: SizeCounts::default(),
+            streams: TraceStreams::new(),
             queue_ns: Histogram::new(),
             service_ns: Histogram::new(),
             response_ns: Histogram::new(),
             read_response_ns: Histogram::new(),
             write_response_ns: Histogram::new(),
-            flow: flow::Gather::new(1 << 16),
-            touched: Touched::new(),
+            flow: flow::FlowGatherer::new(1 << 16),
+            touched: BlockFollower::new(),
         }
     }
 
@@ -63,20 +63,20 @@ impl Gather {
     }
 
     /// Nothing follows.
-    pub(super) fn end(mut self) -> Gather {
+    pub(super) fn end(mut self) -> DeviceGatherer {
         self.streams.end();
         self
     }
 
     /// Nothing follows, and the requests were of several devices: what depends
     /// on the order of places on one device is dropped.
-    pub(super) fn end_apart(mut self) -> Gather {
-        self.streams = Streams::new();
+    pub(super) fn end_apart(mut self) -> DeviceGatherer {
+        self.streams = TraceStreams::new();
         self
     }
 
     /// Adds what another device gathered, but for its clock.
-    pub(super) fn add(&mut self, other: &Gather) {
+    pub(super) fn add(&mut self, other: &DeviceGatherer) {
         self.requests += other.requests;
         for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {
             mine.requests += theirs.requests;

@@ -12,10 +12,10 @@ mod streams;
 
 use diskwright_base::{Histogram, Operation, Request};
 
-pub use flow::Flow;
+pub use flow::RequestFlow;
 pub use footprint::{Footprint, HOT_SHARES};
-use gather::Gather;
-pub use sizes::Sizes;
+use gather::DeviceGatherer;
+pub use sizes::SizeCounts;
 pub use streams::STREAMS;
 
 /// Devices that are gathered one by one; further ones count in the sum only.
@@ -23,11 +23,11 @@ pub const MOST_DEVICES: usize = 128;
 
 /// Gathers requests.
 pub struct Statistics {
-    devices: Vec<Option<Box<Gather>>>,
+    devices: Vec<Option<Box<DeviceGatherer>>>,
     /// Devices beyond [`MOST_DEVICES`], in one.
-    rest: Option<Box<Gather>>,
+    rest: Option<Box<DeviceGatherer>>,
     known: usize,
-    common: flow::Gather,
+    common: flow::FlowGatherer,
 }
 
 /// What requests of one device, or of all, are like.
@@ -38,9 +38,9 @@ pub struct Figures {
     /// Requests.
     pub requests: u64,
     /// Requests and bytes of each operation, in the order of [`Operation::ALL`].
-    pub operations: [Amount; 4],
+    pub operations: [RequestAmount; 4],
     /// How large reads and writes are.
-    pub sizes: Sizes,
+    pub sizes: SizeCounts,
     /// Share of reads and writes that begin where the one before on the same
     /// device ended.
     pub sequential: Option<f64>,
@@ -67,14 +67,14 @@ pub struct Figures {
     /// The same of writes.
     pub write_response_ns: Histogram,
     /// Arrivals, rates and what is outstanding.
-    pub flow: Flow,
+    pub flow: RequestFlow,
     /// What reads and writes touch.
     pub footprint: Footprint,
 }
 
 /// A number of requests and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amount {
+pub struct RequestAmount {
     /// Requests.
     pub requests: u64,
     /// Their lengths added up, bytes.
@@ -83,7 +83,7 @@ pub struct Amount {
 
 impl Figures {
     /// Requests and bytes of an operation.
-    pub fn of(&self, operation: Operation) -> Amount {
+    pub fn of(&self, operation: Operation) -> RequestAmount {
         self.operations[operation as usize]
     }
 
@@ -101,7 +101,7 @@ impl Figures {
 
 /// All requests, and those of each device.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct TraceReport {
     /// All devices together.
     pub all: Figures,
     /// Each device that had a request, in the order of the trace's list; at
@@ -120,7 +120,7 @@ impl Default for Statistics {
 impl Statistics {
     /// Nothing gathered.
     pub fn new() -> Statistics {
-        Statistics { devices: Vec::new(), rest: None, known: 0, common: flow::Gather::new(1 << 18) }
+        Statistics { devices: Vec::new(), rest: None, known: 0, common: flow::FlowGatherer::new(1 << 18) }
     }
 
     /// Gathers a request. They come in order of arrival; one that does not
@@ -132,20 +132,20 @@ impl Statistics {
         }
         if self.devices[device].is_none() && self.known < MOST_DEVICES {
             self.known += 1;
-            self.devices[device] = Some(Box::new(Gather::new()));
+            self.devices[device] = Some(Box::new(DeviceGatherer::new()));
         }
         let gather = match &mut self.devices[device] {
             Some(gather) => gather,
-            None => self.rest.get_or_insert_with(|| Box::new(Gather::new())),
+            None => self.rest.get_or_insert_with(|| Box::new(DeviceGatherer::new())),
         };
         gather.push(request);
         self.common.push(request);
     }
 
     /// Sums up. `names` are the devices' names, by number.
-    pub fn finish(self, names: &[String]) -> Report {
+    pub fn finish(self, names: &[String]) -> TraceReport {
         let name = |device: usize| names.get(device).cloned().unwrap_or_else(|| device.to_string());
-        let mut all = Gather::new();
+        let mut all = DeviceGatherer::new();
         let mut devices = Vec::new();
         for (device, gather) in self.devices.into_iter().enumerate() {
             if let Some(gather) = gather {
@@ -161,11 +161,11 @@ impl Statistics {
         }
         let mut all = all.figures(String::new());
         all.flow = self.common.finish();
-        Report { all, devices, of_further_devices }
+        TraceReport { all, devices, of_further_devices }
     }
 
     /// Statistics of requests that are at hand.
-    pub fn of(requests: impl IntoIterator<Item = Request>, names: &[String]) -> Report {
+    pub fn of(requests: impl IntoIterator<Item = Request>, names: &[String]) -> TraceReport {
         let mut statistics = Statistics::new();
         requests.into_iter().for_each(|request| statistics.push(&request));
         statistics.finish(names)

@@ -11,7 +11,7 @@ const MOST_OTHERS: usize = 4096;
 
 /// Sizes of reads and writes.
 #[derive(Clone, Debug)]
-pub struct Sizes {
+pub struct SizeCounts {
     /// Reads and writes by the power of two that is just not below the size:
     /// `by_power[12]` holds 2049 to 4096 bytes, `by_power[0]` 0 and 1.
     pub by_power: [(u64, u64); 33],
@@ -22,14 +22,14 @@ pub struct Sizes {
     pub of_further_sizes: u64,
 }
 
-impl Default for Sizes {
-    fn default() -> Sizes {
+impl Default for SizeCounts {
+    fn default() -> SizeCounts {
         let direct = vec![0; DIRECT + 1].into_boxed_slice();
-        Sizes { by_power: [(0, 0); 33], direct, others: BTreeMap::new(), of_further_sizes: 0 }
+        SizeCounts { by_power: [(0, 0); 33], direct, others: BTreeMap::new(), of_further_sizes: 0 }
     }
 }
 
-impl Sizes {
+impl SizeCounts {
     pub(super) fn push(&mut self, bytes: u32, operation: Operation) {
         // of 2049 to 4096 the predecessor has 12 digits
         let power = (u32::BITS - bytes.saturating_sub(1).leading_zeros()) as usize;
@@ -53,7 +53,7 @@ impl Sizes {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Sizes) {
+    pub(super) fn add(&mut self, other: &SizeCounts) {
         for (mine, theirs) in self.by_power.iter_mut().zip(&other.by_power) {
             *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
         }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn powers_hold_what_is_not_above_them() {
-        let mut sizes = Sizes::default();
+        let mut sizes = SizeCounts::default();
         for bytes in [0, 1, 2, 4095, 4096, 4097, u32::MAX] {
             sizes.push(bytes, Operation::Read);
         }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn sizes_without_end_take_no_memory_without_end() {
-        let mut sizes = Sizes::default();
+        let mut sizes = SizeCounts::default();
         for bytes in 0..20_000 {
             sizes.push(bytes * 3 + 1, Operation::Write);
         }

@@ -8,17 +8,17 @@ use diskwright_base::Histogram;
 pub const STREAMS: usize = 32;
 
 #[derive(Clone, Copy, Default)]
-struct Stream {
+struct TraceStream {
     requests: u64,
     bytes: u64,
     used: u64,
 }
 
 /// The follower of a device's streams.
-pub(super) struct Streams {
+pub(super) struct TraceStreams {
     /// Where each ended; apart from the rest, because all are looked through.
     ends: [u64; STREAMS],
-    streams: [Stream; STREAMS],
+    streams: [TraceStream; STREAMS],
     last_end: Option<u64>,
     clock: u64,
     /// Requests that had one before them.
@@ -33,12 +33,12 @@ pub(super) struct Streams {
     pub(super) seek_bytes: Histogram,
 }
 
-impl Streams {
-    pub(super) fn new() -> Streams {
-        Streams {
+impl TraceStreams {
+    pub(super) fn new() -> TraceStreams {
+        TraceStreams {
             // no request begins behind the last byte there is
             ends: [u64::MAX; STREAMS],
-            streams: [Stream::default(); STREAMS],
+            streams: [TraceStream::default(); STREAMS],
             last_end: None,
             clock: 0,
             followers: 0,
@@ -71,7 +71,7 @@ impl Streams {
             None => self.begin(),
         };
         self.ends[stream] = to;
-        let Stream { requests, bytes, used } = &mut self.streams[stream];
+        let TraceStream { requests, bytes, used } = &mut self.streams[stream];
         *requests += 1;
         *bytes = bytes.saturating_add(to - from);
         *used = self.clock;
@@ -85,7 +85,7 @@ impl Streams {
     }
 
     fn leave(&mut self, stream: usize) {
-        let Stream { requests, bytes, .. } = std::mem::take(&mut self.streams[stream]);
+        let TraceStream { requests, bytes, .. } = std::mem::take(&mut self.streams[stream]);
         if requests > 0 {
             self.run_requests.record(requests);
             self.run_bytes.record(bytes);
@@ -97,7 +97,7 @@ impl Streams {
         (0..STREAMS).for_each(|stream| self.leave(stream));
     }
 
-    pub(super) fn add(&mut self, other: &Streams) {
+    pub(super) fn add(&mut self, other: &TraceStreams) {
         self.followers += other.followers;
         self.next += other.next;
         self.in_stream += other.in_stream;
@@ -121,8 +121,8 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn follow(requests: &[(u64, u64)]) -> Streams {
-        let mut streams = Streams::new();
+    fn follow(requests: &[(u64, u64)]) -> TraceStreams {
+        let mut streams = TraceStreams::new();
         requests.iter().for_each(|(from, to)| streams.push(*from, *to));
         streams.end();
         streams

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use diskwright_base::Request;
-use diskwright_traces::{Input, Summary, Trace, from_inputs};
+use diskwright_traces::{LogInput, Trace, TraceSummary, from_inputs};
 
 /// Category bits.
 pub const READ: u64 = 1;
@@ -93,12 +93,12 @@ impl Machine {
 /// The trace of files' contents.
 pub fn trace(files: &[Vec<u8>]) -> Trace {
     let input =
-        |(at, bytes): (usize, &Vec<u8>)| Input::from_bytes(&format!("t{at}.trace"), bytes.clone()).expect("opens");
+        |(at, bytes): (usize, &Vec<u8>)| LogInput::from_bytes(&format!("t{at}.trace"), bytes.clone()).expect("opens");
     from_inputs(files.iter().enumerate().map(input).collect()).expect("recognised")
 }
 
 /// Everything in files' contents.
-pub fn read(files: &[Vec<u8>]) -> (Vec<Request>, Summary) {
+pub fn read(files: &[Vec<u8>]) -> (Vec<Request>, TraceSummary) {
     let mut trace = trace(files);
     let requests = trace.by_ref().map(|request| request.expect("memory is readable")).collect();
     (requests, trace.summary())

@@ -1,18 +1,18 @@
 //! Which path into the kernel works here, and which is best.
 
-use super::{AttachError, By, fuse, kernel};
+use super::{AttachError, AttachMethod, fuse, kernel};
 
 /// All paths, the best first.
-pub const PATHS: [By; 3] = [By::Nbd, By::Ublk, By::Fuse];
+pub const PATHS: [AttachMethod; 3] = [AttachMethod::Nbd, AttachMethod::Ublk, AttachMethod::Fuse];
 
 /// Why a path does not work on this machine; none where it does.
 #[must_use]
-pub fn obstacle(by: By) -> Option<String> {
+pub fn obstacle(by: AttachMethod) -> Option<String> {
     match by {
-        By::Nbd => kernel::line().err(),
+        AttachMethod::Nbd => kernel::line().err(),
         // Debian 12's kernel (6.1) is built without it, so that it could not be tried; nothing untried is offered
-        By::Ublk => Some("this program does not know how to make ublk devices; nbd is as good".to_owned()),
-        By::Fuse => fuse::obstacle(),
+        AttachMethod::Ublk => Some("this program does not know how to make ublk devices; nbd is as good".to_owned()),
+        AttachMethod::Fuse => fuse::obstacle(),
     }
 }
 
@@ -20,7 +20,7 @@ pub fn obstacle(by: By) -> Option<String> {
 ///
 /// # Errors
 /// With why it, or none of them, works.
-pub fn choose(asked: Option<By>) -> Result<By, AttachError> {
+pub fn choose(asked: Option<AttachMethod>) -> Result<AttachMethod, AttachError> {
     if let Some(by) = asked {
         return obstacle(by).map_or(Ok(by), |why| Err(AttachError::Path { by, why }));
     }
@@ -36,9 +36,9 @@ pub fn choose(asked: Option<By>) -> Result<By, AttachError> {
 
 /// Connections that a path makes where nobody asks for another number.
 #[must_use]
-pub fn connections(by: By) -> u32 {
+pub fn connections(by: AttachMethod) -> u32 {
     match by {
-        By::Nbd | By::Ublk => kernel::CONNECTIONS,
-        By::Fuse => fuse::CONNECTIONS,
+        AttachMethod::Nbd | AttachMethod::Ublk => kernel::CONNECTIONS,
+        AttachMethod::Fuse => fuse::CONNECTIONS,
     }
 }

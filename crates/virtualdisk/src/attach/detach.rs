@@ -6,13 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use diskwright_counters::live::Roots;
-use diskwright_probe::{guard, usage};
+use diskwright_guard::{self as guard, usage};
 use rustix::fs::{FileType, OFlags, major, minor};
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::journal::Entry;
-use super::{AttachError, Attached, By, fuse, keep, kernel, tools};
+use super::journal::JournalEntry;
+use super::{AttachError, AttachMethod, AttachReport, fuse, keep, kernel, tools};
 
 /// Time for the process that stayed to undo everything, with a server that hangs.
 const GOING: Duration = Duration::from_secs(30);
@@ -22,9 +22,9 @@ const GOING: Duration = Duration::from_secs(30);
 /// # Errors
 /// Where it is none of ours; where it is in use, unless `force`; with what
 /// could not be undone.
-pub fn detach(journal: &Path, device: &Path, force: bool) -> Result<Attached, AttachError> {
-    let known: Vec<(Entry, Attached)> =
-        Entry::all(journal).into_iter().filter_map(|entry| entry.attached().map(|a| (entry, a))).collect();
+pub fn detach(journal: &Path, device: &Path, force: bool) -> Result<AttachReport, AttachError> {
+    let known: Vec<(JournalEntry, AttachReport)> =
+        JournalEntry::all(journal).into_iter().filter_map(|entry| entry.attached().map(|a| (entry, a))).collect();
     let path = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
     let Some((entry, attached)) = known.iter().find(|(_, a)| Path::new(&a.device) == path) else {
         let devices: Vec<&str> = known.iter().map(|(_, a)| a.device.as_str()).collect();
@@ -37,9 +37,9 @@ pub fn detach(journal: &Path, device: &Path, force: bool) -> Result<Attached, At
 
 /// Gives all devices back: what was, and what could not be.
 #[must_use]
-pub fn detach_all(journal: &Path, force: bool) -> (Vec<Attached>, Vec<AttachError>) {
+pub fn detach_all(journal: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
     let (mut gone, mut failed) = (Vec::new(), Vec::new());
-    for entry in Entry::all(journal) {
+    for entry in JournalEntry::all(journal) {
         let attached = entry.attached();
         let done = match &attached {
             Some(attached) => give_back(&entry, attached, force),
@@ -59,7 +59,7 @@ pub fn detach_all(journal: &Path, force: bool) -> (Vec<Attached>, Vec<AttachErro
 #[must_use]
 pub fn sweep(journal: &Path) -> Vec<String> {
     let mut notes = Vec::new();
-    for entry in Entry::all(journal) {
+    for entry in JournalEntry::all(journal) {
         let Ok(Some(_lock)) = entry.abandoned() else { continue };
         let name = entry.attached().map_or("what was left of an attach".to_owned(), |a| a.device);
         let why = uses(&entry);
@@ -79,14 +79,14 @@ pub fn sweep(journal: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// With what could not be undone.
-pub fn undo_abandoned(entry: &Entry) -> Result<(), AttachError> {
+pub fn undo_abandoned(entry: &JournalEntry) -> Result<(), AttachError> {
     match entry.abandoned()? {
         Some(_lock) => keep::undo(entry, true),
         None => Ok(()),
     }
 }
 
-fn give_back(entry: &Entry, attached: &Attached, force: bool) -> Result<(), AttachError> {
+fn give_back(entry: &JournalEntry, attached: &AttachReport, force: bool) -> Result<(), AttachError> {
     let ours = devices(entry).contains(&attached.device);
     if ours && !force {
         release(entry, attached)?;
@@ -102,7 +102,7 @@ fn give_back(entry: &Entry, attached: &Attached, force: bool) -> Result<(), Atta
 }
 
 /// Lets the kernel's device go that nobody uses, while nobody else can begin to.
-fn release(entry: &Entry, attached: &Attached) -> Result<(), AttachError> {
+fn release(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachError> {
     let device = &attached.device;
     let in_use = |why: Vec<String>| AttachError::InUse { device: device.clone(), why: why.join(", ") };
     let why = uses(entry);
@@ -119,21 +119,21 @@ fn release(entry: &Entry, attached: &Attached) -> Result<(), AttachError> {
         return Err(AttachError::Hangs { device: device.clone() });
     }
     match attached.by {
-        By::Fuse => fuse::detach(device)?,
-        By::Nbd | By::Ublk => kernel::undo(entry)?,
+        AttachMethod::Fuse => fuse::detach(device)?,
+        AttachMethod::Nbd | AttachMethod::Ublk => kernel::undo(entry)?,
     }
     drop((claim, open));
     Ok(())
 }
 
 /// The kernel's devices of an entry.
-fn devices(entry: &Entry) -> Vec<String> {
+fn devices(entry: &JournalEntry) -> Vec<String> {
     let nbd = kernel::devices(entry).into_iter().map(|index| format!("/dev/nbd{index}"));
     fuse::devices(entry).into_iter().chain(nbd).collect()
 }
 
 /// Who uses an entry's devices.
-fn uses(entry: &Entry) -> Vec<String> {
+fn uses(entry: &JournalEntry) -> Vec<String> {
     let roots = Roots::default();
     let numbers = devices(entry).into_iter().filter_map(|device| {
         let found = rustix::fs::stat(&device).ok()?;

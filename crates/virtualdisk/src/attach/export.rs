@@ -9,7 +9,7 @@ const PORT: u16 = 10809;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum NbdAddress {
     /// A Unix socket.
     Unix(PathBuf),
     /// A host's name or number, and a port.
@@ -18,9 +18,9 @@ pub enum Address {
 
 /// An export.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Export {
+pub struct ExportAddress {
     /// Where its server listens.
-    pub address: Address,
+    pub address: NbdAddress,
     /// Its name; empty for the server's default.
     pub name: String,
 }
@@ -35,50 +35,70 @@ pub struct UriError {
     pub why: &'static str,
 }
 
-impl Address {
+impl UriError {
+    /// About a text, of which a password that somebody wrote into it is not shown.
+    fn of(text: &str, why: &'static str) -> UriError {
+        let begin = text.find("://").map_or(0, |at| at + 3);
+        let rest = &text[begin..];
+        let end = rest.find('?').unwrap_or(rest.len());
+        match rest[..end].rfind('@').or_else(|| rest[..end].rfind("%40")) {
+            None => UriError { text: text.to_owned(), why },
+            Some(at) => UriError { text: format!("{}***{}", &text[..begin], &rest[at..]), why },
+        }
+    }
+}
+
+impl NbdAddress {
     /// A host and port as people write them: `HOST:PORT`, `[::1]:PORT`, `HOST`.
     ///
     /// # Errors
     /// Where there is no host, or the port is no number of a port.
-    pub fn tcp(text: &str) -> Result<Address, UriError> {
-        let fail = |why| UriError { text: text.to_owned(), why };
+    pub fn tcp(text: &str) -> Result<NbdAddress, UriError> {
+        let fail = |why| UriError::of(text, why);
         // colons of an IPv6 number stand in brackets
         let colon = text.rfind(':').filter(|at| !text[*at..].contains(']'));
         let (host, port) = colon.map_or((text, None), |at| (&text[..at], Some(&text[at + 1..])));
         let port = match port {
             None | Some("") => PORT,
-            Some(port) => port.parse().ok().filter(|p| *p > 0).ok_or(fail("the port is no number from 1 to 65535"))?,
+            Some(port) => {
+                port.parse().ok().filter(|p| *p > 0).ok_or(fail("the port is not a number from 1 to 65535"))?
+            }
         };
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
         let host = bare.unwrap_or(host);
         if host.is_empty() || bare.is_none() && host.contains(':') || host.contains(['[', ']', '/', '@']) {
             return Err(fail("there is no host"));
         }
-        Ok(Address::Tcp(host.to_owned(), port))
+        Ok(NbdAddress::Tcp(host.to_owned(), port))
     }
 }
 
-impl Export {
+impl ExportAddress {
     /// Reads a URI.
     ///
     /// # Errors
     /// Where it is none of NBD, or asks for TLS, which is not spoken here.
-    pub fn parse(text: &str) -> Result<Export, UriError> {
-        let fail = |why| UriError { text: text.to_owned(), why };
+    pub fn parse(text: &str) -> Result<ExportAddress, UriError> {
+        let fail = |why| UriError::of(text, why);
         let decoded = |part: &str| decode(part).ok_or(fail("a % is not followed by two digits, or it is not UTF-8"));
         let (scheme, rest) = text.split_once("://").ok_or(fail("there is no scheme"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, name) = rest.split_once('/').unwrap_or((rest, ""));
+        if decoded(authority)?.contains('@') {
+            return Err(fail("NBD has no users and passwords; omit the part before the @"));
+        }
         let name = decoded(name)?;
         if name.len() > 4096 || name.contains('\0') {
             return Err(fail("the export's name has more than 4096 bytes, or a zero"));
         }
         match scheme {
-            "nbd" => Ok(Export { address: Address::tcp(&decoded(authority)?).map_err(|e| fail(e.why))?, name }),
+            "nbd" => {
+                Ok(ExportAddress { address: NbdAddress::tcp(&decoded(authority)?).map_err(|e| fail(e.why))?, name })
+            }
             "nbd+unix" => {
                 let socket = query.split('&').find_map(|pair| pair.strip_prefix("socket="));
                 let socket = decoded(socket.filter(|s| !s.is_empty()).ok_or(fail("there is no socket=PATH"))?)?;
-                Ok(Export { address: Address::Unix(socket.into()), name })
+                Ok(ExportAddress { address: NbdAddress::Unix(socket.into()), name })
             }
             "nbds" | "nbds+unix" => Err(fail("TLS is not spoken here")),
             _ => Err(fail("its scheme is not NBD's")),
@@ -86,13 +106,13 @@ impl Export {
     }
 }
 
-impl fmt::Display for Export {
+impl fmt::Display for ExportAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
-            Address::Unix(path) => {
+            NbdAddress::Unix(path) => {
                 write!(f, "nbd+unix:///{}?socket={}", encode(&self.name), encode(&path.to_string_lossy()))
             }
-            Address::Tcp(host, port) => {
+            NbdAddress::Tcp(host, port) => {
                 let (is_v6, name) = (host.contains(':'), encode(&self.name));
                 // colons stand for themselves within brackets
                 let host = encode(host).replace("%3A", ":");
@@ -136,18 +156,41 @@ mod tests {
     #[test]
     fn uris_read_back_as_they_were_written() {
         for (text, address, name) in [
-            ("nbd+unix:///?socket=/tmp/s", Address::Unix("/tmp/s".into()), ""),
-            ("nbd+unix:///disk1?socket=/run/a%20b/s", Address::Unix("/run/a b/s".into()), "disk1"),
-            ("nbd://localhost:10809/a%3Fb", Address::Tcp("localhost".into(), 10809), "a?b"),
-            ("nbd://[::1]:99/", Address::Tcp("::1".into(), 99), ""),
-            ("nbd://a%25b:7/", Address::Tcp("a%b".into(), 7), ""),
-            ("nbd://10.0.2.2:7/raid/x", Address::Tcp("10.0.2.2".into(), 7), "raid/x"),
+            ("nbd+unix:///?socket=/tmp/s", NbdAddress::Unix("/tmp/s".into()), ""),
+            ("nbd+unix:///disk1?socket=/run/a%20b/s", NbdAddress::Unix("/run/a b/s".into()), "disk1"),
+            ("nbd://localhost:10809/a%3Fb", NbdAddress::Tcp("localhost".into(), 10809), "a?b"),
+            ("nbd://[::1]:99/", NbdAddress::Tcp("::1".into(), 99), ""),
+            ("nbd://a%25b:7/", NbdAddress::Tcp("a%b".into(), 7), ""),
+            ("nbd://10.0.2.2:7/raid/x", NbdAddress::Tcp("10.0.2.2".into(), 7), "raid/x"),
         ] {
-            let export = Export::parse(text).unwrap();
-            assert_eq!(export, Export { address, name: name.to_owned() });
+            let export = ExportAddress::parse(text).unwrap();
+            assert_eq!(export, ExportAddress { address, name: name.to_owned() });
             assert_eq!(export.to_string(), text);
         }
-        assert_eq!(Export::parse("nbd://host").unwrap().address, Address::Tcp("host".into(), 10809));
+        assert_eq!(ExportAddress::parse("nbd://host").unwrap().address, NbdAddress::Tcp("host".into(), 10809));
+    }
+
+    #[test]
+    fn no_password_is_shown() {
+        for text in [
+            "nbd://me:secret@host/x",
+            "nbd://me:secret@host:99/x",
+            "nbd://me%3Asecret%40host/x",
+            "nbds://me:secret@host/",
+            "nbd://me:secr@et@host/",
+            "http://me:secret@host/x",
+            "nbd+unix://me:secret@/x?socket=/tmp/s",
+            "nbd+unix://me:secret@/x?nothing",
+            "nbd://me:secret/secret@host/%4",
+        ] {
+            let error = ExportAddress::parse(text).unwrap_err();
+            assert!(!error.to_string().contains("secr"), "{error}");
+        }
+        assert!(ExportAddress::parse("nbd://me:secret@host/x").unwrap_err().why.contains("no users and passwords"));
+        let error = NbdAddress::tcp("me:secret@host:9").unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+        // names may have one
+        assert_eq!(ExportAddress::parse("nbd://host/a@b").unwrap().name, "a@b");
     }
 
     #[test]
@@ -162,16 +205,16 @@ mod tests {
             ("nbd+unix:///x?socket=", "no socket"),
             ("nbd://:10809/", "no host"),
             ("nbd://::1/", "no host"),
-            ("nbd://host:0/", "no number from 1"),
-            ("nbd://host:65536/", "no number from 1"),
-            ("nbd://host:a/", "no number from 1"),
+            ("nbd://host:0/", "not a number from 1"),
+            ("nbd://host:65536/", "not a number from 1"),
+            ("nbd://host:a/", "not a number from 1"),
             ("nbd://host/%4", "two digits"),
             ("nbd://host/%zz", "two digits"),
             ("nbd://host/%ff", "UTF-8"),
             ("nbd://host/%00", "a zero"),
             (&long, "4096"),
         ] {
-            let error = Export::parse(text).unwrap_err();
+            let error = ExportAddress::parse(text).unwrap_err();
             assert!(error.why.contains(why), "{text}: {error}");
         }
     }

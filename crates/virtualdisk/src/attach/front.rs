@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::process::{Signal, geteuid, pidfd_send_signal};
 
-use super::export::{Address, Export};
-use super::journal::{Entry, Order};
-use super::keep::Told;
-use super::{AttachError, Attached, By, choice, detach, talk, tools};
+use super::export::{ExportAddress, NbdAddress};
+use super::journal::{JournalEntry, KeeperTask};
+use super::keep::KeeperMessage;
+use super::{AttachError, AttachMethod, AttachReport, choice, detach, talk, tools};
 
 /// Longer than every step of making a device may last together.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,11 +22,11 @@ const LONGEST: usize = 64 << 10;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct AttachRequest {
     /// The export.
-    pub export: Export,
+    pub export: ExportAddress,
     /// The path; the best that works otherwise.
-    pub by: Option<By>,
+    pub by: Option<AttachMethod>,
     /// Connections to the server at most; the path's usual number otherwise.
     pub connections: Option<u32>,
     /// Read-only, whatever the server allows.
@@ -49,7 +49,10 @@ pub fn root_only() -> Result<(), AttachError> {
 ///
 /// # Errors
 /// With what stands in the way; nothing is left then.
-pub fn attach(wanted: &Wanted, keeper: impl FnOnce(&Path) -> Command) -> Result<(Attached, Vec<String>), AttachError> {
+pub fn attach(
+    wanted: &AttachRequest,
+    keeper: impl FnOnce(&Path) -> Command,
+) -> Result<(AttachReport, Vec<String>), AttachError> {
     root_only()?;
     let export = absolute(&wanted.export);
     // whoever it is: a server that is not there is told at once
@@ -59,8 +62,8 @@ pub fn attach(wanted: &Wanted, keeper: impl FnOnce(&Path) -> Command) -> Result<
     let notes = detach::sweep(&folder);
     let by = choice::choose(wanted.by)?;
     let connections = wanted.connections.unwrap_or_else(|| choice::connections(by));
-    let order = Order { uri: export.to_string(), by, connections, read_only: wanted.read_only };
-    let (entry, lock) = Entry::create(&folder, &order)?;
+    let order = KeeperTask { uri: export.to_string(), by, connections, read_only: wanted.read_only };
+    let (entry, lock) = JournalEntry::create(&folder, &order)?;
     let made = start(&entry, lock, keeper(entry.folder()));
     if made.is_err() {
         // what it could not undo itself, as far as it is dead
@@ -70,24 +73,24 @@ pub fn attach(wanted: &Wanted, keeper: impl FnOnce(&Path) -> Command) -> Result<
 }
 
 /// The same export, wherever the process that stays has its working directory.
-fn absolute(export: &Export) -> Export {
+fn absolute(export: &ExportAddress) -> ExportAddress {
     let mut export = export.clone();
-    if let Address::Unix(path) = &mut export.address {
+    if let NbdAddress::Unix(path) = &mut export.address {
         *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
     }
     export
 }
 
 /// Starts the process that stays, and hears what it made.
-fn start(entry: &Entry, lock: File, mut keeper: Command) -> Result<Attached, AttachError> {
+fn start(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result<AttachReport, AttachError> {
     let step = |why: &dyn std::fmt::Display| AttachError::step("the process that stays with the device", why);
     // the lock lives in its standard input
     let keeper = keeper.stdin(lock).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
     let mut child = keeper.spawn().map_err(|e| step(&e))?;
     let told = child.stdout.take().map_or_else(String::new, hear);
     match serde_json::from_str(&told) {
-        Ok(Told::Ready(attached)) => Ok(attached),
-        Ok(Told::Failed(why)) => {
+        Ok(KeeperMessage::Ready(attached)) => Ok(attached),
+        Ok(KeeperMessage::Failed(why)) => {
             let _ = child.wait();
             Err(AttachError::Told(why))
         }

@@ -5,14 +5,15 @@
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use diskwright_hostfiles::{private, program};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 
-use super::journal::{Entry, Order};
+use super::journal::{JournalEntry, KeeperTask};
 use super::tools::{self, need, run};
 use super::{AttachError, file};
 
@@ -55,16 +56,17 @@ pub fn obstacle() -> Option<String> {
 }
 
 fn loaded(module: &str, node: &str) -> bool {
-    let tried = tools::find("modprobe").and_then(|modprobe| run(Command::new(modprobe).arg(module), PATIENCE).ok());
+    let tried =
+        program::find("modprobe").and_then(|modprobe| run(program::command(modprobe).arg(module), PATIENCE).ok());
     tried.is_some() && File::options().read(true).write(true).open(node).is_ok()
 }
 
 /// The folder in which the file is shown; its path is what everything is found again by.
-fn folder(entry: &Entry) -> PathBuf {
+fn folder(entry: &JournalEntry) -> PathBuf {
     entry.path("mount")
 }
 
-fn disk(entry: &Entry) -> PathBuf {
+fn disk(entry: &JournalEntry) -> PathBuf {
     folder(entry).join(file::NAME)
 }
 
@@ -73,12 +75,12 @@ fn disk(entry: &Entry) -> PathBuf {
 ///
 /// # Errors
 /// With what that process says, or that it says nothing.
-pub fn mount(entry: &Entry, order: &Order) -> Result<Child, AttachError> {
+pub fn mount(entry: &JournalEntry, order: &KeeperTask) -> Result<Child, AttachError> {
     let step = |e: std::io::Error| AttachError::step("the export's file", e);
     fs::create_dir(folder(entry)).map_err(step)?;
-    let log = File::create(entry.path("log")).map_err(step)?;
+    let log = private::create(&entry.path("log"))?;
     // the same program, also where its file has been replaced since
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = program::command("/proc/self/exe");
     command.arg0(PROGRAM).args(["disk", "file"]).arg(folder(entry)).arg(&order.uri);
     command.arg("--connections").arg(order.connections.to_string()).args(order.read_only.then_some("--read-only"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().map_err(step)?;
@@ -96,12 +98,12 @@ pub fn mount(entry: &Entry, order: &Order) -> Result<Child, AttachError> {
     Ok(child)
 }
 
-/// Makes the loop device.
+/// Makes the loop device; it takes discards where `trims`.
 ///
 /// # Errors
 /// With what losetup says, or what the device would not do.
-pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
-    let mut command = Command::new(need("losetup", "util-linux")?);
+pub fn attach(entry: &JournalEntry, read_only: bool, trims: bool) -> Result<String, AttachError> {
+    let mut command = program::command(need("losetup", "util-linux")?);
     command.args(["--find", "--show", "--direct-io=on"]).args(read_only.then_some("--read-only"));
     // all that look for a free one at the same time get different ones, or an error and another try
     let said = run(command.arg(disk(entry)), PATIENCE)?;
@@ -113,6 +115,9 @@ pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
         let step = |e| AttachError::step(format!("{name}/queue/{key}"), e);
         fs::write(queue.join(key), value.to_string()).map_err(step)?;
     }
+    if !trims && !read_only {
+        learn_no_discards(&device);
+    }
     let direct = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/dio")).unwrap_or_default();
     if direct.trim() != "1" {
         return Err(AttachError::step("losetup", format!("{device} does not do direct I/O")));
@@ -120,9 +125,18 @@ pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
     Ok(device)
 }
 
+/// Lets the kernel find out that a device without TRIM takes no discards: the file refuses the first, and the loop
+/// driver offers none from then on. (Setting `discard_max_bytes` to 0 would stay when the device has another user,
+/// and Linux 6.18 lets nobody raise it again.) Older drivers keep offering it, and each is refused.
+fn learn_no_discards(device: &str) {
+    if let Ok(mut command) = need("blkdiscard", "util-linux").map(program::command) {
+        let _ = run(command.args(["--offset", "0", "--length", "4096"]).arg(device), PATIENCE);
+    }
+}
+
 /// Loop devices over this entry's file.
 #[must_use]
-pub fn devices(entry: &Entry) -> Vec<String> {
+pub fn devices(entry: &JournalEntry) -> Vec<String> {
     let file = disk(entry);
     let names = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|e| e.file_name());
     let names = names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("loop"));
@@ -139,7 +153,7 @@ pub fn devices(entry: &Entry) -> Vec<String> {
 ///
 /// # Errors
 /// With what could not be undone.
-pub fn undo(entry: &Entry, by_force: bool) -> Result<(), AttachError> {
+pub fn undo(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
     let point = folder(entry);
     if by_force {
         tools::end(PROGRAM, &point, Signal::KILL, GOING);
@@ -171,7 +185,7 @@ pub fn undo(entry: &Entry, by_force: bool) -> Result<(), AttachError> {
 /// # Errors
 /// With what losetup says, or that it does not end.
 pub fn detach(device: &str) -> Result<(), AttachError> {
-    match run(Command::new(need("losetup", "util-linux")?).arg("--detach").arg(device), GOING) {
+    match run(program::command(need("losetup", "util-linux")?).arg("--detach").arg(device), GOING) {
         // somebody else was quicker
         Err(AttachError::Step { why, .. }) if why.contains("No such device") => Ok(()),
         done => done.map(|_| ()),

@@ -3,17 +3,18 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
+use diskwright_hostfiles::program;
 use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 
-use super::export::Export;
-use super::journal::{Entry, Order};
-use super::talk::{self, Stream};
-use super::{AttachError, Attached, By, SCHEMA, file, fuse, kernel, tools};
-use crate::nbd::client::Client;
+use super::export::ExportAddress;
+use super::journal::{JournalEntry, KeeperTask};
+use super::talk::{self, NbdStream};
+use super::{AttachError, AttachMethod, AttachReport, SCHEMA, file, fuse, kernel, tools};
+use crate::nbd::client::NbdClient;
 use crate::nbd::wire::TransmissionFlags;
 
 /// Time for what was written to reach the server before the device goes.
@@ -22,25 +23,25 @@ const FLUSHING: Duration = Duration::from_secs(5);
 /// What the process that stays tells the one that started it: one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum KeeperMessage {
     /// The device is ready.
-    Ready(Attached),
+    Ready(AttachReport),
     /// It was not made, and nothing is left of it.
     Failed(String),
 }
 
 /// What is held while a device is there.
-struct Held {
-    attached: Attached,
+struct KeeperResources {
+    attached: AttachReport,
     /// The process that shows the export as a file.
     file: Option<Child>,
     /// Connections that end with the server.
-    witnesses: Vec<Client<Stream>>,
+    witnesses: Vec<NbdClient<NbdStream>>,
 }
 
 /// Why a device goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum DetachReason {
     /// Somebody asked, by a signal.
     Asked,
     /// The server, or the export's file, is gone.
@@ -52,49 +53,55 @@ enum End {
 ///
 /// # Errors
 /// With what could not be undone. What could not be made is told instead.
-pub fn keep(entry: &Entry, stop: BorrowedFd<'_>, tell: impl FnOnce(&Told) -> bool) -> Result<(), AttachError> {
+pub fn keep(
+    entry: &JournalEntry,
+    stop: BorrowedFd<'_>,
+    tell: impl FnOnce(&KeeperMessage) -> bool,
+) -> Result<(), AttachError> {
     // away from the terminal; where it leads a session already that is as good
     let _ = rustix::process::setsid();
     match make(entry) {
         Ok(mut held) => {
-            let heard = tell(&Told::Ready(held.attached.clone()));
-            let end = if heard { stay(&held, stop) } else { End::Asked };
-            if end == End::Asked {
+            let heard = tell(&KeeperMessage::Ready(held.attached.clone()));
+            let end = if heard { stay(&held, stop) } else { DetachReason::Asked };
+            if end == DetachReason::Asked {
                 let _ = flush(&held.attached.device);
             }
-            let undone = undo(entry, end == End::Lost);
+            let undone = undo(entry, end == DetachReason::Lost);
             let _ = held.file.as_mut().map(|child| tools::ends_within(child, FLUSHING));
             undone
         }
         Err(error) => {
             let undone = undo(entry, true);
-            tell(&Told::Failed(error.to_string()));
+            tell(&KeeperMessage::Failed(error.to_string()));
             undone
         }
     }
 }
 
-fn make(entry: &Entry) -> Result<Held, AttachError> {
+fn make(entry: &JournalEntry) -> Result<KeeperResources, AttachError> {
     let order = entry.order()?;
-    let export = Export::parse(&order.uri).map_err(|e| AttachError::step("the journal", e))?;
+    let export = ExportAddress::parse(&order.uri).map_err(|e| AttachError::step("the journal", e))?;
     let held = match order.by {
-        By::Nbd => by_kernel(entry, &order, &export)?,
-        By::Fuse => by_fuse(entry, &order, &export)?,
-        By::Ublk => return Err(AttachError::step("ublk", "this program does not know how to make ublk devices")),
+        AttachMethod::Nbd => by_kernel(entry, &order, &export)?,
+        AttachMethod::Fuse => by_fuse(entry, &order, &export)?,
+        AttachMethod::Ublk => {
+            return Err(AttachError::step("ublk", "this program does not know how to make ublk devices"));
+        }
     };
     entry.note(&held.attached)?;
     Ok(held)
 }
 
-fn by_kernel(entry: &Entry, order: &Order, export: &Export) -> Result<Held, AttachError> {
+fn by_kernel(entry: &JournalEntry, order: &KeeperTask, export: &ExportAddress) -> Result<KeeperResources, AttachError> {
     let made = kernel::make(entry, order, export)?;
     let connections = u32::try_from(made.connections.len()).unwrap_or(u32::MAX);
     let flags = made.connections.first().map(|c| c.about().flags).unwrap_or_default();
-    let attached = Attached {
+    let attached = AttachReport {
         schema: SCHEMA.to_owned(),
         bytes: size(&made.device)?,
         device: made.device,
-        by: By::Nbd,
+        by: AttachMethod::Nbd,
         uri: order.uri.clone(),
         read_only: order.read_only || flags.has(TransmissionFlags::READ_ONLY),
         connections,
@@ -102,23 +109,23 @@ fn by_kernel(entry: &Entry, order: &Order, export: &Export) -> Result<Held, Atta
         limits: kernel::limits(connections),
         pid: std::process::id(),
     };
-    Ok(Held { attached, file: None, witnesses: made.connections })
+    Ok(KeeperResources { attached, file: None, witnesses: made.connections })
 }
 
-fn by_fuse(entry: &Entry, order: &Order, export: &Export) -> Result<Held, AttachError> {
+fn by_fuse(entry: &JournalEntry, order: &KeeperTask, export: &ExportAddress) -> Result<KeeperResources, AttachError> {
     let client = talk::open(export)?;
     let flags = client.about().flags;
     // a server that promises nothing about several connections may serve only one
     let _ = client.disconnect();
     let connections = if flags.has(TransmissionFlags::MULTI_CONN) { order.connections } else { 1 };
     let read_only = order.read_only || flags.has(TransmissionFlags::READ_ONLY);
-    let file = Some(fuse::mount(entry, &Order { connections, read_only, ..order.clone() })?);
-    let device = fuse::attach(entry, read_only)?;
-    let attached = Attached {
+    let file = Some(fuse::mount(entry, &KeeperTask { connections, read_only, ..order.clone() })?);
+    let device = fuse::attach(entry, read_only, flags.has(TransmissionFlags::TRIM))?;
+    let attached = AttachReport {
         schema: SCHEMA.to_owned(),
         bytes: size(&device)?,
         device,
-        by: By::Fuse,
+        by: AttachMethod::Fuse,
         uri: order.uri.clone(),
         read_only,
         connections,
@@ -127,7 +134,7 @@ fn by_fuse(entry: &Entry, order: &Order, export: &Export) -> Result<Held, Attach
         pid: std::process::id(),
     };
     // the file's process ends with the server
-    Ok(Held { attached, file, witnesses: Vec::new() })
+    Ok(KeeperResources { attached, file, witnesses: Vec::new() })
 }
 
 /// Size of a device in bytes.
@@ -140,10 +147,10 @@ fn size(device: &str) -> Result<u64, AttachError> {
 }
 
 /// Waits for the end.
-fn stay(held: &Held, stop: BorrowedFd<'_>) -> End {
+fn stay(held: &KeeperResources, stop: BorrowedFd<'_>) -> DetachReason {
     let file: Option<OwnedFd> = held.file.as_ref().and_then(|child| tools::handle(child.id()));
     if held.file.is_some() && file.is_none() {
-        return End::Lost;
+        return DetachReason::Lost;
     }
     let mut watched = vec![(stop, PollFlags::IN)];
     watched.extend(file.iter().map(|fd| (fd.as_fd(), PollFlags::IN)));
@@ -151,8 +158,8 @@ fn stay(held: &Held, stop: BorrowedFd<'_>) -> End {
     watched.extend(held.witnesses.iter().map(|c| (c.stream().as_fd(), PollFlags::RDHUP)));
     loop {
         match tools::wait(&watched, None) {
-            Some(0) => return End::Asked,
-            Some(_) => return End::Lost,
+            Some(0) => return DetachReason::Asked,
+            Some(_) => return DetachReason::Lost,
             // a signal without a stop
             None => {}
         }
@@ -164,15 +171,15 @@ fn stay(held: &Held, stop: BorrowedFd<'_>) -> End {
 /// that case; what the server refuses is lost either way.
 #[must_use]
 pub fn flush(device: &str) -> bool {
-    let Some(sync) = tools::find("sync") else { return true };
-    !matches!(tools::run(Command::new(sync).arg(device), FLUSHING), Err(AttachError::Slow { .. }))
+    let Some(sync) = program::find("sync") else { return true };
+    !matches!(tools::run(program::command(sync).arg(device), FLUSHING), Err(AttachError::Slow { .. }))
 }
 
 /// Undoes what an entry's process made, and removes the entry.
 ///
 /// # Errors
 /// With the first that could not be undone; the entry is left then.
-pub fn undo(entry: &Entry, by_force: bool) -> Result<(), AttachError> {
+pub fn undo(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
     kernel::undo(entry)?;
     fuse::undo(entry, by_force)?;
     entry.remove()

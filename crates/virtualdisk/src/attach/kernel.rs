@@ -4,16 +4,17 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
+use diskwright_hostfiles::program;
+
 use super::AttachError;
-use super::export::Export;
-use super::journal::{Entry, Order};
-use super::netlink::{Device, Line};
-use super::talk::{self, Stream};
+use super::export::ExportAddress;
+use super::journal::{JournalEntry, KeeperTask};
+use super::netlink::{NbdDevice, NetlinkConnection};
+use super::talk::{self, NbdStream};
 use super::tools::{self, run};
-use crate::nbd::client::Client;
+use crate::nbd::client::NbdClient;
 use crate::nbd::wire::TransmissionFlags;
 
 /// Connections, where nobody asks for more: with several the kernel gives up
@@ -43,31 +44,31 @@ pub fn limits(connections: u32) -> Vec<String> {
 ///
 /// # Errors
 /// With why there is none.
-pub fn line() -> Result<Line, String> {
-    let why = match Line::open() {
+pub fn line() -> Result<NetlinkConnection, String> {
+    let why = match NetlinkConnection::open() {
         Ok(line) => return Ok(line),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "this kernel has no NBD client (module nbd)",
         Err(error) => return Err(format!("the kernel's NBD client does not answer: {error}")),
     };
-    let modprobe = tools::find("modprobe").ok_or(format!("{why}, and there is no modprobe (Debian: kmod)"))?;
-    run(Command::new(modprobe).arg("nbd"), PATIENCE).map_err(|e| format!("{why}; {e}"))?;
-    Line::open().map_err(|e| format!("{why}, even with the module loaded: {e}"))
+    let modprobe = program::find("modprobe").ok_or(format!("{why}, and there is no modprobe (Debian: kmod)"))?;
+    run(program::command(modprobe).arg("nbd"), PATIENCE).map_err(|e| format!("{why}; {e}"))?;
+    NetlinkConnection::open().map_err(|e| format!("{why}, even with the module loaded: {e}"))
 }
 
 /// What was made.
 #[derive(Debug)]
-pub struct Made {
+pub struct KernelDevice {
     /// Its name, `/dev/nbd0`.
     pub device: String,
     /// The connections, by which the server's end is noticed.
-    pub connections: Vec<Client<Stream>>,
+    pub connections: Vec<NbdClient<NbdStream>>,
 }
 
 /// Makes the device.
 ///
 /// # Errors
 /// With the step that failed; what was made up to there is left to [`undo`].
-pub fn make(entry: &Entry, order: &Order, export: &Export) -> Result<Made, AttachError> {
+pub fn make(entry: &JournalEntry, order: &KeeperTask, export: &ExportAddress) -> Result<KernelDevice, AttachError> {
     let line = line().map_err(|why| AttachError::step("the kernel's NBD client", why))?;
     let mut connections = vec![talk::open(export)?];
     let about = connections.first().map(|c| c.about().clone());
@@ -80,7 +81,7 @@ pub fn make(entry: &Entry, order: &Order, export: &Export) -> Result<Made, Attac
     let read_only = if order.read_only { TransmissionFlags::READ_ONLY } else { TransmissionFlags(0) };
     let sockets: Vec<BorrowedFd<'_>> = connections.iter().map(|c| c.stream().as_fd()).collect();
     let block = BLOCK.max(u64::from(about.minimum));
-    let wanted = Device {
+    let wanted = NbdDevice {
         sockets: &sockets,
         bytes: about.bytes / block * block,
         block,
@@ -91,18 +92,18 @@ pub fn make(entry: &Entry, order: &Order, export: &Export) -> Result<Made, Attac
     let device = format!("/dev/nbd{index}");
     // udev or devtmpfs makes the node of a device that is new
     if !tools::until(PATIENCE, || fs::metadata(&device).is_ok()) {
-        return Err(AttachError::step(device, "nobody made its node in /dev"));
+        return Err(AttachError::step(device, "its node in /dev was not created"));
     }
-    Ok(Made { device, connections })
+    Ok(KernelDevice { device, connections })
 }
 
-fn backend(entry: &Entry) -> String {
+fn backend(entry: &JournalEntry) -> String {
     entry.folder().display().to_string()
 }
 
 /// The N of devices nbdN that this entry's process made.
 #[must_use]
-pub fn devices(entry: &Entry) -> Vec<u32> {
+pub fn devices(entry: &JournalEntry) -> Vec<u32> {
     let names = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|e| e.file_name());
     let ours = |index: &u32| {
         let folder = Path::new("/sys/block").join(format!("nbd{index}"));
@@ -115,7 +116,7 @@ pub fn devices(entry: &Entry) -> Vec<u32> {
 ///
 /// # Errors
 /// With what could not be undone.
-pub fn undo(entry: &Entry) -> Result<(), AttachError> {
+pub fn undo(entry: &JournalEntry) -> Result<(), AttachError> {
     let ours = devices(entry);
     if ours.is_empty() {
         return Ok(());

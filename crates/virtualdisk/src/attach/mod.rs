@@ -25,15 +25,16 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use diskwright_hostfiles::private::Distrust;
 use serde::{Deserialize, Serialize};
 
-/// Name and version of [`Attached`] as JSON.
+/// Name and version of [`AttachReport`] as JSON.
 pub const SCHEMA: &str = "diskwright.attach/1";
 
 /// A path into the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum AttachMethod {
     /// The kernel's NBD client, module `nbd`.
     Nbd,
     /// The kernel's block devices in user space.
@@ -42,25 +43,25 @@ pub enum By {
     Fuse,
 }
 
-impl fmt::Display for By {
+impl fmt::Display for AttachMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            By::Nbd => "nbd",
-            By::Ublk => "ublk",
-            By::Fuse => "fuse",
+            AttachMethod::Nbd => "nbd",
+            AttachMethod::Ublk => "ublk",
+            AttachMethod::Fuse => "fuse",
         })
     }
 }
 
 /// A device that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attached {
+pub struct AttachReport {
     /// [`SCHEMA`].
     pub schema: String,
     /// The block device, `/dev/loop3`.
     pub device: String,
     /// The path into the kernel.
-    pub by: By,
+    pub by: AttachMethod,
     /// The export.
     pub uri: String,
     /// Its size; what does not fill a block of 512 bytes at its end is cut off.
@@ -95,7 +96,7 @@ pub enum AttachError {
     #[error("--by {by} does not work here: {why}")]
     Path {
         /// The path.
-        by: By,
+        by: AttachMethod,
         /// Why not.
         why: String,
     },
@@ -118,6 +119,9 @@ pub enum AttachError {
         /// What the system says.
         source: io::Error,
     },
+    /// Somebody else could decide what the journal says.
+    #[error(transparent)]
+    Distrust(#[from] Distrust),
     /// A step did not work.
     #[error("{step}: {why}")]
     Step {
@@ -144,7 +148,7 @@ pub enum AttachError {
         device: String,
     },
     /// What is to be detached is in use.
-    #[error("{device} is in use ({why}); end that first, or say --force and let it see I/O errors")]
+    #[error("{device} is in use ({why}); end that first, or use --force and let it see I/O errors")]
     InUse {
         /// The device.
         device: String,

@@ -44,7 +44,7 @@ const LONGEST_ANSWER: usize = 16 << 10;
 
 /// A device to be made.
 #[derive(Clone, Copy, Debug)]
-pub struct Device<'a> {
+pub struct NbdDevice<'a> {
     /// Connections that have negotiated, without structured replies.
     pub sockets: &'a [BorrowedFd<'a>],
     /// Size in bytes, whole blocks.
@@ -59,23 +59,23 @@ pub struct Device<'a> {
 
 /// A line to the kernel's NBD client.
 #[derive(Debug)]
-pub struct Line {
+pub struct NetlinkConnection {
     socket: OwnedFd,
     family: u16,
 }
 
-impl Line {
+impl NetlinkConnection {
     /// Asks for the NBD client.
     ///
     /// # Errors
     /// `ENOENT` where this kernel has none, or its module is not loaded.
-    pub fn open() -> io::Result<Line> {
+    pub fn open() -> io::Result<NetlinkConnection> {
         let kind = (AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::GENERIC));
         let socket = socket_with(kind.0, kind.1, kind.2, kind.3)?;
         let wanted = message(CONTROL, GET_FAMILY, &attribute(FAMILY_NAME, b"nbd\0"));
         let family = ask(&socket, &wanted, FAMILY_ID)?.ok_or(io::ErrorKind::InvalidData)?;
         let family = family.get(..2).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes);
-        Ok(Line { socket, family: family.ok_or(io::ErrorKind::InvalidData)? })
+        Ok(NetlinkConnection { socket, family: family.ok_or(io::ErrorKind::InvalidData)? })
     }
 
     /// Makes a device of connections, and returns the N of its name nbdN: the
@@ -83,7 +83,7 @@ impl Line {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn connect(&self, device: &Device<'_>) -> io::Result<u32> {
+    pub fn connect(&self, device: &NbdDevice<'_>) -> io::Result<u32> {
         let answer = ask(&self.socket, &message(self.family, CONNECT, &connect(device)), INDEX)?;
         let index = answer.as_deref().and_then(|b| b.get(..4)?.try_into().ok());
         index.map(u32::from_ne_bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -99,7 +99,7 @@ impl Line {
     }
 }
 
-fn connect(device: &Device<'_>) -> Vec<u8> {
+fn connect(device: &NbdDevice<'_>) -> Vec<u8> {
     let item = |socket: &BorrowedFd<'_>| {
         attribute(SOCKET_ITEM | NESTED, &attribute(SOCKET_FD, &socket.as_raw_fd().to_ne_bytes()))
     };
@@ -205,7 +205,7 @@ mod tests {
     fn a_device_is_described_by_its_attributes() {
         let file = tempfile::tempfile().unwrap();
         let sockets = [file.as_fd(), file.as_fd()];
-        let device = Device { sockets: &sockets, bytes: 1 << 30, block: 512, flags: 0x105, backend: "/run/x/1" };
+        let device = NbdDevice { sockets: &sockets, bytes: 1 << 30, block: 512, flags: 0x105, backend: "/run/x/1" };
         let text = connect(&device);
         assert_eq!(pick(&text, SIZE_BYTES).unwrap(), (1u64 << 30).to_ne_bytes());
         assert_eq!(pick(&text, SERVER_FLAGS).unwrap(), 0x105u64.to_ne_bytes());

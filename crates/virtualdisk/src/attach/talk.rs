@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::net::sockopt;
 
 use super::AttachError;
-use super::export::{Address, Export};
-use crate::nbd::client::{Client, Wishes};
+use super::export::{ExportAddress, NbdAddress};
+use crate::nbd::client::{ClientOptions, NbdClient};
 
 /// A server that says nothing for so long is none.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,20 +19,20 @@ const PROBES: (u32, Duration) = (3, Duration::from_secs(5));
 
 /// A connection's socket.
 #[derive(Debug)]
-pub enum Stream {
+pub enum NbdStream {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-impl Stream {
-    fn open(address: &Address) -> io::Result<Stream> {
+impl NbdStream {
+    fn open(address: &NbdAddress) -> io::Result<NbdStream> {
         match address {
-            Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
-            Address::Tcp(host, port) => {
+            NbdAddress::Unix(path) => Ok(NbdStream::Unix(UnixStream::connect(path)?)),
+            NbdAddress::Tcp(host, port) => {
                 let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
                 for address in (host.as_str(), *port).to_socket_addrs()? {
                     match TcpStream::connect_timeout(&address, PATIENCE) {
-                        Ok(stream) => return Stream::lively(stream),
+                        Ok(stream) => return NbdStream::lively(stream),
                         Err(error) => last = error,
                     }
                 }
@@ -42,45 +42,45 @@ impl Stream {
     }
 
     /// Sends at once, and notices a dead host.
-    fn lively(stream: TcpStream) -> io::Result<Stream> {
+    fn lively(stream: TcpStream) -> io::Result<NbdStream> {
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, PROBES.1)?;
         sockopt::set_tcp_keepintvl(&stream, PROBES.1)?;
         sockopt::set_tcp_keepcnt(&stream, PROBES.0)?;
-        Ok(Stream::Tcp(stream))
+        Ok(NbdStream::Tcp(stream))
     }
 
     /// The same connection, for another thread.
-    pub fn twin(&self) -> io::Result<Stream> {
+    pub fn twin(&self) -> io::Result<NbdStream> {
         match self {
-            Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
-            Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
+            NbdStream::Unix(stream) => stream.try_clone().map(NbdStream::Unix),
+            NbdStream::Tcp(stream) => stream.try_clone().map(NbdStream::Tcp),
         }
     }
 
     fn patience(&self, limit: Option<Duration>) -> io::Result<()> {
         match self {
-            Stream::Unix(s) => s.set_read_timeout(limit).and_then(|()| s.set_write_timeout(limit)),
-            Stream::Tcp(s) => s.set_read_timeout(limit).and_then(|()| s.set_write_timeout(limit)),
+            NbdStream::Unix(s) => s.set_read_timeout(limit).and_then(|()| s.set_write_timeout(limit)),
+            NbdStream::Tcp(s) => s.set_read_timeout(limit).and_then(|()| s.set_write_timeout(limit)),
         }
     }
 }
 
-impl Read for Stream {
+impl Read for NbdStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(stream) => stream.read(into),
-            Stream::Tcp(stream) => stream.read(into),
+            NbdStream::Unix(stream) => stream.read(into),
+            NbdStream::Tcp(stream) => stream.read(into),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for NbdStream {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(stream) => stream.write(from),
-            Stream::Tcp(stream) => stream.write(from),
+            NbdStream::Unix(stream) => stream.write(from),
+            NbdStream::Tcp(stream) => stream.write(from),
         }
     }
 
@@ -89,23 +89,23 @@ impl Write for Stream {
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for NbdStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tcp(stream) => stream.as_fd(),
+            NbdStream::Unix(stream) => stream.as_fd(),
+            NbdStream::Tcp(stream) => stream.as_fd(),
         }
     }
 }
 
 /// Connects and negotiates an export, as the kernel wants it: without
 /// structured replies, and patient from then on.
-pub fn open(export: &Export) -> Result<Client<Stream>, AttachError> {
+pub fn open(export: &ExportAddress) -> Result<NbdClient<NbdStream>, AttachError> {
     let fail = |why: String| AttachError::Server { uri: export.to_string(), why };
-    let stream = Stream::open(&export.address).map_err(|e| fail(e.to_string()))?;
+    let stream = NbdStream::open(&export.address).map_err(|e| fail(e.to_string()))?;
     stream.patience(Some(PATIENCE)).map_err(|e| fail(e.to_string()))?;
-    let wishes = Wishes { structured: false, block_status: false };
-    let client = Client::start(stream, &export.name, wishes).map_err(|e| fail(e.to_string()))?;
+    let wishes = ClientOptions { structured: false, block_status: false };
+    let client = NbdClient::start(stream, &export.name, wishes).map_err(|e| fail(e.to_string()))?;
     client.stream().patience(None).map_err(|e| fail(e.to_string()))?;
     Ok(client)
 }

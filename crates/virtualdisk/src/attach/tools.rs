@@ -8,21 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use diskwright_hostfiles::program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::AttachError;
 
-/// The path of a program. Administrators' programs are looked for too where PATH leaves them out.
-pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(more).map(|folder| folder.join(program)).find(|p| p.is_file())
-}
-
-/// The same, or the package that has it.
+/// The path of a program, or the package that has it.
 pub fn need(program: &'static str, package: &'static str) -> Result<PathBuf, AttachError> {
-    find(program).ok_or(AttachError::Missing { program, package })
+    program::find(program).ok_or(AttachError::Missing { program, package })
 }
 
 /// Runs a program that says little, and returns what it printed.
@@ -147,7 +141,6 @@ mod tests {
         let error = run(Command::new("ls").arg("/no such folder"), limit).unwrap_err().to_string();
         assert!(error.starts_with("ls: ") && error.contains("no such folder"), "{error}");
         assert!(matches!(need("no-such-program", "a-package"), Err(AttachError::Missing { .. })));
-        assert!(find("sh").is_some());
         let moment = Duration::from_millis(20);
         assert!(run(Command::new("sleep").arg("60"), moment).unwrap_err().to_string().contains("no end within"));
         // a length that nobody else sleeps

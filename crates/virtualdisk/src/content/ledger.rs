@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use diskwright_simulator::array::{Layout, Level};
+use diskwright_simulator::array::{ArrayLayout, ArrayLevel};
 use diskwright_simulator::system::Set;
 use serde::{Deserialize, Serialize};
 
@@ -31,23 +31,23 @@ const MEMBER_ROOM: u64 = 64;
 /// All arrays of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ledger {
+pub(super) struct ArrayLedger {
     schema: String,
-    pub arrays: Vec<Entry>,
+    pub arrays: Vec<LedgerEntry>,
 }
 
 /// An array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Entry {
-    pub shape: Shape,
+pub(super) struct LedgerEntry {
+    pub shape: ArrayShape,
     pub state: MemberStates,
 }
 
 /// What must be the same for the bytes to mean the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Shape {
+pub(super) struct ArrayShape {
     name: String,
     level: String,
     layout: Option<String>,
@@ -91,14 +91,14 @@ impl MemberStates {
     }
 }
 
-impl Shape {
-    pub fn of(set: &Set) -> Shape {
-        let level: Level = set.level;
-        Shape {
+impl ArrayShape {
+    pub fn of(set: &Set) -> ArrayShape {
+        let level: ArrayLevel = set.level;
+        ArrayShape {
             // as long as there is room for
             name: set.name.chars().take(256).collect(),
             level: level.info().id.clone(),
-            layout: set.layout.map(Layout::name).map(str::to_owned),
+            layout: set.layout.map(ArrayLayout::name).map(str::to_owned),
             copies: set.copies,
             unit_blocks: set.unit_blocks,
             member_blocks: set.member_blocks,
@@ -107,9 +107,9 @@ impl Shape {
     }
 }
 
-impl Ledger {
-    pub fn new(arrays: Vec<Entry>) -> Ledger {
-        Ledger { schema: SCHEMA.to_owned(), arrays }
+impl ArrayLedger {
+    pub fn new(arrays: Vec<LedgerEntry>) -> ArrayLedger {
+        ArrayLedger { schema: SCHEMA.to_owned(), arrays }
     }
 
     /// Bytes that it takes for these sets, with the note; none without sets.
@@ -130,8 +130,9 @@ impl Ledger {
     }
 
     /// What a file's text says, held against the arrays that there are to be.
-    pub fn read(text: &[u8], wanted: &[Shape]) -> Result<Ledger, String> {
-        let ledger: Ledger = serde_json::from_slice(text).map_err(|e| format!("what it says of its arrays: {e}"))?;
+    pub fn read(text: &[u8], wanted: &[ArrayShape]) -> Result<ArrayLedger, String> {
+        let ledger: ArrayLedger =
+            serde_json::from_slice(text).map_err(|e| format!("what it says of its arrays: {e}"))?;
         if ledger.schema != SCHEMA {
             return Err(format!("its arrays are written as `{}`, not {SCHEMA}", ledger.schema));
         }
@@ -151,9 +152,9 @@ impl Ledger {
     }
 }
 
-impl Shape {
+impl ArrayShape {
     fn describe(&self) -> String {
-        let Shape { name, level, unit_blocks, members, .. } = self;
+        let ArrayShape { name, level, unit_blocks, members, .. } = self;
         let layout = self.layout.as_ref().map(|layout| format!(" {layout}")).unwrap_or_default();
         let copies = self.copies.map(|copies| format!(", {copies} copies")).unwrap_or_default();
         let blocks = self.member_blocks.map(|blocks| format!(", {blocks} blocks of each")).unwrap_or_default();
@@ -183,18 +184,18 @@ pub(super) fn noted(note: &[u8; 32]) -> Option<(usize, Range<u64>)> {
 mod tests {
     use super::*;
 
-    fn shape() -> Shape {
-        Shape::of(&Set::new("data", Level::Raid5, vec![0, 1, 2]))
+    fn shape() -> ArrayShape {
+        ArrayShape::of(&Set::new("data", ArrayLevel::Raid5, vec![0, 1, 2]))
     }
 
     #[test]
     fn what_is_written_is_read() {
         let state =
             MemberStates { lost: vec![(1, 512)], rebuilding: vec![1], torn: vec![7], ..MemberStates::default() };
-        let ledger = Ledger::new(vec![Entry { shape: shape(), state }]);
+        let ledger = ArrayLedger::new(vec![LedgerEntry { shape: shape(), state }]);
         let text = ledger.text(8192).expect("room");
         assert_eq!(text.len(), 8192);
-        assert_eq!(Ledger::read(&text, &[shape()]), Ok(ledger.clone()));
+        assert_eq!(ArrayLedger::read(&text, &[shape()]), Ok(ledger.clone()));
         assert!(ledger.text(20).is_none());
         let note = note(3, 10..20);
         assert_eq!(noted(&note), Some((3, 10..20)));
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn the_fullest_has_room() {
         let members: Vec<u32> = (0..128).map(|d| u32::MAX - d).collect();
-        let set = Set { copies: Some(128), member_blocks: Some(u64::MAX), ..Set::new("x", Level::Raid10, members) };
+        let set =
+            Set { copies: Some(128), member_blocks: Some(u64::MAX), ..Set::new("x", ArrayLevel::Raid10, members) };
         let set = Set { name: "\u{7f}".repeat(256), ..set };
         let state = MemberStates {
             lost: (0..128).map(|m| (m, u64::MAX - 1)).collect(),
@@ -212,15 +214,15 @@ mod tests {
             torn: vec![u64::MAX; MOST_TORN],
             all_torn: false,
         };
-        let ledger = Ledger::new(vec![Entry { shape: Shape::of(&set), state }]);
-        assert!(ledger.text(Ledger::room(&[set]) - NOTE_BYTES).is_some());
-        assert_eq!(Ledger::room(&[]), 0);
+        let ledger = ArrayLedger::new(vec![LedgerEntry { shape: ArrayShape::of(&set), state }]);
+        assert!(ledger.text(ArrayLedger::room(&[set]) - NOTE_BYTES).is_some());
+        assert_eq!(ArrayLedger::room(&[]), 0);
     }
 
     #[test]
     fn what_is_wrong_is_refused() {
-        let text = |ledger: &Ledger| serde_json::to_string(ledger).expect("text");
-        let good = Ledger::new(vec![Entry { shape: shape(), state: MemberStates::default() }]);
+        let text = |ledger: &ArrayLedger| serde_json::to_string(ledger).expect("text");
+        let good = ArrayLedger::new(vec![LedgerEntry { shape: shape(), state: MemberStates::default() }]);
         let good = text(&good);
         let cases = [
             (String::new(), "what it says of its arrays: EOF"),
@@ -234,9 +236,9 @@ mod tests {
             (good.replace("\"arrays\":[", "\"arrays\":[],\"more\":["), "unknown field"),
         ];
         for (text, wanted) in cases {
-            let error = Ledger::read(text.as_bytes(), &[shape()]).expect_err(&text);
+            let error = ArrayLedger::read(text.as_bytes(), &[shape()]).expect_err(&text);
             assert!(error.contains(wanted), "{error} / {wanted}");
         }
-        assert!(Ledger::read(good.as_bytes(), &[]).expect_err("none").contains("it holds 1 arrays, not 0"));
+        assert!(ArrayLedger::read(good.as_bytes(), &[]).expect_err("none").contains("it holds 1 arrays, not 0"));
     }
 }

@@ -11,6 +11,7 @@
 mod array;
 pub mod galois;
 mod ledger;
+mod own;
 mod store;
 mod trouble;
 
@@ -19,19 +20,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use diskwright_simulator::array::{Level, Members};
+use diskwright_simulator::array::{ArrayLevel, Members};
 use diskwright_simulator::io::BLOCK_BYTES;
-use diskwright_simulator::system::{Set, System, Target};
+use diskwright_simulator::system::{Set, System, WorkloadTarget};
 
-use array::{ArrayContent, Source};
-use ledger::{Entry, Ledger, NOTE_BYTES, Shape};
-pub use store::Extent;
-use store::{InFile, Memory, Room, Stores};
+use array::ArrayContent;
+use ledger::{ArrayLedger, ArrayShape, LedgerEntry, NOTE_BYTES};
+pub use store::ContentExtent;
+use store::{FileStore, MemoryStore, Stores, WriteSource, ZeroPolicy};
 pub use trouble::{ContentError, Trouble};
 
 /// Where content lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Backing {
+pub enum ContentBacking {
     /// In memory, as far as it is written; gone with the program.
     Memory {
         /// Most bytes it may take in all; as many as there are if `None`.
@@ -48,7 +49,7 @@ pub struct Content {
     drives: Vec<Option<u64>>,
     arrays: Vec<ArrayContent>,
     /// Of the arrays.
-    shapes: Vec<Shape>,
+    shapes: Vec<ArrayShape>,
     /// Bytes of the ledger in a file.
     ledger: u64,
 }
@@ -72,7 +73,7 @@ impl Sync {
 impl Content {
     /// The content of all drives and arrays of a system: zeros, or what an
     /// existing file holds. Members that the system calls failed have failed.
-    pub fn new(system: &System, backing: &Backing) -> Result<Content, ContentError> {
+    pub fn new(system: &System, backing: &ContentBacking) -> Result<Content, ContentError> {
         let count = system.drive_count();
         let sizes: Vec<u64> = (0..count).map(|drive| bytes_of(system, drive)).collect();
         let mut drives: Vec<Option<u64>> = sizes.iter().copied().map(Some).collect();
@@ -83,19 +84,21 @@ impl Content {
                 take(system, set, *spare, &mut drives)?;
             }
         }
-        let (ledger, mut existed) = (Ledger::room(&system.arrays), false);
+        let (ledger, mut existed) = (ArrayLedger::room(&system.arrays), false);
         let stores = match backing {
-            Backing::Memory { most_bytes } => Stores::Memory(Memory::new(&sizes, *most_bytes)?),
-            Backing::File(path) => {
-                let (file, found) = InFile::open(path, &sizes, ledger)?;
+            ContentBacking::Memory { most_bytes } => Stores::Memory(MemoryStore::new(&sizes, *most_bytes)?),
+            ContentBacking::File(path) => {
+                own::check(path, ledger > 0)?;
+                let (file, found) = FileStore::open(path, &sizes, ledger)?;
+                own::mark(&file.handle());
                 existed = found;
                 Stores::File(file)
             }
         };
-        let shapes = system.arrays.iter().map(Shape::of).collect();
+        let shapes = system.arrays.iter().map(ArrayShape::of).collect();
         let mut content = Content { stores, drives, arrays, shapes, ledger };
         match backing {
-            Backing::File(path) if existed => content.resume(system, path)?,
+            ContentBacking::File(path) if existed => content.resume(system, path)?,
             _ => {
                 for (at, set) in system.arrays.iter().enumerate() {
                     let failed = set.failed.iter().try_for_each(|member| content.fail(at, *member));
@@ -103,8 +106,8 @@ impl Content {
                 }
             }
         }
-        if let Backing::File(path) = backing {
-            match content.keep().and_then(|()| content.note(&[0; NOTE_BYTES as usize])) {
+        if let ContentBacking::File(path) = backing {
+            match content.keep(false).and_then(|()| content.note(&[0; NOTE_BYTES as usize])) {
                 // what is there is as good: the note is settled once more by the next server
                 Err(why) if existed && trouble::is_full(&why) => {}
                 kept => kept.map_err(|why| {
@@ -118,17 +121,18 @@ impl Content {
 
     /// Takes arrays as the file's ledger says, and settles what was under way.
     fn resume(&mut self, system: &System, path: &Path) -> Result<(), ContentError> {
-        let Stores::File(file) = &self.stores else { return Ok(()) };
+        let Stores::File(file) = &mut self.stores else { return Ok(()) };
         if self.ledger == 0 {
             return Ok(());
         }
         let error =
             |why| ContentError::File { path: path.to_owned(), what: "what it says of arrays cannot be read", why };
+        file.settle().map_err(error)?;
         let (mut note, mut text) = ([0; 32], vec![0; (self.ledger - NOTE_BYTES) as usize]);
         file.read_ledger(0, &mut note).map_err(error)?;
         file.read_ledger(NOTE_BYTES, &mut text).map_err(error)?;
         let other = |what| ContentError::OtherArrays { path: path.to_owned(), what };
-        let ledger = Ledger::read(&text, &self.shapes).map_err(other)?;
+        let ledger = ArrayLedger::read(&text, &self.shapes).map_err(other)?;
         for (array, entry) in self.arrays.iter_mut().zip(&ledger.arrays) {
             array.set_states(&entry.state);
         }
@@ -149,23 +153,27 @@ impl Content {
         }
     }
 
-    /// Writes the arrays' state to a file.
-    fn keep(&self) -> io::Result<()> {
-        let Stores::File(file) = &self.stores else { return Ok(()) };
+    /// Writes the arrays' state to a file; `whole` where a part of it would be worse than nothing.
+    fn keep(&mut self, whole: bool) -> io::Result<()> {
+        let Stores::File(file) = &mut self.stores else { return Ok(()) };
         if self.ledger == 0 {
             return Ok(());
         }
-        let entry = |(shape, array): (&Shape, &ArrayContent)| Entry { shape: shape.clone(), state: array.states() };
-        let ledger = Ledger::new(self.shapes.iter().zip(&self.arrays).map(entry).collect());
+        let entry =
+            |(shape, array): (&ArrayShape, &ArrayContent)| LedgerEntry { shape: shape.clone(), state: array.states() };
+        let ledger = ArrayLedger::new(self.shapes.iter().zip(&self.arrays).map(entry).collect());
         let text = ledger.text(self.ledger - NOTE_BYTES).ok_or(io::ErrorKind::FileTooLarge)?;
-        file.write_ledger(NOTE_BYTES, &text)
+        match whole {
+            true => file.write_ledger_whole(NOTE_BYTES, &text),
+            false => file.write_ledger(NOTE_BYTES, &text),
+        }
     }
 
     /// Bytes of an array or a drive; 0 where it is not to be used by itself.
-    pub fn bytes(&self, target: Target) -> u64 {
+    pub fn bytes(&self, target: WorkloadTarget) -> u64 {
         match target {
-            Target::Drive(drive) => self.drives.get(drive as usize).copied().flatten().unwrap_or(0),
-            Target::Array(array) => self.arrays.get(array).map_or(0, ArrayContent::bytes),
+            WorkloadTarget::Drive(drive) => self.drives.get(drive as usize).copied().flatten().unwrap_or(0),
+            WorkloadTarget::Array(array) => self.arrays.get(array).map_or(0, ArrayContent::bytes),
         }
     }
 
@@ -176,58 +184,71 @@ impl Content {
 
     /// Reads.
     #[inline]
-    pub fn read(&mut self, target: Target, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
+    pub fn read(&mut self, target: WorkloadTarget, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
         self.read_avoiding(target, from, into, Members::NONE)
     }
 
     /// Reads as if these members of an array could not be read: their data are
     /// had from the others. A drive by itself avoids nothing.
     #[inline]
-    pub fn read_avoiding(&mut self, target: Target, from: u64, into: &mut [u8], avoid: Members) -> Result<(), Trouble> {
+    pub fn read_avoiding(
+        &mut self,
+        target: WorkloadTarget,
+        from: u64,
+        into: &mut [u8],
+        avoid: Members,
+    ) -> Result<(), Trouble> {
         self.check(target, from, into.len() as u64)?;
         match target {
-            Target::Drive(drive) => self.stores.read(drive as usize, from, into),
-            Target::Array(array) => self.arrays[array].read(&self.stores, from, into, avoid),
+            WorkloadTarget::Drive(drive) => self.stores.read(drive as usize, from, into),
+            WorkloadTarget::Array(array) => self.arrays[array].read(&self.stores, from, into, avoid),
         }
     }
 
     /// Writes. After an error, each byte of the range is as before or as
     /// written, and copies and parities agree with what is there.
     #[inline]
-    pub fn write(&mut self, target: Target, from: u64, data: &[u8]) -> Result<(), Trouble> {
-        self.put(target, from, Source::Data(data))
+    pub fn write(&mut self, target: WorkloadTarget, from: u64, data: &[u8]) -> Result<(), Trouble> {
+        self.put(target, from, WriteSource::Data(data))
     }
 
     /// Writes zeros, and takes the room for them in a file, so that it is there
     /// when they are written over. In memory they take none.
-    pub fn zero(&mut self, target: Target, from: u64, bytes: u64) -> Result<(), Trouble> {
-        self.put(target, from, Source::Zeros(bytes, Room::Keep))
+    pub fn zero(&mut self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), Trouble> {
+        self.put(target, from, WriteSource::Zeros(bytes, ZeroPolicy::Keep))
     }
 
     /// Forgets: what is trimmed reads as zeros, and its room is given back.
-    pub fn trim(&mut self, target: Target, from: u64, bytes: u64) -> Result<(), Trouble> {
-        self.put(target, from, Source::Zeros(bytes, Room::GiveBack))
+    pub fn trim(&mut self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), Trouble> {
+        self.put(target, from, WriteSource::Zeros(bytes, ZeroPolicy::GiveBack))
     }
 
-    fn put(&mut self, target: Target, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+    fn put(&mut self, target: WorkloadTarget, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
         self.check(target, from, source.bytes())?;
         match (target, source) {
-            (Target::Array(array), _) => self.put_array(array, from, source),
-            (Target::Drive(drive), Source::Data(data)) => Ok(self.stores.write(drive as usize, from, data)?),
-            (Target::Drive(drive), Source::Zeros(bytes, room)) => self.stores.zero(drive as usize, from, bytes, room),
+            (WorkloadTarget::Array(array), _) => self.put_array(array, from, source),
+            (WorkloadTarget::Drive(drive), WriteSource::Data(data)) => {
+                Ok(self.stores.write(drive as usize, from, data)?)
+            }
+            (WorkloadTarget::Drive(drive), WriteSource::Zeros(bytes, room)) => {
+                self.stores.zero(drive as usize, from, bytes, room)
+            }
         }
     }
 
-    fn put_array(&mut self, at: usize, from: u64, source: Source<'_>) -> Result<(), Trouble> {
-        self.note(&ledger::note(at, from..from + source.bytes()))?;
+    fn put_array(&mut self, at: usize, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
+        // with a member lost, parities and data are promised row by row: nothing is to be settled
+        let promised = self.arrays[at].promises();
+        if !promised {
+            self.note(&ledger::note(at, from..from + source.bytes()))?;
+        }
         let array = &mut self.arrays[at];
         let written = array.write(&mut self.stores, from, source);
         let well = array.is_well();
         if written.is_err() {
-            self.keep()?;
+            self.keep(true)?;
         }
-        if !well {
-            // rows that are noted would be torn where members are lost
+        if !well && !promised {
             self.note(&[0; 32])?;
         }
         written
@@ -236,11 +257,11 @@ impl Content {
     /// The stretch that begins at `from` and is at most `bytes` long: a hole
     /// where nothing is and zeros are read. It may end before another kind
     /// begins; it is at least a byte where `bytes` is.
-    pub fn holes(&self, target: Target, from: u64, bytes: u64) -> Result<Extent, Trouble> {
+    pub fn holes(&self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
         self.check(target, from, bytes)?;
         match target {
-            Target::Drive(drive) => self.stores.extent(drive as usize, from, bytes),
-            Target::Array(array) => self.arrays[array].extent(&self.stores, from, bytes),
+            WorkloadTarget::Drive(drive) => self.stores.extent(drive as usize, from, bytes),
+            WorkloadTarget::Array(array) => self.arrays[array].extent(&self.stores, from, bytes),
         }
     }
 
@@ -270,7 +291,7 @@ impl Content {
     fn drop_bytes(&mut self, array: usize, members: Members) -> Result<(), Trouble> {
         // the last write is done: no row is torn by it
         self.note(&[0; 32])?;
-        self.keep()?;
+        self.keep(true)?;
         let (array, stores) = self.array(array)?;
         array.clear(stores, members)
     }
@@ -282,7 +303,7 @@ impl Content {
     pub fn rebuilt(&mut self, array: usize, good_below: u64) -> Result<(), Trouble> {
         let (content, stores) = self.array(array)?;
         let rebuilt = content.rebuilt(stores, good_below);
-        self.keep()?;
+        self.keep(true)?;
         rebuilt
     }
 
@@ -290,7 +311,8 @@ impl Content {
     pub fn finish_rebuild(&mut self, array: usize) -> Result<(), Trouble> {
         let (content, stores) = self.array(array)?;
         let rebuilt = content.finish_rebuild(stores);
-        self.keep()?;
+        // this also forgets what was promised: from now on nothing is
+        self.keep(true)?;
         rebuilt
     }
 
@@ -314,7 +336,7 @@ impl Content {
     }
 
     #[inline]
-    fn check(&self, target: Target, from: u64, bytes: u64) -> Result<(), Trouble> {
+    fn check(&self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), Trouble> {
         let all = self.bytes(target);
         match from.checked_add(bytes) {
             Some(to) if to <= all && all > 0 => Ok(()),
@@ -327,17 +349,17 @@ impl Content {
 /// Whether a text can be what a backing file says of arrays of these sets;
 /// what is wrong with it where not.
 pub fn check_ledger(text: &[u8], sets: &[Set]) -> Result<(), String> {
-    Ledger::read(text, &sets.iter().map(Shape::of).collect::<Vec<_>>()).map(|_| ())
+    ArrayLedger::read(text, &sets.iter().map(ArrayShape::of).collect::<Vec<_>>()).map(|_| ())
 }
 
 /// Bytes of an array or a drive of a system.
 ///
 /// # Errors
 /// With an array that cannot be.
-pub fn bytes(system: &System, target: Target) -> Result<u64, ContentError> {
+pub fn bytes(system: &System, target: WorkloadTarget) -> Result<u64, ContentError> {
     match target {
-        Target::Drive(drive) => Ok(bytes_of(system, drive)),
-        Target::Array(at) => system.arrays.get(at).map_or(Ok(0), |set| {
+        WorkloadTarget::Drive(drive) => Ok(bytes_of(system, drive)),
+        WorkloadTarget::Array(at) => system.arrays.get(at).map_or(Ok(0), |set| {
             let array = system.array_of(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
             Ok(array.blocks().saturating_mul(BLOCK_BYTES))
         }),
@@ -356,7 +378,7 @@ fn array(system: &System, set: &Set, sizes: &[u64], drives: &mut [Option<u64>]) 
     }
     let stores: Vec<usize> = set.members.iter().map(|drive| *drive as usize).collect();
     let most = match set.level {
-        Level::Linear => set.member_blocks.unwrap_or(u64::MAX),
+        ArrayLevel::Linear => set.member_blocks.unwrap_or(u64::MAX),
         _ => array.member_blocks(),
     };
     let used = stores.iter().map(|drive| sizes[*drive].min(most.saturating_mul(BLOCK_BYTES))).collect();

@@ -18,7 +18,7 @@ pub enum ContentError {
         why: ArrayError,
     },
     /// A drive in two arrays, or twice in one.
-    #[error("drive `{drive}` is in array `{array}` and elsewhere too: what lies on it would be written twice")]
+    #[error("drive `{drive}` is in array `{array}` and elsewhere too: its data would be written twice")]
     Shared {
         /// The drive.
         drive: String,
@@ -52,6 +52,15 @@ pub enum ContentError {
     /// A backing file that another server has open.
     #[error("{}: another virtual disk has it open", .0.display())]
     InUse(PathBuf),
+    /// A backing file that something else uses.
+    #[error(transparent)]
+    Refused(#[from] diskwright_guard::Refusal),
+    /// A file with data that no virtual disk wrote.
+    #[error(
+        "{path}: it contains data and is not a backing file of a virtual disk; give a new file, or mark it as one and \
+         keep its data: setfattr -n user.diskwright.disk -v 1 {path}", path = .0.display()
+    )]
+    NotOurs(PathBuf),
     /// A backing file with other arrays.
     #[error("{}: {what}; it belongs to another system: name another file, or remove it to begin anew", path.display())]
     OtherArrays {
@@ -89,7 +98,7 @@ pub enum Trouble {
         bytes: u64,
     },
     /// No array or drive of that number, or a drive that belongs to an array.
-    #[error("there is no such disk to be used by itself")]
+    #[error("there is no such disk that can be used by itself")]
     NoSuchTarget,
     /// No array or member of that number.
     #[error("there is no such member")]
@@ -124,13 +133,13 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 
 /// A write that failed: how many bytes were written before.
 #[derive(Debug)]
-pub(super) struct Short {
+pub(super) struct ShortWrite {
     pub done: usize,
     pub why: Trouble,
 }
 
-impl From<Short> for Trouble {
-    fn from(short: Short) -> Trouble {
+impl From<ShortWrite> for Trouble {
+    fn from(short: ShortWrite) -> Trouble {
         short.why
     }
 }

@@ -2,7 +2,7 @@
 //! export.
 
 use super::wire::{self, TransmissionFlags, answer, info, option};
-use super::{Exports, ProtocolError, Rest};
+use super::{Exports, MessageRest, ProtocolError};
 
 /// Answers that wait for a client that does not read them, bytes: no further
 /// option is looked at before they are gone.
@@ -10,7 +10,7 @@ const MOST_UNREAD: usize = 256 << 10;
 
 /// One thing that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Export {
+pub struct NbdExport {
     /// By which a client asks for it; at most 4096 bytes are sent.
     pub name: String,
     /// For people; at most 4096 bytes are sent.
@@ -21,6 +21,8 @@ pub struct Export {
     pub flags: TransmissionFlags,
     /// Requests are multiples of this; a power of two up to 65,536. Bytes.
     pub minimum: u32,
+    /// Other requests are done all the same: not all clients ask for the smallest block.
+    pub any: bool,
     /// Requests should be multiples of this; a power of two from 512 on. Bytes.
     pub preferred: u32,
     /// Most bytes of a read or a write.
@@ -29,7 +31,7 @@ pub struct Export {
     pub block_status: bool,
 }
 
-impl Export {
+impl NbdExport {
     /// One that can be read, written, flushed, trimmed and zeroed over several
     /// connections, in any piece up to 32 MiB.
     #[must_use]
@@ -42,6 +44,7 @@ impl Export {
             bytes,
             flags: flags.into_iter().fold(Flag::HAS_FLAGS, Flag::with),
             minimum: 1,
+            any: false,
             preferred: 4096,
             largest: wire::DEFAULT_LARGEST,
             block_status: true,
@@ -58,7 +61,7 @@ impl Export {
 
 /// What was agreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Session {
+pub struct NbdSession {
     /// Place of the export in [`Exports::list`].
     pub export: usize,
     /// Reads are answered in chunks.
@@ -69,12 +72,12 @@ pub struct Session {
 
 /// Where a handshake is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum HandshakeState {
     /// More bytes are needed, or the output has to be sent first: whoever finds
     /// input left over calls again once the output is written.
     More,
     /// The bytes that are left over are requests.
-    Ready(Session),
+    Ready(NbdSession),
     /// The output is sent, the connection closed. [`ProtocolError::Aborted`] is
     /// the client's own wish.
     Close(ProtocolError),
@@ -82,15 +85,15 @@ pub enum State {
 
 /// What became of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub struct HandshakeProgress {
     /// Bytes that are done with; the rest is given again, with more behind it.
     pub consumed: usize,
     /// And now?
-    pub state: State,
+    pub state: HandshakeState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum HandshakeStep {
     Flags,
     Options,
     Over,
@@ -100,7 +103,7 @@ enum Step {
 /// given again.
 #[derive(Debug, Clone)]
 pub struct Handshake {
-    step: Step,
+    step: HandshakeStep,
     no_zeroes: bool,
     structured: bool,
     /// The export for which `base:allocation` was selected.
@@ -110,7 +113,7 @@ pub struct Handshake {
 }
 
 /// How an option ends.
-enum Outcome {
+enum OptionOutcome {
     Next,
     Ready(usize),
     Close(ProtocolError),
@@ -123,58 +126,60 @@ impl Handshake {
         output.extend_from_slice(&wire::NBDMAGIC.to_be_bytes());
         output.extend_from_slice(&wire::IHAVEOPT.to_be_bytes());
         output.extend_from_slice(&(wire::FIXED_NEWSTYLE | wire::NO_ZEROES).to_be_bytes());
-        Self { step: Step::Flags, no_zeroes: false, structured: false, context: None, skip: 0 }
+        Self { step: HandshakeStep::Flags, no_zeroes: false, structured: false, context: None, skip: 0 }
     }
 
     /// Takes what the client sent. Answers are put behind `output`, at most
     /// about 256 KiB before the server has to send them.
-    pub fn feed(&mut self, exports: &Exports, input: &[u8], output: &mut Vec<u8>) -> Progress {
+    pub fn feed(&mut self, exports: &Exports, input: &[u8], output: &mut Vec<u8>) -> HandshakeProgress {
         let mut consumed = 0;
         loop {
             let rest = &input[consumed..];
             let taken = match self.step {
-                Step::Over => return Progress { consumed, state: State::Close(ProtocolError::Over) },
-                Step::Flags => self.client_flags(rest),
-                Step::Options if self.skip > 0 => {
+                HandshakeStep::Over => {
+                    return HandshakeProgress { consumed, state: HandshakeState::Close(ProtocolError::Over) };
+                }
+                HandshakeStep::Flags => self.client_flags(rest),
+                HandshakeStep::Options if self.skip > 0 => {
                     let taken = self.skip.min(rest.len());
                     self.skip -= taken;
-                    Ok((taken > 0).then_some((taken, Outcome::Next)))
+                    Ok((taken > 0).then_some((taken, OptionOutcome::Next)))
                 }
-                Step::Options if output.len() > MOST_UNREAD => Ok(None),
-                Step::Options => self.option(exports, rest, output),
+                HandshakeStep::Options if output.len() > MOST_UNREAD => Ok(None),
+                HandshakeStep::Options => self.option(exports, rest, output),
             };
             let state = match taken {
-                Ok(None) => State::More,
+                Ok(None) => HandshakeState::More,
                 Ok(Some((bytes, outcome))) => {
                     consumed += bytes;
                     match outcome {
-                        Outcome::Next => continue,
-                        Outcome::Ready(export) => State::Ready(self.session(export)),
-                        Outcome::Close(why) => State::Close(why),
+                        OptionOutcome::Next => continue,
+                        OptionOutcome::Ready(export) => HandshakeState::Ready(self.session(export)),
+                        OptionOutcome::Close(why) => HandshakeState::Close(why),
                     }
                 }
-                Err(why) => State::Close(why),
+                Err(why) => HandshakeState::Close(why),
             };
-            if state != State::More {
-                self.step = Step::Over;
+            if state != HandshakeState::More {
+                self.step = HandshakeStep::Over;
             }
-            return Progress { consumed, state };
+            return HandshakeProgress { consumed, state };
         }
     }
 
-    fn session(&self, export: usize) -> Session {
-        Session { export, structured: self.structured, block_status: self.context == Some(export) }
+    fn session(&self, export: usize) -> NbdSession {
+        NbdSession { export, structured: self.structured, block_status: self.context == Some(export) }
     }
 
-    fn client_flags(&mut self, input: &[u8]) -> Result<Option<(usize, Outcome)>, ProtocolError> {
-        let Some(flags) = Rest(input).u32() else { return Ok(None) };
+    fn client_flags(&mut self, input: &[u8]) -> Result<Option<(usize, OptionOutcome)>, ProtocolError> {
+        let Some(flags) = MessageRest(input).u32() else { return Ok(None) };
         // a client without the first flag gets answers all the same: it sends nothing to be answered
         if flags & !u32::from(wire::FIXED_NEWSTYLE | wire::NO_ZEROES) != 0 {
             return Err(ProtocolError::ClientFlags(flags));
         }
         self.no_zeroes = flags & u32::from(wire::NO_ZEROES) != 0;
-        self.step = Step::Options;
-        Ok(Some((4, Outcome::Next)))
+        self.step = HandshakeStep::Options;
+        Ok(Some((4, OptionOutcome::Next)))
     }
 
     /// One option, if all of it is there.
@@ -183,7 +188,7 @@ impl Handshake {
         exports: &Exports,
         input: &[u8],
         output: &mut Vec<u8>,
-    ) -> Result<Option<(usize, Outcome)>, ProtocolError> {
+    ) -> Result<Option<(usize, OptionOutcome)>, ProtocolError> {
         // who speaks something else may wait for an answer before it sends 16 bytes
         let magic = wire::IHAVEOPT.to_be_bytes();
         let seen = &input[..input.len().min(8)];
@@ -191,7 +196,7 @@ impl Handshake {
             let found = seen.iter().fold(0, |found, byte| found << 8 | u64::from(*byte));
             return Err(ProtocolError::OptionMagic { found });
         }
-        let mut rest = Rest(input);
+        let mut rest = MessageRest(input);
         let (Some(_), Some(option), Some(length)) = (rest.u64(), rest.u32(), rest.u32()) else { return Ok(None) };
         if length > wire::LONGEST_OPTION {
             if option == option::EXPORT_NAME {
@@ -201,8 +206,8 @@ impl Handshake {
             if option == option::SET_META_CONTEXT {
                 self.context = None;
             }
-            let outcome = if option == option::ABORT { aborted(output) } else { Outcome::Next };
-            if matches!(outcome, Outcome::Next) {
+            let outcome = if option == option::ABORT { aborted(output) } else { OptionOutcome::Next };
+            if matches!(outcome, OptionOutcome::Next) {
                 let message = format!("an option of {length} bytes; {} are looked at", wire::LONGEST_OPTION);
                 refuse(output, option, answer::TOO_BIG, &message);
             }
@@ -212,7 +217,7 @@ impl Handshake {
         Ok(Some((16 + data.len(), self.answer(exports, option, data, output))))
     }
 
-    fn answer(&mut self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> Outcome {
+    fn answer(&mut self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
         match asked {
             option::EXPORT_NAME => return self.export_name(exports, data, output),
             option::ABORT => return aborted(output),
@@ -229,30 +234,30 @@ impl Handshake {
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(exports, asked, data, output),
             _ => refuse(output, asked, answer::UNSUPPORTED, "this option is not known here"),
         }
-        Outcome::Next
+        OptionOutcome::Next
     }
 
-    fn export_name(&self, exports: &Exports, name: &[u8], output: &mut Vec<u8>) -> Outcome {
+    fn export_name(&self, exports: &Exports, name: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
         let Some((at, export)) = found(exports, name) else {
             let name = String::from_utf8_lossy(&name[..name.len().min(wire::LONGEST_STRING)]).into_owned();
-            return Outcome::Close(ProtocolError::UnknownExport(name));
+            return OptionOutcome::Close(ProtocolError::UnknownExport(name));
         };
         output.extend_from_slice(&export.bytes.to_be_bytes());
         output.extend_from_slice(&export.flags_for(self.structured).0.to_be_bytes());
         if !self.no_zeroes {
             output.extend_from_slice(&[0; 124]);
         }
-        Outcome::Ready(at)
+        OptionOutcome::Ready(at)
     }
 
-    fn go(&self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> Outcome {
+    fn go(&self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
         let Some((name, wanted)) = wanted(data) else {
             refuse(output, asked, answer::INVALID, "lengths in this option do not fit its own");
-            return Outcome::Next;
+            return OptionOutcome::Next;
         };
         let Some((at, export)) = found(exports, name) else {
             unknown(exports, asked, name, output);
-            return Outcome::Next;
+            return OptionOutcome::Next;
         };
         let wants = |what: u16| wanted.chunks_exact(2).any(|info| info == what.to_be_bytes());
         let flags = export.flags_for(self.structured).0;
@@ -268,7 +273,7 @@ impl Handshake {
             information(output, asked, info::BLOCK_SIZE, &[sizes.as_flattened()]);
         }
         reply(output, asked, answer::ACK, &[]);
-        if asked == option::GO { Outcome::Ready(at) } else { Outcome::Next }
+        if asked == option::GO { OptionOutcome::Ready(at) } else { OptionOutcome::Next }
     }
 
     fn contexts(&mut self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) {
@@ -293,14 +298,14 @@ impl Handshake {
     }
 }
 
-fn found<'a>(exports: &'a Exports, name: &[u8]) -> Option<(usize, &'a Export)> {
+fn found<'a>(exports: &'a Exports, name: &[u8]) -> Option<(usize, &'a NbdExport)> {
     let at = exports.find(name)?;
     Some((at, exports.list.get(at)?))
 }
 
 /// Name and list of wanted information, two bytes each, of INFO and GO.
 fn wanted(data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut rest = Rest(data);
+    let mut rest = MessageRest(data);
     let name = rest.string()?;
     let count = rest.u16()?;
     (rest.0.len() == 2 * usize::from(count)).then_some((name, rest.0))
@@ -308,7 +313,7 @@ fn wanted(data: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Export, number of queries, and whether one of them means `base:allocation`.
 fn queries(data: &[u8], set: bool) -> Option<(&[u8], u32, bool)> {
-    let mut rest = Rest(data);
+    let mut rest = MessageRest(data);
     let (name, count) = (rest.string()?, rest.u32()?);
     let mut meant = false;
     // each takes four bytes at least, so that the data ends a count that lies
@@ -328,9 +333,9 @@ fn list(exports: &Exports, output: &mut Vec<u8>) {
     reply(output, option::LIST, answer::ACK, &[]);
 }
 
-fn aborted(output: &mut Vec<u8>) -> Outcome {
+fn aborted(output: &mut Vec<u8>) -> OptionOutcome {
     reply(output, option::ABORT, answer::ACK, &[]);
-    Outcome::Close(ProtocolError::Aborted)
+    OptionOutcome::Close(ProtocolError::Aborted)
 }
 
 fn unknown(exports: &Exports, asked: u32, name: &[u8], output: &mut Vec<u8>) {

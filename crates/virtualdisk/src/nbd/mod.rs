@@ -14,7 +14,7 @@ pub mod reply;
 pub mod request;
 pub mod wire;
 
-use handshake::Export;
+use handshake::NbdExport;
 
 /// Why a connection has to end: its other side does not speak the protocol, or
 /// asks for what only a closed connection can answer.
@@ -58,7 +58,7 @@ pub enum ProtocolError {
 #[derive(Debug, Clone, Default)]
 pub struct Exports {
     /// In the order in which they are listed.
-    pub list: Vec<Export>,
+    pub list: Vec<NbdExport>,
     /// Place in the list of the one with the empty name.
     pub default: Option<usize>,
 }
@@ -74,9 +74,9 @@ impl Exports {
 
 /// What is left of a message that is read piece by piece.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rest<'a>(pub &'a [u8]);
+pub(crate) struct MessageRest<'a>(pub &'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> MessageRest<'a> {
     pub(crate) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(bytes)?;
         self.0 = tail;

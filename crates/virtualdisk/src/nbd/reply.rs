@@ -1,8 +1,8 @@
 //! Answers to requests, put behind what already waits to be sent. None of them
 //! takes memory but the output's.
 
-use super::handshake::{Session, short};
-use super::request::Request;
+use super::handshake::{NbdSession, short};
+use super::request::NbdRequest;
 use super::wire::{self, CommandFlags, ErrorCode, chunk, extent};
 
 /// Done, without data; for everything but reads and block status.
@@ -11,7 +11,7 @@ pub fn done(output: &mut Vec<u8>, cookie: u64) {
 }
 
 /// Not done. With structured replies the message goes along.
-pub fn error(output: &mut Vec<u8>, session: &Session, cookie: u64, error: ErrorCode, message: &str) {
+pub fn error(output: &mut Vec<u8>, session: &NbdSession, cookie: u64, error: ErrorCode, message: &str) {
     if !session.structured {
         return simple(output, cookie, error.code());
     }
@@ -24,9 +24,9 @@ pub fn error(output: &mut Vec<u8>, session: &Session, cookie: u64, error: ErrorC
 }
 
 /// The whole answer to a read but its data: the caller puts
-/// [`Request::length`] bytes behind it. Until then a failed read is undone by
+/// [`NbdRequest::length`] bytes behind it. Until then a failed read is undone by
 /// cutting the output to its former length, and answered with [`error`].
-pub fn read_head(output: &mut Vec<u8>, session: &Session, request: &Request) {
+pub fn read_head(output: &mut Vec<u8>, session: &NbdSession, request: &NbdRequest) {
     if session.structured {
         data_head(output, request.cookie, request.offset, request.length, true);
     } else {
@@ -44,7 +44,7 @@ pub fn data_head(output: &mut Vec<u8>, cookie: u64, offset: u64, length: u32, la
 
 /// A stretch of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct NbdExtent {
     /// Its length.
     pub bytes: u64,
     /// Whether it is allocated; what is not reads as zeroes.
@@ -55,7 +55,7 @@ pub struct Extent {
 /// request's offset; they are joined where they are alike and cut at the
 /// request's end. Fewer than asked for are fine; of what no extent tells, the
 /// client asks again, but where there is none at all everything counts as allocated.
-pub fn block_status(output: &mut Vec<u8>, request: &Request, extents: impl IntoIterator<Item = Extent>) {
+pub fn block_status(output: &mut Vec<u8>, request: &NbdRequest, extents: impl IntoIterator<Item = NbdExtent>) {
     let start = output.len();
     head(output, chunk::DONE, chunk::BLOCK_STATUS, request.cookie, 0);
     output.extend_from_slice(&wire::ALLOCATION_CONTEXT.to_be_bytes());

@@ -1,8 +1,8 @@
 //! Requests of a client, and what is wrong with them.
 
 use super::ProtocolError;
-use super::handshake::{Export, Session};
-use super::wire::{self, Command, CommandFlags, ErrorCode, TransmissionFlags};
+use super::handshake::{NbdExport, NbdSession};
+use super::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags};
 
 /// Data of a write that is read only to be refused, bytes; above it the
 /// connection is closed.
@@ -10,11 +10,11 @@ pub const MOST_SKIPPED: u32 = 64 << 20;
 
 /// A request's head, as it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct NbdRequest {
     /// What is asked for beside the command.
     pub flags: CommandFlags,
     /// What is asked for.
-    pub command: Command,
+    pub command: NbdCommand,
     /// The client's name for it, which its answer bears.
     pub cookie: u64,
     /// First byte.
@@ -23,11 +23,11 @@ pub struct Request {
     pub length: u32,
 }
 
-impl Request {
+impl NbdRequest {
     /// Bytes of data that follow the head.
     #[must_use]
     pub const fn payload(&self) -> u32 {
-        if matches!(self.command, Command::Write) { self.length } else { 0 }
+        if matches!(self.command, NbdCommand::Write) { self.length } else { 0 }
     }
 
     /// The head as it is sent.
@@ -46,32 +46,32 @@ impl Request {
 
 /// What lies at the front of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Parsed {
+pub enum RequestParse {
     /// A part of a head: so many bytes are missing at least.
     Need(usize),
     /// A head of [`wire::REQUEST_BYTES`]; a write's data follows.
-    Request(Request),
+    Request(NbdRequest),
     /// No request: the connection has to be closed.
     Broken(ProtocolError),
 }
 
 /// Reads the head at the front of `input`.
 #[must_use]
-pub fn parse(input: &[u8]) -> Parsed {
+pub fn parse(input: &[u8]) -> RequestParse {
     if let Some(magic) = input.first_chunk() {
         let found = u32::from_be_bytes(*magic);
         if found != wire::REQUEST_MAGIC {
-            return Parsed::Broken(ProtocolError::RequestMagic { found });
+            return RequestParse::Broken(ProtocolError::RequestMagic { found });
         }
     }
     let Some(head) = input.first_chunk::<{ wire::REQUEST_BYTES }>() else {
-        return Parsed::Need(wire::REQUEST_BYTES - input.len());
+        return RequestParse::Need(wire::REQUEST_BYTES - input.len());
     };
     let [_, _, _, _, f0, f1, c0, c1, rest @ ..] = *head;
     let [k0, k1, k2, k3, k4, k5, k6, k7, o0, o1, o2, o3, o4, o5, o6, o7, l0, l1, l2, l3] = rest;
-    Parsed::Request(Request {
+    RequestParse::Request(NbdRequest {
         flags: CommandFlags(u16::from_be_bytes([f0, f1])),
-        command: Command::of(u16::from_be_bytes([c0, c1])),
+        command: NbdCommand::of(u16::from_be_bytes([c0, c1])),
         cookie: u64::from_be_bytes([k0, k1, k2, k3, k4, k5, k6, k7]),
         offset: u64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]),
         length: u32::from_be_bytes([l0, l1, l2, l3]),
@@ -80,11 +80,11 @@ pub fn parse(input: &[u8]) -> Parsed {
 
 /// What to do with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RequestCheck {
     /// It lies within the export and may be done.
     Do,
     /// It is answered with this error, and the connection goes on behind
-    /// [`Request::payload`] bytes, which are read and forgotten.
+    /// [`NbdRequest::payload`] bytes, which are read and forgotten.
     Refuse(ErrorCode, &'static str),
     /// What is under way is answered; then the connection is closed.
     Disconnect,
@@ -94,41 +94,41 @@ pub enum Verdict {
 
 /// Whether the client may ask for that.
 #[must_use]
-pub fn check(request: &Request, export: &Export, session: &Session) -> Verdict {
+pub fn check(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestCheck {
     if request.payload() > MOST_SKIPPED && request.payload() > export.largest {
-        return Verdict::Close(ProtocolError::Flood { length: request.length, most: MOST_SKIPPED });
+        return RequestCheck::Close(ProtocolError::Flood { length: request.length, most: MOST_SKIPPED });
     }
-    if request.command == Command::Disconnect {
-        return Verdict::Disconnect;
+    if request.command == NbdCommand::Disconnect {
+        return RequestCheck::Disconnect;
     }
     let flags = export.flags_for(session.structured);
     let refused =
         known(request, flags, session).or_else(|| place(request, export)).or_else(|| length(request, export, session));
-    refused.map_or(Verdict::Do, |(error, because)| Verdict::Refuse(error, because))
+    refused.map_or(RequestCheck::Do, |(error, because)| RequestCheck::Refuse(error, because))
 }
 
-type Refused = Option<(ErrorCode, &'static str)>;
+type RequestRefusal = Option<(ErrorCode, &'static str)>;
 
 /// Whether command and flags were offered.
-fn known(request: &Request, flags: TransmissionFlags, session: &Session) -> Refused {
+fn known(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -> RequestRefusal {
     use TransmissionFlags as Has;
     let (offered, own) = match request.command {
-        Command::Read => (true, if flags.has(Has::DF) { CommandFlags::DF } else { CommandFlags(0) }),
-        Command::Write => (true, CommandFlags(0)),
-        Command::Flush => (flags.has(Has::FLUSH), CommandFlags(0)),
-        Command::Trim => (flags.has(Has::TRIM), CommandFlags(0)),
-        Command::Cache => (flags.has(Has::CACHE), CommandFlags(0)),
-        Command::WriteZeroes => {
+        NbdCommand::Read => (true, if flags.has(Has::DF) { CommandFlags::DF } else { CommandFlags(0) }),
+        NbdCommand::Write => (true, CommandFlags(0)),
+        NbdCommand::Flush => (flags.has(Has::FLUSH), CommandFlags(0)),
+        NbdCommand::Trim => (flags.has(Has::TRIM), CommandFlags(0)),
+        NbdCommand::Cache => (flags.has(Has::CACHE), CommandFlags(0)),
+        NbdCommand::WriteZeroes => {
             let fast = if flags.has(Has::FAST_ZERO) { CommandFlags::FAST_ZERO } else { CommandFlags(0) };
             (flags.has(Has::WRITE_ZEROES), fast.with(CommandFlags::NO_HOLE))
         }
-        Command::BlockStatus => (session.block_status, CommandFlags::REQ_ONE),
-        Command::Resize => return Some((ErrorCode::Inval, "an export cannot be resized")),
-        Command::Disconnect | Command::Unknown(_) => return Some((ErrorCode::Inval, "the command is not known")),
+        NbdCommand::BlockStatus => (session.block_status, CommandFlags::REQ_ONE),
+        NbdCommand::Resize => return Some((ErrorCode::Inval, "an export cannot be resized")),
+        NbdCommand::Disconnect | NbdCommand::Unknown(_) => return Some((ErrorCode::Inval, "the command is not known")),
     };
     if !offered {
         let because = match request.command {
-            Command::BlockStatus => "base:allocation was not selected for this export",
+            NbdCommand::BlockStatus => "base:allocation was not selected for this export",
             _ => "the command was not offered",
         };
         return Some((ErrorCode::Inval, because));
@@ -138,13 +138,13 @@ fn known(request: &Request, flags: TransmissionFlags, session: &Session) -> Refu
     if !own.has(request.flags) {
         return Some((ErrorCode::Inval, "a flag is set that does not belong to the command or was not offered"));
     }
-    let changes = matches!(request.command, Command::Write | Command::Trim | Command::WriteZeroes);
+    let changes = matches!(request.command, NbdCommand::Write | NbdCommand::Trim | NbdCommand::WriteZeroes);
     (changes && flags.has(Has::READ_ONLY)).then_some((ErrorCode::Perm, "the export is read-only"))
 }
 
 /// Whether it lies within the export.
-fn place(request: &Request, export: &Export) -> Refused {
-    if request.command == Command::Flush {
+fn place(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
+    if request.command == NbdCommand::Flush {
         let placed = request.offset != 0 || request.length != 0;
         return placed.then_some((ErrorCode::Inval, "a flush has neither offset nor length"));
     }
@@ -153,23 +153,23 @@ fn place(request: &Request, export: &Export) -> Refused {
     }
     let end = request.offset.checked_add(u64::from(request.length));
     if end.is_none_or(|end| end > export.bytes) {
-        let writes = matches!(request.command, Command::Write | Command::WriteZeroes);
+        let writes = matches!(request.command, NbdCommand::Write | NbdCommand::WriteZeroes);
         let error = if writes { ErrorCode::Nospc } else { ErrorCode::Inval };
         return Some((error, "beyond the end of the export"));
     }
     let block = u64::from(export.minimum.max(1));
     let aligned = request.offset.is_multiple_of(block) && u64::from(request.length).is_multiple_of(block);
-    (!aligned).then_some((ErrorCode::Inval, "offset or length is no multiple of the smallest block"))
+    (!aligned && !export.any).then_some((ErrorCode::Inval, "offset or length is not a multiple of the smallest block"))
 }
 
 /// Whether its data is short enough; what carries none may be of any length.
-fn length(request: &Request, export: &Export, session: &Session) -> Refused {
-    let carries = matches!(request.command, Command::Read | Command::Write);
+fn length(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestRefusal {
+    let carries = matches!(request.command, NbdCommand::Read | NbdCommand::Write);
     if !carries || request.length <= export.largest {
         return None;
     }
     // only with structured replies does the protocol know this error for reads
-    let read = session.structured && request.command == Command::Read;
+    let read = session.structured && request.command == NbdCommand::Read;
     let error = if read { ErrorCode::Overflow } else { ErrorCode::Inval };
     Some((error, "longer than the largest request"))
 }

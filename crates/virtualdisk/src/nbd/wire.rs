@@ -157,15 +157,15 @@ flags! {
         HAS_FLAGS = 0;
         /// Writes, trims and zeroing are refused.
         READ_ONLY = 1;
-        /// Knows [`Command::Flush`].
+        /// Knows [`NbdCommand::Flush`].
         FLUSH = 2;
         /// Knows [`CommandFlags::FUA`].
         FUA = 3;
         /// Moves heads.
         ROTATIONAL = 4;
-        /// Knows [`Command::Trim`].
+        /// Knows [`NbdCommand::Trim`].
         TRIM = 5;
-        /// Knows [`Command::WriteZeroes`].
+        /// Knows [`NbdCommand::WriteZeroes`].
         WRITE_ZEROES = 6;
         /// Knows [`CommandFlags::DF`]; set by the handshake after structured replies.
         DF = 7;
@@ -173,7 +173,7 @@ flags! {
         MULTI_CONN = 8;
         /// Resizing, an experiment.
         RESIZE = 9;
-        /// Knows [`Command::Cache`].
+        /// Knows [`NbdCommand::Cache`].
         CACHE = 10;
         /// Knows [`CommandFlags::FAST_ZERO`].
         FAST_ZERO = 11;
@@ -198,7 +198,7 @@ flags! {
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Command {
+pub enum NbdCommand {
     /// Data, please.
     Read,
     /// Data follows.
@@ -221,7 +221,7 @@ pub enum Command {
     Unknown(u16),
 }
 
-impl Command {
+impl NbdCommand {
     /// The command of a number.
     #[must_use]
     pub const fn of(code: u16) -> Self {

@@ -1,14 +1,14 @@
 //! What orders have changed of drives, and whom that hits.
 
-use diskwright_base::Dice;
-use diskwright_simulator::array::{Array, Members};
+use diskwright_base::Rng;
+use diskwright_simulator::array::{ArrayGeometry, Members};
 use diskwright_simulator::io::{BLOCK_BYTES, Io};
 
-use super::orders::What;
+use super::orders::FailureScope;
 
 /// How a drive differs from what is described.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
+pub struct DriveChange {
     /// Everything takes so many times as long.
     pub factor: f64,
     /// It answers nothing.
@@ -19,45 +19,45 @@ pub struct Change {
     pub failing_writes: f64,
 }
 
-impl Default for Change {
-    fn default() -> Change {
-        Change { factor: 1.0, hangs: false, failing_reads: 0.0, failing_writes: 0.0 }
+impl Default for DriveChange {
+    fn default() -> DriveChange {
+        DriveChange { factor: 1.0, hangs: false, failing_reads: 0.0, failing_writes: 0.0 }
     }
 }
 
 /// Changes of all drives.
 pub struct Changes {
-    drives: Vec<Change>,
-    dice: Dice,
+    drives: Vec<DriveChange>,
+    dice: Rng,
     /// Some drive's requests fail: else nothing has to be looked at.
     any_fails: bool,
 }
 
 impl Changes {
     pub fn new(drives: usize, seed: u64) -> Changes {
-        Changes { drives: vec![Change::default(); drives], dice: Dice::new(seed, 1 << 40), any_fails: false }
+        Changes { drives: vec![DriveChange::default(); drives], dice: Rng::new(seed, 1 << 40), any_fails: false }
     }
 
     /// Changes of a drive.
-    pub fn of(&mut self, drive: u32) -> Option<&mut Change> {
+    pub fn of(&mut self, drive: u32) -> Option<&mut DriveChange> {
         self.drives.get_mut(drive as usize)
     }
 
     /// A new drive in the place of another is as described.
     pub fn forget(&mut self, drive: u32) {
         if let Some(change) = self.of(drive) {
-            *change = Change::default();
+            *change = DriveChange::default();
         }
         self.look();
     }
 
     /// Lets a share of a drive's requests fail.
-    pub fn fail(&mut self, drive: u32, share: f64, what: What) {
+    pub fn fail(&mut self, drive: u32, share: f64, what: FailureScope) {
         if let Some(change) = self.of(drive) {
-            if what != What::Writes {
+            if what != FailureScope::Writes {
                 change.failing_reads = share;
             }
-            if what != What::Reads {
+            if what != FailureScope::Reads {
                 change.failing_writes = share;
             }
         }
@@ -70,14 +70,14 @@ impl Changes {
 
     /// Whether all of a drive's requests fail.
     pub fn has_failed(&self, drive: u32) -> bool {
-        let fails = |change: &Change| change.failing_reads >= 1.0 && change.failing_writes >= 1.0;
+        let fails = |change: &DriveChange| change.failing_reads >= 1.0 && change.failing_writes >= 1.0;
         self.drives.get(drive as usize).is_some_and(fails)
     }
 
     /// Drives that are not as described.
-    pub fn all(&self) -> impl Iterator<Item = (u32, &Change)> {
+    pub fn all(&self) -> impl Iterator<Item = (u32, &DriveChange)> {
         let numbered = (0..).zip(&self.drives);
-        numbered.filter(|(_, change)| **change != Change::default())
+        numbered.filter(|(_, change)| **change != DriveChange::default())
     }
 
     /// Whether any drive's requests are to fail.
@@ -97,7 +97,7 @@ impl Changes {
 
     /// The members of an array on which a request fails. Reads are taken to go
     /// to the first copy, writes to all.
-    pub fn failing_members(&mut self, array: &Array, drives: &[u32], io: &Io) -> Members {
+    pub fn failing_members(&mut self, array: &ArrayGeometry, drives: &[u32], io: &Io) -> Members {
         let mut failing = Members::NONE;
         if !self.any_fails {
             return failing;
@@ -126,21 +126,21 @@ pub fn blocks_of(offset: u64, bytes: u64, write: bool) -> Io {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_simulator::array::{Description, Level};
+    use diskwright_simulator::array::{ArrayDescription, ArrayLevel};
 
     use super::*;
 
     #[test]
     fn only_what_touches_a_failing_member_fails() {
-        let array = Array::new(&Description::new(Level::Raid0, 4, 1 << 12, 128)).expect("valid");
+        let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid0, 4, 1 << 12, 128)).expect("valid");
         let drives = [7, 8, 9, 10];
         let mut changes = Changes::new(11, 1);
         assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 4096)), Members::NONE);
-        changes.fail(9, 1.0, What::Reads);
+        changes.fail(9, 1.0, FailureScope::Reads);
         assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 256)), Members::NONE);
         assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 257)), Members::NONE.with(2));
         assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 257)), Members::NONE);
-        changes.fail(9, 0.5, What::All);
+        changes.fail(9, 0.5, FailureScope::All);
         let hits = (0..1000).filter(|_| changes.fails(9, true)).count();
         assert!((400..600).contains(&hits), "{hits}");
         assert_eq!(changes.all().count(), 1);

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::Members;
+use diskwright_simulator::io::BLOCK_BYTES;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::engine::{ClientId, Done, Engine, Wish};
-use crate::nbd::handshake::{Export, Handshake, Session, State};
-use crate::nbd::request::{Parsed, Request, Verdict, check, parse};
-use crate::nbd::wire::{Command, CommandFlags, REQUEST_BYTES};
+use super::engine::{ClientId, DiskEngine, DueReply, ServerRequest};
+use crate::nbd::handshake::{Handshake, HandshakeState, NbdExport, NbdSession};
+use crate::nbd::request::{NbdRequest, RequestCheck, RequestParse, check, parse};
+use crate::nbd::wire::{CommandFlags, NbdCommand, REQUEST_BYTES};
 use crate::nbd::{Exports, reply};
 
 /// Requests of one client that are not answered at most; no more are read until some are.
@@ -27,41 +28,41 @@ const PIECE: u32 = 128 << 10;
 const MOST_CARRIED: usize = 128 << 10;
 
 /// Where a client is.
-enum Stage {
+enum ClientStage {
     Greeting(Handshake),
-    Serving(Session),
+    Serving(NbdSession),
     /// It is answered what is under way, and nothing more is read.
-    Leaving(Option<Session>),
+    Leaving(Option<NbdSession>),
 }
 
 /// A read that is answered piece by piece.
-struct Sending {
-    done: Done,
+struct ReadReply {
+    done: DueReply,
     /// Bytes that have been sent, or wait to be.
     gone: u32,
 }
 
 /// A write whose data is coming.
-struct Receiving {
-    wish: Wish,
+struct PendingWrite {
+    wish: ServerRequest,
     /// Bytes that have come.
     come: u32,
 }
 
 /// A client.
-pub struct Client {
+pub struct ServerClient {
     pub fd: OwnedFd,
     id: ClientId,
-    stage: Stage,
+    stage: ClientStage,
     /// What came and could not be used yet: a part of a head.
     carry: Vec<u8>,
-    receiving: Option<Receiving>,
+    receiving: Option<PendingWrite>,
     /// What the kernel did not take.
     out: Vec<u8>,
     sent: usize,
-    sending: Option<Sending>,
+    sending: Option<ReadReply>,
     /// What may be answered and waits for room.
-    ready: VecDeque<Done>,
+    ready: VecDeque<DueReply>,
     /// Requests that are not answered.
     open: u32,
     pub since: Instant,
@@ -70,12 +71,12 @@ pub struct Client {
     gone: bool,
 }
 
-impl Client {
+impl ServerClient {
     /// Greets a client that has just come.
-    pub fn new(fd: OwnedFd, id: ClientId) -> Client {
+    pub fn new(fd: OwnedFd, id: ClientId) -> ServerClient {
         let mut out = Vec::new();
-        let stage = Stage::Greeting(Handshake::start(&mut out));
-        Client {
+        let stage = ClientStage::Greeting(Handshake::start(&mut out));
+        ServerClient {
             fd,
             id,
             stage,
@@ -105,20 +106,20 @@ impl Client {
     /// The export that it has opened.
     pub fn export(&self) -> Option<usize> {
         match &self.stage {
-            Stage::Serving(session) | Stage::Leaving(Some(session)) => Some(session.export),
+            ClientStage::Serving(session) | ClientStage::Leaving(Some(session)) => Some(session.export),
             _ => None,
         }
     }
 
     /// True while it has not chosen an export.
     pub fn is_greeting(&self) -> bool {
-        matches!(self.stage, Stage::Greeting(_))
+        matches!(self.stage, ClientStage::Greeting(_))
     }
 
     /// True when it can be forgotten.
     pub fn is_over(&self) -> bool {
         let answered = self.open == 0 && self.unsent() == 0;
-        self.gone || answered && matches!(self.stage, Stage::Leaving(_))
+        self.gone || answered && matches!(self.stage, ClientStage::Leaving(_))
     }
 
     fn unsent(&self) -> usize {
@@ -127,7 +128,8 @@ impl Client {
 
     /// Whether to look for input, and for room for output.
     pub fn wants(&self) -> (bool, bool) {
-        let reads = !matches!(self.stage, Stage::Leaving(_)) && !self.is_full() && self.carry.len() < MOST_CARRIED;
+        let reads =
+            !matches!(self.stage, ClientStage::Leaving(_)) && !self.is_full() && self.carry.len() < MOST_CARRIED;
         (reads, self.unsent() > 0)
     }
 
@@ -135,11 +137,16 @@ impl Client {
         self.open >= MOST_OPEN
     }
 
-    /// Reads what has come. `scratch` is only room.
-    pub fn receive(&mut self, at: Ns, scratch: &mut [u8], engine: &mut Engine, offer: &Exports) {
-        match recv(&self.fd, &mut *scratch, RecvFlags::DONTWAIT) {
+    /// Reads what has come, behind what could not be used yet. `scratch` is only room.
+    pub fn receive(&mut self, at: Ns, scratch: &mut [u8], engine: &mut DiskEngine, offer: &Exports) {
+        let kept = self.carry.len();
+        let Some(room) = scratch.get_mut(kept..).filter(|room| !room.is_empty()) else { return };
+        match recv(&self.fd, room, RecvFlags::DONTWAIT) {
             Ok((0, _)) => self.leave(),
-            Ok((bytes, _)) => self.input(at, &scratch[..bytes], engine, offer),
+            Ok((bytes, _)) => {
+                scratch[..kept].copy_from_slice(&self.carry);
+                self.input(at, &scratch[..kept + bytes], engine, offer);
+            }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.gone = true,
         }
@@ -148,69 +155,64 @@ impl Client {
     /// It sends nothing more, and may still read.
     fn leave(&mut self) {
         let session = match &self.stage {
-            Stage::Serving(session) => Some(*session),
-            Stage::Leaving(session) => *session,
-            Stage::Greeting(_) => None,
+            ClientStage::Serving(session) => Some(*session),
+            ClientStage::Leaving(session) => *session,
+            ClientStage::Greeting(_) => None,
         };
         if self.receiving.take().is_some() {
             // a write of which only a part has come is not answered
             self.open -= 1;
         }
-        self.stage = Stage::Leaving(session);
+        self.stage = ClientStage::Leaving(session);
     }
 
-    fn input(&mut self, at: Ns, input: &[u8], engine: &mut Engine, offer: &Exports) {
-        if self.carry.is_empty() {
-            let used = self.take(at, input, engine, offer);
-            self.carry.extend_from_slice(&input[used..]);
-            return;
-        }
-        let mut carry = std::mem::take(&mut self.carry);
-        carry.extend_from_slice(input);
-        let used = self.take(at, &carry, engine, offer);
-        carry.drain(..used);
-        self.carry = carry;
+    /// Takes input, and keeps what cannot be used yet.
+    fn input(&mut self, at: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) {
+        let used = self.take(at, input, engine, offer);
+        self.carry.clear();
+        self.carry.extend_from_slice(&input[used..]);
     }
 
     /// What could not be used earlier may be now.
-    pub fn go_on(&mut self, at: Ns, engine: &mut Engine, offer: &Exports) {
+    pub fn go_on(&mut self, at: Ns, engine: &mut DiskEngine, offer: &Exports) {
         if !self.carry.is_empty() && !self.is_full() {
-            self.input(at, &[], engine, offer);
+            let carry = std::mem::take(&mut self.carry);
+            self.input(at, &carry, engine, offer);
         }
     }
 
     /// Takes input, as far as it goes: the bytes that are done with.
-    fn take(&mut self, at: Ns, input: &[u8], engine: &mut Engine, offer: &Exports) -> usize {
+    fn take(&mut self, at: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) -> usize {
         let mut used = 0;
         loop {
             let rest = &input[used..];
             match &mut self.stage {
-                Stage::Leaving(_) => return input.len(),
-                Stage::Greeting(handshake) => {
+                ClientStage::Leaving(_) => return input.len(),
+                ClientStage::Greeting(handshake) => {
                     let progress = handshake.feed(offer, rest, &mut self.out);
                     used += progress.consumed;
                     match progress.state {
-                        State::More => return used,
-                        State::Ready(session) => self.stage = Stage::Serving(session),
-                        State::Close(_) => self.stage = Stage::Leaving(None),
+                        HandshakeState::More => return used,
+                        HandshakeState::Ready(session) => self.stage = ClientStage::Serving(session),
+                        HandshakeState::Close(_) => self.stage = ClientStage::Leaving(None),
                     }
                 }
-                Stage::Serving(_) if self.receiving.is_some() => {
+                ClientStage::Serving(_) if self.receiving.is_some() => {
                     let taken = self.data(at, rest, engine);
                     used += taken;
                     if taken == 0 {
                         return used;
                     }
                 }
-                Stage::Serving(session) => {
+                ClientStage::Serving(session) => {
                     let session = *session;
                     if self.is_full() {
                         return used;
                     }
                     match parse(rest) {
-                        Parsed::Need(_) => return used,
-                        Parsed::Broken(_) => self.stage = Stage::Leaving(Some(session)),
-                        Parsed::Request(request) => {
+                        RequestParse::Need(_) => return used,
+                        RequestParse::Broken(_) => self.stage = ClientStage::Leaving(Some(session)),
+                        RequestParse::Request(request) => {
                             used += REQUEST_BYTES;
                             self.request(at, request, session, engine, offer);
                         }
@@ -220,32 +222,37 @@ impl Client {
         }
     }
 
-    fn request(&mut self, at: Ns, request: Request, session: Session, engine: &mut Engine, offer: &Exports) {
-        let verdict = offer.list.get(session.export).map(|export: &Export| check(&request, export, &session));
+    fn request(&mut self, at: Ns, request: NbdRequest, session: NbdSession, engine: &mut DiskEngine, offer: &Exports) {
+        let verdict = offer.list.get(session.export).map(|export: &NbdExport| check(&request, export, &session));
         let error = match verdict {
-            Some(Verdict::Do) => None,
-            Some(Verdict::Refuse(error, because)) => Some((error, because)),
-            Some(Verdict::Disconnect | Verdict::Close(_)) | None => {
-                self.stage = Stage::Leaving(Some(session));
+            Some(RequestCheck::Do) => None,
+            Some(RequestCheck::Refuse(error, because)) => Some((error, because)),
+            Some(RequestCheck::Disconnect | RequestCheck::Close(_)) | None => {
+                self.stage = ClientStage::Leaving(Some(session));
                 return;
             }
         };
         self.open += 1;
-        let wish = Wish { client: self.id, export: session.export as u16, request, error, avoid: Members::NONE };
+        let wish =
+            ServerRequest { client: self.id, export: session.export as u16, request, error, avoid: Members::NONE };
         if request.payload() > 0 {
-            self.receiving = Some(Receiving { wish, come: 0 });
+            self.receiving = Some(PendingWrite { wish, come: 0 });
         } else {
             engine.begin(at, wish);
         }
     }
 
-    /// Takes a write's data as it comes.
-    fn data(&mut self, at: Ns, input: &[u8], engine: &mut Engine) -> usize {
+    /// Takes a write's data as it comes, by whole sectors: whoever ends in the middle
+    /// of a write, client or server, leaves each sector as it was or as it was to be.
+    fn data(&mut self, at: Ns, input: &[u8], engine: &mut DiskEngine) -> usize {
         let Some(receiving) = &mut self.receiving else { return 0 };
-        let Request { offset, length, .. } = receiving.wish.request;
-        let part = &input[..input.len().min((length - receiving.come) as usize)];
+        let NbdRequest { offset, length, .. } = receiving.wish.request;
+        let first = offset + u64::from(receiving.come);
+        let part = &input[..ready(first, input.len(), (length - receiving.come) as usize)];
+        if part.is_empty() {
+            return 0;
+        }
         if receiving.wish.error.is_none() {
-            let first = offset + u64::from(receiving.come);
             receiving.wish.error = engine.write(receiving.wish.export, first, part).err();
         }
         receiving.come += part.len() as u32;
@@ -258,12 +265,12 @@ impl Client {
     }
 
     /// A request may be answered.
-    pub fn done(&mut self, done: Done) {
+    pub fn done(&mut self, done: DueReply) {
         self.ready.push_back(done);
     }
 
     /// Makes answers and sends them, as far as the kernel takes them. `room` is only room.
-    pub fn answer(&mut self, engine: &mut Engine, room: &mut Vec<u8>) {
+    pub fn answer(&mut self, engine: &mut DiskEngine, room: &mut Vec<u8>) {
         self.send_rest();
         while !self.gone && self.unsent() == 0 {
             room.clear();
@@ -276,21 +283,21 @@ impl Client {
     }
 
     /// Writes the next answer, or the next piece of it; false when there is none.
-    fn write_some(&mut self, engine: &mut Engine, room: &mut Vec<u8>) -> bool {
-        let (Stage::Serving(session) | Stage::Leaving(Some(session))) = self.stage else { return false };
+    fn write_some(&mut self, engine: &mut DiskEngine, room: &mut Vec<u8>) -> bool {
+        let (ClientStage::Serving(session) | ClientStage::Leaving(Some(session))) = self.stage else { return false };
         if let Some(sending) = self.sending.take() {
             self.write_piece(&session, sending, engine, room);
             return true;
         }
         let Some(done) = self.ready.pop_front() else { return false };
-        let Wish { export, request, error, .. } = done.wish;
+        let ServerRequest { export, request, error, .. } = done.wish;
         match (error, request.command) {
             (Some((error, because)), _) => reply::error(room, &session, request.cookie, error, because),
-            (None, Command::Read) => {
-                self.write_piece(&session, Sending { done, gone: 0 }, engine, room);
+            (None, NbdCommand::Read) => {
+                self.write_piece(&session, ReadReply { done, gone: 0 }, engine, room);
                 return true;
             }
-            (None, Command::BlockStatus) => reply::block_status(room, &request, engine.extents(export, &request)),
+            (None, NbdCommand::BlockStatus) => reply::block_status(room, &request, engine.extents(export, &request)),
             (None, _) => reply::done(room, request.cookie),
         }
         self.open -= 1;
@@ -298,8 +305,14 @@ impl Client {
     }
 
     /// Writes the next piece of a read.
-    fn write_piece(&mut self, session: &Session, mut sending: Sending, engine: &mut Engine, room: &mut Vec<u8>) {
-        let Wish { request, .. } = sending.done.wish;
+    fn write_piece(
+        &mut self,
+        session: &NbdSession,
+        mut sending: ReadReply,
+        engine: &mut DiskEngine,
+        room: &mut Vec<u8>,
+    ) {
+        let ServerRequest { request, .. } = sending.done.wish;
         let (offset, left) = (request.offset + u64::from(sending.gone), request.length - sending.gone);
         let bytes = left.min(PIECE);
         // in several chunks an error can still be told when some of them are gone
@@ -350,6 +363,15 @@ impl Client {
         if bytes < answers.len() {
             self.out = answers[bytes..].to_vec();
         }
+    }
+}
+
+/// How many of `come` bytes from place `first` on may be written, where the write has
+/// `left`: up to its end, or the end of the last sector that is whole.
+fn ready(first: u64, come: usize, left: usize) -> usize {
+    match come >= left {
+        true => left,
+        false => come.saturating_sub(((first + come as u64) % BLOCK_BYTES) as usize),
     }
 }
 

@@ -7,15 +7,15 @@ use diskwright_simulator::Ns;
 /// Virtual time that began with the server and runs `speed` times as fast as
 /// the wall clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct VirtualClock {
     start: Instant,
     speed: f64,
 }
 
-impl Clock {
+impl VirtualClock {
     /// A clock at moment 0, from now on.
-    pub fn new(speed: f64) -> Clock {
-        Clock { start: Instant::now(), speed }
+    pub fn new(speed: f64) -> VirtualClock {
+        VirtualClock { start: Instant::now(), speed }
     }
 
     /// How many times as fast as the wall clock it runs.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn ten_times_as_fast() {
-        let (clock, second) = (Clock::new(10.0), Duration::from_secs(1));
+        let (clock, second) = (VirtualClock::new(10.0), Duration::from_secs(1));
         assert_eq!((clock.virtual_of(second), clock.wall_of(10_000_000_000)), (10_000_000_000, second));
         assert_eq!(clock.until(0), Duration::ZERO);
         let (before, until, after) = (clock.now(), clock.until(1 << 60), clock.now());

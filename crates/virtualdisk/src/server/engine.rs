@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::Members;
-use diskwright_simulator::run::{Answer, Outside, Simulation, What};
-use diskwright_simulator::system::Target;
+use diskwright_simulator::run::{ExternalCompletion, ExternalRequest, JobPurpose, Simulation};
+use diskwright_simulator::system::WorkloadTarget;
 
 use super::changes::{Changes, blocks_of};
-use super::exports::Export;
+use super::exports::DiskExport;
 use crate::content::{Content, Trouble};
-use crate::nbd::reply::Extent;
-use crate::nbd::request::Request;
-use crate::nbd::wire::{Command, CommandFlags, ErrorCode};
+use crate::nbd::reply::NbdExtent;
+use crate::nbd::request::NbdRequest;
+use crate::nbd::wire::{CommandFlags, ErrorCode, NbdCommand};
 
 /// What a client is told: the code, and why for people.
-pub type Failed = (ErrorCode, &'static str);
+pub type NbdFailure = (ErrorCode, &'static str);
 
 /// A client by its place, and the how manieth there it is: what is under way
 /// for one that has gone is not answered to the next.
@@ -27,21 +27,21 @@ pub struct ClientId {
 
 /// A request and who asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct ServerRequest {
     pub client: ClientId,
     /// Position of the export.
     pub export: u16,
-    pub request: Request,
+    pub request: NbdRequest,
     /// What went wrong with it so far.
-    pub error: Option<Failed>,
+    pub error: Option<NbdFailure>,
     /// Members of the array that cannot give what it reads.
     pub avoid: Members,
 }
 
 /// A request that may be answered.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
-    pub wish: Wish,
+pub struct DueReply {
+    pub wish: ServerRequest,
     /// When it was to be answered, virtual time.
     pub due: Ns,
 }
@@ -49,9 +49,9 @@ pub struct Done {
 /// A wish under way.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    wish: Wish,
+    wish: ServerRequest,
     /// What follows when the model has answered.
-    then: Then,
+    then: FollowUp,
     /// What has to be done before it may be answered: the model's time, the
     /// backing file's own flush.
     legs: u8,
@@ -59,41 +59,41 @@ struct Pending {
 
 /// What follows when the model has answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
+enum FollowUp {
     Nothing,
     /// A read that failed on a member is asked of the others.
     Again,
 }
 
 /// The simulation, what lies on its disks, and the requests under way.
-pub struct Engine {
+pub struct DiskEngine {
     pub simulation: Simulation,
     pub content: Content,
-    pub exports: Vec<Export>,
+    pub exports: Vec<DiskExport>,
     pub changes: Changes,
     /// What content could not follow of the model, by array.
     pub troubles: BTreeMap<usize, String>,
     pending: Vec<Pending>,
     free: Vec<u32>,
-    done: Vec<Done>,
+    done: Vec<DueReply>,
     /// Kept for its memory.
-    answers: Vec<Answer>,
+    answers: Vec<ExternalCompletion>,
     /// Flushes for the thread that flushes the backing file.
     syncs: Option<std::sync::mpsc::Sender<u32>>,
 }
 
-impl Engine {
+impl DiskEngine {
     /// Nothing is under way. `syncs` takes the numbers of flushes, where the
     /// content is in a file.
     pub fn new(
         simulation: Simulation,
         content: Content,
-        exports: Vec<Export>,
+        exports: Vec<DiskExport>,
         (drives, seed): (u32, u64),
         syncs: Option<std::sync::mpsc::Sender<u32>>,
-    ) -> Engine {
+    ) -> DiskEngine {
         let changes = Changes::new(drives as usize, seed);
-        Engine {
+        DiskEngine {
             simulation,
             content,
             exports,
@@ -113,41 +113,41 @@ impl Engine {
     }
 
     /// A part of a write's data has come.
-    pub fn write(&mut self, export: u16, offset: u64, data: &[u8]) -> Result<(), Failed> {
+    pub fn write(&mut self, export: u16, offset: u64, data: &[u8]) -> Result<(), NbdFailure> {
         self.content.write(self.exports[usize::from(export)].target, offset, data).map_err(code)
     }
 
     /// Data of a read that is answered now, or of a part of it from `offset` on.
-    pub fn read(&mut self, wish: &Wish, offset: u64, into: &mut [u8]) -> Result<(), Failed> {
+    pub fn read(&mut self, wish: &ServerRequest, offset: u64, into: &mut [u8]) -> Result<(), NbdFailure> {
         let target = self.exports[usize::from(wish.export)].target;
         self.content.read_avoiding(target, offset, into, wish.avoid).map_err(code)
     }
 
     /// A request has come, with all of its data.
-    pub fn begin(&mut self, at: Ns, mut wish: Wish) {
-        let Request { command, offset, length, flags, .. } = wish.request;
+    pub fn begin(&mut self, at: Ns, mut wish: ServerRequest) {
+        let NbdRequest { command, offset, length, flags, .. } = wish.request;
         let target = self.exports[usize::from(wish.export)].target;
         if wish.error.is_none() {
             let done = match command {
-                Command::Trim => self.content.trim(target, offset, length.into()),
-                Command::WriteZeroes if flags.has(CommandFlags::NO_HOLE) => {
+                NbdCommand::Trim => self.content.trim(target, offset, length.into()),
+                NbdCommand::WriteZeroes if flags.has(CommandFlags::NO_HOLE) => {
                     self.content.zero(target, offset, length.into())
                 }
-                Command::WriteZeroes => self.content.trim(target, offset, length.into()),
+                NbdCommand::WriteZeroes => self.content.trim(target, offset, length.into()),
                 _ => Ok(()),
             };
             wish.error = done.err().map(code);
         }
-        let nothing = length == 0 && command != Command::Flush;
-        if wish.error.is_some() || nothing || matches!(command, Command::BlockStatus | Command::Cache) {
-            self.done.push(Done { wish, due: at });
+        let nothing = length == 0 && command != NbdCommand::Flush;
+        if wish.error.is_some() || nothing || matches!(command, NbdCommand::BlockStatus | NbdCommand::Cache) {
+            self.done.push(DueReply { wish, due: at });
             return;
         }
         let then = self.trouble(&mut wish);
         let tag = self.add(Pending { wish, then, legs: 1 });
-        let through = flags.has(CommandFlags::FUA) && command != Command::Read;
+        let through = flags.has(CommandFlags::FUA) && command != NbdCommand::Read;
         if let Some(syncs) = &self.syncs
-            && (command == Command::Flush || through)
+            && (command == NbdCommand::Flush || through)
             && syncs.send(tag).is_ok()
         {
             self.pending[tag as usize].legs += 1;
@@ -156,33 +156,35 @@ impl Engine {
     }
 
     /// What the orders have made of a request: an error, or members to avoid.
-    fn trouble(&mut self, wish: &mut Wish) -> Then {
-        let Request { command, offset, length, .. } = wish.request;
-        if !self.changes.any_fails() || !matches!(command, Command::Read | Command::Write | Command::WriteZeroes) {
-            return Then::Nothing;
+    fn trouble(&mut self, wish: &mut ServerRequest) -> FollowUp {
+        let NbdRequest { command, offset, length, .. } = wish.request;
+        if !self.changes.any_fails()
+            || !matches!(command, NbdCommand::Read | NbdCommand::Write | NbdCommand::WriteZeroes)
+        {
+            return FollowUp::Nothing;
         }
-        let io = blocks_of(offset, length.into(), command != Command::Read);
+        let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
         match self.exports[usize::from(wish.export)].target {
-            Target::Drive(drive) => {
+            WorkloadTarget::Drive(drive) => {
                 if self.changes.fails(drive, io.write) {
                     wish.error = Some((ErrorCode::Io, "the drive fails, as ordered"));
                 }
-                Then::Nothing
+                FollowUp::Nothing
             }
-            Target::Array(array) => {
+            WorkloadTarget::Array(array) => {
                 let (Some(map), Some(drives)) = (self.simulation.array(array), self.simulation.array_drives(array))
                 else {
-                    return Then::Nothing;
+                    return FollowUp::Nothing;
                 };
                 let failing = self.changes.failing_members(map, drives, &io);
                 if io.write {
                     // an array gives a member up that did not take a write
                     let lost: Vec<u16> = failing.iter().collect();
                     lost.into_iter().for_each(|member| self.fail(array, member).unwrap_or_default());
-                    return Then::Nothing;
+                    return FollowUp::Nothing;
                 }
                 wish.avoid = failing;
-                if failing.is_empty() { Then::Nothing } else { Then::Again }
+                if failing.is_empty() { FollowUp::Nothing } else { FollowUp::Again }
             }
         }
     }
@@ -202,19 +204,19 @@ impl Engine {
 
     /// Puts a request to the model.
     fn ask(&mut self, at: Ns, tag: u32) {
-        let Wish { export, request, .. } = self.pending[tag as usize].wish;
-        let Request { command, flags, offset, length, .. } = request;
-        // moving heads have to write zeroes; others are told to forget
-        let holes = !flags.has(CommandFlags::NO_HOLE) && !self.exports[usize::from(export)].rotational;
+        let ServerRequest { export, request, .. } = self.pending[tag as usize].wish;
+        let NbdRequest { command, flags, offset, length, .. } = request;
+        // what cannot forget has to write zeroes
+        let holes = !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(export)].trims;
         let what = match command {
-            Command::Flush => What::Flush,
-            Command::Trim => What::Trim,
-            Command::WriteZeroes if holes => What::Trim,
-            Command::Write | Command::WriteZeroes if flags.has(CommandFlags::FUA) => What::Through,
-            _ => What::Transfer,
+            NbdCommand::Flush => JobPurpose::Flush,
+            NbdCommand::Trim => JobPurpose::Trim,
+            NbdCommand::WriteZeroes if holes => JobPurpose::Trim,
+            NbdCommand::Write | NbdCommand::WriteZeroes if flags.has(CommandFlags::FUA) => JobPurpose::Through,
+            _ => JobPurpose::Transfer,
         };
-        let io = blocks_of(offset, length.into(), command != Command::Read);
-        self.simulation.ask_for(at, what, Outside { target: export, io, tag });
+        let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
+        self.simulation.ask_for(at, what, ExternalRequest { target: export, io, tag });
     }
 
     /// The backing file was flushed for a request; `error` where it was not.
@@ -225,16 +227,16 @@ impl Engine {
         self.leg(now, tag);
     }
 
-    /// Lets virtual time go on; see [`Engine::take_done`].
+    /// Lets virtual time go on; see [`DiskEngine::take_done`].
     pub fn pass(&mut self, now: Ns) {
         self.simulation.pass_until(now);
         let mut answers = std::mem::take(&mut self.answers);
         answers.extend(self.simulation.answers());
         self.follow();
         for answer in answers.drain(..) {
-            match std::mem::replace(&mut self.pending[answer.tag as usize].then, Then::Nothing) {
-                Then::Nothing => self.leg(answer.at, answer.tag),
-                Then::Again => self.ask(answer.at, answer.tag),
+            match std::mem::replace(&mut self.pending[answer.tag as usize].then, FollowUp::Nothing) {
+                FollowUp::Nothing => self.leg(answer.at, answer.tag),
+                FollowUp::Again => self.ask(answer.at, answer.tag),
             }
         }
         self.answers = answers;
@@ -244,7 +246,7 @@ impl Engine {
         let pending = &mut self.pending[tag as usize];
         pending.legs -= 1;
         if pending.legs == 0 {
-            self.done.push(Done { wish: pending.wish, due });
+            self.done.push(DueReply { wish: pending.wish, due });
             self.free.push(tag);
         }
     }
@@ -255,12 +257,12 @@ impl Engine {
     }
 
     /// What may be answered since it was last asked for. To be given back for its memory.
-    pub fn take_done(&mut self) -> Vec<Done> {
+    pub fn take_done(&mut self) -> Vec<DueReply> {
         std::mem::take(&mut self.done)
     }
 
-    /// Returns the memory of a list that [`Engine::take_done`] gave.
-    pub fn give_back(&mut self, mut done: Vec<Done>) {
+    /// Returns the memory of a list that [`DiskEngine::take_done`] gave.
+    pub fn give_back(&mut self, mut done: Vec<DueReply>) {
         done.clear();
         if self.done.capacity() < done.capacity() {
             done.append(&mut self.done);
@@ -269,13 +271,13 @@ impl Engine {
     }
 
     /// What of a request's stretch is allocated.
-    pub fn extents(&mut self, export: u16, request: &Request) -> Vec<Extent> {
+    pub fn extents(&mut self, export: u16, request: &NbdRequest) -> Vec<NbdExtent> {
         let target = self.exports[usize::from(export)].target;
         let (mut at, end) = (request.offset, request.offset + u64::from(request.length));
         let mut extents = Vec::new();
         while at < end && extents.len() < MOST_EXTENTS {
             let Ok(extent) = self.content.holes(target, at, end - at) else { break };
-            extents.push(Extent { bytes: extent.bytes, allocated: !extent.hole });
+            extents.push(NbdExtent { bytes: extent.bytes, allocated: !extent.hole });
             at += extent.bytes.max(1);
         }
         extents
@@ -286,7 +288,7 @@ impl Engine {
 const MOST_EXTENTS: usize = 4096;
 
 /// What a client is told of a trouble.
-fn code(trouble: Trouble) -> Failed {
+fn code(trouble: Trouble) -> NbdFailure {
     match trouble {
         Trouble::NoSpace => (ErrorCode::Nospc, "no room where the content is kept"),
         Trouble::OutOfRange { .. } => (ErrorCode::Inval, "beyond the end"),

@@ -1,39 +1,43 @@
 //! What of a system is served: arrays, and drives that belong to none.
 
-use diskwright_simulator::device::Device;
-use diskwright_simulator::system::{System, Target};
+use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::system::{System, WorkloadTarget};
 
 /// Something that clients can open by its name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Export {
+pub struct DiskExport {
     /// Its name in the description.
     pub name: String,
     /// What it is.
-    pub target: Target,
+    pub target: WorkloadTarget,
     /// The level of an array, or what a drive is called in the catalogue.
     pub kind: String,
     /// Heads move below it.
     pub rotational: bool,
+    /// All that lies below it can forget blocks (TRIM). Mechanical drives cannot.
+    pub trims: bool,
 }
 
 /// The exports of a system, the default one first: what the first workload
 /// uses, else the first array, else the first drive.
-pub fn exports(system: &System) -> Vec<Export> {
+pub fn exports(system: &System) -> Vec<DiskExport> {
     let members = || system.arrays.iter().flat_map(|set| set.members.iter().chain(&set.spares));
-    let arrays = system.arrays.iter().enumerate().map(|(at, set)| Export {
+    let arrays = system.arrays.iter().enumerate().map(|(at, set)| DiskExport {
         name: set.name.clone(),
-        target: Target::Array(at),
+        target: WorkloadTarget::Array(at),
         kind: set.level.to_string(),
-        rotational: is_rotational(system, Target::Array(at)),
+        rotational: is_rotational(system, WorkloadTarget::Array(at)),
+        trims: !members_of(system, WorkloadTarget::Array(at)).iter().any(|drive| is_mechanical(system, *drive)),
     });
     let single = (0..system.drive_count()).filter(|drive| !members().any(|member| member == drive));
-    let drives = single.map(|drive| Export {
+    let drives = single.map(|drive| DiskExport {
         name: system.drive_name(drive),
-        target: Target::Drive(drive),
+        target: WorkloadTarget::Drive(drive),
         kind: system.group_of(drive).map_or_else(String::new, |(group, _)| system.drives[group].device.name().into()),
-        rotational: is_rotational(system, Target::Drive(drive)),
+        rotational: is_rotational(system, WorkloadTarget::Drive(drive)),
+        trims: !is_mechanical(system, drive),
     });
-    let mut exports: Vec<Export> = arrays.chain(drives).collect();
+    let mut exports: Vec<DiskExport> = arrays.chain(drives).collect();
     let first = system.workloads.first().and_then(|workload| workload.targets.first());
     if let Some(at) = exports.iter().position(|export| Some(&export.target) == first) {
         exports[..=at].rotate_right(1);
@@ -42,13 +46,23 @@ pub fn exports(system: &System) -> Vec<Export> {
 }
 
 /// Whether heads move below a target.
-fn is_rotational(system: &System, target: Target) -> bool {
-    let drive = match target {
-        Target::Drive(drive) => Some(drive),
-        Target::Array(at) => system.arrays.get(at).and_then(|set| set.members.first().copied()),
-    };
-    let group = drive.and_then(|drive| system.group_of(drive));
-    group.is_some_and(|(group, _)| matches!(system.drives[group].device, Device::Mechanical(_)))
+fn is_rotational(system: &System, target: WorkloadTarget) -> bool {
+    members_of(system, target).first().is_some_and(|drive| is_mechanical(system, *drive))
+}
+
+/// The drives of a target, and the spares that may take the place of one.
+fn members_of(system: &System, target: WorkloadTarget) -> Vec<u32> {
+    match target {
+        WorkloadTarget::Drive(drive) => vec![drive],
+        WorkloadTarget::Array(at) => {
+            system.arrays.get(at).map_or_else(Vec::new, |set| [&set.members[..], &set.spares[..]].concat())
+        }
+    }
+}
+
+fn is_mechanical(system: &System, drive: u32) -> bool {
+    let group = system.group_of(drive);
+    group.is_some_and(|(group, _)| matches!(system.drives[group].device, DeviceModel::Mechanical(_)))
 }
 
 /// A drive by its name.
@@ -92,6 +106,37 @@ mod tests {
     #[test]
     fn arrays_then_drives_of_none() {
         assert_eq!(names(SYSTEM), ["data", "disk4", "log"]);
+    }
+
+    #[test]
+    fn only_what_has_no_heads_below_it_trims() {
+        let text = r#"
+            [[drive]]
+            name = "disk"
+            count = 3
+            model = "st34572w"
+            [[drive]]
+            name = "flash"
+            count = 4
+            model = "FLASH"
+            [[array]]
+            name = "disks"
+            level = "raid1"
+            drives = ["disk0", "disk1"]
+            [[array]]
+            name = "flashes"
+            level = "raid1"
+            drives = ["flash0", "flash1"]
+            [[array]]
+            name = "both"
+            level = "raid1"
+            drives = ["flash2", "disk2"]
+        "#;
+        let text = text.replace("FLASH", "intel-s3700-800");
+        let described = read::read("test.toml", &text, &[], &|_| Err("no files".into())).expect("valid");
+        let found: Vec<(String, bool)> = exports(&described.system).into_iter().map(|e| (e.name, e.trims)).collect();
+        let expected = [("disks", false), ("flashes", true), ("both", false), ("flash3", true)];
+        assert_eq!(found, expected.map(|(name, trims)| (name.to_owned(), trims)));
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use diskwright_hostfiles::private;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::ServeError;
@@ -21,33 +22,33 @@ static SERVERS: AtomicU32 = AtomicU32::new(0);
 
 /// Where clients come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     /// A Unix socket.
     Unix(PathBuf),
     /// An address.
     Tcp(SocketAddr),
 }
 
-impl Place {
+impl ListenAddress {
     /// `127.0.0.1:10809`, `localhost:10809`, `[::1]:10809`.
     ///
     /// # Errors
     /// What is no address, or one that is not known.
-    pub fn address(text: &str) -> Result<Place, String> {
-        let mut found = text.to_socket_addrs().map_err(|e| format!("`{text}` is no HOST:PORT ({e})"))?;
-        found.next().map(Place::Tcp).ok_or_else(|| format!("`{text}` has no address"))
+    pub fn address(text: &str) -> Result<ListenAddress, String> {
+        let mut found = text.to_socket_addrs().map_err(|e| format!("`{text}` is not HOST:PORT ({e})"))?;
+        found.next().map(ListenAddress::Tcp).ok_or_else(|| format!("`{text}` has no address"))
     }
 
     /// True where others than this machine's own programs can come.
     pub fn is_open(&self) -> bool {
-        matches!(self, Place::Tcp(address) if !address.ip().is_loopback())
+        matches!(self, ListenAddress::Tcp(address) if !address.ip().is_loopback())
     }
 
     /// The file of a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Place::Unix(path) => Some(path),
-            Place::Tcp(_) => None,
+            ListenAddress::Unix(path) => Some(path),
+            ListenAddress::Tcp(_) => None,
         }
     }
 
@@ -55,8 +56,8 @@ impl Place {
     pub fn uri(&self, export: &str) -> String {
         let name = escaped(export);
         match self {
-            Place::Unix(path) => format!("nbd+unix:///{name}?socket={}", escaped(&path.display().to_string())),
-            Place::Tcp(address) => format!("nbd://{address}/{name}"),
+            ListenAddress::Unix(path) => format!("nbd+unix:///{name}?socket={}", escaped(&path.display().to_string())),
+            ListenAddress::Tcp(address) => format!("nbd://{address}/{name}"),
         }
     }
 }
@@ -72,7 +73,7 @@ fn escaped(text: &str) -> String {
 #[derive(Debug)]
 pub struct Listener {
     pub fd: OwnedFd,
-    pub place: Place,
+    pub place: ListenAddress,
     file: Option<PathBuf>,
 }
 
@@ -90,21 +91,21 @@ impl Listener {
     ///
     /// # Errors
     /// A place that is taken or cannot be had.
-    pub fn bind(place: &Place) -> Result<Listener, ServeError> {
+    pub fn bind(place: &ListenAddress) -> Result<Listener, ServeError> {
         let wrong = |because: String| ServeError::Listen { place: place.uri(""), because };
         match place {
-            Place::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 fits(path).map_err(wrong)?;
                 clear(path).map_err(wrong)?;
                 let fd = private(path).map_err(|e| wrong(std::io::Error::from(e).to_string()))?;
                 Ok(Listener { fd, place: place.clone(), file: Some(path.clone()) })
             }
-            Place::Tcp(address) => {
+            ListenAddress::Tcp(address) => {
                 let listener = TcpListener::bind(address).map_err(|e| wrong(e.to_string()))?;
                 listener.set_nonblocking(true).map_err(|e| wrong(e.to_string()))?;
                 // port 0 has become a real one
                 let address = listener.local_addr().map_err(|e| wrong(e.to_string()))?;
-                Ok(Listener { fd: listener.into(), place: Place::Tcp(address), file: None })
+                Ok(Listener { fd: listener.into(), place: ListenAddress::Tcp(address), file: None })
             }
         }
     }
@@ -151,10 +152,10 @@ fn clear(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// When that folder cannot be had.
-pub fn control_of(place: &Place) -> Result<PathBuf, ServeError> {
+pub fn control_of(place: &ListenAddress) -> Result<PathBuf, ServeError> {
     match place {
-        Place::Unix(path) => Ok(beside(path)),
-        Place::Tcp(address) => Ok(folder()?.join(format!("tcp-{}.control", address.port()))),
+        ListenAddress::Unix(path) => Ok(beside(path)),
+        ListenAddress::Tcp(address) => Ok(folder()?.join(format!("tcp-{}.control", address.port()))),
     }
 }
 
@@ -165,32 +166,54 @@ pub fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// Where root's servers are told; nobody else makes a folder there.
+const OF_ROOT: &str = "/run/diskwright/disks";
+/// Names that are tried in a folder in which everybody makes what he likes.
+const NAMES: u32 = 8;
+
+/// Folders for a user's sockets, the best first: where the system gives him one, there.
+fn places(user: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
+    let is_his = |path: &PathBuf| fs::metadata(path).is_ok_and(|there| there.is_dir() && there.uid() == user);
+    let runtime = runtime.into_iter().chain([PathBuf::from(format!("/run/user/{user}"))]).filter(is_his);
+    let of_root = (user == 0).then(|| PathBuf::from(OF_ROOT));
+    let open = (0..NAMES).map(|number| match number {
+        0 => own_folder(user),
+        number => std::env::temp_dir().join(format!("diskwright-{user}-{number}")),
+    });
+    runtime.map(|path| path.join("diskwright")).chain(of_root).chain(open).collect()
+}
+
 /// A user's folder where the system gives him none.
 fn own_folder(user: u32) -> PathBuf {
     std::env::temp_dir().join(format!("diskwright-{user}"))
 }
 
-/// A folder that only this user can enter, for sockets without a name of their own.
+/// Whether only this user enters a folder; the reason why not. No link is followed.
+fn is_of(path: &Path, user: u32) -> Result<(), String> {
+    let there = fs::symlink_metadata(path).map_err(|e| e.to_string())?;
+    match there.is_dir() && there.uid() == user && there.mode() & 0o077 == 0 {
+        true => Ok(()),
+        false => Err("it is no folder that only this user can enter".into()),
+    }
+}
+
+/// A folder that only this user can enter, for sockets without a name of their own. Where
+/// somebody else has taken its name, the next one is used.
 ///
 /// # Errors
-/// When it cannot be made, or is another's.
+/// When none can be made.
 pub fn folder() -> Result<PathBuf, ServeError> {
     let user = rustix::process::geteuid().as_raw();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
-    let path = match runtime {
-        Some(runtime) => runtime.join("diskwright"),
-        None => own_folder(user),
-    };
-    let wrong = |because: String| ServeError::Listen { place: path.display().to_string(), because };
-    match fs::DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(wrong(error.to_string())),
-        _ => {}
+    let mut first = None;
+    for path in places(user, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)) {
+        match private::folder(&path).map_err(|e| e.to_string()).and_then(|()| is_of(&path, user)) {
+            Ok(()) => return Ok(path),
+            Err(because) => first = first.or(Some((path, because))),
+        }
     }
-    let there = fs::symlink_metadata(&path).map_err(|e| wrong(e.to_string()))?;
-    if !there.is_dir() || there.uid() != user || there.mode() & 0o077 != 0 {
-        return Err(wrong("it is no folder that only this user can enter".into()));
-    }
-    Ok(path)
+    let (path, because) = first.unwrap_or_default();
+    let because = format!("{because}; set XDG_RUNTIME_DIR to a folder of your own");
+    Err(ServeError::Listen { place: path.display().to_string(), because })
 }
 
 /// Tells where the control socket of a server is, for commands that are not
@@ -204,9 +227,11 @@ impl Notice {
     /// # Errors
     /// When the folder cannot be had.
     pub fn put(control: &Path) -> Result<Notice, ServeError> {
+        let folder = folder()?;
+        sweep(&folder);
         let path = match SERVERS.fetch_add(1, Ordering::Relaxed) {
-            0 => folder()?.join(format!("disk-{}", std::process::id())),
-            another => folder()?.join(format!("disk-{}-{another}", std::process::id())),
+            0 => folder.join(format!("disk-{}", std::process::id())),
+            another => folder.join(format!("disk-{}-{another}", std::process::id())),
         };
         // left behind by a process of the same number
         let _ = fs::remove_file(&path);
@@ -223,33 +248,46 @@ impl Drop for Notice {
     }
 }
 
-/// The folders of the user who became root by sudo, to attach what he serves.
-fn folders_before_sudo() -> Vec<PathBuf> {
-    let user = std::env::var("SUDO_UID").ok().and_then(|user| user.parse::<u32>().ok());
-    let Some(user) = user.filter(|_| rustix::process::geteuid().is_root()) else { return Vec::new() };
-    let places = [PathBuf::from(format!("/run/user/{user}/diskwright")), own_folder(user)];
-    let is_his = |path: &PathBuf| {
-        fs::symlink_metadata(path).is_ok_and(|there| there.is_dir() && there.uid() == user && there.mode() & 0o077 == 0)
-    };
-    places.into_iter().filter(is_his).collect()
+/// Takes away what killed servers left in a folder: another server may get the same socket's
+/// name, and would be found under theirs.
+fn sweep(folder: &Path) {
+    let process = |name: &str| name.strip_prefix("disk-")?.split('-').next()?.parse::<u32>().ok();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let gone = |process: u32| !Path::new(&format!("/proc/{process}")).exists();
+        if process(&entry.file_name().to_string_lossy()).is_some_and(gone) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The folders in which servers may be told that this user is to find: his own, and those of
+/// the user who became root by sudo, to attach what he serves.
+fn folders() -> Vec<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let before_sudo = std::env::var("SUDO_UID").ok().and_then(|user| user.parse::<u32>().ok()).filter(|_| user == 0);
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let of = |user, runtime| places(user, runtime).into_iter().filter(move |path| is_of(path, user).is_ok());
+    of(user, runtime).chain(before_sudo.into_iter().flat_map(|user| of(user, None))).collect()
 }
 
 /// The control sockets of this user's servers that answer, and of those of the user who became root by sudo.
 /// What killed servers left is removed.
 ///
 /// # Errors
-/// When the folder cannot be had.
+/// When this user can have no folder at all.
 pub fn running() -> Result<Vec<PathBuf>, ServeError> {
-    let mut folders = folders_before_sudo();
-    folders.push(folder()?);
-    let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten();
+    let own = folder()?;
     let mut found = Vec::new();
-    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("disk-")) {
-        let Ok(control) = fs::read_link(entry.path()) else { continue };
-        match UnixStream::connect(&control) {
-            Ok(_) => found.push(control),
-            Err(_) => {
-                let _ = fs::remove_file(entry.path());
+    for folder in folders() {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("disk-")) {
+            let Ok(control) = fs::read_link(entry.path()) else { continue };
+            match UnixStream::connect(&control) {
+                Ok(_) if found.contains(&control) => {}
+                Ok(_) => found.push(control),
+                // what lies in another's folder is his
+                Err(_) if folder == own => drop(fs::remove_file(entry.path())),
+                Err(_) => {}
             }
         }
     }
@@ -260,25 +298,60 @@ pub fn running() -> Result<Vec<PathBuf>, ServeError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
 
     use super::*;
 
     #[test]
+    fn what_killed_servers_left_goes_and_what_lives_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut gone = std::process::Command::new("true").spawn().expect("runs");
+        gone.wait().expect("ends");
+        let names = [format!("disk-{}", gone.id()), format!("disk-{}-1", gone.id())];
+        let stay = [format!("disk-{}", std::process::id()), "disk-x".into(), "other".into()];
+        for name in names.iter().chain(&stay) {
+            std::os::unix::fs::symlink("/nowhere/s.control", folder.path().join(name)).expect("ours");
+        }
+        sweep(folder.path());
+        let is_there = |name: &String| fs::symlink_metadata(folder.path().join(name)).is_ok();
+        assert!(!names.iter().any(is_there) && stay.iter().all(is_there));
+    }
+
+    #[test]
     fn uris() {
-        let place = Place::Unix("/tmp/a b.sock".into());
+        let place = ListenAddress::Unix("/tmp/a b.sock".into());
         assert_eq!(place.uri("data"), "nbd+unix:///data?socket=/tmp/a%20b.sock");
-        let place = Place::address("127.0.0.1:10809").expect("an address");
+        let place = ListenAddress::address("127.0.0.1:10809").expect("an address");
         assert_eq!((place.uri(""), place.is_open()), ("nbd://127.0.0.1:10809/".into(), false));
-        assert!(Place::address("0.0.0.0:1").expect("an address").is_open());
-        assert!(Place::address("nowhere").is_err());
+        assert!(ListenAddress::address("0.0.0.0:1").expect("an address").is_open());
+        assert!(ListenAddress::address("nowhere").is_err());
+    }
+
+    #[test]
+    fn a_name_that_somebody_else_has_taken_is_passed_over() {
+        let bench = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(bench.path(), fs::Permissions::from_mode(0o700)).expect("a mode");
+        let user = rustix::process::geteuid().as_raw();
+        let all = places(user, Some(bench.path().to_owned()));
+        assert_eq!(all[0], bench.path().join("diskwright"));
+        assert_eq!(all.iter().any(|path| path == Path::new(OF_ROOT)), user == 0);
+        assert!(all.ends_with(&[std::env::temp_dir().join(format!("diskwright-{user}-7"))]));
+        // a folder of another user is none that the system gave this one
+        assert!(!places(user + 1, Some(bench.path().to_owned())).contains(&all[0]));
+        let (open, link) = (bench.path().join("open"), bench.path().join("link"));
+        fs::create_dir(&open).expect("a folder");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("a mode");
+        std::os::unix::fs::symlink(bench.path(), &link).expect("a link");
+        assert!(is_of(bench.path(), user).is_ok() && is_of(bench.path(), user + 1).is_err());
+        assert!(is_of(&open, user).is_err() && is_of(&link, user).is_err());
     }
 
     #[test]
     fn only_a_dead_socket_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("disk.sock");
-        let place = Place::Unix(path.clone());
+        let place = ListenAddress::Unix(path.clone());
         let first = Listener::bind(&place).expect("free");
         let taken = Listener::bind(&place).expect_err("taken").to_string();
         assert!(taken.contains("another server serves there"), "{taken}");

@@ -21,10 +21,10 @@ mod wake;
 
 use std::path::PathBuf;
 
-pub use exports::{Export, exports};
-pub use listen::{Place, beside as control_beside, folder, running};
-pub use orders::{Order, What, give};
-pub use service::{Options, Server};
+pub use exports::{DiskExport, exports};
+pub use listen::{ListenAddress, beside as control_beside, folder, running};
+pub use orders::{DiskCommand, FailureScope, give};
+pub use service::{DiskServer, ServeOptions};
 
 use crate::content::ContentError;
 
@@ -33,7 +33,7 @@ use crate::content::ContentError;
 pub enum ServeError {
     /// The system cannot be simulated.
     #[error(transparent)]
-    System(#[from] diskwright_simulator::run::Error),
+    System(#[from] diskwright_simulator::run::CompileError),
     /// Its content cannot be had.
     #[error(transparent)]
     Content(#[from] ContentError),

@@ -2,55 +2,55 @@
 //! change together.
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::{Members, State};
-use diskwright_simulator::system::{Change, System, Target};
+use diskwright_simulator::array::{ArrayState, Members};
+use diskwright_simulator::system::{System, SystemChange, WorkloadTarget};
 
-use super::engine::Engine;
+use super::engine::DiskEngine;
 use super::exports::{drive_by_name, unknown_drive};
-use super::orders::{Order, What};
+use super::orders::{DiskCommand, FailureScope};
 use crate::content::{Content, Trouble};
 
-impl Engine {
+impl DiskEngine {
     /// Carries out an order that changes the disk.
-    pub fn obey(&mut self, now: Ns, system: &System, order: &Order) -> Result<(), String> {
+    pub fn obey(&mut self, now: Ns, system: &System, order: &DiskCommand) -> Result<(), String> {
         let name = order.member().unwrap_or_default();
         let drive = drive_by_name(system, name).ok_or_else(|| unknown_drive(system, name))?;
         self.simulation.pass_until(now);
         match order {
-            Order::Status | Order::Stop => Ok(()),
-            Order::Fail { .. } => match self.simulation.member_of(drive) {
+            DiskCommand::Status | DiskCommand::Stop => Ok(()),
+            DiskCommand::Fail { .. } => match self.simulation.member_of(drive) {
                 Some((array, member)) => self.fail(array, member),
                 None => self.fail_alone(drive, name),
             },
-            Order::Replace { .. } => match self.simulation.member_of(drive) {
+            DiskCommand::Replace { .. } => match self.simulation.member_of(drive) {
                 Some((array, member)) => self.replace(array, member, drive),
                 None => self.replace_alone(drive, name),
             },
-            Order::Slow { factor, .. } => {
-                self.change(Change::Slow { drive, factor: *factor })?;
+            DiskCommand::Slow { factor, .. } => {
+                self.change(SystemChange::Slow { drive, factor: *factor })?;
                 self.changes.of(drive).into_iter().for_each(|change| change.factor = *factor);
                 Ok(())
             }
-            Order::Hang { .. } | Order::Release { .. } => {
-                let on = matches!(order, Order::Hang { .. });
-                self.change(Change::Hang { drive, on })?;
+            DiskCommand::Hang { .. } | DiskCommand::Release { .. } => {
+                let on = matches!(order, DiskCommand::Hang { .. });
+                self.change(SystemChange::Hang { drive, on })?;
                 self.changes.of(drive).into_iter().for_each(|change| change.hangs = on);
                 Ok(())
             }
-            Order::Error { share, what, .. } => {
+            DiskCommand::Error { share, what, .. } => {
                 self.changes.fail(drive, *share, *what);
                 Ok(())
             }
         }
     }
 
-    fn change(&mut self, change: Change) -> Result<(), String> {
+    fn change(&mut self, change: SystemChange) -> Result<(), String> {
         self.simulation.change(change).map_err(|error| error.to_string())
     }
 
     /// A member fails: its data is gone, in the model and in fact.
     pub(super) fn fail(&mut self, array: usize, member: u16) -> Result<(), String> {
-        self.change(Change::Fail { array, member })?;
+        self.change(SystemChange::Fail { array, member })?;
         self.content.fail(array, member).map_err(|trouble| trouble.to_string())?;
         // a spare may have come into its place
         self.follow();
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     fn replace(&mut self, array: usize, member: u16, drive: u32) -> Result<(), String> {
-        self.change(Change::Replace { array, member, settings: None })?;
+        self.change(SystemChange::Replace { array, member, settings: None })?;
         self.changes.forget(drive);
         self.content.replace(array, member).map_err(|trouble| trouble.to_string())
     }
@@ -66,7 +66,7 @@ impl Engine {
     /// A drive that is served by itself fails: all of its requests do, and its data is gone.
     fn fail_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
         self.forget_alone(drive, name)?;
-        self.changes.fail(drive, 1.0, What::All);
+        self.changes.fail(drive, 1.0, FailureScope::All);
         Ok(())
     }
 
@@ -82,11 +82,11 @@ impl Engine {
 
     /// It is served by itself.
     fn is_alone(&self, drive: u32) -> bool {
-        self.exports.iter().any(|export| export.target == Target::Drive(drive))
+        self.exports.iter().any(|export| export.target == WorkloadTarget::Drive(drive))
     }
 
     fn forget_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
-        let target = Target::Drive(drive);
+        let target = WorkloadTarget::Drive(drive);
         if !self.is_alone(drive) {
             return Err(format!("`{name}` is in no array's place now: it is a spare, or one came into its place"));
         }
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    fn follow_array(&mut self, array: usize, model: State, (failed, rebuilding): (Members, Members)) {
+    fn follow_array(&mut self, array: usize, model: ArrayState, (failed, rebuilding): (Members, Members)) {
         // what a mirror of stripe sets counts as failed beside a failed member still has its data
         let mirrors_sets = self.simulation.array(array).is_some_and(|a| a.out_of_service(one(0)) != one(0));
         if !mirrors_sets {

@@ -19,7 +19,7 @@ pub const LONGEST_ORDER: usize = 4096;
 /// What requests fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum FailureScope {
     /// Reads.
     Reads,
     /// Writes.
@@ -32,7 +32,7 @@ pub enum What {
 /// An order. Members are drives by their name, whether of an array or alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Order {
+pub enum DiskCommand {
     /// Tells how everything is.
     Status,
     /// A member fails; its data is lost.
@@ -70,23 +70,23 @@ pub enum Order {
         share: f64,
         /// Which of them.
         #[serde(default)]
-        what: What,
+        what: FailureScope,
     },
     /// The server ends in order.
     Stop,
 }
 
-impl Order {
+impl DiskCommand {
     /// The drive that it is about.
     pub fn member(&self) -> Option<&str> {
         match self {
-            Order::Status | Order::Stop => None,
-            Order::Fail { member }
-            | Order::Replace { member }
-            | Order::Slow { member, .. }
-            | Order::Hang { member }
-            | Order::Release { member }
-            | Order::Error { member, .. } => Some(member),
+            DiskCommand::Status | DiskCommand::Stop => None,
+            DiskCommand::Fail { member }
+            | DiskCommand::Replace { member }
+            | DiskCommand::Slow { member, .. }
+            | DiskCommand::Hang { member }
+            | DiskCommand::Release { member }
+            | DiskCommand::Error { member, .. } => Some(member),
         }
     }
 }
@@ -95,13 +95,15 @@ impl Order {
 ///
 /// # Errors
 /// What is wrong with the line.
-pub fn parse(line: &[u8]) -> Result<Order, String> {
-    let order: Order = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+pub fn parse(line: &[u8]) -> Result<DiskCommand, String> {
+    let order: DiskCommand = serde_json::from_slice(line).map_err(|e| e.to_string())?;
     match &order {
-        Order::Slow { factor, .. } if !(1e-3..=1e6).contains(factor) => {
+        DiskCommand::Slow { factor, .. } if !(1e-3..=1e6).contains(factor) => {
             Err(format!("a factor of {factor} is not between 0.001 and 1000000"))
         }
-        Order::Error { share, .. } if !(0.0..=1.0).contains(share) => Err(format!("a share of {share} is not 0 to 1")),
+        DiskCommand::Error { share, .. } if !(0.0..=1.0).contains(share) => {
+            Err(format!("a share of {share} is not 0 to 1"))
+        }
         _ => Ok(order),
     }
 }
@@ -112,16 +114,16 @@ pub const MOST_GIVERS: usize = 64;
 /// Who gives orders. What it said and what it was not told yet are bounded: the
 /// next order is looked at when it has read the last answer.
 #[derive(Debug)]
-pub struct Giver {
+pub struct ControlConnection {
     pub fd: OwnedFd,
     input: Vec<u8>,
     answer: Vec<u8>,
 }
 
-impl Giver {
+impl ControlConnection {
     /// Nothing was said yet.
-    pub fn new(fd: OwnedFd) -> Giver {
-        Giver { fd, input: Vec::new(), answer: Vec::new() }
+    pub fn new(fd: OwnedFd) -> ControlConnection {
+        ControlConnection { fd, input: Vec::new(), answer: Vec::new() }
     }
 
     /// Whether to look for orders, and for room for an answer.
@@ -180,7 +182,7 @@ impl Giver {
 ///
 /// # Errors
 /// When it cannot be reached, or refuses.
-pub fn give(control: &Path, order: &Order) -> Result<Value, ServeError> {
+pub fn give(control: &Path, order: &DiskCommand) -> Result<Value, ServeError> {
     let wrong = |because: String| ServeError::Order { control: control.to_owned(), because };
     let mut stream = UnixStream::connect(control).map_err(|e| wrong(e.to_string()))?;
     let limit = Some(Duration::from_secs(10));
@@ -204,7 +206,7 @@ mod tests {
     #[test]
     fn an_answer_that_does_not_fit_is_sent_as_it_is_read() {
         let (here, there) = UnixStream::pair().expect("a pair");
-        let mut giver = Giver::new(there.into());
+        let mut giver = ControlConnection::new(there.into());
         let long = "x".repeat(3 << 20);
         let mut obey = |line: &[u8]| match line {
             b"long" => Ok(json!(long)),
@@ -229,12 +231,12 @@ mod tests {
     #[test]
     fn orders_and_what_is_none() {
         let good = [
-            (r#"{"do":"status"}"#, Order::Status),
-            (r#"{"do":"fail","member":"disk1"}"#, Order::Fail { member: "disk1".into() }),
-            (r#"{"do":"slow","member":"d","factor":10}"#, Order::Slow { member: "d".into(), factor: 10.0 }),
+            (r#"{"do":"status"}"#, DiskCommand::Status),
+            (r#"{"do":"fail","member":"disk1"}"#, DiskCommand::Fail { member: "disk1".into() }),
+            (r#"{"do":"slow","member":"d","factor":10}"#, DiskCommand::Slow { member: "d".into(), factor: 10.0 }),
             (
                 r#"{"do":"error","member":"d","share":0.5,"what":"reads"}"#,
-                Order::Error { member: "d".into(), share: 0.5, what: What::Reads },
+                DiskCommand::Error { member: "d".into(), share: 0.5, what: FailureScope::Reads },
             ),
         ];
         for (line, order) in good {

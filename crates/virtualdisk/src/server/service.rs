@@ -5,23 +5,24 @@ use std::time::{Duration, Instant};
 
 use diskwright_base::Histogram;
 use diskwright_simulator::Ns;
-use diskwright_simulator::run::{Report, Simulation};
-use diskwright_simulator::system::{System, Target};
+use diskwright_simulator::io::BLOCK_BYTES;
+use diskwright_simulator::run::{Simulation, SimulationReport};
+use diskwright_simulator::system::{System, WorkloadTarget};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, accept_with, sockopt};
 
 use super::ServeError;
-use super::client::Client;
-use super::clock::Clock;
-use super::engine::{ClientId, Engine};
-use super::exports::{self, Export};
-use super::listen::{self, Listener, Notice, Place};
-use super::orders::{self, Order};
+use super::client::ServerClient;
+use super::clock::VirtualClock;
+use super::engine::{ClientId, DiskEngine};
+use super::exports::{self, DiskExport};
+use super::listen::{self, ListenAddress, Listener, Notice};
+use super::orders::{self, DiskCommand};
 use super::status;
 use super::sync::Syncs;
-use super::wake::{Source, Wake};
-use crate::content::{self, Backing, Content, Sync};
+use super::wake::{EventWaiter, WakeSource};
+use crate::content::{self, Content, ContentBacking, Sync};
 use crate::nbd::wire::TransmissionFlags;
 use crate::nbd::{Exports, handshake};
 
@@ -36,13 +37,13 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How a disk is served.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServeOptions {
     /// Where clients come to.
-    pub place: Place,
+    pub place: ListenAddress,
     /// The default export ends after so many bytes; all of it if `None`.
     pub bytes: Option<u64>,
     /// Where content is kept.
-    pub backing: Backing,
+    pub backing: ContentBacking,
     /// How many times as fast as the wall clock virtual time runs.
     pub speed: f64,
     /// Never sleep: a processor is always busy, and answers are not late because the kernel wakes late.
@@ -54,41 +55,41 @@ pub struct Options {
 }
 
 /// A disk that is served.
-pub struct Server {
-    pub(super) engine: Engine,
-    pub(super) clock: Clock,
+pub struct DiskServer {
+    pub(super) engine: DiskEngine,
+    pub(super) clock: VirtualClock,
     pub(super) system: System,
     pub(super) offer: Exports,
     listener: Listener,
     control: Listener,
     _notice: Notice,
-    wake: Wake,
+    wake: EventWaiter,
     syncs: Option<Syncs>,
-    pub(super) clients: Vec<Option<Client>>,
+    pub(super) clients: Vec<Option<ServerClient>>,
     turns: u32,
     /// Kept for its memory: answers on their way to the kernel.
     room: Vec<u8>,
     /// Kept for its memory: clients that have something to be answered.
     answered: Vec<u32>,
-    givers: Vec<Option<orders::Giver>>,
+    givers: Vec<Option<orders::ControlConnection>>,
     /// How long after its moment an answer was given to the kernel, by the wall clock, ns.
     pub(super) late: Histogram,
     /// The last interval.
-    pub(super) last: Option<Report>,
+    pub(super) last: Option<SimulationReport>,
     every: Duration,
     /// The listener is not looked at.
     rests: bool,
     stop: bool,
 }
 
-impl Server {
+impl DiskServer {
     /// A disk at rest, and its sockets. Virtual time begins now.
     ///
     /// # Errors
     /// When the system cannot be simulated, or content or sockets cannot be had.
-    pub fn new(mut system: System, options: &Options) -> Result<Server, ServeError> {
+    pub fn new(mut system: System, options: &ServeOptions) -> Result<DiskServer, ServeError> {
         let exports = exports::exports(&system);
-        let targets: Vec<Target> = exports.iter().map(|export| export.target).collect();
+        let targets: Vec<WorkloadTarget> = exports.iter().map(|export| export.target).collect();
         if !options.workloads {
             system.workloads.clear();
         }
@@ -97,7 +98,7 @@ impl Server {
         // whatever may be refused comes before a new file is made for content
         let offer = offer(&system, &exports, options.bytes)?;
         let listener = Listener::bind(&options.place)?;
-        let control = Listener::bind(&Place::Unix(listen::control_of(&listener.place)?))?;
+        let control = Listener::bind(&ListenAddress::Unix(listen::control_of(&listener.place)?))?;
         let content = Content::new(&system, &options.backing)?;
         // a file remembers which members have failed, whatever the description says
         for (at, set) in system.arrays.iter_mut().enumerate() {
@@ -105,21 +106,21 @@ impl Server {
             set.failed = failed.iter().collect();
         }
         let simulation = Simulation::serving(&system, &targets)?;
-        let Place::Unix(path) = &control.place else { return Err(ServeError::Nothing) };
+        let ListenAddress::Unix(path) = &control.place else { return Err(ServeError::Nothing) };
         let notice = Notice::put(path)?;
-        let wake = Wake::new(options.awake)?;
-        wake.watch(&listener.fd, Source::Listener)?;
-        wake.watch(&control.fd, Source::Control)?;
+        let wake = EventWaiter::new(options.awake)?;
+        wake.watch(&listener.fd, WakeSource::Listener)?;
+        wake.watch(&control.fd, WakeSource::Control)?;
         let syncs =
             Some(content.sync()).filter(Sync::is_needed).map(|sync| Syncs::start(move || sync.wait())).transpose()?;
         if let Some(syncs) = &syncs {
-            wake.watch(&syncs.done, Source::Synced)?;
+            wake.watch(&syncs.done, WakeSource::Synced)?;
         }
         raise_limit_of_files();
         let ask = syncs.as_ref().map(|syncs| syncs.ask.clone());
-        Ok(Server {
-            engine: Engine::new(simulation, content, exports, (system.drive_count(), system.watch.seed), ask),
-            clock: Clock::new(options.speed),
+        Ok(DiskServer {
+            engine: DiskEngine::new(simulation, content, exports, (system.drive_count(), system.watch.seed), ask),
+            clock: VirtualClock::new(options.speed),
             system,
             offer,
             listener,
@@ -141,17 +142,17 @@ impl Server {
     }
 
     /// Where clients come to; port 0 has become a real one.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ListenAddress {
         &self.listener.place
     }
 
     /// What is served, the default export first, with its bytes.
-    pub fn exports(&self) -> impl Iterator<Item = (&Export, u64)> {
+    pub fn exports(&self) -> impl Iterator<Item = (&DiskExport, u64)> {
         self.engine.exports.iter().zip(self.offer.list.iter().map(|offered| offered.bytes))
     }
 
     /// The control socket.
-    pub fn control(&self) -> &Place {
+    pub fn control(&self) -> &ListenAddress {
         &self.control.place
     }
 
@@ -169,7 +170,7 @@ impl Server {
         &mut self,
         stop: &AtomicBool,
         ends: Option<Instant>,
-        tick: &mut dyn FnMut(&Report) -> Result<(), String>,
+        tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>,
     ) -> Result<(), ServeError> {
         let mut scratch = vec![0; SCRATCH];
         let mut found = Vec::new();
@@ -199,7 +200,7 @@ impl Server {
         last.map_err(|error| ServeError::Kernel { what: "flushing the backing file", error })
     }
 
-    fn sample(&mut self, tick: &mut dyn FnMut(&Report) -> Result<(), String>) -> Result<(), ServeError> {
+    fn sample(&mut self, tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>) -> Result<(), ServeError> {
         let report = self.engine.simulation.interval();
         tick(&report).map_err(ServeError::Samples)?;
         self.last = Some(report);
@@ -246,7 +247,11 @@ impl Server {
     }
 
     /// Does something with a client, then looks what it wants now.
-    fn attend(&mut self, place: u32, what: impl FnOnce(&mut Client, &mut Engine, &Exports, &mut Vec<u8>, u64)) {
+    fn attend(
+        &mut self,
+        place: u32,
+        what: impl FnOnce(&mut ServerClient, &mut DiskEngine, &Exports, &mut Vec<u8>, u64),
+    ) {
         let Some(slot) = self.clients.get_mut(place as usize) else { return };
         let Some(client) = slot else { return };
         let now = self.clock.now();
@@ -258,23 +263,23 @@ impl Server {
         }
         let wants = client.wants();
         if wants != client.watched {
-            self.wake.change(&client.fd, Source::Client(place), wants);
+            self.wake.change(&client.fd, WakeSource::Client(place), wants);
             client.watched = wants;
         }
     }
 
-    fn serve(&mut self, came: Ns, source: Source, flags: EventFlags, scratch: &mut [u8]) {
+    fn serve(&mut self, came: Ns, source: WakeSource, flags: EventFlags, scratch: &mut [u8]) {
         match source {
-            Source::Listener => self.welcome(),
-            Source::Control => self.welcome_giver(),
-            Source::Timer => {}
-            Source::Synced => {
+            WakeSource::Listener => self.welcome(),
+            WakeSource::Control => self.welcome_giver(),
+            WakeSource::Timer => {}
+            WakeSource::Synced => {
                 let now = self.clock.now();
                 for (tag, error) in self.syncs.as_mut().map(Syncs::take).unwrap_or_default() {
                     self.engine.synced(now, tag, error);
                 }
             }
-            Source::Client(place) => {
+            WakeSource::Client(place) => {
                 let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP) && !flags.contains(EventFlags::IN);
                 self.attend(place, |client, engine, offer, room, _| match broken {
                     true => client.drop_it(),
@@ -286,7 +291,7 @@ impl Server {
                     }
                 });
             }
-            Source::Orders(place) => self.take_orders(place),
+            WakeSource::Orders(place) => self.take_orders(place),
         }
     }
 
@@ -311,12 +316,12 @@ impl Server {
                 // a client whose machine died says nothing
                 let _ = sockopt::set_socket_keepalive(&fd, true);
             }
-            let source = Source::Client(place as u32);
+            let source = WakeSource::Client(place as u32);
             if self.wake.watch(&fd, source).is_err() {
                 continue;
             }
             self.turns = self.turns.wrapping_add(1);
-            let client = Client::new(fd, ClientId { place: place as u32, turn: self.turns });
+            let client = ServerClient::new(fd, ClientId { place: place as u32, turn: self.turns });
             match self.clients.get_mut(place) {
                 Some(slot) => *slot = Some(client),
                 None => self.clients.push(Some(client)),
@@ -327,16 +332,16 @@ impl Server {
 
     /// Looks for no new clients until the next sample: there is no room for one.
     fn rest(&mut self) {
-        self.wake.change(&self.listener.fd, Source::Listener, (false, false));
+        self.wake.change(&self.listener.fd, WakeSource::Listener, (false, false));
         self.rests = true;
     }
 
     /// Clients that have not chosen an export in time are sent away.
     fn forget_the_silent(&mut self) {
         if std::mem::take(&mut self.rests) {
-            self.wake.change(&self.listener.fd, Source::Listener, (true, false));
+            self.wake.change(&self.listener.fd, WakeSource::Listener, (true, false));
         }
-        let silent = |client: &Client| client.is_greeting() && client.since.elapsed() > GREETING;
+        let silent = |client: &ServerClient| client.is_greeting() && client.since.elapsed() > GREETING;
         for slot in &mut self.clients {
             if slot.as_ref().is_some_and(silent) {
                 *slot = None;
@@ -348,12 +353,12 @@ impl Server {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         while let Ok(fd) = accept_with(&self.control.fd, flags) {
             let place = self.givers.iter().position(Option::is_none).unwrap_or(self.givers.len());
-            if place >= orders::MOST_GIVERS || self.wake.watch(&fd, Source::Orders(place as u32)).is_err() {
+            if place >= orders::MOST_GIVERS || self.wake.watch(&fd, WakeSource::Orders(place as u32)).is_err() {
                 continue;
             }
             match self.givers.get_mut(place) {
-                Some(slot) => *slot = Some(orders::Giver::new(fd)),
-                None => self.givers.push(Some(orders::Giver::new(fd))),
+                Some(slot) => *slot = Some(orders::ControlConnection::new(fd)),
+                None => self.givers.push(Some(orders::ControlConnection::new(fd))),
             }
         }
     }
@@ -367,17 +372,17 @@ impl Server {
         });
         if alive {
             if giver.wants() != before {
-                self.wake.change(&giver.fd, Source::Orders(place), giver.wants());
+                self.wake.change(&giver.fd, WakeSource::Orders(place), giver.wants());
             }
             self.givers[place as usize] = Some(giver);
         }
     }
 
     /// Carries out an order: what is answered.
-    fn obey(&mut self, order: &Order) -> Result<serde_json::Value, String> {
+    fn obey(&mut self, order: &DiskCommand) -> Result<serde_json::Value, String> {
         match order {
-            Order::Status => Ok(status::of(self)),
-            Order::Stop => {
+            DiskCommand::Status => Ok(status::of(self)),
+            DiskCommand::Stop => {
                 self.stop = true;
                 Ok(serde_json::json!({}))
             }
@@ -390,7 +395,7 @@ impl Server {
 }
 
 /// What clients are told of all exports, the default one first; that ends after `bytes`.
-fn offer(system: &System, exports: &[Export], bytes: Option<u64>) -> Result<Exports, ServeError> {
+fn offer(system: &System, exports: &[DiskExport], bytes: Option<u64>) -> Result<Exports, ServeError> {
     let mut offer = Exports { list: Vec::new(), default: Some(0) };
     for (at, export) in exports.iter().enumerate() {
         let holds = content::bytes(system, export.target)?;
@@ -404,9 +409,16 @@ fn offer(system: &System, exports: &[Export], bytes: Option<u64>) -> Result<Expo
 }
 
 /// What a client is told of an export.
-fn offered(system: &System, export: &Export, bytes: u64) -> handshake::Export {
-    let mut offered = handshake::Export::new(&export.name, bytes);
+fn offered(system: &System, export: &DiskExport, bytes: u64) -> handshake::NbdExport {
+    let mut offered = handshake::NbdExport::new(&export.name, bytes);
     offered.description = format!("{}: {}", system.name, export.kind);
+    // a disk writes whole sectors; an export that ends within one cannot say so
+    let sector = BLOCK_BYTES.min(1 << bytes.trailing_zeros().min(63));
+    (offered.minimum, offered.any) = (sector as u32, true);
+    if !export.trims {
+        // a client would have the zeroes written, at the speed of writes
+        offered.flags = offered.flags.without(TransmissionFlags::TRIM);
+    }
     if export.rotational {
         offered.flags = offered.flags.with(TransmissionFlags::ROTATIONAL);
     }

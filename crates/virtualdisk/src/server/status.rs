@@ -3,12 +3,12 @@
 use diskwright_simulator::run::{ArrayReport, Component};
 use serde_json::{Value, json};
 
-use super::service::Server;
+use super::service::DiskServer;
 
 const NS: f64 = 1e-9;
 
 /// Everything, as one document.
-pub fn of(server: &Server) -> Value {
+pub fn of(server: &DiskServer) -> Value {
     let exports: Vec<Value> = server
         .exports()
         .enumerate()
@@ -42,7 +42,7 @@ pub fn of(server: &Server) -> Value {
 }
 
 /// How late answers were given to the kernel, by the wall clock.
-fn late(server: &Server) -> Value {
+fn late(server: &DiskServer) -> Value {
     let seconds = |ns: Option<f64>| ns.map(|ns| ns * NS);
     let late = &server.late;
     json!({
@@ -66,7 +66,7 @@ fn component(component: &Component) -> Value {
     })
 }
 
-fn arrays(server: &Server) -> Vec<Value> {
+fn arrays(server: &DiskServer) -> Vec<Value> {
     let one = |(at, set): (usize, &diskwright_simulator::system::Set)| {
         let (failed, rebuilding) = server.engine.content.state(at).unwrap_or_default();
         let reported: Option<&ArrayReport> = server.last.as_ref().and_then(|report| report.arrays.get(at));
@@ -98,7 +98,7 @@ fn arrays(server: &Server) -> Vec<Value> {
 }
 
 /// Drives that an order has changed.
-fn members(server: &Server) -> Vec<Value> {
+fn members(server: &DiskServer) -> Vec<Value> {
     let changed = server.engine.changes.all();
     changed
         .map(|(drive, change)| {
@@ -114,7 +114,7 @@ fn members(server: &Server) -> Vec<Value> {
 }
 
 /// The drive that serves a member.
-fn drive(server: &Server, array: usize, member: u16) -> Option<String> {
+fn drive(server: &DiskServer, array: usize, member: u16) -> Option<String> {
     let drives = server.engine.simulation.array_drives(array)?;
     drives.get(usize::from(member)).map(|drive| server.system.drive_name(*drive))
 }

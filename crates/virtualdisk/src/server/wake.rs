@@ -10,7 +10,7 @@ use super::ServeError;
 
 /// What wakes up whoever waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum WakeSource {
     Listener,
     Control,
     Synced,
@@ -21,26 +21,26 @@ pub enum Source {
     Orders(u32),
 }
 
-impl Source {
+impl WakeSource {
     fn key(self) -> u64 {
         match self {
-            Source::Listener => 0,
-            Source::Control => 1,
-            Source::Synced => 2,
-            Source::Timer => 3,
-            Source::Client(place) => 1 << 32 | u64::from(place),
-            Source::Orders(place) => 2 << 32 | u64::from(place),
+            WakeSource::Listener => 0,
+            WakeSource::Control => 1,
+            WakeSource::Synced => 2,
+            WakeSource::Timer => 3,
+            WakeSource::Client(place) => 1 << 32 | u64::from(place),
+            WakeSource::Orders(place) => 2 << 32 | u64::from(place),
         }
     }
 
-    fn of(key: u64) -> Source {
+    fn of(key: u64) -> WakeSource {
         match (key >> 32, key as u32) {
-            (1, place) => Source::Client(place),
-            (2, place) => Source::Orders(place),
-            (_, 0) => Source::Listener,
-            (_, 1) => Source::Control,
-            (_, 2) => Source::Synced,
-            _ => Source::Timer,
+            (1, place) => WakeSource::Client(place),
+            (2, place) => WakeSource::Orders(place),
+            (_, 0) => WakeSource::Listener,
+            (_, 1) => WakeSource::Control,
+            (_, 2) => WakeSource::Synced,
+            _ => WakeSource::Timer,
         }
     }
 }
@@ -65,7 +65,7 @@ const STEP: Duration = Duration::from_nanos(500);
 const MOST_USUAL: Duration = Duration::from_micros(100);
 
 /// Waits.
-pub struct Wake {
+pub struct EventWaiter {
     epoll: OwnedFd,
     timer: OwnedFd,
     /// When the timer is set to go off.
@@ -82,8 +82,8 @@ fn kernel(what: &'static str) -> impl Fn(rustix::io::Errno) -> ServeError {
     move |error| ServeError::Kernel { what, error: error.into() }
 }
 
-impl Wake {
-    pub fn new(awake: bool) -> Result<Wake, ServeError> {
+impl EventWaiter {
+    pub fn new(awake: bool) -> Result<EventWaiter, ServeError> {
         // the usual slack of 50 us is what the whole is to keep to
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         // a disk does not wait for programs; who may not have that is served as any program
@@ -92,18 +92,18 @@ impl Wake {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel("timerfd"))?;
         let events = Vec::with_capacity(MOST_EVENTS);
-        let wake = Wake { epoll, timer, set: None, margin: FIRST_MARGIN, awake, usual: Duration::ZERO, events };
-        wake.watch(&wake.timer, Source::Timer)?;
+        let wake = EventWaiter { epoll, timer, set: None, margin: FIRST_MARGIN, awake, usual: Duration::ZERO, events };
+        wake.watch(&wake.timer, WakeSource::Timer)?;
         Ok(wake)
     }
 
     /// Watches a socket for input.
-    pub fn watch(&self, fd: impl AsFd, source: Source) -> Result<(), ServeError> {
+    pub fn watch(&self, fd: impl AsFd, source: WakeSource) -> Result<(), ServeError> {
         epoll::add(&self.epoll, fd, EventData::new_u64(source.key()), EventFlags::IN).map_err(kernel("epoll"))
     }
 
     /// Changes what a socket is watched for.
-    pub fn change(&self, fd: impl AsFd, source: Source, (input, output): (bool, bool)) {
+    pub fn change(&self, fd: impl AsFd, source: WakeSource, (input, output): (bool, bool)) {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, input);
         flags.set(EventFlags::OUT, output);
@@ -113,7 +113,7 @@ impl Wake {
 
     /// Waits up to `until` for something to happen; `exactly` where it is worth staying awake for.
     /// Gives how long ago what was found is likely to have happened: who had to be woken learns late.
-    pub fn wait(&mut self, until: Duration, exactly: bool, found: &mut Vec<(Source, EventFlags)>) -> Duration {
+    pub fn wait(&mut self, until: Duration, exactly: bool, found: &mut Vec<(WakeSource, EventFlags)>) -> Duration {
         found.clear();
         let began = Instant::now();
         let sleeps = match (self.awake, exactly) {
@@ -130,8 +130,8 @@ impl Wake {
         self.events.clear();
         // interrupted by a signal, the caller looks whether it is to stop
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
-        found.extend(self.events.iter().map(|event| (Source::of(event.data.u64()), event.flags)));
-        if let Some(at) = found.iter().position(|(source, _)| *source == Source::Timer) {
+        found.extend(self.events.iter().map(|event| (WakeSource::of(event.data.u64()), event.flags)));
+        if let Some(at) = found.iter().position(|(source, _)| *source == WakeSource::Timer) {
             found.swap_remove(at);
             self.timer_fired(exactly);
         }

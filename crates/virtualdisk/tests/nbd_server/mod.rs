@@ -8,10 +8,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use diskwright_virtualdisk::nbd::handshake::{Export, Handshake, Session, State};
-use diskwright_virtualdisk::nbd::reply::{self, Extent};
-use diskwright_virtualdisk::nbd::request::{self, Parsed, Request, Verdict};
-use diskwright_virtualdisk::nbd::wire::{Command, REQUEST_BYTES};
+use diskwright_virtualdisk::nbd::handshake::{Handshake, HandshakeState, NbdExport, NbdSession};
+use diskwright_virtualdisk::nbd::reply::{self, NbdExtent};
+use diskwright_virtualdisk::nbd::request::{self, NbdRequest, RequestCheck, RequestParse};
+use diskwright_virtualdisk::nbd::wire::{NbdCommand, REQUEST_BYTES};
 use diskwright_virtualdisk::nbd::{Exports, ProtocolError};
 
 /// Granularity of what counts as allocated, bytes.
@@ -24,7 +24,7 @@ pub struct Served {
 }
 
 impl Served {
-    pub fn new(list: Vec<Export>) -> Arc<Self> {
+    pub fn new(list: Vec<NbdExport>) -> Arc<Self> {
         let disks = list.iter().map(|export| Mutex::new(vec![0; export.bytes as usize])).collect();
         Arc::new(Self { exports: Exports { list, default: Some(0) }, disks })
     }
@@ -41,9 +41,9 @@ impl Served {
                     let progress = handshake.feed(&self.exports, &input, &mut output);
                     input.drain(..progress.consumed);
                     match progress.state {
-                        State::More => None,
-                        State::Close(why) => Some(Some(why)),
-                        State::Ready(agreed) => {
+                        HandshakeState::More => None,
+                        HandshakeState::Close(why) => Some(Some(why)),
+                        HandshakeState::Ready(agreed) => {
                             session = Some(agreed);
                             continue;
                         }
@@ -71,7 +71,7 @@ impl Served {
     /// Every request that is there as a whole; something if the connection ends.
     fn batch(
         &self,
-        session: &Session,
+        session: &NbdSession,
         input: &mut Vec<u8>,
         skip: &mut usize,
         output: &mut Vec<u8>,
@@ -82,20 +82,20 @@ impl Served {
             at += skipped;
             *skip -= skipped;
             let request = match request::parse(&input[at..]) {
-                Parsed::Need(_) => break None,
-                Parsed::Broken(why) => break Some(Some(why)),
-                Parsed::Request(request) => request,
+                RequestParse::Need(_) => break None,
+                RequestParse::Broken(why) => break Some(Some(why)),
+                RequestParse::Request(request) => request,
             };
             let behind = &input[at + REQUEST_BYTES..];
             match request::check(&request, &self.exports.list[session.export], session) {
-                Verdict::Disconnect => break Some(None),
-                Verdict::Close(why) => break Some(Some(why)),
-                Verdict::Refuse(error, because) => {
+                RequestCheck::Disconnect => break Some(None),
+                RequestCheck::Close(why) => break Some(Some(why)),
+                RequestCheck::Refuse(error, because) => {
                     reply::error(output, session, request.cookie, error, because);
                     *skip = request.payload() as usize;
                     at += REQUEST_BYTES;
                 }
-                Verdict::Do => {
+                RequestCheck::Do => {
                     let Some(data) = behind.get(..request.payload() as usize) else { break None };
                     self.request(session, &request, data, output);
                     at += REQUEST_BYTES + data.len();
@@ -106,22 +106,22 @@ impl Served {
         ended
     }
 
-    fn request(&self, session: &Session, request: &Request, data: &[u8], output: &mut Vec<u8>) {
+    fn request(&self, session: &NbdSession, request: &NbdRequest, data: &[u8], output: &mut Vec<u8>) {
         let mut disk = self.disks[session.export].lock().expect("no panic");
         let from = request.offset as usize;
         let place = from..from + request.length as usize;
         match request.command {
-            Command::Read => {
+            NbdCommand::Read => {
                 reply::read_head(output, session, request);
                 return output.extend_from_slice(&disk[place]);
             }
-            Command::BlockStatus => {
+            NbdCommand::BlockStatus => {
                 let blocks = disk[place].chunks(BLOCK);
-                let extent = |b: &[u8]| Extent { bytes: b.len() as u64, allocated: b.iter().any(|byte| *byte != 0) };
+                let extent = |b: &[u8]| NbdExtent { bytes: b.len() as u64, allocated: b.iter().any(|byte| *byte != 0) };
                 return reply::block_status(output, request, blocks.map(extent));
             }
-            Command::Write => disk[place].copy_from_slice(data),
-            Command::WriteZeroes | Command::Trim => disk[place].fill(0),
+            NbdCommand::Write => disk[place].copy_from_slice(data),
+            NbdCommand::WriteZeroes | NbdCommand::Trim => disk[place].fill(0),
             _ => {}
         }
         reply::done(output, request.cookie);

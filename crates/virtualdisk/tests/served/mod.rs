@@ -10,14 +10,14 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use diskwright_simulator::array::Level;
-use diskwright_simulator::device::{Device, PlainSpec};
-use diskwright_simulator::run::Report;
-use diskwright_simulator::spread::Spread;
+use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::device::{DeviceModel, PlainSpec};
+use diskwright_simulator::run::SimulationReport;
+use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::{Drives, Set, System};
-use diskwright_virtualdisk::content::Backing;
-use diskwright_virtualdisk::nbd::client::{Client, Wishes};
-use diskwright_virtualdisk::server::{Options, Order, Place, ServeError, Server, give};
+use diskwright_virtualdisk::content::ContentBacking;
+use diskwright_virtualdisk::nbd::client::{ClientOptions, NbdClient};
+use diskwright_virtualdisk::server::{DiskCommand, DiskServer, ListenAddress, ServeError, ServeOptions, give};
 use tempfile::TempDir;
 
 /// Answers are not waited for any longer.
@@ -33,11 +33,11 @@ pub struct Running {
 }
 
 /// What most tests want: memory, time as it is.
-pub fn options(place: Place) -> Options {
-    Options {
+pub fn options(place: ListenAddress) -> ServeOptions {
+    ServeOptions {
         place,
         bytes: None,
-        backing: Backing::Memory { most_bytes: None },
+        backing: ContentBacking::Memory { most_bytes: None },
         speed: 1.0,
         awake: false,
         every: Duration::from_millis(200),
@@ -46,27 +46,27 @@ pub fn options(place: Place) -> Options {
 }
 
 /// Serves `system` on a Unix socket. `prepare` runs in the server's thread before anything else.
-pub fn serve(system: System, change: impl FnOnce(&mut Options)) -> Running {
+pub fn serve(system: System, change: impl FnOnce(&mut ServeOptions)) -> Running {
     serve_as(system, change, || {}, |_| {})
 }
 
 /// The same, with something done first in the server's thread, and something with each sample.
 pub fn serve_as(
     system: System,
-    change: impl FnOnce(&mut Options),
+    change: impl FnOnce(&mut ServeOptions),
     prepare: impl FnOnce() + Send + 'static,
-    mut tick: impl FnMut(&Report) + Send + 'static,
+    mut tick: impl FnMut(&SimulationReport) + Send + 'static,
 ) -> Running {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("disk.sock");
-    let mut options = options(Place::Unix(path.clone()));
+    let mut options = options(ListenAddress::Unix(path.clone()));
     change(&mut options);
     let stop = Arc::new(AtomicBool::new(false));
     let (tell, told) = channel();
     let until = Arc::clone(&stop);
     let thread = std::thread::spawn(move || {
         prepare();
-        let mut server = Server::new(system, &options)?;
+        let mut server = DiskServer::new(system, &options)?;
         let control = server.control().path().map(PathBuf::from);
         tell.send(control).expect("somebody waits");
         server.run(&until, None, &mut |report| {
@@ -89,15 +89,15 @@ impl Running {
         stream
     }
 
-    pub fn connect(&self) -> Client<UnixStream> {
-        self.open("", Wishes::default())
+    pub fn connect(&self) -> NbdClient<UnixStream> {
+        self.open("", ClientOptions::default())
     }
 
-    pub fn open(&self, export: &str, wishes: Wishes) -> Client<UnixStream> {
-        Client::start(self.stream(), export, wishes).expect("a handshake")
+    pub fn open(&self, export: &str, wishes: ClientOptions) -> NbdClient<UnixStream> {
+        NbdClient::start(self.stream(), export, wishes).expect("a handshake")
     }
 
-    pub fn order(&self, order: &Order) -> Result<serde_json::Value, ServeError> {
+    pub fn order(&self, order: &DiskCommand) -> Result<serde_json::Value, ServeError> {
         give(&self.control, order)
     }
 
@@ -127,16 +127,16 @@ pub fn plain(count: u32, blocks: u64, servers: u32, service: u64) -> System {
         name: "plain".into(),
         blocks,
         servers,
-        service: Spread::Constant(service),
+        service: ServiceTimeDistribution::Constant(service),
         bytes_per_s: f64::INFINITY,
     };
     let mut system = System::new("plain");
-    system.drives.push(Drives::new("disk", count, Device::Plain(spec.into())));
+    system.drives.push(Drives::new("disk", count, DeviceModel::Plain(spec.into())));
     system
 }
 
 /// All drives of a system in an array `data`.
-pub fn array(mut system: System, level: Level) -> System {
+pub fn array(mut system: System, level: ArrayLevel) -> System {
     let members = (0..system.drive_count()).collect();
     system.arrays.push(Set::new("data", level, members));
     system

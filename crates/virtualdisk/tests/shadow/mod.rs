@@ -14,10 +14,10 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use diskwright_base::Dice;
-use diskwright_virtualdisk::nbd::client::{Ask, Client, Wishes};
-use diskwright_virtualdisk::nbd::request::Request;
-use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
+use diskwright_base::Rng;
+use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClient};
+use diskwright_virtualdisk::nbd::request::NbdRequest;
+use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
 
 use super::served::PATIENCE;
 
@@ -59,7 +59,7 @@ impl Cell {
 }
 
 struct Flight {
-    command: Command,
+    command: NbdCommand,
     cells: std::ops::Range<u64>,
     stamp: Stamp,
     /// Of a read: what each cell may hold.
@@ -67,7 +67,7 @@ struct Flight {
 }
 
 struct Connection {
-    client: Client<UnixStream>,
+    client: NbdClient<UnixStream>,
     flights: HashMap<u64, Flight>,
 }
 
@@ -89,7 +89,7 @@ pub struct Load {
     export: String,
     cells: Vec<Cell>,
     connections: Vec<Connection>,
-    dice: Dice,
+    dice: Rng,
     stamps: Stamp,
     pub tally: Tally,
 }
@@ -113,10 +113,10 @@ fn agrees(found: &[u8], cell: u64, may: &[Stamp]) -> bool {
     (0..found.len()).all(of)
 }
 
-fn connect(path: &Path, export: &str) -> Client<UnixStream> {
+fn connect(path: &Path, export: &str) -> NbdClient<UnixStream> {
     let stream = UnixStream::connect(path).expect("served");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    Client::start(stream, export, Wishes::default()).expect("a handshake")
+    NbdClient::start(stream, export, ClientOptions::default()).expect("a handshake")
 }
 
 impl Load {
@@ -127,7 +127,7 @@ impl Load {
             export: export.to_owned(),
             cells: Vec::new(),
             connections: Vec::new(),
-            dice: Dice::new(seed, 0),
+            dice: Rng::new(seed, 0),
             stamps: 0,
             tally: Tally::default(),
         };
@@ -183,7 +183,7 @@ impl Load {
         let step = 1024;
         for first in (0..self.cells.len() as u64).step_by(step) {
             let end = (first + step as u64).min(self.cells.len() as u64);
-            self.ask(0, Command::Read, first..end, NONE);
+            self.ask(0, NbdCommand::Read, first..end, NONE);
             self.receive(0);
         }
     }
@@ -197,9 +197,9 @@ impl Load {
             self.stamps += 1;
             self.begin_write(&cells, self.stamps);
             let data = data(self.stamps, &cells);
-            let request = Request {
+            let request = NbdRequest {
                 flags: NONE,
-                command: Command::Write,
+                command: NbdCommand::Write,
                 cookie: u64::MAX,
                 offset: cells.start * CELL,
                 length: data.len() as u32,
@@ -209,7 +209,7 @@ impl Load {
             connection.client.push().expect("sent");
             let mut stream = connection.client.stream();
             stream.write_all(&request.head()).and_then(|()| stream.write_all(&data[..part])).expect("sent");
-            let flight = Flight { command: Command::Write, cells, stamp: self.stamps, may: Vec::new() };
+            let flight = Flight { command: NbdCommand::Write, cells, stamp: self.stamps, may: Vec::new() };
             connection.flights.insert(u64::MAX, flight);
         }
         self.lose(at);
@@ -219,7 +219,7 @@ impl Load {
     fn lose(&mut self, at: usize) {
         let Connection { client, flights } = self.connections.swap_remove(at);
         drop(client);
-        for flight in flights.into_values().filter(|flight| flight.command != Command::Read) {
+        for flight in flights.into_values().filter(|flight| flight.command != NbdCommand::Read) {
             self.end_write(&flight, false);
         }
         self.tally.losses += 1;
@@ -245,36 +245,36 @@ impl Load {
         let cells = self.somewhere();
         let fua = if self.below(10) == 0 { CommandFlags::FUA } else { NONE };
         match self.below(100) {
-            0..45 => self.ask(at, Command::Read, cells, NONE),
-            45..80 => self.ask(at, Command::Write, cells, fua),
-            80..87 => self.ask(at, Command::Trim, cells, fua),
-            87..91 => self.ask(at, Command::WriteZeroes, cells, fua),
-            91..95 => self.ask(at, Command::WriteZeroes, cells, fua.with(CommandFlags::NO_HOLE)),
-            _ => self.ask(at, Command::Flush, 0..0, NONE),
+            0..45 => self.ask(at, NbdCommand::Read, cells, NONE),
+            45..80 => self.ask(at, NbdCommand::Write, cells, fua),
+            80..87 => self.ask(at, NbdCommand::Trim, cells, fua),
+            87..91 => self.ask(at, NbdCommand::WriteZeroes, cells, fua),
+            91..95 => self.ask(at, NbdCommand::WriteZeroes, cells, fua.with(CommandFlags::NO_HOLE)),
+            _ => self.ask(at, NbdCommand::Flush, 0..0, NONE),
         }
     }
 
-    fn ask(&mut self, at: usize, command: Command, cells: std::ops::Range<u64>, flags: CommandFlags) {
+    fn ask(&mut self, at: usize, command: NbdCommand, cells: std::ops::Range<u64>, flags: CommandFlags) {
         let (offset, bytes) = (cells.start * CELL, (cells.end - cells.start) * CELL);
         let mut flight = Flight { command, cells: cells.clone(), stamp: 0, may: Vec::new() };
         match command {
-            Command::Read => flight.may = self.part(&cells).iter().map(Cell::may).collect(),
-            Command::Flush => {}
+            NbdCommand::Read => flight.may = self.part(&cells).iter().map(Cell::may).collect(),
+            NbdCommand::Flush => {}
             _ => {
-                if command == Command::Write {
+                if command == NbdCommand::Write {
                     self.stamps += 1;
                     flight.stamp = self.stamps;
                 }
                 self.begin_write(&cells, flight.stamp);
             }
         }
-        let data = if command == Command::Write { data(flight.stamp, &cells) } else { Vec::new() };
+        let data = if command == NbdCommand::Write { data(flight.stamp, &cells) } else { Vec::new() };
         let length = bytes as u32;
         let ask = match command {
-            Command::Read => Ask::Read { offset, length },
-            Command::Write => Ask::Write { offset, data: &data },
-            Command::Flush => Ask::Flush,
-            _ => Ask::Other { command, offset, length },
+            NbdCommand::Read => ClientRequest::Read { offset, length },
+            NbdCommand::Write => ClientRequest::Write { offset, data: &data },
+            NbdCommand::Flush => ClientRequest::Flush,
+            _ => ClientRequest::Other { command, offset, length },
         };
         let connection = &mut self.connections[at];
         let cookie = connection.client.send(ask, flags).expect("sent");
@@ -293,7 +293,7 @@ impl Load {
             cell.fresh.push(stamp);
         }
         let reads = self.connections.iter_mut().flat_map(|connection| connection.flights.values_mut());
-        for read in reads.filter(|flight| flight.command == Command::Read) {
+        for read in reads.filter(|flight| flight.command == NbdCommand::Read) {
             let both = read.cells.start.max(cells.start)..read.cells.end.min(cells.end);
             both.for_each(|cell| read.may[(cell - read.cells.start) as usize].push(stamp));
         }
@@ -321,20 +321,20 @@ impl Load {
         let bytes = u64::from(answer.length);
         let tally = &mut self.tally;
         match flight.command {
-            Command::Read => {
+            NbdCommand::Read => {
                 tally.reads += 1;
                 tally.bytes_read += bytes;
                 return;
             }
-            Command::Flush => {
+            NbdCommand::Flush => {
                 tally.flushes += 1;
                 return;
             }
-            Command::Write => {
+            NbdCommand::Write => {
                 tally.writes += 1;
                 tally.bytes_written += bytes;
             }
-            Command::Trim => tally.trims += 1,
+            NbdCommand::Trim => tally.trims += 1,
             _ => tally.zeroes += 1,
         }
         self.end_write(&flight, true);

@@ -5,37 +5,45 @@
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
-use diskwright_base::{Device, DeviceKind, Level};
+use diskwright_base::{Device, DeviceKind, RaidLevel};
 
-use crate::live::held::{Held, read_number, read_text};
-use crate::live::moment::Moment;
+use crate::live::held::{OpenFile, read_number, read_text};
+use crate::live::moment::TickContext;
 use crate::live::scan::{keyed, lines, trim};
-use crate::live::totals::{ABSENT, Backwards, Column, Table, level, total};
-use crate::live::{Options, Roots};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "btrfs",
-    files: &["/sys/fs/btrfs/UUID/devinfo/N/error_stats", "/sys/fs/btrfs/UUID/exclusive_operation"],
-    explain: "btrfs volumes: devices, missing devices, errors, a running balance.",
+    files: &[
+        "/sys/fs/btrfs/UUID/devinfo/N/error_stats",
+        "/sys/fs/btrfs/UUID/exclusive_operation",
+        "/var/lib/btrfs/scrub.status.UUID",
+    ],
+    explain: "btrfs volumes: devices, missing devices, errors, a running balance or scrub.",
     parse_any: |bytes| _ = black_box(errors(bytes)),
-    open: |_: &Roots, _: &Options| Some(Box::new(Btrfs::new())),
+    open: |_: &Roots, _: &SamplerOptions| Some(Box::new(Btrfs::new())),
 };
 
 /// btrfs stripes by 64 KiB, whatever the level.
 const STRIPE_BYTES: u64 = 65_536;
 
+/// `btrfs scrub` writes its progress every five seconds; one that was killed writes no more. Nanoseconds.
+const SCRUB_WRITES_WITHIN_NS: u64 = 15_000_000_000;
+
 /// A volume.
 #[derive(Clone, Debug)]
-pub(crate) struct Volume {
+pub(crate) struct BtrfsVolume {
     pub device: Device,
     pub folder: PathBuf,
+    scrub: PathBuf,
 }
 
 /// Mounted volumes, in the order of their ids.
-pub(crate) fn volumes(roots: &Roots) -> Vec<Volume> {
+pub(crate) fn volumes(roots: &Roots) -> Vec<BtrfsVolume> {
     let Ok(entries) = std::fs::read_dir(roots.sys.join("fs/btrfs")) else { return Vec::new() };
     let mut folders: Vec<PathBuf> =
         entries.flatten().map(|e| e.path()).filter(|p| p.join("devices").is_dir()).collect();
@@ -46,7 +54,8 @@ pub(crate) fn volumes(roots: &Roots) -> Vec<Volume> {
     let volume = |(folder, label): (&PathBuf, &Option<String>)| {
         let id = folder.file_name().unwrap_or_default().to_string_lossy();
         let name = label.as_ref().filter(|l| unique(l)).map_or(&*id, |l| l.as_str());
-        Volume { device: device(format!("btrfs:{name}"), folder), folder: folder.clone() }
+        let scrub = roots.at(&format!("/var/lib/btrfs/scrub.status.{id}"));
+        BtrfsVolume { device: device(format!("btrfs:{name}"), folder), folder: folder.clone(), scrub }
     };
     folders.iter().zip(&labels).map(volume).collect()
 }
@@ -66,7 +75,7 @@ fn device(name: String, folder: &Path) -> Device {
     Device {
         name,
         kind: DeviceKind::Btrfs,
-        stripe_bytes: level.filter(|l| !matches!(l, Level::Raid1 | Level::Linear)).map(|_| STRIPE_BYTES),
+        stripe_bytes: level.filter(|l| !matches!(l, RaidLevel::Raid1 | RaidLevel::Linear)).map(|_| STRIPE_BYTES),
         level,
         missing: u32::try_from(missing).unwrap_or(u32::MAX),
         background: read_text(&folder.join("exclusive_operation")).filter(|t| t != "none" && !t.is_empty()),
@@ -81,11 +90,11 @@ fn missing(folder: &Path) -> u64 {
 }
 
 /// The profile that holds most data; during a conversion there are two.
-fn profile(folder: &Path) -> Option<Level> {
+fn profile(folder: &Path) -> Option<RaidLevel> {
     let size = |name: &String| read_number(&folder.join(name).join("total_bytes"));
     entries(folder)
         .iter()
-        .filter_map(|n| Some((size(n)?, Level::parse(n)?)))
+        .filter_map(|n| Some((size(n)?, RaidLevel::parse(n)?)))
         .max_by_key(|(bytes, _)| *bytes)
         .map(|p| p.1)
 }
@@ -95,7 +104,7 @@ pub fn errors(text: &[u8]) -> Option<u64> {
     lines(text).filter_map(|line| keyed(line)?.1).reduce(u64::saturating_add)
 }
 
-const COLUMNS: [Column; 5] = [
+const COLUMNS: [TableColumn; 5] = [
     level("array.members", 1.0),
     level("array.missing", 1.0),
     level("array.degraded", 1.0),
@@ -103,21 +112,46 @@ const COLUMNS: [Column; 5] = [
     total("array.device_errors", 1.0),
 ];
 
-struct Followed {
+struct BtrfsState {
     row: usize,
     members: u64,
     missing: u64,
     folder: PathBuf,
     /// Since Linux 5.10.
-    operation: Option<Held>,
+    operation: Option<OpenFile>,
+    scrub: Scrub,
     /// Since Linux 5.14.
-    errors: Vec<Held>,
+    errors: Vec<OpenFile>,
+}
+
+/// A scrub: the kernel does not tell of it, the file of `btrfs scrub` does.
+#[derive(Default)]
+struct Scrub {
+    file: PathBuf,
+    /// What it said at the last look, once there was one.
+    text: Option<String>,
+    /// Running time when that changed; what was there from the start may be of a scrub that was killed.
+    changed_ns: Option<u64>,
+}
+
+impl Scrub {
+    fn runs(&mut self, at: &TickContext) -> bool {
+        let text = read_text(&self.file).unwrap_or_default();
+        if self.text.as_ref().is_some_and(|before| *before != text) {
+            self.changed_ns = Some(at.running_ns);
+        }
+        // each device has a line
+        let is_under_way = text.lines().any(|line| line.ends_with("|canceled:0|finished:0"));
+        self.text = Some(text);
+        let is_new = |changed: u64| at.running_ns.saturating_sub(changed) < SCRUB_WRITES_WITHIN_NS;
+        is_under_way && self.changed_ns.is_some_and(is_new)
+    }
 }
 
 struct Btrfs {
-    followed: Vec<Followed>,
+    followed: Vec<BtrfsState>,
     known: Vec<Device>,
-    tables: [Table; 1],
+    tables: [CounterTable; 1],
 }
 
 impl Btrfs {
@@ -125,11 +159,11 @@ impl Btrfs {
         Btrfs {
             followed: Vec::new(),
             known: Vec::new(),
-            tables: [Table::new("btrfs volume", &COLUMNS, Backwards::RowBeganAnew)],
+            tables: [CounterTable::new("btrfs volume", &COLUMNS, CounterReset::RowBeganAnew)],
         }
     }
 
-    fn find(&mut self, at: &mut Moment) {
+    fn find(&mut self, at: &mut TickContext) {
         let volumes = volumes(at.roots);
         let [table] = &mut self.tables;
         table.retain(|_, gone| !gone);
@@ -147,23 +181,24 @@ impl Btrfs {
     }
 }
 
-fn follow(volume: &Volume, table: &mut Table) -> Followed {
+fn follow(volume: &BtrfsVolume, table: &mut CounterTable) -> BtrfsState {
     let infos = volume.folder.join("devinfo");
     let stats = |id: &String| infos.join(id).join("error_stats");
-    let held = |path: PathBuf| path.exists().then(|| Held::whole(path, "").quiet());
-    Followed {
+    let held = |path: PathBuf| path.exists().then(|| OpenFile::whole(path, "").quiet());
+    BtrfsState {
         row: table.row(&volume.device.name),
         members: 0,
         missing: 0,
         folder: volume.folder.clone(),
         operation: held(volume.folder.join("exclusive_operation")),
+        scrub: Scrub { file: volume.scrub.clone(), ..Scrub::default() },
         errors: entries(&infos).iter().filter_map(|id| held(stats(id))).collect(),
     }
 }
 
-impl Followed {
+impl BtrfsState {
     /// Errors of all devices; `ABSENT` where one does not tell.
-    fn sum_of_errors(&mut self, at: &mut Moment) -> u64 {
+    fn sum_of_errors(&mut self, at: &mut TickContext) -> u64 {
         let mut sum = if self.errors.is_empty() { ABSENT } else { 0 };
         for file in &mut self.errors {
             match file.read(at).and_then(errors) {
@@ -175,8 +210,8 @@ impl Followed {
     }
 }
 
-impl Source for Btrfs {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Btrfs {
+    fn tick(&mut self, at: &mut TickContext) {
         if at.slow {
             self.find(at);
         }
@@ -184,7 +219,8 @@ impl Source for Btrfs {
         table.begin();
         for followed in &mut self.followed {
             let operation = followed.operation.as_mut();
-            let background = operation.and_then(|file| Some(u64::from(trim(file.read(at)?) != b"none")));
+            let operates = operation.and_then(|file| Some(trim(file.read(at)?) != b"none"));
+            let background = if followed.scrub.runs(at) { Some(true) } else { operates };
             let sum = followed.sum_of_errors(at);
             let silent = background.is_none() && sum == ABSENT;
             if silent && !followed.folder.exists() {
@@ -192,13 +228,13 @@ impl Source for Btrfs {
                 continue;
             }
             let degraded = u64::from(followed.missing > 0);
-            let values = [followed.members, followed.missing, degraded, background.unwrap_or(ABSENT), sum];
+            let values = [followed.members, followed.missing, degraded, background.map_or(ABSENT, u64::from), sum];
             table.fill(followed.row).copy_from_slice(&values);
         }
         table.settle(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }
@@ -235,7 +271,7 @@ mod tests {
         let told: Vec<_> = found.iter().map(|v| (v.device.name.as_str(), v.device.level)).collect();
         assert_eq!(
             told,
-            [("btrfs:data", Some(Level::Raid1)), ("btrfs:bbbb", Some(Level::Raid0)), ("btrfs:cccc", None)]
+            [("btrfs:data", Some(RaidLevel::Raid1)), ("btrfs:bbbb", Some(RaidLevel::Raid0)), ("btrfs:cccc", None)]
         );
         assert_eq!(found[1].device.stripe_bytes, Some(65_536));
         assert_eq!(found[0].device.below, ["sda", "sdb", "sdc"]);
@@ -260,6 +296,34 @@ mod tests {
         assert_eq!(watch.value("array.missing", "btrfs:data"), 1.0);
         assert_eq!(watch.value("array.degraded", "btrfs:data"), 1.0);
         assert_eq!(watch.topology().device("btrfs:data").unwrap().missing, 1);
+    }
+
+    #[test]
+    fn a_scrub_is_told_while_it_writes_of_itself() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        volume(&machine, "aaaa", "data", "raid1", &["sda", "sdb"]);
+        let status = |bytes: u32, first: &str, second: &str| {
+            let line = |id: u8, end: &str| format!("aaaa:{id}|data_bytes_scrubbed:{bytes}|duration:2|{end}\n");
+            let text = format!("scrub status:1\n{}{}", line(1, first), line(2, second));
+            machine.put("var/lib/btrfs/scrub.status.aaaa", text);
+        };
+        let (runs, ended) = ("canceled:0|finished:0", "canceled:0|finished:1");
+        // one that the machine's last end stopped in its middle
+        status(1, runs, runs);
+        let mut watch = machine.watch();
+        let mut now = |seconds: f64| watch.tick_after(seconds).value("array.background", "btrfs:data");
+        assert_eq!(now(1.0), 0.0);
+        status(2, ended, runs);
+        assert_eq!(now(1.0), 1.0);
+        assert_eq!(now(5.0), 1.0);
+        assert_eq!(now(10.0), 0.0, "it wrote nothing for fifteen seconds");
+        status(3, ended, runs);
+        assert_eq!(now(1.0), 1.0);
+        status(4, ended, ended);
+        assert_eq!(now(1.0), 0.0);
+        status(5, ended, "canceled:1|finished:0");
+        assert_eq!(now(1.0), 0.0);
     }
 
     #[test]

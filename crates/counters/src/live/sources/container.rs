@@ -4,26 +4,26 @@
 use std::fs;
 use std::hint::black_box;
 
-use crate::live::moment::Moment;
+use crate::live::moment::TickContext;
 use crate::live::mountinfo::{self, Mount};
-use crate::live::{Options, Roots};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 use diskwright_base::Note;
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "container",
     files: &["/proc/self/ns/pid", "/proc/self/ns/cgroup", "/proc/self/mountinfo"],
-    explain: "Whether the sampler sees the machine or a container's part of it.",
+    explain: "Whether the sampler sees the whole machine or only a container.",
     parse_any: |bytes| _ = black_box(masks(&mountinfo::parse(bytes))),
-    open: |_: &Roots, _: &Options| Some(Box::new(Container { told: false })),
+    open: |_: &Roots, _: &SamplerOptions| Some(Box::new(Container { told: false })),
 };
 
 /// The kernel gives the first namespace of each kind a fixed number.
 const FIRST: &[(&str, &str, &str)] = &[
     ("pid", "pid:[4026531836]", "processes outside of it are not seen, though their load is"),
-    ("cgroup", "cgroup:[4026531835]", "control groups outside of it are not seen, nor limits set there"),
+    ("cgroup", "cgroup:[4026531835]", "control groups outside of it and their limits are not seen"),
 ];
 
 /// What is laid over files of /proc: the file, and a sentence on it.
@@ -45,8 +45,8 @@ struct Container {
     told: bool,
 }
 
-impl Source for Container {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Container {
+    fn tick(&mut self, at: &mut TickContext) {
         if std::mem::replace(&mut self.told, true) {
             return;
         }

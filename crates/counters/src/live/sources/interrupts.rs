@@ -9,24 +9,25 @@
 use std::fs;
 use std::hint::black_box;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
-use crate::live::scan::{Words, lines, trim};
-use crate::live::totals::{Column, Table, sum32};
-use crate::live::{Options, Roots};
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, lines, trim};
+use crate::live::totals::{CounterTable, TableColumn, sum32};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "interrupts",
     files: &["/proc/interrupts"],
-    explain: "Interrupts by what raised them: clock, network, disk, other processors.",
+    explain: "Interrupts by source: clock, network, disk, other processors.",
     parse_any: |bytes| {
         let processors = processors(lines(bytes).next().unwrap_or_default());
-        lines(bytes).for_each(|line| _ = black_box(parse_row(line, processors).map(|r| class(&r, &Known::default()))));
+        lines(bytes)
+            .for_each(|line| _ = black_box(parse_row(line, processors).map(|r| class(&r, &InterruptNames::default()))));
     },
-    open: |roots, _: &Options| Some(Box::new(Interrupts::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Interrupts::new(roots))),
 };
 
 /// What interrupts are for.
@@ -44,7 +45,7 @@ pub enum Purpose {
     Other,
 }
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [TableColumn; 6] = [
     sum32("interrupts.total"),
     sum32("interrupts.clock"),
     sum32("interrupts.network"),
@@ -67,7 +68,7 @@ impl Purpose {
 
 /// A row of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row<'a> {
+pub struct InterruptRow<'a> {
     /// Number or short name.
     pub label: &'a [u8],
     /// Sum over processors, modulo 2^64.
@@ -78,36 +79,36 @@ pub struct Row<'a> {
 
 /// How many processors the heading names.
 pub fn processors(heading: &[u8]) -> usize {
-    let mut words = Words::new(heading);
+    let mut words = WordIter::new(heading);
     std::iter::from_fn(|| words.word()).filter(|w| w.starts_with(b"CPU")).count()
 }
 
 /// Reads a row; `None` for what is none, such as `ERR:` and `MIS:`, which
 /// have one number whatever the processors.
-pub fn parse_row(line: &[u8], processors: usize) -> Option<Row<'_>> {
+pub fn parse_row(line: &[u8], processors: usize) -> Option<InterruptRow<'_>> {
     let colon = memchr::memchr(b':', line)?;
     let label = trim(&line[..colon]);
     if label == b"ERR" || label == b"MIS" {
         return None;
     }
-    let mut words = Words::new(&line[colon + 1..]);
+    let mut words = WordIter::new(&line[colon + 1..]);
     let mut sum = 0u64;
     for _ in 0..processors {
         sum = sum.wrapping_add(words.number()??);
     }
-    Some(Row { label, sum, tail: words.rest() })
+    Some(InterruptRow { label, sum, tail: words.rest() })
 }
 
 /// What sysfs says of the names that actions use.
 #[derive(Debug, Default)]
-struct Known {
+struct InterruptNames {
     interfaces: Vec<String>,
     /// virtio device and its driver.
     virtio: Vec<(String, String)>,
 }
 
-impl Known {
-    fn read(roots: &Roots) -> Known {
+impl InterruptNames {
+    fn read(roots: &Roots) -> InterruptNames {
         let names = |folder| {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             entries.map(|e| e.file_name().to_string_lossy().into_owned())
@@ -117,7 +118,7 @@ impl Known {
             let link = fs::read_link(folder.join(&name).join("driver")).ok()?;
             Some((name, link.file_name()?.to_string_lossy().into_owned()))
         };
-        Known {
+        InterruptNames {
             interfaces: names(roots.sys.join("class/net")).collect(),
             virtio: names(folder.clone()).filter_map(driver).collect(),
         }
@@ -125,7 +126,7 @@ impl Known {
 }
 
 /// Rows with a name of their own. ARM's are numbered and say more in words.
-fn class(row: &Row, known: &Known) -> Purpose {
+fn class(row: &InterruptRow, known: &InterruptNames) -> Purpose {
     let says = |text: &[u8]| memchr::memmem::find(row.tail, text).is_some();
     match row.label {
         b"LOC" | b"BCT" | b"CLK" => Purpose::Clock,
@@ -138,7 +139,7 @@ fn class(row: &Row, known: &Known) -> Purpose {
 }
 
 /// All actions of a row must say the same.
-fn by_actions(tail: &[u8], known: &Known) -> Purpose {
+fn by_actions(tail: &[u8], known: &InterruptNames) -> Purpose {
     let mut found = None;
     let text = String::from_utf8_lossy(tail);
     for word in text.split([' ', ',', '\t']).filter(|w| !w.is_empty()) {
@@ -226,7 +227,7 @@ const ACTIONS: &[(Purpose, &[&str])] = &[
     ),
 ];
 
-fn by_action(word: &str, known: &Known) -> Option<Purpose> {
+fn by_action(word: &str, known: &InterruptNames) -> Option<Purpose> {
     if let Some(rest) = word.strip_prefix("virtio") {
         return by_virtio(word, rest, known);
     }
@@ -247,7 +248,7 @@ fn predictable_name(word: &str) -> bool {
 
 /// `virtio1-req.0`: the driver tells; where sysfs is hidden, the queue's name,
 /// as far as only one driver has such queues.
-fn by_virtio(word: &str, rest: &str, known: &Known) -> Option<Purpose> {
+fn by_virtio(word: &str, rest: &str, known: &InterruptNames) -> Option<Purpose> {
     let (device, queue) = word.split_once('-')?;
     if !rest.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -264,14 +265,14 @@ fn by_virtio(word: &str, rest: &str, known: &Known) -> Option<Purpose> {
 }
 
 struct Interrupts {
-    file: Held,
+    file: OpenFile,
     heading: Vec<u8>,
     processors: usize,
-    rows: Vec<Learned>,
-    tables: [Table; 1],
+    rows: Vec<InterruptColumn>,
+    tables: [CounterTable; 1],
 }
 
-struct Learned {
+struct InterruptColumn {
     label: Box<[u8]>,
     tail: Box<[u8]>,
     column: usize,
@@ -280,17 +281,17 @@ struct Learned {
 impl Interrupts {
     fn new(roots: &Roots) -> Interrupts {
         Interrupts {
-            file: Held::pieces(roots.proc.join("interrupts"), "interrupts are not told apart by what raised them"),
+            file: OpenFile::pieces(roots.proc.join("interrupts"), "interrupts are not counted by source"),
             heading: Vec::new(),
             processors: 0,
             rows: Vec::new(),
-            tables: [Table::single(&COLUMNS)],
+            tables: [CounterTable::single(&COLUMNS)],
         }
     }
 }
 
-impl Source for Interrupts {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Interrupts {
+    fn tick(&mut self, at: &mut TickContext) {
         let [table] = &mut self.tables;
         let Some(text) = self.file.read(at) else { return table.gap() };
         let mut lines = lines(text);
@@ -307,10 +308,10 @@ impl Source for Interrupts {
             let same = self.rows.get(count).is_some_and(|l| *l.label == *row.label && *l.tail == *row.tail);
             if !same {
                 changed = true;
-                let known = known.get_or_insert_with(|| Known::read(at.roots));
+                let known = known.get_or_insert_with(|| InterruptNames::read(at.roots));
                 let column = class(&row, known).column();
                 self.rows.truncate(count);
-                self.rows.push(Learned { label: row.label.into(), tail: row.tail.into(), column });
+                self.rows.push(InterruptColumn { label: row.label.into(), tail: row.tail.into(), column });
             }
             let column = self.rows[count].column;
             sums[column] = sums[column].wrapping_add(row.sum);
@@ -330,7 +331,7 @@ impl Source for Interrupts {
         table.settle(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }
@@ -341,7 +342,7 @@ mod tests {
     use crate::live::fake::FakeMachine;
 
     fn purpose(tail: &str) -> Purpose {
-        let known = Known {
+        let known = InterruptNames {
             interfaces: vec!["lan0".into()],
             virtio: vec![("virtio4".into(), "virtio_rng".into()), ("virtio1".into(), "virtio_blk".into())],
         };
@@ -386,7 +387,8 @@ mod tests {
         assert_eq!((row.label, row.sum), (&b"24"[..], 3));
         assert_eq!(parse_row(b"ERR:          0", 2), None);
         assert_eq!(parse_row(b" 24:  1", 2), None);
-        let named = |label: &[u8], tail: &[u8]| class(&Row { label, sum: 0, tail }, &Known::default());
+        let named =
+            |label: &[u8], tail: &[u8]| class(&InterruptRow { label, sum: 0, tail }, &InterruptNames::default());
         assert_eq!(named(b"LOC", b""), Purpose::Clock);
         assert_eq!(named(b"TLB", b""), Purpose::InterProcessor);
         assert_eq!(named(b"IPI0", b" Rescheduling interrupts"), Purpose::InterProcessor);

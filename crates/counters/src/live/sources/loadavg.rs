@@ -4,13 +4,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
-use crate::live::scan::{Words, hundredths};
-use crate::live::totals::{ABSENT, Table, level};
-use crate::live::{Options, Roots};
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, hundredths};
+use crate::live::totals::{ABSENT, CounterTable, level};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -18,32 +18,32 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/loadavg"],
     explain: "Load averages over 1, 5 and 15 minutes.",
     parse_any: |bytes| _ = black_box(parse(bytes)),
-    open: |roots, _: &Options| Some(Box::new(Loadavg::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Loadavg::new(roots))),
 };
 
 /// The three averages in hundredths.
 pub fn parse(text: &[u8]) -> [Option<u64>; 3] {
-    let mut words = Words::new(text);
+    let mut words = WordIter::new(text);
     [(); 3].map(|()| words.word().and_then(hundredths))
 }
 
 struct Loadavg {
-    file: Held,
-    tables: [Table; 1],
+    file: OpenFile,
+    tables: [CounterTable; 1],
 }
 
 impl Loadavg {
     fn new(roots: &Roots) -> Loadavg {
         let columns = [level("system.load_1", 0.01), level("system.load_5", 0.01), level("system.load_15", 0.01)];
         Loadavg {
-            file: Held::whole(roots.proc.join("loadavg"), "load averages are not shown"),
-            tables: [Table::single(&columns)],
+            file: OpenFile::whole(roots.proc.join("loadavg"), "load averages are not shown"),
+            tables: [CounterTable::single(&columns)],
         }
     }
 }
 
-impl Source for Loadavg {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Loadavg {
+    fn tick(&mut self, at: &mut TickContext) {
         let [table] = &mut self.tables;
         let Some(text) = self.file.read(at) else { return table.gap() };
         table.begin();
@@ -53,7 +53,7 @@ impl Source for Loadavg {
         table.settle(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }

@@ -4,13 +4,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::{Held, read_number};
-use crate::live::moment::Moment;
-use crate::live::scan::{Words, lines, number};
-use crate::live::totals::{ABSENT, Backwards, Column, Table, level, total};
-use crate::live::{Options, Roots};
+use crate::live::held::{OpenFile, read_number};
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, lines, number};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -18,10 +18,10 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/mdstat", "/sys/block/mdN/md/mismatch_cnt"],
     explain: "Software arrays: members, missing ones, background work and its progress.",
     parse_any: |bytes| parse(bytes, |array| _ = black_box(array)),
-    open: |roots, _: &Options| Some(Box::new(Mdstat::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Mdstat::new(roots))),
 };
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [TableColumn; 6] = [
     level("array.members", 1.0),
     level("array.missing", 1.0),
     level("array.degraded", 1.0),
@@ -32,7 +32,7 @@ const COLUMNS: [Column; 6] = [
 
 /// An array that is active.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Array<'a> {
+pub struct MdArray<'a> {
     /// Kernel name.
     pub name: &'a [u8],
     /// Members that work.
@@ -47,8 +47,8 @@ pub struct Array<'a> {
 
 /// Reads the file, array by array. Arrays that are not active (containers of
 /// external metadata among them) serve nothing and are left out.
-pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(Array<'a>)) {
-    let mut array: Option<Array> = None;
+pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
+    let mut array: Option<MdArray> = None;
     for line in lines(text) {
         let indented = line.first().is_none_or(|b| *b == b' ' || *b == b'\t');
         if !indented {
@@ -62,8 +62,8 @@ pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(Array<'a>)) {
 }
 
 /// `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`
-fn heading(line: &[u8]) -> Option<Array<'_>> {
-    let mut words = Words::new(line);
+fn heading(line: &[u8]) -> Option<MdArray<'_>> {
+    let mut words = WordIter::new(line);
     let name = words.word()?;
     if words.word()? != b":" || words.word()? != b"active" {
         return None;
@@ -74,11 +74,11 @@ fn heading(line: &[u8]) -> Option<Array<'_>> {
         let spare = word.ends_with(b"(S)") || word.ends_with(b"(F)") || word.ends_with(b"(J)");
         members += u64::from(word.contains(&b'[') && !spare);
     }
-    Some(Array { name, members, missing: 0, running: None, done_kib: None })
+    Some(MdArray { name, members, missing: 0, running: None, done_kib: None })
 }
 
-fn detail<'a>(line: &'a [u8], array: &mut Array<'a>) {
-    let mut words = Words::new(line);
+fn detail<'a>(line: &'a [u8], array: &mut MdArray<'a>) {
+    let mut words = WordIter::new(line);
     let mut before: &[u8] = b"";
     while let Some(word) = words.word() {
         if word == b"=" {
@@ -104,7 +104,7 @@ fn pair(word: &[u8], open: u8, close: u8) -> Option<(u64, u64)> {
 
 /// What is remembered of an array.
 #[derive(Debug, Default)]
-struct Progress {
+struct MdProgress {
     name: Vec<u8>,
     row: usize,
     running: Vec<u8>,
@@ -116,7 +116,7 @@ struct Progress {
     mismatches: u64,
 }
 
-impl Progress {
+impl MdProgress {
     /// The running sum of what was synced, `ABSENT` where this tick's part is
     /// not known: work that jumped back has begun anew somewhere.
     fn advance(&mut self, done_kib: Option<u64>) -> u64 {
@@ -134,23 +134,23 @@ impl Progress {
 }
 
 struct Mdstat {
-    file: Held,
-    known: Vec<Progress>,
-    tables: [Table; 1],
+    file: OpenFile,
+    known: Vec<MdProgress>,
+    tables: [CounterTable; 1],
 }
 
 impl Mdstat {
     fn new(roots: &Roots) -> Mdstat {
         Mdstat {
-            file: Held::pieces(roots.proc.join("mdstat"), "software arrays (md), if there are any, are not seen"),
+            file: OpenFile::pieces(roots.proc.join("mdstat"), "software arrays (md), if there are any, are not seen"),
             known: Vec::new(),
-            tables: [Table::new("array", &COLUMNS, Backwards::RowBeganAnew)],
+            tables: [CounterTable::new("array", &COLUMNS, CounterReset::RowBeganAnew)],
         }
     }
 }
 
-impl Source for Mdstat {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Mdstat {
+    fn tick(&mut self, at: &mut TickContext) {
         let [table] = &mut self.tables;
         if at.slow && table.any_gone() {
             at.rescan = true;
@@ -167,7 +167,7 @@ impl Source for Mdstat {
             let place = known.iter().position(|k| k.name == array.name).unwrap_or_else(|| {
                 let row = table.row(&String::from_utf8_lossy(array.name));
                 at.rescan = true;
-                known.push(Progress { name: array.name.to_vec(), row, mismatches: ABSENT, ..Progress::default() });
+                known.push(MdProgress { name: array.name.to_vec(), row, mismatches: ABSENT, ..MdProgress::default() });
                 known.len() - 1
             });
             let progress = &mut known[place];
@@ -196,7 +196,7 @@ impl Source for Mdstat {
         table.settle(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }

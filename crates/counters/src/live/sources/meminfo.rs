@@ -5,13 +5,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
-use crate::live::scan::{Layout, keyed, lines};
-use crate::live::totals::{ABSENT, Column, Table, level};
-use crate::live::{Options, Roots};
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
+use crate::live::scan::{LineLayout, keyed, lines};
+use crate::live::totals::{ABSENT, CounterTable, TableColumn, level};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -19,10 +19,10 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/meminfo"],
     explain: "Memory and swap space by use.",
     parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(keyed(line))),
-    open: |roots, _: &Options| Some(Box::new(Meminfo::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Meminfo::new(roots))),
 };
 
-const KEYS: [(&str, Column); 22] = [
+const KEYS: [(&str, TableColumn); 22] = [
     ("MemTotal", level("memory.total_bytes", 1024.0)),
     ("MemAvailable", level("memory.available_bytes", 1024.0)),
     ("MemFree", level("memory.free_bytes", 1024.0)),
@@ -48,23 +48,23 @@ const KEYS: [(&str, Column); 22] = [
 ];
 
 struct Meminfo {
-    file: Held,
-    layout: Layout,
-    tables: [Table; 1],
+    file: OpenFile,
+    layout: LineLayout,
+    tables: [CounterTable; 1],
 }
 
 impl Meminfo {
     fn new(roots: &Roots) -> Meminfo {
         Meminfo {
-            file: Held::whole(roots.proc.join("meminfo"), "memory cannot be judged without it"),
-            layout: Layout::default(),
-            tables: [Table::single(&KEYS.map(|(_, column)| column))],
+            file: OpenFile::whole(roots.proc.join("meminfo"), "without it memory cannot be judged"),
+            layout: LineLayout::default(),
+            tables: [CounterTable::single(&KEYS.map(|(_, column)| column))],
         }
     }
 }
 
-impl Source for Meminfo {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Meminfo {
+    fn tick(&mut self, at: &mut TickContext) {
         let [table] = &mut self.tables;
         let Some(text) = self.file.read(at) else { return table.gap() };
         table.begin();
@@ -79,7 +79,7 @@ impl Source for Meminfo {
         table.settle(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }

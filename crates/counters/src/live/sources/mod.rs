@@ -1,9 +1,9 @@
 //! The sources, one file or folder each. To add one: a `pub mod` line, a list
-//! entry, and a file with an `open` function, a `Source` and its cases.
+//! entry, and a file with an `open` function, a `CounterSource` and its cases.
 
-use super::moment::Moment;
-use super::totals::Table;
-use super::{Options, Roots};
+use super::moment::TickContext;
+use super::totals::CounterTable;
+use super::{Roots, SamplerOptions};
 
 pub mod btrfs;
 pub mod cgroup;
@@ -24,12 +24,12 @@ pub mod topology;
 pub mod vmstat;
 
 /// A source at work.
-pub(crate) trait Source: Send {
+pub(crate) trait CounterSource: Send {
     /// Reads what it reads at this tick and settles its tables.
-    fn tick(&mut self, at: &mut Moment);
+    fn tick(&mut self, at: &mut TickContext);
 
     /// Its cells; none for a source that only brings notes.
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut []
     }
 }
@@ -45,7 +45,7 @@ pub struct SourceInfo {
     /// Feeds bytes to its parsers and throws away what comes out; no bytes
     /// may make it panic. For fuzzing.
     pub parse_any: fn(&[u8]),
-    pub(crate) open: fn(&Roots, &Options) -> Option<Box<dyn Source>>,
+    pub(crate) open: fn(&Roots, &SamplerOptions) -> Option<Box<dyn CounterSource>>,
 }
 
 /// All sources, in the order of a tick. Those that others wait for come

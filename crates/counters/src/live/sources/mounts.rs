@@ -6,13 +6,13 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
 use crate::live::mountinfo::{self, Mount};
-use crate::live::totals::{ABSENT, Backwards, Column, Table, level};
-use crate::live::{Options, Roots};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 use diskwright_base::Note;
 
 /// This source.
@@ -21,10 +21,10 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/self/mountinfo"],
     explain: "Free space and free inodes of local filesystems.",
     parse_any: |bytes| _ = black_box(mountinfo::parse(bytes)),
-    open: |roots, _: &Options| Some(Box::new(Mounts::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(MountSource::new(roots))),
 };
 
-const COLUMNS: [Column; 4] = [
+const COLUMNS: [TableColumn; 4] = [
     level("logical_disk.free_bytes", 1.0),
     level("logical_disk.total_bytes", 1.0),
     level("logical_disk.inodes_free", 1.0),
@@ -34,21 +34,21 @@ const COLUMNS: [Column; 4] = [
 /// At most so many filesystems.
 const MOST: usize = 256;
 
-struct Mounts {
-    file: Held,
+struct MountSource {
+    file: OpenFile,
     text: Vec<u8>,
     /// Mount points as the kernel names them, and where to ask.
     places: Vec<(String, PathBuf)>,
-    tables: [Table; 1],
+    tables: [CounterTable; 1],
 }
 
-impl Mounts {
-    fn new(roots: &Roots) -> Mounts {
-        Mounts {
-            file: Held::pieces(roots.proc.join("self/mountinfo"), "filesystems are not seen"),
+impl MountSource {
+    fn new(roots: &Roots) -> MountSource {
+        MountSource {
+            file: OpenFile::pieces(roots.proc.join("self/mountinfo"), "filesystems are not seen"),
             text: Vec::new(),
             places: Vec::new(),
-            tables: [Table::new("filesystem", &COLUMNS, Backwards::OneNumber)],
+            tables: [CounterTable::new("filesystem", &COLUMNS, CounterReset::OneNumber)],
         }
     }
 }
@@ -75,8 +75,8 @@ pub(crate) fn local(mounts: &[Mount]) -> Vec<&Mount> {
     found
 }
 
-impl Source for Mounts {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for MountSource {
+    fn tick(&mut self, at: &mut TickContext) {
         if !at.slow {
             return;
         }
@@ -110,7 +110,7 @@ impl Source for Mounts {
         table.settle(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }

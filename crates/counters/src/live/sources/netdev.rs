@@ -7,13 +7,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::{Held, read_text};
-use crate::live::moment::Moment;
-use crate::live::scan::{Words, lines, number, trim};
-use crate::live::totals::{ABSENT, Backwards, Column, Table, level, total};
-use crate::live::{Options, Roots};
+use crate::live::held::{OpenFile, read_text};
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, lines, number, trim};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -21,10 +21,10 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/net/dev", "/sys/class/net/INTERFACE/speed"],
     explain: "Bytes, packets, errors and drops of network interfaces, and the speed of their links.",
     parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
-    open: |roots, _: &Options| Some(Box::new(Netdev::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Netdev::new(roots))),
 };
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [TableColumn; 9] = [
     total("network.received_bytes", 1.0),
     total("network.received_packets", 1.0),
     total("network.received_errors", 1.0),
@@ -43,7 +43,7 @@ const NUMBERS: [usize; LINK] = [0, 1, 2, 3, 8, 9, 10, 11];
 pub fn parse_line(line: &[u8]) -> Option<(&[u8], [u64; 16])> {
     // a name may hold a colon (an alias), the numbers do not
     let colon = memchr::memrchr(b':', line)?;
-    let mut words = Words::new(&line[colon + 1..]);
+    let mut words = WordIter::new(&line[colon + 1..]);
     let mut numbers = [0; 16];
     for number in &mut numbers {
         *number = words.number()??;
@@ -51,29 +51,29 @@ pub fn parse_line(line: &[u8]) -> Option<(&[u8], [u64; 16])> {
     Some((trim(&line[..colon]), numbers))
 }
 
-struct Slot {
+struct NetdevSlot {
     name: Box<[u8]>,
     row: Option<usize>,
     link: u64,
 }
 
 struct Netdev {
-    file: Held,
-    slots: Vec<Slot>,
-    tables: [Table; 1],
+    file: OpenFile,
+    slots: Vec<NetdevSlot>,
+    tables: [CounterTable; 1],
 }
 
 impl Netdev {
     fn new(roots: &Roots) -> Netdev {
         Netdev {
-            file: Held::pieces(roots.proc.join("net/dev"), "network traffic is not seen"),
+            file: OpenFile::pieces(roots.proc.join("net/dev"), "network traffic is not seen"),
             slots: Vec::new(),
-            tables: [Table::new("network interface", &COLUMNS, Backwards::RowBeganAnew)],
+            tables: [CounterTable::new("network interface", &COLUMNS, CounterReset::RowBeganAnew)],
         }
     }
 
     /// Slow beat: what is gone leaves the schema; links may have changed.
-    fn refresh(&mut self, at: &Moment) {
+    fn refresh(&mut self, at: &TickContext) {
         let [table] = &mut self.tables;
         if table.any_gone() {
             table.retain(|_, gone| !gone);
@@ -104,8 +104,8 @@ fn is_followed(roots: &Roots, name: &str) -> bool {
     name != "lo" && (hardware(name) || !any())
 }
 
-impl Source for Netdev {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Netdev {
+    fn tick(&mut self, at: &mut TickContext) {
         if at.slow {
             self.refresh(at);
         }
@@ -119,7 +119,7 @@ impl Source for Netdev {
             let place = found.unwrap_or_else(|| {
                 let text = String::from_utf8_lossy(name);
                 let row = is_followed(at.roots, &text).then(|| table.row(&text));
-                self.slots.push(Slot { name: name.into(), row, link: link(at.roots, name) });
+                self.slots.push(NetdevSlot { name: name.into(), row, link: link(at.roots, name) });
                 self.slots.len() - 1
             });
             cursor = place + 1;
@@ -135,7 +135,7 @@ impl Source for Netdev {
         table.settle(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }

@@ -6,13 +6,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
-use crate::live::scan::{Words, lines, number};
-use crate::live::totals::{ABSENT, Column, Table, total};
-use crate::live::{Options, Roots};
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, lines, number};
+use crate::live::totals::{ABSENT, CounterTable, TableColumn, total};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -20,14 +20,14 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory", "/proc/pressure/irq"],
     explain: "Time in which some or all tasks waited for processor, I/O, memory, interrupts.",
     parse_any: |bytes| _ = black_box(parse(bytes)),
-    open: |roots, _: &Options| Some(Box::new(Pressure::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Pressure::new(roots))),
 };
 
 /// Reads a pressure file: microseconds in which some and all tasks waited.
 pub fn parse(text: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut some, mut full) = (None, None);
     for line in lines(text) {
-        let mut words = Words::new(line);
+        let mut words = WordIter::new(line);
         let kind = words.word();
         let Some(start) = memchr::memmem::find(words.rest(), b"total=") else { continue };
         let value = number(crate::live::scan::trim(&words.rest()[start + 6..]));
@@ -40,7 +40,7 @@ pub fn parse(text: &[u8]) -> (Option<u64>, Option<u64>) {
     (some, full)
 }
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [TableColumn; 6] = [
     total("pressure.cpu_some_s", 1e-6),
     total("pressure.io_some_s", 1e-6),
     total("pressure.io_full_s", 1e-6),
@@ -57,29 +57,29 @@ const FILES: [(&str, Option<usize>, Option<usize>); 4] =
 const TROUBLE: f64 = 0.10;
 
 struct Pressure {
-    files: Vec<(Held, Option<usize>, Option<usize>)>,
-    tables: [Table; 1],
+    files: Vec<(OpenFile, Option<usize>, Option<usize>)>,
+    tables: [CounterTable; 1],
 }
 
 impl Pressure {
     fn new(roots: &Roots) -> Pressure {
         let folder = roots.proc.join("pressure");
         let means = |name| match name {
-            "irq" => "time lost to interrupts is not known (kernels before 6.1 have no such file)",
-            _ => "who waits for what is judged from other counters (boot with psi=1, or see CONFIG_PSI)",
+            "irq" => "time lost to interrupts is unknown (kernels before 6.1 do not report it)",
+            _ => "waiting is judged from other counters (boot with psi=1, or see CONFIG_PSI)",
         };
         Pressure {
             files: FILES
                 .iter()
-                .map(|&(name, some, full)| (Held::whole(folder.join(name), means(name)), some, full))
+                .map(|&(name, some, full)| (OpenFile::whole(folder.join(name), means(name)), some, full))
                 .collect(),
-            tables: [Table::single(&COLUMNS)],
+            tables: [CounterTable::single(&COLUMNS)],
         }
     }
 }
 
-impl Source for Pressure {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Pressure {
+    fn tick(&mut self, at: &mut TickContext) {
         let mut values = [ABSENT; COLUMNS.len()];
         for (file, some, full) in &mut self.files {
             let Some(text) = file.read(at) else { continue };
@@ -100,7 +100,7 @@ impl Source for Pressure {
         }
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }
@@ -148,6 +148,6 @@ mod tests {
     fn pressure_that_is_switched_off_says_so() {
         // what reading gives on a kernel booted with psi=0
         let error = std::io::Error::from_raw_os_error(rustix::io::Errno::OPNOTSUPP.raw_os_error());
-        assert_eq!(crate::live::held::reason(&error), "the kernel has it but switched off");
+        assert_eq!(crate::live::held::reason(&error), "the kernel has it, but it is switched off");
     }
 }

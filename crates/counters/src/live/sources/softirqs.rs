@@ -3,13 +3,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
-use crate::live::scan::{Words, lines, trim};
-use crate::live::totals::{Column, Table, sum32};
-use crate::live::{Options, Roots};
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, lines, trim};
+use crate::live::totals::{CounterTable, TableColumn, sum32};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -17,10 +17,10 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/softirqs"],
     explain: "Deferred interrupt work: block devices, network, timers, scheduling.",
     parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_row(line))),
-    open: |roots, _: &Options| Some(Box::new(Softirqs::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Softirqs::new(roots))),
 };
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [TableColumn; 6] = [
     sum32("interrupts.softirq_total"),
     sum32("interrupts.softirq_block"),
     sum32("interrupts.softirq_net_rx"),
@@ -32,7 +32,7 @@ const COLUMNS: [Column; 6] = [
 /// A row: its name, and the sum over processors.
 pub fn parse_row(line: &[u8]) -> Option<(&[u8], u64)> {
     let colon = memchr::memchr(b':', line)?;
-    let mut words = Words::new(&line[colon + 1..]);
+    let mut words = WordIter::new(&line[colon + 1..]);
     let mut sum = 0u64;
     while let Some(number) = words.number() {
         sum = sum.wrapping_add(number?);
@@ -52,23 +52,23 @@ fn column(name: &[u8]) -> Option<usize> {
 }
 
 struct Softirqs {
-    file: Held,
+    file: OpenFile,
     heading: Vec<u8>,
-    tables: [Table; 1],
+    tables: [CounterTable; 1],
 }
 
 impl Softirqs {
     fn new(roots: &Roots) -> Softirqs {
         Softirqs {
-            file: Held::whole(roots.proc.join("softirqs"), "deferred interrupt work is not seen"),
+            file: OpenFile::whole(roots.proc.join("softirqs"), "deferred interrupt work is not seen"),
             heading: Vec::new(),
-            tables: [Table::single(&COLUMNS)],
+            tables: [CounterTable::single(&COLUMNS)],
         }
     }
 }
 
-impl Source for Softirqs {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Softirqs {
+    fn tick(&mut self, at: &mut TickContext) {
         let [table] = &mut self.tables;
         let Some(text) = self.file.read(at) else { return table.gap() };
         let mut lines = lines(text);
@@ -91,7 +91,7 @@ impl Source for Softirqs {
         table.settle(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }

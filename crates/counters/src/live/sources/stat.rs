@@ -6,21 +6,22 @@
 
 use std::hint::black_box;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
-use crate::live::scan::{Words, keyed, lines};
-use crate::live::totals::{ABSENT, Backwards, Column, Table, level, total};
-use crate::live::{Options, Roots};
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, keyed, lines};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "stat",
     files: &["/proc/stat"],
-    explain: "Processor time in all and of each, context switches, forks, interrupts, tasks that run or wait.",
+    explain: "Processor time in total and per processor, context switches, forks, interrupts, running and blocked \
+              tasks.",
     parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_processor(line))),
-    open: |roots, _: &Options| Some(Box::new(Stat::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(StatSource::new(roots))),
 };
 
 const STATES: usize = 9;
@@ -28,7 +29,7 @@ const STATES: usize = 9;
 /// The kernel prints times in hundredths of a second on every architecture we know.
 const TICK_S: f64 = 0.01;
 
-const PROCESSOR: [Column; STATES] = [
+const PROCESSOR: [TableColumn; STATES] = [
     total("processor.user_s", TICK_S),
     total("processor.nice_s", TICK_S),
     total("processor.system_s", TICK_S),
@@ -40,7 +41,7 @@ const PROCESSOR: [Column; STATES] = [
     total("processor.guest_s", TICK_S),
 ];
 
-const SYSTEM: [Column; 7] = [
+const SYSTEM: [TableColumn; 7] = [
     total("system.context_switches", 1.0),
     total("system.forks", 1.0),
     total("system.interrupts", 1.0),
@@ -56,7 +57,7 @@ const UPTIME: usize = 6;
 /// A `cpu…` line: its name (`cpu` is all of them) and its times in hundredths
 /// of a second; `None` where an older kernel has no such time.
 pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATES])> {
-    let mut words = Words::new(line);
+    let mut words = WordIter::new(line);
     let name = words.word()?;
     if !name.starts_with(b"cpu") {
         return None;
@@ -68,25 +69,28 @@ pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATES])> {
     Some((name, times))
 }
 
-struct Stat {
-    file: Held,
+struct StatSource {
+    file: OpenFile,
     /// Processors and the system.
-    tables: [Table; 2],
+    tables: [CounterTable; 2],
 }
 
-impl Stat {
-    fn new(roots: &Roots) -> Stat {
-        Stat {
-            file: Held::whole(roots.proc.join("stat"), "processor time is not known without it"),
-            tables: [Table::new("processor", &PROCESSOR, Backwards::OneNumber), Table::single(&SYSTEM)],
+impl StatSource {
+    fn new(roots: &Roots) -> StatSource {
+        StatSource {
+            file: OpenFile::whole(roots.proc.join("stat"), "without it processor time is unknown"),
+            tables: [
+                CounterTable::new("processor", &PROCESSOR, CounterReset::OneNumber),
+                CounterTable::single(&SYSTEM),
+            ],
         }
     }
 }
 
-impl Source for Stat {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for StatSource {
+    fn tick(&mut self, at: &mut TickContext) {
         let Some(text) = self.file.read(at) else {
-            self.tables.iter_mut().for_each(Table::gap);
+            self.tables.iter_mut().for_each(CounterTable::gap);
             return;
         };
         let [processors, system] = &mut self.tables;
@@ -120,12 +124,12 @@ impl Source for Stat {
         }
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }
 
-fn processor_row(table: &mut Table, cursor: usize, name: &[u8]) -> usize {
+fn processor_row(table: &mut CounterTable, cursor: usize, name: &[u8]) -> usize {
     let instance: &[u8] = if name == b"cpu" { b"_total" } else { name };
     if table.is_row(cursor, instance) { cursor } else { table.row(&String::from_utf8_lossy(instance)) }
 }

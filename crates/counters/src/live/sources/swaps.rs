@@ -3,13 +3,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
 use crate::live::mountinfo::unescape;
-use crate::live::scan::{Words, lines};
-use crate::live::{Options, Roots};
+use crate::live::scan::{WordIter, lines};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -17,8 +17,8 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/swaps"],
     explain: "Swap areas; on zram they are memory, not disk.",
     parse_any: |bytes| _ = black_box(parse(bytes).count()),
-    open: |roots: &Roots, _: &Options| {
-        let file = Held::pieces(roots.proc.join("swaps"), "where memory is swapped to is not known");
+    open: |roots: &Roots, _: &SamplerOptions| {
+        let file = OpenFile::pieces(roots.proc.join("swaps"), "the location of swap space is unknown");
         Some(Box::new(Swaps { file, known: Vec::new() }))
     },
 };
@@ -35,7 +35,7 @@ pub struct Area {
 /// Reads the file; its first line is a heading.
 pub fn parse(text: &[u8]) -> impl Iterator<Item = Area> {
     lines(text).filter_map(|line| {
-        let mut words = Words::new(line);
+        let mut words = WordIter::new(line);
         let path = words.word()?;
         let _kind = words.word()?;
         let kib = words.number()??;
@@ -44,12 +44,12 @@ pub fn parse(text: &[u8]) -> impl Iterator<Item = Area> {
 }
 
 struct Swaps {
-    file: Held,
+    file: OpenFile,
     known: Vec<Area>,
 }
 
-impl Source for Swaps {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Swaps {
+    fn tick(&mut self, at: &mut TickContext) {
         if !at.slow {
             return;
         }

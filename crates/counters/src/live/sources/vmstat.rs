@@ -8,13 +8,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::Held;
-use crate::live::moment::Moment;
-use crate::live::scan::{Layout, Words, keyed, lines};
-use crate::live::totals::{ABSENT, Column, Table, level, total};
-use crate::live::{Options, Roots};
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
+use crate::live::scan::{LineLayout, WordIter, keyed, lines};
+use crate::live::totals::{ABSENT, CounterTable, TableColumn, level, total};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -28,10 +28,10 @@ pub const SOURCE: SourceInfo = SourceInfo {
             }
         }
     },
-    open: |roots, _: &Options| Some(Box::new(Vmstat::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Vmstat::new(roots))),
 };
 
-const PAGING: [Column; 18] = [
+const PAGING: [TableColumn; 18] = [
     total("paging.faults", 1.0),
     total("paging.major_faults", 1.0),
     total("paging.swap_in_pages", 1.0),
@@ -103,10 +103,10 @@ fn is_zone(rest: &[u8]) -> bool {
 }
 
 struct Vmstat {
-    file: Held,
-    layout: Layout,
+    file: OpenFile,
+    layout: LineLayout,
     /// Paging and the memory limits.
-    tables: [Table; 2],
+    tables: [CounterTable; 2],
 }
 
 impl Vmstat {
@@ -115,24 +115,24 @@ impl Vmstat {
         let limits =
             [level("memory.dirty_threshold_bytes", page), level("memory.dirty_background_threshold_bytes", page)];
         Vmstat {
-            file: Held::pieces(roots.proc.join("vmstat"), "paging cannot be judged without it"),
-            layout: Layout::default(),
-            tables: [Table::single(&PAGING), Table::single(&limits)],
+            file: OpenFile::pieces(roots.proc.join("vmstat"), "without it paging cannot be judged"),
+            layout: LineLayout::default(),
+            tables: [CounterTable::single(&PAGING), CounterTable::single(&limits)],
         }
     }
 }
 
-impl Source for Vmstat {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Vmstat {
+    fn tick(&mut self, at: &mut TickContext) {
         let Some(text) = self.file.read(at) else {
-            self.tables.iter_mut().for_each(Table::gap);
+            self.tables.iter_mut().for_each(CounterTable::gap);
             return;
         };
         let mut values = [ABSENT; LIMITS + 2];
         for (number, line) in lines(text).enumerate() {
             let Some(blank) = memchr::memchr(b' ', line) else { continue };
             if let Some(column) = self.layout.column(number, &line[..blank], column)
-                && let Some(Some(value)) = Words::new(&line[blank..]).number()
+                && let Some(Some(value)) = WordIter::new(&line[blank..]).number()
             {
                 add(&mut values[column], value);
             }
@@ -149,7 +149,7 @@ impl Source for Vmstat {
         }
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }

@@ -6,7 +6,7 @@
 //! not for differences, the shared low bits' count u8 and the least number i64;
 //! then the numbers, low bits first, to a whole byte.
 
-use crate::bits::{Cursor, unzigzag, zigzag};
+use crate::bits::{ByteCursor, unzigzag, zigzag};
 
 /// Numbers in a group.
 pub(super) const GROUP: usize = 128;
@@ -92,7 +92,7 @@ fn pack(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u
 
 /// Reads as many numbers as there is room for; `None` where the bytes end or
 /// are none that [`write`] makes.
-pub(super) fn read(code: &mut Cursor, numbers: &mut [i64]) -> Option<()> {
+pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
     let mut before = 0i64;
     let mut packed = [0u8; GROUP * 8 + 16];
     for group in numbers.chunks_mut(GROUP) {
@@ -164,12 +164,12 @@ mod tests {
             write(&mut code, numbers, steps);
             length = code.len();
             let mut back = vec![0; numbers.len()];
-            let mut cursor = Cursor::new(&code);
+            let mut cursor = ByteCursor::new(&code);
             assert_eq!(read(&mut cursor, &mut back), Some(()));
             assert!(cursor.is_empty());
             assert_eq!(back, numbers, "steps {steps}");
             for cut in 0..code.len() {
-                assert_eq!(read(&mut Cursor::new(&code[..cut]), &mut back), None, "cut at {cut}");
+                assert_eq!(read(&mut ByteCursor::new(&code[..cut]), &mut back), None, "cut at {cut}");
             }
         }
         length

@@ -24,9 +24,9 @@ use std::ops::Range;
 use diskwright_base::{Frame, Tick};
 
 use super::block::{self, MOST_DECIMALS};
-use crate::bits::Cursor;
+use crate::bits::ByteCursor;
 use crate::format::u32_at;
-use places::Places;
+use places::BitPositions;
 
 /// What this code begins with.
 const MARK: u32 = u32::MAX;
@@ -49,13 +49,13 @@ const MOST_EXACT: f64 = (1u64 << 51) as f64;
 
 /// Scratch of both sides.
 #[derive(Debug, Default)]
-pub(super) struct Plain {
+pub(super) struct PlainScratch {
     times: [Vec<i64>; 2],
     cells: Vec<f64>,
     numbers: Vec<i64>,
-    changes: Places,
-    gaps: Places,
-    zeros: Places,
+    changes: BitPositions,
+    gaps: BitPositions,
+    zeros: BitPositions,
     ticks: Vec<Tick>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn is_plain(code: &[u8]) -> bool {
 
 /// What a column looks like from afar.
 #[derive(Clone, Copy, Debug, Default)]
-struct Looks {
+struct ColumnTraits {
     changes: usize,
     gaps: usize,
     zeros: usize,
@@ -74,8 +74,8 @@ struct Looks {
 
 /// Counts in a way that the compiler turns into a few instructions for
 /// several cells at once.
-fn look(cells: &[f64]) -> Looks {
-    let mut looks = Looks::default();
+fn look(cells: &[f64]) -> ColumnTraits {
+    let mut looks = ColumnTraits::default();
     let changed = cells.windows(2).map(|pair| u64::from(pair[0] != pair[1])).sum::<u64>();
     let gaps = cells.iter().map(|cell| u64::from(cell.is_nan())).sum::<u64>();
     looks.gaps = gaps as usize;
@@ -91,7 +91,7 @@ fn is_constant(cells: &[f64]) -> bool {
     cells.chunks(64).all(|some| some.iter().fold(0, |unlike, cell| unlike | (cell.to_bits() ^ first)) == 0)
 }
 
-impl Plain {
+impl PlainScratch {
     /// Appends the code of the cells of `range` (positions) of a frame, under
     /// these ticks.
     pub fn encode(&mut self, frame: &Frame, range: Range<usize>, ticks: &[Tick], out: &mut Vec<u8>) {
@@ -131,7 +131,7 @@ impl Plain {
 
     /// Appends a column as whole numbers over a power of ten, or by its bits.
     /// False (and nothing appended) where it is no such column.
-    fn put_told(&mut self, cells: &[f64], looks: Looks, decimals: Option<u32>, out: &mut Vec<u8>) -> bool {
+    fn put_told(&mut self, cells: &[f64], looks: ColumnTraits, decimals: Option<u32>, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         // A bit a cell is soon earned back, the more so the more a cell costs.
         let changes = (cells.len() - looks.changes.min(cells.len())) * 6 > cells.len();
@@ -192,9 +192,9 @@ impl Plain {
 
     /// Fills the frame (whose schema and capacity are set) with `ticks` ticks
     /// from `first_ns` on. `None` where the code is not one that
-    /// [`Plain::encode`] makes.
+    /// [`PlainScratch::encode`] makes.
     pub fn decode(&mut self, code: &[u8], first_ns: i64, ticks: usize, frame: &mut Frame) -> Option<()> {
-        let mut code = Cursor::new(code.get(4..)?);
+        let mut code = ByteCursor::new(code.get(4..)?);
         for times in &mut self.times {
             times.clear();
             times.resize(ticks, 0);
@@ -208,7 +208,7 @@ impl Plain {
         code.is_empty().then_some(())
     }
 
-    fn take_column(&mut self, code: &mut Cursor, cells: &mut [f64]) -> Option<()> {
+    fn take_column(&mut self, code: &mut ByteCursor, cells: &mut [f64]) -> Option<()> {
         let head = code.byte()?;
         match (head & SORT, head) {
             (_, ZERO) => cells.fill(0.0),
@@ -222,7 +222,7 @@ impl Plain {
         Some(())
     }
 
-    fn take_told(&mut self, code: &mut Cursor, head: u8, cells: &mut [f64]) -> Option<()> {
+    fn take_told(&mut self, code: &mut ByteCursor, head: u8, cells: &mut [f64]) -> Option<()> {
         let decimals = if head & SORT == WHOLE { Some(u32::from(code.byte()?)) } else { None };
         let mut count = cells.len();
         if head & CHANGES != 0 {
@@ -273,7 +273,7 @@ impl Plain {
 }
 
 /// Appends the cells whose bit is set.
-fn keep(places: &Places, cells: &[f64], out: &mut Vec<f64>) {
+fn keep(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
     let start = out.len();
     out.resize(start + cells.len(), 0.0);
     let kept = &mut out[start..];
@@ -287,7 +287,7 @@ fn keep(places: &Places, cells: &[f64], out: &mut Vec<f64>) {
 }
 
 /// Takes out the cells whose bit is set.
-fn drop_set(places: &Places, cells: &mut Vec<f64>) {
+fn drop_set(places: &BitPositions, cells: &mut Vec<f64>) {
     let mut count = 0;
     places.each(|at, bit| {
         cells[count] = cells[at];
@@ -298,7 +298,7 @@ fn drop_set(places: &Places, cells: &mut Vec<f64>) {
 
 /// Makes `length` cells of those there are: where a bit is set `filler`, else
 /// the next.
-fn spread(places: &Places, cells: &mut Vec<f64>, length: usize, filler: f64) {
+fn spread(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f64) {
     let mut from = cells.len();
     cells.resize(length, 0.0);
     places.each_back(|at, bit| {
@@ -379,7 +379,7 @@ mod tests {
     /// Columns of every sort, with gaps and zeros in some.
     fn columns() -> Frame {
         let series = |i: usize| Series { counter: format!("a.{i}"), instance: String::new(), scale: 1.0 };
-        let mut frame = Frame::new(Arc::new(Schema { series: (0..9).map(series).collect() }), 150);
+        let mut frame = Frame::new(Arc::new(Schema::new((0..9).map(series).collect())), 150);
         for i in 0..150u64 {
             let noise = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / 1e11;
             let or = |every: u64, other: f64, cell: f64| if i % every == 3 { other } else { cell };
@@ -392,7 +392,7 @@ mod tests {
 
     fn code(frame: &Frame) -> Vec<u8> {
         let mut code = Vec::new();
-        Plain::default().encode(frame, 0..frame.ticks().len(), frame.ticks(), &mut code);
+        PlainScratch::default().encode(frame, 0..frame.ticks().len(), frame.ticks(), &mut code);
         code
     }
 
@@ -402,7 +402,7 @@ mod tests {
         let code = code(&frame);
         assert!(is_plain(&code));
         let mut back = Frame::new(frame.schema().clone(), 150);
-        assert_eq!(Plain::default().decode(&code, 5, 150, &mut back), Some(()));
+        assert_eq!(PlainScratch::default().decode(&code, 5, 150, &mut back), Some(()));
         assert_eq!(back.ticks(), frame.ticks());
         for column in 0..9 {
             let bits = |frame: &Frame| frame.column(column).iter().map(|c| block::cell_bits(*c)).collect::<Vec<_>>();
@@ -414,7 +414,7 @@ mod tests {
     fn no_code_makes_the_reader_panic_or_read_on() {
         let frame = columns();
         let code = code(&frame);
-        let (mut plain, mut back) = (Plain::default(), Frame::new(frame.schema().clone(), 150));
+        let (mut plain, mut back) = (PlainScratch::default(), Frame::new(frame.schema().clone(), 150));
         for cut in 4..code.len() {
             assert_eq!(plain.decode(&code[..cut], 5, 150, &mut back), None, "cut at {cut}");
         }

@@ -4,16 +4,16 @@
 //! First a byte: 0, then all bytes of bits; or 1, then a bit for each such
 //! byte (1: it is not 0) and those bytes.
 
-use crate::bits::Cursor;
+use crate::bits::ByteCursor;
 
 /// Bits in order, low bits first.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct BitPositions {
     words: Vec<u64>,
     length: usize,
 }
 
-impl Places {
+impl BitPositions {
     /// Takes `length` bits.
     pub fn set(&mut self, length: usize, mut bit: impl FnMut(usize) -> bool) {
         self.length = length;
@@ -76,7 +76,7 @@ impl Places {
     }
 
     /// Reads `length` bits; `None` where the bytes are none such.
-    pub fn read(&mut self, code: &mut Cursor, length: usize) -> Option<()> {
+    pub fn read(&mut self, code: &mut ByteCursor, length: usize) -> Option<()> {
         self.length = length;
         self.words.clear();
         let count = length.div_ceil(8);
@@ -116,23 +116,23 @@ mod tests {
     fn bits_come_back_and_few_are_short() {
         for length in [0usize, 1, 8, 63, 64, 65, 127, 953, 1024] {
             for every in [1usize, 2, 9, 100, 5000] {
-                let mut places = Places::default();
+                let mut places = BitPositions::default();
                 places.set(length, |at| at % every == 0);
                 let mut code = Vec::new();
                 places.write(&mut code);
                 let count = length.div_ceil(every);
                 assert_eq!(places.count(), count);
                 assert!(code.len() <= 1 + length.div_ceil(8).min(length.div_ceil(64) + count));
-                let mut back = Places::default();
-                let mut cursor = Cursor::new(&code);
+                let mut back = BitPositions::default();
+                let mut cursor = ByteCursor::new(&code);
                 assert_eq!(back.read(&mut cursor, length), Some(()));
                 assert!(cursor.is_empty());
                 back.each(|at, bit| assert_eq!(bit, at % every == 0));
                 assert_eq!(back.words, places.words);
             }
         }
-        assert_eq!(Places::default().read(&mut Cursor::new(&[2, 0]), 8), None);
-        assert_eq!(Places::default().read(&mut Cursor::new(&[0, 0x10]), 4), None, "a bit behind the end");
-        assert_eq!(Places::default().read(&mut Cursor::new(&[0]), 4), None);
+        assert_eq!(BitPositions::default().read(&mut ByteCursor::new(&[2, 0]), 8), None);
+        assert_eq!(BitPositions::default().read(&mut ByteCursor::new(&[0, 0x10]), 4), None, "a bit behind the end");
+        assert_eq!(BitPositions::default().read(&mut ByteCursor::new(&[0]), 4), None);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::numbers::{self, Sizes};
-use super::{Section, Value};
+use super::numbers::{self, WeightedSizes};
+use super::{FioSection, OptionValue};
 use crate::error::ProbeError;
-use crate::pattern::{Durable, Pace, Pattern, Placement, Spread};
-use crate::script::{Amount, MOST_JOBS, Note, ScriptJob, Total, wrong};
+use crate::pattern::{Durable, NormalSpread, Pace, Pattern, Placement};
+use crate::script::{MOST_JOBS, ScriptJob, ScriptNote, TargetAmount, Total, wrong};
 
 /// Engines that have one request at a time, whatever `iodepth` says.
 const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2"];
@@ -14,15 +14,15 @@ const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2"];
 const MANY: &[&str] = &["libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"];
 
 /// A section's options, asked one by one.
-struct Asked<'a> {
+struct SectionOptions<'a> {
     file: &'a str,
-    section: &'a Section,
-    notes: Vec<Note>,
+    section: &'a FioSection,
+    notes: Vec<ScriptNote>,
     base: u64,
 }
 
-impl<'a> Asked<'a> {
-    fn value(&self, key: &str) -> Option<&'a Value> {
+impl<'a> SectionOptions<'a> {
+    fn value(&self, key: &str) -> Option<&'a OptionValue> {
         self.section.values.get(key)
     }
 
@@ -54,13 +54,17 @@ impl<'a> Asked<'a> {
 
     fn note(&mut self, key: &str, text: &str) {
         let (file, line) = (self.file.to_owned(), self.line(key));
-        self.notes.push(Note { file, line, text: format!("{key}: {text}") });
+        self.notes.push(ScriptNote { file, line, text: format!("{key}: {text}") });
     }
 }
 
 /// The jobs of a section: one, or as many as `numjobs` says.
-pub(super) fn jobs(file: &str, section: &Section, notes: &mut Vec<Note>) -> Result<Vec<ScriptJob>, ProbeError> {
-    let mut asked = Asked { file, section, notes: Vec::new(), base: 1024 };
+pub(super) fn jobs(
+    file: &str,
+    section: &FioSection,
+    notes: &mut Vec<ScriptNote>,
+) -> Result<Vec<ScriptJob>, ProbeError> {
+    let mut asked = SectionOptions { file, section, notes: Vec::new(), base: 1024 };
     let base = |text: &str| match text {
         "1024" => Ok(1024),
         "1000" => Ok(1000),
@@ -85,11 +89,15 @@ pub(super) fn jobs(file: &str, section: &Section, notes: &mut Vec<Note>) -> Resu
         next.pattern.seed = next.pattern.seed.wrapping_add(number);
         next.from = match (one.from, step) {
             (from, None) => from,
-            (Amount::Bytes(from), Some(Amount::Bytes(step))) => {
-                Amount::Bytes(step.saturating_mul(number).saturating_add(from))
+            (TargetAmount::Bytes(from), Some(TargetAmount::Bytes(step))) => {
+                TargetAmount::Bytes(step.saturating_mul(number).saturating_add(from))
             }
-            (Amount::Share(from), Some(Amount::Share(step))) => Amount::Share((from + step * number as f64).min(1.0)),
-            (Amount::Bytes(0), Some(Amount::Share(step))) => Amount::Share((step * number as f64).min(1.0)),
+            (TargetAmount::Share(from), Some(TargetAmount::Share(step))) => {
+                TargetAmount::Share((from + step * number as f64).min(1.0))
+            }
+            (TargetAmount::Bytes(0), Some(TargetAmount::Share(step))) => {
+                TargetAmount::Share((step * number as f64).min(1.0))
+            }
             _ => {
                 return Err(
                     asked.wrong("offset_increment", "`offset` is in other units; bytes for both would be right")
@@ -107,7 +115,7 @@ pub(super) fn jobs(file: &str, section: &Section, notes: &mut Vec<Note>) -> Resu
 }
 
 /// The file that a job works on, as fio names it.
-fn name_file(asked: &Asked<'_>, job: &str, number: u64) -> Result<String, ProbeError> {
+fn name_file(asked: &SectionOptions<'_>, job: &str, number: u64) -> Result<String, ProbeError> {
     let name = match asked.text("filename") {
         Some(name) => {
             let plain = name.replace("\\:", "\u{0}");
@@ -128,7 +136,7 @@ fn name_file(asked: &Asked<'_>, job: &str, number: u64) -> Result<String, ProbeE
     }
 }
 
-fn job(asked: &mut Asked<'_>) -> Result<ScriptJob, ProbeError> {
+fn job(asked: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> {
     let name = asked.text("name").unwrap_or(&asked.section.name).to_owned();
     let way = way(asked)?;
     let (sizes, write_sizes) = sizes(asked, &way)?;
@@ -160,10 +168,10 @@ fn job(asked: &mut Asked<'_>) -> Result<ScriptJob, ProbeError> {
     pace(asked, &way, depth, &mut pattern)?;
     let whole = |text: &str| numbers::amount(text, base);
     let (size, file_bytes) = (asked.get("size", whole)?, asked.get("filesize", |t| numbers::size(t, base))?);
-    let from = asked.get("offset", whole)?.unwrap_or(Amount::Bytes(0));
+    let from = asked.get("offset", whole)?.unwrap_or(TargetAmount::Bytes(0));
     let range = match (file_bytes, from) {
-        (Some(bytes), Amount::Bytes(from)) => Some(Amount::Bytes(bytes.saturating_sub(from))),
-        (Some(_), Amount::Share(_)) => None,
+        (Some(bytes), TargetAmount::Bytes(from)) => Some(TargetAmount::Bytes(bytes.saturating_sub(from))),
+        (Some(_), TargetAmount::Share(_)) => None,
         (None, _) => size,
     };
     let runtime = asked.get("runtime", |t| numbers::time(t, 1.0))?.filter(|d| !d.is_zero());
@@ -189,19 +197,19 @@ fn job(asked: &mut Asked<'_>) -> Result<ScriptJob, ProbeError> {
 }
 
 /// `rw`: direction, order, share of reads, and the number behind a colon.
-struct Way {
+struct ReadWriteMode {
     random: bool,
     read_share: f64,
     modifier: Option<u64>,
 }
 
-impl Way {
+impl ReadWriteMode {
     fn mixed(&self) -> bool {
         self.read_share > 0.0 && self.read_share < 1.0
     }
 }
 
-fn way(asked: &Asked<'_>) -> Result<Way, ProbeError> {
+fn way(asked: &SectionOptions<'_>) -> Result<ReadWriteMode, ProbeError> {
     let text = asked.text("rw").unwrap_or("read");
     let (word, modifier) = text.split_once(':').map_or((text, None), |(word, number)| (word, Some(number)));
     let percent = |text: &str| match numbers::count(text)? {
@@ -228,14 +236,15 @@ fn way(asked: &Asked<'_>) -> Result<Way, ProbeError> {
         None => numbers::size(text, asked.base),
     };
     let modifier = modifier.map(|m| number(m).map_err(|because| asked.wrong("rw", because))).transpose()?;
-    Ok(Way { random, read_share, modifier: modifier.filter(|m| *m > 0) })
+    Ok(ReadWriteMode { random, read_share, modifier: modifier.filter(|m| *m > 0) })
 }
 
 /// Sizes of requests, and of writes where those are others.
-fn sizes(asked: &Asked<'_>, way: &Way) -> Result<(Sizes, Sizes), ProbeError> {
+fn sizes(asked: &SectionOptions<'_>, way: &ReadWriteMode) -> Result<(WeightedSizes, WeightedSizes), ProbeError> {
     let base = asked.base;
-    type Parse = fn(&str, u64) -> Result<Sizes, String>;
-    let kinds: [(&str, Parse); 3] = [("bssplit", numbers::parts), ("bsrange", numbers::range), ("bs", numbers::fixed)];
+    type SizeParser = fn(&str, u64) -> Result<WeightedSizes, String>;
+    let kinds: [(&str, SizeParser); 3] =
+        [("bssplit", numbers::parts), ("bsrange", numbers::range), ("bs", numbers::fixed)];
     let usual = || vec![(4096, 1.0)];
     let mut both = [usual(), usual()];
     for (key, parse) in kinds {
@@ -257,7 +266,7 @@ fn sizes(asked: &Asked<'_>, way: &Way) -> Result<(Sizes, Sizes), ProbeError> {
 }
 
 /// Requests outstanding, by `iodepth` and what the engine makes of it.
-fn depth(asked: &mut Asked<'_>, buffered: bool) -> Result<u32, ProbeError> {
+fn depth(asked: &mut SectionOptions<'_>, buffered: bool) -> Result<u32, ProbeError> {
     let number = |text: &str| match numbers::count(text)? {
         depth @ 1..=65_536 => Ok(depth as u32),
         _ => Err(format!("from 1 to 65536, not `{text}`")),
@@ -290,7 +299,7 @@ fn depth(asked: &mut Asked<'_>, buffered: bool) -> Result<u32, ProbeError> {
     Ok(depth)
 }
 
-fn durable(asked: &Asked<'_>, way: &Way) -> Result<(Durable, u32), ProbeError> {
+fn durable(asked: &SectionOptions<'_>, way: &ReadWriteMode) -> Result<(Durable, u32), ProbeError> {
     let every = |text: &str| numbers::count(text).and_then(|n| u32::try_from(n).map_err(|e| e.to_string()));
     let (fsync, fdatasync) = (asked.get("fsync", every)?.unwrap_or(0), asked.get("fdatasync", every)?.unwrap_or(0));
     let sync = match asked.text("sync").unwrap_or("none") {
@@ -316,7 +325,7 @@ fn durable(asked: &Asked<'_>, way: &Way) -> Result<(Durable, u32), ProbeError> {
 }
 
 /// Where requests go.
-fn place(asked: &mut Asked<'_>, way: &Way, pattern: &mut Pattern) -> Result<(), ProbeError> {
+fn place(asked: &mut SectionOptions<'_>, way: &ReadWriteMode, pattern: &mut Pattern) -> Result<(), ProbeError> {
     if !way.random {
         pattern.placement = Placement::Sequential { streams: 1 };
         pattern.apart = way.mixed();
@@ -360,7 +369,12 @@ fn place(asked: &mut Asked<'_>, way: &Way, pattern: &mut Pattern) -> Result<(), 
 }
 
 /// When requests are made.
-fn pace(asked: &mut Asked<'_>, way: &Way, depth: u32, pattern: &mut Pattern) -> Result<(), ProbeError> {
+fn pace(
+    asked: &mut SectionOptions<'_>,
+    way: &ReadWriteMode,
+    depth: u32,
+    pattern: &mut Pattern,
+) -> Result<(), ProbeError> {
     pattern.pace = Pace::Closed { depth };
     if let Some(rate_per_s) = rate(asked, way, pattern)? {
         let poisson = match asked.text("rate_process").unwrap_or("linear") {
@@ -391,15 +405,15 @@ fn pace(asked: &mut Asked<'_>, way: &Way, depth: u32, pattern: &mut Pattern) -> 
     let spins = asked.get("thinktime_spin", microseconds)?.unwrap_or_default().min(thinks);
     pattern.pace = Pace::Cycles {
         users: 1,
-        think_s: Spread::fixed((thinks - spins).as_secs_f64()),
-        requests: Spread::fixed(blocks as f64),
-        compute_s: Spread::fixed(spins.as_secs_f64()),
+        think_s: NormalSpread::fixed((thinks - spins).as_secs_f64()),
+        requests: NormalSpread::fixed(blocks as f64),
+        compute_s: NormalSpread::fixed(spins.as_secs_f64()),
     };
     Ok(())
 }
 
 /// Requests a second of `rate_iops`, or of `rate` in bytes.
-fn rate(asked: &Asked<'_>, way: &Way, pattern: &Pattern) -> Result<Option<f64>, ProbeError> {
+fn rate(asked: &SectionOptions<'_>, way: &ReadWriteMode, pattern: &Pattern) -> Result<Option<f64>, ProbeError> {
     let (key, text) = match (asked.text("rate_iops"), asked.text("rate")) {
         (Some(_), Some(_)) => {
             return Err(asked.wrong("rate", "with rate_iops it is not done; one of the two would be right"));
@@ -424,7 +438,7 @@ fn rate(asked: &Asked<'_>, way: &Way, pattern: &Pattern) -> Result<Option<f64>, 
 
 /// When a job that time does not end has asked for enough. `size` is the total
 /// where `filesize` says how long the file is.
-fn total(asked: &Asked<'_>, pattern: &Pattern, size: Option<Amount>) -> Result<Total, ProbeError> {
+fn total(asked: &SectionOptions<'_>, pattern: &Pattern, size: Option<TargetAmount>) -> Result<Total, ProbeError> {
     let loops = asked.get("loops", numbers::count)?.unwrap_or(1).max(1);
     if let Some(requests) = asked.get("number_ios", numbers::count)?.filter(|n| *n > 0) {
         let ([(size, _)], true) = (&pattern.sizes[..], pattern.write_sizes.is_empty()) else {
@@ -433,10 +447,10 @@ fn total(asked: &Asked<'_>, pattern: &Pattern, size: Option<Amount>) -> Result<T
         return Ok(Total::Bytes(requests.saturating_mul(u64::from(*size)).saturating_mul(loops)));
     }
     match (asked.get("io_size", |t| numbers::amount(t, asked.base))?, size) {
-        (Some(Amount::Bytes(bytes)), _) | (None, Some(Amount::Bytes(bytes))) if bytes > 0 => {
+        (Some(TargetAmount::Bytes(bytes)), _) | (None, Some(TargetAmount::Bytes(bytes))) if bytes > 0 => {
             Ok(Total::Bytes(bytes.saturating_mul(loops)))
         }
-        (Some(Amount::Share(_)), _) => Err(asked.wrong("io_size", "a number of bytes belongs here")),
+        (Some(TargetAmount::Share(_)), _) => Err(asked.wrong("io_size", "a number of bytes belongs here")),
         _ => Ok(Total::Passes(loops)),
     }
 }

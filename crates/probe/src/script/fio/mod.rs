@@ -7,7 +7,7 @@ pub mod options;
 
 use std::collections::BTreeMap;
 
-use super::{Format, MOST_JOBS, Note, Script, ScriptJob, Source, unique, wrong};
+use super::{MOST_JOBS, Script, ScriptFile, ScriptFormat, ScriptJob, ScriptNote, unique, wrong};
 use crate::error::ProbeError;
 use options::{Treatment, canonical, like, option};
 
@@ -16,21 +16,21 @@ const MOST_LINE: usize = 4096;
 
 /// An option's value and where it stands.
 #[derive(Clone, Debug)]
-struct Value {
+struct OptionValue {
     line: usize,
     /// `None` for an option without `=`.
     text: Option<String>,
 }
 
 /// Options by name.
-type Values = BTreeMap<&'static str, Value>;
+type OptionValues = BTreeMap<&'static str, OptionValue>;
 
 /// A section with what the global ones above say.
 #[derive(Clone, Debug)]
-struct Section {
+struct FioSection {
     name: String,
     line: usize,
-    values: Values,
+    values: OptionValues,
 }
 
 /// Understands a job file. `variable` gives variables of the environment.
@@ -38,11 +38,11 @@ struct Section {
 /// # Errors
 /// With file, line and option, and what would be right.
 pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Script, ProbeError> {
-    let mut reader = Reader { file, variable, global: Values::new(), sections: Vec::new(), notes: Vec::new() };
+    let mut reader = FioReader { file, variable, global: OptionValues::new(), sections: Vec::new(), notes: Vec::new() };
     for (at, line) in text.lines().enumerate() {
         reader.line(at + 1, line)?;
     }
-    let Reader { sections, mut notes, .. } = reader;
+    let FioReader { sections, mut notes, .. } = reader;
     let mut rounds = Rounds::default();
     // a last section that is a global one has nobody to tell
     for section in sections.iter().filter(|s| s.name != "global") {
@@ -55,20 +55,20 @@ pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) 
     }
     rounds.iter_mut().for_each(|round| unique(round));
     notes.sort_by_key(|n| n.line);
-    let files = vec![Source { path: file.to_owned(), text: text.to_owned() }];
-    Ok(Script { format: Format::Fio, files, rounds, notes })
+    let files = vec![ScriptFile { path: file.to_owned(), text: text.to_owned() }];
+    Ok(Script { format: ScriptFormat::Fio, files, rounds, notes })
 }
 
-struct Reader<'a> {
+struct FioReader<'a> {
     file: &'a str,
     variable: &'a dyn Fn(&str) -> Option<String>,
-    global: Values,
+    global: OptionValues,
     /// The sections; before the first, or in a global one, options go to `global`.
-    sections: Vec<Section>,
-    notes: Vec<Note>,
+    sections: Vec<FioSection>,
+    notes: Vec<ScriptNote>,
 }
 
-impl Reader<'_> {
+impl FioReader<'_> {
     fn line(&mut self, at: usize, line: &str) -> Result<(), ProbeError> {
         // fio cuts a line at either sign, wherever it stands
         let line = line.split([';', '#']).next().unwrap_or_default().trim();
@@ -102,7 +102,7 @@ impl Reader<'_> {
             self.global = last.values.clone();
             self.sections.pop();
         }
-        self.sections.push(Section { name: name.to_owned(), line: at, values: self.global.clone() });
+        self.sections.push(FioSection { name: name.to_owned(), line: at, values: self.global.clone() });
     }
 
     /// Puts variables of the environment in place of `${NAME}`.
@@ -134,7 +134,7 @@ impl Reader<'_> {
         let fail = |because: String| Err(wrong(self.file, at, because));
         let Some((name, treatment)) = option(key) else {
             let hint = like(key).map_or(String::new(), |known| format!("; `{known}` is one"));
-            return fail(format!("`{key}` is no option that is known here{hint}"));
+            return fail(format!("`{key}` is not an option that is known here{hint}"));
         };
         let said = value.as_deref().unwrap_or("1");
         let off = matches!(said, "0" | "none" | "false");
@@ -142,7 +142,7 @@ impl Reader<'_> {
             Treatment::Done => {}
             Treatment::Noted(why) => {
                 if !off {
-                    self.notes.push(Note { file: self.file.to_owned(), line: at, text: format!("{key}: {why}") });
+                    self.notes.push(ScriptNote { file: self.file.to_owned(), line: at, text: format!("{key}: {why}") });
                 }
                 return Ok(());
             }
@@ -162,7 +162,7 @@ impl Reader<'_> {
             }
         }
         let name = if canonical(name) == "file_size" { "filesize" } else { name };
-        section.values.insert(name, Value { line: at, text: value });
+        section.values.insert(name, OptionValue { line: at, text: value });
         Ok(())
     }
 }
@@ -179,7 +179,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn add(&mut self, file: &str, section: &Section, jobs: Vec<ScriptJob>) -> Result<(), ProbeError> {
+    fn add(&mut self, file: &str, section: &FioSection, jobs: Vec<ScriptJob>) -> Result<(), ProbeError> {
         self.all += jobs.len();
         if self.all > MOST_JOBS {
             return Err(wrong(file, section.line, format!("more than {MOST_JOBS} jobs in all; `numjobs` counts too")));
@@ -202,7 +202,7 @@ impl Rounds {
     }
 
     /// The round behind the section that a job waits for.
-    fn behind(&self, file: &str, value: &Value) -> Result<usize, ProbeError> {
+    fn behind(&self, file: &str, value: &OptionValue) -> Result<usize, ProbeError> {
         let name = value.text.as_deref().unwrap_or_default();
         let Some(round) = self.sections.iter().position(|names| names.iter().any(|n| n == name)) else {
             return Err(wrong(file, value.line, format!("wait_for: no section above is called `{name}`")));

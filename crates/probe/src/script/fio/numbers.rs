@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::script::Amount;
+use crate::script::TargetAmount;
 
 /// Most sizes that a range or a split may have.
 const MOST_SIZES: usize = 4096;
@@ -51,13 +51,13 @@ pub fn size(text: &str, base: u64) -> Result<u64, String> {
 }
 
 /// A size, or a share of the file such as `50%`.
-pub fn amount(text: &str, base: u64) -> Result<Amount, String> {
+pub fn amount(text: &str, base: u64) -> Result<TargetAmount, String> {
     match text.trim().strip_suffix('%') {
         Some(percent) => match percent.trim().parse::<f64>() {
-            Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(Amount::Share(percent / 100.0)),
+            Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(TargetAmount::Share(percent / 100.0)),
             _ => Err(format!("a size or a share up to 100% belongs here, not `{text}`")),
         },
-        None => size(text, base).map(Amount::Bytes),
+        None => size(text, base).map(TargetAmount::Bytes),
     }
 }
 
@@ -90,7 +90,7 @@ pub fn directions(text: &str) -> [Option<&str>; 2] {
 }
 
 /// Sizes of requests with their weights.
-pub type Sizes = Vec<(u32, f64)>;
+pub type WeightedSizes = Vec<(u32, f64)>;
 
 fn request(text: &str, base: u64) -> Result<u32, String> {
     let bytes = size(text, base)?;
@@ -101,13 +101,13 @@ fn request(text: &str, base: u64) -> Result<u32, String> {
 }
 
 /// `bs`: one size.
-pub fn fixed(text: &str, base: u64) -> Result<Sizes, String> {
+pub fn fixed(text: &str, base: u64) -> Result<WeightedSizes, String> {
     Ok(vec![(request(text, base)?, 1.0)])
 }
 
 /// `bsrange`: every multiple of the least up to the most, equally often (fio
 /// draws a number up to the most, adds the least, and cuts it to a multiple).
-pub fn range(text: &str, base: u64) -> Result<Sizes, String> {
+pub fn range(text: &str, base: u64) -> Result<WeightedSizes, String> {
     let (least, most) = text.split_once(['-', ':']).ok_or("a range such as 4k-64k belongs here")?;
     let (a, b) = (request(least, base)?, request(most, base)?);
     let (least, most) = (a.min(b), a.max(b));
@@ -119,7 +119,7 @@ pub fn range(text: &str, base: u64) -> Result<Sizes, String> {
 }
 
 /// `bssplit`: `size/percent:size/percent`; sizes without a percentage share the rest.
-pub fn parts(text: &str, base: u64) -> Result<Sizes, String> {
+pub fn parts(text: &str, base: u64) -> Result<WeightedSizes, String> {
     let mut sizes: Vec<(u32, Option<f64>)> = Vec::new();
     for part in text.split(':') {
         let (bytes, percent) = part.split_once('/').unwrap_or((part, ""));
@@ -138,7 +138,7 @@ pub fn parts(text: &str, base: u64) -> Result<Sizes, String> {
         return Err(format!("{text}: the percentages are {given} together, and 100 would be right"));
     }
     let rest = if open > 0 { (100.0 - given) / open as f64 } else { 0.0 };
-    let sizes: Sizes = sizes.into_iter().map(|(s, p)| (s, p.unwrap_or(rest))).filter(|s| s.1 > 0.0).collect();
+    let sizes: WeightedSizes = sizes.into_iter().map(|(s, p)| (s, p.unwrap_or(rest))).filter(|s| s.1 > 0.0).collect();
     if sizes.is_empty() { Err(format!("{text}: no size has a percentage")) } else { Ok(sizes) }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(time("500", 1e-6), Ok(Duration::from_micros(500)));
         assert_eq!(time("2ms", 1e-6), Ok(Duration::from_millis(2)));
         assert!(time("5x", 1.0).is_err() && time("99999999999999d", 1.0).is_err());
-        assert_eq!(amount("50%", 1024), Ok(Amount::Share(0.5)));
+        assert_eq!(amount("50%", 1024), Ok(TargetAmount::Share(0.5)));
         assert!(amount("150%", 1024).is_err() && amount("%", 1024).is_err());
         assert_eq!(directions("8k"), [Some("8k"), Some("8k")]);
         assert_eq!(directions("8k,32k"), [Some("8k"), Some("32k")]);

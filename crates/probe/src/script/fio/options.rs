@@ -15,6 +15,8 @@ pub enum Treatment {
     Only(&'static str, &'static str),
 }
 
+use diskwright_base::words::nearest;
+
 use Treatment::{Done, Noted, Only, Refused};
 
 const REPORT: Treatment = Noted("what is reported: every run has all figures here");
@@ -184,8 +186,8 @@ const OPTIONS: &[(&str, Treatment)] = &[
     ("max_latency", Noted("a slow answer ends nothing here")),
     ("exitall_on_error", Noted("an engine that fails ends all jobs")),
     // another load
-    ("end_fsync", Refused("the sync at the end is no part of what is measured here; `fsync=` or `fdatasync=` is")),
-    ("fsync_on_close", Refused("the sync at the end is no part of what is measured here; `fsync=` or `fdatasync=` is")),
+    ("end_fsync", Refused("the sync at the end is not measured here; `fsync=` or `fdatasync=` is")),
+    ("fsync_on_close", Refused("the sync at the end is not measured here; `fsync=` or `fdatasync=` is")),
     ("write_barrier", OTHERS),
     ("sync_file_range", OTHERS),
     ("bs_unaligned", Refused("sizes are multiples of the least here")),
@@ -278,24 +280,7 @@ pub fn option(name: &str) -> Option<(&'static str, Treatment)> {
 pub fn like(name: &str) -> Option<&'static str> {
     let aliases = ALIASES.iter().map(|(alias, _)| *alias);
     let names = OPTIONS.iter().map(|(name, _)| *name).chain(aliases);
-    let nearest = names.map(|known| (distance(name, known), known)).min()?;
-    (nearest.0 <= 2 && nearest.0 < name.len()).then_some(nearest.1)
-}
-
-/// Letters to put in, take out or change to make one word the other (Levenshtein, 1965).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(40).collect(), b.chars().collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = before + usize::from(x != y);
-            before = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(before + 1);
-        }
-    }
-    row[b.len()]
+    nearest(name, names)
 }
 
 /// All options and what is done with each, for documentation.
@@ -322,6 +307,5 @@ mod tests {
         assert_eq!(like("iodpeth"), Some("iodepth"));
         assert_eq!(like("blocksise"), Some("blocksize"));
         assert_eq!(like("something_else"), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

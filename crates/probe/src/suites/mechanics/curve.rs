@@ -4,7 +4,7 @@
 
 /// A curve of two parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Curve {
+pub struct SeekCurve {
     /// Constant of the short distances.
     pub a: f64,
     /// Factor of the square root.
@@ -17,7 +17,7 @@ pub struct Curve {
     pub bend: f64,
 }
 
-impl Curve {
+impl SeekCurve {
     /// Its value at a distance.
     pub fn at(&self, distance: f64) -> f64 {
         if distance < self.bend { self.a + self.b * distance.sqrt() } else { self.c + self.e * distance }
@@ -29,7 +29,7 @@ const LEAST: usize = 3;
 
 /// Fits the curve to points in order of distance, at the bend where the
 /// squared relative errors are least; `None` with fewer than six points.
-pub fn fit(points: &[(f64, f64)]) -> Option<Curve> {
+pub fn fit(points: &[(f64, f64)]) -> Option<SeekCurve> {
     let weigh = |y: f64| 1.0 / y.abs().max(1e-9).powi(2);
     (LEAST..=points.len().checked_sub(LEAST)?)
         .filter_map(|cut| {
@@ -37,7 +37,7 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Curve> {
             let (a, b, left) = line(short.iter().map(|&(d, y)| (d.sqrt(), y, weigh(y))))?;
             let (c, e, right) = line(long.iter().map(|&(d, y)| (d, y, weigh(y))))?;
             let bend = (short[cut - 1].0 * long[0].0).sqrt();
-            Some((left + right, Curve { a, b, c, e, bend }))
+            Some((left + right, SeekCurve { a, b, c, e, bend }))
         })
         .min_by(|x, y| x.0.total_cmp(&y.0))
         .map(|found| found.1)

@@ -7,11 +7,11 @@ mod rotation;
 
 use std::time::Duration;
 
-use super::{SEQUENTIAL, Session, Suite, Writes, words};
-use crate::bench::Step;
+use super::{SEQUENTIAL, Suite, SuiteSession, Writes, words};
+use crate::bench::SeriesStep;
 use crate::error::ProbeError;
 use crate::pattern::Pattern;
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 use curve::fit;
 pub use rotation::ROTATION;
@@ -50,7 +50,7 @@ pub const SEEK_CURVE: Suite = Suite {
     run: seek_curve,
 };
 
-fn seek_curve(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let stroke = zones(session)?;
     let own = own_cost(session)?;
     let mut points = Vec::new();
@@ -74,7 +74,7 @@ fn seek_curve(session: &mut Session<'_>) -> Result<(), ProbeError> {
     match own.filter(|_| all > 0 && cached * 2 > all) {
         Some(own) => {
             let text = format!(
-                "no mechanical behaviour seen: reads anywhere take no longer than the same sector again ({})",
+                "no mechanical behaviour seen: reads anywhere take no longer than rereading the same sector ({})",
                 words(own, "s")
             );
             session.say("seek_third_s", text);
@@ -114,7 +114,7 @@ impl Stroke {
 }
 
 /// The rate at each of the places, and the arm's way that follows from them.
-fn zones(session: &mut Session<'_>) -> Result<Stroke, ProbeError> {
+fn zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
     let room = session.set.room;
     let part = room / ZONES / (64 << 10) * (64 << 10);
     if part < 64 << 10 {
@@ -127,13 +127,13 @@ fn zones(session: &mut Session<'_>) -> Result<Stroke, ProbeError> {
     }
     let rates: Vec<f64> = session.runs[from..].iter().map(|r| r.bytes_per_s).collect();
     if rates.iter().any(|r| *r <= 0.0) {
-        session.say("outer_to_inner", "a place was not read in its time: no zones; measure longer with --for");
+        session.say("outer_to_inner", "one place was not read in time: no zones; measure longer with --for");
         return Ok(Stroke::new(&[1.0], room));
     }
     let (first, last) = (rates[0], rates[rates.len() - 1]);
     let found = 1 + rates.windows(2).filter(|w| (w[1] / w[0] - 1.0).abs() > SAME_ZONE).count();
     let text = format!(
-        "throughput at the beginning ({}) against that at the end ({})",
+        "throughput at the beginning ({}) divided by that at the end ({})",
         words(first, "bytes_per_s"),
         words(last, "bytes_per_s")
     );
@@ -148,9 +148,9 @@ fn zones(session: &mut Session<'_>) -> Result<Stroke, ProbeError> {
 
 /// What a request takes that needs no arm and no rotation: the same sector
 /// again, where a cache of the device answers it.
-fn own_cost(session: &mut Session<'_>) -> Result<Option<f64>, ProbeError> {
+fn own_cost(session: &mut SuiteSession<'_>) -> Result<Option<f64>, ProbeError> {
     let length = session.smallest();
-    let steps = vec![Step { write: false, offset: 0, length, pause_ns: 0 }; 64];
+    let steps = vec![SeriesStep { write: false, offset: 0, length, pause_ns: 0 }; 64];
     let timed = session.series("same-again", steps, Duration::from_secs(1).min(session.set.lasts))?;
     let mut taken: Vec<f64> = timed.iter().skip(1).map(|t| t.seconds()).collect();
     taken.sort_by(f64::total_cmp);
@@ -159,15 +159,15 @@ fn own_cost(session: &mut Session<'_>) -> Result<Option<f64>, ProbeError> {
 }
 
 /// Requests each this share of the way from the one before, forth and back.
-fn walk(session: &Session<'_>, stroke: &Stroke, share: f64) -> Vec<Step> {
+fn walk(session: &SuiteSession<'_>, stroke: &Stroke, share: f64) -> Vec<SeriesStep> {
     let length = session.smallest();
     let sector = u64::from(length);
-    let mut dice = Dice::new(session.set.seed, share.to_bits());
+    let mut dice = Rng::new(session.set.seed, share.to_bits());
     let mut at = dice.share();
     let most = session.set.room.saturating_sub(sector);
     let mut step = |at: f64| {
         let offset = (stroke.byte(at) as u64).saturating_add(dice.below(SPREAD)).min(most) / sector * sector;
-        (Step { write: false, offset, length, pause_ns: 0 }, dice.share())
+        (SeriesStep { write: false, offset, length, pause_ns: 0 }, dice.share())
     };
     let mut steps = Vec::new();
     for _ in 0..REQUESTS {
@@ -205,10 +205,10 @@ const ARM: (f64, f64) = (0.5e-3, 1.3);
 const TURN: (f64, f64) = (2.5e-3, 25e-3);
 
 /// Says what the points show.
-fn tell(session: &mut Session<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]) {
+fn tell(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]) {
     let Some((&(_, short), curve)) = points.first().zip(fit(points)) else {
-        let text = "no seek curve: the target is too small, or the time of a run too short, for 20 requests at each of \
-                    six distances; use a device, or a file of tens of GB";
+        let text = "no seek curve: the target is too small, or the run too short, for 20 requests at each of six \
+                    distances; use a device, or a file of tens of GB";
         return session.say("seek_third_s", text);
     };
     let mut widths: Vec<f64> = spreads.iter().map(|s| s.0).collect();
@@ -224,7 +224,7 @@ fn tell(session: &mut Session<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]
         );
         return session.say("seek_third_s", text);
     }
-    session.found("seek_short_s", short, "s", format!("the arm's shortest way, {} of the stroke", points[0].0));
+    session.found("seek_short_s", short, "s", format!("shortest movement of the arm, {} of the stroke", points[0].0));
     session.found("seek_third_s", third, "s", "a third of the stroke: what is called the average seek");
     session.found("seek_full_s", curve.at(1.0), "s", "from one end to the other");
     let text = "spread of the times at one distance: a rotation, roughly (the suite `rotation` is exact)";

@@ -2,15 +2,15 @@
 
 use std::f64::consts::TAU;
 
-use super::super::{EACH, Session, Suite, Writes, words};
-use crate::bench::{Step, Timed};
+use super::super::{EACH, Suite, SuiteSession, Writes, words};
+use crate::bench::{RequestTimes, SeriesStep};
 use crate::error::ProbeError;
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
 /// Rotation.
 pub const ROTATION: Suite = Suite {
     id: "rotation",
-    title: "the rotation period, from the moments at which the same sectors come by",
+    title: "the rotation period, from the times at which the same sectors pass",
     explain: "Three sectors of one track are read again and again, each time after a pause drawn by chance. On a \
               turning disk each can be answered only when it passes the head, so the moments of all its answers lie \
               whole rotations apart, whatever the pauses were; the period at which they fall into step is the \
@@ -19,8 +19,8 @@ pub const ROTATION: Suite = Suite {
               medium: reads elsewhere are put between to empty it (up to 16), and where writing is allowed durable \
               writes go past it. (Whole rotations between completions are how Worthington and others, SIGMETRICS \
               1995, and Talagala and others' Skippy, 1999, see a disk turn; being in step is Rayleigh's test.)",
-    good: "8.33 ms at 7,200 rpm, 11.1 ms at 5,400, 6 ms at 10,000, 4 ms at 15,000, to within 1 %. Anything else is no \
-           disk that is sold, and flash shows nothing.",
+    good: "8.33 ms at 7,200 rpm, 11.1 ms at 5,400, 6 ms at 10,000, 4 ms at 15,000, to within 1 %. No disk on sale has \
+           any other period, and flash shows none.",
     writes: Writes::IfAllowed,
     time: EACH,
     run: rotation,
@@ -35,11 +35,11 @@ const SECTORS: [u64; 3] = [240 << 10, 100 << 10, 0];
 /// Repetitions of each sector at most.
 const REPEATS: usize = 200;
 
-fn rotation(session: &mut Session<'_>) -> Result<(), ProbeError> {
+fn rotation(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let length = session.smallest();
     let room = session.set.room / u64::from(length) * u64::from(length);
     if room < 16 << 20 {
-        session.say("rotation_s", "the target is smaller than 16 MiB: too small to get past a cache");
+        session.say("rotation_s", "the target is smaller than 16 MiB: too small to bypass a cache");
         return Ok(());
     }
     let mut ways: Vec<(String, usize, bool)> =
@@ -60,33 +60,33 @@ fn rotation(session: &mut Session<'_>) -> Result<(), ProbeError> {
     let hint = if session.set.writes {
         ""
     } else {
-        " (a cache that holds what it is asked again would hide it: with --destroy-data-on it writes as well)"
+        " (a cache could hide it; with --destroy-data-on the suite writes as well)"
     };
-    let text = format!("no mechanical behaviour seen: answers of the same sectors share no period{hint}");
+    let text = format!("no mechanical behaviour seen: reads of the same sectors share no period{hint}");
     session.say("rotation_s", text);
     Ok(())
 }
 
-fn steps(seed: u64, room: u64, length: u32, between: usize, write: bool) -> Vec<Step> {
+fn steps(seed: u64, room: u64, length: u32, between: usize, write: bool) -> Vec<SeriesStep> {
     let sector = u64::from(length);
-    let mut dice = Dice::new(seed, between as u64);
+    let mut dice = Rng::new(seed, between as u64);
     let base = room / 3 / sector * sector;
     let mut steps = Vec::new();
     for _ in 0..REPEATS {
         for place in SECTORS {
             for _ in 0..between {
                 let offset = dice.below(room / sector) * sector;
-                steps.push(Step { write: false, offset, length, pause_ns: 0 });
+                steps.push(SeriesStep { write: false, offset, length, pause_ns: 0 });
             }
             let offset = base + place / sector * sector;
-            steps.push(Step { write, offset, length, pause_ns: dice.below(PAUSE_NS) });
+            steps.push(SeriesStep { write, offset, length, pause_ns: dice.below(PAUSE_NS) });
         }
     }
     steps
 }
 
 /// When each of the three sectors was answered, seconds.
-fn ends(timed: &[Timed], between: usize) -> [Vec<f64>; 3] {
+fn ends(timed: &[RequestTimes], between: usize) -> [Vec<f64>; 3] {
     let mut ends = [Vec::new(), Vec::new(), Vec::new()];
     for (turn, time) in timed.iter().skip(between).step_by(between + 1).enumerate() {
         ends[turn % 3].push(time.end_ns as f64 * 1e-9);
@@ -150,17 +150,14 @@ fn apart(ends: &[Vec<f64>; 3], turns: f64) -> bool {
 /// Speeds of drives that were sold, turns a minute.
 const SPEEDS: &[f64] = &[3600.0, 4200.0, 4500.0, 5400.0, 5700.0, 5900.0, 7200.0, 10_000.0, 10_500.0, 15_000.0];
 
-fn tell(session: &mut Session<'_>, period: f64, step: f64, count: usize) {
+fn tell(session: &mut SuiteSession<'_>, period: f64, step: f64, count: usize) {
     let turns = 60.0 / period;
     let sold = SPEEDS.iter().find(|s| (turns / **s - 1.0).abs() < 0.01);
     let as_of = sold.map_or(String::new(), |s| format!(", as of a drive of {s:.0}"));
-    let text = format!(
-        "a rotation: {turns:.0} turns a minute{as_of}; {count} answers are in step to {}",
-        words(step, "fraction")
-    );
+    let text = format!("a rotation: {turns:.0} rpm{as_of}; {count} reads are in step to {}", words(step, "fraction"));
     session.found("rotation_s", period, "s", text);
     session.found("turns_per_min", turns, "count", "turns a minute");
-    session.found("rotational_latency_s", period / 2.0, "s", "half a rotation: the mean wait for a sector (doc 000)");
+    session.found("rotational_latency_s", period / 2.0, "s", "half a rotation: the mean wait for a sector (SAS 1998)");
 }
 
 #[cfg(test)]
@@ -169,7 +166,7 @@ mod tests {
 
     #[test]
     fn ticks_of_a_clock_and_pure_delays_do_not_turn() {
-        let mut dice = Dice::new(5, 0);
+        let mut dice = Rng::new(5, 0);
         let mut made = |delay: fn(f64) -> f64| {
             let mut now = 0.0;
             let mut ends = [Vec::new(), Vec::new(), Vec::new()];

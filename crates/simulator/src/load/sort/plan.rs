@@ -9,7 +9,7 @@ const MOST_RUNS: u64 = 1 << 20;
 
 /// Sizes and places, blocks.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct SortPlan {
     /// All data, and of each run but the last.
     blocks: u64,
     run: u64,
@@ -24,8 +24,8 @@ pub(super) struct Plan {
     pub(super) output: u64,
 }
 
-impl Plan {
-    pub(super) fn new(spec: &SortSpec, target_blocks: &[u64]) -> Result<Plan, LoadError> {
+impl SortPlan {
+    pub(super) fn new(spec: &SortSpec, target_blocks: &[u64]) -> Result<SortPlan, LoadError> {
         check(spec)?;
         let blocks = spec.data_bytes.div_ceil(BLOCK_BYTES);
         let io_blocks = spec.io_bytes / BLOCK_BYTES;
@@ -56,7 +56,7 @@ impl Plan {
             if has < needed { Err(why()) } else { Ok(first) }
         };
         let regions = if runs == 1 { 0 } else { u64::from(runs > fan_in) + 1 };
-        Ok(Plan {
+        Ok(SortPlan {
             blocks,
             run,
             runs,
@@ -131,7 +131,7 @@ fn check(spec: &SortSpec) -> Result<(), LoadError> {
 /// A run that waits to be merged: where it begins in the data, how long it is,
 /// in which half of the work area, and how much of it was read.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct SortRun {
     first: u64,
     blocks: u64,
     half: u64,
@@ -141,9 +141,9 @@ struct Run {
 /// Merging, group by group and pass by pass.
 #[derive(Clone, Debug)]
 pub(super) struct Merge {
-    runs: Vec<Run>,
+    runs: Vec<SortRun>,
     /// What this pass has made so far.
-    made: Vec<Run>,
+    made: Vec<SortRun>,
     /// Runs of this pass that were merged before, and how many are merged now.
     group: usize,
     width: usize,
@@ -158,8 +158,8 @@ pub(super) struct Merge {
 
 impl Merge {
     /// The first pass.
-    pub(super) fn first(plan: &Plan) -> Merge {
-        let run = |number| Run { first: plan.run_first(number), blocks: plan.run_blocks(number), half: 0, read: 0 };
+    pub(super) fn first(plan: &SortPlan) -> Merge {
+        let run = |number| SortRun { first: plan.run_first(number), blocks: plan.run_blocks(number), half: 0, read: 0 };
         let mut merge = Merge {
             runs: (0..plan.runs).map(run).collect(),
             made: Vec::new(),
@@ -175,7 +175,7 @@ impl Merge {
         merge
     }
 
-    fn open_group(&mut self, plan: &Plan) {
+    fn open_group(&mut self, plan: &SortPlan) {
         let left = self.runs.len() - self.group;
         self.width = left.min(plan.fan_in as usize);
         let runs = &self.runs[self.group..self.group + self.width];
@@ -193,7 +193,7 @@ impl Merge {
     }
 
     /// The next request to read: first block and length.
-    pub(super) fn place_read(&mut self, plan: &Plan) -> (u64, u32) {
+    pub(super) fn place_read(&mut self, plan: &SortPlan) -> (u64, u32) {
         let width = self.width as u64;
         loop {
             // each round another order: a step that reaches all, from another start
@@ -213,7 +213,7 @@ impl Merge {
     }
 
     /// Where the next blocks are written: target and first block.
-    pub(super) fn place_written(&mut self, plan: &Plan, spec: &SortSpec, blocks: u64) -> (u16, u64) {
+    pub(super) fn place_written(&mut self, plan: &SortPlan, spec: &SortSpec, blocks: u64) -> (u16, u64) {
         let run = self.runs[self.group];
         let at = run.first + self.written;
         self.written += blocks;
@@ -224,9 +224,9 @@ impl Merge {
     }
 
     /// Goes on to the next group of this pass; false where there is none.
-    pub(super) fn next_group(&mut self, plan: &Plan) -> bool {
+    pub(super) fn next_group(&mut self, plan: &SortPlan) -> bool {
         let first = self.runs[self.group];
-        self.made.push(Run { first: first.first, blocks: self.all, half: 1 - first.half, read: 0 });
+        self.made.push(SortRun { first: first.first, blocks: self.all, half: 1 - first.half, read: 0 });
         self.group += self.width;
         // a run that is left alone stays where it is
         if self.runs.len() - self.group == 1 {
@@ -241,7 +241,7 @@ impl Merge {
     }
 
     /// Goes on to the next pass; false where all is merged.
-    pub(super) fn next_pass(&mut self, plan: &Plan) -> bool {
+    pub(super) fn next_pass(&mut self, plan: &SortPlan) -> bool {
         if self.last_pass {
             return false;
         }

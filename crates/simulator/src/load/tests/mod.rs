@@ -8,10 +8,10 @@ use super::*;
 use crate::events::Events;
 
 /// What was asked for, and when it went out.
-pub(super) type Asked = Vec<(Ns, Ask)>;
+pub(super) type Asked = Vec<(Ns, LoadRequest)>;
 
 /// Runs a load until it ends or a moment comes; requests take what `service` says.
-pub(super) fn drive(load: &mut Load, until: Ns, mut service: impl FnMut(&Ask) -> Ns) -> Asked {
+pub(super) fn drive(load: &mut Load, until: Ns, mut service: impl FnMut(&LoadRequest) -> Ns) -> Asked {
     let (mut events, mut asks, mut asked) = (Events::new(), Vec::new(), Vec::new());
     (0..load.users()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));
     loop {
@@ -41,11 +41,11 @@ const TARGET: [u64; 2] = [1 << 20, 1 << 20];
 const S: Ns = 1_000_000_000;
 
 fn closed(spec: ClosedSpec) -> Load {
-    Load::new(&LoadSpec::Closed(spec), &TARGET, Dice::new(7, 0)).unwrap()
+    Load::new(&LoadSpec::Closed(spec), &TARGET, Rng::new(7, 0)).unwrap()
 }
 
 fn open(spec: OpenSpec) -> Load {
-    Load::new(&LoadSpec::Open(spec), &TARGET, Dice::new(7, 0)).unwrap()
+    Load::new(&LoadSpec::Open(spec), &TARGET, Rng::new(7, 0)).unwrap()
 }
 
 #[test]
@@ -58,12 +58,12 @@ fn users_keep_their_outstanding_requests_and_no_more() {
     assert_eq!((totals.done, totals.begun, totals.bytes), (11_988, 12_000, 12_000 * 4096));
     assert_eq!(totals.response_s(), 1e-3);
     load.forget();
-    assert_eq!((load.operations()[0].totals, load.operations()[0].responses.count()), (Totals::default(), 0));
+    assert_eq!((load.operations()[0].totals, load.operations()[0].responses.count()), (OperationTotals::default(), 0));
 }
 
 #[test]
 fn think_times_slow_users_down_as_the_interactive_law_says() {
-    for think in [Spell::Constant { s: 0.009 }, Spell::Exponential { mean_s: 0.009 }] {
+    for think in [DurationDistribution::Constant { s: 0.009 }, DurationDistribution::Exponential { mean_s: 0.009 }] {
         let mut load = closed(ClosedSpec { users: 20, think, ..ClosedSpec::default() });
         let asked = drive(&mut load, 50 * S, |_| 1_000_000);
         // X = N / (R + Z): 20 / 10 ms
@@ -74,15 +74,15 @@ fn think_times_slow_users_down_as_the_interactive_law_says() {
 
 #[test]
 fn a_copy_is_made_of_its_pieces() {
-    let transfer = Transfer {
-        bytes: Sizes::One(65_536),
+    let transfer = OperationTransfer {
+        bytes: RequestSizes::One(65_536),
         total_bytes: Some(1_000_448),
         parallel: 4,
         read_share: 0.0,
         align_bytes: 4096,
-        ..Transfer::default()
+        ..OperationTransfer::default()
     };
-    let class = Class::of("copy", 1.0, transfer);
+    let class = OperationClass::of("copy", 1.0, transfer);
     let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(3), ..ClosedSpec::default() });
     let asked = drive(&mut load, Ns::MAX, |_| 10);
     assert!(load.finished());
@@ -98,9 +98,14 @@ fn a_copy_is_made_of_its_pieces() {
 
 #[test]
 fn transfers_of_a_class_follow_each_other_round_by_round() {
-    let read = Transfer { access: Access::Sequential { streams: 1 }, ..Transfer::default() };
-    let write = Transfer { target: 1, read_share: 0.0, compute: Spell::Constant { s: 5e-9 }, ..read.clone() };
-    let class = Class { name: "copy".into(), weight: 1.0, transfers: vec![read, write], rounds: 2 };
+    let read = OperationTransfer { access: AccessPattern::Sequential { streams: 1 }, ..OperationTransfer::default() };
+    let write = OperationTransfer {
+        target: 1,
+        read_share: 0.0,
+        compute: DurationDistribution::Constant { s: 5e-9 },
+        ..read.clone()
+    };
+    let class = OperationClass { name: "copy".into(), weight: 1.0, transfers: vec![read, write], rounds: 2 };
     let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(1), ..ClosedSpec::default() });
     let asked = drive(&mut load, Ns::MAX, |_| 10);
     let seen: Vec<_> = asked.iter().map(|(at, ask)| (*at, ask.target, ask.io)).collect();
@@ -111,9 +116,13 @@ fn transfers_of_a_class_follow_each_other_round_by_round() {
 
 #[test]
 fn nobody_waits_for_what_is_posted() {
-    let posted =
-        Transfer { read_share: 0.0, posted: true, compute: Spell::Constant { s: 1e-6 }, ..Transfer::default() };
-    let class = Class::of("post", 1.0, posted);
+    let posted = OperationTransfer {
+        read_share: 0.0,
+        posted: true,
+        compute: DurationDistribution::Constant { s: 1e-6 },
+        ..OperationTransfer::default()
+    };
+    let class = OperationClass::of("post", 1.0, posted);
     let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(5), ..ClosedSpec::default() });
     let asked = drive(&mut load, Ns::MAX, |_| S);
     assert_eq!(asked.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1000, 2000, 3000, 4000, 5000]);
@@ -122,7 +131,9 @@ fn nobody_waits_for_what_is_posted() {
 
 #[test]
 fn classes_and_reads_come_in_their_shares() {
-    let of = |name, weight, read_share| Class::of(name, weight, Transfer { read_share, ..Transfer::default() });
+    let of = |name, weight, read_share| {
+        OperationClass::of(name, weight, OperationTransfer { read_share, ..OperationTransfer::default() })
+    };
     let classes = vec![of("one", 3.0, 0.7), of("two", 1.0, 0.0)];
     let mut load = closed(ClosedSpec { classes, ..ClosedSpec::default() });
     let asked = drive(&mut load, 100_000, |_| 1);
@@ -136,9 +147,9 @@ fn classes_and_reads_come_in_their_shares() {
 #[test]
 fn arrivals_come_at_their_rate_however_long_the_answers_take() {
     let cases = [
-        (Spell::Exponential { mean_s: 1e-3 }, 1.0),
-        (Spell::Constant { s: 1e-3 }, 0.0),
-        (Spell::Hyper { mean_s: 1e-3, cv2: 4.0 }, 4.0),
+        (DurationDistribution::Exponential { mean_s: 1e-3 }, 1.0),
+        (DurationDistribution::Constant { s: 1e-3 }, 0.0),
+        (DurationDistribution::Hyper { mean_s: 1e-3, cv2: 4.0 }, 4.0),
     ];
     for (gap, cv2) in cases {
         let mut load = open(OpenSpec { gap, ..OpenSpec::default() });
@@ -153,7 +164,7 @@ fn arrivals_come_at_their_rate_however_long_the_answers_take() {
 
 #[test]
 fn a_clockwork_of_broken_nanoseconds_keeps_its_rate() {
-    let gap = Spell::Constant { s: 1.0 / 3e6 };
+    let gap = DurationDistribution::Constant { s: 1.0 / 3e6 };
     let mut load = open(OpenSpec { gap, ..OpenSpec::default() });
     let asked = drive(&mut load, S / 100, |_| 10);
     assert_eq!(asked.len(), 29_999);
@@ -162,19 +173,22 @@ fn a_clockwork_of_broken_nanoseconds_keeps_its_rate() {
 
 #[test]
 fn batches_and_bursts() {
-    let per_second = Spell::Constant { s: 1.0 };
-    let mut load = open(OpenSpec { gap: per_second, batch: Batch::Fixed(5), ..OpenSpec::default() });
+    let per_second = DurationDistribution::Constant { s: 1.0 };
+    let mut load = open(OpenSpec { gap: per_second, batch: ArrivalBatch::Fixed(5), ..OpenSpec::default() });
     assert_eq!(drive(&mut load, 10 * S + 1, |_| 10).len(), 50);
     let mut load = open(OpenSpec {
-        gap: Spell::Exponential { mean_s: 1e-3 },
-        batch: Batch::Geometric(4.0),
+        gap: DurationDistribution::Exponential { mean_s: 1e-3 },
+        batch: ArrivalBatch::Geometric(4.0),
         ..OpenSpec::default()
     });
     let found = drive(&mut load, 50 * S, |_| 10).len() as f64;
     assert!((found / 200_000.0 - 1.0).abs() < 0.03, "{found}");
     // 10 ms of every 50 ms, one a millisecond: the first at 1 ms, nothing from 10 ms to 50 ms
-    let bursts = Some(Bursts { on: Spell::Constant { s: 0.01 }, off: Spell::Constant { s: 0.04 } });
-    let mut load = open(OpenSpec { gap: Spell::Constant { s: 1e-3 }, bursts, ..OpenSpec::default() });
+    let bursts = Some(Bursts {
+        on: DurationDistribution::Constant { s: 0.01 },
+        off: DurationDistribution::Constant { s: 0.04 },
+    });
+    let mut load = open(OpenSpec { gap: DurationDistribution::Constant { s: 1e-3 }, bursts, ..OpenSpec::default() });
     let asked = drive(&mut load, S, |_| 10);
     assert!((198..=200).contains(&asked.len()), "{}", asked.len());
     assert!(asked.iter().all(|(at, _)| at % 50_000_000 <= 10_000_000));
@@ -183,7 +197,7 @@ fn batches_and_bursts() {
 #[test]
 fn what_finds_no_place_is_lost_and_counted() {
     let mut load = open(OpenSpec {
-        gap: Spell::Constant { s: 1e-3 },
+        gap: DurationDistribution::Constant { s: 1e-3 },
         most_outstanding: 7,
         most_operations: Some(100),
         ..OpenSpec::default()
@@ -196,9 +210,9 @@ fn what_finds_no_place_is_lost_and_counted() {
 
 #[test]
 fn phases_raise_and_lower_a_load() {
-    let phase = |lasts, from, to| Phase { lasts, from, to, weights: Vec::new() };
+    let phase = |lasts, from, to| LoadPhase { lasts, from, to, weights: Vec::new() };
     let phases = vec![phase(10 * S, 0.0, 1.0), phase(10 * S, 1.0, 1.0), phase(10 * S, 0.0, 0.0)];
-    let gap = Spell::Exponential { mean_s: 1e-3 };
+    let gap = DurationDistribution::Exponential { mean_s: 1e-3 };
     let mut load = open(OpenSpec { gap, phases: phases.clone(), ..OpenSpec::default() });
     let asked = drive(&mut load, Ns::MAX, |_| 10);
     let within = |from: Ns, to: Ns| asked.iter().filter(|(at, _)| (from * S..to * S).contains(at)).count() as f64;
@@ -221,48 +235,61 @@ fn phases_raise_and_lower_a_load() {
 
 #[test]
 fn the_same_seed_asks_for_the_same() {
-    let spec = OpenSpec { batch: Batch::Geometric(2.0), ..OpenSpec::default() };
+    let spec = OpenSpec { batch: ArrivalBatch::Geometric(2.0), ..OpenSpec::default() };
     let run = || drive(&mut open(spec.clone()), S, |ask| ask.io.first % 1000);
     assert_eq!(run(), run());
-    let other = &mut Load::new(&LoadSpec::Open(spec.clone()), &TARGET, Dice::new(8, 0)).unwrap();
+    let other = &mut Load::new(&LoadSpec::Open(spec.clone()), &TARGET, Rng::new(8, 0)).unwrap();
     assert_ne!(run(), drive(other, S, |ask| ask.io.first % 1000));
 }
 
 #[test]
 fn impossible_loads_are_refused_by_the_name_of_their_field() {
     let refused = |spec: LoadSpec, item: &str| {
-        let error = Load::new(&spec, &TARGET, Dice::new(1, 1)).map(|_| ()).unwrap_err();
+        let error = Load::new(&spec, &TARGET, Rng::new(1, 1)).map(|_| ()).unwrap_err();
         assert_eq!(error.item, item, "{error}");
         assert!(!error.because.is_empty());
     };
     let base = ClosedSpec::default;
-    let with =
-        |transfer: Transfer| LoadSpec::Closed(ClosedSpec { classes: vec![Class::of("x", 1.0, transfer)], ..base() });
+    let with = |transfer: OperationTransfer| {
+        LoadSpec::Closed(ClosedSpec { classes: vec![OperationClass::of("x", 1.0, transfer)], ..base() })
+    };
     refused(LoadSpec::Closed(ClosedSpec { users: 0, ..base() }), "users");
     refused(LoadSpec::Closed(ClosedSpec { users: u32::MAX, outstanding: 9, ..base() }), "users");
     refused(LoadSpec::Closed(ClosedSpec { classes: vec![], ..base() }), "classes");
     refused(
-        LoadSpec::Closed(ClosedSpec { classes: vec![Class { weight: -1.0, ..Class::default() }], ..base() }),
+        LoadSpec::Closed(ClosedSpec {
+            classes: vec![OperationClass { weight: -1.0, ..OperationClass::default() }],
+            ..base()
+        }),
         "weight",
     );
     refused(
-        LoadSpec::Closed(ClosedSpec { classes: vec![Class { rounds: 0, ..Class::default() }], ..base() }),
+        LoadSpec::Closed(ClosedSpec {
+            classes: vec![OperationClass { rounds: 0, ..OperationClass::default() }],
+            ..base()
+        }),
         "transfers",
     );
-    refused(LoadSpec::Closed(ClosedSpec { think: Spell::Constant { s: -1.0 }, ..base() }), "think");
-    refused(with(Transfer { target: 2, ..Transfer::default() }), "target");
-    refused(with(Transfer { read_share: f64::NAN, ..Transfer::default() }), "read_share");
-    refused(with(Transfer { parallel: 0, ..Transfer::default() }), "parallel");
-    refused(with(Transfer { total_bytes: Some(0), ..Transfer::default() }), "total_bytes");
-    refused(with(Transfer { total_bytes: Some(1 << 40), ..Transfer::default() }), "part");
-    refused(with(Transfer { align_bytes: 100, ..Transfer::default() }), "align_bytes");
-    refused(with(Transfer { write_bytes: Some(Sizes::One(1)), ..Transfer::default() }), "write_bytes");
-    let open = OpenSpec::default;
-    refused(LoadSpec::Open(OpenSpec { gap: Spell::NONE, ..open() }), "gap");
-    refused(LoadSpec::Open(OpenSpec { batch: Batch::Fixed(0), ..open() }), "batch");
-    refused(LoadSpec::Open(OpenSpec { batch: Batch::Geometric(f64::NAN), ..open() }), "batch");
+    refused(LoadSpec::Closed(ClosedSpec { think: DurationDistribution::Constant { s: -1.0 }, ..base() }), "think");
+    refused(with(OperationTransfer { target: 2, ..OperationTransfer::default() }), "target");
+    refused(with(OperationTransfer { read_share: f64::NAN, ..OperationTransfer::default() }), "read_share");
+    refused(with(OperationTransfer { parallel: 0, ..OperationTransfer::default() }), "parallel");
+    refused(with(OperationTransfer { total_bytes: Some(0), ..OperationTransfer::default() }), "total_bytes");
+    refused(with(OperationTransfer { total_bytes: Some(1 << 40), ..OperationTransfer::default() }), "part");
+    refused(with(OperationTransfer { align_bytes: 100, ..OperationTransfer::default() }), "align_bytes");
     refused(
-        LoadSpec::Open(OpenSpec { bursts: Some(Bursts { on: Spell::NONE, off: Spell::NONE }), ..open() }),
+        with(OperationTransfer { write_bytes: Some(RequestSizes::One(1)), ..OperationTransfer::default() }),
+        "write_bytes",
+    );
+    let open = OpenSpec::default;
+    refused(LoadSpec::Open(OpenSpec { gap: DurationDistribution::NONE, ..open() }), "gap");
+    refused(LoadSpec::Open(OpenSpec { batch: ArrivalBatch::Fixed(0), ..open() }), "batch");
+    refused(LoadSpec::Open(OpenSpec { batch: ArrivalBatch::Geometric(f64::NAN), ..open() }), "batch");
+    refused(
+        LoadSpec::Open(OpenSpec {
+            bursts: Some(Bursts { on: DurationDistribution::NONE, off: DurationDistribution::NONE }),
+            ..open()
+        }),
         "bursts",
     );
     refused(LoadSpec::Open(OpenSpec { most_outstanding: 0, ..open() }), "most_outstanding");
@@ -270,8 +297,9 @@ fn impossible_loads_are_refused_by_the_name_of_their_field() {
 
 #[test]
 fn posting_without_end_lets_time_pass_and_fills_buffers() {
-    let posted = Transfer { posted: true, read_share: 0.0, ..Transfer::default() };
-    let mut load = closed(ClosedSpec { classes: vec![Class::of("post", 1.0, posted)], ..ClosedSpec::default() });
+    let posted = OperationTransfer { posted: true, read_share: 0.0, ..OperationTransfer::default() };
+    let mut load =
+        closed(ClosedSpec { classes: vec![OperationClass::of("post", 1.0, posted)], ..ClosedSpec::default() });
     let asked = drive(&mut load, 100_000, |_| S);
     // one a nanosecond until 65,536 are out; the next one is waited for
     assert_eq!((asked.len(), asked[65_535].0, asked[65_536].0), (65_537, 65_536, 65_536));

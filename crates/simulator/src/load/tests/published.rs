@@ -9,11 +9,11 @@ const MS: Ns = 1_000_000;
 const TARGETS: [u64; 2] = [1 << 20, 1 << 20];
 
 fn load(spec: LoadSpec) -> Load {
-    Load::new(&spec, &TARGETS, Dice::new(11, 0)).unwrap()
+    Load::new(&spec, &TARGETS, Rng::new(11, 0)).unwrap()
 }
 
 fn refused(spec: LoadSpec, item: &str) {
-    let error = Load::new(&spec, &TARGETS, Dice::new(1, 1)).map(|_| ()).unwrap_err();
+    let error = Load::new(&spec, &TARGETS, Rng::new(1, 1)).map(|_| ()).unwrap_err();
     assert_eq!(error.item, item, "{error}");
 }
 
@@ -183,9 +183,9 @@ fn impossible_sorts_are_refused() {
     refuse(SortSpec { compare_s: f64::NAN, ..a_sort() }, "compare_s");
     refuse(SortSpec { window: 0, ..a_sort() }, "window");
     refuse(SortSpec { memory_factor: 0.0, ..a_sort() }, "memory_factor");
-    let nowhere = Region { target: 9, part: Part::All };
+    let nowhere = Region { target: 9, part: TargetPart::All };
     refuse(SortSpec { work: nowhere, ..a_sort() }, "work");
-    let small = Region { target: 1, part: Part::Bytes { from: 0, bytes: 1 << 20 } };
+    let small = Region { target: 1, part: TargetPart::Bytes { from: 0, bytes: 1 << 20 } };
     // two passes want two halves
     refuse(SortSpec { work: small, merge_bytes: 64 << 10, ..a_sort() }, "work");
     sorted(SortSpec { work: small, ..a_sort() }, 0);
@@ -196,7 +196,7 @@ fn a_scan() -> ScanSpec {
     ScanSpec {
         query_bytes: 6_553_600,
         ahead: 1,
-        compute: Spell::Constant { s: 0.002 },
+        compute: DurationDistribution::Constant { s: 0.002 },
         most_operations: Some(1),
         ..ScanSpec::default()
     }
@@ -216,13 +216,13 @@ fn a_scan_reads_ahead_of_the_processor() {
     // a query waits for a thread, and takes as many as there are
     assert_eq!(time(ScanSpec { degree: 4, workers: 2, ..a_scan() }), MS + 50 * 2 * MS);
     // without computing one read ahead is all there is
-    assert_eq!(time(ScanSpec { compute: Spell::NONE, ..a_scan() }), 100 * MS);
-    assert_eq!(time(ScanSpec { compute: Spell::NONE, ahead: 10, ..a_scan() }), 10 * MS);
+    assert_eq!(time(ScanSpec { compute: DurationDistribution::NONE, ..a_scan() }), 100 * MS);
+    assert_eq!(time(ScanSpec { compute: DurationDistribution::NONE, ahead: 10, ..a_scan() }), 10 * MS);
 }
 
 #[test]
 fn a_scan_reads_each_extent_once_and_bounds_what_is_outstanding() {
-    let file = |target| Region { target, part: Part::All };
+    let file = |target| Region { target, part: TargetPart::All };
     let files = vec![file(0), file(1)];
     let mut scan = load(LoadSpec::Scan(ScanSpec { files, degree: 3, ..a_scan() }));
     let asked = drive(&mut scan, Ns::MAX, |_| MS);
@@ -232,7 +232,7 @@ fn a_scan_reads_each_extent_once_and_bounds_what_is_outstanding() {
     assert!(extents.windows(2).all(|pair| pair[1] == pair[0] + 1) && extents.len() == 100);
     assert!(asked.iter().all(|(_, ask)| ask.io.blocks == 128 && ask.io.first % 128 == 0));
     // four users' threads want 64 each; at most 32 are out at a moment, and never fewer while they want
-    let spec = ScanSpec { users: 4, ahead: 64, most_operations: None, compute: Spell::NONE, ..a_scan() };
+    let spec = ScanSpec { users: 4, ahead: 64, most_operations: None, compute: DurationDistribution::NONE, ..a_scan() };
     let asked = drive(&mut load(LoadSpec::Scan(spec)), 1000 * MS, |_| MS);
     for moment in 0..900 {
         let out = asked.iter().filter(|(at, _)| *at == moment * MS).count();
@@ -268,11 +268,11 @@ fn a_transaction_reads_its_pages_and_waits_for_the_log() {
 fn commits_share_log_writes_and_checkpoints_write_each_dirty_page_once() {
     let spec = OltpSpec {
         users: 100,
-        think: Spell::Exponential { mean_s: 0.05 },
+        think: DurationDistribution::Exponential { mean_s: 0.05 },
         hit_share: 1.0,
         changed: 1,
         checkpoint_s: 0.5,
-        compute: Spell::Exponential { mean_s: 0.001 },
+        compute: DurationDistribution::Exponential { mean_s: 0.001 },
         ..OltpSpec::default()
     };
     let mut oltp = load(LoadSpec::Oltp(spec.clone()));
@@ -282,7 +282,7 @@ fn commits_share_log_writes_and_checkpoints_write_each_dirty_page_once() {
     assert!(done / log > 10.0, "{done} in {log}");
     // at most 60 KB: 60 commits of 1 KiB
     assert!(asked.iter().all(|(_, ask)| ask.who != 100 || ask.io.blocks <= 120));
-    let sweeps: Vec<&(Ns, Ask)> = asked.iter().filter(|(_, ask)| ask.who == 102).collect();
+    let sweeps: Vec<&(Ns, LoadRequest)> = asked.iter().filter(|(_, ask)| ask.who == 102).collect();
     assert!(oltp.operations()[1].totals.done >= 2 && sweeps.iter().all(|(_, ask)| ask.io.blocks == 16));
     let out = |at: Ns| sweeps.iter().filter(|(from, _)| (*from..from + 10 * MS).contains(&at)).count();
     assert!((0..400).all(|ten| out(ten * 10 * MS) <= 32));
@@ -293,16 +293,16 @@ fn commits_share_log_writes_and_checkpoints_write_each_dirty_page_once() {
     refused(LoadSpec::Oltp(OltpSpec { changed: 11, ..spec.clone() }), "changed");
     refused(LoadSpec::Oltp(OltpSpec { hit_share: 1.5, ..spec.clone() }), "hit_share");
     refused(LoadSpec::Oltp(OltpSpec { log_bytes: 100_000, ..spec.clone() }), "log_bytes");
-    refused(LoadSpec::Oltp(OltpSpec { data: Region { target: 3, part: Part::All }, ..spec }), "data");
+    refused(LoadSpec::Oltp(OltpSpec { data: Region { target: 3, part: TargetPart::All }, ..spec }), "data");
 }
 
-fn recorded(at: Ns, pause: Ns, first: u64, write: bool) -> Recorded {
-    Recorded { at, pause, first, blocks: 8, target: 0, write }
+fn recorded(at: Ns, pause: Ns, first: u64, write: bool) -> TraceRequest {
+    TraceRequest { at, pause, first, blocks: 8, target: 0, write }
 }
 
 #[test]
 fn a_trace_is_replayed_at_its_times_or_one_after_the_other() {
-    let requests: std::sync::Arc<[Recorded]> =
+    let requests: std::sync::Arc<[TraceRequest]> =
         [recorded(0, 0, 0, false), recorded(100, 40, 8, true), recorded(130, 70, 16, false)].into();
     let spec = |timing| TraceSpec { requests: requests.clone(), timing, fold: false, cached: false };
     let run = |timing| {
@@ -335,6 +335,6 @@ fn importers_requests_become_recorded_ones() {
     let (found, left_out) = TraceSpec::record([read, flush, write]);
     assert_eq!(left_out, 1);
     // 700 bytes from 1024 on touch blocks 2 and 3
-    assert_eq!(found[0], Recorded { at: 0, pause: 0, first: 2, blocks: 2, target: 0, write: false });
-    assert_eq!(found[1], Recorded { at: 800, pause: 300, first: 1, blocks: 1, target: 1, write: true });
+    assert_eq!(found[0], TraceRequest { at: 0, pause: 0, first: 2, blocks: 2, target: 0, write: false });
+    assert_eq!(found[1], TraceRequest { at: 800, pause: 300, first: 1, blocks: 1, target: 1, write: true });
 }

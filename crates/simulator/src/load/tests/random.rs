@@ -3,41 +3,41 @@
 
 use super::*;
 
-fn spell(dice: &mut Dice) -> Spell {
+fn spell(dice: &mut Rng) -> DurationDistribution {
     let mean_s = dice.share() * 1e-4;
     match dice.below(7) {
-        0 => Spell::NONE,
-        1 => Spell::Constant { s: mean_s },
-        2 => Spell::Exponential { mean_s },
-        3 => Spell::Uniform { from_s: 0.0, to_s: mean_s },
-        4 => Spell::Erlang { stages: dice.below(4) as u32, mean_s },
-        5 => Spell::Normal { mean_s, deviation_s: mean_s },
-        _ => Spell::Hyper { mean_s, cv2: 0.5 + 4.0 * dice.share() },
+        0 => DurationDistribution::NONE,
+        1 => DurationDistribution::Constant { s: mean_s },
+        2 => DurationDistribution::Exponential { mean_s },
+        3 => DurationDistribution::Uniform { from_s: 0.0, to_s: mean_s },
+        4 => DurationDistribution::Erlang { stages: dice.below(4) as u32, mean_s },
+        5 => DurationDistribution::Normal { mean_s, deviation_s: mean_s },
+        _ => DurationDistribution::Hyper { mean_s, cv2: 0.5 + 4.0 * dice.share() },
     }
 }
 
-fn sizes(dice: &mut Dice) -> Sizes {
+fn sizes(dice: &mut Rng) -> RequestSizes {
     let mut bytes = || 512 * dice.below(200);
     match bytes() % 3 {
-        0 => Sizes::One(bytes()),
-        1 => Sizes::Uniform { from: bytes(), to: 512 * 300 },
-        _ => Sizes::Weighted(vec![(bytes(), 1.0), (bytes(), 0.3)]),
+        0 => RequestSizes::One(bytes()),
+        1 => RequestSizes::Uniform { from: bytes(), to: 512 * 300 },
+        _ => RequestSizes::Weighted(vec![(bytes(), 1.0), (bytes(), 0.3)]),
     }
 }
 
-fn transfer(dice: &mut Dice) -> Transfer {
+fn transfer(dice: &mut Rng) -> OperationTransfer {
     let access = match dice.below(4) {
-        0 => Access::Sequential { streams: dice.below(4) as u32 },
-        1 => Access::Uniform,
-        2 => Access::Normal { mean: dice.share(), deviation: dice.share() },
-        _ => Access::Zipf { theta: 1.5 * dice.share() },
+        0 => AccessPattern::Sequential { streams: dice.below(4) as u32 },
+        1 => AccessPattern::Uniform,
+        2 => AccessPattern::Normal { mean: dice.share(), deviation: dice.share() },
+        _ => AccessPattern::Zipf { theta: 1.5 * dice.share() },
     };
     let part = match dice.below(3) {
-        0 => Part::All,
-        1 => Part::Bytes { from: 512 * dice.below(1 << 21), bytes: dice.below(1 << 28) },
-        _ => Part::Share { from: dice.share(), to: dice.share() },
+        0 => TargetPart::All,
+        1 => TargetPart::Bytes { from: 512 * dice.below(1 << 21), bytes: dice.below(1 << 28) },
+        _ => TargetPart::Share { from: dice.share(), to: dice.share() },
     };
-    Transfer {
+    OperationTransfer {
         target: dice.below(3) as u16,
         part,
         access,
@@ -47,15 +47,15 @@ fn transfer(dice: &mut Dice) -> Transfer {
         write_bytes: dice.chance(0.3).then(|| sizes(dice)),
         total_bytes: dice.chance(0.4).then(|| 512 * dice.below(2000)),
         parallel: dice.below(6) as u32,
-        pause: Spell::NONE,
+        pause: DurationDistribution::NONE,
         compute: spell(dice),
         cached: dice.chance(0.5),
         posted: dice.chance(0.2),
     }
 }
 
-fn classes(dice: &mut Dice) -> Vec<Class> {
-    let class = |dice: &mut Dice| Class {
+fn classes(dice: &mut Rng) -> Vec<OperationClass> {
+    let class = |dice: &mut Rng| OperationClass {
         name: "any".into(),
         weight: dice.share(),
         transfers: (0..=dice.below(2)).map(|_| transfer(dice)).collect(),
@@ -64,9 +64,9 @@ fn classes(dice: &mut Dice) -> Vec<Class> {
     (0..=dice.below(2)).map(|_| class(dice)).collect()
 }
 
-fn spec(dice: &mut Dice) -> LoadSpec {
+fn spec(dice: &mut Rng) -> LoadSpec {
     let classes = classes(dice);
-    let phase = |dice: &mut Dice| Phase {
+    let phase = |dice: &mut Rng| LoadPhase {
         lasts: dice.below(1 << 21),
         from: dice.share(),
         to: dice.share(),
@@ -86,8 +86,8 @@ fn spec(dice: &mut Dice) -> LoadSpec {
         });
     }
     LoadSpec::Open(OpenSpec {
-        gap: Spell::Exponential { mean_s: 1e-5 },
-        batch: [Batch::One, Batch::Fixed(3), Batch::Geometric(2.5)][dice.below(3) as usize],
+        gap: DurationDistribution::Exponential { mean_s: 1e-5 },
+        batch: [ArrivalBatch::One, ArrivalBatch::Fixed(3), ArrivalBatch::Geometric(2.5)][dice.below(3) as usize],
         bursts: dice.chance(0.3).then(|| Bursts { on: spell(dice), off: spell(dice) }),
         classes,
         phases,
@@ -100,16 +100,16 @@ fn spec(dice: &mut Dice) -> LoadSpec {
 fn loads_of_chance_lose_nothing_and_stay_where_they_may() {
     let (mut possible, mut ended) = (0, 0);
     for seed in 0..3000 {
-        let mut dice = Dice::new(seed, 9);
+        let mut dice = Rng::new(seed, 9);
         let spec = spec(&mut dice);
-        let Ok(mut load) = Load::new(&spec, &TARGET, Dice::new(seed, 1)) else { continue };
+        let Ok(mut load) = Load::new(&spec, &TARGET, Rng::new(seed, 1)) else { continue };
         possible += 1;
         let asked = drive(&mut load, 2_000_000, |ask| 1000 + ask.io.first % 50_000);
         for (_, ask) in &asked {
             assert!(ask.io.blocks > 0 && ask.io.end() <= TARGET[usize::from(ask.target)], "{seed}: {ask:?}");
             assert!(ask.wait, "{seed}: {ask:?}");
         }
-        let mut sum = Totals::default();
+        let mut sum = OperationTotals::default();
         for class in load.operations() {
             let of = class.totals;
             sum.requests += of.requests;

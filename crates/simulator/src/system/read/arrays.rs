@@ -1,12 +1,15 @@
 //! `[[array]]`.
 
 use super::MOST_TABLES;
-use super::names::{Names, drives_of, group_of};
+use super::names::{PartNames, drives_of, group_of};
 use super::path::each;
-use crate::array::{Array, ArrayError, Description, Form, Layout, Level, Policy, ReadFrom, State, WriteBy, levels};
+use crate::array::{
+    ArrayDescription, ArrayError, ArrayGeometry, ArrayLayout, ArrayLevel, ArrayPolicy, ArrayState, LevelForm, ReadFrom,
+    WriteBy, levels,
+};
 use crate::io::BLOCK_BYTES;
 use crate::system::{Background, Drives, RunBy, Set};
-use crate::text::{Fields, did_you_mean};
+use crate::text::{DescriptionFields, did_you_mean};
 
 /// Most members of an array; one more is read, to be told that there are too many.
 const MOST_MEMBERS: usize = 128;
@@ -29,7 +32,7 @@ const WRITE_BY: [(&str, WriteBy); 3] = [
 ];
 
 /// All arrays. Which drives they use is noted in `names`.
-pub(super) fn arrays(top: &Fields<'_, '_>, names: &mut Names, drives: &[Drives]) -> Vec<Set> {
+pub(super) fn arrays(top: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives]) -> Vec<Set> {
     let all: u32 = drives.iter().map(|group| group.count).sum();
     names.used_by = vec![None; all as usize];
     let only = top.tables("array").len() == 1;
@@ -42,7 +45,7 @@ pub(super) fn arrays(top: &Fields<'_, '_>, names: &mut Names, drives: &[Drives])
     arrays
 }
 
-fn array(fields: &Fields<'_, '_>, names: &mut Names, drives: &[Drives], only: bool) -> Set {
+fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], only: bool) -> Set {
     let groups = names.drives.clone();
     let name = names.arrays.add(fields, "array", &[&groups]);
     let at = names.arrays.len() - 1;
@@ -53,13 +56,13 @@ fn array(fields: &Fields<'_, '_>, names: &mut Names, drives: &[Drives], only: bo
         take(fields, names, drives, *drive, at);
     }
     let run_by = run_by(fields, names);
-    let mut policy = Policy::default();
+    let mut policy = ArrayPolicy::default();
     policy.read_from = fields.word("read_from", &READ_FROM).unwrap_or(policy.read_from);
     policy.write_by = fields.word("write_by", &WRITE_BY).unwrap_or(policy.write_by);
     policy.join = fields.truth("join").unwrap_or(policy.join);
     let set = Set {
         name,
-        level: level.unwrap_or(Level::Linear),
+        level: level.unwrap_or(ArrayLevel::Linear),
         layout: layout(fields),
         copies: fields.whole("copies", 1, 128).map(|n| n as u16),
         unit_blocks: fields.blocks("stripe_unit", 1 << 21).unwrap_or(USUAL_UNIT),
@@ -78,7 +81,7 @@ fn array(fields: &Fields<'_, '_>, names: &mut Names, drives: &[Drives], only: bo
     set
 }
 
-fn level(fields: &Fields<'_, '_>) -> Option<Level> {
+fn level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
     let text = match fields.take("level") {
         Some(value) => match value.get_ref().as_integer() {
             Some(number) => number.as_str().to_owned(),
@@ -89,7 +92,7 @@ fn level(fields: &Fields<'_, '_>) -> Option<Level> {
             return None;
         }
     };
-    let level = Level::parse(&text);
+    let level = ArrayLevel::parse(&text);
     if level.is_none() {
         let known: Vec<&str> = levels().iter().map(|l| l.id.as_str()).collect();
         let near = did_you_mean(&text, &known);
@@ -98,11 +101,11 @@ fn level(fields: &Fields<'_, '_>) -> Option<Level> {
     level
 }
 
-fn layout(fields: &Fields<'_, '_>) -> Option<Layout> {
+fn layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
     let text = fields.text("layout")?;
-    let layout = Layout::parse(text);
+    let layout = ArrayLayout::parse(text);
     if layout.is_none() {
-        let known: Vec<&str> = Layout::ALL.iter().map(|l| l.name()).collect();
+        let known: Vec<&str> = ArrayLayout::ALL.iter().map(|l| l.name()).collect();
         let near = did_you_mean(text, &known);
         fields.wrong_at("layout", format!("no layout is called `{text}`{near}; there are {}", known.join(", ")));
     }
@@ -110,7 +113,7 @@ fn layout(fields: &Fields<'_, '_>) -> Option<Layout> {
 }
 
 /// The drives that a list of references means, each with the place of its reference.
-fn referred(fields: &Fields<'_, '_>, key: &'static str, drives: &[Drives]) -> Vec<(u32, usize)> {
+fn referred(fields: &DescriptionFields<'_, '_>, key: &'static str, drives: &[Drives]) -> Vec<(u32, usize)> {
     let mut found = Vec::new();
     for (text, at) in fields.texts(key) {
         match drives_of(drives, text) {
@@ -122,7 +125,7 @@ fn referred(fields: &Fields<'_, '_>, key: &'static str, drives: &[Drives]) -> Ve
 }
 
 /// The members; all drives but the spares where there is one array and it says nothing.
-fn members(fields: &Fields<'_, '_>, drives: &[Drives], spares: &[u32], only: bool) -> Vec<u32> {
+fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32], only: bool) -> Vec<u32> {
     if !fields.has("drives") && only {
         fields.know(&["drives"]);
         let all = drives.iter().map(|group| group.count).sum::<u32>();
@@ -152,7 +155,7 @@ pub(super) fn called(drives: &[Drives], drive: u32) -> String {
 }
 
 /// A drive now belongs to an array.
-fn take(fields: &Fields<'_, '_>, names: &mut Names, drives: &[Drives], drive: u32, array: usize) {
+fn take(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], drive: u32, array: usize) {
     let other = names.used_by.get(drive as usize).copied().flatten();
     match other {
         Some(other) if other == array => {
@@ -170,7 +173,7 @@ fn take(fields: &Fields<'_, '_>, names: &mut Names, drives: &[Drives], drive: u3
     }
 }
 
-fn run_by(fields: &Fields<'_, '_>, names: &Names) -> RunBy {
+fn run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
     match fields.text("run_by") {
         None | Some("host") => RunBy::Host,
         Some(name) => match names.controllers.find(name) {
@@ -185,7 +188,7 @@ fn run_by(fields: &Fields<'_, '_>, names: &Names) -> RunBy {
 }
 
 /// Members that have failed, by their positions or their names.
-fn failed(fields: &Fields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u16> {
+fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u16> {
     let Some(value) = fields.take("failed") else { return Vec::new() };
     let numbers = match value.get_ref().as_array() {
         Some(list) => list.iter().all(|v| v.get_ref().is_integer()),
@@ -209,7 +212,7 @@ fn failed(fields: &Fields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u1
 }
 
 /// `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
-pub(super) fn background(fields: &Fields<'_, '_>, key: &'static str) -> Option<Background> {
+pub(super) fn background(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Background> {
     let usual = Background::default();
     if let Some(on) = fields.take(key)?.get_ref().as_bool() {
         return on.then_some(usual);
@@ -225,11 +228,11 @@ pub(super) fn background(fields: &Fields<'_, '_>, key: &'static str) -> Option<B
 }
 
 /// What the arrays' own rules say of it.
-fn check(fields: &Fields<'_, '_>, set: &Set, drives: &[Drives]) {
+fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
     let own: Vec<u64> = set.members.iter().map(|drive| blocks_of(drives, *drive)).collect();
     let (least, most) = (own.iter().copied().min().unwrap_or(0), own.iter().copied().max().unwrap_or(0));
     let info = set.level.info();
-    if least != most && info.form != Form::Linear {
+    if least != most && info.form != LevelForm::Linear {
         let size = |blocks: u64| diskwright_base::units::display((blocks * BLOCK_BYTES) as f64, "bytes");
         let message = format!("members are of {} to {}; the smallest counts for all", size(least), size(most));
         fields.note_at("drives", message);
@@ -241,8 +244,8 @@ fn check(fields: &Fields<'_, '_>, set: &Set, drives: &[Drives]) {
     }
     let members = own.iter().map(|blocks| set.member_blocks.unwrap_or(*blocks)).collect();
     let (unit_blocks, layout, copies) = (set.unit_blocks, set.layout, set.copies);
-    let description = Description { level: set.level, members, unit_blocks, layout, copies };
-    match Array::new(&description) {
+    let description = ArrayDescription { level: set.level, members, unit_blocks, layout, copies };
+    match ArrayGeometry::new(&description) {
         Err(error) => fields.wrong_at(key_of(&error), error.to_string()),
         Ok(_) => services(fields, set),
     }
@@ -259,9 +262,9 @@ fn key_of(error: &ArrayError) -> &'static str {
 }
 
 /// Failures, spares and rebuilds that do not go together.
-fn services(fields: &Fields<'_, '_>, set: &Set) {
-    let lost = State::failed(set.failed.iter().copied()).failed.count() as usize;
-    let survives = set.level.info().form != Form::Linear && set.level != Level::Raid0;
+fn services(fields: &DescriptionFields<'_, '_>, set: &Set) {
+    let lost = ArrayState::failed(set.failed.iter().copied()).failed.count() as usize;
+    let survives = set.level.info().form != LevelForm::Linear && set.level != ArrayLevel::Raid0;
     if lost > 0 && !survives {
         fields.note_at("failed", format!("{} loses its data with a member; what lay there is not served", set.level));
     }

@@ -1,16 +1,16 @@
 //! `[host.cache]` and `[controller.cache]`.
 
-use crate::cache::{Back, CacheSpec, FlushOrder, ReadAhead, Write};
-use crate::text::Fields;
+use crate::cache::{BlockCacheSpec, CacheReadAhead, FlushOrder, WriteBackPolicy, WritePolicy};
+use crate::text::DescriptionFields;
 
-/// A cache; whatever is not said is as in [`CacheSpec::default`], and its writes
+/// A cache; whatever is not said is as in [`BlockCacheSpec::default`], and its writes
 /// are `back`.
-pub(super) fn cache(fields: &Fields<'_, '_>, back: Back) -> CacheSpec {
-    let usual = CacheSpec::default();
+pub(super) fn cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -> BlockCacheSpec {
+    let usual = BlockCacheSpec::default();
     if !fields.has("size") {
         fields.missing("size", "\"64MB\"");
     }
-    let spec = CacheSpec {
+    let spec = BlockCacheSpec {
         bytes: fields.bytes("size").unwrap_or(usual.bytes),
         page_blocks: fields.request_blocks("page").unwrap_or(usual.page_blocks),
         read: read_ahead(fields, usual.read),
@@ -31,7 +31,7 @@ pub(super) fn cache(fields: &Fields<'_, '_>, back: Back) -> CacheSpec {
 /// `read_ahead = "none"`, or the longest run, which runs double up to;
 /// `read_ahead_from` is the first one. `fetch` reads whatever is missing in
 /// runs of one length.
-fn read_ahead(fields: &Fields<'_, '_>, usual: ReadAhead) -> ReadAhead {
+fn read_ahead(fields: &DescriptionFields<'_, '_>, usual: CacheReadAhead) -> CacheReadAhead {
     let fetch = fields.request_blocks("fetch");
     let from = fields.request_blocks("read_ahead_from");
     if let Some(blocks) = fetch {
@@ -39,23 +39,23 @@ fn read_ahead(fields: &Fields<'_, '_>, usual: ReadAhead) -> ReadAhead {
             fields.wrong_at(key, format!("`{key}` and `fetch` are two ways of reading ahead; one of them is enough"));
         }
         fields.know(&["read_ahead"]);
-        return ReadAhead::Fixed { blocks };
+        return CacheReadAhead::Fixed { blocks };
     }
     let none = fields.take("read_ahead").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "none");
     if none {
-        return ReadAhead::None;
+        return CacheReadAhead::None;
     }
     let to = fields.request_blocks("read_ahead");
     match (usual, from, to) {
-        (_, Some(from), Some(to)) => ReadAhead::Doubling { from, to },
-        (ReadAhead::Doubling { from, .. }, None, Some(to)) => ReadAhead::Doubling { from: from.min(to), to },
-        (ReadAhead::Doubling { to, .. }, Some(from), None) => ReadAhead::Doubling { from, to: to.max(from) },
+        (_, Some(from), Some(to)) => CacheReadAhead::Doubling { from, to },
+        (CacheReadAhead::Doubling { from, .. }, None, Some(to)) => CacheReadAhead::Doubling { from: from.min(to), to },
+        (CacheReadAhead::Doubling { to, .. }, Some(from), None) => CacheReadAhead::Doubling { from, to: to.max(from) },
         (usual, ..) => usual,
     }
 }
 
 /// `write = "back"` with its keys, or `"through"`.
-fn write(fields: &Fields<'_, '_>, usual: Back) -> Write {
+fn write(fields: &DescriptionFields<'_, '_>, usual: WriteBackPolicy) -> WritePolicy {
     const KEYS: [&str; 8] =
         ["dirty_limit", "flush_at", "flush_after", "flush_every", "coalesce", "flush_depth", "flush_order", "battery"];
     let through = fields.word("write", &[("back", false), ("through", true)]).unwrap_or(false);
@@ -64,12 +64,12 @@ fn write(fields: &Fields<'_, '_>, usual: Back) -> Write {
             fields.wrong_at(key, format!("`{key}` is for posted writes: write = \"back\""));
         }
         fields.know(&KEYS);
-        return Write::Through;
+        return WritePolicy::Through;
     }
     let dirty_limit = fields.share("dirty_limit").unwrap_or(usual.dirty_limit);
     let after = fields.take("flush_after").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "never");
     let orders = [("address", FlushOrder::Address), ("age", FlushOrder::Age)];
-    Write::Back(Back {
+    WritePolicy::Back(WriteBackPolicy {
         dirty_limit,
         flush_at: fields.share("flush_at").unwrap_or(usual.flush_at.min(dirty_limit)),
         flush_every: fields.time("flush_every").unwrap_or(usual.flush_every),

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use super::names::Names;
+use super::names::PartNames;
 use super::path::each;
 use super::{Loader, MOST_DRIVES};
-use crate::catalogue::{self, Entry, EntryKind, SORTS};
-use crate::device::Device;
+use crate::catalogue::{self, CatalogueEntry, EntryKind, SORTS};
+use crate::device::DeviceModel;
 use crate::diskspecs;
-use crate::drive::{Model, Policy};
+use crate::drive::{Model, QueuePolicy};
 use crate::system::Drives;
-use crate::text::{Fields, did_you_mean};
+use crate::text::{DescriptionFields, did_you_mean};
 
 /// Capacity of a device of its own where none is said, bytes.
 const USUAL_CAPACITY: u64 = 1_000_000_000_000;
 
 /// Drives of the files that `[system] catalogue` names.
-pub(super) fn own_catalogue(fields: &Fields<'_, '_>, load: Loader<'_>) -> Vec<Entry> {
+pub(super) fn own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Vec<CatalogueEntry> {
     let mut entries = Vec::new();
     for (path, at) in fields.texts("catalogue") {
         let read = load(path).map_err(|because| format!("`{path}`: {because}"));
@@ -29,7 +29,12 @@ pub(super) fn own_catalogue(fields: &Fields<'_, '_>, load: Loader<'_>) -> Vec<En
 }
 
 /// All groups of drives.
-pub(super) fn drives(top: &Fields<'_, '_>, names: &mut Names, own: &[Entry], load: Loader<'_>) -> Vec<Drives> {
+pub(super) fn drives(
+    top: &DescriptionFields<'_, '_>,
+    names: &mut PartNames,
+    own: &[CatalogueEntry],
+    load: Loader<'_>,
+) -> Vec<Drives> {
     let mut groups: Vec<Drives> = Vec::new();
     if top.tables("drive").is_empty() {
         top.wrong("there is no drive: at least one [[drive]] is needed, such as model = \"st32171w\"");
@@ -52,16 +57,16 @@ pub(super) fn drives(top: &Fields<'_, '_>, names: &mut Names, own: &[Entry], loa
                 count,
                 device,
                 channel,
-                order: Policy::FirstCome,
+                order: QueuePolicy::FirstCome,
                 depth: 1,
             }));
             return;
         };
         let own_order = match &device {
-            Device::Mechanical(model) => model.policy(),
-            _ => Policy::FirstCome,
+            DeviceModel::Mechanical(model) => model.policy(),
+            _ => QueuePolicy::FirstCome,
         };
-        if order.is_some() && !matches!(device, Device::Mechanical(_)) {
+        if order.is_some() && !matches!(device, DeviceModel::Mechanical(_)) {
             fields.note_at("order", "`order` is how an arm goes through its queue; this device has none");
         }
         let depth = depth.unwrap_or_else(|| device.slots());
@@ -71,18 +76,24 @@ pub(super) fn drives(top: &Fields<'_, '_>, names: &mut Names, own: &[Entry], loa
 }
 
 /// A device that stands where none could be read.
-fn nothing() -> Option<Device> {
+fn nothing() -> Option<DeviceModel> {
     let entry = catalogue::all().first()?;
     entry.device().ok()
 }
 
-fn order(fields: &Fields<'_, '_>) -> Option<Policy> {
-    let words: Vec<(&'static str, Policy)> = Policy::ALL.into_iter().map(|policy| (policy.name(), policy)).collect();
+fn order(fields: &DescriptionFields<'_, '_>) -> Option<QueuePolicy> {
+    let words: Vec<(&'static str, QueuePolicy)> =
+        QueuePolicy::ALL.into_iter().map(|policy| (policy.name(), policy)).collect();
     fields.word("order", &words)
 }
 
 /// What a group's drives are: `model`, `file`, or a table of their own.
-fn device(fields: &Fields<'_, '_>, name: &str, own: &[Entry], load: Loader<'_>) -> Option<Device> {
+fn device(
+    fields: &DescriptionFields<'_, '_>,
+    name: &str,
+    own: &[CatalogueEntry],
+    load: Loader<'_>,
+) -> Option<DeviceModel> {
     let ways = ["model", "file"].into_iter().chain(SORTS);
     let said: Vec<&str> = ways.clone().filter(|key| fields.has(key)).collect();
     fields.know(&["model", "file", "capacity", "write_cache"]);
@@ -106,7 +117,7 @@ fn device(fields: &Fields<'_, '_>, name: &str, own: &[Entry], load: Loader<'_>) 
 }
 
 /// A drive of the catalogue.
-fn model(fields: &Fields<'_, '_>, own: &[Entry]) -> Option<EntryKind> {
+fn model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<EntryKind> {
     if fields.has("capacity") {
         fields.wrong_at("capacity", "a model of the catalogue has its own capacity; leave it out");
     }
@@ -122,7 +133,7 @@ fn model(fields: &Fields<'_, '_>, own: &[Entry]) -> Option<EntryKind> {
 }
 
 /// A drive of DiskSim's format.
-fn file(fields: &Fields<'_, '_>, load: Loader<'_>) -> Option<Device> {
+fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceModel> {
     for key in ["capacity", "write_cache"].into_iter().filter(|key| fields.has(key)) {
         fields.wrong_at(key, format!("`{key}` stands in the file itself"));
     }
@@ -135,7 +146,7 @@ fn file(fields: &Fields<'_, '_>, load: Loader<'_>) -> Option<Device> {
     match made {
         Ok((model, notes)) => {
             notes.into_iter().for_each(|note| fields.note_at("file", note));
-            Some(Device::Mechanical(Arc::new(model)))
+            Some(DeviceModel::Mechanical(Arc::new(model)))
         }
         Err(message) => {
             fields.wrong_at("file", message);
@@ -145,7 +156,7 @@ fn file(fields: &Fields<'_, '_>, load: Loader<'_>) -> Option<Device> {
 }
 
 /// A specification that stands in the description itself, with the catalogue's keys.
-fn printed(fields: &Fields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind> {
+fn printed(fields: &DescriptionFields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind> {
     if sort != "plain" && !fields.has("capacity") {
         fields.missing("capacity", "\"9.1GB\"");
     }
@@ -160,7 +171,7 @@ fn printed(fields: &Fields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind>
 }
 
 /// `write_cache` turns a mechanical drive's own cache of writes on or off.
-fn write_cache(fields: &Fields<'_, '_>, kind: EntryKind) -> EntryKind {
+fn write_cache(fields: &DescriptionFields<'_, '_>, kind: EntryKind) -> EntryKind {
     match (fields.truth("write_cache"), kind) {
         (Some(on), EntryKind::Mechanical(mut printed)) => {
             printed.write_cache = on;

@@ -3,21 +3,21 @@
 use super::arrays::{background, called};
 use super::names::drives_of;
 use super::path::each;
-use crate::system::{Change, Planned, SLOWEST, System};
-use crate::text::Fields;
+use crate::system::{SLOWEST, ScheduledChange, System, SystemChange};
+use crate::text::DescriptionFields;
 
 /// What can happen, by its key.
 const SORTS: [&str; 5] = ["fail", "replace", "slow", "hang", "release"];
 
 /// All events, in the order of their time.
-pub(super) fn events(top: &Fields<'_, '_>, system: &System) -> Vec<Planned> {
+pub(super) fn events(top: &DescriptionFields<'_, '_>, system: &System) -> Vec<ScheduledChange> {
     let mut events = Vec::new();
     each(top, "event", |fields| event(fields, system, &mut events));
     events.sort_by_key(|planned| planned.at);
     events
 }
 
-fn event(fields: &Fields<'_, '_>, system: &System, events: &mut Vec<Planned>) {
+fn event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut Vec<ScheduledChange>) {
     if !fields.has("at") {
         fields.missing("at", "\"30s\"");
     }
@@ -37,17 +37,22 @@ fn event(fields: &Fields<'_, '_>, system: &System, events: &mut Vec<Planned>) {
         fields.wrong_at("rebuild", "`rebuild` says how a drive is rebuilt that comes by `replace`");
     }
     let changes = [
-        members(fields, system, "fail", |array, member| Change::Fail { array, member }),
-        members(fields, system, "replace", |array, member| Change::Replace { array, member, settings: rebuild }),
+        members(fields, system, "fail", |array, member| SystemChange::Fail { array, member }),
+        members(fields, system, "replace", |array, member| SystemChange::Replace { array, member, settings: rebuild }),
         slow(fields, system),
-        drives(fields, system, "hang", |drive| Change::Hang { drive, on: true }),
-        drives(fields, system, "release", |drive| Change::Hang { drive, on: false }),
+        drives(fields, system, "hang", |drive| SystemChange::Hang { drive, on: true }),
+        drives(fields, system, "release", |drive| SystemChange::Hang { drive, on: false }),
     ];
-    events.extend(changes.into_iter().flatten().map(|change| Planned { at, change }));
+    events.extend(changes.into_iter().flatten().map(|change| ScheduledChange { at, change }));
 }
 
 /// The same happens to all drives that a key names.
-fn drives(fields: &Fields<'_, '_>, system: &System, key: &'static str, change: impl Fn(u32) -> Change) -> Vec<Change> {
+fn drives(
+    fields: &DescriptionFields<'_, '_>,
+    system: &System,
+    key: &'static str,
+    change: impl Fn(u32) -> SystemChange,
+) -> Vec<SystemChange> {
     let mut found = Vec::new();
     for (text, at) in fields.texts(key) {
         match drives_of(&system.drives, text) {
@@ -60,11 +65,11 @@ fn drives(fields: &Fields<'_, '_>, system: &System, key: &'static str, change: i
 
 /// The same happens to all members of arrays that a key names.
 fn members(
-    fields: &Fields<'_, '_>,
+    fields: &DescriptionFields<'_, '_>,
     system: &System,
     key: &'static str,
-    change: impl Fn(usize, u16) -> Change,
-) -> Vec<Change> {
+    change: impl Fn(usize, u16) -> SystemChange,
+) -> Vec<SystemChange> {
     let mut found = Vec::new();
     for (text, at) in fields.texts(key) {
         let some = drives_of(&system.drives, text).unwrap_or_else(|message| {
@@ -87,7 +92,7 @@ fn members(
 }
 
 /// `slow = { drive = "disk1", factor = 10 }`.
-fn slow(fields: &Fields<'_, '_>, system: &System) -> Vec<Change> {
+fn slow(fields: &DescriptionFields<'_, '_>, system: &System) -> Vec<SystemChange> {
     let Some(inner) = fields.has("slow").then(|| fields.inner("slow")).flatten() else {
         fields.know(&["slow"]);
         return Vec::new();
@@ -99,7 +104,7 @@ fn slow(fields: &Fields<'_, '_>, system: &System) -> Vec<Change> {
         inner.missing("factor", "10");
     }
     let factor = inner.number("factor", SLOWEST.0, SLOWEST.1).unwrap_or(1.0);
-    let changes = drives(&inner, system, "drive", |drive| Change::Slow { drive, factor });
+    let changes = drives(&inner, system, "drive", |drive| SystemChange::Slow { drive, factor });
     inner.finish();
     changes
 }

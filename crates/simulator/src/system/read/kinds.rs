@@ -2,35 +2,37 @@
 //! `"sort"` and `"trace"`. Whatever is not said is as in their specifications'
 //! defaults.
 
-use super::Files;
+use super::DescriptionFiles;
 use super::transfers::{access, part, target};
 use super::workloads::spell;
 use crate::io::BLOCK_BYTES;
-use crate::load::{LoadSpec, NetbenchSpec, OltpSpec, Region, ScanSpec, SortSpec, Spell, Timing, TraceSpec};
-use crate::text::Fields;
+use crate::load::{
+    DurationDistribution, LoadSpec, NetbenchSpec, OltpSpec, Region, ScanSpec, SortSpec, Timing, TraceSpec,
+};
+use crate::text::DescriptionFields;
 use crate::text::quantity::{SIZE, SPACE};
 
 const SECOND: f64 = 1e9;
 
-fn operations(fields: &Fields<'_, '_>) -> Option<u64> {
+fn operations(fields: &DescriptionFields<'_, '_>) -> Option<u64> {
     fields.whole("operations", 1, u64::MAX >> 1)
 }
 
-fn users(fields: &Fields<'_, '_>) -> u32 {
+fn users(fields: &DescriptionFields<'_, '_>) -> u32 {
     fields.whole("users", 1, 1 << 20).map_or(1, |n| n as u32)
 }
 
-fn count(fields: &Fields<'_, '_>, key: &'static str, usual: u32) -> u32 {
+fn count(fields: &DescriptionFields<'_, '_>, key: &'static str, usual: u32) -> u32 {
     fields.whole(key, 1, 1 << 20).map_or(usual, |n| n as u32)
 }
 
 /// Bytes of whole blocks.
-fn bytes(fields: &Fields<'_, '_>, key: &'static str, usual: u64) -> u64 {
+fn bytes(fields: &DescriptionFields<'_, '_>, key: &'static str, usual: u64) -> u64 {
     fields.blocks(key, 1 << 40).map_or(usual, |blocks| blocks * BLOCK_BYTES)
 }
 
 /// NetBench's disk mix.
-pub(super) fn netbench(fields: &Fields<'_, '_>, cached: bool) -> LoadSpec {
+pub(super) fn netbench(fields: &DescriptionFields<'_, '_>, cached: bool) -> LoadSpec {
     let usual = NetbenchSpec::default();
     LoadSpec::Netbench(NetbenchSpec {
         clients: users(fields),
@@ -38,21 +40,21 @@ pub(super) fn netbench(fields: &Fields<'_, '_>, cached: bool) -> LoadSpec {
         target: 0,
         part: part(fields),
         oplocks: fields.truth("oplocks").unwrap_or(usual.oplocks),
-        think: spell(fields, "think").unwrap_or(Spell::NONE),
-        compute: spell(fields, "compute").unwrap_or(Spell::NONE),
+        think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
+        compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         cached: fields.truth("cached").unwrap_or(cached),
         most_operations: operations(fields),
     })
 }
 
 /// Decision support: each target of the workload holds one file of the database.
-pub(super) fn scan(fields: &Fields<'_, '_>, targets: &[String]) -> LoadSpec {
+pub(super) fn scan(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> LoadSpec {
     let usual = ScanSpec::default();
     let part = part(fields);
     let files = (0..targets.len().clamp(1, usize::from(u16::MAX))).map(|at| Region { target: at as u16, part });
     LoadSpec::Scan(ScanSpec {
         users: users(fields),
-        think: spell(fields, "think").unwrap_or(Spell::NONE),
+        think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
         files: files.collect(),
         query_bytes: bytes(fields, "query", usual.query_bytes),
         degree: count(fields, "degree", usual.degree),
@@ -60,13 +62,13 @@ pub(super) fn scan(fields: &Fields<'_, '_>, targets: &[String]) -> LoadSpec {
         extent_bytes: bytes(fields, "extent", usual.extent_bytes),
         ahead: fields.whole("ahead", 0, 1 << 20).map_or(usual.ahead, |n| n as u32),
         most_outstanding: count(fields, "outstanding", usual.most_outstanding),
-        compute: spell(fields, "compute").unwrap_or(Spell::NONE),
+        compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         most_operations: operations(fields),
     })
 }
 
 /// A region: `{ on = "log", area = "1GB" }`.
-fn region(fields: &Fields<'_, '_>, key: &'static str, targets: &[String], usual: Region) -> Region {
+fn region(fields: &DescriptionFields<'_, '_>, key: &'static str, targets: &[String], usual: Region) -> Region {
     let Some(inner) = fields.inner(key) else { return usual };
     let region = Region { target: target(&inner, targets), part: part(&inner) };
     inner.finish();
@@ -74,20 +76,20 @@ fn region(fields: &Fields<'_, '_>, key: &'static str, targets: &[String], usual:
 }
 
 /// Transactions.
-pub(super) fn oltp(fields: &Fields<'_, '_>, targets: &[String]) -> LoadSpec {
+pub(super) fn oltp(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> LoadSpec {
     let usual = OltpSpec::default();
     let never = fields.take("checkpoint").and_then(|v| v.get_ref().as_str()) == Some("never");
     let checkpoint = if never { Some(0) } else { fields.some_time("checkpoint") };
     LoadSpec::Oltp(OltpSpec {
         users: users(fields),
-        think: spell(fields, "think").unwrap_or(Spell::NONE),
+        think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
         data: region(fields, "data", targets, usual.data),
         access: access(fields),
         pages: count(fields, "pages", usual.pages),
         hit_share: fields.share("hit_share").unwrap_or(usual.hit_share),
         changed: fields.whole("changed", 0, 1 << 20).map_or(usual.changed, |n| n as u32),
         buffers: fields.whole("buffers", 1, 1 << 28).unwrap_or(usual.buffers),
-        compute: spell(fields, "compute").unwrap_or(Spell::NONE),
+        compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         log: region(fields, "log", targets, usual.log),
         log_bytes: bytes(fields, "log_record", usual.log_bytes),
         most_log_bytes: bytes(fields, "log_write", usual.most_log_bytes),
@@ -99,7 +101,7 @@ pub(super) fn oltp(fields: &Fields<'_, '_>, targets: &[String]) -> LoadSpec {
 }
 
 /// An external sort.
-pub(super) fn sort(fields: &Fields<'_, '_>, targets: &[String], cached: bool) -> LoadSpec {
+pub(super) fn sort(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool) -> LoadSpec {
     let usual = SortSpec::default();
     let seconds = |key: &'static str, usual: f64| fields.time(key).map_or(usual, |ns| ns as f64 / SECOND);
     let whole = |key: &'static str, usual: u64| fields.quantity(key, &SIZE).map_or(usual, |bytes| bytes as u64);
@@ -123,7 +125,11 @@ pub(super) fn sort(fields: &Fields<'_, '_>, targets: &[String], cached: bool) ->
 }
 
 /// A recorded stream of requests; each device of it is one of the targets, in their order.
-pub(super) fn trace(fields: &Fields<'_, '_>, files: &Files<'_>, cached: bool) -> Option<LoadSpec> {
+pub(super) fn trace(
+    fields: &DescriptionFields<'_, '_>,
+    files: &DescriptionFiles<'_>,
+    cached: bool,
+) -> Option<LoadSpec> {
     let closed = fields.word("timing", &[("open", false), ("closed", true)]).unwrap_or(false);
     let scale = fields.number("scale", 0.0, 1e6).unwrap_or(1.0);
     let depth = fields.whole("depth", 1, 1 << 20);

@@ -3,7 +3,7 @@
 //! `docs/systems.md` lists every key.
 //!
 //! The parts are read in the order in which they refer to one another: buses,
-//! controllers, channels, drives, arrays, workloads, events. [`Names`] knows what was
+//! controllers, channels, drives, arrays, workloads, events. [`PartNames`] knows what was
 //! read so far.
 
 mod arrays;
@@ -17,16 +17,16 @@ mod settings;
 mod transfers;
 mod workloads;
 
-use super::{System, Watch};
-use crate::load::Recorded;
-use crate::text::{Fields, Problem, Problems, Source};
+use super::{System, WatchSpec};
+use crate::load::TraceRequest;
+use crate::text::{DescriptionFields, DescriptionSource, Problem, Problems};
 
-use names::Names;
+use names::PartNames;
 pub use settings::Setting;
 
 /// A description that could be read.
 #[derive(Clone, Debug)]
-pub struct Described {
+pub struct SystemDescription {
     /// The system.
     pub system: System,
     /// What is not wrong, but may not be meant.
@@ -38,14 +38,14 @@ pub struct Described {
 pub type Loader<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// The requests of a trace, and how many were left out.
-pub type Trace = (Vec<Recorded>, u64);
+pub type LoadedTrace = (Vec<TraceRequest>, u64);
 
 /// The other files that a description may name, by the path as it is written there.
-pub struct Files<'a> {
+pub struct DescriptionFiles<'a> {
     /// The text of one: a drive's parameters, a catalogue.
     pub text: Loader<'a>,
     /// A trace, as [`crate::load::TraceSpec::record`] gives it.
-    pub trace: &'a dyn Fn(&str) -> Result<Trace, String>,
+    pub trace: &'a dyn Fn(&str) -> Result<LoadedTrace, String>,
 }
 
 /// Most drives of a system: more than any cabinet holds, and few enough for memory.
@@ -62,9 +62,9 @@ pub fn read<'t>(
     text: &'t str,
     settings: &'t [Setting],
     load: Loader<'_>,
-) -> Result<Described, Problems> {
+) -> Result<SystemDescription, Problems> {
     let no_trace = |_: &str| Err("traces cannot be read here".to_owned());
-    read_with(file, text, settings, &Files { text: load, trace: &no_trace })
+    read_with(file, text, settings, &DescriptionFiles { text: load, trace: &no_trace })
 }
 
 /// Reads a description. `file` is its name in what is told; `settings` stand in
@@ -76,20 +76,20 @@ pub fn read_with<'t>(
     file: &'t str,
     text: &'t str,
     settings: &'t [Setting],
-    files: &Files<'_>,
-) -> Result<Described, Problems> {
-    let source = Source::new(file, text);
+    files: &DescriptionFiles<'_>,
+) -> Result<SystemDescription, Problems> {
+    let source = DescriptionSource::new(file, text);
     let system = source.parse().and_then(|mut table| {
         settings::apply(&source, table.get_mut(), settings);
         let span = table.span();
-        system(&Fields::new(&source, "", table.get_ref(), span), files)
+        system(&DescriptionFields::new(&source, "", table.get_ref(), span), files)
     });
-    source.finish(system).map(|(system, notes)| Described { system, notes })
+    source.finish(system).map(|(system, notes)| SystemDescription { system, notes })
 }
 
 /// Every part; given back also where something was wrong, which the source knows.
-fn system(top: &Fields<'_, '_>, files: &Files<'_>) -> Option<System> {
-    let mut names = Names::default();
+fn system(top: &DescriptionFields<'_, '_>, files: &DescriptionFiles<'_>) -> Option<System> {
+    let mut names = PartNames::default();
     let (name, own) = top.inner("system").map_or((None, Vec::new()), |fields| {
         let name = fields.text("name").map(str::to_owned);
         fields.text("about");
@@ -114,9 +114,9 @@ fn system(top: &Fields<'_, '_>, files: &Files<'_>) -> Option<System> {
     Some(system)
 }
 
-fn watch(fields: &Fields<'_, '_>) -> Watch {
-    let usual = Watch::default();
-    let watch = Watch {
+fn watch(fields: &DescriptionFields<'_, '_>) -> WatchSpec {
+    let usual = WatchSpec::default();
+    let watch = WatchSpec {
         seed: fields.whole("seed", 0, i64::MAX as u64).unwrap_or(usual.seed),
         warm_up: fields.time("warm_up").unwrap_or(usual.warm_up),
         duration: fields.some_time("duration").unwrap_or(usual.duration),

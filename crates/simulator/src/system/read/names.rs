@@ -1,23 +1,23 @@
 //! What was read so far, by name, and how a text refers to it.
 
-use crate::system::{Drives, Target};
-use crate::text::{Fields, did_you_mean};
+use crate::system::{Drives, WorkloadTarget};
+use crate::text::{DescriptionFields, did_you_mean};
 
 /// Names of one sort, by position.
 #[derive(Clone, Debug, Default)]
-pub(super) struct List {
+pub(super) struct NameList {
     names: Vec<String>,
 }
 
 /// All names.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    pub buses: List,
-    pub controllers: List,
-    pub channels: List,
+pub(super) struct PartNames {
+    pub buses: NameList,
+    pub controllers: NameList,
+    pub channels: NameList,
     /// Groups of drives.
-    pub drives: List,
-    pub arrays: List,
+    pub drives: NameList,
+    pub arrays: NameList,
     /// Array of each drive that is a member or a spare, by number.
     pub used_by: Vec<Option<usize>>,
 }
@@ -25,9 +25,9 @@ pub(super) struct Names {
 /// The word for no part at all.
 const NONE: &str = "none";
 
-impl List {
+impl NameList {
     /// The name of the next table of a sort: its own, or `sort`, `sort2`, …
-    pub fn add(&mut self, fields: &Fields<'_, '_>, sort: &str, others: &[&List]) -> String {
+    pub fn add(&mut self, fields: &DescriptionFields<'_, '_>, sort: &str, others: &[&NameList]) -> String {
         let own = fields.text("name").map(str::to_owned);
         let name = own.clone().unwrap_or_else(|| match self.names.len() {
             0 => sort.to_owned(),
@@ -61,7 +61,7 @@ impl List {
 
     /// What a key refers to: what it names; where it is missing the only one
     /// there is; nothing where it says "none" or there is nothing to refer to.
-    pub fn refer(&self, fields: &Fields<'_, '_>, key: &'static str) -> Option<usize> {
+    pub fn refer(&self, fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<usize> {
         if !fields.has(key) {
             fields.know(&[key]);
             if self.len() > 1 {
@@ -138,9 +138,9 @@ pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, Strin
 }
 
 /// What workloads use: an array, or drives by themselves.
-pub(super) fn targets_of(drives: &[Drives], names: &Names, text: &str) -> Result<Vec<Target>, String> {
+pub(super) fn targets_of(drives: &[Drives], names: &PartNames, text: &str) -> Result<Vec<WorkloadTarget>, String> {
     if let Some(array) = names.arrays.find(text) {
-        return Ok(vec![Target::Array(array)]);
+        return Ok(vec![WorkloadTarget::Array(array)]);
     }
     let found = drives_of(drives, text).map_err(|_| {
         let all: Vec<&str> = names.arrays.names().chain(names.drives.names()).collect();
@@ -152,6 +152,6 @@ pub(super) fn targets_of(drives: &[Drives], names: &Names, text: &str) -> Result
             let array = names.arrays.name(array);
             Err(format!("`{text}` is a member of `{array}`, and its blocks belong to that; use on = \"{array}\""))
         }
-        None => Ok(found.into_iter().map(Target::Drive).collect()),
+        None => Ok(found.into_iter().map(WorkloadTarget::Drive).collect()),
     }
 }

@@ -2,15 +2,15 @@
 
 use super::MOST_TABLES;
 use super::caches;
-use super::names::Names;
-use crate::cache::Back;
-use crate::system::{Bus, Channel, Controller, Host, Transfer};
-use crate::text::Fields;
+use super::names::PartNames;
+use crate::cache::WriteBackPolicy;
+use crate::system::{Bus, Channel, Controller, HostSpec, TransferMode};
+use crate::text::DescriptionFields;
 
 /// `[host]`.
-pub(super) fn host(fields: &Fields<'_, '_>) -> Host {
-    let usual = Host::default();
-    let host = Host {
+pub(super) fn host(fields: &DescriptionFields<'_, '_>) -> HostSpec {
+    let usual = HostSpec::default();
+    let host = HostSpec {
         processors: fields.whole("processors", 1, 4096).map_or(usual.processors, |n| n as u32),
         request: fields.time("request").unwrap_or(usual.request),
         interrupt: fields.time("interrupt").unwrap_or(usual.interrupt),
@@ -18,7 +18,7 @@ pub(super) fn host(fields: &Fields<'_, '_>) -> Host {
         xor_byte_ps: fields.each_byte("xor").unwrap_or(usual.xor_byte_ps),
         galois_byte_ps: fields.each_byte("galois").unwrap_or(usual.galois_byte_ps),
         other_interrupts_per_s: fields.often("other_interrupts").unwrap_or(usual.other_interrupts_per_s),
-        cache: fields.inner("cache").map(|cache| caches::cache(&cache, Back::default())),
+        cache: fields.inner("cache").map(|cache| caches::cache(&cache, WriteBackPolicy::default())),
         transfer_blocks: fields.request_blocks("largest"),
         memory_rate: fields.rate("memory_rate"),
     };
@@ -27,7 +27,11 @@ pub(super) fn host(fields: &Fields<'_, '_>) -> Host {
 }
 
 /// Each table of a list, with its fields; at most [`MOST_TABLES`].
-pub(super) fn each<'a, 't>(top: &Fields<'a, 't>, key: &'static str, mut read: impl FnMut(&Fields<'a, 't>)) {
+pub(super) fn each<'a, 't>(
+    top: &DescriptionFields<'a, 't>,
+    key: &'static str,
+    mut read: impl FnMut(&DescriptionFields<'a, 't>),
+) {
     let tables = top.tables(key);
     if tables.len() > MOST_TABLES {
         top.wrong_at(key, format!("there are {} of [[{key}]], where {MOST_TABLES} are the most", tables.len()));
@@ -38,7 +42,7 @@ pub(super) fn each<'a, 't>(top: &Fields<'a, 't>, key: &'static str, mut read: im
             Some(name) => format!("{key} `{}`", name.chars().take(40).collect::<String>()),
             None => format!("{key} {}", number + 1),
         };
-        if let Some(fields) = Fields::of(top.source, &item, value) {
+        if let Some(fields) = DescriptionFields::of(top.source, &item, value) {
             read(&fields);
             fields.finish();
         }
@@ -46,7 +50,7 @@ pub(super) fn each<'a, 't>(top: &Fields<'a, 't>, key: &'static str, mut read: im
 }
 
 /// `[[bus]]`.
-pub(super) fn buses(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Bus> {
+pub(super) fn buses(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -> Vec<Bus> {
     let mut buses = Vec::new();
     each(top, "bus", |fields| {
         let name = names.buses.add(fields, "bus", &[]);
@@ -60,7 +64,7 @@ pub(super) fn buses(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Bus> {
 }
 
 /// `[[controller]]`.
-pub(super) fn controllers(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Controller> {
+pub(super) fn controllers(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -> Vec<Controller> {
     let mut controllers = Vec::new();
     each(top, "controller", |fields| {
         let name = names.controllers.add(fields, "controller", &[]);
@@ -72,7 +76,7 @@ pub(super) fn controllers(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Contro
             rate: fields.rate("rate"),
             xor_byte_ps: fields.each_byte("xor").unwrap_or(0),
             galois_byte_ps: fields.each_byte("galois").unwrap_or(0),
-            cache: fields.inner("cache").map(|cache| caches::cache(&cache, Back::battery())),
+            cache: fields.inner("cache").map(|cache| caches::cache(&cache, WriteBackPolicy::battery())),
             outstanding: fields.whole("outstanding", 1, 1 << 20).map(|n| n as u32),
             transfer_blocks: fields.request_blocks("largest"),
             transfer: transfer(fields),
@@ -82,7 +86,7 @@ pub(super) fn controllers(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Contro
 }
 
 /// How data come into memory: `transfer`, `interrupt_each`, `byte`.
-fn transfer(fields: &Fields<'_, '_>) -> Transfer {
+fn transfer(fields: &DescriptionFields<'_, '_>) -> TransferMode {
     let by_hand = fields.word("transfer", &[("dma", false), ("pio", true)]).unwrap_or(false);
     let interrupt_blocks = fields.request_blocks("interrupt_each");
     let byte = fields.each_byte("byte");
@@ -90,16 +94,16 @@ fn transfer(fields: &Fields<'_, '_>) -> Transfer {
         if !fields.has("byte") {
             fields.missing("byte", "\"250ns/B\" (a processor moves every byte under transfer = \"pio\")");
         }
-        return Transfer::Pio { interrupt_blocks: interrupt_blocks.unwrap_or(1), byte_ps: byte.unwrap_or(0) };
+        return TransferMode::Pio { interrupt_blocks: interrupt_blocks.unwrap_or(1), byte_ps: byte.unwrap_or(0) };
     }
     if byte.is_some() {
         fields.wrong_at("byte", "`byte` is a processor's time of a byte, which only transfer = \"pio\" costs");
     }
-    Transfer::Dma { interrupt_blocks }
+    TransferMode::Dma { interrupt_blocks }
 }
 
 /// `[[channel]]`.
-pub(super) fn channels(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Channel> {
+pub(super) fn channels(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -> Vec<Channel> {
     let mut channels = Vec::new();
     each(top, "channel", |fields| {
         channels.push(Channel {

@@ -4,7 +4,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::text::{Source, did_you_mean};
+use crate::text::{DescriptionSource, did_you_mean};
 
 /// One key and its value, as they were typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Setting {
 }
 
 /// Puts settings into a table that was read; what has no place there is noted.
-pub(super) fn apply<'t>(source: &Source<'t>, table: &mut DeTable<'t>, settings: &'t [Setting]) {
+pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>, settings: &'t [Setting]) {
     for setting in settings {
         let mut path = setting.key.split('.').map(str::trim);
         let first = path.next().unwrap_or_default();

@@ -5,9 +5,9 @@
 use super::path::each;
 use super::workloads::spell;
 use crate::io::BLOCK_BYTES;
-use crate::load::{Access, Class, Part, Sizes, Spell, Transfer};
+use crate::load::{AccessPattern, DurationDistribution, OperationClass, OperationTransfer, RequestSizes, TargetPart};
 use crate::text::quantity::{self, SIZE};
-use crate::text::{Fields, Value, did_you_mean, number};
+use crate::text::{DescriptionFields, DescriptionValue, did_you_mean, number};
 
 /// Keys of a transfer.
 const KEYS: [&str; 15] = [
@@ -31,13 +31,13 @@ const KEYS: [&str; 15] = [
 /// The classes of a workload on `targets`; `cached` is the usual way where a
 /// file cache is there. Where no class says which target it uses, each of them
 /// is used as often.
-pub(super) fn classes(fields: &Fields<'_, '_>, targets: &[String], cached: bool) -> Vec<Class> {
+pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool) -> Vec<OperationClass> {
     if !fields.has("class") {
         fields.know(&["class"]);
         let one = transfer(fields, cached, 0);
         let class = |name: &str, target| {
-            let transfers = vec![Transfer { target, ..one.clone() }];
-            Class { name: name.into(), transfers, ..Class::default() }
+            let transfers = vec![OperationTransfer { target, ..one.clone() }];
+            OperationClass { name: name.into(), transfers, ..OperationClass::default() }
         };
         return match targets {
             [] | [_] => vec![class("all", 0)],
@@ -68,7 +68,7 @@ pub(super) fn classes(fields: &Fields<'_, '_>, targets: &[String], cached: bool)
             let target = target(class, targets);
             vec![transfer(class, cached, target)]
         };
-        classes.push(Class {
+        classes.push(OperationClass {
             name,
             weight: class.number("weight", 0.0, 1e12).unwrap_or(1.0),
             transfers,
@@ -79,7 +79,7 @@ pub(super) fn classes(fields: &Fields<'_, '_>, targets: &[String], cached: bool)
 }
 
 /// `on` of a class or a transfer: one of what the workload uses.
-pub(super) fn target(fields: &Fields<'_, '_>, targets: &[String]) -> u16 {
+pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> u16 {
     let Some(name) = fields.text("on") else { return 0 };
     match targets.iter().position(|t| t == name) {
         Some(at) => u16::try_from(at).unwrap_or(u16::MAX),
@@ -94,9 +94,9 @@ pub(super) fn target(fields: &Fields<'_, '_>, targets: &[String]) -> u16 {
     }
 }
 
-fn transfer(fields: &Fields<'_, '_>, cached: bool, target: u16) -> Transfer {
-    let usual = Transfer::default();
-    Transfer {
+fn transfer(fields: &DescriptionFields<'_, '_>, cached: bool, target: u16) -> OperationTransfer {
+    let usual = OperationTransfer::default();
+    OperationTransfer {
         target,
         part: part(fields),
         access: access(fields),
@@ -106,8 +106,8 @@ fn transfer(fields: &Fields<'_, '_>, cached: bool, target: u16) -> Transfer {
         write_bytes: sizes(fields, "write_size"),
         total_bytes: fields.blocks("total", 1 << 50).map(|blocks| blocks * BLOCK_BYTES),
         parallel: fields.whole("parallel", 1, 65_536).map_or(usual.parallel, |n| n as u32),
-        pause: spell(fields, "pause").unwrap_or(Spell::NONE),
-        compute: spell(fields, "compute").unwrap_or(Spell::NONE),
+        pause: spell(fields, "pause").unwrap_or(DurationDistribution::NONE),
+        compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         cached: fields.truth("cached").unwrap_or(cached),
         posted: fields.truth("posted").unwrap_or(usual.posted),
     }
@@ -115,36 +115,36 @@ fn transfer(fields: &Fields<'_, '_>, cached: bool, target: u16) -> Transfer {
 
 /// `area`: the first so many bytes (`"60MB"`), a stretch (`{ from = "1GB", size
 /// = "60MB" }`), or a share of it (`"10%"`, `{ from = "90%", to = "100%" }`).
-pub(super) fn part(fields: &Fields<'_, '_>) -> Part {
-    let Some(value) = fields.take("area") else { return Part::All };
+pub(super) fn part(fields: &DescriptionFields<'_, '_>) -> TargetPart {
+    let Some(value) = fields.take("area") else { return TargetPart::All };
     if value.get_ref().is_table() {
-        return fields.inner("area").map_or(Part::All, |inner| stretch(&inner));
+        return fields.inner("area").map_or(TargetPart::All, |inner| stretch(&inner));
     }
     let text = value.get_ref().as_str().unwrap_or_default();
     if text.ends_with('%') || !value.get_ref().is_str() {
-        return fields.share("area").map_or(Part::All, |to| Part::Share { from: 0.0, to });
+        return fields.share("area").map_or(TargetPart::All, |to| TargetPart::Share { from: 0.0, to });
     }
-    fields.space("area").map_or(Part::All, |blocks| Part::Bytes { from: 0, bytes: blocks * BLOCK_BYTES })
+    fields.space("area").map_or(TargetPart::All, |blocks| TargetPart::Bytes { from: 0, bytes: blocks * BLOCK_BYTES })
 }
 
-fn stretch(inner: &Fields<'_, '_>) -> Part {
+fn stretch(inner: &DescriptionFields<'_, '_>) -> TargetPart {
     let part = if inner.has("size") {
         let from = inner.space("from").unwrap_or(0);
         let size = inner.space("size").unwrap_or(0);
-        Part::Bytes { from: from * BLOCK_BYTES, bytes: size * BLOCK_BYTES }
+        TargetPart::Bytes { from: from * BLOCK_BYTES, bytes: size * BLOCK_BYTES }
     } else {
         if !inner.has("from") && !inner.has("to") {
             inner.wrong("an area is such as { from = \"1GB\", size = \"60MB\" } or { from = \"0%\", to = \"10%\" }");
         }
         inner.know(&["size"]);
-        Part::Share { from: inner.share("from").unwrap_or(0.0), to: inner.share("to").unwrap_or(1.0) }
+        TargetPart::Share { from: inner.share("from").unwrap_or(0.0), to: inner.share("to").unwrap_or(1.0) }
     };
     inner.finish();
     part
 }
 
 /// `access = "random"` with `around` or `zipf`, or `"sequential"` with `streams`.
-pub(super) fn access(fields: &Fields<'_, '_>) -> Access {
+pub(super) fn access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
     let sequential = fields.word("access", &[("random", false), ("sequential", true)]);
     let streams = fields.whole("streams", 0, 1 << 20);
     let zipf = fields.number("zipf", 0.0, 100.0);
@@ -154,13 +154,13 @@ pub(super) fn access(fields: &Fields<'_, '_>) -> Access {
         }
         let (mean, deviation) = (inner.share("mean"), inner.share("deviation"));
         inner.finish();
-        Access::Normal { mean: mean.unwrap_or(0.5), deviation: deviation.unwrap_or(0.1) }
+        AccessPattern::Normal { mean: mean.unwrap_or(0.5), deviation: deviation.unwrap_or(0.1) }
     });
     if sequential == Some(true) || (sequential.is_none() && streams.is_some()) {
         for key in ["zipf", "around"].into_iter().filter(|key| fields.has(key)) {
             fields.wrong_at(key, format!("`{key}` spreads random places: access = \"random\""));
         }
-        return Access::Sequential { streams: streams.unwrap_or(0) as u32 };
+        return AccessPattern::Sequential { streams: streams.unwrap_or(0) as u32 };
     }
     if streams.is_some() {
         fields.wrong_at("streams", "`streams` are read one block behind the other: access = \"sequential\"");
@@ -168,17 +168,17 @@ pub(super) fn access(fields: &Fields<'_, '_>) -> Access {
     match (around, zipf) {
         (Some(_), Some(_)) => {
             fields.wrong_at("zipf", "`zipf` and `around` are two ways of spreading places; one of them is enough");
-            Access::Uniform
+            AccessPattern::Uniform
         }
         (Some(normal), None) => normal,
-        (None, Some(theta)) => Access::Zipf { theta },
-        (None, None) => Access::Uniform,
+        (None, Some(theta)) => AccessPattern::Zipf { theta },
+        (None, None) => AccessPattern::Uniform,
     }
 }
 
 /// `"4KB"`, a list of sizes with their weights (`[["4KB", 0.7], ["64KB", 0.3]]`),
 /// or any size between two (`{ from = "4KB", to = "64KB" }`).
-fn sizes(fields: &Fields<'_, '_>, key: &'static str) -> Option<Sizes> {
+fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<RequestSizes> {
     let value = fields.take(key)?;
     if value.get_ref().is_table() {
         let inner = fields.inner(key)?;
@@ -188,21 +188,21 @@ fn sizes(fields: &Fields<'_, '_>, key: &'static str) -> Option<Sizes> {
         let (from, to) = (inner.request_blocks("from"), inner.request_blocks("to"));
         inner.finish();
         let bytes = |blocks: u32| u64::from(blocks) * BLOCK_BYTES;
-        return Some(Sizes::Uniform { from: bytes(from?), to: bytes(to?) });
+        return Some(RequestSizes::Uniform { from: bytes(from?), to: bytes(to?) });
     }
     let Some(list) = value.get_ref().as_array() else {
-        return fields.request_blocks(key).map(|blocks| Sizes::One(u64::from(blocks) * BLOCK_BYTES));
+        return fields.request_blocks(key).map(|blocks| RequestSizes::One(u64::from(blocks) * BLOCK_BYTES));
     };
     let weighted: Option<Vec<(u64, f64)>> = list.iter().map(weighted).collect();
     if weighted.as_ref().is_none_or(Vec::is_empty) {
         fields.wrong_at(key, format!("`{key}` as a list has sizes and weights: [[\"4KB\", 0.7], [\"64KB\", 0.3]]"));
         return None;
     }
-    weighted.map(Sizes::Weighted)
+    weighted.map(RequestSizes::Weighted)
 }
 
 /// `["4KB", 0.7]`.
-fn weighted(value: Value<'_, '_>) -> Option<(u64, f64)> {
+fn weighted(value: DescriptionValue<'_, '_>) -> Option<(u64, f64)> {
     let pair = value.get_ref().as_array()?;
     let (size, weight) = (pair.first()?, pair.get(1)?);
     let blocks = quantity::blocks(size.get_ref().as_str()?).ok()?;

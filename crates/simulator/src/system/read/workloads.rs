@@ -1,20 +1,23 @@
 //! `[[workload]]`: who asks, how often, on what.
 
-use diskwright_base::Dice;
+use diskwright_base::Rng;
 
-use super::names::{Names, targets_of};
+use super::names::{PartNames, targets_of};
 use super::path::each;
 use super::transfers;
-use super::{Files, kinds};
-use crate::load::{Batch, Bursts, Class, ClosedSpec, Load, LoadError, LoadSpec, OpenSpec, Phase, Spell};
-use crate::system::{System, Target, Workload};
-use crate::text::Fields;
+use super::{DescriptionFiles, kinds};
+use crate::load::{
+    ArrivalBatch, Bursts, ClosedSpec, DurationDistribution, Load, LoadError, LoadPhase, LoadSpec, OpenSpec,
+    OperationClass,
+};
+use crate::system::{System, Workload, WorkloadTarget};
+use crate::text::DescriptionFields;
 use crate::text::quantity::{self, TIME};
 use crate::{Ns, array};
 
 /// Sorts of workloads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum WorkloadKind {
     /// Users who wait.
     Closed,
     /// Arrivals that do not.
@@ -26,21 +29,26 @@ enum Kind {
     Trace,
 }
 
-const KINDS: [(&str, Kind); 7] = [
-    ("closed", Kind::Closed),
-    ("open", Kind::Open),
-    ("netbench", Kind::Netbench),
-    ("scan", Kind::Scan),
-    ("oltp", Kind::Oltp),
-    ("sort", Kind::Sort),
-    ("trace", Kind::Trace),
+const KINDS: [(&str, WorkloadKind); 7] = [
+    ("closed", WorkloadKind::Closed),
+    ("open", WorkloadKind::Open),
+    ("netbench", WorkloadKind::Netbench),
+    ("scan", WorkloadKind::Scan),
+    ("oltp", WorkloadKind::Oltp),
+    ("sort", WorkloadKind::Sort),
+    ("trace", WorkloadKind::Trace),
 ];
 
 /// All workloads of a system whose other parts were read. None is none: a system may also be
 /// served to programs.
-pub(super) fn workloads(top: &Fields<'_, '_>, names: &Names, system: &System, files: &Files<'_>) -> Vec<Workload> {
+pub(super) fn workloads(
+    top: &DescriptionFields<'_, '_>,
+    names: &PartNames,
+    system: &System,
+    files: &DescriptionFiles<'_>,
+) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Vec::new();
-    let mut own = super::names::List::default();
+    let mut own = super::names::NameList::default();
     each(top, "workload", |fields| {
         let name = own.add(fields, "workload", &[]);
         let targets = targets(fields, names, system);
@@ -56,7 +64,7 @@ pub(super) fn workloads(top: &Fields<'_, '_>, names: &Names, system: &System, fi
 }
 
 /// What a workload uses: what `on` names; else the only array; else the drives.
-fn targets(fields: &Fields<'_, '_>, names: &Names, system: &System) -> Vec<Target> {
+fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &System) -> Vec<WorkloadTarget> {
     if fields.has("on") {
         let mut targets = Vec::new();
         for (text, at) in fields.texts("on") {
@@ -72,8 +80,8 @@ fn targets(fields: &Fields<'_, '_>, names: &Names, system: &System) -> Vec<Targe
     }
     fields.know(&["on"]);
     match (system.arrays.len(), system.drive_count()) {
-        (1, _) => vec![Target::Array(0)],
-        (0, 1) => vec![Target::Drive(0)],
+        (1, _) => vec![WorkloadTarget::Array(0)],
+        (0, 1) => vec![WorkloadTarget::Drive(0)],
         (0, 0) => Vec::new(),
         _ => {
             let all: Vec<&str> = names.arrays.names().chain(names.drives.names()).take(20).collect();
@@ -83,45 +91,50 @@ fn targets(fields: &Fields<'_, '_>, names: &Names, system: &System) -> Vec<Targe
     }
 }
 
-fn called(system: &System, names: &Names, target: Target) -> String {
+fn called(system: &System, names: &PartNames, target: WorkloadTarget) -> String {
     match target {
-        Target::Array(at) => names.arrays.name(at).to_owned(),
-        Target::Drive(drive) => system.drive_name(drive),
+        WorkloadTarget::Array(at) => names.arrays.name(at).to_owned(),
+        WorkloadTarget::Drive(drive) => system.drive_name(drive),
     }
 }
 
 /// Blocks of a target; none where it could not be read.
-fn blocks(system: &System, target: Target) -> Option<u64> {
+fn blocks(system: &System, target: WorkloadTarget) -> Option<u64> {
     match target {
-        Target::Drive(drive) => system.group_of(drive).map(|(group, _)| system.drives[group].device.blocks()),
-        Target::Array(at) => {
+        WorkloadTarget::Drive(drive) => system.group_of(drive).map(|(group, _)| system.drives[group].device.blocks()),
+        WorkloadTarget::Array(at) => {
             let set = system.arrays.get(at)?;
             let of = |drive: &u32| system.group_of(*drive).map(|(group, _)| system.drives[group].device.blocks());
             let own: Option<Vec<u64>> = set.members.iter().map(of).collect();
             let members = own?.into_iter().map(|blocks| set.member_blocks.unwrap_or(blocks)).collect();
             let (level, unit_blocks, layout, copies) = (set.level, set.unit_blocks, set.layout, set.copies);
-            array::Array::new(&array::Description { level, members, unit_blocks, layout, copies })
+            array::ArrayGeometry::new(&array::ArrayDescription { level, members, unit_blocks, layout, copies })
                 .ok()
                 .map(|array| array.blocks())
         }
     }
 }
 
-fn spec(fields: &Fields<'_, '_>, targets: &[String], cached: bool, files: &Files<'_>) -> Option<LoadSpec> {
-    let usual = if fields.has("rate") { Kind::Open } else { Kind::Closed };
+fn spec(
+    fields: &DescriptionFields<'_, '_>,
+    targets: &[String],
+    cached: bool,
+    files: &DescriptionFiles<'_>,
+) -> Option<LoadSpec> {
+    let usual = if fields.has("rate") { WorkloadKind::Open } else { WorkloadKind::Closed };
     match fields.word("kind", &KINDS).unwrap_or(usual) {
-        Kind::Closed => Some(plain(fields, targets, cached, false)),
-        Kind::Open => Some(plain(fields, targets, cached, true)),
-        Kind::Netbench => Some(kinds::netbench(fields, cached)),
-        Kind::Scan => Some(kinds::scan(fields, targets)),
-        Kind::Oltp => Some(kinds::oltp(fields, targets)),
-        Kind::Sort => Some(kinds::sort(fields, targets, cached)),
-        Kind::Trace => kinds::trace(fields, files, cached),
+        WorkloadKind::Closed => Some(plain(fields, targets, cached, false)),
+        WorkloadKind::Open => Some(plain(fields, targets, cached, true)),
+        WorkloadKind::Netbench => Some(kinds::netbench(fields, cached)),
+        WorkloadKind::Scan => Some(kinds::scan(fields, targets)),
+        WorkloadKind::Oltp => Some(kinds::oltp(fields, targets)),
+        WorkloadKind::Sort => Some(kinds::sort(fields, targets, cached)),
+        WorkloadKind::Trace => kinds::trace(fields, files, cached),
     }
 }
 
 /// Users who wait, or arrivals that do not.
-fn plain(fields: &Fields<'_, '_>, targets: &[String], cached: bool, open: bool) -> LoadSpec {
+fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, open: bool) -> LoadSpec {
     let classes = transfers::classes(fields, targets, cached);
     let phases = phases(fields, &classes);
     let most_operations = fields.whole("operations", 1, u64::MAX >> 1);
@@ -130,12 +143,12 @@ fn plain(fields: &Fields<'_, '_>, targets: &[String], cached: bool, open: bool) 
         LoadSpec::Open(OpenSpec { classes, phases, most_operations, ..arrivals(fields) })
     } else {
         let open = ["arrivals", "batch", "bursts", "most_outstanding", "rate"];
-        refuse(fields, &open, "arrivals that wait for nobody: kind = \"open\"");
+        refuse(fields, &open, "arrivals that do not wait for completions: kind = \"open\"");
         let usual = ClosedSpec::default();
         LoadSpec::Closed(ClosedSpec {
             users: fields.whole("users", 1, 1 << 20).map_or(usual.users, |n| n as u32),
             outstanding: fields.whole("outstanding", 1, 1 << 20).map_or(usual.outstanding, |n| n as u32),
-            think: spell(fields, "think").unwrap_or(Spell::NONE),
+            think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
             classes,
             phases,
             most_operations,
@@ -144,7 +157,7 @@ fn plain(fields: &Fields<'_, '_>, targets: &[String], cached: bool, open: bool) 
 }
 
 /// Keys of the other sort of workload.
-fn refuse(fields: &Fields<'_, '_>, keys: &[&'static str], belongs: &str) {
+fn refuse(fields: &DescriptionFields<'_, '_>, keys: &[&'static str], belongs: &str) {
     for key in keys.iter().filter(|key| fields.has(key)) {
         fields.wrong_at(key, format!("`{key}` belongs to {belongs}"));
     }
@@ -152,7 +165,7 @@ fn refuse(fields: &Fields<'_, '_>, keys: &[&'static str], belongs: &str) {
 }
 
 /// The keys of a workload whose operations come on their own.
-fn arrivals(fields: &Fields<'_, '_>) -> OpenSpec {
+fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
     let usual = OpenSpec::default();
     if !fields.has("rate") {
         fields.missing("rate", "\"100/s\"");
@@ -178,7 +191,11 @@ fn arrivals(fields: &Fields<'_, '_>) -> OpenSpec {
         bursts
     });
     OpenSpec {
-        gap: if steady { Spell::Constant { s: gap_s } } else { Spell::Exponential { mean_s: gap_s } },
+        gap: if steady {
+            DurationDistribution::Constant { s: gap_s }
+        } else {
+            DurationDistribution::Exponential { mean_s: gap_s }
+        },
         batch: batch(fields).unwrap_or(usual.batch),
         bursts,
         most_outstanding: fields
@@ -189,7 +206,7 @@ fn arrivals(fields: &Fields<'_, '_>) -> OpenSpec {
 }
 
 /// `batch = 8`, or `{ mean = 2.5 }` of a geometric distribution.
-fn batch(fields: &Fields<'_, '_>) -> Option<Batch> {
+fn batch(fields: &DescriptionFields<'_, '_>) -> Option<ArrivalBatch> {
     if fields.take("batch")?.get_ref().is_table() {
         let inner = fields.inner("batch")?;
         if !inner.has("mean") {
@@ -197,13 +214,13 @@ fn batch(fields: &Fields<'_, '_>) -> Option<Batch> {
         }
         let mean = inner.number("mean", 1.0, 65_536.0);
         inner.finish();
-        return mean.map(Batch::Geometric);
+        return mean.map(ArrivalBatch::Geometric);
     }
-    fields.whole("batch", 1, 65_536).map(|n| Batch::Fixed(n as u32))
+    fields.whole("batch", 1, 65_536).map(|n| ArrivalBatch::Fixed(n as u32))
 }
 
 /// `[[workload.phase]]`: how a load grows and falls.
-fn phases(fields: &Fields<'_, '_>, classes: &[Class]) -> Vec<Phase> {
+fn phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<LoadPhase> {
     let mut phases = Vec::new();
     each(fields, "phase", |phase| {
         let from = phase.number("from", 0.0, 1000.0);
@@ -218,13 +235,13 @@ fn phases(fields: &Fields<'_, '_>, classes: &[Class]) -> Vec<Phase> {
         }
         let ever = phase.take("lasts").and_then(|v| v.get_ref().as_str()) == Some("for ever");
         let lasts = if ever { Some(Ns::MAX) } else { phase.some_time("lasts") };
-        phases.push(Phase { lasts: lasts.unwrap_or(1), from, to, weights: weights(phase, classes) });
+        phases.push(LoadPhase { lasts: lasts.unwrap_or(1), from, to, weights: weights(phase, classes) });
     });
     phases
 }
 
 /// `weights = [1, 0, 2]`, one for each class.
-fn weights(phase: &Fields<'_, '_>, classes: &[Class]) -> Vec<f64> {
+fn weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<f64> {
     let Some(value) = phase.take("weights") else { return Vec::new() };
     let list = value.get_ref().as_array().map(|list| list.iter().map(crate::text::number).collect::<Vec<_>>());
     match list {
@@ -242,21 +259,25 @@ fn weights(phase: &Fields<'_, '_>, classes: &[Class]) -> Vec<f64> {
 /// A length of time that may be drawn: `"7s"`, or one of `{ exponential = "7s" }`,
 /// `{ uniform = ["1s", "3s"] }`, `{ erlang = "7s", stages = 4 }`,
 /// `{ normal = "7s", deviation = "1s" }`, `{ hyper = "7s", cv2 = 4 }`.
-pub(super) fn spell(fields: &Fields<'_, '_>, key: &'static str) -> Option<Spell> {
+pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<DurationDistribution> {
     let seconds = |ns: Ns| ns as f64 / 1e9;
     if !fields.take(key)?.get_ref().is_table() {
-        return fields.time(key).map(|ns| Spell::Constant { s: seconds(ns) });
+        return fields.time(key).map(|ns| DurationDistribution::Constant { s: seconds(ns) });
     }
     let inner = fields.inner(key)?;
     let time = |key: &'static str| inner.time(key).map(seconds);
     let mut found = Vec::new();
-    found.extend(time("exponential").map(|mean_s| Spell::Exponential { mean_s }));
+    found.extend(time("exponential").map(|mean_s| DurationDistribution::Exponential { mean_s }));
     let stages = inner.whole("stages", 1, 10_000);
-    found.extend(time("erlang").map(|mean_s| Spell::Erlang { mean_s, stages: stages.unwrap_or(2) as u32 }));
+    found.extend(
+        time("erlang").map(|mean_s| DurationDistribution::Erlang { mean_s, stages: stages.unwrap_or(2) as u32 }),
+    );
     let deviation_s = time("deviation");
-    found.extend(time("normal").map(|mean_s| Spell::Normal { mean_s, deviation_s: deviation_s.unwrap_or(0.0) }));
+    found.extend(
+        time("normal").map(|mean_s| DurationDistribution::Normal { mean_s, deviation_s: deviation_s.unwrap_or(0.0) }),
+    );
     let cv2 = inner.number("cv2", 1.0, 1e6);
-    found.extend(time("hyper").map(|mean_s| Spell::Hyper { mean_s, cv2: cv2.unwrap_or(1.0) }));
+    found.extend(time("hyper").map(|mean_s| DurationDistribution::Hyper { mean_s, cv2: cv2.unwrap_or(1.0) }));
     if inner.has("uniform") {
         found.extend(uniform(&inner));
     }
@@ -270,11 +291,11 @@ pub(super) fn spell(fields: &Fields<'_, '_>, key: &'static str) -> Option<Spell>
 }
 
 /// `uniform = ["1s", "3s"]`.
-fn uniform(inner: &Fields<'_, '_>) -> Option<Spell> {
+fn uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
     let times = inner.texts("uniform");
     let read = |at: usize| times.get(at).and_then(|(text, _)| quantity::time(text).ok()).map(|ns| ns as f64 / 1e9);
     match (times.len(), read(0), read(1)) {
-        (2, Some(from_s), Some(to_s)) if from_s <= to_s => Some(Spell::Uniform { from_s, to_s }),
+        (2, Some(from_s), Some(to_s)) if from_s <= to_s => Some(DurationDistribution::Uniform { from_s, to_s }),
         _ => {
             let right = format!("`uniform` is {} twice, the lesser first: [\"1s\", \"3s\"]", TIME.what);
             inner.wrong_at("uniform", right);
@@ -284,8 +305,8 @@ fn uniform(inner: &Fields<'_, '_>) -> Option<Spell> {
 }
 
 /// A target that nothing is asked of was forgotten somewhere.
-fn refuse_unused(fields: &Fields<'_, '_>, targets: &[String], load: &LoadSpec) {
-    let of_classes = |classes: &[Class]| classes.iter().flat_map(|c| &c.transfers).map(|t| t.target).collect();
+fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &LoadSpec) {
+    let of_classes = |classes: &[OperationClass]| classes.iter().flat_map(|c| &c.transfers).map(|t| t.target).collect();
     let used: Vec<u16> = match load {
         LoadSpec::Closed(ClosedSpec { classes, .. }) | LoadSpec::Open(OpenSpec { classes, .. }) => of_classes(classes),
         LoadSpec::Netbench(mix) => vec![mix.target],
@@ -301,10 +322,10 @@ fn refuse_unused(fields: &Fields<'_, '_>, targets: &[String], load: &LoadSpec) {
 }
 
 /// What the load itself says of its specification.
-fn check(fields: &Fields<'_, '_>, system: &System, targets: &[Target], load: &LoadSpec) {
+fn check(fields: &DescriptionFields<'_, '_>, system: &System, targets: &[WorkloadTarget], load: &LoadSpec) {
     let sizes: Option<Vec<u64>> = targets.iter().map(|target| blocks(system, *target)).collect();
     let Some(sizes) = sizes else { return };
-    if let Err(LoadError { item, because }) = Load::new(load, &sizes, Dice::new(1, 0)) {
+    if let Err(LoadError { item, because }) = Load::new(load, &sizes, Rng::new(1, 0)) {
         let key = match item.as_str() {
             "part" => "area",
             "phases" => "phase",

@@ -9,40 +9,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::super::AttachError;
-use super::super::export::Export;
-use super::super::talk::{self, Stream};
-use crate::nbd::Rest;
-use crate::nbd::client::{About, Ask};
-use crate::nbd::request::Request;
-use crate::nbd::wire::{self, Command, CommandFlags, ErrorCode};
+use super::super::export::ExportAddress;
+use super::super::talk::{self, NbdStream};
+use crate::nbd::MessageRest;
+use crate::nbd::client::{ClientRequest, ExportInfo};
+use crate::nbd::request::NbdRequest;
+use crate::nbd::wire::{self, CommandFlags, ErrorCode, NbdCommand};
 
 /// What a read gave, nothing for everything else; or an error's number as NBD and Linux have it.
-pub type Answer<'a> = Result<&'a [u8], u32>;
+pub type NbdAnswer<'a> = Result<&'a [u8], u32>;
 /// Who waits for an answer.
-pub type Waiting = Box<dyn FnOnce(Answer<'_>) + Send>;
+pub type AnswerCallback = Box<dyn FnOnce(NbdAnswer<'_>) + Send>;
 /// How it ended.
-pub type Ended = Sender<Result<(), AttachError>>;
+pub type EndSender = Sender<Result<(), AttachError>>;
 
 /// Read from a socket at a time, bytes.
 const ROOM: usize = 256 << 10;
 
 /// All connections to an export.
-pub struct Lines {
-    about: About,
-    lines: Vec<Arc<Line>>,
+pub struct ExportConnections {
+    about: ExportInfo,
+    lines: Vec<Arc<ExportConnection>>,
     cookies: AtomicU64,
 }
 
 /// One of them.
-struct Line {
-    output: Mutex<Output>,
-    waiting: Mutex<HashMap<u64, (u32, Waiting)>>,
+struct ExportConnection {
+    output: Mutex<ConnectionOutput>,
+    waiting: Mutex<HashMap<u64, (u32, AnswerCallback)>>,
     under_way: AtomicUsize,
     over: AtomicBool,
 }
 
-struct Output {
-    stream: Stream,
+struct ConnectionOutput {
+    stream: NbdStream,
     /// A request with its data, so that it is one write.
     message: Vec<u8>,
 }
@@ -52,12 +52,16 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Lines {
+impl ExportConnections {
     /// Connects as often as `connections` says. Each connection that ends tells so.
     ///
     /// # Errors
     /// The server's.
-    pub fn open(export: &Export, connections: u32, ended: &Ended) -> Result<Arc<Lines>, AttachError> {
+    pub fn open(
+        export: &ExportAddress,
+        connections: u32,
+        ended: &EndSender,
+    ) -> Result<Arc<ExportConnections>, AttachError> {
         let first = talk::open(export)?;
         let about = first.about().clone();
         let mut clients = vec![first];
@@ -66,18 +70,18 @@ impl Lines {
         }
         let mut lines = Vec::new();
         for client in clients {
-            lines.push(Line::start(client.into_stream(), export, ended)?);
+            lines.push(ExportConnection::start(client.into_stream(), export, ended)?);
         }
-        Ok(Arc::new(Lines { about, lines, cookies: AtomicU64::new(0) }))
+        Ok(Arc::new(ExportConnections { about, lines, cookies: AtomicU64::new(0) }))
     }
 
     /// What the server told of the export.
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &ExportInfo {
         &self.about
     }
 
     /// Asks on the connection that has the least to do.
-    pub fn ask(&self, asked: Ask<'_>, waiting: Waiting) {
+    pub fn ask(&self, asked: ClientRequest<'_>, waiting: AnswerCallback) {
         let cookie = self.cookies.fetch_add(1, Ordering::Relaxed);
         match self.lines.iter().min_by_key(|line| line.under_way.load(Ordering::Relaxed)) {
             Some(line) => line.ask(cookie, asked, waiting),
@@ -87,8 +91,8 @@ impl Lines {
 
     /// Ends all connections as the protocol wants it.
     pub fn leave(&self) {
-        let command = Command::Disconnect;
-        let goodbye = Request { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 }.head();
+        let command = NbdCommand::Disconnect;
+        let goodbye = NbdRequest { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 }.head();
         for line in &self.lines {
             // one that is gone needs no goodbye
             let _ = held(&line.output).stream.write_all(&goodbye);
@@ -96,12 +100,16 @@ impl Lines {
     }
 }
 
-impl Line {
-    fn start(stream: Stream, export: &Export, ended: &Ended) -> Result<Arc<Line>, AttachError> {
+impl ExportConnection {
+    fn start(
+        stream: NbdStream,
+        export: &ExportAddress,
+        ended: &EndSender,
+    ) -> Result<Arc<ExportConnection>, AttachError> {
         let step = |e: std::io::Error| AttachError::step("a connection", e);
         let input = stream.twin().map_err(step)?;
-        let line = Arc::new(Line {
-            output: Mutex::new(Output { stream, message: Vec::new() }),
+        let line = Arc::new(ExportConnection {
+            output: Mutex::new(ConnectionOutput { stream, message: Vec::new() }),
             waiting: Mutex::default(),
             under_way: AtomicUsize::new(0),
             over: AtomicBool::new(false),
@@ -117,18 +125,18 @@ impl Line {
         Ok(line)
     }
 
-    fn ask(&self, cookie: u64, asked: Ask<'_>, waiting: Waiting) {
+    fn ask(&self, cookie: u64, asked: ClientRequest<'_>, waiting: AnswerCallback) {
         let Ok((command, offset, length)) = asked.parts() else { return waiting(Err(ErrorCode::Inval.code())) };
-        let reads = if command == Command::Read { length } else { 0 };
+        let reads = if command == NbdCommand::Read { length } else { 0 };
         held(&self.waiting).insert(cookie, (reads, waiting));
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        let head = Request { flags: CommandFlags(0), command, cookie, offset, length }.head();
+        let head = NbdRequest { flags: CommandFlags(0), command, cookie, offset, length }.head();
         let sent = {
             let mut output = held(&self.output);
-            let Output { stream, message } = &mut *output;
+            let ConnectionOutput { stream, message } = &mut *output;
             message.clear();
             message.extend_from_slice(&head);
-            if let Ask::Write { data, .. } = asked {
+            if let ClientRequest::Write { data, .. } = asked {
                 message.extend_from_slice(data);
             }
             stream.write_all(message)
@@ -140,7 +148,7 @@ impl Line {
     }
 
     /// Reads answers until there is an end, and tells which.
-    fn listen(&self, stream: Stream) -> String {
+    fn listen(&self, stream: NbdStream) -> String {
         let mut input = BufReader::with_capacity(ROOM, stream);
         let mut data = Vec::new();
         loop {
@@ -148,13 +156,13 @@ impl Line {
             if let Err(error) = input.read_exact(&mut head) {
                 return what(&error);
             }
-            let mut rest = Rest(&head);
+            let mut rest = MessageRest(&head);
             if rest.u32() != Some(wire::SIMPLE_REPLY_MAGIC) {
-                return "the server sends what is no answer".to_owned();
+                return "the server sends an invalid reply".to_owned();
             }
             let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
             let Some((reads, waiting)) = held(&self.waiting).remove(&cookie) else {
-                return format!("the server answers {cookie:#x}, which nobody asked");
+                return format!("the server replies to {cookie:#x}, which was not requested");
             };
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             if error != 0 {
@@ -201,16 +209,16 @@ mod tests {
     type Got = Result<Vec<u8>, u32>;
 
     /// A connection, the server's end of it, and how it ended.
-    fn line() -> (Arc<Line>, UnixStream, Receiver<Result<(), AttachError>>) {
+    fn line() -> (Arc<ExportConnection>, UnixStream, Receiver<Result<(), AttachError>>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (ended, end) = channel();
-        let export = Export::parse("nbd://host/").unwrap();
-        (Line::start(Stream::Unix(ours), &export, &ended).unwrap(), theirs, end)
+        let export = ExportAddress::parse("nbd://host/").unwrap();
+        (ExportConnection::start(NbdStream::Unix(ours), &export, &ended).unwrap(), theirs, end)
     }
 
-    const READ: Ask<'_> = Ask::Read { offset: 4096, length: 3 };
+    const READ: ClientRequest<'_> = ClientRequest::Read { offset: 4096, length: 3 };
 
-    fn ask(line: &Line, cookie: u64, asked: Ask<'_>) -> Receiver<Got> {
+    fn ask(line: &ExportConnection, cookie: u64, asked: ClientRequest<'_>) -> Receiver<Got> {
         let (answered, answer) = channel();
         line.ask(cookie, asked, Box::new(move |got| answered.send(got.map(<[u8]>::to_vec)).unwrap()));
         answer
@@ -225,8 +233,8 @@ mod tests {
     fn answers_come_in_any_order_to_who_waits_for_them() {
         let (line, mut server, _end) = line();
         let first = ask(&line, 1, READ);
-        let second = ask(&line, 2, Ask::Write { offset: 0, data: b"data" });
-        let third = ask(&line, 3, Ask::Flush);
+        let second = ask(&line, 2, ClientRequest::Write { offset: 0, data: b"data" });
+        let third = ask(&line, 3, ClientRequest::Flush);
         let mut requests = [0; 3 * wire::REQUEST_BYTES + 4];
         server.read_exact(&mut requests).unwrap();
         assert_eq!(requests[2 * wire::REQUEST_BYTES..][..4], *b"data");
@@ -242,14 +250,14 @@ mod tests {
     fn a_server_that_lies_or_goes_leaves_nobody_waiting() {
         let cases: [(&str, Vec<u8>, &str); 5] = [
             ("gone", Vec::new(), "closed the connection"),
-            ("no answer", vec![7; 16], "no answer"),
-            ("structured", wire::STRUCTURED_REPLY_MAGIC.to_be_bytes().repeat(4), "no answer"),
-            ("nobody's", reply(0, 99, &[]), "which nobody asked"),
+            ("no answer", vec![7; 16], "invalid reply"),
+            ("structured", wire::STRUCTURED_REPLY_MAGIC.to_be_bytes().repeat(4), "invalid reply"),
+            ("nobody's", reply(0, 99, &[]), "which was not requested"),
             ("half", reply(0, 1, b"a"), "closed the connection"),
         ];
         for (name, sent, why) in cases {
             let (line, mut server, end) = line();
-            let (read, write) = (ask(&line, 1, READ), ask(&line, 2, Ask::Write { offset: 0, data: b"x" }));
+            let (read, write) = (ask(&line, 1, READ), ask(&line, 2, ClientRequest::Write { offset: 0, data: b"x" }));
             server.read_exact(&mut [0; 2 * wire::REQUEST_BYTES + 1]).unwrap();
             server.write_all(&sent).unwrap();
             drop(server);
@@ -258,7 +266,7 @@ mod tests {
             let said = end.recv_timeout(SOON).unwrap().unwrap_err().to_string();
             assert!(said.contains(why), "{name}: {said}");
             // and who comes later is told at once
-            assert_eq!(ask(&line, 3, Ask::Flush).recv_timeout(SOON).unwrap(), Err(5), "{name}");
+            assert_eq!(ask(&line, 3, ClientRequest::Flush).recv_timeout(SOON).unwrap(), Err(5), "{name}");
         }
     }
 

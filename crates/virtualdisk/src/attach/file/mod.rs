@@ -21,10 +21,10 @@ use fuser::{
 use rustix::fs::FallocateFlags;
 
 use super::AttachError;
-use super::export::Export;
-use crate::nbd::client::Ask;
-use crate::nbd::wire::{Command, TransmissionFlags};
-use lines::Lines;
+use super::export::ExportAddress;
+use crate::nbd::client::ClientRequest;
+use crate::nbd::wire::{NbdCommand, TransmissionFlags};
+use lines::ExportConnections;
 
 /// Its name.
 pub const NAME: &str = "disk";
@@ -43,11 +43,11 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 ///
 /// # Errors
 /// Where the server or the mount cannot be had; when the server is gone.
-pub fn serve(export: &Export, folder: &Path, connections: u32, read_only: bool) -> Result<(), AttachError> {
+pub fn serve(export: &ExportAddress, folder: &Path, connections: u32, read_only: bool) -> Result<(), AttachError> {
     // a disk does not wait for programs; who may not have that is served as any program
     let _ = rustix::process::setpriority_process(None, -15);
     let (ended, end) = channel();
-    let lines = Lines::open(export, connections, &ended)?;
+    let lines = ExportConnections::open(export, connections, &ended)?;
     let mut config = Config::default();
     let access = if read_only { MountOption::RO } else { MountOption::RW };
     config.mount_options = vec![
@@ -56,7 +56,7 @@ pub fn serve(export: &Export, folder: &Path, connections: u32, read_only: bool) 
         MountOption::CUSTOM(format!("max_read={}", largest(&lines))),
     ];
     let step = |e: io::Error| AttachError::step("FUSE", e);
-    let session = Session::new(Files { lines: Arc::clone(&lines), read_only }, folder, &config).map_err(step)?;
+    let session = Session::new(FuseFolder { lines: Arc::clone(&lines), read_only }, folder, &config).map_err(step)?;
     let unmounted = move || {
         let end = session.run();
         let _ = ended.send(end.map_err(step));
@@ -69,17 +69,17 @@ pub fn serve(export: &Export, folder: &Path, connections: u32, read_only: bool) 
 }
 
 /// Most bytes of a request to this server.
-fn largest(lines: &Lines) -> u32 {
+fn largest(lines: &ExportConnections) -> u32 {
     LARGEST.min(lines.about().largest)
 }
 
 /// The folder with its file.
-struct Files {
-    lines: Arc<Lines>,
+struct FuseFolder {
+    lines: Arc<ExportConnections>,
     read_only: bool,
 }
 
-impl Files {
+impl FuseFolder {
     fn attributes(&self, of: INodeNo) -> Option<FileAttr> {
         let bytes = self.lines.about().bytes;
         let (kind, size, perm) = match of {
@@ -107,8 +107,8 @@ impl Files {
         })
     }
 
-    fn empty(&self, asked: Ask<'_>, reply: ReplyEmpty) {
-        let answer = move |answer: lines::Answer<'_>| match answer {
+    fn empty(&self, asked: ClientRequest<'_>, reply: ReplyEmpty) {
+        let answer = move |answer: lines::NbdAnswer<'_>| match answer {
             Ok(_) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         };
@@ -120,7 +120,7 @@ fn errno(code: u32) -> Errno {
     Errno::from_i32(i32::try_from(code).unwrap_or(5))
 }
 
-impl Filesystem for Files {
+impl Filesystem for FuseFolder {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
         // what a kernel does not know it does without: then fewer are in flight
         let _ = kernel.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
@@ -179,11 +179,11 @@ impl Filesystem for Files {
         if length == 0 {
             return reply.data(&[]);
         }
-        let answer = move |answer: lines::Answer<'_>| match answer {
+        let answer = move |answer: lines::NbdAnswer<'_>| match answer {
             Ok(data) => reply.data(data),
             Err(error) => reply.error(errno(error)),
         };
-        self.lines.ask(Ask::Read { offset, length }, Box::new(answer));
+        self.lines.ask(ClientRequest::Read { offset, length }, Box::new(answer));
     }
 
     fn write(
@@ -203,11 +203,11 @@ impl Filesystem for Files {
         if offset.checked_add(length.into()).is_none_or(|end| end > self.lines.about().bytes) {
             return reply.error(Errno::ENOSPC);
         }
-        let answer = move |answer: lines::Answer<'_>| match answer {
+        let answer = move |answer: lines::NbdAnswer<'_>| match answer {
             Ok(_) => reply.written(length),
             Err(error) => reply.error(errno(error)),
         };
-        self.lines.ask(Ask::Write { offset, data }, Box::new(answer));
+        self.lines.ask(ClientRequest::Write { offset, data }, Box::new(answer));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -217,13 +217,14 @@ impl Filesystem for Files {
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         if self.lines.about().flags.has(TransmissionFlags::FLUSH) {
-            self.empty(Ask::Flush, reply);
+            self.empty(ClientRequest::Flush, reply);
         } else {
             reply.ok();
         }
     }
 
     /// A loop device's discards and writes of zeroes. Both read as zeroes afterwards, which a trim does not promise.
+    /// A server that cannot trim refuses discards, as a disk does: writing as many zeroes would take hours.
     fn fallocate(
         &self,
         _: &Request,
@@ -235,12 +236,17 @@ impl Filesystem for Files {
         reply: ReplyEmpty,
     ) {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
-        let zeroes = mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE)
-            && mode.contains(FallocateFlags::KEEP_SIZE);
+        let flags = self.lines.about().flags;
+        let asked = if flags.has(TransmissionFlags::TRIM) {
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE
+        } else {
+            FallocateFlags::ZERO_RANGE
+        };
+        let zeroes = mode.intersects(asked) && mode.contains(FallocateFlags::KEEP_SIZE);
         let within = offset.checked_add(length).is_some_and(|end| end <= self.lines.about().bytes);
         match u32::try_from(length) {
-            Ok(length) if zeroes && within && self.lines.about().flags.has(TransmissionFlags::WRITE_ZEROES) => {
-                self.empty(Ask::Other { command: Command::WriteZeroes, offset, length }, reply);
+            Ok(length) if zeroes && within && flags.has(TransmissionFlags::WRITE_ZEROES) => {
+                self.empty(ClientRequest::Other { command: NbdCommand::WriteZeroes, offset, length }, reply);
             }
             _ => reply.error(Errno::EOPNOTSUPP),
         }

@@ -2,13 +2,13 @@
 
 use diskwright_simulator::array::Members;
 
-use super::{ArrayContent, CHUNK, Piece, Source};
-use crate::content::store::{Room, Stores};
-use crate::content::trouble::{Short, Trouble};
+use super::{ArrayContent, BytePiece, CHUNK, WriteSource};
+use crate::content::store::{Stores, ZeroPolicy};
+use crate::content::trouble::{ShortWrite, Trouble};
 
 /// A stretch of zeros that waits for those behind it on its member.
 #[derive(Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct ZeroRun {
     from: u64,
     to: u64,
 }
@@ -26,13 +26,18 @@ impl ArrayContent {
     }
 
     /// How many bytes of a piece its member holds.
-    pub(super) fn good_up_to(&self, piece: Piece) -> u64 {
+    pub(super) fn good_up_to(&self, piece: BytePiece) -> u64 {
         self.good[usize::from(piece.member)].saturating_sub(piece.from).min(piece.bytes)
     }
 
-    pub(super) fn write_copies(&mut self, stores: &mut Stores, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+    pub(super) fn write_copies(
+        &mut self,
+        stores: &mut Stores,
+        from: u64,
+        source: WriteSource<'_>,
+    ) -> Result<(), Trouble> {
         let (mut at, end) = (from, from + source.bytes());
-        if let Source::Zeros(_, room) = source
+        if let WriteSource::Zeros(_, room) = source
             && self.well
         {
             return self.zero_copies(stores, at, end, room).inspect_err(|_| self.agree_all(stores, from, end));
@@ -52,7 +57,7 @@ impl ArrayContent {
 
     /// Writes all copies of a piece: first those that are good to its end, then
     /// the good part of those being rebuilt.
-    fn write_piece(&mut self, stores: &mut Stores, at: u64, source: Source<'_>) -> Result<(), Trouble> {
+    fn write_piece(&mut self, stores: &mut Stores, at: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
         let copies = self.array.copies();
         let mut whole = 0;
         for copy in 0..copies {
@@ -85,7 +90,7 @@ impl ArrayContent {
     }
 
     /// What is being rebuilt is good only up to this piece.
-    fn distrust(&mut self, piece: Piece) {
+    fn distrust(&mut self, piece: BytePiece) {
         let good = &mut self.good[usize::from(piece.member)];
         *good = (*good).min(piece.from);
     }
@@ -118,9 +123,9 @@ impl ArrayContent {
     pub(super) fn agree_all(&mut self, stores: &mut Stores, from: u64, end: u64) {
         let mut at = from;
         while at < end {
-            let Ok(Piece { bytes, .. }) = self.piece(at, end - at) else { return };
+            let Ok(BytePiece { bytes, .. }) = self.piece(at, end - at) else { return };
             let copies = (0..self.array.copies()).filter_map(|copy| self.copy(at, bytes, copy).ok());
-            let whole = |piece: &Piece| self.good_up_to(*piece) == bytes;
+            let whole = |piece: &BytePiece| self.good_up_to(*piece) == bytes;
             let (mut pieces, parts): (Vec<_>, Vec<_>) = copies.partition(whole);
             parts.into_iter().for_each(|piece| self.distrust(piece));
             if let Some(last) = pieces.pop() {
@@ -131,8 +136,8 @@ impl ArrayContent {
     }
 
     /// Copies bytes `from` to `to` of one piece to the others.
-    fn spread(&self, stores: &mut Stores, old: Piece, others: &[Piece], from: u64, to: u64) {
-        let drive = |piece: &Piece| self.drives[usize::from(piece.member)];
+    fn spread(&self, stores: &mut Stores, old: BytePiece, others: &[BytePiece], from: u64, to: u64) {
+        let drive = |piece: &BytePiece| self.drives[usize::from(piece.member)];
         let (mut at, mut data) = (from, Vec::new());
         while at < to {
             let Ok(extent) = stores.extent(drive(&old), old.from + at, to - at) else { return };
@@ -140,7 +145,11 @@ impl ArrayContent {
             data.resize(if extent.hole { 0 } else { bytes as usize }, 0);
             let read = stores.read(drive(&old), old.from + at, &mut data);
             for piece in others.iter().filter(|_| read.is_ok()) {
-                let source = if extent.hole { Source::Zeros(bytes, Room::GiveBack) } else { Source::Data(&data) };
+                let source = if extent.hole {
+                    WriteSource::Zeros(bytes, ZeroPolicy::GiveBack)
+                } else {
+                    WriteSource::Data(&data)
+                };
                 let again = put(stores, drive(piece), piece.from + at, source);
                 // where that fails nothing more can be done: reads go to the first copy as before
                 drop(again);
@@ -150,19 +159,19 @@ impl ArrayContent {
     }
 
     /// Zeros of all copies, in as few stretches a member as there are.
-    fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64, room: Room) -> Result<(), Trouble> {
-        let mut runs: Vec<Option<Run>> = vec![None; self.drives.len()];
+    fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64, room: ZeroPolicy) -> Result<(), Trouble> {
+        let mut runs: Vec<Option<ZeroRun>> = vec![None; self.drives.len()];
         for copy in 0..self.array.copies() {
             let mut at = from;
             while at < end {
-                let Piece { member, from, bytes } = self.copy(at, end - at, copy)?;
+                let BytePiece { member, from, bytes } = self.copy(at, end - at, copy)?;
                 at += bytes;
                 let member = usize::from(member);
                 match &mut runs[member] {
                     Some(run) if run.to == from => run.to += bytes,
                     run => {
-                        let before = run.replace(Run { from, to: from + bytes });
-                        if let Some(Run { from, to }) = before {
+                        let before = run.replace(ZeroRun { from, to: from + bytes });
+                        if let Some(ZeroRun { from, to }) = before {
                             stores.zero(self.drives[member], from, to - from, room)?;
                         }
                     }
@@ -170,7 +179,7 @@ impl ArrayContent {
             }
         }
         for (member, run) in runs.into_iter().enumerate() {
-            if let Some(Run { from, to }) = run {
+            if let Some(ZeroRun { from, to }) = run {
                 stores.zero(self.drives[member], from, to - from, room)?;
             }
         }
@@ -180,9 +189,11 @@ impl ArrayContent {
 
 /// Writes or zeroes a stretch of a store.
 #[inline]
-pub(super) fn put(stores: &mut Stores, drive: usize, from: u64, source: Source<'_>) -> Result<(), Short> {
+pub(super) fn put(stores: &mut Stores, drive: usize, from: u64, source: WriteSource<'_>) -> Result<(), ShortWrite> {
     match source {
-        Source::Data(data) => stores.write(drive, from, data),
-        Source::Zeros(bytes, room) => stores.zero(drive, from, bytes, room).map_err(|why| Short { done: 0, why }),
+        WriteSource::Data(data) => stores.write(drive, from, data),
+        WriteSource::Zeros(bytes, room) => {
+            stores.zero(drive, from, bytes, room).map_err(|why| ShortWrite { done: 0, why })
+        }
     }
 }

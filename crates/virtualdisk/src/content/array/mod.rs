@@ -12,13 +12,13 @@ mod row;
 
 use std::collections::BTreeSet;
 
-use diskwright_simulator::array::{Array, Members};
+use diskwright_simulator::array::{ArrayGeometry, Members};
 use diskwright_simulator::io::BLOCK_BYTES;
 
 use super::ledger::MemberStates;
-use super::store::{Extent, Room, Stores};
+use super::store::{ContentExtent, Stores, WriteSource};
 use super::trouble::Trouble;
-use row::Scratch;
+use row::ParityScratch;
 
 /// Bytes of a member that are worked on at a time: what is computed stays in
 /// the processor's cache, and the room for it is bounded.
@@ -30,34 +30,9 @@ const MOST_PIECES: usize = 4096;
 /// Rows that are remembered as torn; with more, all are taken as torn.
 const MOST_TORN: usize = 1 << 16;
 
-/// What is to be written.
-#[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
-    Data(&'a [u8]),
-    /// So many zeros.
-    Zeros(u64, Room),
-}
-
-impl<'a> Source<'a> {
-    pub fn bytes(self) -> u64 {
-        match self {
-            Source::Data(data) => data.len() as u64,
-            Source::Zeros(bytes, _) => bytes,
-        }
-    }
-
-    /// A part of it.
-    pub fn part(self, from: u64, bytes: u64) -> Source<'a> {
-        match self {
-            Source::Data(data) => Source::Data(&data[from as usize..(from + bytes) as usize]),
-            Source::Zeros(_, room) => Source::Zeros(bytes, room),
-        }
-    }
-}
-
 /// An array and its members' state.
 pub(super) struct ArrayContent {
-    pub array: Array,
+    pub array: ArrayGeometry,
     /// The store of each member.
     drives: Vec<usize>,
     /// Bytes of each member that are used.
@@ -67,18 +42,18 @@ pub(super) struct ArrayContent {
     rebuilding: Members,
     /// All members are good to their ends.
     well: bool,
-    torn: Torn,
-    scratch: Scratch,
+    torn: TornRows,
+    scratch: ParityScratch,
 }
 
 /// Rows whose parity is not known to be right.
 #[derive(Default)]
-struct Torn {
+struct TornRows {
     rows: BTreeSet<u64>,
     all: bool,
 }
 
-impl Torn {
+impl TornRows {
     fn has(&self, row: u64) -> bool {
         self.all || !self.rows.is_empty() && self.rows.contains(&row)
     }
@@ -99,7 +74,7 @@ impl Torn {
 
 impl ArrayContent {
     /// An array on these stores, of which it uses so many bytes; all well.
-    pub fn new(array: Array, drives: Vec<usize>, sizes: Vec<u64>) -> ArrayContent {
+    pub fn new(array: ArrayGeometry, drives: Vec<usize>, sizes: Vec<u64>) -> ArrayContent {
         let good = vec![u64::MAX; drives.len()];
         ArrayContent {
             array,
@@ -108,8 +83,8 @@ impl ArrayContent {
             good,
             rebuilding: Members::NONE,
             well: true,
-            torn: Torn::default(),
-            scratch: Scratch::default(),
+            torn: TornRows::default(),
+            scratch: ParityScratch::default(),
         }
     }
 
@@ -147,12 +122,18 @@ impl ArrayContent {
         }
         self.rebuilding = states.rebuilding.iter().copied().collect();
         self.well = states.lost.is_empty();
-        self.torn = Torn { rows: states.torn.iter().copied().collect(), all: states.all_torn };
+        self.torn = TornRows { rows: states.torn.iter().copied().collect(), all: states.all_torn };
     }
 
     /// All members hold what they should.
     pub fn is_well(&self) -> bool {
         self.well
+    }
+
+    /// Whether it promises what it writes: a row of which a part is written tells nothing of
+    /// what is lost.
+    pub fn promises(&self) -> bool {
+        !self.well && self.array.parities() > 0
     }
 
     /// Members whose data is lost, at least in part.
@@ -186,7 +167,7 @@ impl ArrayContent {
     }
 
     /// Writes.
-    pub fn write(&mut self, stores: &mut Stores, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+    pub fn write(&mut self, stores: &mut Stores, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
         if self.array.parities() > 0 {
             self.write_rows(stores, from, source)
         } else {
@@ -195,7 +176,7 @@ impl ArrayContent {
     }
 
     /// The stretch that begins at `from`: a hole only where it reads as zeros.
-    pub fn extent(&self, stores: &Stores, from: u64, bytes: u64) -> Result<Extent, Trouble> {
+    pub fn extent(&self, stores: &Stores, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
         let (mut at, end) = (from, from + bytes);
         let mut kind = None;
         for _ in 0..MOST_PIECES {
@@ -204,7 +185,7 @@ impl ArrayContent {
             }
             let piece = self.piece(at, end - at)?;
             let here = if self.good[usize::from(piece.member)] < piece.from + piece.bytes {
-                Extent { bytes: piece.bytes, hole: false }
+                ContentExtent { bytes: piece.bytes, hole: false }
             } else {
                 stores.extent(self.drives[usize::from(piece.member)], piece.from, piece.bytes)?
             };
@@ -213,30 +194,30 @@ impl ArrayContent {
             }
             at += here.bytes;
         }
-        Ok(Extent { bytes: at - from, hole: kind.unwrap_or(false) })
+        Ok(ContentExtent { bytes: at - from, hole: kind.unwrap_or(false) })
     }
 
     /// The piece of the first copy that begins at `at`.
     #[inline]
-    fn piece(&self, at: u64, bytes: u64) -> Result<Piece, Trouble> {
+    fn piece(&self, at: u64, bytes: u64) -> Result<BytePiece, Trouble> {
         self.copy(at, bytes, 0)
     }
 
     /// The piece of a copy that begins at `at`.
     #[inline]
-    fn copy(&self, at: u64, bytes: u64, copy: u16) -> Result<Piece, Trouble> {
+    fn copy(&self, at: u64, bytes: u64, copy: u16) -> Result<BytePiece, Trouble> {
         let (block, skip) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
         let blocks = (skip + bytes).div_ceil(BLOCK_BYTES);
         let beyond = || Trouble::OutOfRange { from: at, to: at + bytes, bytes: self.bytes() };
         let piece = self.array.map(block, blocks, copy).ok_or_else(beyond)?;
         let bytes = bytes.min(piece.blocks * BLOCK_BYTES - skip);
-        Ok(Piece { member: piece.member, from: piece.block * BLOCK_BYTES + skip, bytes })
+        Ok(BytePiece { member: piece.member, from: piece.block * BLOCK_BYTES + skip, bytes })
     }
 }
 
 /// Bytes that lie in one piece on a member.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct BytePiece {
     member: u16,
     from: u64,
     bytes: u64,

@@ -3,10 +3,10 @@
 use diskwright_simulator::array::Members;
 use diskwright_simulator::io::BLOCK_BYTES;
 
-use super::row::{Cover, Scratch, Stretch};
-use super::{ArrayContent, CHUNK, Piece, Source};
+use super::row::{Cover, ParityScratch, RowStretch};
+use super::{ArrayContent, BytePiece, CHUNK, WriteSource};
 use crate::content::galois::MOST;
-use crate::content::store::{Room, Stores};
+use crate::content::store::{Stores, ZeroPolicy};
 use crate::content::trouble::Trouble;
 
 impl ArrayContent {
@@ -27,9 +27,16 @@ impl ArrayContent {
     }
 
     /// A stretch of a row, and the room to work in.
-    pub(super) fn stretch(&mut self, row: u64, from: u64, len: u64, lost: Members) -> (Stretch<'_>, &mut Scratch) {
+    pub(super) fn stretch(
+        &mut self,
+        row: u64,
+        from: u64,
+        len: u64,
+        lost: Members,
+    ) -> (RowStretch<'_>, &mut ParityScratch) {
         let len = len.min(CHUNK) as usize;
-        (Stretch { array: &self.array, drives: &self.drives, row, from, len, lost }, &mut self.scratch)
+        let promises = self.promises();
+        (RowStretch { array: &self.array, drives: &self.drives, row, from, len, lost, promises }, &mut self.scratch)
     }
 
     /// Reads a piece, which lies in one data unit, where some member is lost
@@ -38,7 +45,7 @@ impl ArrayContent {
         &mut self,
         stores: &Stores,
         at: u64,
-        piece: Piece,
+        piece: BytePiece,
         into: &mut [u8],
         avoid: Members,
     ) -> Result<(), Trouble> {
@@ -61,13 +68,18 @@ impl ArrayContent {
         Ok(())
     }
 
-    pub(super) fn write_rows(&mut self, stores: &mut Stores, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+    pub(super) fn write_rows(
+        &mut self,
+        stores: &mut Stores,
+        from: u64,
+        source: WriteSource<'_>,
+    ) -> Result<(), Trouble> {
         let (row_bytes, end) = (self.row_bytes(), from + source.bytes());
         let mut at = from;
         while at < end {
             let (row, inside) = (at / row_bytes, at % row_bytes);
             let whole = if inside == 0 { (end - at) / row_bytes } else { 0 };
-            if let Source::Zeros(_, room) = source
+            if let WriteSource::Zeros(_, room) = source
                 && whole > 0
                 && self.zero_rows(stores, row, whole, room)?
             {
@@ -83,12 +95,16 @@ impl ArrayContent {
 
     /// Zeros of whole rows: the parities of zeros are zeros, so that nothing
     /// is left on any member. False where too much is lost to say so.
-    fn zero_rows(&mut self, stores: &mut Stores, row: u64, rows: u64, room: Room) -> Result<bool, Trouble> {
+    fn zero_rows(&mut self, stores: &mut Stores, row: u64, rows: u64, room: ZeroPolicy) -> Result<bool, Trouble> {
         let lost = self.unreadable((row + rows) * self.unit());
         if lost.count() > u32::from(self.array.parities()) {
             return Ok(false);
         }
         let unit = self.unit();
+        if self.promises() {
+            let zeros = WriteSource::Zeros(rows * unit, room);
+            stores.promise(self.drives.iter().map(|drive| (*drive, row * unit, zeros)))?;
+        }
         for drive in &self.drives {
             let zeroed = stores.zero(*drive, row * unit, rows * unit, room);
             zeroed.inspect_err(|_| (row..row + rows).for_each(|row| self.torn.add(row)))?;
@@ -98,7 +114,13 @@ impl ArrayContent {
     }
 
     /// Writes a part of a row, from byte `inside` of its data on.
-    fn write_row(&mut self, stores: &mut Stores, row: u64, inside: u64, source: Source<'_>) -> Result<(), Trouble> {
+    fn write_row(
+        &mut self,
+        stores: &mut Stores,
+        row: u64,
+        inside: u64,
+        source: WriteSource<'_>,
+    ) -> Result<(), Trouble> {
         let lost = self.lost_in(row);
         // what is written as a whole needs nothing of what was there
         let whole = inside == 0 && source.bytes() == self.row_bytes();

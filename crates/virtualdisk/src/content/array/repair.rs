@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use diskwright_simulator::array::{Members, Place};
+use diskwright_simulator::array::{MemberBlock, Members};
 use diskwright_simulator::io::BLOCK_BYTES;
 
-use super::{ArrayContent, CHUNK, Piece};
-use crate::content::store::{Extent, Room, Stores};
+use super::{ArrayContent, BytePiece, CHUNK};
+use crate::content::store::{ContentExtent, Stores, ZeroPolicy};
 use crate::content::trouble::Trouble;
 
 impl ArrayContent {
@@ -28,7 +28,7 @@ impl ArrayContent {
     /// Drops what lies on these.
     pub fn clear(&self, stores: &mut Stores, members: Members) -> Result<(), Trouble> {
         let all = |member: u16| (self.drives[usize::from(member)], self.sizes[usize::from(member)]);
-        members.iter().map(all).try_for_each(|(drive, bytes)| stores.zero(drive, 0, bytes, Room::GiveBack))
+        members.iter().map(all).try_for_each(|(drive, bytes)| stores.zero(drive, 0, bytes, ZeroPolicy::GiveBack))
     }
 
     /// Empty drives in the place of these, to be rebuilt, if that can be.
@@ -108,7 +108,7 @@ impl ArrayContent {
         while self.good[at] < to {
             let from = self.good[at];
             let block = from / BLOCK_BYTES;
-            let Place::Data { block, copy } = self.array.place(member, block) else {
+            let MemberBlock::Data { block, copy } = self.array.place(member, block) else {
                 // nothing lies on the rest of this unit
                 self.good[at] = ((from / self.unit() + 1) * self.unit()).min(to);
                 continue;
@@ -117,9 +117,9 @@ impl ArrayContent {
             let bytes = self.copy(first, bytes, copy)?.bytes;
             let source = self.source(first, bytes, member).ok_or(Trouble::LostData)?;
             let (target, drive) = (self.drives[at], self.drives[usize::from(source.member)]);
-            let Extent { bytes, hole } = stores.extent(drive, source.from, bytes.min(source.bytes))?;
+            let ContentExtent { bytes, hole } = stores.extent(drive, source.from, bytes.min(source.bytes))?;
             let bytes = if hole {
-                stores.zero(target, from, bytes, Room::GiveBack)?;
+                stores.zero(target, from, bytes, ZeroPolicy::GiveBack)?;
                 bytes
             } else {
                 let bytes = bytes.min(CHUNK);
@@ -135,9 +135,9 @@ impl ArrayContent {
 
     /// The good part of a copy that begins at byte `at` of the array, on
     /// another member: the longest.
-    fn source(&self, at: u64, bytes: u64, not: u16) -> Option<Piece> {
+    fn source(&self, at: u64, bytes: u64, not: u16) -> Option<BytePiece> {
         let pieces = (0..self.array.copies()).filter_map(|copy| self.copy(at, bytes, copy).ok());
-        let good = |piece: Piece| Piece { bytes: self.good_up_to(piece), ..piece };
+        let good = |piece: BytePiece| BytePiece { bytes: self.good_up_to(piece), ..piece };
         pieces.filter(|piece| piece.member != not).map(good).filter(|p| p.bytes > 0).max_by_key(|p| p.bytes)
     }
 

@@ -1,18 +1,18 @@
 //! One stretch of bytes across a row of a parity level: as many bytes of each
 //! data unit, at the same place of each, and of each parity.
 
-use diskwright_simulator::array::{Array, Members};
+use diskwright_simulator::array::{ArrayGeometry, Members};
 use diskwright_simulator::io::BLOCK_BYTES;
 
-use super::Source;
+use super::WriteSource;
 use super::copies::put;
 use crate::content::galois::{self, MOST, Matrix};
-use crate::content::store::{Room, Stores};
+use crate::content::store::{Stores, ZeroPolicy};
 use crate::content::trouble::Trouble;
 
 /// Room to compute in, kept from request to request.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct ParityScratch {
     /// A stretch of each data unit.
     data: Vec<u8>,
     parity: [Vec<u8>; MOST],
@@ -20,8 +20,8 @@ pub(super) struct Scratch {
 }
 
 /// A stretch of a row.
-pub(super) struct Stretch<'a> {
-    pub array: &'a Array,
+pub(super) struct RowStretch<'a> {
+    pub array: &'a ArrayGeometry,
     pub drives: &'a [usize],
     pub row: u64,
     /// First byte, from the beginning of the unit.
@@ -29,6 +29,8 @@ pub(super) struct Stretch<'a> {
     pub len: usize,
     /// Members that do not hold it.
     pub lost: Members,
+    /// What is written is promised before.
+    pub promises: bool,
 }
 
 /// Which data units of a stretch are written: from one to another, and what
@@ -37,7 +39,7 @@ pub(super) struct Stretch<'a> {
 pub(super) struct Cover<'a> {
     pub first: u16,
     pub last: u16,
-    pub source: Source<'a>,
+    pub source: WriteSource<'a>,
     /// Where the first unit's bytes begin in the source.
     pub offset: u64,
     pub unit_bytes: u64,
@@ -52,13 +54,13 @@ impl<'a> Cover<'a> {
         self.last - self.first + 1
     }
 
-    fn of(&self, unit: u16, len: usize) -> Source<'a> {
+    fn of(&self, unit: u16, len: usize) -> WriteSource<'a> {
         let at = self.offset + u64::from(unit - self.first) * self.unit_bytes;
         self.source.part(at, len as u64)
     }
 }
 
-impl Stretch<'_> {
+impl RowStretch<'_> {
     fn k(&self) -> u16 {
         self.array.members() - self.array.parities()
     }
@@ -112,7 +114,7 @@ impl Stretch<'_> {
     }
 
     /// Reads all data units into the scratch, and reconstructs the lost ones.
-    pub fn gather(&self, stores: &Stores, scratch: &mut Scratch) -> Result<(), Trouble> {
+    pub fn gather(&self, stores: &Stores, scratch: &mut ParityScratch) -> Result<(), Trouble> {
         if self.too_many_lost() {
             return Err(Trouble::LostData);
         }
@@ -135,9 +137,9 @@ impl Stretch<'_> {
 
     /// The lost units from the others and as many parities: those parities
     /// without the others' part are sums of the lost units with known factors.
-    fn recover(&self, stores: &Stores, scratch: &mut Scratch, lost: &[usize]) -> Result<(), Trouble> {
+    fn recover(&self, stores: &Stores, scratch: &mut ParityScratch, lost: &[usize]) -> Result<(), Trouble> {
         let (len, n) = (self.len, lost.len());
-        let Scratch { data, parity, other } = scratch;
+        let ParityScratch { data, parity, other } = scratch;
         let mut factors: Matrix = [[0; MOST]; MOST];
         grow(other, len);
         let mut used = 0;
@@ -162,12 +164,12 @@ impl Stretch<'_> {
     }
 
     /// One data unit of the scratch.
-    pub fn gathered<'s>(&self, scratch: &'s Scratch, unit: u16) -> &'s [u8] {
+    pub fn gathered<'s>(&self, scratch: &'s ParityScratch, unit: u16) -> &'s [u8] {
         &scratch.data[usize::from(unit) * self.len..(usize::from(unit) + 1) * self.len]
     }
 
     /// The unit that a parity is of all that is gathered.
-    pub fn encode<'s>(&self, scratch: &'s mut Scratch, parity: u16) -> &'s [u8] {
+    pub fn encode<'s>(&self, scratch: &'s mut ParityScratch, parity: u16) -> &'s [u8] {
         let (len, j) = (self.len, usize::from(parity));
         grow(&mut scratch.parity[j], len);
         let units = scratch.data.chunks_exact(len).take(usize::from(self.k()));
@@ -176,7 +178,7 @@ impl Stretch<'_> {
     }
 
     /// Which parities, of those that are well, are not what the data say.
-    pub fn wrong_parities(&self, stores: &Stores, scratch: &mut Scratch) -> Result<u64, Trouble> {
+    pub fn wrong_parities(&self, stores: &Stores, scratch: &mut ParityScratch) -> Result<u64, Trouble> {
         self.gather(stores, scratch)?;
         let mut wrong = 0;
         for j in self.parities() {
@@ -192,7 +194,12 @@ impl Stretch<'_> {
     /// Writes what is covered, and the parities. Where that fails, everything
     /// is made old again, or the parities right for what is there. `Err(true)`
     /// where that could not be done either.
-    pub fn write(&self, stores: &mut Stores, scratch: &mut Scratch, cover: Cover<'_>) -> Result<(), (Trouble, bool)> {
+    pub fn write(
+        &self,
+        stores: &mut Stores,
+        scratch: &mut ParityScratch,
+        cover: Cover<'_>,
+    ) -> Result<(), (Trouble, bool)> {
         let sound = |why| (why, false);
         if self.too_many_lost() {
             return Err(sound(Trouble::LostData));
@@ -216,6 +223,9 @@ impl Stretch<'_> {
         if !stores.has_room(members.map(|member| self.drive(member)), self.at(), self.len as u64) {
             return Err(sound(Trouble::NoSpace));
         }
+        if self.promises {
+            self.promise(stores, scratch, cover).map_err(sound)?;
+        }
         let mut written = [0; MOST];
         let put = self.put_all(stores, scratch, cover, &mut written);
         put.map_err(|why| {
@@ -233,7 +243,7 @@ impl Stretch<'_> {
 
     /// New parities from the old ones and the change of each covered unit,
     /// whose old bytes stay in the scratch.
-    fn modify(&self, stores: &Stores, scratch: &mut Scratch, cover: Cover<'_>) -> Result<(), Trouble> {
+    fn modify(&self, stores: &Stores, scratch: &mut ParityScratch, cover: Cover<'_>) -> Result<(), Trouble> {
         let len = self.len;
         grow(&mut scratch.data, usize::from(cover.count()) * len);
         for d in cover.first..=cover.last {
@@ -251,15 +261,15 @@ impl Stretch<'_> {
 
     /// Adds the change of each covered unit to each parity. Done twice, it is
     /// undone.
-    fn fold_changes(&self, scratch: &mut Scratch, cover: Cover<'_>) {
+    fn fold_changes(&self, scratch: &mut ParityScratch, cover: Cover<'_>) {
         let len = self.len;
-        let Scratch { data, parity, other } = scratch;
+        let ParityScratch { data, parity, other } = scratch;
         grow(other, len);
         for d in cover.first..=cover.last {
             let at = usize::from(d - cover.first) * len;
             let change = &mut other[..len];
             change.copy_from_slice(&data[at..at + len]);
-            if let Source::Data(new) = cover.of(d, len) {
+            if let WriteSource::Data(new) = cover.of(d, len) {
                 galois::add(change, new);
             }
             for j in self.parities().map(usize::from) {
@@ -273,12 +283,12 @@ impl Stretch<'_> {
     fn reconstruct(
         &self,
         stores: &Stores,
-        scratch: &mut Scratch,
+        scratch: &mut ParityScratch,
         cover: Cover<'_>,
         gathered: bool,
     ) -> Result<(), Trouble> {
         let len = self.len;
-        let Scratch { data, parity, other } = scratch;
+        let ParityScratch { data, parity, other } = scratch;
         for j in self.parities().map(usize::from) {
             grow(&mut parity[j], len);
             parity[j][..len].fill(0);
@@ -287,8 +297,8 @@ impl Stretch<'_> {
         for d in (0..self.k()).rev() {
             let unit = if cover.has(d) {
                 match cover.of(d, len) {
-                    Source::Data(new) => Some(new),
-                    Source::Zeros(..) => None,
+                    WriteSource::Data(new) => Some(new),
+                    WriteSource::Zeros(..) => None,
                 }
             } else if gathered {
                 Some(&data[usize::from(d) * len..(usize::from(d) + 1) * len])
@@ -306,11 +316,20 @@ impl Stretch<'_> {
         Ok(())
     }
 
+    /// Says all that [`Self::put_all`] writes.
+    fn promise(&self, stores: &mut Stores, scratch: &ParityScratch, cover: Cover<'_>) -> Result<(), Trouble> {
+        let parity = |j: u16| WriteSource::Data(&scratch.parity[usize::from(j)][..self.len]);
+        let parities = self.parities().map(|j| (self.drive(self.parity(j)), self.at(), parity(j)));
+        let units = (cover.first..=cover.last).filter(|d| !self.data_lost(*d));
+        let data = units.map(|d| (self.drive(self.data(d)), self.at(), cover.of(d, self.len)));
+        stores.promise(parities.chain(data))
+    }
+
     /// Parities first, then data. `written` is what each parity has got.
     fn put_all(
         &self,
         stores: &mut Stores,
-        scratch: &Scratch,
+        scratch: &ParityScratch,
         cover: Cover<'_>,
         written: &mut [usize; MOST],
     ) -> Result<(), Trouble> {
@@ -328,7 +347,12 @@ impl Stretch<'_> {
 
     /// Parities from the data as they are now, up to where parities were
     /// written. Only what is wrong is written: that has room, where the disk is full.
-    pub fn resync(&self, stores: &mut Stores, scratch: &mut Scratch, written: [usize; MOST]) -> Result<(), Trouble> {
+    pub fn resync(
+        &self,
+        stores: &mut Stores,
+        scratch: &mut ParityScratch,
+        written: [usize; MOST],
+    ) -> Result<(), Trouble> {
         self.gather(stores, scratch)?;
         for j in self.parities().filter(|j| written[usize::from(*j)] > 0) {
             self.encode(scratch, j);
@@ -350,7 +374,7 @@ impl Stretch<'_> {
     fn undo(
         &self,
         stores: &mut Stores,
-        scratch: &mut Scratch,
+        scratch: &mut ParityScratch,
         cover: Cover<'_>,
         modified: bool,
         written: [usize; MOST],
@@ -376,7 +400,7 @@ impl Stretch<'_> {
 
     /// Writes the units of these members anew: their data or parity from all
     /// that is gathered.
-    pub fn renew(&self, stores: &mut Stores, scratch: &mut Scratch, targets: Members) -> Result<(), Trouble> {
+    pub fn renew(&self, stores: &mut Stores, scratch: &mut ParityScratch, targets: Members) -> Result<(), Trouble> {
         self.gather(stores, scratch)?;
         for d in (0..self.k()).filter(|d| targets.contains(self.data(*d))) {
             stores.write(self.drive(self.data(d)), self.at(), self.gathered(scratch, d))?;
@@ -390,7 +414,7 @@ impl Stretch<'_> {
 
     /// Zeros on these members.
     pub fn clear(&self, stores: &mut Stores, targets: Members, bytes: u64) -> Result<(), Trouble> {
-        targets.iter().try_for_each(|member| stores.zero(self.drive(member), self.at(), bytes, Room::GiveBack))
+        targets.iter().try_for_each(|member| stores.zero(self.drive(member), self.at(), bytes, ZeroPolicy::GiveBack))
     }
 }
 

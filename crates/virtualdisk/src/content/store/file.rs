@@ -2,15 +2,17 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use diskwright_hostfiles::private;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 
-use super::{Extent, Room};
-use crate::content::trouble::{ContentError, Short, Trouble};
+use super::journal::{JournalWrite, WriteJournal};
+use super::{ContentExtent, WriteSource, ZeroPolicy};
+use crate::content::trouble::{self, ContentError, ShortWrite, Trouble};
 
 /// Each drive begins at a multiple of this, bytes.
 const ALIGN: u64 = 1 << 20;
@@ -18,12 +20,22 @@ const ALIGN: u64 = 1 << 20;
 /// Zeros, for file systems that make no holes.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
+fn io_error(trouble: Trouble) -> io::Error {
+    match trouble {
+        Trouble::Io(error) => error,
+        Trouble::NoSpace => io::ErrorKind::StorageFull.into(),
+        other => io::Error::other(other),
+    }
+}
+
 /// The file, which nobody else has open for content.
-pub(in crate::content) struct InFile {
+pub(in crate::content) struct FileStore {
     file: Arc<File>,
     starts: Vec<u64>,
     /// Where the ledger begins.
     end: u64,
+    /// Behind the ledger.
+    journal: WriteJournal,
     /// Whether holes can be made, as far as is known.
     punches: bool,
     /// Whether stretches can be made zeros that keep their room.
@@ -50,31 +62,70 @@ fn starts(bytes: &[u64], ledger: u64) -> Result<(Vec<u64>, u64), ContentError> {
     Ok((starts, end))
 }
 
-impl InFile {
+impl FileStore {
     /// Opens the file, or makes it, for drives of so many bytes and a ledger
     /// behind them. Says whether something was in it before.
-    pub fn open(path: &Path, bytes: &[u64], ledger: u64) -> Result<(InFile, bool), ContentError> {
+    pub fn open(path: &Path, bytes: &[u64], ledger: u64) -> Result<(FileStore, bool), ContentError> {
         let (starts, end) = starts(bytes, ledger)?;
         let all = end + ledger;
         let error = |what| move |why| ContentError::File { path: path.to_owned(), what, why };
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = options.map_err(error("cannot be opened"))?;
-        file.try_lock().map_err(|e| match e {
+        // whoever may not read the machine's disks is not to read this one either
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(path).map_err(error("cannot be opened"))?;
+        private::lock(&file).map_err(|e| match e {
             TryLockError::WouldBlock => ContentError::InUse(path.to_owned()),
             TryLockError::Error(why) => error("cannot be locked")(why),
         })?;
         let metadata = file.metadata().map_err(error("cannot be looked at"))?;
         if !metadata.is_file() {
-            let why = io::Error::other("it is no regular file; name one, or a new one");
+            let why = io::Error::other("it is not a regular file; name one, or a new one");
             return Err(error("cannot hold content")(why));
         }
-        let found = metadata.len();
+        let (found, journal) = (metadata.len(), WriteJournal::new(all));
         if found == 0 {
             file.set_len(all).map_err(error("cannot be made as long as the drives"))?;
-        } else if found != all {
+        } else if found != all && !(ledger > 0 && journal.is_there(&file)) {
             return Err(ContentError::OtherSize { path: path.to_owned(), found, wanted: all });
         }
-        Ok((InFile { file: Arc::new(file), starts, end, punches: true, zeroes: true }, found > 0))
+        Ok((FileStore { file: Arc::new(file), starts, end, journal, punches: true, zeroes: true }, found > 0))
+    }
+
+    /// Does what was promised and may not be done, and forgets it.
+    pub fn settle(&mut self) -> io::Result<()> {
+        let kept = self.journal.kept(&self.file)?;
+        if let Err(full) = self.redo(&kept) {
+            if !trouble::is_full(&full) {
+                return Err(full);
+            }
+            // what it takes is enough for what it says
+            self.journal.forget(&self.file)?;
+            let redone = self.redo(&kept);
+            redone.inspect_err(|_| drop(self.journal.keep(&self.file, kept.iter().map(JournalWrite::source))))?;
+        }
+        if !kept.is_empty() {
+            self.file.sync_data()?;
+        }
+        match self.journal.forget(&self.file) {
+            // what it says is done, and the next that is kept takes its place
+            Err(full) if trouble::is_full(&full) => Ok(()),
+            forgotten => forgotten,
+        }
+    }
+
+    fn redo(&mut self, kept: &[JournalWrite]) -> io::Result<()> {
+        for again in kept {
+            match again.source() {
+                (place, WriteSource::Data(data)) => self.write_at(place, data).map_err(|short| io_error(short.why))?,
+                (place, WriteSource::Zeros(bytes, room)) => self.zero_at(place, bytes, room).map_err(io_error)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub fn promise<'a>(&mut self, writes: impl Iterator<Item = (usize, u64, WriteSource<'a>)>) -> io::Result<()> {
+        let starts = &self.starts;
+        self.journal.keep(&self.file, writes.map(|(drive, from, source)| (starts[drive] + from, source)))
     }
 
     pub fn handle(&self) -> Arc<File> {
@@ -91,31 +142,47 @@ impl InFile {
         self.file.write_all_at(data, self.end + from)
     }
 
+    /// The same, all or nothing of it.
+    pub fn write_ledger_whole(&mut self, from: u64, data: &[u8]) -> io::Result<()> {
+        let kept = self.journal.keep(&self.file, [(self.end + from, WriteSource::Data(data))].into_iter());
+        // without room for that it is written all the same, and what was kept before must not come back
+        kept.or_else(|_| self.journal.forget(&self.file))?;
+        self.write_ledger(from, data)
+    }
+
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
         self.file.read_exact_at(into, self.starts[drive] + from).map_err(Trouble::Io)
     }
 
-    pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), Short> {
-        let (start, mut done) = (self.starts[drive] + from, 0);
+    /// A killed program's write ends at a page of the file, which is whole sectors.
+    pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), ShortWrite> {
+        self.write_at(self.starts[drive] + from, data)
+    }
+
+    fn write_at(&self, start: u64, data: &[u8]) -> Result<(), ShortWrite> {
+        let mut done = 0;
         while done < data.len() {
             match self.file.write_at(&data[done..], start + done as u64) {
-                Ok(0) => return Err(Short { done, why: Trouble::Io(io::ErrorKind::WriteZero.into()) }),
+                Ok(0) => return Err(ShortWrite { done, why: Trouble::Io(io::ErrorKind::WriteZero.into()) }),
                 Ok(bytes) => done += bytes,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Short { done, why: e.into() }),
+                Err(e) => return Err(ShortWrite { done, why: e.into() }),
             }
         }
         Ok(())
     }
 
-    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, room: Room) -> Result<(), Trouble> {
+    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, room: ZeroPolicy) -> Result<(), Trouble> {
+        self.zero_at(self.starts[drive] + from, bytes, room)
+    }
+
+    fn zero_at(&mut self, start: u64, bytes: u64, room: ZeroPolicy) -> Result<(), Trouble> {
         if bytes == 0 {
             return Ok(());
         }
-        let start = self.starts[drive] + from;
         let (flags, can) = match room {
-            Room::GiveBack => (FallocateFlags::PUNCH_HOLE, &mut self.punches),
-            Room::Keep => (FallocateFlags::ZERO_RANGE, &mut self.zeroes),
+            ZeroPolicy::GiveBack => (FallocateFlags::PUNCH_HOLE, &mut self.punches),
+            ZeroPolicy::Keep => (FallocateFlags::ZERO_RANGE, &mut self.zeroes),
         };
         let flags = flags | FallocateFlags::KEEP_SIZE;
         while *can {
@@ -129,14 +196,14 @@ impl InFile {
         let mut left = bytes;
         while left > 0 {
             let now = left.min(ZEROS.len() as u64);
-            self.write(drive, from + bytes - left, &ZEROS[..now as usize])?;
+            self.write_at(start + bytes - left, &ZEROS[..now as usize])?;
             left -= now;
         }
         Ok(())
     }
 
-    pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> Result<Extent, Trouble> {
-        let (start, all) = (self.starts[drive] + from, Extent { bytes, hole: false });
+    pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
+        let (start, all) = (self.starts[drive] + from, ContentExtent { bytes, hole: false });
         // everything behind the last data is a hole, which the kernel calls ENXIO
         let next = |whence| match seek(&self.file, whence) {
             Ok(at) => Ok(Some(at.saturating_sub(start).min(bytes))),
@@ -147,8 +214,8 @@ impl InFile {
         };
         match next(SeekFrom::Data(start))? {
             None => Ok(all),
-            Some(0) => Ok(next(SeekFrom::Hole(start))?.map_or(all, |bytes| Extent { bytes, hole: false })),
-            Some(bytes) => Ok(Extent { bytes, hole: true }),
+            Some(0) => Ok(next(SeekFrom::Hole(start))?.map_or(all, |bytes| ContentExtent { bytes, hole: false })),
+            Some(bytes) => Ok(ContentExtent { bytes, hole: true }),
         }
     }
 }

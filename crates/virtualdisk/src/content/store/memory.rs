@@ -1,7 +1,7 @@
 //! Drives in memory: pages that appear when they are written.
 
-use super::Extent;
-use crate::content::trouble::{ContentError, Short, Trouble};
+use super::ContentExtent;
+use crate::content::trouble::{ContentError, ShortWrite, Trouble};
 
 /// Bytes of a page: what file systems and databases write, so that a random
 /// write takes no more memory than it writes.
@@ -11,18 +11,18 @@ const PAGE: usize = 4096;
 const LEAF_PAGES: usize = 8192;
 
 /// What a leaf takes besides its pages, bytes.
-const LEAF_COST: u64 = (LEAF_PAGES * size_of::<Option<Page>>()) as u64;
+const LEAF_COST: u64 = (LEAF_PAGES * size_of::<Option<MemoryPage>>()) as u64;
 
-type Page = Box<[u8; PAGE]>;
+type MemoryPage = Box<[u8; PAGE]>;
 
 struct Leaf {
-    pages: Vec<Option<Page>>,
+    pages: Vec<Option<MemoryPage>>,
     /// Pages that are there.
     present: usize,
 }
 
 /// All drives, and what they may take together.
-pub(in crate::content) struct Memory {
+pub(in crate::content) struct MemoryStore {
     drives: Vec<Vec<Option<Box<Leaf>>>>,
     used: u64,
     most: u64,
@@ -35,9 +35,9 @@ fn place(at: u64) -> (usize, usize, usize) {
     ((page / LEAF_PAGES as u64) as usize, (page % LEAF_PAGES as u64) as usize, (at % PAGE as u64) as usize)
 }
 
-impl Memory {
+impl MemoryStore {
     /// Drives of so many bytes, which take at most `most` bytes together.
-    pub fn new(bytes: &[u64], most: Option<u64>) -> Result<Memory, ContentError> {
+    pub fn new(bytes: &[u64], most: Option<u64>) -> Result<MemoryStore, ContentError> {
         let mut drives = Vec::new();
         for bytes in bytes {
             let leaves = bytes.div_ceil((PAGE * LEAF_PAGES) as u64);
@@ -47,7 +47,7 @@ impl Memory {
             table.resize_with(leaves as usize, || None);
             drives.push(table);
         }
-        Ok(Memory { drives, used: 0, most: most.unwrap_or(u64::MAX) })
+        Ok(MemoryStore { drives, used: 0, most: most.unwrap_or(u64::MAX) })
     }
 
     /// Bytes taken by pages and their tables.
@@ -97,7 +97,7 @@ impl Memory {
     }
 
     #[inline]
-    pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), Short> {
+    pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), ShortWrite> {
         let mut done = 0;
         while done < data.len() {
             let (leaf, page, skip) = place(from + done as u64);
@@ -108,7 +108,7 @@ impl Memory {
                 Some(page) => page[skip..skip + bytes].copy_from_slice(data),
                 // zeros where nothing is are there already
                 None if is_zero(data) => {}
-                None => self.appear(drive, leaf, page, skip, data).ok_or(Short { done, why: Trouble::NoSpace })?,
+                None => self.appear(drive, leaf, page, skip, data).ok_or(ShortWrite { done, why: Trouble::NoSpace })?,
             }
             done += bytes;
         }
@@ -161,7 +161,7 @@ impl Memory {
         }
     }
 
-    pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> Extent {
+    pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> ContentExtent {
         let (mut at, end) = (from, from + bytes);
         let mut kind = None;
         while at < end {
@@ -176,12 +176,12 @@ impl Memory {
                 None => ((LEAF_PAGES - page) * PAGE - skip) as u64,
             };
         }
-        Extent { bytes: at.min(end) - from, hole: kind.unwrap_or(true) }
+        ContentExtent { bytes: at.min(end) - from, hole: kind.unwrap_or(true) }
     }
 }
 
 /// A page with these data in it and zeros around.
-fn fresh(skip: usize, data: &[u8]) -> Option<Page> {
+fn fresh(skip: usize, data: &[u8]) -> Option<MemoryPage> {
     let mut page = Vec::new();
     page.try_reserve_exact(PAGE).ok()?;
     page.resize(skip, 0);

@@ -2,9 +2,9 @@
 
 use std::io::{Read, Write};
 
-use super::input::Input;
-use super::{About, ClientError, meaning};
-use crate::nbd::Rest;
+use super::input::InputBuffer;
+use super::{ClientError, ExportInfo, meaning};
+use crate::nbd::MessageRest;
 use crate::nbd::wire::{self, TransmissionFlags, answer, info, option};
 
 /// Longest answer to an option that is taken: two strings and some numbers.
@@ -14,14 +14,14 @@ const MOST_ANSWERS: usize = 10_000;
 
 /// What to ask for beside the export; a server may do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wishes {
+pub struct ClientOptions {
     /// Reads answered in chunks.
     pub structured: bool,
     /// Block status, which needs structured replies.
     pub block_status: bool,
 }
 
-impl Default for Wishes {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self { structured: true, block_status: true }
     }
@@ -29,7 +29,7 @@ impl Default for Wishes {
 
 /// An export as a server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ExportListing {
     /// By which it is asked for.
     pub name: String,
     /// For people.
@@ -40,17 +40,17 @@ pub struct Listed {
 ///
 /// # Errors
 /// The connection's, [`ClientError::Refused`], and what a server should not say.
-pub fn list(stream: impl Read + Write) -> Result<Vec<Listed>, ClientError> {
-    let mut talk = Talk { stream, input: &mut Input::default() };
+pub fn list(stream: impl Read + Write) -> Result<Vec<ExportListing>, ClientError> {
+    let mut talk = Negotiation { stream, input: &mut InputBuffer::default() };
     if talk.greeting()? & wire::FIXED_NEWSTYLE == 0 {
         return Err(ClientError::NoNbd("its handshake flags lack fixed newstyle".into()));
     }
     let mut found = Vec::new();
     talk.ask(option::LIST, "NBD_OPT_LIST", &[], |kind, data| {
-        let mut rest = Rest(data);
+        let mut rest = MessageRest(data);
         let name = rest.string().filter(|_| kind == answer::SERVER);
         let name = name.ok_or_else(|| lie("an answer to NBD_OPT_LIST that is no export"))?;
-        found.push(Listed { name: text(name), description: text(rest.0) });
+        found.push(ExportListing { name: text(name), description: text(rest.0) });
         Ok(())
     })?;
     // the list is complete, whatever the server says to a goodbye
@@ -61,17 +61,17 @@ pub fn list(stream: impl Read + Write) -> Result<Vec<Listed>, ClientError> {
 /// Negotiates an export.
 pub(super) fn go<S: Read + Write>(
     stream: &mut S,
-    input: &mut Input,
+    input: &mut InputBuffer,
     export: &str,
-    wishes: Wishes,
-) -> Result<About, ClientError> {
+    wishes: ClientOptions,
+) -> Result<ExportInfo, ClientError> {
     if export.len() > wire::LONGEST_STRING {
         let message = format!("its name has {} bytes, and a name at most 4096", export.len());
         return Err(ClientError::Refused { option: "the export", error: answer::TOO_BIG, message });
     }
-    let mut talk = Talk { stream, input };
+    let mut talk = Negotiation { stream, input };
     let flags = talk.greeting()?;
-    let mut about = About {
+    let mut about = ExportInfo {
         bytes: 0,
         flags: TransmissionFlags(0),
         minimum: 1,
@@ -112,8 +112,8 @@ pub(super) fn go<S: Read + Write>(
 }
 
 /// Whether it told size and flags.
-fn information(kind: u32, data: &[u8], about: &mut About) -> Result<bool, ClientError> {
-    let mut rest = Rest(data);
+fn information(kind: u32, data: &[u8], about: &mut ExportInfo) -> Result<bool, ClientError> {
+    let mut rest = MessageRest(data);
     let what = rest.u16().filter(|_| kind == answer::INFO);
     let what = what.ok_or_else(|| lie("an answer to NBD_OPT_GO that is no information"))?;
     match what {
@@ -145,16 +145,16 @@ fn information(kind: u32, data: &[u8], about: &mut About) -> Result<bool, Client
     Ok(false)
 }
 
-struct Talk<'a, S> {
+struct Negotiation<'a, S> {
     stream: S,
-    input: &'a mut Input,
+    input: &'a mut InputBuffer,
 }
 
-impl<S: Read + Write> Talk<'_, S> {
+impl<S: Read + Write> Negotiation<'_, S> {
     /// Reads the server's greeting, answers it, and gives the flags that hold.
     fn greeting(&mut self) -> Result<u16, ClientError> {
         let all: [u8; 18] = self.input.array(&mut self.stream, "a greeting")?;
-        let mut rest = Rest(&all);
+        let mut rest = MessageRest(&all);
         let (first, second, flags) = (rest.u64(), rest.u64(), rest.u16().unwrap_or(0));
         if first != Some(wire::NBDMAGIC) {
             let begins = String::from_utf8_lossy(&all[..8]).into_owned();
@@ -189,7 +189,7 @@ impl<S: Read + Write> Talk<'_, S> {
         self.option(option, data)?;
         for _ in 0..MOST_ANSWERS {
             let all: [u8; 20] = self.input.array(&mut self.stream, "an answer to an option")?;
-            let mut rest = Rest(&all);
+            let mut rest = MessageRest(&all);
             if rest.u64() != Some(wire::OPTION_REPLY_MAGIC) || rest.u32() != Some(option) {
                 return Err(lie(&format!("an answer to {name} that does not begin as one")));
             }
@@ -231,7 +231,7 @@ impl<S: Read + Write> Talk<'_, S> {
         data.extend_from_slice(&string(wire::ALLOCATION));
         let mut found = None;
         let selected = self.may(option::SET_META_CONTEXT, "NBD_OPT_SET_META_CONTEXT", &data, |kind, data| {
-            let mut rest = Rest(data);
+            let mut rest = MessageRest(data);
             let id = rest.u32().filter(|_| kind == answer::META_CONTEXT && rest.0 == wire::ALLOCATION.as_bytes());
             found = Some(id.ok_or_else(|| lie("a metadata context that was not asked for"))?);
             Ok(())
@@ -239,10 +239,10 @@ impl<S: Read + Write> Talk<'_, S> {
         Ok(found.filter(|_| selected))
     }
 
-    fn export_name(&mut self, export: &str, flags: u16, mut about: About) -> Result<About, ClientError> {
+    fn export_name(&mut self, export: &str, flags: u16, mut about: ExportInfo) -> Result<ExportInfo, ClientError> {
         self.option(option::EXPORT_NAME, export.as_bytes())?;
         let all: [u8; 10] = self.input.array(&mut self.stream, "the export's size (is there such an export?)")?;
-        let mut rest = Rest(&all);
+        let mut rest = MessageRest(&all);
         about.bytes = rest.u64().unwrap_or(0);
         about.flags = TransmissionFlags(rest.u16().unwrap_or(0));
         if flags & wire::NO_ZEROES == 0 {

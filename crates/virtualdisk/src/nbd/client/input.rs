@@ -8,13 +8,13 @@ use super::ClientError;
 const ROOM: usize = 256 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub(super) struct InputBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Input {
+impl InputBuffer {
     pub(super) fn is_empty(&self) -> bool {
         self.start == self.end
     }

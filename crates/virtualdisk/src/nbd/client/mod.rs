@@ -11,15 +11,15 @@ mod greet;
 mod input;
 mod receive;
 
-pub use greet::{Listed, Wishes, list};
-pub use receive::Answer;
+pub use greet::{ClientOptions, ExportListing, list};
+pub use receive::CommandResult;
 
 use std::io::{Read, Write};
 
-use super::reply::Extent;
-use super::request::Request;
-use super::wire::{self, Command, CommandFlags, ErrorCode, TransmissionFlags};
-use input::Input;
+use super::reply::NbdExtent;
+use super::request::NbdRequest;
+use super::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags};
+use input::InputBuffer;
 
 /// Output that is sent without being asked to, bytes.
 const ENOUGH: usize = 128 << 10;
@@ -55,7 +55,7 @@ pub enum ClientError {
     #[error("{command:?} of {length} bytes at {offset}: {error}{colon}{message}", colon = colon(message))]
     Failed {
         /// What was asked for.
-        command: Command,
+        command: NbdCommand,
         /// Where.
         offset: u64,
         /// How much.
@@ -78,7 +78,7 @@ pub enum ClientError {
 
 /// What the server told of the export.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct ExportInfo {
     /// Its size, bytes.
     pub bytes: u64,
     /// What it can do.
@@ -101,7 +101,7 @@ pub struct About {
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask<'a> {
+pub enum ClientRequest<'a> {
     /// `length` bytes from `offset`.
     Read {
         /// First byte.
@@ -122,7 +122,7 @@ pub enum Ask<'a> {
     /// trim, cache, write zeroes; or block status.
     Other {
         /// Which.
-        command: Command,
+        command: NbdCommand,
         /// First byte.
         offset: u64,
         /// Bytes.
@@ -130,12 +130,12 @@ pub enum Ask<'a> {
     },
 }
 
-impl Ask<'_> {
-    pub(crate) fn parts(&self) -> Result<(Command, u64, u32), ClientError> {
+impl ClientRequest<'_> {
+    pub(crate) fn parts(&self) -> Result<(NbdCommand, u64, u32), ClientError> {
         let (command, offset, length) = match *self {
-            Self::Read { offset, length } => (Command::Read, offset, u64::from(length)),
-            Self::Write { offset, data } => (Command::Write, offset, data.len() as u64),
-            Self::Flush => (Command::Flush, 0, 0),
+            Self::Read { offset, length } => (NbdCommand::Read, offset, u64::from(length)),
+            Self::Write { offset, data } => (NbdCommand::Write, offset, data.len() as u64),
+            Self::Flush => (NbdCommand::Flush, 0, 0),
             Self::Other { command, offset, length } => return Ok((command, offset, length)),
         };
         let short = u32::try_from(length).ok().filter(|short| *short <= LONGEST_READ);
@@ -145,11 +145,11 @@ impl Ask<'_> {
 
 /// A request in flight, or the place of one.
 #[derive(Debug, Default)]
-struct Slot {
+struct ClientSlot {
     busy: bool,
     /// Of its cookie; a late second answer does not meet the next request.
     generation: u32,
-    command: Option<Command>,
+    command: Option<NbdCommand>,
     offset: u64,
     length: u32,
     data: Vec<u8>,
@@ -159,29 +159,29 @@ struct Slot {
     chunks: usize,
     error: Option<ErrorCode>,
     message: String,
-    extents: Vec<Extent>,
+    extents: Vec<NbdExtent>,
 }
 
 /// A connection to one export.
 #[derive(Debug)]
-pub struct Client<S> {
+pub struct NbdClient<S> {
     stream: S,
-    about: About,
-    input: Input,
+    about: ExportInfo,
+    input: InputBuffer,
     output: Vec<u8>,
-    slots: Vec<Slot>,
+    slots: Vec<ClientSlot>,
     free: Vec<u32>,
     over: bool,
 }
 
-impl<S: Read + Write> Client<S> {
+impl<S: Read + Write> NbdClient<S> {
     /// Chooses an export.
     ///
     /// # Errors
     /// The connection's, [`ClientError::Refused`] where there is no such export,
     /// and what a server should not say.
-    pub fn start(mut stream: S, export: &str, wishes: Wishes) -> Result<Self, ClientError> {
-        let mut input = Input::default();
+    pub fn start(mut stream: S, export: &str, wishes: ClientOptions) -> Result<Self, ClientError> {
+        let mut input = InputBuffer::default();
         let about = greet::go(&mut stream, &mut input, export, wishes)?;
         let output = Vec::with_capacity(ENOUGH);
         Ok(Self { stream, about, input, output, slots: Vec::new(), free: Vec::new(), over: false })
@@ -189,7 +189,7 @@ impl<S: Read + Write> Client<S> {
 
     /// What the server told of the export.
     #[must_use]
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &ExportInfo {
         &self.about
     }
 
@@ -223,15 +223,15 @@ impl<S: Read + Write> Client<S> {
     ///
     /// # Errors
     /// [`ClientError::TooLong`], and the connection's when much was queued.
-    pub fn send(&mut self, ask: Ask<'_>, flags: CommandFlags) -> Result<u64, ClientError> {
+    pub fn send(&mut self, ask: ClientRequest<'_>, flags: CommandFlags) -> Result<u64, ClientError> {
         if self.over {
             return Err(ClientError::Over);
         }
         let (command, offset, length) = ask.parts()?;
         let cookie = self.slot(command, offset, length);
-        let request = Request { flags, command, cookie, offset, length };
+        let request = NbdRequest { flags, command, cookie, offset, length };
         self.output.extend_from_slice(&request.head());
-        if let Ask::Write { data, .. } = ask {
+        if let ClientRequest::Write { data, .. } = ask {
             if data.len() < ENOUGH {
                 self.output.extend_from_slice(data);
             } else {
@@ -268,8 +268,8 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// The connection's.
     pub fn disconnect(mut self) -> Result<S, ClientError> {
-        let command = Command::Disconnect;
-        let request = Request { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 };
+        let command = NbdCommand::Disconnect;
+        let request = NbdRequest { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 };
         self.output.extend_from_slice(&request.head());
         self.push()?;
         Ok(self.stream)
@@ -281,7 +281,7 @@ impl<S: Read + Write> Client<S> {
     /// [`ClientError::Failed`] where the server says so, [`ClientError::Busy`].
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), ClientError> {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let answer = self.once(Ask::Read { offset, length }, CommandFlags(0))?;
+        let answer = self.once(ClientRequest::Read { offset, length }, CommandFlags(0))?;
         // `receive` gives as many bytes as were asked for
         answer.data.iter().zip(data).for_each(|(from, to)| *to = *from);
         Ok(())
@@ -292,7 +292,7 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// As [`Self::read`].
     pub fn write(&mut self, offset: u64, data: &[u8], flags: CommandFlags) -> Result<(), ClientError> {
-        self.once(Ask::Write { offset, data }, flags).map(drop)
+        self.once(ClientRequest::Write { offset, data }, flags).map(drop)
     }
 
     /// A flush, with nothing else in flight.
@@ -300,7 +300,7 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// As [`Self::read`].
     pub fn flush(&mut self) -> Result<(), ClientError> {
-        self.once(Ask::Flush, CommandFlags(0)).map(drop)
+        self.once(ClientRequest::Flush, CommandFlags(0)).map(drop)
     }
 
     /// Trims, with nothing else in flight.
@@ -308,7 +308,7 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// As [`Self::read`].
     pub fn trim(&mut self, offset: u64, length: u32) -> Result<(), ClientError> {
-        self.once(Ask::Other { command: Command::Trim, offset, length }, CommandFlags(0)).map(drop)
+        self.once(ClientRequest::Other { command: NbdCommand::Trim, offset, length }, CommandFlags(0)).map(drop)
     }
 
     /// Writes zeroes, with nothing else in flight.
@@ -316,7 +316,7 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// As [`Self::read`].
     pub fn zero(&mut self, offset: u64, length: u32, flags: CommandFlags) -> Result<(), ClientError> {
-        self.once(Ask::Other { command: Command::WriteZeroes, offset, length }, flags).map(drop)
+        self.once(ClientRequest::Other { command: NbdCommand::WriteZeroes, offset, length }, flags).map(drop)
     }
 
     /// What lies from `offset` on, with nothing else in flight; the server may
@@ -324,8 +324,8 @@ impl<S: Read + Write> Client<S> {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn block_status(&mut self, offset: u64, length: u32) -> Result<Vec<Extent>, ClientError> {
-        let ask = Ask::Other { command: Command::BlockStatus, offset, length };
+    pub fn block_status(&mut self, offset: u64, length: u32) -> Result<Vec<NbdExtent>, ClientError> {
+        let ask = ClientRequest::Other { command: NbdCommand::BlockStatus, offset, length };
         self.once(ask, CommandFlags(0)).map(|answer| answer.extents.to_vec())
     }
 
@@ -333,7 +333,7 @@ impl<S: Read + Write> Client<S> {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn once(&mut self, ask: Ask<'_>, flags: CommandFlags) -> Result<Answer<'_>, ClientError> {
+    pub fn once(&mut self, ask: ClientRequest<'_>, flags: CommandFlags) -> Result<CommandResult<'_>, ClientError> {
         if self.in_flight() > 0 {
             return Err(ClientError::Busy(self.in_flight()));
         }
@@ -353,9 +353,9 @@ impl<S: Read + Write> Client<S> {
         })
     }
 
-    fn slot(&mut self, command: Command, offset: u64, length: u32) -> u64 {
+    fn slot(&mut self, command: NbdCommand, offset: u64, length: u32) -> u64 {
         let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(ClientSlot::default());
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[at as usize];
@@ -366,7 +366,7 @@ impl<S: Read + Write> Client<S> {
         slot.covered.clear();
         slot.extents.clear();
         slot.message.clear();
-        if command == Command::Read && slot.data.len() < length as usize {
+        if command == NbdCommand::Read && slot.data.len() < length as usize {
             slot.data.resize(length as usize, 0);
         }
         u64::from(slot.generation) << 32 | u64::from(at)

@@ -2,10 +2,10 @@
 
 use std::io::{Read, Write};
 
-use super::{Client, ClientError, Slot};
-use crate::nbd::Rest;
-use crate::nbd::reply::Extent;
-use crate::nbd::wire::{self, Command, ErrorCode, chunk, extent};
+use super::{ClientError, ClientSlot, NbdClient};
+use crate::nbd::MessageRest;
+use crate::nbd::reply::NbdExtent;
+use crate::nbd::wire::{self, ErrorCode, NbdCommand, chunk, extent};
 
 /// Apart from one another, parts of a read that arrived; more is no answer.
 const MOST_PIECES: usize = 65_536;
@@ -15,11 +15,11 @@ const MOST_CHUNKS: usize = 262_144;
 
 /// A request that is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer<'a> {
-    /// What [`Client::send`] gave.
+pub struct CommandResult<'a> {
+    /// What [`NbdClient::send`] gave.
     pub cookie: u64,
     /// What was asked for.
-    pub command: Command,
+    pub command: NbdCommand,
     /// Where.
     pub offset: u64,
     /// How much, bytes.
@@ -29,17 +29,17 @@ pub struct Answer<'a> {
     /// What was read; empty for everything else and after an error.
     pub data: &'a [u8],
     /// What block status tells.
-    pub extents: &'a [Extent],
+    pub extents: &'a [NbdExtent],
 }
 
-impl<S: Read + Write> Client<S> {
+impl<S: Read + Write> NbdClient<S> {
     /// Sends what is queued and waits for the next request that is done,
     /// whichever it is.
     ///
     /// # Errors
     /// The connection's and what a server should not say; after both the client
     /// is of no more use. A failed request is an answer.
-    pub fn receive(&mut self) -> Result<Answer<'_>, ClientError> {
+    pub fn receive(&mut self) -> Result<CommandResult<'_>, ClientError> {
         self.push()?;
         let at = loop {
             match self.message() {
@@ -54,10 +54,10 @@ impl<S: Read + Write> Client<S> {
         self.free.push(at as u32);
         let slot = &mut self.slots[at];
         slot.busy = false;
-        let read = slot.command == Some(Command::Read) && slot.error.is_none();
-        Ok(Answer {
+        let read = slot.command == Some(NbdCommand::Read) && slot.error.is_none();
+        Ok(CommandResult {
             cookie: u64::from(slot.generation) << 32 | at as u64,
-            command: slot.command.unwrap_or(Command::Unknown(u16::MAX)),
+            command: slot.command.unwrap_or(NbdCommand::Unknown(u16::MAX)),
             offset: slot.offset,
             length: slot.length,
             error: slot.error.map(|error| (error, slot.message.as_str())),
@@ -79,11 +79,11 @@ impl<S: Read + Write> Client<S> {
 
     fn simple(&mut self) -> Result<usize, ClientError> {
         let all: [u8; 12] = self.input.array(&mut self.stream, "an answer")?;
-        let mut rest = Rest(&all);
+        let mut rest = MessageRest(&all);
         let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
         let at = self.place(cookie)?;
         let slot = &mut self.slots[at];
-        let data = matches!(slot.command, Some(Command::Read | Command::BlockStatus));
+        let data = matches!(slot.command, Some(NbdCommand::Read | NbdCommand::BlockStatus));
         if data && self.about.structured {
             return Err(lie(&format!("a simple reply to {:?} after structured ones were agreed", slot.command)));
         }
@@ -98,7 +98,7 @@ impl<S: Read + Write> Client<S> {
 
     fn chunk(&mut self) -> Result<Option<usize>, ClientError> {
         let all: [u8; 16] = self.input.array(&mut self.stream, "a chunk's head")?;
-        let mut rest = Rest(&all);
+        let mut rest = MessageRest(&all);
         let (flags, kind) = (rest.u16().unwrap_or(0), rest.u16().unwrap_or(0));
         let (cookie, length) = (rest.u64().unwrap_or(0), rest.u32().unwrap_or(0));
         let at = self.place(cookie)?;
@@ -147,7 +147,7 @@ impl<S: Read + Write> Client<S> {
 
     fn status(&mut self, at: usize, count: u32) -> Result<(), ClientError> {
         let slot = &mut self.slots[at];
-        if slot.command != Some(Command::BlockStatus) || !slot.extents.is_empty() {
+        if slot.command != Some(NbdCommand::BlockStatus) || !slot.extents.is_empty() {
             return Err(lie("a block status that nobody asked"));
         }
         if count as usize > wire::MOST_EXTENTS {
@@ -163,7 +163,7 @@ impl<S: Read + Write> Client<S> {
             if bytes == 0 {
                 return Err(lie("an extent of no bytes"));
             }
-            slot.extents.push(Extent { bytes: u64::from(bytes), allocated: flags & extent::HOLE == 0 });
+            slot.extents.push(NbdExtent { bytes: u64::from(bytes), allocated: flags & extent::HOLE == 0 });
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl<S: Read + Write> Client<S> {
             return Err(lie(&format!("an error of {length} bytes")));
         }
         let data = self.input.take(&mut self.stream, length as usize, "an error")?;
-        let mut rest = Rest(data);
+        let mut rest = MessageRest(data);
         let told = rest.u32().zip(rest.u16()).and_then(|(error, bytes)| Some((error, rest.take(bytes.into())?)));
         let Some((error, message)) = told.filter(|(error, _)| *error != 0) else {
             return Err(lie(&format!("an error chunk of type {kind:#x} that tells no error")));
@@ -188,10 +188,10 @@ impl<S: Read + Write> Client<S> {
 }
 
 /// Notes a part of a read, and gives where it begins within the read.
-fn cover(slot: &mut Slot, offset: u64, length: u32) -> Result<u32, ClientError> {
+fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientError> {
     let fits = |start: &u64| start.checked_add(length.into()).is_some_and(|end| end <= slot.length.into());
     let within = offset.checked_sub(slot.offset).filter(fits);
-    let Some(start) = within.filter(|_| slot.command == Some(Command::Read) && length > 0) else {
+    let Some(start) = within.filter(|_| slot.command == Some(NbdCommand::Read) && length > 0) else {
         return Err(lie(&format!("{length} bytes at {offset}, which nobody asked")));
     };
     // no further than the read's length
@@ -214,12 +214,12 @@ fn cover(slot: &mut Slot, offset: u64, length: u32) -> Result<u32, ClientError> 
 }
 
 /// Whether a reply without an error tells all that was asked.
-fn complete(slot: &Slot) -> Result<(), ClientError> {
+fn complete(slot: &ClientSlot) -> Result<(), ClientError> {
     match slot.command {
-        Some(Command::Read) if slot.length > 0 && slot.covered != [(0, slot.length)] => {
+        Some(NbdCommand::Read) if slot.length > 0 && slot.covered != [(0, slot.length)] => {
             Err(lie("a read that ends well without all of its data"))
         }
-        Some(Command::BlockStatus) if slot.extents.is_empty() => Err(lie("a block status that tells nothing")),
+        Some(NbdCommand::BlockStatus) if slot.extents.is_empty() => Err(lie("a block status that tells nothing")),
         _ => Ok(()),
     }
 }

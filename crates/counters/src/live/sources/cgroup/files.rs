@@ -2,7 +2,7 @@
 //! how often, and what they bring.
 
 use crate::live::mountinfo::device_number;
-use crate::live::scan::{Words, keyed, lines, number, trim};
+use crate::live::scan::{WordIter, keyed, lines, number, trim};
 use crate::live::sources::pressure;
 use crate::live::totals::ABSENT;
 
@@ -39,7 +39,7 @@ impl Hierarchy {
 
 /// How often a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beat {
+pub(super) enum ReadInterval {
     Tick,
     /// Limits, which people set.
     Slow,
@@ -80,7 +80,7 @@ pub(super) const IO_LIMITS: usize = 4;
 
 /// A device that a group uses or is limited on.
 #[derive(Clone, Debug)]
-pub(super) struct Io {
+pub(super) struct CgroupIo {
     pub device: (u64, u64),
     pub numbers: [u64; IO_COUNT],
     /// Its row, once it has one.
@@ -89,14 +89,14 @@ pub(super) struct Io {
 
 /// What was read of a group.
 #[derive(Clone, Debug)]
-pub(super) struct Values {
+pub(super) struct CgroupValues {
     pub group: [u64; of_group::COUNT],
-    pub io: Vec<Io>,
+    pub io: Vec<CgroupIo>,
 }
 
-impl Values {
-    pub fn new() -> Values {
-        Values { group: [ABSENT; of_group::COUNT], io: Vec::new() }
+impl CgroupValues {
+    pub fn new() -> CgroupValues {
+        CgroupValues { group: [ABSENT; of_group::COUNT], io: Vec::new() }
     }
 
     /// Forgets the last tick; limits stay until the slow beat. A device that
@@ -116,7 +116,7 @@ impl Values {
         let known = self.io.iter().position(|io| io.device == device).unwrap_or_else(|| {
             let mut numbers = [ABSENT; IO_COUNT];
             numbers[..IO_LIMITS].fill(0);
-            self.io.push(Io { device, numbers, row: None });
+            self.io.push(CgroupIo { device, numbers, row: None });
             self.io.len() - 1
         });
         &mut self.io[known].numbers
@@ -132,16 +132,21 @@ impl Values {
 pub(super) struct FileKind {
     pub hierarchy: Hierarchy,
     pub name: &'static str,
-    pub beat: Beat,
-    pub read: fn(&[u8], &mut Values),
+    pub beat: ReadInterval,
+    pub read: fn(&[u8], &mut CgroupValues),
 }
 
-const fn file(hierarchy: Hierarchy, name: &'static str, beat: Beat, read: fn(&[u8], &mut Values)) -> FileKind {
+const fn file(
+    hierarchy: Hierarchy,
+    name: &'static str,
+    beat: ReadInterval,
+    read: fn(&[u8], &mut CgroupValues),
+) -> FileKind {
     FileKind { hierarchy, name, beat, read }
 }
 
-use Beat::{Slow, Tick};
 use Hierarchy::{Blkio, Cpu, Cpuacct, Memory, Unified};
+use ReadInterval::{Slow, Tick};
 
 /// All of them. What a group lacks is not opened.
 pub(super) const FILES: &[FileKind] = &[
@@ -186,7 +191,7 @@ fn nanoseconds(value: u64) -> u64 {
     if value == ABSENT { ABSENT } else { value / 1000 }
 }
 
-fn waits(text: &[u8], values: &mut Values, some: usize, full: Option<usize>) {
+fn waits(text: &[u8], values: &mut CgroupValues, some: usize, full: Option<usize>) {
     let read = pressure::parse(text);
     values.group[some] = read.0.unwrap_or(ABSENT);
     if let Some(full) = full {
@@ -196,21 +201,21 @@ fn waits(text: &[u8], values: &mut Values, some: usize, full: Option<usize>) {
 
 /// `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0`. Some kernels leave
 /// the numbers of an unused device away and go on in the same line.
-fn io_stat(text: &[u8], values: &mut Values) {
+fn io_stat(text: &[u8], values: &mut CgroupValues) {
     let columns = [(&b"rios"[..], 0), (b"wios", 1), (b"rbytes", 2), (b"wbytes", 3)];
     assignments(text, values, &columns);
 }
 
 /// `8:0 rbps=2097152 wbps=max riops=max wiops=120`
-fn io_max(text: &[u8], values: &mut Values) {
+fn io_max(text: &[u8], values: &mut CgroupValues) {
     let columns =
         [(&b"riops"[..], IO_LIMITS), (b"wiops", IO_LIMITS + 1), (b"rbps", IO_LIMITS + 2), (b"wbps", IO_LIMITS + 3)];
     assignments(text, values, &columns);
 }
 
-fn assignments(text: &[u8], values: &mut Values, columns: &[(&[u8], usize)]) {
+fn assignments(text: &[u8], values: &mut CgroupValues, columns: &[(&[u8], usize)]) {
     for line in lines(text) {
-        let mut words = Words::new(line);
+        let mut words = WordIter::new(line);
         let mut device = None;
         while let Some(word) = words.word() {
             let Some(equals) = memchr::memchr(b'=', word) else {
@@ -226,9 +231,9 @@ fn assignments(text: &[u8], values: &mut Values, columns: &[(&[u8], usize)]) {
 }
 
 /// `8:0 Read 12`, `8:0 Write 3`, …, `Total 15`
-fn throttle_counts(text: &[u8], values: &mut Values, first: usize) {
+fn throttle_counts(text: &[u8], values: &mut CgroupValues, first: usize) {
     for line in lines(text) {
-        let mut words = Words::new(line);
+        let mut words = WordIter::new(line);
         let (Some(device), Some(kind)) = (words.word().and_then(device_number), words.word()) else { continue };
         let column = match kind {
             b"Read" => first,
@@ -240,16 +245,16 @@ fn throttle_counts(text: &[u8], values: &mut Values, first: usize) {
 }
 
 /// `8:0 1048576`
-fn throttle_limits(text: &[u8], values: &mut Values, column: usize) {
+fn throttle_limits(text: &[u8], values: &mut CgroupValues, column: usize) {
     for line in lines(text) {
-        let mut words = Words::new(line);
+        let mut words = WordIter::new(line);
         if let (Some(device), Some(Some(limit))) = (words.word().and_then(device_number), words.number()) {
             values.io(device)[column] = limit;
         }
     }
 }
 
-fn each(text: &[u8], values: &mut Values, column: impl Fn(&[u8]) -> Option<usize>) {
+fn each(text: &[u8], values: &mut CgroupValues, column: impl Fn(&[u8]) -> Option<usize>) {
     for line in lines(text) {
         if let Some((key, Some(value))) = keyed(line)
             && let Some(column) = column(key)
@@ -259,7 +264,7 @@ fn each(text: &[u8], values: &mut Values, column: impl Fn(&[u8]) -> Option<usize
     }
 }
 
-fn memory_stat(text: &[u8], values: &mut Values) {
+fn memory_stat(text: &[u8], values: &mut CgroupValues) {
     each(text, values, |key| match key {
         b"file" => Some(of_group::FILE),
         b"anon" => Some(of_group::ANONYMOUS),
@@ -271,7 +276,7 @@ fn memory_stat(text: &[u8], values: &mut Values) {
 }
 
 /// Version 1: those that count the groups below too, as its usage does.
-fn memory_stat_1(text: &[u8], values: &mut Values) {
+fn memory_stat_1(text: &[u8], values: &mut CgroupValues) {
     each(text, values, |key| match key {
         b"total_cache" => Some(of_group::FILE),
         b"total_rss" => Some(of_group::ANONYMOUS),
@@ -283,7 +288,7 @@ fn memory_stat_1(text: &[u8], values: &mut Values) {
     });
 }
 
-fn memory_events(text: &[u8], values: &mut Values) {
+fn memory_events(text: &[u8], values: &mut CgroupValues) {
     each(text, values, |key| match key {
         b"max" => Some(of_group::LIMIT_HITS),
         b"oom_kill" => Some(of_group::OOM_KILLS),
@@ -291,12 +296,12 @@ fn memory_events(text: &[u8], values: &mut Values) {
     });
 }
 
-fn oom_control(text: &[u8], values: &mut Values) {
+fn oom_control(text: &[u8], values: &mut CgroupValues) {
     each(text, values, |key| (key == b"oom_kill").then_some(of_group::OOM_KILLS));
 }
 
 /// Both versions; version 1 gives the time throttled in nanoseconds.
-fn cpu_stat(text: &[u8], values: &mut Values) {
+fn cpu_stat(text: &[u8], values: &mut CgroupValues) {
     for line in lines(text) {
         let Some((key, Some(value))) = keyed(line) else { continue };
         match key {
@@ -314,8 +319,8 @@ fn cpu_stat(text: &[u8], values: &mut Values) {
 mod tests {
     use super::*;
 
-    fn read(file: &str, hierarchy: Hierarchy, text: &str) -> Values {
-        let mut values = Values::new();
+    fn read(file: &str, hierarchy: Hierarchy, text: &str) -> CgroupValues {
+        let mut values = CgroupValues::new();
         let kind = FILES.iter().find(|f| f.name == file && f.hierarchy == hierarchy).unwrap();
         (kind.read)(text.as_bytes(), &mut values);
         values

@@ -20,17 +20,17 @@ use std::path::PathBuf;
 
 use diskwright_base::Note;
 
-use crate::live::held::{Held, read_bytes};
-use crate::live::moment::Moment;
+use crate::live::held::{OpenFile, read_bytes};
+use crate::live::moment::TickContext;
 use crate::live::scan::lines;
-use crate::live::totals::{Backwards, Column, Table, level, total};
-use crate::live::{Options, Roots};
+use crate::live::totals::{CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::{Roots, SamplerOptions};
 
 use super::diskstats;
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
-use files::{Beat, FILES, FileKind, Hierarchy, IO_COUNT, Values, of_group};
-use survey::{Mounts, Surveyor};
+use files::{CgroupValues, FILES, FileKind, Hierarchy, IO_COUNT, ReadInterval, of_group};
+use survey::{CgroupMounts, Surveyor};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -39,15 +39,17 @@ pub const SOURCE: SourceInfo = SourceInfo {
     explain: "Control groups: I/O against limits, memory against limits, processor throttling, pressure.",
     parse_any: |bytes| {
         for file in FILES {
-            let mut values = Values::new();
+            let mut values = CgroupValues::new();
             (file.read)(bytes, &mut values);
             black_box(&values);
         }
     },
-    open: |_: &Roots, options: &Options| options.cgroups.then(|| Box::new(Cgroups::new()) as Box<dyn Source>),
+    open: |_: &Roots, options: &SamplerOptions| {
+        options.cgroups.then(|| Box::new(Cgroups::new()) as Box<dyn CounterSource>)
+    },
 };
 
-const GROUP: [Column; of_group::COUNT] = [
+const GROUP: [TableColumn; of_group::COUNT] = [
     level("cgroup.memory_bytes", 1.0),
     level("cgroup.memory_file_bytes", 1.0),
     level("cgroup.memory_anonymous_bytes", 1.0),
@@ -70,7 +72,7 @@ const GROUP: [Column; of_group::COUNT] = [
     level("cgroup.memory_high_bytes", 1.0),
 ];
 
-const IO: [Column; IO_COUNT] = [
+const IO: [TableColumn; IO_COUNT] = [
     total("cgroup.reads", 1.0),
     total("cgroup.writes", 1.0),
     total("cgroup.read_bytes", 1.0),
@@ -87,23 +89,23 @@ const KEPT_OPEN: usize = 400;
 /// Tasks of a group waited for more than this share of the tick.
 const TROUBLE: f64 = 0.10;
 
-struct Followed {
+struct CgroupState {
     path: String,
     row: usize,
-    files: Vec<(Held, &'static FileKind)>,
-    values: Values,
+    files: Vec<(OpenFile, &'static FileKind)>,
+    values: CgroupValues,
     /// A file could not be read: the group is gone, or about to be.
     lost: bool,
 }
 
 struct Cgroups {
-    mounts: Option<Mounts>,
+    mounts: Option<CgroupMounts>,
     surveyor: Surveyor,
-    followed: Vec<Followed>,
+    followed: Vec<CgroupState>,
     devices: HashMap<(u64, u64), String>,
     text: Vec<u8>,
     /// Groups, and groups on devices.
-    tables: [Table; 2],
+    tables: [CounterTable; 2],
 }
 
 impl Cgroups {
@@ -115,14 +117,14 @@ impl Cgroups {
             devices: HashMap::new(),
             text: Vec::new(),
             tables: [
-                Table::new("control group", &GROUP, Backwards::OneNumber),
-                Table::new("control group's device", &IO, Backwards::RowBeganAnew),
+                CounterTable::new("control group", &GROUP, CounterReset::OneNumber),
+                CounterTable::new("control group's device", &IO, CounterReset::RowBeganAnew),
             ],
         }
     }
 
     /// Looks for groups worth following, and drops those that are gone.
-    fn survey(&mut self, at: &mut Moment) {
+    fn survey(&mut self, at: &mut TickContext) {
         self.followed.retain(|f| !f.lost);
         let [groups, io] = &mut self.tables;
         groups.retain(|_, gone| !gone);
@@ -133,7 +135,7 @@ impl Cgroups {
             // found again by name at the next tick
             followed.values.io.iter_mut().for_each(|device| device.row = None);
         }
-        let mounts = self.mounts.get_or_insert_with(|| Mounts::find(at));
+        let mounts = self.mounts.get_or_insert_with(|| CgroupMounts::find(at));
         if mounts.is_empty() {
             return;
         }
@@ -144,7 +146,7 @@ impl Cgroups {
         if left_out > 0 {
             at.notes.limited(at.time_ns, Note::UNSEEN, "cgroups", || {
                 let most = at.options.most_cgroups;
-                format!("{left_out} more control groups have a limit or are busy; {most} are followed")
+                format!("{left_out} more control groups have a limit or are busy; only {most} are followed")
             });
         }
         let mut open: usize = self.followed.iter().map(|f| f.files.len()).sum();
@@ -156,7 +158,7 @@ impl Cgroups {
     }
 }
 
-fn follow(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut Table, keep: bool) -> Followed {
+fn follow(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut CounterTable, keep: bool) -> CgroupState {
     let has_unified_time = folders.iter().any(|(h, f)| *h == Hierarchy::Unified && f.join("cpu.stat").exists());
     let mut files = Vec::new();
     for kind in FILES {
@@ -167,18 +169,18 @@ fn follow(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut Table, ke
         let Some((_, folder)) = folders.iter().find(|(h, _)| *h == kind.hierarchy) else { continue };
         let file = folder.join(kind.name);
         if fs::File::open(&file).is_ok() {
-            files.push((Held::whole(file, "").may_be_empty().quiet().keep(keep), kind));
+            files.push((OpenFile::whole(file, "").may_be_empty().quiet().keep(keep), kind));
         }
     }
-    Followed { row: groups.row(&path), path, files, values: Values::new(), lost: false }
+    CgroupState { row: groups.row(&path), path, files, values: CgroupValues::new(), lost: false }
 }
 
-impl Source for Cgroups {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Cgroups {
+    fn tick(&mut self, at: &mut TickContext) {
         if at.slow {
             self.survey(at);
         }
-        self.tables.iter_mut().for_each(Table::begin);
+        self.tables.iter_mut().for_each(CounterTable::begin);
         let [groups, io] = &mut self.tables;
         for followed in &mut self.followed {
             if !followed.lost {
@@ -205,15 +207,15 @@ impl Source for Cgroups {
         }
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }
 
-fn read(followed: &mut Followed, at: &mut Moment, text: &mut Vec<u8>) {
+fn read(followed: &mut CgroupState, at: &mut TickContext, text: &mut Vec<u8>) {
     followed.values.begin(at.slow);
     for (file, kind) in &mut followed.files {
-        if kind.beat == Beat::Slow && !at.slow {
+        if kind.beat == ReadInterval::Slow && !at.slow {
             continue;
         }
         match file.read_into(at, text) {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use diskwright_base::Note;
 
 use crate::live::held::{read_bytes, read_number, read_text};
-use crate::live::moment::Moment;
+use crate::live::moment::TickContext;
 use crate::live::mountinfo;
 use crate::live::sources::topology;
 
-use super::files::{FILES, Hierarchy, IO_LIMITS, Values, of_group};
+use super::files::{CgroupValues, FILES, Hierarchy, IO_LIMITS, of_group};
 use crate::live::totals::ABSENT;
 
 /// At most so many folders are looked at in a survey.
@@ -24,14 +24,14 @@ const MUCH_MEMORY: f64 = 0.05;
 
 /// Where the hierarchies are mounted.
 #[derive(Debug, Default)]
-pub(super) struct Mounts {
+pub(super) struct CgroupMounts {
     roots: Vec<(Hierarchy, PathBuf)>,
     memory_bytes: u64,
 }
 
-impl Mounts {
+impl CgroupMounts {
     /// Finds them, and tells what is missing.
-    pub fn find(at: &mut Moment) -> Mounts {
+    pub fn find(at: &mut TickContext) -> CgroupMounts {
         let mounts = mountinfo::read(at.roots);
         let mut roots = Vec::new();
         for hierarchy in Hierarchy::ALL {
@@ -43,7 +43,7 @@ impl Mounts {
                 roots.push((hierarchy, at.roots.at(&mount.point)));
             }
         }
-        let found = Mounts { memory_bytes: memory_bytes(at), roots };
+        let found = CgroupMounts { memory_bytes: memory_bytes(at), roots };
         found.tell(at);
         found
     }
@@ -56,9 +56,9 @@ impl Mounts {
         self.roots.iter().find(|(h, _)| *h == hierarchy).map(|(_, folder)| folder.as_path())
     }
 
-    fn tell(&self, at: &mut Moment) {
+    fn tell(&self, at: &mut TickContext) {
         if self.is_empty() {
-            at.notes.push(at.time_ns, Note::UNSEEN, "no control groups are mounted: limits set by them are not seen");
+            at.notes.push(at.time_ns, Note::UNSEEN, "no control groups are mounted: their limits are not seen");
             return;
         }
         let Some(unified) = self.root(Hierarchy::Unified) else { return };
@@ -66,19 +66,19 @@ impl Mounts {
         let lacks = |name: &str| !controllers.split_whitespace().any(|c| c == name);
         for (name, hierarchy) in [("io", Hierarchy::Blkio), ("memory", Hierarchy::Memory)] {
             if lacks(name) && self.root(hierarchy).is_none() {
-                let text = format!("control groups: the {name} controller is not there, so its limits are not seen");
+                let text = format!("control groups: the {name} controller is missing, so its limits are not seen");
                 at.notes.push(at.time_ns, Note::UNSEEN, text);
             }
         }
     }
 }
 
-fn memory_bytes(at: &Moment) -> u64 {
+fn memory_bytes(at: &TickContext) -> u64 {
     topology::memory(&read_bytes(&at.roots.proc.join("meminfo")).unwrap_or_default())
 }
 
 /// A group and its folder in each hierarchy.
-type Group = (String, Vec<(Hierarchy, PathBuf)>);
+type CgroupFolders = (String, Vec<(Hierarchy, PathBuf)>);
 
 /// Remembers what groups did up to the last survey.
 #[derive(Debug, Default)]
@@ -96,7 +96,12 @@ struct Interest {
 
 impl Surveyor {
     /// Groups that are worth following and not known yet, the best first.
-    pub fn survey(&mut self, mounts: &Mounts, at: &mut Moment, known: impl Fn(&str) -> bool) -> Vec<Group> {
+    pub fn survey(
+        &mut self,
+        mounts: &CgroupMounts,
+        at: &mut TickContext,
+        known: impl Fn(&str) -> bool,
+    ) -> Vec<CgroupFolders> {
         let mut groups: BTreeMap<String, Vec<(Hierarchy, PathBuf)>> = BTreeMap::new();
         let mut complete = true;
         for (hierarchy, root) in &mounts.roots {
@@ -107,11 +112,11 @@ impl Surveyor {
             complete &= left > 0;
         }
         if !complete {
-            let text = format!("there are more than {MOST_FOLDERS} control groups; the others are not looked at");
+            let text = format!("there are more than {MOST_FOLDERS} control groups; the others are ignored");
             at.notes.limited(at.time_ns, Note::UNSEEN, "cgroup folders", || text);
         }
         let mut bytes = HashMap::new();
-        let mut found: Vec<(Interest, Group)> = Vec::new();
+        let mut found: Vec<(Interest, CgroupFolders)> = Vec::new();
         for (path, folders) in groups {
             if known(&path) {
                 continue;
@@ -144,7 +149,7 @@ impl Surveyor {
             "blkio.throttle.write_iops_device",
             "blkio.throttle.read_bps_device",
         ];
-        let mut values = Values::new();
+        let mut values = CgroupValues::new();
         let wanted = |name: &str| WANTED.contains(&name) || name == "blkio.throttle.write_bps_device";
         for kind in FILES.iter().filter(|kind| wanted(kind.name)) {
             let Some((_, folder)) = folders.iter().find(|(h, _)| *h == kind.hierarchy) else { continue };

@@ -117,7 +117,7 @@ fn both_versions_at_once_are_one_group() {
     assert!(watch.value("cgroup.memory_some_s", "/db").is_nan());
     let series = watch.sampler.schema().series.iter();
     assert_eq!(series.filter(|s| s.counter == "cgroup.cpu_time_s" && s.instance == "/db").count(), 1);
-    assert!(!watch.says(Note::UNSEEN, "controller is not there"));
+    assert!(!watch.says(Note::UNSEEN, "controller is missing"));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn too_many_groups_are_bounded_and_told() {
     for i in 0..30 {
         group_2(&machine, &format!("/g{i:02}"), 0, 10);
     }
-    let mut watch = machine.sampler(Options { most_cgroups: 10, ..Options::default() });
+    let mut watch = machine.sampler(SamplerOptions { most_cgroups: 10, ..SamplerOptions::default() });
     watch.tick();
     let groups = watch.sampler.schema().instances("cgroup").into_iter().filter(|i| !i.contains('@')).count();
     assert_eq!(groups, 10);
@@ -188,5 +188,5 @@ fn no_control_groups_or_no_controller_is_told() {
     machine.put("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
     let mut watch = machine.watch();
     watch.tick();
-    assert!(watch.says(Note::UNSEEN, "the io controller is not there"));
+    assert!(watch.says(Note::UNSEEN, "the io controller is missing"));
 }

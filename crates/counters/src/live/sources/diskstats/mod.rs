@@ -10,13 +10,13 @@
 
 use std::hint::black_box;
 
-use crate::live::held::{Held, read_number};
-use crate::live::moment::Moment;
-use crate::live::scan::{Words, lines};
-use crate::live::totals::{ABSENT, Backwards, Column, Rule, Table, level, total, total32};
-use crate::live::{Options, Roots};
+use crate::live::held::{OpenFile, read_number};
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, lines};
+use crate::live::totals::{ABSENT, CellRule, CounterReset, CounterTable, TableColumn, level, total, total32};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 use diskwright_base::Note;
 
 /// This source.
@@ -25,14 +25,14 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/diskstats"],
     explain: "Requests, bytes and times of every block device and partition.",
     parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
-    open: |roots, _: &Options| Some(Box::new(Diskstats::new(roots))),
+    open: |roots, _: &SamplerOptions| Some(Box::new(Diskstats::new(roots))),
 };
 
 /// Numbers of a line at most.
 pub const NUMBERS: usize = 17;
 
 /// Columns in the order of the file, then what is computed.
-const WHOLE: [Column; NUMBERS + 1] = [
+const WHOLE: [TableColumn; NUMBERS + 1] = [
     total("physical_disk.reads", 1.0),
     total("physical_disk.reads_merged", 1.0),
     total("physical_disk.read_bytes", 512.0),
@@ -50,7 +50,7 @@ const WHOLE: [Column; NUMBERS + 1] = [
     total32("physical_disk.discard_time_s", 1e-3),
     total("physical_disk.flushes", 1.0),
     total32("physical_disk.flush_time_s", 1e-3),
-    Column { counter: "physical_disk.stalled", scale: 1.0, rule: Rule::Computed },
+    TableColumn { counter: "physical_disk.stalled", scale: 1.0, rule: CellRule::Computed },
 ];
 
 const IN_FLIGHT: usize = 8;
@@ -58,7 +58,7 @@ const STALLED: usize = NUMBERS;
 /// Columns of [`WHOLE`] that count completed requests.
 const COMPLETED: [usize; 4] = [0, 4, 11, 15];
 
-const PART: [Column; 9] = [
+const PART: [TableColumn; 9] = [
     total("logical_disk.reads", 1.0),
     total("logical_disk.read_bytes", 512.0),
     total32("logical_disk.read_time_s", 1e-3),
@@ -74,7 +74,7 @@ const PART_NUMBERS: [usize; 9] = [0, 2, 3, 4, 6, 7, 8, 9, 10];
 
 /// A line of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct DiskstatsLine<'a> {
     /// Device number.
     pub device: (u64, u64),
     /// Kernel name.
@@ -85,8 +85,8 @@ pub struct Line<'a> {
 }
 
 /// Reads a line; `None` where it is none of diskstats.
-pub fn parse_line(line: &[u8]) -> Option<Line<'_>> {
-    let mut words = Words::new(line);
+pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
+    let mut words = WordIter::new(line);
     let device = (words.number()??, words.number()??);
     let name = words.word()?;
     let mut numbers = [None; NUMBERS];
@@ -108,11 +108,11 @@ pub fn parse_line(line: &[u8]) -> Option<Line<'_>> {
     }
     // some kernels let it fall below zero and print it unsigned
     numbers[IN_FLIGHT] = numbers[IN_FLIGHT].filter(|n| *n < 1 << 31);
-    Some(Line { device, name, numbers })
+    Some(DiskstatsLine { device, name, numbers })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum DiskstatsTarget {
     Whole(usize),
     Part(usize),
     /// Bound to nothing, as loop, ram and zram devices wait to be used; with
@@ -123,50 +123,50 @@ enum Target {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct DiskstatsSlot {
     name: Box<[u8]>,
     device: (u64, u64),
-    target: Target,
+    target: DiskstatsTarget,
 }
 
 struct Diskstats {
-    file: Held,
+    file: OpenFile,
     /// A slot a line, in the order of the file.
-    slots: Vec<Slot>,
+    slots: Vec<DiskstatsSlot>,
     /// Whole devices and partitions.
-    tables: [Table; 2],
+    tables: [CounterTable; 2],
 }
 
 impl Diskstats {
     fn new(roots: &Roots) -> Diskstats {
         Diskstats {
-            file: Held::pieces(roots.proc.join("diskstats"), "no disk can be watched without it"),
+            file: OpenFile::pieces(roots.proc.join("diskstats"), "without it no disk can be watched"),
             slots: Vec::new(),
             tables: [
-                Table::new("disk", &WHOLE, Backwards::RowBeganAnew),
-                Table::new("partition", &PART, Backwards::RowBeganAnew),
+                CounterTable::new("disk", &WHOLE, CounterReset::RowBeganAnew),
+                CounterTable::new("partition", &PART, CounterReset::RowBeganAnew),
             ],
         }
     }
 }
 
-impl Source for Diskstats {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for Diskstats {
+    fn tick(&mut self, at: &mut TickContext) {
         if at.slow {
             self.drop_gone(at);
         }
         let Some(text) = self.file.read(at) else {
-            self.tables.iter_mut().for_each(Table::gap);
+            self.tables.iter_mut().for_each(CounterTable::gap);
             return;
         };
-        self.tables.iter_mut().for_each(Table::begin);
-        let mut cursor = 0;
+        self.tables.iter_mut().for_each(CounterTable::begin);
+        let (mut cursor, mut unbound) = (0, false);
         for raw in lines(text) {
             match parse_line(raw) {
                 Some(line) => {
                     let slot = slot(&mut self.slots, &mut self.tables, cursor, &line, at);
                     cursor = slot + 1;
-                    fill(&mut self.slots[slot], &mut self.tables, &line, at);
+                    unbound |= fill(&mut self.slots[slot], &mut self.tables, &line, at);
                 }
                 None => at.notes.limited(at.time_ns, Note::GAP, "diskstats line", || {
                     let text = String::from_utf8_lossy(raw);
@@ -174,19 +174,33 @@ impl Source for Diskstats {
                 }),
             }
         }
+        if unbound {
+            let idle = |s: &DiskstatsSlot, name: &str| {
+                matches!(s.target, DiskstatsTarget::Idle { .. }) && *s.name == *name.as_bytes()
+            };
+            let slots = &self.slots;
+            self.tables[0].retain(|name, _| !slots.iter().any(|s| idle(s, name)));
+            self.find_rows();
+        }
         self.tables.iter_mut().for_each(|t| t.settle(at));
         self.judge_stalls(at);
     }
 
-    fn tables(&mut self) -> &mut [Table] {
+    fn tables(&mut self) -> &mut [CounterTable] {
         &mut self.tables
     }
 }
 
 /// The slot of a line, made where there is none. Lines keep their order, so
 /// nearly always it is the one at the cursor.
-fn slot(slots: &mut Vec<Slot>, tables: &mut [Table; 2], cursor: usize, line: &Line, at: &mut Moment) -> usize {
-    let is = |s: &Slot| *s.name == *line.name;
+fn slot(
+    slots: &mut Vec<DiskstatsSlot>,
+    tables: &mut [CounterTable; 2],
+    cursor: usize,
+    line: &DiskstatsLine,
+    at: &mut TickContext,
+) -> usize {
+    let is = |s: &DiskstatsSlot| *s.name == *line.name;
     if slots.get(cursor).is_some_and(is) {
         return cursor;
     }
@@ -196,22 +210,22 @@ fn slot(slots: &mut Vec<Slot>, tables: &mut [Table; 2], cursor: usize, line: &Li
     at.rescan = true;
     let target = target(tables, line, at.roots);
     let place = cursor.min(slots.len());
-    slots.insert(place, Slot { name: line.name.into(), device: line.device, target });
+    slots.insert(place, DiskstatsSlot { name: line.name.into(), device: line.device, target });
     place
 }
 
 /// What a device that was not seen before is.
-fn target(tables: &mut [Table; 2], line: &Line, roots: &Roots) -> Target {
+fn target(tables: &mut [CounterTable; 2], line: &DiskstatsLine, roots: &Roots) -> DiskstatsTarget {
     let name = String::from_utf8_lossy(line.name);
     if is_partition(&name, roots) {
-        return Target::Part(tables[1].row(&name));
+        return DiskstatsTarget::Part(tables[1].row(&name));
     }
     let done = done(line);
     let is_media = !has_own_size(&name);
     if may_be_unbound(&name) && (done == 0 || !is_media) && !has_size(&name, roots) {
-        return Target::Idle { done };
+        return DiskstatsTarget::Idle { done };
     }
-    Target::Whole(tables[0].row(&name))
+    DiskstatsTarget::Whole(tables[0].row(&name))
 }
 
 /// Drivers that make devices in advance.
@@ -222,7 +236,7 @@ fn may_be_unbound(name: &str) -> bool {
 }
 
 /// Requests ever completed.
-fn done(line: &Line) -> u64 {
+fn done(line: &DiskstatsLine) -> u64 {
     COMPLETED.iter().filter_map(|i| line.numbers[*i]).fold(0, u64::wrapping_add)
 }
 
@@ -236,6 +250,12 @@ fn has_own_size(name: &str) -> bool {
 fn has_size(name: &str, roots: &Roots) -> bool {
     has_own_size(name)
         && read_number(&roots.sys.join("block").join(name).join("size")).is_some_and(|sectors| sectors > 0)
+}
+
+/// True where the kernel says that there is nothing behind the device.
+fn is_unbound(name: &str, roots: &Roots) -> bool {
+    let size = || read_number(&roots.sys.join("block").join(name).join("size"));
+    may_be_unbound(name) && has_own_size(name) && size() == Some(0)
 }
 
 /// sysfs knows; where it is hidden, the kernel's naming rules tell.
@@ -265,43 +285,54 @@ pub fn named_like_a_partition(name: &str) -> bool {
     })
 }
 
-fn fill(slot: &mut Slot, tables: &mut [Table; 2], line: &Line, at: &mut Moment) {
+/// Takes a line's numbers. True where its device is bound to nothing any more (a detached loop device, whose line
+/// stays): then it has no numbers.
+fn fill(slot: &mut DiskstatsSlot, tables: &mut [CounterTable; 2], line: &DiskstatsLine, at: &mut TickContext) -> bool {
     if slot.device != line.device {
         // the name went over to another device
         slot.device = line.device;
         at.rescan = true;
         let (table, row) = match slot.target {
-            Target::Whole(row) => (&mut tables[0], row),
-            Target::Part(row) => (&mut tables[1], row),
-            Target::Idle { .. } => return,
+            DiskstatsTarget::Whole(row) => (&mut tables[0], row),
+            DiskstatsTarget::Part(row) => (&mut tables[1], row),
+            DiskstatsTarget::Idle { .. } => return false,
         };
         table.forget_row(row);
     }
-    if let Target::Idle { done: known } = slot.target {
+    if let DiskstatsTarget::Idle { done: known } = slot.target {
         if done(line) == known && !(at.slow && has_size(&String::from_utf8_lossy(line.name), at.roots)) {
-            return;
+            return false;
         }
         at.rescan = true;
-        slot.target = Target::Whole(tables[0].row(&String::from_utf8_lossy(line.name)));
+        slot.target = DiskstatsTarget::Whole(tables[0].row(&String::from_utf8_lossy(line.name)));
+    }
+    if at.slow
+        && matches!(slot.target, DiskstatsTarget::Whole(_))
+        && is_unbound(&String::from_utf8_lossy(line.name), at.roots)
+    {
+        at.rescan = true;
+        slot.target = DiskstatsTarget::Idle { done: done(line) };
+        return true;
     }
     match slot.target {
-        Target::Whole(row) => {
+        DiskstatsTarget::Whole(row) => {
             for (to, from) in tables[0].fill(row).iter_mut().zip(line.numbers) {
                 *to = from.unwrap_or(ABSENT);
             }
         }
-        Target::Part(row) => {
+        DiskstatsTarget::Part(row) => {
             for (to, from) in tables[1].fill(row).iter_mut().zip(PART_NUMBERS) {
                 *to = line.numbers[from].unwrap_or(ABSENT);
             }
         }
-        Target::Idle { .. } => {}
+        DiskstatsTarget::Idle { .. } => {}
     }
+    false
 }
 
 impl Diskstats {
     /// Requests in flight and none completed: the device stands still.
-    fn judge_stalls(&mut self, at: &mut Moment) {
+    fn judge_stalls(&mut self, at: &mut TickContext) {
         let table = &mut self.tables[0];
         for row in 0..table.len() {
             let in_flight = table.cell(row, IN_FLIGHT);
@@ -326,27 +357,32 @@ impl Diskstats {
     }
 
     /// Devices that have been gone since the last slow beat leave the schema.
-    fn drop_gone(&mut self, at: &mut Moment) {
+    fn drop_gone(&mut self, at: &mut TickContext) {
         if self.tables.iter().all(|t| !t.any_gone()) {
             return;
         }
         at.rescan = true;
-        let gone = |slot: &Slot, tables: &[Table; 2]| match slot.target {
-            Target::Whole(row) => tables[0].is_gone(row),
-            Target::Part(row) => tables[1].is_gone(row),
-            Target::Idle { .. } => false,
+        let gone = |slot: &DiskstatsSlot, tables: &[CounterTable; 2]| match slot.target {
+            DiskstatsTarget::Whole(row) => tables[0].is_gone(row),
+            DiskstatsTarget::Part(row) => tables[1].is_gone(row),
+            DiskstatsTarget::Idle { .. } => false,
         };
         let tables = &self.tables;
         self.slots.retain(|slot| !gone(slot, tables));
         for table in &mut self.tables {
             table.retain(|_, gone| !gone);
         }
+        self.find_rows();
+    }
+
+    /// Where the devices' rows are, after rows were dropped.
+    fn find_rows(&mut self) {
         for slot in &mut self.slots {
             let name = String::from_utf8_lossy(&slot.name);
             slot.target = match slot.target {
-                Target::Whole(_) => Target::Whole(self.tables[0].row(&name)),
-                Target::Part(_) => Target::Part(self.tables[1].row(&name)),
-                idle @ Target::Idle { .. } => idle,
+                DiskstatsTarget::Whole(_) => DiskstatsTarget::Whole(self.tables[0].row(&name)),
+                DiskstatsTarget::Part(_) => DiskstatsTarget::Part(self.tables[1].row(&name)),
+                idle @ DiskstatsTarget::Idle { .. } => idle,
             };
         }
     }

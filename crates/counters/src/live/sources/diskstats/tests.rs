@@ -176,6 +176,26 @@ fn loop_devices_count_from_when_they_are_bound() {
 }
 
 #[test]
+fn a_detached_loop_device_leaves_though_its_line_stays() {
+    let text = "7 0 loop0 5 0 8 1 1 0 8 1 0 1 2\n7 1 loop1 5 0 8 1 1 0 8 1 0 1 2\n";
+    let machine = machine(text);
+    machine.disk("loop0", "7:0", 2048).disk("loop1", "7:1", 2048);
+    let mut watch = machine.watch();
+    watch.tick().tick_after(1.0);
+    assert_eq!(disk(&watch, "reads", "loop0"), 0.0);
+    machine.disk("loop0", "7:0", 0).put("proc/diskstats", text.replace("loop1 5", "loop1 9"));
+    watch.tick_after(5.0);
+    assert!(watch.find("physical_disk.reads", "loop0").is_none());
+    assert_eq!(disk(&watch, "reads", "loop1"), 4.0, "the rows of the others are found again");
+    assert!(!watch.says(Note::GAP, "loop0 is gone"), "nothing of it is missing");
+    machine.disk("loop0", "7:0", 2048);
+    watch.tick_after(5.0);
+    assert!(disk(&watch, "reads", "loop0").is_nan());
+    watch.tick_after(1.0);
+    assert_eq!(disk(&watch, "reads", "loop0"), 0.0);
+}
+
+#[test]
 fn partitions_are_logical_disks() {
     let machine = machine("8 0 sda 9 0 80 1 1 0 8 1 0 1 2\n8 1 sda1 9 0 80 1 1 0 8 1 0 1 2\n");
     machine.partition("sda", "sda1", "8:1");

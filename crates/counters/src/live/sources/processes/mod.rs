@@ -7,8 +7,11 @@
 //! unknown, not zero. A process that starts and ends between two looks is not
 //! seen.
 
+mod files;
 pub mod parse;
+mod sleepers;
 mod table;
+mod threads;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,25 +19,37 @@ use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use diskwright_base::{Note, ProcessRow, ProcessTable};
+use diskwright_base::{Note, ProcessTable};
 
 use crate::live::held::read_text;
-use crate::live::moment::Moment;
-use crate::live::{Options, Roots};
+use crate::live::moment::TickContext;
+use crate::live::totals::CounterTable;
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
-pub use parse::{Io, Stat, cgroup, io, stat, swapped};
+pub use parse::{ProcessIo, ProcessStat, cgroup, io, stat, swapped};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "processes",
-    files: &["/proc/PID/stat", "/proc/PID/io", "/proc/PID/cgroup", "/proc/PID/status", "/proc/PID/wchan"],
-    explain: "Processor time, I/O, faults and waiting of the busiest processes.",
+    files: &[
+        "/proc/PID/stat",
+        "/proc/PID/io",
+        "/proc/PID/cgroup",
+        "/proc/PID/status",
+        "/proc/PID/wchan",
+        "/proc/PID/task/TID/stat",
+        "/proc/PID/fd/N",
+    ],
+    explain: "Processor time, I/O, faults and waiting of the busiest processes, their busiest threads, and what those \
+              that use disks most have open.",
     parse_any: |bytes| {
         _ = black_box((stat(bytes), io(bytes), cgroup(bytes), swapped(bytes)));
     },
-    open: |roots, options: &Options| options.processes.then(|| Box::new(Processes::new(roots)) as Box<dyn Source>),
+    open: |roots, options: &SamplerOptions| {
+        options.processes.then(|| Box::new(ProcessSource::new(roots)) as Box<dyn CounterSource>)
+    },
 };
 
 /// Looks out of turn are at least so far apart, nanoseconds.
@@ -51,18 +66,21 @@ const IDLE_LOOKS: u64 = 6;
 
 /// A process as the last look left it.
 #[derive(Clone, Debug)]
-struct Known {
-    stat: Stat,
-    io: Option<Io>,
+struct ProcessState {
+    stat: ProcessStat,
+    io: Option<ProcessIo>,
     /// Running time when `io` was read, nanoseconds.
     io_ns: u64,
     /// Its I/O may not be read.
     denied: bool,
     look: u64,
+    /// What children that ended had done by the last look. Their parent's
+    /// account takes it over when it waits for them, though it was told before.
+    ended: ProcessIo,
 }
 
-struct Processes {
-    known: HashMap<u32, Known>,
+struct ProcessSource {
+    known: HashMap<u32, ProcessState>,
     looks: u64,
     at_once: u32,
     looked_ns: u64,
@@ -72,11 +90,12 @@ struct Processes {
     told_unreadable: bool,
     told_missing: bool,
     text: Vec<u8>,
+    threads: threads::ThreadTracker,
 }
 
-impl Processes {
-    fn new(_: &Roots) -> Processes {
-        Processes {
+impl ProcessSource {
+    fn new(_: &Roots) -> ProcessSource {
+        ProcessSource {
             known: HashMap::new(),
             looks: 0,
             at_once: AT_ONCE,
@@ -87,14 +106,18 @@ impl Processes {
             told_unreadable: false,
             told_missing: false,
             text: vec![0; 4096],
+            threads: threads::ThreadTracker::new(),
         }
     }
 
-    fn is_due(&mut self, at: &Moment) -> bool {
+    fn is_due(&mut self, at: &TickContext) -> bool {
         let since = at.running_ns.saturating_sub(self.looked_ns);
         let rest = self.took_ns.saturating_mul(REST);
-        if self.looks == 0 {
-            return true;
+        match self.looks {
+            0 => return true,
+            // what runs now is known soon, so that short recordings have it, too
+            1 => return since >= rest.max(APART_NS),
+            _ => {}
         }
         if at.slow {
             self.at_once = (self.at_once + 1).min(AT_ONCE);
@@ -106,8 +129,9 @@ impl Processes {
     }
 }
 
-impl Source for Processes {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for ProcessSource {
+    fn tick(&mut self, at: &mut TickContext) {
+        self.threads.tick(at);
         if !self.is_due(at) {
             return;
         }
@@ -117,10 +141,15 @@ impl Source for Processes {
         }
         self.looks += 1;
         let elapsed_s = at.running_ns.saturating_sub(self.looked_ns) as f64 * 1e-9;
-        let (rows, unreadable) = self.look(at, elapsed_s);
+        let (spans, unreadable) = self.look(at);
         self.tell(at, unreadable);
         if self.looks > 1 && elapsed_s > 0.0 {
-            let table = ProcessTable { elapsed_s, unreadable, rows };
+            let mut busiest = self.threads.look(at, &spans, elapsed_s);
+            let mut rows = table::rows(at.roots, &spans, elapsed_s, self.delays);
+            rows.iter_mut().for_each(|row| row.busiest_thread = busiest.remove(&row.pid));
+            // the sleepers of a machine change slowly
+            let sleepers = if at.slow || self.looks == 2 { sleepers::rows(&at.roots.proc, &spans) } else { Vec::new() };
+            let table = ProcessTable { elapsed_s, unreadable, rows, sleepers };
             if let Ok(text) = serde_json::to_string(&table) {
                 at.notes.push(at.time_ns, Note::PROCESSES, text);
             }
@@ -129,29 +158,33 @@ impl Source for Processes {
         self.looked_since_boot_ns = at.since_boot_ns;
         self.took_ns = processor_ns().saturating_sub(started_ns);
     }
+
+    fn tables(&mut self) -> &mut [CounterTable] {
+        &mut self.threads.tables
+    }
 }
 
-impl Processes {
+impl ProcessSource {
     /// What limits the view from the start.
-    fn first_words(&mut self, at: &mut Moment) {
+    fn first_words(&mut self, at: &mut TickContext) {
         let setting = at.roots.proc.join("sys/kernel/task_delayacct");
         self.delays = read_text(&setting).is_some_and(|text| text != "0");
         if !self.delays {
             let text = format!(
-                "{}: delay accounting is off, so how long a process waited for I/O is not known \
-                 (sysctl kernel.task_delayacct=1)",
+                "{}: delay accounting is off, so the time that processes wait for I/O is unknown (sysctl \
+                 kernel.task_delayacct=1)",
                 setting.display()
             );
             at.notes.push(at.time_ns, Note::UNSEEN, text);
         }
     }
 
-    fn tell(&mut self, at: &mut Moment, unreadable: u32) {
+    fn tell(&mut self, at: &mut TickContext, unreadable: u32) {
         if unreadable > 0 && !self.told_unreadable {
             self.told_unreadable = true;
-            let text = format!(
-                "the I/O of {unreadable} processes cannot be read (other users own or guard them); root sees more"
-            );
+            let more = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
+            let text =
+                format!("the I/O of {unreadable} processes cannot be read (other users own or guard them){more}");
             at.notes.push(at.time_ns, Note::UNSEEN, text);
         }
         if self.known.is_empty() && !self.told_missing {
@@ -161,9 +194,9 @@ impl Processes {
         }
     }
 
-    /// Looks at every process; gives the rows worth telling, and how many
+    /// Looks at every process; gives what each did since the last look, and how many
     /// processes did not show their I/O.
-    fn look(&mut self, at: &Moment, elapsed_s: f64) -> (Vec<ProcessRow>, u32) {
+    fn look(&mut self, at: &TickContext) -> (Vec<table::ProcessInterval>, u32) {
         let mut unreadable = 0;
         let mut spans = Vec::new();
         let Ok(folder) = std::fs::read_dir(&at.roots.proc) else { return (Vec::new(), 0) };
@@ -175,13 +208,56 @@ impl Processes {
             spans.extend(self.look_at(at, pid, &mut path, &mut unreadable));
             path.pop();
         }
+        self.take_off_ended(at, &mut spans);
+        (spans, unreadable)
+    }
+
+    /// Forgets processes that ended. What they did until the last look comes up
+    /// once more in the account of the parent that waited for them, as if it
+    /// had done all that at once: it is taken off there.
+    fn take_off_ended(&mut self, at: &TickContext, spans: &mut [table::ProcessInterval]) {
         let look = self.looks;
-        self.known.retain(|_, known| known.look == look);
-        (table::rows(at.roots, spans, elapsed_s, self.delays), unreadable)
+        let gone = |known: &ProcessState| known.look != look;
+        let mut owed: HashMap<u32, ProcessIo> = HashMap::new();
+        for ended in self.known.values().filter(|known| gone(known)) {
+            // a parent that ended as well handed it on to its own
+            let mut parent = ended.stat.parent;
+            for _ in 0..64 {
+                match self.known.get(&parent).filter(|known| gone(known)) {
+                    Some(known) => parent = known.stat.parent,
+                    None => break,
+                }
+            }
+            let sum = owed.entry(parent).or_default();
+            *sum = sum.plus(&ended.ended).plus(&ended.io.unwrap_or_default());
+        }
+        self.known.retain(|_, known| !gone(known));
+        for (pid, io) in owed {
+            let Some(known) = self.known.get_mut(&pid) else { continue };
+            known.ended = known.ended.plus(&io);
+        }
+        for span in spans {
+            let Some(known) = self.known.get_mut(&span.pid) else { continue };
+            if known.ended == ProcessIo::default() || known.io_ns != at.running_ns {
+                continue;
+            }
+            let (Some(before), Some(now)) = (span.io_before, span.io_now) else { continue };
+            let with_ended = before.plus(&known.ended);
+            if with_ended.fits_into(&now) {
+                span.io_before = Some(with_ended);
+                known.ended = ProcessIo::default();
+            }
+        }
     }
 
     /// Looks at one; gives what it did since the last look, where that is known.
-    fn look_at(&mut self, at: &Moment, pid: u32, path: &mut PathBuf, unreadable: &mut u32) -> Option<table::Span> {
+    fn look_at(
+        &mut self,
+        at: &TickContext,
+        pid: u32,
+        path: &mut PathBuf,
+        unreadable: &mut u32,
+    ) -> Option<table::ProcessInterval> {
         path.push("stat");
         let read = read_small(path, &mut self.text);
         path.pop();
@@ -198,22 +274,31 @@ impl Processes {
             }
         };
         *unreadable += u32::from(denied);
-        let known = Known { stat: now.clone(), io: io_now, io_ns, denied, look: self.looks };
+        // one look more is waited for, in which a parent may not have waited for its child yet
+        let ended = before.as_ref().map_or(ProcessIo::default(), |known| known.ended);
+        let known = ProcessState { stat: now.clone(), io: io_now, io_ns, denied, look: self.looks, ended };
         self.known.insert(pid, known);
         let before = match before {
             Some(before) => before,
             // began after the last look: all it ever did lies in this span
             None if self.looks > 1 && now.start.saturating_mul(10_000_000) >= self.looked_since_boot_ns => {
-                Known { stat: Stat::default(), io: Some(Io::default()), io_ns: self.looked_ns, denied, look: 0 }
+                ProcessState {
+                    stat: ProcessStat::default(),
+                    io: Some(ProcessIo::default()),
+                    io_ns: self.looked_ns,
+                    denied,
+                    look: 0,
+                    ended: ProcessIo::default(),
+                }
             }
             None => return None,
         };
         let io_s = io_ns.saturating_sub(before.io_ns) as f64 * 1e-9;
-        Some(table::Span { pid, before: before.stat, io_before: before.io, now, io_now, io_s })
+        Some(table::ProcessInterval { pid, before: before.stat, io_before: before.io, now, io_now, io_s })
     }
 
     /// Its I/O, and whether reading it was refused.
-    fn look_at_io(&mut self, now: &Stat, path: &mut PathBuf) -> (Option<Io>, bool) {
+    fn look_at_io(&mut self, now: &ProcessStat, path: &mut PathBuf) -> (Option<ProcessIo>, bool) {
         if now.is_kernel_thread() {
             return (None, false);
         }
@@ -229,8 +314,8 @@ impl Processes {
 
 /// Nothing shows that it did anything: no processor time to a hundredth of a
 /// second, no fault, no wait, and it sleeps now.
-fn is_idle(before: &Stat, now: &Stat) -> bool {
-    let did = |s: &Stat| (s.user, s.system, s.major_faults, s.block_delay);
+fn is_idle(before: &ProcessStat, now: &ProcessStat) -> bool {
+    let did = |s: &ProcessStat| (s.user, s.system, s.major_faults, s.block_delay);
     did(before) == did(now) && matches!(now.state, b'S' | b'I' | b'T' | b'Z')
 }
 

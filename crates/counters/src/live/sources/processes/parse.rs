@@ -1,15 +1,17 @@
 //! The files of a process: `stat`, `io`, `cgroup`, `status`.
 
-use crate::live::scan::{Words, keyed, lines, number, trim};
+use crate::live::scan::{WordIter, keyed, lines, number, trim};
 
 /// What `stat` says of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stat {
+pub struct ProcessStat {
     /// Command name, as it is written there.
     pub name: Vec<u8>,
     /// State letter; `D` waits uninterruptibly.
     pub state: u8,
-    /// Flags of the kernel; see [`Stat::is_kernel_thread`].
+    /// Process id of its parent.
+    pub parent: u32,
+    /// Flags of the kernel; see [`ProcessStat::is_kernel_thread`].
     pub flags: u64,
     /// Major faults since the start.
     pub major_faults: u64,
@@ -27,7 +29,7 @@ pub struct Stat {
     pub block_delay: u64,
 }
 
-impl Stat {
+impl ProcessStat {
     /// A thread of the kernel itself, which has no I/O account of its own.
     pub fn is_kernel_thread(&self) -> bool {
         self.flags & 0x0020_0000 != 0
@@ -36,11 +38,11 @@ impl Stat {
 
 /// Reads `stat`. The name stands in parentheses and may hold any bytes,
 /// parentheses and blanks among them, so the last `)` ends it.
-pub fn stat(text: &[u8]) -> Option<Stat> {
+pub fn stat(text: &[u8]) -> Option<ProcessStat> {
     let open = memchr::memchr(b'(', text)?;
     let close = memchr::memrchr(b')', text)?;
     let name = text.get(open + 1..close)?.to_vec();
-    let mut words = Words::new(trim(&text[close + 1..]));
+    let mut words = WordIter::new(trim(&text[close + 1..]));
     let state = *words.word()?.first()?;
     // fields are numbered from 1, and the state is the third
     let mut fields = [0u64; 43];
@@ -51,9 +53,10 @@ pub fn stat(text: &[u8]) -> Option<Stat> {
             None => break,
         }
     }
-    Some(Stat {
+    Some(ProcessStat {
         name,
         state,
+        parent: u32::try_from(fields[4]).unwrap_or(0),
         flags: fields[9],
         major_faults: fields[12],
         user: fields[14],
@@ -67,7 +70,7 @@ pub fn stat(text: &[u8]) -> Option<Stat> {
 
 /// What `io` says of a process, since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Io {
+pub struct ProcessIo {
     /// Bytes asked for by read calls.
     pub asked_read: u64,
     /// Bytes handed to write calls.
@@ -84,9 +87,32 @@ pub struct Io {
     pub cancelled: u64,
 }
 
+impl ProcessIo {
+    fn fields(&self) -> [u64; 7] {
+        [self.asked_read, self.asked_write, self.read_calls, self.write_calls, self.read, self.write, self.cancelled]
+    }
+
+    fn from_fields(fields: [u64; 7]) -> ProcessIo {
+        let [asked_read, asked_write, read_calls, write_calls, read, write, cancelled] = fields;
+        ProcessIo { asked_read, asked_write, read_calls, write_calls, read, write, cancelled }
+    }
+
+    /// Both together.
+    pub fn plus(&self, other: &ProcessIo) -> ProcessIo {
+        let mut sum = self.fields();
+        sum.iter_mut().zip(other.fields()).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        ProcessIo::from_fields(sum)
+    }
+
+    /// True where nothing of it is more than the other's.
+    pub fn fits_into(&self, other: &ProcessIo) -> bool {
+        self.fields().iter().zip(other.fields()).all(|(mine, theirs)| *mine <= theirs)
+    }
+}
+
 /// Reads `io`; `None` where a number is missing.
-pub fn io(text: &[u8]) -> Option<Io> {
-    let mut io = Io::default();
+pub fn io(text: &[u8]) -> Option<ProcessIo> {
+    let mut io = ProcessIo::default();
     let mut found = 0;
     for line in lines(text) {
         let Some((key, Some(value))) = keyed(line) else { continue };

@@ -7,30 +7,40 @@ use diskwright_base::ProcessRow;
 use crate::live::Roots;
 use crate::live::held::{read_bytes, read_text};
 
-use super::parse::{self, Io, Stat};
+use super::files;
+use super::parse::{self, ProcessIo, ProcessStat};
 
 /// So many rows by each of the things a process can be busy with.
 const EACH: usize = 20;
+/// Processes of which the open files are told.
+const WITH_FILES: usize = 5;
 /// So many threads of a process are looked at for one that waits.
 const THREADS: usize = 64;
 /// Times of a process are in hundredths of a second.
-const TICK_S: f64 = 0.01;
+pub(super) const TICK_S: f64 = 0.01;
 
 /// A process at two looks.
 #[derive(Clone, Debug)]
-pub(super) struct Span {
+pub(super) struct ProcessInterval {
     pub pid: u32,
-    pub before: Stat,
-    pub io_before: Option<Io>,
-    pub now: Stat,
-    pub io_now: Option<Io>,
+    pub before: ProcessStat,
+    pub io_before: Option<ProcessIo>,
+    pub now: ProcessStat,
+    pub io_now: Option<ProcessIo>,
     /// Seconds between the two readings of the I/O; longer than between the
     /// looks where the process seemed idle for a while, 0 where it still does.
     pub io_s: f64,
 }
 
+impl ProcessInterval {
+    /// Processor time between the looks, hundredths of a second.
+    pub fn used(&self) -> u64 {
+        (self.now.user + self.now.system).saturating_sub(self.before.user + self.before.system)
+    }
+}
+
 /// The rows: the busiest by each criterion, busiest first.
-pub(super) fn rows(roots: &Roots, spans: Vec<Span>, elapsed_s: f64, delays: bool) -> Vec<ProcessRow> {
+pub(super) fn rows(roots: &Roots, spans: &[ProcessInterval], elapsed_s: f64, delays: bool) -> Vec<ProcessRow> {
     if elapsed_s <= 0.0 {
         return Vec::new();
     }
@@ -41,19 +51,29 @@ pub(super) fn rows(roots: &Roots, spans: Vec<Span>, elapsed_s: f64, delays: bool
         details(row, *threads, &roots.proc.join(row.pid.to_string()));
     }
     let mut rows: Vec<ProcessRow> = rows.into_iter().map(|(row, _)| row).collect();
+    add_files(roots, &mut rows);
     rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.pid.cmp(&b.pid)));
     rows
 }
 
+/// Of those that use disks most, what they have open.
+fn add_files(roots: &Roots, rows: &mut [ProcessRow]) {
+    let use_of_disks = |row: &ProcessRow| disk_bytes(row) / 1e8 + row.blocked_share;
+    rows.sort_by(|a, b| use_of_disks(b).total_cmp(&use_of_disks(a)).then(a.pid.cmp(&b.pid)));
+    for row in rows.iter_mut().take(WITH_FILES).filter(|row| use_of_disks(row) > 0.0) {
+        (row.files, row.more_files) = files::rows(roots, &roots.proc.join(row.pid.to_string()));
+    }
+}
+
 /// Numbers are rounded to what anybody reads, which keeps the tables small.
-fn row(span: &Span, elapsed_s: f64, delays: bool) -> ProcessRow {
+fn row(span: &ProcessInterval, elapsed_s: f64, delays: bool) -> ProcessRow {
     let per_s = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed_s;
     let (now, before) = (&span.now, &span.before);
     let hundredth = |value: f64| (value * 1e2).round() / 1e2;
     let share = |value: f64| (value * 1e4).round() / 1e4;
     let system = per_s(now.system, before.system) * TICK_S;
     let both = span.io_now.zip(span.io_before);
-    let io = |field: fn(&Io) -> u64| {
+    let io = |field: fn(&ProcessIo) -> u64| {
         let added = both.map(|(now, before)| field(&now).saturating_sub(field(&before)) as f64);
         added.map(|n| if span.io_s > 0.0 { (n / span.io_s).round() } else { 0.0 })
     };
@@ -75,6 +95,9 @@ fn row(span: &Span, elapsed_s: f64, delays: bool) -> ProcessRow {
         waits_in: None,
         resident_bytes: now.resident as f64 * rustix::param::page_size() as f64,
         swapped_bytes: None,
+        busiest_thread: None,
+        files: Vec::new(),
+        more_files: 0,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Cases of the processes.
 
+use diskwright_base::ProcessRow;
+
 use super::*;
 use crate::live::fake::{FakeMachine, FakeWatch};
 
@@ -68,6 +70,49 @@ fn what_it_asked_for_against_what_reached_the_disk() {
     assert_eq!(row.block_delay, Some(0.5));
     assert_eq!((row.cgroup.as_str(), row.swapped_bytes), ("/jobs", Some(4096.0)));
     assert_eq!(row.resident_bytes, 7.0 * rustix::param::page_size() as f64);
+}
+
+/// `stat` with a parent.
+fn put_child(machine: &FakeMachine, pid: u32, parent: u32, user: u64) {
+    let line = stat_line(pid, &Made { user, ..MADE }).replacen(" S 1 ", &format!(" S {parent} "), 1);
+    machine.put(&format!("proc/{pid}/stat"), line);
+}
+
+#[test]
+fn what_an_ended_child_did_is_not_told_again_of_its_parent() {
+    let machine = ordinary();
+    for (pid, parent) in [(7, 1), (8, 7), (9, 8)] {
+        put_child(&machine, pid, parent, 10);
+        machine.put(&format!("proc/{pid}/io"), io_text(1000, 1000)).put(&format!("proc/{pid}/cgroup"), "0::/jobs\n");
+    }
+    let mut watch = machine.watch();
+    watch.tick();
+    put_child(&machine, 8, 7, 60);
+    put_child(&machine, 9, 8, 60);
+    machine.put("proc/8/io", io_text(10_001_000, 10_001_000)).put("proc/9/io", io_text(20_001_000, 20_001_000));
+    let table = watch.tick_after(5.0).processes().unwrap();
+    assert_eq!(row(&table, 8).read_bytes_per_s, Some(2e6));
+    assert_eq!(row(&table, 9).read_bytes_per_s, Some(4e6));
+    // both end, each after another megabyte; the shell waits for them and reads a megabyte itself
+    for pid in [8, 9] {
+        machine.remove(&format!("proc/{pid}"));
+    }
+    put_child(&machine, 7, 1, 20);
+    // its account holds theirs, calls and all
+    let calls = |text: String| text.replace("syscr: 5\n", "syscr: 50\n");
+    machine.put("proc/7/io", calls(io_text(33_003_000, 33_003_000)));
+    let table = watch.tick_after(5.0).processes().unwrap();
+    // it rested at the look before, so that this is of ten seconds
+    assert_eq!(row(&table, 7).read_bytes_per_s, Some(3e5));
+    // a child that nobody waited for takes nothing off
+    put_child(&machine, 10, 7, 10);
+    machine.put("proc/10/io", io_text(9_000_000, 9_000_000)).put("proc/10/cgroup", "0::/jobs\n");
+    watch.tick_after(5.0);
+    machine.remove("proc/10");
+    put_child(&machine, 7, 1, 30);
+    machine.put("proc/7/io", calls(io_text(34_003_000, 34_003_000)));
+    let table = watch.tick_after(5.0).processes().unwrap();
+    assert_eq!(row(&table, 7).read_bytes_per_s, Some(1e5));
 }
 
 #[test]
@@ -208,4 +253,105 @@ fn trouble_that_lasts_is_not_looked_at_every_second() {
     // the slow beat comes 120 times, and each time allows one look more
     let looks = tables(&watch);
     assert!((200..=275).contains(&looks), "{looks}");
+}
+
+/// A process of two threads with so much processor time, hundredths of a second.
+fn put_two_threads(machine: &FakeMachine, first: u64, second: u64) {
+    let two = Made { threads: 2, ..MADE };
+    put(machine, 7, &Made { user: first + second, ..two });
+    machine.put("proc/7/task/7/stat", stat_line(7, &Made { user: first, ..two }));
+    machine.put("proc/7/task/9/stat", stat_line(9, &Made { user: second, name: "parser", ..two }));
+}
+
+#[test]
+fn one_thread_that_always_runs_is_seen_at_each_tick_and_named() {
+    let machine = ordinary();
+    put_two_threads(&machine, 10, 0);
+    let mut watch = machine.watch();
+    watch.tick();
+    put_two_threads(&machine, 60, 500);
+    watch.tick_after(5.0);
+    assert!(watch.find("system.busiest_thread", "").is_none(), "which of its threads did it is not known yet");
+    put_two_threads(&machine, 70, 597);
+    watch.tick_after(1.0);
+    assert!((watch.value("system.busiest_thread", "") - 0.97).abs() < 1e-9);
+    put_two_threads(&machine, 70, 697);
+    watch.tick_after(1.0);
+    assert!((watch.value("system.busiest_thread", "") - 1.0).abs() < 1e-9);
+    put_two_threads(&machine, 80, 997);
+    let table = watch.tick_after(3.0).processes().unwrap();
+    let thread = row(&table, 7).busiest_thread.clone().unwrap();
+    assert_eq!((thread.tid, thread.name.as_str()), (9, "parser"));
+    assert!((thread.processor - 0.994).abs() < 1e-9, "{thread:?}");
+}
+
+#[test]
+fn a_short_recording_knows_the_busiest_thread_from_its_third_tick_on() {
+    let machine = ordinary();
+    put_two_threads(&machine, 10, 0);
+    let mut watch = machine.watch();
+    watch.tick();
+    assert!(watch.find("system.busiest_thread", "").is_none());
+    put_two_threads(&machine, 10, 98);
+    assert!(watch.tick_after(1.0).processes().is_some(), "the second look comes soon");
+    put_two_threads(&machine, 10, 197);
+    watch.tick_after(1.0);
+    assert!((watch.value("system.busiest_thread", "") - 0.99).abs() < 1e-9);
+}
+
+#[test]
+fn many_half_busy_threads_are_no_busy_thread() {
+    let machine = ordinary();
+    put_two_threads(&machine, 0, 0);
+    let mut watch = machine.watch();
+    watch.tick();
+    put_two_threads(&machine, 250, 250);
+    watch.tick_after(5.0);
+    put_two_threads(&machine, 300, 300);
+    watch.tick_after(1.0);
+    assert!((watch.value("system.busiest_thread", "") - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn where_no_process_is_near_a_processor_the_busiest_bounds_its_threads() {
+    let machine = ordinary();
+    put(&machine, 7, &MADE);
+    let mut watch = machine.watch();
+    watch.tick();
+    put(&machine, 7, &Made { user: 110, ..MADE });
+    watch.tick_after(5.0).tick_after(1.0);
+    assert!((watch.value("system.busiest_thread", "") - 0.2).abs() < 1e-9);
+}
+
+#[test]
+fn a_thread_that_ended_is_not_followed() {
+    let machine = ordinary();
+    put_two_threads(&machine, 0, 0);
+    let mut watch = machine.watch();
+    watch.tick();
+    put_two_threads(&machine, 0, 500);
+    watch.tick_after(5.0);
+    put_two_threads(&machine, 0, 600);
+    watch.tick_after(1.0);
+    machine.remove("proc/7");
+    watch.tick_after(1.0);
+    assert!(watch.value("system.busiest_thread", "").is_nan());
+}
+
+#[test]
+fn sleepers_are_counted_by_program_and_function() {
+    let machine = ordinary();
+    for pid in [7, 8] {
+        put(&machine, pid, &Made { name: "postgres", ..MADE });
+        machine.put(&format!("proc/{pid}/task/{pid}/wchan"), "futex_wait_queue");
+    }
+    put(&machine, 9, &Made { name: "sleep", ..MADE });
+    machine.put("proc/9/task/9/wchan", "hrtimer_nanosleep");
+    put(&machine, 10, &Made { name: "kworker", flags: 0x20_0000, ..MADE });
+    machine.put("proc/10/task/10/wchan", "worker_thread");
+    let mut watch = machine.watch();
+    watch.tick();
+    let table = watch.tick_after(5.0).processes().unwrap();
+    let told: Vec<_> = table.sleepers.iter().map(|s| (s.name.as_str(), s.waits_in.as_str(), s.threads)).collect();
+    assert_eq!(told, [("postgres", "futex_wait_queue", 2), ("sleep", "hrtimer_nanosleep", 1)]);
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use diskwright_base::{Class, Device, DeviceKind, Level};
+use diskwright_base::{Device, DeviceClass, DeviceKind, RaidLevel};
 
 use crate::live::Roots;
 use crate::live::held::{read_bytes, read_number, read_text};
@@ -13,7 +13,7 @@ use super::links;
 
 /// A device and what is needed to stack it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Block {
+pub(crate) struct BlockDevice {
     pub device: Device,
     pub number: Option<(u64, u64)>,
     /// Name that device mapper gave it.
@@ -21,7 +21,7 @@ pub(crate) struct Block {
 }
 
 /// All block devices and their partitions, in the order of their names.
-pub(crate) fn all(roots: &Roots) -> Vec<Block> {
+pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
     let mut found = Vec::new();
     for name in names(&roots.sys.join("block")) {
         let folder = roots.sys.join("block").join(&name);
@@ -59,7 +59,7 @@ fn number_of(folder: &Path) -> Option<(u64, u64)> {
     device_number(read_text(&folder.join("dev"))?.as_bytes())
 }
 
-fn partition(name: &str, folder: &Path, disk: &Block) -> Block {
+fn partition(name: &str, folder: &Path, disk: &BlockDevice) -> BlockDevice {
     let device = Device {
         name: kernel_name(name),
         kind: DeviceKind::Partition,
@@ -68,10 +68,10 @@ fn partition(name: &str, folder: &Path, disk: &Block) -> Block {
         bytes: read_number(&folder.join("size")).map(|sectors| sectors * 512),
         ..Device::default()
     };
-    Block { device, number: number_of(folder), mapper: None }
+    BlockDevice { device, number: number_of(folder), mapper: None }
 }
 
-fn whole(name: &str, folder: &Path) -> Block {
+fn whole(name: &str, folder: &Path) -> BlockDevice {
     let queue = |file: &str| read_text(&folder.join("queue").join(file));
     let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
     let place = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -102,11 +102,11 @@ fn whole(name: &str, folder: &Path) -> Block {
         let model = model.as_deref().unwrap_or_default();
         device.class = class::of_leaf(&Signs { name, model, place: &place, rotational: device.rotational });
         if device.kind == DeviceKind::Md || device.kind == DeviceKind::Dm {
-            device.class = Class::Unknown;
+            device.class = DeviceClass::Unknown;
         }
     }
     device.model = model;
-    Block { device, number: number_of(folder), mapper: text("dm/name") }
+    BlockDevice { device, number: number_of(folder), mapper: text("dm/name") }
 }
 
 fn kind(name: &str, folder: &Path) -> DeviceKind {
@@ -186,7 +186,7 @@ fn depth(folder: &Path) -> Option<u32> {
 /// The array's own folder: level, members that carry data, what runs on it.
 fn md(device: &mut Device, folder: &Path) {
     let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
-    device.level = text("level").and_then(|t| Level::parse(&t));
+    device.level = text("level").and_then(|t| RaidLevel::parse(&t));
     device.stripe_bytes = text("chunk_size").and_then(|t| t.parse().ok()).filter(|bytes| *bytes > 0);
     device.missing = text("degraded").and_then(|t| t.parse().ok()).unwrap_or(0);
     device.background = text("sync_action").filter(|t| t != "idle" && t != "frozen");

@@ -3,7 +3,7 @@
 //! The kernel's `rotational` flag is believed only of disks that are known not
 //! to be virtual: a virtio disk says 1 whatever bears it.
 
-use diskwright_base::Class;
+use diskwright_base::DeviceClass;
 
 /// What is known of a device before its class is.
 #[derive(Clone, Debug, Default)]
@@ -39,55 +39,55 @@ const VIRTUAL_MODELS: &[&str] = &[
 ];
 
 /// Drivers by the start of the kernel name; digits or letters follow.
-const BY_NAME: &[(&str, Class)] = &[
-    ("zram", Class::Memory),
-    ("ram", Class::Memory),
-    ("pmem", Class::Memory),
-    ("nbd", Class::Network),
-    ("rbd", Class::Network),
-    ("etherd", Class::Network),
-    ("rnbd", Class::Network),
-    ("vd", Class::Virtual),
-    ("xvd", Class::Virtual),
-    ("ublkb", Class::Network),
-    ("mmcblk", Class::Flash),
+const BY_NAME: &[(&str, DeviceClass)] = &[
+    ("zram", DeviceClass::Memory),
+    ("ram", DeviceClass::Memory),
+    ("pmem", DeviceClass::Memory),
+    ("nbd", DeviceClass::Network),
+    ("rbd", DeviceClass::Network),
+    ("etherd", DeviceClass::Network),
+    ("rnbd", DeviceClass::Network),
+    ("vd", DeviceClass::Virtual),
+    ("xvd", DeviceClass::Virtual),
+    ("ublkb", DeviceClass::Network),
+    ("mmcblk", DeviceClass::Flash),
 ];
 
 /// Class of a device that stands on nothing.
-pub(super) fn of_leaf(signs: &Signs) -> Class {
+pub(super) fn of_leaf(signs: &Signs) -> DeviceClass {
     let model = signs.model.to_lowercase();
     if let Some((_, class)) = BY_NAME.iter().find(|(driver, _)| signs.name.starts_with(driver)) {
         return *class;
     }
     if VIRTUAL_MODELS.iter().any(|word| model.contains(word)) || signs.place.contains("/virtio") {
-        return Class::Virtual;
+        return DeviceClass::Virtual;
     }
     // iSCSI and Fibre Channel show their session in the path
     if ["/session", "/rport-"].iter().any(|part| signs.place.contains(part)) {
-        return Class::Network;
+        return DeviceClass::Network;
     }
     if ["/vbd-", "/vmbus", "/VMBUS"].iter().any(|part| signs.place.contains(part)) {
-        return Class::Virtual;
+        return DeviceClass::Virtual;
     }
     if signs.name.starts_with("nvme") {
         // over fabrics there is no PCI device
         let fabric = signs.place.contains("/nvme-fabrics/");
-        return if fabric { Class::Network } else { Class::Nvme };
+        return if fabric { DeviceClass::Network } else { DeviceClass::Nvme };
     }
     match signs.rotational {
-        Some(true) => Class::Rotational,
-        Some(false) => Class::Flash,
-        None => Class::Unknown,
+        Some(true) => DeviceClass::Rotational,
+        Some(false) => DeviceClass::Flash,
+        None => DeviceClass::Unknown,
     }
 }
 
 /// Class of a device over others: theirs where they agree; a turning disk
 /// among them sets the pace.
-pub(super) fn of_stacked(members: &[Class]) -> Class {
+pub(super) fn of_stacked(members: &[DeviceClass]) -> DeviceClass {
     match members.first() {
         Some(first) if members.iter().all(|c| c == first) => *first,
-        Some(_) if members.contains(&Class::Rotational) => Class::Rotational,
-        _ => Class::Unknown,
+        Some(_) if members.contains(&DeviceClass::Rotational) => DeviceClass::Rotational,
+        _ => DeviceClass::Unknown,
     }
 }
 
@@ -95,41 +95,44 @@ pub(super) fn of_stacked(members: &[Class]) -> Class {
 mod tests {
     use super::*;
 
-    fn class(name: &str, model: &str, place: &str, rotational: bool) -> Class {
+    fn class(name: &str, model: &str, place: &str, rotational: bool) -> DeviceClass {
         of_leaf(&Signs { name, model, place, rotational: Some(rotational) })
     }
 
     #[test]
     fn rotational_is_not_believed_of_virtual_disks() {
-        assert_eq!(class("vda", "", "/devices/pci0000:00/0000:00:02.0/virtio1/block/vda", true), Class::Virtual);
-        assert_eq!(class("sda", "QEMU QEMU HARDDISK", "/devices/pci0/ata1/x", true), Class::Virtual);
-        assert_eq!(class("sda", "VMware Virtual disk", "/devices/pci0/host0/x", false), Class::Virtual);
-        assert_eq!(class("sda", "Msft Virtual Disk", "/devices/x", true), Class::Virtual);
-        assert_eq!(class("sda", "Google PersistentDisk", "/devices/x", false), Class::Virtual);
-        assert_eq!(class("xvda", "", "/devices/vbd-768/block/xvda", false), Class::Virtual);
-        assert_eq!(class("nvme0n1", "Amazon Elastic Block Store", "/devices/pci0/nvme", false), Class::Virtual);
+        assert_eq!(class("vda", "", "/devices/pci0000:00/0000:00:02.0/virtio1/block/vda", true), DeviceClass::Virtual);
+        assert_eq!(class("sda", "QEMU QEMU HARDDISK", "/devices/pci0/ata1/x", true), DeviceClass::Virtual);
+        assert_eq!(class("sda", "VMware Virtual disk", "/devices/pci0/host0/x", false), DeviceClass::Virtual);
+        assert_eq!(class("sda", "Msft Virtual Disk", "/devices/x", true), DeviceClass::Virtual);
+        assert_eq!(class("sda", "Google PersistentDisk", "/devices/x", false), DeviceClass::Virtual);
+        assert_eq!(class("xvda", "", "/devices/vbd-768/block/xvda", false), DeviceClass::Virtual);
+        assert_eq!(class("nvme0n1", "Amazon Elastic Block Store", "/devices/pci0/nvme", false), DeviceClass::Virtual);
     }
 
     #[test]
     fn real_disks_are_what_they_say() {
-        assert_eq!(class("sda", "ATA ST4000NM0035", "/devices/pci0/ata1/host0", true), Class::Rotational);
-        assert_eq!(class("sdb", "ATA Samsung SSD 860", "/devices/pci0/ata2/host1", false), Class::Flash);
-        assert_eq!(class("nvme0n1", "Amazon EC2 NVMe Instance Storage", "/devices/pci0/nvme", false), Class::Nvme);
-        assert_eq!(of_leaf(&Signs { name: "sdc", ..Signs::default() }), Class::Unknown);
+        assert_eq!(class("sda", "ATA ST4000NM0035", "/devices/pci0/ata1/host0", true), DeviceClass::Rotational);
+        assert_eq!(class("sdb", "ATA Samsung SSD 860", "/devices/pci0/ata2/host1", false), DeviceClass::Flash);
+        assert_eq!(
+            class("nvme0n1", "Amazon EC2 NVMe Instance Storage", "/devices/pci0/nvme", false),
+            DeviceClass::Nvme
+        );
+        assert_eq!(of_leaf(&Signs { name: "sdc", ..Signs::default() }), DeviceClass::Unknown);
     }
 
     #[test]
     fn what_hangs_on_a_network_or_in_memory() {
-        assert_eq!(class("nbd3", "", "/devices/virtual/block/nbd3", false), Class::Network);
-        assert_eq!(class("sdd", "LIO-ORG disk", "/devices/platform/host3/session1/target", true), Class::Network);
-        assert_eq!(class("zram0", "", "/devices/virtual/block/zram0", false), Class::Memory);
+        assert_eq!(class("nbd3", "", "/devices/virtual/block/nbd3", false), DeviceClass::Network);
+        assert_eq!(class("sdd", "LIO-ORG disk", "/devices/platform/host3/session1/target", true), DeviceClass::Network);
+        assert_eq!(class("zram0", "", "/devices/virtual/block/zram0", false), DeviceClass::Memory);
     }
 
     #[test]
     fn a_stack_is_what_its_members_are() {
-        assert_eq!(of_stacked(&[Class::Nvme, Class::Nvme]), Class::Nvme);
-        assert_eq!(of_stacked(&[Class::Flash, Class::Rotational]), Class::Rotational);
-        assert_eq!(of_stacked(&[Class::Flash, Class::Nvme]), Class::Unknown);
-        assert_eq!(of_stacked(&[]), Class::Unknown);
+        assert_eq!(of_stacked(&[DeviceClass::Nvme, DeviceClass::Nvme]), DeviceClass::Nvme);
+        assert_eq!(of_stacked(&[DeviceClass::Flash, DeviceClass::Rotational]), DeviceClass::Rotational);
+        assert_eq!(of_stacked(&[DeviceClass::Flash, DeviceClass::Nvme]), DeviceClass::Unknown);
+        assert_eq!(of_stacked(&[]), DeviceClass::Unknown);
     }
 }

@@ -16,35 +16,35 @@ use std::hint::black_box;
 use diskwright_base::{Note, Topology};
 
 use crate::live::held::{read_bytes, read_text};
-use crate::live::moment::Moment;
+use crate::live::moment::TickContext;
 use crate::live::mountinfo;
 use crate::live::scan::{keyed, lines};
-use crate::live::{Options, Roots};
+use crate::live::{Roots, SamplerOptions};
 
-use super::{Source, SourceInfo};
+use super::{CounterSource, SourceInfo};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "topology",
     files: &["/sys/block", "/sys/fs/btrfs", "/proc/self/mountinfo", "/proc/swaps"],
-    explain: "Devices, arrays, filesystems and swap areas, and how they stand on each other.",
+    explain: "Devices, arrays, filesystems and swap areas, and how they are stacked.",
     parse_any: |bytes| _ = black_box(mountinfo::parse(bytes)),
-    open: |_: &Roots, _: &Options| Some(Box::new(Watch::default())),
+    open: |_: &Roots, _: &SamplerOptions| Some(Box::new(TopologySource::default())),
 };
 
 /// Attributes change without a device coming or going; they are read again so often.
 const AGAIN_NS: u64 = 60_000_000_000;
 
 #[derive(Default)]
-struct Watch {
+struct TopologySource {
     last: Option<Topology>,
     read_ns: u64,
     pending: bool,
     told: bool,
 }
 
-impl Source for Watch {
-    fn tick(&mut self, at: &mut Moment) {
+impl CounterSource for TopologySource {
+    fn tick(&mut self, at: &mut TickContext) {
         self.pending |= at.rescan;
         let old = at.slow && at.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
         // changes come in swarms, and with a thousand disks a look is not cheap
@@ -58,7 +58,7 @@ impl Source for Watch {
         if now.devices.is_empty() && !self.told {
             self.told = true;
             let text = format!(
-                "{}: no block device can be seen, so how devices stand on each other is not known",
+                "{}: no block device can be seen, so the stacking of devices is unknown",
                 at.roots.sys.join("block").display()
             );
             at.notes.push(at.time_ns, Note::UNSEEN, text);

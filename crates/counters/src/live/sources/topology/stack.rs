@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::topology::Swap;
-use diskwright_base::{Class, Device, DeviceKind, Filesystem};
+use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem};
 
 use crate::live::Roots;
 use crate::live::held::read_bytes;
@@ -11,7 +11,7 @@ use crate::live::mountinfo::{self, Mount};
 use crate::live::sources::btrfs;
 use crate::live::sources::swaps;
 
-use super::block::{self, Block};
+use super::block::{self, BlockDevice};
 use super::class;
 
 /// Where a file lies.
@@ -19,11 +19,11 @@ use super::class;
 enum Bearer {
     Device(String),
     /// No device that is seen here, but of this class.
-    Class(Class),
+    Class(DeviceClass),
 }
 
 /// Who is who.
-struct Names {
+struct DeviceNames {
     by_number: HashMap<(u64, u64), String>,
     by_mapper: HashMap<String, String>,
     /// Block device to the btrfs volume it belongs to.
@@ -35,7 +35,7 @@ struct Names {
 pub(super) fn read(roots: &Roots) -> (Vec<Device>, Vec<Filesystem>, Vec<Swap>) {
     let blocks = block::all(roots);
     let volumes = btrfs::volumes(roots);
-    let names = Names::new(&blocks, &volumes, mountinfo::read(roots));
+    let names = DeviceNames::new(&blocks, &volumes, mountinfo::read(roots));
     let mut devices: Vec<Device> = blocks.into_iter().map(|b| b.device).collect();
     devices.extend(volumes.into_iter().map(|v| v.device));
     place_loops(&mut devices, &names);
@@ -53,10 +53,10 @@ pub(super) fn read(roots: &Roots) -> (Vec<Device>, Vec<Filesystem>, Vec<Swap>) {
     (devices, filesystems, swaps)
 }
 
-impl Names {
-    fn new(blocks: &[Block], volumes: &[btrfs::Volume], mounts: Vec<Mount>) -> Names {
-        let name = |b: &Block| b.device.name.clone();
-        Names {
+impl DeviceNames {
+    fn new(blocks: &[BlockDevice], volumes: &[btrfs::BtrfsVolume], mounts: Vec<Mount>) -> DeviceNames {
+        let name = |b: &BlockDevice| b.device.name.clone();
+        DeviceNames {
             by_number: blocks.iter().filter_map(|b| Some((b.number?, name(b)))).collect(),
             by_mapper: blocks.iter().filter_map(|b| Some((b.mapper.clone()?, name(b)))).collect(),
             volumes: volumes
@@ -91,10 +91,10 @@ impl Names {
         for _ in 0..8 {
             let Some(mount) = mountinfo::of_path(&self.mounts, &path) else { break };
             if mount.is_remote() {
-                return Bearer::Class(Class::Network);
+                return Bearer::Class(DeviceClass::Network);
             }
             if mount.is_memory() {
-                return Bearer::Class(Class::Memory);
+                return Bearer::Class(DeviceClass::Memory);
             }
             if let Some(device) = self.of_mount(mount) {
                 return Bearer::Device(device);
@@ -104,7 +104,7 @@ impl Names {
                 _ => break,
             }
         }
-        Bearer::Class(Class::Unknown)
+        Bearer::Class(DeviceClass::Unknown)
     }
 
     /// The device of a swap area: itself, or what bears the file.
@@ -123,7 +123,7 @@ impl Names {
     }
 }
 
-fn place_loops(devices: &mut [Device], names: &Names) {
+fn place_loops(devices: &mut [Device], names: &DeviceNames) {
     for device in devices.iter_mut().filter(|d| d.kind == DeviceKind::Loop) {
         let Some(file) = &device.backing else { continue };
         match names.of_file(file) {
@@ -136,7 +136,7 @@ fn place_loops(devices: &mut [Device], names: &Names) {
 
 /// Stacked devices take the class of what they stand on.
 fn settle_classes(devices: &mut [Device]) {
-    let below: HashMap<String, (Vec<String>, Class)> =
+    let below: HashMap<String, (Vec<String>, DeviceClass)> =
         devices.iter().map(|d| (d.name.clone(), (d.below.clone(), d.class))).collect();
     for device in devices.iter_mut().filter(|d| !d.below.is_empty()) {
         let mut classes = Vec::new();
@@ -150,7 +150,7 @@ fn settle_classes(devices: &mut [Device]) {
             match below.get(name) {
                 Some((under, _)) if !under.is_empty() => pending.extend(under),
                 Some((_, class)) => classes.push(*class),
-                None => classes.push(Class::Unknown),
+                None => classes.push(DeviceClass::Unknown),
             }
         }
         device.class = class::of_stacked(&classes);

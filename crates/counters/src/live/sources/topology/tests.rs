@@ -1,7 +1,7 @@
 //! Cases of the topology: stacks, loops over this and that, links, what the
 //! files say of a disk.
 
-use diskwright_base::{Class, DeviceKind, Level, Note};
+use diskwright_base::{DeviceClass, DeviceKind, Note, RaidLevel};
 
 use super::*;
 use crate::live::fake::FakeMachine;
@@ -32,10 +32,10 @@ fn an_array_over_partitions_and_lvm_over_it() {
     machine.put("proc/self/mountinfo", "1 0 253:0 / / rw - ext4 /dev/mapper/vg-root rw\n");
     let topology = read(&machine.roots());
     let md = topology.device("md0").unwrap();
-    assert_eq!((md.kind, md.level, md.missing), (DeviceKind::Md, Some(Level::Raid1), 1));
+    assert_eq!((md.kind, md.level, md.missing), (DeviceKind::Md, Some(RaidLevel::Raid1), 1));
     assert_eq!(md.below, ["sda1", "sdb1"], "a spare takes no part");
     assert_eq!(md.background.as_deref(), Some("recover"));
-    assert_eq!((md.class, md.stripe_bytes), (Class::Rotational, None));
+    assert_eq!((md.class, md.stripe_bytes), (DeviceClass::Rotational, None));
     assert_eq!(topology.leaves("dm-0"), ["sda", "sdb"]);
     assert_eq!(topology.filesystems[0].device, "dm-0");
     assert_eq!(topology.device("sda1").unwrap().kind, DeviceKind::Partition);
@@ -53,7 +53,7 @@ fn a_loop_over_a_file_on_a_disk_is_stacked() {
     machine.put("sys/block/sda/device/model", "QEMU HARDDISK\n");
     let device = with_loop(&machine, "/srv/disk.img (deleted)");
     assert_eq!((device.kind, device.below), (DeviceKind::Loop, vec!["sda".to_owned()]));
-    assert_eq!(device.class, Class::Virtual);
+    assert_eq!(device.class, DeviceClass::Virtual);
     assert_eq!(device.backing.as_deref(), Some("/srv/disk.img"));
 }
 
@@ -70,9 +70,9 @@ fn a_loop_over_fuse_or_memory_is_a_leaf() {
         assert!(device.below.is_empty(), "{file}");
         assert_eq!(device.class, class, "{file}");
     };
-    leaf("/shm/slow.nbd", Class::Network);
-    leaf("/shm/fast.img", Class::Memory);
-    leaf("/net/disk.img", Class::Network);
+    leaf("/shm/slow.nbd", DeviceClass::Network);
+    leaf("/shm/fast.img", DeviceClass::Memory);
+    leaf("/net/disk.img", DeviceClass::Network);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn what_the_files_say_of_a_disk() {
     assert_eq!((disk.max_request_bytes, disk.bytes), (Some(1280 * 1024), Some(512_000_000)));
     assert_eq!(disk.model.as_deref(), Some("MADE UP 4000"));
     assert_eq!(disk.serial.as_deref(), Some("SER12345"));
-    assert_eq!((disk.rotational, disk.class), (Some(true), Class::Rotational));
+    assert_eq!((disk.rotational, disk.class), (Some(true), DeviceClass::Rotational));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_virtio_disk_says_that_it_turns_and_is_virtual() {
         .link("sys/block/vda", "../devices/pci0000:00/0000:00:02.0/virtio1/block/vda");
     let topology = read(&machine.roots());
     let disk = topology.device("vda").unwrap();
-    assert_eq!((disk.rotational, disk.class, disk.model.as_deref()), (Some(true), Class::Virtual, None));
+    assert_eq!((disk.rotational, disk.class, disk.model.as_deref()), (Some(true), DeviceClass::Virtual, None));
 }
 
 /// Puts a disk deep into a made-up device tree; gives its link speed.
@@ -178,7 +178,7 @@ fn swap_areas_and_what_bears_them() {
     let bearers: Vec<&str> = topology.swaps.iter().map(|s| s.device.as_str()).collect();
     assert_eq!(bearers, ["zram0", "sda2", "sda"]);
     assert_eq!(topology.device("zram0").unwrap().kind, DeviceKind::Zram);
-    assert_eq!(topology.device("zram0").unwrap().class, Class::Memory);
+    assert_eq!(topology.device("zram0").unwrap().class, DeviceClass::Memory);
     assert_eq!(topology.swaps[2].bytes, 2048 * 1024);
 }
 
@@ -193,7 +193,7 @@ fn btrfs_bears_what_is_mounted_from_its_devices() {
     machine.put("proc/self/mountinfo", "1 0 0:30 / /pool rw - btrfs /dev/sdb rw\n");
     let topology = read(&machine.roots());
     let volume = topology.device("btrfs:1234").unwrap();
-    assert_eq!((volume.kind, volume.level), (DeviceKind::Btrfs, Some(Level::Raid0)));
+    assert_eq!((volume.kind, volume.level), (DeviceKind::Btrfs, Some(RaidLevel::Raid0)));
     assert_eq!(topology.leaves("btrfs:1234"), ["sda", "sdb"]);
     assert_eq!(topology.filesystems[0].device, "btrfs:1234");
 }

@@ -6,20 +6,20 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// A mark: what it is of, where it stands, its bytes.
-struct Mark {
+struct SignatureMark {
     what: &'static str,
     /// From the start, or from the end where negative, bytes.
     at: i64,
     bytes: &'static [u8],
 }
 
-const fn mark(what: &'static str, at: i64, bytes: &'static [u8]) -> Mark {
-    Mark { what, at, bytes }
+const fn mark(what: &'static str, at: i64, bytes: &'static [u8]) -> SignatureMark {
+    SignatureMark { what, at, bytes }
 }
 
 /// Known marks. An MBR's is also on boot sectors of FAT and NTFS; that is as
 /// good a reason to keep off.
-const MARKS: &[Mark] = &[
+const MARKS: &[SignatureMark] = &[
     mark("a partition table (GPT)", 512, b"EFI PART"),
     mark("a partition table (GPT)", 4096, b"EFI PART"),
     mark("a partition table (GPT, its copy at the end)", -512, b"EFI PART"),

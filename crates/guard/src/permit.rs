@@ -3,15 +3,19 @@
 //! or in use is never written to, and one that carries anything only when its
 //! name was typed behind `--destroy-data-on`.
 
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use diskwright_counters::live::Roots;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::signature;
-use crate::usage::{self, Number};
+use crate::claim::claim;
+use crate::node::DeviceNumber;
+use crate::refusal::Refusal;
+use crate::{signature, usage};
 
 /// What was found out about a block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,46 +26,9 @@ pub struct Findings {
     pub carries: Vec<String>,
 }
 
-/// Why a target is refused.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is in use, and writing would break what uses it.
-    #[error("{name} is in use ({why}); nothing here writes to it, whatever is said")]
-    InUse {
-        /// The device.
-        name: String,
-        /// By what.
-        why: String,
-    },
-    /// It is in use, and reading needs the user's word.
-    #[error("{name} is in use ({why}); to read it all the same, carefully, say --live")]
-    NeedsLive {
-        /// The device.
-        name: String,
-        /// By what.
-        why: String,
-    },
-    /// Writing destroys what it holds.
-    #[error("writing to {name} destroys what it holds ({what}); if that is wanted, say --destroy-data-on {name}")]
-    NeedsName {
-        /// The device.
-        name: String,
-        /// What it carries; `nothing known` too takes the name.
-        what: String,
-    },
-    /// Another name was typed than the target's.
-    #[error("--destroy-data-on names {typed}, and the target is {name}; nothing was written")]
-    OtherName {
-        /// What was typed.
-        typed: String,
-        /// The target.
-        name: String,
-    },
-}
-
 /// What the user said.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct Consent {
     /// `--live`
     pub live: bool,
     /// `--destroy-data-on NAME`
@@ -72,7 +39,7 @@ pub struct Said {
 ///
 /// # Errors
 /// With the reason, in one sentence that says what would help.
-pub fn allow(name: &str, findings: &Findings, writes: bool, said: &Said) -> Result<(), Refusal> {
+pub fn allow(name: &str, findings: &Findings, writes: bool, said: &Consent) -> Result<(), Refusal> {
     let name = name.to_owned();
     if let Some(why) = (!findings.in_use.is_empty()).then(|| findings.in_use.join(", ")) {
         if writes {
@@ -96,10 +63,29 @@ pub fn allow(name: &str, findings: &Findings, writes: bool, said: &Said) -> Resu
     }
 }
 
+/// Whether a regular file may be opened for writing, or created: nobody uses it, and
+/// none is created in the kernel's own folders. What is no regular file is for the
+/// caller to judge.
+///
+/// # Errors
+/// With who uses it.
+pub fn check_file(path: &Path) -> Result<(), Refusal> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return crate::check_new(path),
+        // whoever opens it tells what is wrong in its own words
+        _ => return Ok(()),
+    }
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    let name = path.display().to_string();
+    let in_use = usage::of_file(&Roots::default(), &file, &name);
+    if in_use.is_empty() { Ok(()) } else { Err(Refusal::InUse { name, why: in_use.join(", ") }) }
+}
+
 /// Looks at a block device from all sides: an open one, so that nobody puts
 /// another in its place meanwhile.
 #[must_use]
-pub fn inspect(roots: &Roots, file: &OwnedFd, number: Number, bytes: u64) -> Findings {
+pub fn inspect(roots: &Roots, file: &OwnedFd, number: DeviceNumber, bytes: u64) -> Findings {
     let mut findings = Findings { in_use: usage::of_device(roots, number), carries: Vec::new() };
     if findings.in_use.is_empty() && matches!(claim(file, OFlags::RDONLY), Err(Errno::BUSY)) {
         findings.in_use.push("the kernel does not give it exclusively".to_owned());
@@ -114,29 +100,12 @@ pub fn inspect(roots: &Roots, file: &OwnedFd, number: Number, bytes: u64) -> Fin
     findings
 }
 
-/// Takes a block device for ourselves alone: the kernel gives it so only where
-/// nobody else has it so (filesystems, arrays, device mapper and swap all do),
-/// and as long as we have it, none of them gets it.
-///
-/// # Errors
-/// `EBUSY` where somebody has it; what the system says otherwise.
-pub fn claim(file: &OwnedFd, mode: OFlags) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(again(file), mode | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// A path by which an open file is opened once more, whatever its name leads
-/// to by now, and even where it has none.
-#[must_use]
-pub fn again(file: &OwnedFd) -> PathBuf {
-    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(live: bool, destroy: Option<&str>) -> Said {
-        Said { live, destroy: destroy.map(str::to_owned) }
+    fn said(live: bool, destroy: Option<&str>) -> Consent {
+        Consent { live, destroy: destroy.map(str::to_owned) }
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! Words of the trade that are no counter: what people type into `explain`.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+/// A word of the trade.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct GlossaryTerm {
+    /// Its id: the name in small letters.
+    pub id: String,
+    /// What people type, the usual writing first.
+    pub names: Vec<String>,
+    /// What it is, in one line.
+    pub title: String,
+    /// What it means.
+    pub explain: String,
+    /// What misleads.
+    #[serde(default)]
+    pub beware: String,
+    /// Where it is defined.
+    pub source: String,
+    /// Counters that measure it.
+    #[serde(default)]
+    pub counters: Vec<String>,
+    /// Rules of the default pack that judge it.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// Suites of `probe` that measure it.
+    #[serde(default)]
+    pub suites: Vec<String>,
+    /// Drives of the catalogue that show it.
+    #[serde(default)]
+    pub drives: Vec<String>,
+    /// Other terms.
+    #[serde(default)]
+    pub terms: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct GlossaryFile {
+    term: Vec<GlossaryTerm>,
+}
+
+/// All terms.
+///
+/// # Panics
+/// Never: a test reads the file.
+pub fn terms() -> &'static [GlossaryTerm] {
+    static READ: OnceLock<Vec<GlossaryTerm>> = OnceLock::new();
+    READ.get_or_init(|| {
+        let file: GlossaryFile = toml::from_str(include_str!("../glossary.toml")).expect("a test reads the glossary");
+        file.term
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::Catalogue;
+
+    #[test]
+    fn every_term_is_whole_and_leads_somewhere() {
+        let ids: HashSet<&str> = terms().iter().map(|t| t.id.as_str()).collect();
+        assert_eq!(ids.len(), terms().len(), "an id twice");
+        for term in terms() {
+            let GlossaryTerm { id, names, title, explain, source, .. } = term;
+            assert!(!names.is_empty() && !title.is_empty() && explain.len() > 60 && !source.is_empty(), "{id}");
+            assert!(title.len() <= 100, "{id}: {title}");
+            let counters = term.counters.iter().filter(|c| Catalogue::builtin().get(c).is_none());
+            assert_eq!(counters.collect::<Vec<_>>(), Vec::<&String>::new(), "{id}: no such counter");
+            let others = term.terms.iter().filter(|t| !ids.contains(t.as_str()));
+            assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new(), "{id}: no such term");
+            assert!(!term.counters.is_empty(), "{id}: nothing measures it");
+        }
+    }
+}

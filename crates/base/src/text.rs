@@ -1,0 +1,161 @@
+//! Text from outside (names of files, devices and processes, cells of logs, answers of
+//! stores), made fit for a terminal or a log file that people read. A name may hold
+//! escape sequences that move the cursor, rename the window or type into it.
+
+use std::borrow::Cow;
+
+/// What stands in the place of a character that is not shown.
+const REPLACED: char = '\u{fffd}';
+
+/// Whether a terminal or a viewer acts on this character instead of showing it: control
+/// characters of both sets, and the marks that turn the direction of text or end a line.
+pub fn is_control(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Foreign text in one line: line ends and tabs become blanks, other control characters
+/// U+FFFD.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    disarmed(text, |_| false)
+}
+
+/// The same for text of several lines, which keep their ends.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    disarmed(text, |c| c == '\n')
+}
+
+fn disarmed(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_control(c) && !keep(c)) {
+        return Cow::Borrowed(text);
+    }
+    let one = |c: char| match c {
+        c if keep(c) || !is_control(c) => c,
+        '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => ' ',
+        _ => REPLACED,
+    };
+    Cow::Owned(text.chars().map(one).collect())
+}
+
+/// A finished screen, whose colours are ours: what [`printable_lines`] does, but where
+/// `colour` says so `ESC [ digits m` stays, which sets colours and nothing else.
+pub fn screen(text: &str, colour: bool) -> Cow<'_, str> {
+    if !colour {
+        return printable_lines(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        out.push_str(&printable_lines(&rest[..at]));
+        let length = colour_length(&rest[at..]);
+        match length {
+            Some(length) => out.push_str(&rest[at..at + length]),
+            None => out.push(REPLACED),
+        }
+        rest = &rest[at + length.unwrap_or(1)..];
+    }
+    out.push_str(&printable_lines(rest));
+    Cow::Owned(out)
+}
+
+/// Bytes of the colour escape that the text begins with.
+fn colour_length(text: &str) -> Option<usize> {
+    const LONGEST: usize = 8;
+    let codes = text.strip_prefix("\x1b[")?;
+    let digits = codes.bytes().take(LONGEST).take_while(|b| b.is_ascii_digit() || *b == b';').count();
+    (codes.as_bytes().get(digits) == Some(&b'm')).then_some(digits + 3)
+}
+
+/// A JSON document with the control characters that JSON allows raw (DEL, C1, direction
+/// marks) as `\u` escapes: the same data, and nothing that a terminal acts on. They
+/// stand in strings only, because a document has none elsewhere.
+pub fn json(document: &str) -> Cow<'_, str> {
+    if !document.chars().any(|c| is_control(c) && !c.is_ascii_control() || c == '\x7f') {
+        return Cow::Borrowed(document);
+    }
+    let mut out = String::with_capacity(document.len() + 16);
+    for c in document.chars() {
+        match c {
+            // all of them are of the first plane: four digits are enough
+            c if is_control(c) && !matches!(c, '\n' | '\r' | '\t') => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// At most `most` characters of a foreign text, in one line, for a message.
+pub fn shortened(text: &str, most: usize) -> String {
+    let shown: String = printable(text).chars().take(most).collect();
+    if text.chars().nth(most).is_some() { shown + "…" } else { shown }
+}
+
+/// A cell of words as a spreadsheet shows it: one that would be taken for a formula gets
+/// an apostrophe in front, which a spreadsheet hides. Not for numbers.
+pub fn no_formula(cell: &str) -> Cow<'_, str> {
+    match cell.starts_with(FORMULA) {
+        true => Cow::Owned(format!("'{cell}")),
+        false => Cow::Borrowed(cell),
+    }
+}
+
+/// The cell that [`no_formula`] was made of.
+pub fn from_no_formula(cell: &str) -> &str {
+    cell.strip_prefix('\'').filter(|rest| rest.starts_with(FORMULA)).unwrap_or(cell)
+}
+
+/// What a formula begins with.
+const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "a\x1b[2J\x07b\u{7f}\u{9b}31m\u{202e}c\u{2066}\u{2028}d\r\te\n\0";
+
+    #[test]
+    fn nothing_that_a_terminal_acts_on_is_left() {
+        assert!(!printable(HOSTILE).chars().any(is_control));
+        assert_eq!(printable_lines(HOSTILE).chars().filter(|c| is_control(*c)).collect::<String>(), "\n");
+        assert_eq!(screen(HOSTILE, true).chars().filter(|c| is_control(*c)).collect::<String>(), "\n");
+        assert!(matches!(printable("sda 磁盘 ü"), Cow::Borrowed("sda 磁盘 ü")));
+    }
+
+    #[test]
+    fn own_colours_stay_on_a_terminal_and_nothing_else_does() {
+        let own = "\x1b[1;31mdisk\x1b[0m\n";
+        assert_eq!(screen(own, true), own);
+        assert!(!screen(own, false).contains('\x1b'));
+        for other in ["\x1b", "\x1b[", "\x1b[31", "\x1b[2J", "\x1b]0;x\x07", "\x1b[111111111m", "\x1b[?25m", "\x1bm"] {
+            let shown = screen(other, true);
+            assert!(!shown.chars().any(is_control), "{other:?}: {shown:?}");
+        }
+    }
+
+    #[test]
+    fn json_stays_the_same_data() {
+        let value = serde_json::json!({ "name": HOSTILE, "ä": [1.5, "plain"] });
+        let written = serde_json::to_string_pretty(&value).expect("JSON");
+        let safe = json(&written);
+        assert!(!safe.chars().any(|c| is_control(c) && c != '\n'));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).expect("JSON"), value);
+        assert!(matches!(json("{\"a\":\n1}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn no_cell_is_a_formula_and_the_name_comes_back() {
+        for formula in ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"] {
+            assert_eq!(no_formula(formula), format!("'{formula}"));
+            assert_eq!(from_no_formula(&no_formula(formula)), formula);
+        }
+        for plain in ["sda", "", "'quoted'", "a=b"] {
+            assert_eq!((no_formula(plain).as_ref(), from_no_formula(plain)), (plain, plain));
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut_and_says_so() {
+        assert_eq!(shortened("abcdef", 3), "abc…");
+        assert_eq!(shortened("a\x1bc", 3), "a\u{fffd}c");
+    }
+}

@@ -1,0 +1,4 @@
+//! All integration tests of this crate in one program: one link instead of many.
+
+mod machine;
+mod samples;

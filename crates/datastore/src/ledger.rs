@@ -1,0 +1,197 @@
+//! The ledger: how far the log goes by the recorder's own account. What
+//! segments and tail cannot tell when they are cut, it tells: how many ticks
+//! there are in all, and how many were removed because nobody wanted them.
+//!
+//! One record of fixed length, written over in place after every tick.
+//! Payload, all u64 unless said: number from which every tick was counted
+//! here; first tick not yet removed by `keep` (all bits set: not known); next
+//! tick; ticks that were on the device when it was last asked; segments,
+//! bytes and ticks removed by `keep`, least and greatest wall time of them i64; flags
+//! u8 (1: the log was closed, 2: an import is under way); boot id of the machine, 16 bytes.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use diskwright_hostfiles::private::{self, Distrust};
+
+use crate::damage::{Damage, Loss};
+use crate::format::{HEADER, LEDGER, LEDGER_KIND, RecordHeader, close_record, open_record, u64_at};
+use crate::lock::is_same;
+use crate::output::WriteFault;
+
+/// Length of the payload.
+const PAYLOAD: usize = 9 * 8 + 1 + 16;
+const CLOSED: u8 = 1;
+const IMPORT: u8 = 2;
+/// Times that a ledger is read which no reader can use, while it changes.
+const READS: usize = 100;
+
+/// What was removed because the log was to keep no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrimSummary {
+    /// Segment files.
+    pub segments: u64,
+    /// Ticks in them.
+    pub ticks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Least and greatest wall time of these ticks; `None` where nothing was removed.
+    pub range: Option<(i64, i64)>,
+}
+
+/// What the ledger says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TickLedger {
+    /// From this number on every tick was counted here.
+    pub begins: u64,
+    /// First tick that was not removed by `keep`; `None` where it is not known.
+    pub first: Option<u64>,
+    /// Number of the next tick.
+    pub next: u64,
+    /// Ticks before this were on the device.
+    pub durable: u64,
+    pub trimmed: TrimSummary,
+    pub closed: bool,
+    /// An import is under way, or was killed: it holds ticks that it cannot count yet.
+    pub import: bool,
+    pub boot: [u8; 16],
+}
+
+impl TickLedger {
+    /// The ledger of a log that goes on from `next` without one.
+    pub fn from(next: u64, first: Option<u64>) -> TickLedger {
+        let trimmed = TrimSummary::default();
+        TickLedger { begins: next, first, next, durable: 0, trimmed, closed: false, import: false, boot: boot_id() }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let start = open_record(out);
+        let TrimSummary { segments, ticks, bytes, range } = self.trimmed;
+        let (least, most) = range.unwrap_or((i64::MAX, i64::MIN));
+        let numbers = [self.begins, self.first.unwrap_or(u64::MAX), self.next, self.durable, segments, bytes, ticks];
+        numbers.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
+        out.extend_from_slice(&least.to_le_bytes());
+        out.extend_from_slice(&most.to_le_bytes());
+        out.push((u8::from(self.closed) * CLOSED) | (u8::from(self.import) * IMPORT));
+        out.extend_from_slice(&self.boot);
+        close_record(out, start, LEDGER_KIND);
+    }
+
+    fn parse(bytes: &[u8]) -> Option<TickLedger> {
+        let header = RecordHeader::parse(bytes)?;
+        let payload = bytes.get(HEADER..HEADER + header.length)?;
+        let sound = header.kind == LEDGER_KIND && crc32fast::hash(payload) == header.crc && payload.len() >= PAYLOAD;
+        let number = |at: usize| u64_at(payload, at * 8);
+        if !sound {
+            return None;
+        }
+        let first = number(1).filter(|n| *n != u64::MAX);
+        let (least, most) = (number(7)? as i64, number(8)? as i64);
+        let range = (least <= most).then_some((least, most));
+        Some(TickLedger {
+            begins: number(0)?,
+            first,
+            next: number(2)?,
+            durable: number(3)?,
+            trimmed: TrimSummary { segments: number(4)?, bytes: number(5)?, ticks: number(6)?, range },
+            closed: payload[72] & CLOSED != 0,
+            import: payload[72] & IMPORT != 0,
+            boot: payload.get(73..PAYLOAD)?.try_into().ok()?,
+        })
+    }
+
+    /// Reads the ledger of a log; `None` where there is none (logs of earlier
+    /// releases) or where it cannot be used, which is a damage.
+    pub fn read(dir: &Path) -> (Option<TickLedger>, Option<Damage>) {
+        let path = dir.join(LEDGER);
+        let damage = |bytes, loss| Damage { ticks: Some(0), ..Damage::at(&path, 0, bytes, loss) };
+        let mut bytes = Vec::new();
+        for _ in 0..READS {
+            let again = match private::read(&path) {
+                Ok(file) => {
+                    let mut again = Vec::with_capacity(HEADER + PAYLOAD + 1);
+                    if file.take(1 << 12).read_to_end(&mut again).is_err() {
+                        return (None, Some(damage(0, Loss::Refused)));
+                    }
+                    again
+                }
+                Err(Distrust::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return (None, None),
+                Err(_) => return (None, Some(damage(0, Loss::Refused))),
+            };
+            if let Some(ledger) = TickLedger::parse(&again) {
+                return (Some(ledger), None);
+            }
+            // a recorder may be writing over it: what stays the same is damaged
+            if again == bytes {
+                break;
+            }
+            bytes = again;
+        }
+        // A full disk gave the file no room.
+        if bytes.is_empty() { (None, None) } else { (None, Some(damage(bytes.len() as u64, Loss::Damaged))) }
+    }
+}
+
+/// The ledger being written.
+#[derive(Debug)]
+pub(crate) struct LedgerFile {
+    pub file: Arc<File>,
+    path: PathBuf,
+    record: Vec<u8>,
+}
+
+impl LedgerFile {
+    /// Opens the file, made where it is not there.
+    pub fn open(dir: &Path) -> Result<LedgerFile, WriteFault> {
+        let path = dir.join(LEDGER);
+        let file = private::open(&path).map_err(|e| WriteFault::distrust(&path, e))?;
+        Ok(LedgerFile { file: Arc::new(file), path, record: Vec::new() })
+    }
+
+    /// True where the path names another file by now, or none.
+    pub fn is_lost(&self) -> bool {
+        !is_same(&self.file, &self.path)
+    }
+
+    /// Writes it. Where the disk refuses, the old one stays, which says less
+    /// but nothing wrong; false then.
+    pub fn put(&mut self, ledger: &TickLedger) -> bool {
+        self.record.clear();
+        ledger.write(&mut self.record);
+        self.file.write_all_at(&self.record, 0).is_ok()
+    }
+}
+
+/// Which boot of the machine this is; all zeros where that cannot be told.
+pub(crate) fn boot_id() -> [u8; 16] {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(32).collect();
+    u128::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_comes_back_and_no_flipped_bit_is_believed() {
+        let trimmed = TrimSummary { segments: 3, ticks: 70, bytes: 999, range: Some((-5, 8)) };
+        let numbers = TickLedger { begins: 1, next: 100, durable: 90, ..TickLedger::from(0, Some(70)) };
+        let ledger = TickLedger { trimmed, closed: true, import: true, ..numbers };
+        let mut record = Vec::new();
+        ledger.write(&mut record);
+        assert_eq!(TickLedger::parse(&record), Some(ledger));
+        for bit in 0..record.len() * 8 {
+            let mut flipped = record.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(TickLedger::parse(&flipped), None, "bit {bit}");
+        }
+        let unknown = TickLedger::from(7, None);
+        record.clear();
+        unknown.write(&mut record);
+        assert_eq!(TickLedger::parse(&record), Some(unknown));
+    }
+}

@@ -1,0 +1,55 @@
+//! The segments of a log in the order in which they were written: by the
+//! number that their head tells, for a file can be renamed.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+use crate::format::segment_number;
+use crate::segment::{GLANCE, RecordScanner};
+
+/// A segment's file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentPlace {
+    /// Its number: by its head, or by its name where the head is damaged.
+    pub number: u32,
+    /// The file's name.
+    pub name: String,
+}
+
+impl SegmentPlace {
+    /// The file in the log's directory.
+    pub fn path(&self, dir: &Path) -> PathBuf {
+        dir.join(&self.name)
+    }
+}
+
+/// The segments in `dir`, oldest first.
+pub(crate) fn segments(dir: &Path) -> Result<Vec<SegmentPlace>, StoreError> {
+    let mut found = Vec::new();
+    refresh(dir, &mut found)?;
+    Ok(found)
+}
+
+/// Adds the segments that have come since, and forgets none: whoever opens
+/// one that is gone learns it then.
+pub(crate) fn refresh(dir: &Path, known: &mut Vec<SegmentPlace>) -> Result<(), StoreError> {
+    let wrap = |e| StoreError::io(dir, e);
+    let old: std::collections::HashSet<String> = known.iter().map(|place| place.name.clone()).collect();
+    for entry in std::fs::read_dir(dir).map_err(wrap)? {
+        let name = entry.map_err(wrap)?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let Some(by_name) = segment_number(name).filter(|_| !old.contains(name)) else { continue };
+        let by_head = RecordScanner::open(&dir.join(name), GLANCE).and_then(|mut scanner| scanner.head());
+        let number = by_head.ok().flatten().map_or(by_name, |head| head.segment);
+        known.push(SegmentPlace { number, name: name.to_owned() });
+    }
+    known.sort_unstable();
+    Ok(())
+}
+
+/// A number that no file's name and no head has: the next segment's.
+pub(crate) fn free(places: &[SegmentPlace]) -> u32 {
+    let by_name = |place: &SegmentPlace| segment_number(&place.name).unwrap_or(0);
+    let most = places.iter().map(|place| place.number.max(by_name(place))).max();
+    most.map_or(1, |most| most.saturating_add(1))
+}

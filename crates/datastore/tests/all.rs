@@ -1,0 +1,12 @@
+//! All integration tests of this crate in one program: one link instead of many.
+
+mod any;
+mod bulk;
+mod common;
+mod damage;
+mod full_disk;
+mod home;
+mod keep;
+mod killed;
+mod log;
+mod oracle;

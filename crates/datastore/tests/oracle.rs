@@ -1,0 +1,177 @@
+//! Logs damaged at random, and every tick counted: what is read and what is
+//! told as lost is what was written.
+#![allow(clippy::expect_used)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::common::{Dir, Seen, fill, options, schema};
+use diskwright_datastore::{LogReader, LogWriter, WriterOptions};
+
+const LOGS: u64 = 750;
+
+/// A small generator, the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, most: usize) -> usize {
+        (self.next() % most.max(1) as u64) as usize
+    }
+}
+
+/// A log of several segments, closed or killed; gives how many ticks it has.
+fn log(dir: &Path, random: &mut Random) -> u64 {
+    let mut ticks = 0;
+    for run in 0..1 + random.below(3) {
+        let span = Duration::from_secs(8 + random.next() % 30);
+        let options = WriterOptions { segment_span: span, ..options(2 + random.below(7)) };
+        let mut writer = LogWriter::create_or_append(dir, options).expect("a log");
+        let more = ticks + 1 + random.next() % 60;
+        let schema = schema(1 + (run + random.below(2)) % 3);
+        fill(&mut writer, &schema, ticks..more);
+        ticks = more;
+        match random.below(2) {
+            0 => writer.close().expect("writable"),
+            _ => {
+                // As a kill leaves it; the lock goes with the process.
+                std::mem::forget(writer);
+                std::fs::remove_file(dir.join("lock")).expect("was locked");
+            }
+        }
+    }
+    ticks
+}
+
+fn files(dir: &Path, with: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry"));
+    let mut files: Vec<PathBuf> =
+        entries.filter(|e| with(&e.file_name().to_string_lossy())).map(|e| e.path()).collect();
+    files.sort();
+    files
+}
+
+/// Damages the log in one way, and says how.
+fn damage(dir: &Path, random: &mut Random) -> String {
+    let segments = files(dir, |name| name.ends_with(".dwlog"));
+    let all = files(dir, |name| name.ends_with(".dwlog") || name == "tail");
+    if segments.is_empty() {
+        return "no segment is left".to_owned();
+    }
+    let file = &all[random.below(all.len())];
+    let other = &segments[random.below(segments.len())];
+    let mut bytes = std::fs::read(file).unwrap_or_default();
+    let at = random.below(bytes.len());
+    let end = (at + 1 + random.below(80)).min(bytes.len());
+    let name = file.file_name().expect("a name").to_string_lossy();
+    let what = match random.below(9) {
+        0 => {
+            let bit = random.below(8);
+            bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << bit);
+            format!("{name}: bit {bit} of byte {at}")
+        }
+        1 => {
+            bytes.truncate(at);
+            format!("{name}: cut to {at}")
+        }
+        2 => {
+            bytes[at..end].fill(0);
+            format!("{name}: zeros from {at} to {end}")
+        }
+        3 => {
+            bytes.drain(at..end);
+            format!("{name}: {at} to {end} cut out")
+        }
+        4 => {
+            bytes.drain(..end);
+            format!("{name}: its first {end} bytes cut off")
+        }
+        5 => {
+            std::fs::remove_file(file).expect("was there");
+            return format!("{name}: removed");
+        }
+        6 => {
+            let copy = dir.join(format!("{:08}.dwlog", 1 + random.below(40)));
+            let whole = std::fs::read(other).expect("readable");
+            if !copy.exists() {
+                std::fs::write(copy, whole).expect("writable");
+            }
+            return format!("{} copied", other.display());
+        }
+        7 => {
+            let second = &segments[random.below(segments.len())];
+            let (one, two) = (std::fs::read(other).expect("readable"), std::fs::read(second).expect("readable"));
+            std::fs::write(other, two).expect("writable");
+            std::fs::write(second, one).expect("writable");
+            return format!("{} and {} swapped", other.display(), second.display());
+        }
+        _ => {
+            bytes.splice(at..at, (0..end - at).map(|_| random.next() as u8));
+            format!("{name}: bytes put in at {at}")
+        }
+    };
+    std::fs::write(file, bytes).expect("writable");
+    what
+}
+
+#[test]
+fn what_is_read_and_what_is_told_as_lost_is_what_was_written() {
+    let mut lost_anything = 0;
+    for seed in 0..LOGS {
+        let mut random = Random(seed);
+        let dir = Dir::new();
+        let written = log(&dir.0, &mut random);
+        let how: Vec<String> = (0..1 + random.below(3)).map(|_| damage(&dir.0, &mut random)).collect();
+        let seen = Seen::all(&dir.0);
+        let found = seen.numbers();
+        let distinct: BTreeSet<u64> = found.iter().copied().collect();
+        assert_eq!(found.len(), distinct.len(), "seed {seed}: a tick was read twice: {how:?}");
+        let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+        let place = format!("seed {seed}: {how:?}: {:#?}", seen.damages);
+        assert_eq!(told, Some(written - found.len() as u64), "{place}");
+        lost_anything += u64::from(told != Some(0));
+        // Nor does a window that holds all of it hide anything.
+        let mut reader = LogReader::open(&dir.0).expect("a log");
+        if let Some((from, to)) = reader.range().expect("readable") {
+            reader.window(from, to);
+            let seen = Seen::of(&mut reader);
+            let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+            assert_eq!(told, Some(written - seen.ticks.len() as u64), "window: {place}");
+        }
+        // And the next recorder does not hide it.
+        let mut writer = LogWriter::create_or_append(&dir.0, options(4)).expect("a log");
+        fill(&mut writer, &schema(2), written..written + 9);
+        writer.close().expect("writable");
+        let seen = Seen::all(&dir.0);
+        let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+        assert_eq!(told, Some(written + 9 - seen.ticks.len() as u64), "recorded on: {place}: {:#?}", seen.damages);
+    }
+    assert!(lost_anything > LOGS / 4, "{lost_anything} of {LOGS} lost any tick");
+}
+
+#[test]
+fn a_damaged_or_missing_ledger_costs_nothing() {
+    let dir = Dir::new();
+    let written = log(&dir.0, &mut Random(3));
+    let ledger = dir.0.join("ledger");
+    let sound = std::fs::read(&ledger).expect("written");
+    for at in (0..sound.len()).step_by(5) {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 8;
+        std::fs::write(&ledger, bytes).expect("writable");
+        let seen = Seen::all(&dir.0);
+        assert_eq!(seen.numbers().len() as u64, written);
+        let told: Vec<_> = seen.damages.iter().map(|d| (d.file.clone(), d.ticks)).collect();
+        assert_eq!(told, [(ledger.clone(), Some(0))], "byte {at}");
+    }
+    std::fs::remove_file(&ledger).expect("was there");
+    let seen = Seen::all(&dir.0);
+    assert_eq!((seen.numbers().len() as u64, seen.damages), (written, vec![]));
+}

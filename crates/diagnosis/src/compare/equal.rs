@@ -1,0 +1,180 @@
+//! How long a request takes at the same load: requests a second, their sizes and
+//! the share of reads are taken out, where both windows have some in common.
+
+use std::collections::HashMap;
+
+use diskwright_base::units::display;
+use diskwright_statistics::adjusted::{self, AdjustedContrast, AdjustmentError, Driver, SeriesPoint};
+use diskwright_statistics::{BlockMean, Contrast};
+use serde::Serialize;
+
+use super::load::{self, ChangeDirection, LEAST_CHANGE, READ_SHARE, REQUESTS, RESPONSE, SIZE};
+use super::{ComparisonRow, CounterWindow, Question, WHOLE};
+
+/// How long a request takes at the same load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EqualLoad {
+    /// What is compared: how long a request takes.
+    pub counter: String,
+    /// The second window's over the first's, at the same load.
+    pub ratio: f64,
+    /// Lower end of its interval at `level`.
+    pub ratio_low: f64,
+    /// Upper end; `null` where it is open.
+    pub ratio_high: Option<f64>,
+    /// The level at which it was tested.
+    pub level: f64,
+    /// Chance that noise alone gives as much anywhere in the comparison.
+    pub significance: f64,
+    /// How it moved.
+    pub change: ChangeDirection,
+    /// Requests a second that both windows have.
+    pub load_low: f64,
+    /// Up to so many.
+    pub load_high: f64,
+    /// Share of the first window's requests that lie there and were compared.
+    pub share_before: f64,
+    /// The same of the second.
+    pub share_after: f64,
+    /// What was held equal.
+    pub held: Vec<String>,
+}
+
+/// The comparison before it stands against the other questions.
+pub(super) struct EqualLoadResult {
+    pub contrast: Contrast,
+    range: (f64, f64),
+    share: [f64; 2],
+    held: Vec<&'static str>,
+}
+
+/// The instance whose counters stand for all disks.
+pub(super) fn instance(watch: &CounterWindow) -> &'static str {
+    let there = |instance: &&str| watch.of(REQUESTS, instance).is_some_and(|s| s.measured().is_some());
+    [WHOLE, "", "_total"].into_iter().find(there).unwrap_or(WHOLE)
+}
+
+/// Compares the response at the same load. The error is why that cannot be done.
+pub(super) fn compare(
+    first: &CounterWindow,
+    second: &CounterWindow,
+    response: &ComparisonRow,
+) -> Result<EqualLoadResult, String> {
+    let drivers = [REQUESTS, SIZE, READ_SHARE];
+    let width = width(first, response).max(width(second, response));
+    let tables = [table(first, response, width), table(second, response, width)];
+    // what one of the windows lacks holds nothing equal
+    let has = |at: usize| tables.iter().all(|t| t.iter().any(|row| row.drivers[at].is_finite()));
+    let held: Vec<usize> = (0..drivers.len()).filter(|&at| has(at)).collect();
+    if !held.contains(&0) {
+        return Err("the logs do not show how many requests the disks received".into());
+    }
+    let kept = tables.map(|t| t.into_iter().filter_map(|row| cut(row, &held)).collect::<Vec<SeriesPoint>>());
+    let what = |at: &usize| Driver { tolerance: LEAST_CHANGE, pushes: *at == 0 };
+    let what: Vec<Driver> = held.iter().map(what).collect();
+    match adjusted::compare(&kept[0], &kept[1], &what) {
+        Ok(AdjustedContrast { contrast, range, share }) => {
+            let held = held.into_iter().map(|at| drivers[at]).collect();
+            Ok(EqualLoadResult { contrast, range: (range[0].0.exp(), range[0].1.exp()), share, held })
+        }
+        Err(AdjustmentError::TooShort) => Err("the windows are too short".into()),
+        Err(AdjustmentError::Driver(at)) => Err(apart(&kept, at, drivers[held[at]])),
+    }
+}
+
+/// Which loads the two windows have, where they have none in common.
+fn apart(kept: &[Vec<SeriesPoint>; 2], at: usize, driver: &str) -> String {
+    let (name, unit, of): (_, _, fn(f64) -> f64) = match driver {
+        REQUESTS => ("numbers of requests", "per_s", f64::exp),
+        SIZE => ("sizes of requests", "bytes", f64::exp),
+        _ => ("shares of reads", "fraction", |v| v),
+    };
+    let ends = |list: &[SeriesPoint]| {
+        let mut values: Vec<f64> = list.iter().map(|m| m.drivers[at]).collect();
+        values.sort_by(f64::total_cmp);
+        let at = |share: f64| display(of(values[((values.len() - 1) as f64 * share).round() as usize]), unit);
+        let (low, high) = (at(0.05), at(0.95));
+        if low == high { low } else { format!("{low} to {high}") }
+    };
+    format!("the windows have too few {name} in common ({} before, {} after)", ends(&kept[0]), ends(&kept[1]))
+}
+
+/// How long a bucket must be to hold a tick of a window. Both windows are cut
+/// alike: the logarithm of a mean over a longer time is another one.
+fn width(watch: &CounterWindow, response: &ComparisonRow) -> i64 {
+    let points = watch.of(RESPONSE, &response.instance).map(|s| s.points()).unwrap_or_default();
+    let mut apart: Vec<i64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
+    apart.sort_unstable();
+    let usual = apart.get(apart.len() / 2).copied().unwrap_or(0);
+    watch.width_at_least(usual / 10 * 9)
+}
+
+/// Means over `width` nanoseconds.
+fn merged(points: Vec<(i64, BlockMean)>, width: i64) -> Vec<(i64, BlockMean)> {
+    let mut list: Vec<(i64, BlockMean)> = Vec::new();
+    for (time_ns, p) in points {
+        let at = time_ns.div_euclid(width);
+        match list.last_mut() {
+            Some((last, sum)) if *last == at => {
+                let weight = sum.weight + p.weight;
+                let mean = |a: f64, b: f64| (a * sum.weight + b * p.weight) / weight;
+                *sum = BlockMean { at_s: mean(sum.at_s, p.at_s), value: mean(sum.value, p.value), weight };
+            }
+            _ => list.push((at, p)),
+        }
+    }
+    list
+}
+
+/// The response over each `width` nanoseconds, with what drives it; `NaN` where
+/// that is not known.
+fn table(watch: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<SeriesPoint> {
+    let instance = instance(watch);
+    let points = |counter: &str, instance: &str| {
+        let points = watch.of(counter, instance).map(|s| s.points()).unwrap_or_default();
+        merged(points, width)
+    };
+    let by_time = |points: Vec<(i64, BlockMean)>| -> HashMap<i64, f64> {
+        points.into_iter().map(|(at, p)| (at, p.value)).collect()
+    };
+    let (rates, sizes) = (by_time(points(REQUESTS, instance)), by_time(points(SIZE, instance)));
+    let shares = by_time(merged(load::shares(watch), width));
+    let positive = |of: &HashMap<i64, f64>, at: i64| of.get(&at).filter(|v| **v > 0.0).map_or(f64::NAN, |v| v.ln());
+    let moment = |(at, p): (i64, BlockMean)| SeriesPoint {
+        at_s: p.at_s,
+        value: p.value.ln(),
+        drivers: vec![positive(&rates, at), positive(&sizes, at), shares.get(&at).copied().unwrap_or(f64::NAN)],
+        weight: p.weight,
+    };
+    points(RESPONSE, &response.instance).into_iter().filter(|(_, p)| p.value > 0.0).map(moment).collect()
+}
+
+/// A moment with those drivers alone that are held; `None` where one is not known.
+fn cut(mut moment: SeriesPoint, held: &[usize]) -> Option<SeriesPoint> {
+    moment.drivers = held.iter().map(|&at| moment.drivers[at]).collect();
+    let known = moment.value.is_finite() && moment.drivers.iter().all(|d| d.is_finite());
+    known.then_some(moment)
+}
+
+impl EqualLoadResult {
+    pub fn told(self, question: &Question) -> EqualLoad {
+        let level = question.tested.level;
+        let ratio = self.contrast.value().unwrap_or(1.0);
+        let (low, high) = self.contrast.ratio(level).unwrap_or((0.0, f64::INFINITY));
+        let small = (1.0 - ratio.min(1.0 / ratio)) < LEAST_CHANGE;
+        EqualLoad {
+            counter: RESPONSE.into(),
+            ratio,
+            ratio_low: low,
+            ratio_high: Some(high).filter(|v| v.is_finite()),
+            level,
+            significance: question.significance().unwrap_or(1.0),
+            change: load::change(question.is_noise(), small, ratio > 1.0),
+            load_low: self.range.0,
+            load_high: self.range.1,
+            share_before: self.share[0],
+            share_after: self.share[1],
+            held: self.held.into_iter().map(str::to_owned).collect(),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What was asked of the machine in both windows, how long it took, and what the
+//! verdicts blame: the quantities that the answer stands on.
+
+use std::collections::HashMap;
+
+use diskwright_statistics::{BlockMean, Bounds, Contrast, MeanVariance};
+use serde::Serialize;
+
+use super::{ComparisonRow, CounterWindow, Question, WHOLE};
+use crate::rule::Bottleneck;
+use crate::verdict::{Finding, Verdict};
+
+/// How a quantity moved between the windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeDirection {
+    /// It grew beyond noise, by a twentieth at least.
+    Up,
+    /// It fell beyond noise, by a twentieth at least.
+    Down,
+    /// Neither.
+    Same,
+    /// There are too few ticks to tell.
+    Unknown,
+}
+
+/// A quantity of the machine in both windows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QuantityChange {
+    /// Its counter; two with a `/` between them where it is their quotient.
+    pub counter: String,
+    /// Its unit.
+    pub unit: String,
+    /// Mean of the first window.
+    pub before: f64,
+    /// Mean of the second.
+    pub after: f64,
+    /// How it moved.
+    pub change: ChangeDirection,
+    /// Ends of the second mean over the first, at the level of its test; `null`
+    /// where they cannot be told.
+    pub ratio_low: Option<f64>,
+    /// The upper end.
+    pub ratio_high: Option<f64>,
+}
+
+impl QuantityChange {
+    /// It differs by more than noise, or by so much that noise must not be
+    /// trusted to be all of it.
+    pub(super) fn may_differ(&self) -> bool {
+        let far = self.before.max(self.after) > MAYBE * self.before.min(self.after);
+        matches!(self.change, ChangeDirection::Up | ChangeDirection::Down)
+            || (far && self.change != ChangeDirection::Unknown)
+    }
+}
+
+/// A change by less than this share is the same for people.
+pub(super) const LEAST_CHANGE: f64 = 0.05;
+/// Loads that differ by this factor are not called the same, noise or not.
+const MAYBE: f64 = 1.25;
+/// Requests a second below which disks are asked for nothing to speak of.
+const LEAST_REQUESTS: f64 = 1.0;
+/// The same for links.
+const LEAST_BYTES: f64 = 10_000.0;
+
+pub(super) const REQUESTS: &str = "physical_disk.transfers_per_s";
+pub(super) const RESPONSE: &str = "physical_disk.avg_s_per_transfer";
+pub(super) const SIZE: &str = "physical_disk.avg_bytes_per_transfer";
+pub(super) const READS: &str = "physical_disk.reads_per_s";
+/// The share of reads, as it is called in movements.
+pub(super) const READ_SHARE: &str = "physical_disk.reads_per_s/physical_disk.transfers_per_s";
+/// What a machine is asked for where it is not its disks, best first.
+const TRAFFIC: [&str; 2] = ["network.bytes_per_s", "network.received_bytes_per_s"];
+/// Counters of the verdicts that are looked at, at most.
+const GOALS: usize = 3;
+
+/// Rows that the answer stands on, by their number.
+pub(super) struct AnswerRows {
+    pub load: Option<usize>,
+    pub size: Option<usize>,
+    pub response: Option<usize>,
+    /// What the verdict blames, and whether more of it is worse.
+    pub goals: Vec<(usize, bool)>,
+}
+
+/// The row of a counter that stands for the machine.
+fn whole(rows: &[ComparisonRow], counter: &str) -> Option<usize> {
+    let of = |instance: &str| rows.iter().position(|r| r.counter == counter && r.instance == instance);
+    let mut all = rows.iter().enumerate().filter(|(_, r)| r.counter == counter).map(|(at, _)| at);
+    let only = || all.next().filter(|_| all.next().is_none());
+    of(WHOLE).or_else(|| of("")).or_else(|| of("_total")).or_else(only)
+}
+
+impl AnswerRows {
+    /// Disk traffic that was paging is no demand: it goes away with what caused it.
+    pub fn of(rows: &[ComparisonRow], before: &Verdict, after: &Verdict) -> AnswerRows {
+        let blamed = if before.bottleneck.blames() { before } else { after };
+        let paging = [before, after].iter().any(|v| v.bottleneck == Bottleneck::Memory);
+        let asked = |row: &usize, least: f64| rows[*row].before.mean.max(rows[*row].after.mean) >= least;
+        let requests = whole(rows, REQUESTS).filter(|row| asked(row, LEAST_REQUESTS) && !paging);
+        let traffic = || TRAFFIC.iter().filter_map(|c| whole(rows, c)).find(|row| asked(row, LEAST_BYTES));
+        let of_disks = matches!(
+            blamed.bottleneck,
+            Bottleneck::Disk | Bottleneck::None | Bottleneck::Unknown | Bottleneck::Channel | Bottleneck::Controller
+        );
+        let disks = |counter: &str| requests.and_then(|_| whole(rows, counter));
+        let response = disks(RESPONSE);
+        let goals = if of_disks && response.is_some() { Vec::new() } else { goals(rows, blamed) };
+        AnswerRows { load: requests.or_else(traffic), size: disks(SIZE), response, goals }
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = usize> {
+        let goals = self.goals.iter().map(|(row, _)| *row);
+        [self.load, self.size, self.response].into_iter().flatten().chain(goals)
+    }
+}
+
+/// The counters by which a verdict blames what it blames.
+fn goals(rows: &[ComparisonRow], verdict: &Verdict) -> Vec<(usize, bool)> {
+    let row = |f: &Finding| {
+        let at = rows.iter().position(|r| r.counter == f.counter && r.instance == f.instance);
+        let own = at.or_else(|| whole(rows, &f.counter)).map(|at| (at, matches!(f.compare, "above" | "at_least")));
+        own.or_else(|| waits(rows, f))
+    };
+    let blames = |f: &&Finding| f.bottleneck == verdict.bottleneck && f.bottleneck.blames();
+    let mut list: Vec<(usize, bool)> = Vec::new();
+    for goal in verdict.findings.iter().filter(blames).filter_map(row) {
+        if list.len() < GOALS && !list.contains(&goal) {
+            list.push(goal);
+        }
+    }
+    list
+}
+
+/// The paging or the waiting that a finding shows, of which more is always worse:
+/// for what no counter has, such as the share of paging in a disk's transfers.
+fn waits(rows: &[ComparisonRow], finding: &Finding) -> Option<(usize, bool)> {
+    let told = finding.evidence.iter().map(|e| e.counter.as_str());
+    let mut waits = told.filter(|c| c.starts_with("paging.") || c.starts_with("pressure."));
+    waits.find_map(|counter| whole(rows, counter)).map(|at| (at, true))
+}
+
+/// The quantities that the answer stands on, judged.
+pub(super) struct AnswerQuantities {
+    pub load: Option<QuantityChange>,
+    pub mix: Vec<QuantityChange>,
+    pub response: Option<QuantityChange>,
+    pub goals: Vec<QuantityChange>,
+    /// What was blamed got better or worse.
+    pub goal: ChangeDirection,
+}
+
+impl AnswerQuantities {
+    pub fn of(rows: &[ComparisonRow], picked: &AnswerRows, share: &Question) -> AnswerQuantities {
+        let of = |row: usize| movement(&rows[row]);
+        let goals: Vec<QuantityChange> = picked.goals.iter().map(|(row, _)| of(*row)).collect();
+        let turned = |(movement, (_, upper)): (&QuantityChange, &(usize, bool))| match movement.change {
+            ChangeDirection::Up if !upper => ChangeDirection::Down,
+            ChangeDirection::Down if !upper => ChangeDirection::Up,
+            change => change,
+        };
+        let changes: Vec<ChangeDirection> = goals.iter().zip(&picked.goals).map(turned).collect();
+        let any = |change: ChangeDirection| changes.contains(&change);
+        let goal = match () {
+            () if any(ChangeDirection::Up) && any(ChangeDirection::Down) => ChangeDirection::Unknown,
+            () if any(ChangeDirection::Down) => ChangeDirection::Down,
+            () if any(ChangeDirection::Up) => ChangeDirection::Up,
+            () if any(ChangeDirection::Same) => ChangeDirection::Same,
+            () => ChangeDirection::Unknown,
+        };
+        let mut mix: Vec<QuantityChange> = picked.size.map(of).into_iter().collect();
+        mix.extend(share.contrast.as_ref().map(|c| share_moved(c, share)));
+        AnswerQuantities { load: picked.load.map(of), mix, response: picked.response.map(of), goals, goal }
+    }
+}
+
+fn movement(row: &ComparisonRow) -> QuantityChange {
+    let (before, after) = (row.before.mean, row.after.mean);
+    let small = (after - before).abs() < LEAST_CHANGE * before.abs().max(after.abs());
+    QuantityChange {
+        counter: row.counter.clone(),
+        unit: row.unit.clone(),
+        before,
+        after,
+        change: change(row.noise, small, after > before),
+        ratio_low: row.ratio_low,
+        ratio_high: row.ratio_high,
+    }
+}
+
+pub(super) fn change(noise: Option<bool>, small: bool, up: bool) -> ChangeDirection {
+    match noise {
+        None => ChangeDirection::Unknown,
+        Some(true) => ChangeDirection::Same,
+        Some(false) if small => ChangeDirection::Same,
+        Some(false) if up => ChangeDirection::Up,
+        Some(false) => ChangeDirection::Down,
+    }
+}
+
+/// A share moves by points of itself: 2 % of reads that become 1 % are no other mix.
+fn share_moved(contrast: &Contrast, question: &Question) -> QuantityChange {
+    let (before, after) = contrast.means();
+    let small = (after - before).abs() < LEAST_CHANGE;
+    let ratio = contrast.ratio(question.tested.level);
+    QuantityChange {
+        counter: READ_SHARE.into(),
+        unit: "fraction".into(),
+        before,
+        after,
+        change: change(question.is_noise(), small, after > before),
+        ratio_low: ratio.map(|r| r.0),
+        ratio_high: ratio.map(|r| r.1).filter(|high| high.is_finite()),
+    }
+}
+
+/// The share of reads among the requests of all disks, in both windows.
+pub(super) fn read_share(first: &CounterWindow, second: &CounterWindow, picked: &AnswerRows) -> Question {
+    let none = Question::of(None);
+    if picked.response.is_none() {
+        return none;
+    }
+    let of = |watch: &CounterWindow| {
+        let list = shares(watch).into_iter().map(|(_, point)| point).collect::<Vec<BlockMean>>();
+        MeanVariance::of(&list)
+    };
+    let (Some(a), Some(b)) = (of(first), of(second)) else { return none };
+    Question::of(Some(Contrast::of(&a, &b, Bounds::SHARE)))
+}
+
+/// The share of reads bucket by bucket.
+pub(super) fn shares(watch: &CounterWindow) -> Vec<(i64, BlockMean)> {
+    let instance = super::equal::instance(watch);
+    let points = |counter: &str| watch.of(counter, instance).map(|s| s.points()).unwrap_or_default();
+    let reads: HashMap<i64, f64> = points(READS).into_iter().map(|(at, p)| (at, p.value)).collect();
+    let share = |(at, p): (i64, BlockMean)| {
+        let share = (reads.get(&at)? / p.value).clamp(0.0, 1.0);
+        (p.value > 0.0).then_some((at, BlockMean { at_s: p.at_s, value: share, weight: p.value * p.weight }))
+    };
+    points(REQUESTS).into_iter().filter_map(share).collect()
+}

@@ -1,0 +1,174 @@
+//! The comparison in sentences.
+
+use diskwright_base::units::{digits, display};
+
+use super::load::{ChangeDirection, QuantityChange, READ_SHARE, REQUESTS, SIZE};
+use super::{ChangeOutcome, WindowComparison};
+use crate::rule::Bottleneck;
+use crate::verdict::Verdict;
+
+/// The answer: how the load differs, whether the change helped, service at equal
+/// load, the numbers, what holds the machine back now.
+pub(super) fn sentence(of: &WindowComparison) -> String {
+    let mut parts = Vec::new();
+    let differs: Vec<String> = of.load.iter().chain(&of.mix).filter(|m| differs(m)).map(movement).collect();
+    if !differs.is_empty() && !matches!(of.outcome, ChangeOutcome::LessAsked | ChangeOutcome::MoreAsked) {
+        parts.push(format!("The load differs: {}.", differs.join("; ")));
+    }
+    parts.push(lead(of));
+    parts.extend(equal(of, !differs.is_empty()));
+    parts.extend(numbers(of));
+    if of.outcome == ChangeOutcome::Unchanged && of.before.bottleneck != of.after.bottleneck {
+        let why = "although no measured value changed beyond noise: the machine is close to a limit of the rules";
+        parts.push(format!("The verdicts on the two windows differ, {why}."));
+    }
+    parts.push(now(&of.before, &of.after));
+    parts.join(" ")
+}
+
+fn differs(m: &QuantityChange) -> bool {
+    matches!(m.change, ChangeDirection::Up | ChangeDirection::Down)
+}
+
+fn change(of: Option<&QuantityChange>) -> ChangeDirection {
+    of.map_or(ChangeDirection::Unknown, |m| m.change)
+}
+
+fn lead(of: &WindowComparison) -> String {
+    let (before, after) = (&of.before, &of.after);
+    let known = after.bottleneck != Bottleneck::Unknown;
+    let gone = before.bottleneck.blames() && before.bottleneck != after.bottleneck && known;
+    let by_goals = !of.goals.is_empty();
+    let (load, response) = (change(of.load.as_ref()), change(of.response.as_ref()));
+    let words = match of.outcome {
+        ChangeOutcome::Helped if gone => return format!("The change helped: {} no longer a bottleneck.", is(before)),
+        ChangeOutcome::Helped if by_goals => return format!("The change helped: {}.", goals(of)),
+        ChangeOutcome::Helped if load == ChangeDirection::Up && response == ChangeDirection::Down => {
+            "The change helped: the machine serves more, and each request takes less time."
+        }
+        ChangeOutcome::Helped => "The change helped: each request takes less time at the same load.",
+        ChangeOutcome::Worse if by_goals => return format!("It got worse: {}.", goals(of)),
+        ChangeOutcome::Worse if load == ChangeDirection::Down && response == ChangeDirection::Up => {
+            "It got worse: the machine serves less, and each request takes longer."
+        }
+        ChangeOutcome::Worse => "It got worse: each request takes longer at the same load.",
+        ChangeOutcome::LessAsked => {
+            "The load was lower in the second window, so nothing shows that the change itself helped."
+        }
+        ChangeOutcome::MoreAsked if response == ChangeDirection::Up => {
+            "The load was higher in the second window. That by itself may explain why each request takes longer."
+        }
+        ChangeOutcome::MoreAsked => "The load was higher in the second window, and requests were no slower.",
+        ChangeOutcome::OtherLoad => "These windows do not show whether the change helped: they had different requests.",
+        ChangeOutcome::Unchanged => "Neither the load nor the time per request differs beyond noise.",
+        ChangeOutcome::Unclear => "These windows do not show whether the change helped.",
+    };
+    words.to_owned()
+}
+
+/// What the verdict blamed, in numbers.
+fn goals(of: &WindowComparison) -> String {
+    let moved: Vec<String> = of.goals.iter().filter(|m| differs(m)).map(movement).collect();
+    moved.join("; ")
+}
+
+/// Service at equal load, where that is a question.
+fn equal(of: &WindowComparison, asked: bool) -> Option<String> {
+    if let Some(why) = of.equal_load_missing.as_ref().filter(|_| asked) {
+        return Some(format!("Service at equal load cannot be compared: {why}."));
+    }
+    let equal = of.equal_load.as_ref().filter(|e| asked || e.change != change(of.response.as_ref()))?;
+    let load = format!("{} to {}", display(equal.load_low, ""), display(equal.load_high, "per_s"));
+    let range = between(Some(equal.ratio_low), equal.ratio_high);
+    let words = match equal.change {
+        ChangeDirection::Up => format!("a request took {} longer{range}", percent(equal.ratio).trim_start_matches('+')),
+        ChangeDirection::Down => {
+            format!("a request took {} less time{range}", percent(equal.ratio).trim_start_matches('-'))
+        }
+        _ => format!("a request took equally long within noise{range}"),
+    };
+    Some(format!("At equal load ({load} requests) {words}."))
+}
+
+/// Load and response in numbers, as far as they are known.
+fn numbers(of: &WindowComparison) -> Option<String> {
+    let both: Vec<String> = of.load.iter().chain(&of.response).map(movement).collect();
+    let mut text = both.join("; ") + ".";
+    let upper = text.get(..1)?.to_uppercase();
+    text.replace_range(..1, &upper);
+    (!both.is_empty()).then_some(text)
+}
+
+/// `requests of the disks: 120/s before and 180/s after, +50 % (between +40 % and +61 %)`.
+fn movement(m: &QuantityChange) -> String {
+    let what = match m.counter.as_str() {
+        REQUESTS => "requests of the disks:",
+        SIZE => "size of a request:",
+        READ_SHARE => "share of reads:",
+        super::load::RESPONSE => "a request took",
+        counter if counter.starts_with("network.") => "network traffic:",
+        counter => &format!("{counter}:"),
+    };
+    let range = between(m.ratio_low, m.ratio_high);
+    let moved = match m.change {
+        ChangeDirection::Same => format!("no difference beyond noise{range}"),
+        ChangeDirection::Unknown => "too few or too uneven ticks to separate change from noise".to_owned(),
+        _ if m.before == 0.0 => "more than noise".to_owned(),
+        _ => format!("{}{range}", percent(m.after / m.before)),
+    };
+    format!("{what} {} before and {} after, {moved}", display(m.before, &m.unit), display(m.after, &m.unit))
+}
+
+/// `+50 %`, `-3 %`, `12 times`.
+fn percent(ratio: f64) -> String {
+    if ratio >= 10.0 {
+        return format!("{} times", digits(ratio));
+    }
+    let percent = (ratio - 1.0) * 100.0;
+    // nearer to 0 than can be shown
+    let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
+    format!("{}{} %", if percent > 0.0 { "+" } else { "" }, digits(percent))
+}
+
+/// ` (between -12 % and +15 %)`; nothing where it is not known or has no width.
+fn between(low: Option<f64>, high: Option<f64>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) if high > low => format!(" (between {} and {})", percent(low), percent(high)),
+        (Some(low), None) => format!(" (at least {})", percent(low)),
+        _ => String::new(),
+    }
+}
+
+/// `the disk sda is`, `memory is`.
+fn is(verdict: &Verdict) -> String {
+    let of = |noun: &str| match verdict.instance.as_str() {
+        "" => noun.to_owned(),
+        instance => format!("{noun} ({instance})"),
+    };
+    match verdict.bottleneck {
+        Bottleneck::Disk => format!("{} is", of("the disk")),
+        Bottleneck::Memory => format!("{} is", of("memory")),
+        Bottleneck::Cpu => "the processors are".into(),
+        Bottleneck::Interrupts => "interrupts and copying are".into(),
+        Bottleneck::Network => format!("{} is", of("the network")),
+        Bottleneck::Application => "the application's I/O pattern is".into(),
+        Bottleneck::Throttle => format!("{} is", of("a configured limit")),
+        Bottleneck::Channel => format!("{} is", of("the channel")),
+        Bottleneck::Controller => format!("{} is", of("the controller")),
+        Bottleneck::None => "nothing is".into(),
+        Bottleneck::Unknown => "an unknown bottleneck is".into(),
+    }
+}
+
+/// What holds the machine back now.
+fn now(before: &Verdict, after: &Verdict) -> String {
+    let same = before.bottleneck == after.bottleneck && before.instance == after.instance;
+    let capital = |text: String| text[..1].to_uppercase() + &text[1..];
+    match (before.bottleneck, after.bottleneck) {
+        (Bottleneck::None, Bottleneck::None) => "Neither window has a bottleneck.".into(),
+        (_, Bottleneck::None) => "No bottleneck remains.".into(),
+        (_, Bottleneck::Unknown) => "The second window has too little data to name a bottleneck.".into(),
+        (_, _) if same => format!("{} still the bottleneck.", capital(is(after))),
+        _ => format!("{} now the bottleneck.", capital(is(after))),
+    }
+}

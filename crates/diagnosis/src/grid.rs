@@ -1,0 +1,128 @@
+//! The window cut into equal parts, for the time line of a recording. Parts
+//! take more ticks as the window grows, so that their number stays small.
+
+use diskwright_base::Tick;
+
+use crate::window::start_of;
+
+/// Parts at most; half as many after each doubling.
+const MOST: u64 = 512;
+
+/// A part's number, and by how many doublings parts had grown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GridCell {
+    pub part: u32,
+    doublings: u32,
+}
+
+/// A part of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GridPart {
+    /// Nanoseconds since 1970.
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub elapsed_ns: u64,
+    pub ticks: u64,
+}
+
+impl GridPart {
+    fn join(self, next: GridPart) -> GridPart {
+        match (self.ticks, next.ticks) {
+            (0, _) => next,
+            (_, 0) => self,
+            _ => GridPart {
+                from_ns: self.from_ns,
+                to_ns: next.to_ns,
+                elapsed_ns: self.elapsed_ns + next.elapsed_ns,
+                ticks: self.ticks + next.ticks,
+            },
+        }
+    }
+}
+
+/// The parts so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WindowGrid {
+    pub parts: Vec<GridPart>,
+    doublings: u32,
+    ticks: u64,
+}
+
+impl WindowGrid {
+    /// Adds a tick; the cell that it belongs to.
+    pub fn add(&mut self, tick: &Tick) -> GridCell {
+        if self.ticks >> self.doublings >= MOST {
+            self.doublings += 1;
+            self.parts = self
+                .parts
+                .chunks(2)
+                .map(|pair| pair.iter().copied().fold(GridPart::default(), GridPart::join))
+                .collect();
+        }
+        let part = (self.ticks >> self.doublings) as usize;
+        self.ticks += 1;
+        self.parts.resize(self.parts.len().max(part + 1), GridPart::default());
+        let this = GridPart { from_ns: start_of(tick), to_ns: tick.time_ns, elapsed_ns: tick.elapsed_ns, ticks: 1 };
+        self.parts[part] = self.parts[part].join(this);
+        GridCell { part: part as u32, doublings: self.doublings }
+    }
+}
+
+/// How long something held in each part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Presence {
+    held_ms: Vec<u32>,
+    doublings: u32,
+}
+
+impl Presence {
+    /// Adds a tick at which it held.
+    pub fn held(&mut self, cell: GridCell, elapsed_ns: u64) {
+        self.widen(cell.doublings);
+        let part = cell.part as usize;
+        self.held_ms.resize(self.held_ms.len().max(part + 1), 0);
+        let ms = u32::try_from(elapsed_ns / 1_000_000).unwrap_or(u32::MAX);
+        self.held_ms[part] = self.held_ms[part].saturating_add(ms);
+    }
+
+    fn widen(&mut self, doublings: u32) {
+        while self.doublings < doublings {
+            self.held_ms =
+                self.held_ms.chunks(2).map(|pair| pair.iter().fold(0_u32, |a, b| a.saturating_add(*b))).collect();
+            self.doublings += 1;
+        }
+    }
+
+    /// Seconds held in each part of a grid.
+    pub fn seconds(&self, grid: &WindowGrid) -> Vec<f64> {
+        let mut own = self.clone();
+        own.widen(grid.doublings);
+        (0..grid.parts.len()).map(|part| own.held_ms.get(part).map_or(0.0, |ms| f64::from(*ms) / 1e3)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_window_keeps_few_parts_and_what_was_held_in_them() {
+        let (mut grid, mut presence) = (WindowGrid::default(), Presence::default());
+        for at in 0..10_000_i64 {
+            let tick = Tick { time_ns: (at + 1) * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+            let cell = grid.add(&tick);
+            if (2000..3000).contains(&at) {
+                presence.held(cell, tick.elapsed_ns);
+            }
+        }
+        assert!(grid.parts.len() <= MOST as usize, "{}", grid.parts.len());
+        assert_eq!(grid.parts.iter().map(|p| p.ticks).sum::<u64>(), 10_000);
+        let seconds = presence.seconds(&grid);
+        assert_eq!(seconds.iter().sum::<f64>(), 1000.0);
+        for (part, held) in grid.parts.iter().zip(&seconds) {
+            let inside = part.from_ns >= 2_000_000_000_000 && part.to_ns <= 3_000_000_000_000;
+            assert_eq!(*held > 0.0, part.to_ns > 2_000_000_000_000 && part.from_ns < 3_000_000_000_000);
+            assert!(!inside || *held * 1e9 == part.elapsed_ns as f64);
+        }
+    }
+}

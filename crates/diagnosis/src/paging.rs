@@ -1,0 +1,146 @@
+//! How much of a disk's work is paging: swap traffic and page reads held
+//! against the disk's own transfers, refaults against what is read.
+
+use diskwright_base::DeviceClass;
+
+use crate::build::{Absence, NodeBuilder, RuleScope};
+use crate::node::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
+
+/// Bytes of a page. (Kernels with larger pages exist; logs do not say so.)
+pub(crate) const PAGE_BYTES: f64 = 4096.0;
+
+/// What doc 003 calls the transfers a second of a quick disk: for logs that count none.
+const QUICK_DISK_PER_S: f64 = 40.0;
+
+const SWAP_IN: &str = "paging.swap_in_pages_per_s";
+const SWAP_OUT: &str = "paging.swap_out_pages_per_s";
+
+impl<'a> NodeBuilder<'a> {
+    /// Share of the traffic of the swap space's disks that is swapping.
+    pub(crate) fn swap_share(&mut self, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
+        let missing = |counter: &str| Absence::Missing(counter.to_owned());
+        let (object, disks) = self.swap_disks(place)?;
+        let (pages_in, pages_out) = (self.total(SWAP_IN), self.total(SWAP_OUT));
+        if pages_in.is_none() && pages_out.is_none() {
+            return Err(missing(SWAP_IN));
+        }
+        let bytes = self.together(&format!("{object}.bytes_per_s"), &disks);
+        let transfers = self.transfers(object, &disks);
+        if bytes.is_none() && transfers.is_none() {
+            return Err(missing(&format!("{object}.bytes_per_s")));
+        }
+        let memory: Vec<&str> = self.scene.instances("physical_disk").to_vec();
+        let memory: Vec<&str> = memory.into_iter().filter(|d| self.scene.class(d) == DeviceClass::Memory).collect();
+        let in_memory = self.together("physical_disk.bytes_per_s", &memory);
+        let faults = self.total("paging.major_faults_per_s");
+        let swapping = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory };
+        Ok(self.push(format!("swap share@{object}:{}", disks.join("+")), ProgramNode::Swapping(Box::new(swapping))))
+    }
+
+    /// The disks whose traffic swapping is a share of, and their object.
+    fn swap_disks(&self, place: &RuleScope<'a>) -> Result<(&'static str, Vec<&'a str>), Absence> {
+        let swaps = self.scene.topology.map_or(&[][..], |t| &t.swaps);
+        let on_disks =
+            swaps.iter().filter(|s| self.scene.class(&s.device) != DeviceClass::Memory && !s.device.is_empty());
+        let mut bearing: Vec<&str> = on_disks.flat_map(|s| self.scene.members(&s.device)).collect();
+        bearing.sort_unstable();
+        bearing.dedup();
+        let all_in_memory =
+            !swaps.is_empty() && swaps.iter().all(|s| self.scene.class(&s.device) == DeviceClass::Memory);
+        if all_in_memory {
+            return Err(Absence::Nowhere);
+        }
+        match place {
+            RuleScope::One("logical_disk", drive) => Ok(("logical_disk", vec![drive])),
+            RuleScope::One(_, disk) | RuleScope::Set(disk) if !bearing.is_empty() => {
+                let below = self.scene.members(disk);
+                let bears = bearing.contains(disk) || below.iter().any(|d| bearing.contains(d));
+                if bears { Ok(("physical_disk", bearing)) } else { Err(Absence::Nowhere) }
+            }
+            RuleScope::One(_, disk) | RuleScope::Set(disk) => Ok(("physical_disk", vec![disk])),
+            RuleScope::Machine | RuleScope::Together(..) if !bearing.is_empty() => Ok(("physical_disk", bearing)),
+            RuleScope::Machine | RuleScope::Together(..) => Ok(("physical_disk", self.scene.disks().to_vec())),
+        }
+    }
+
+    /// Share of a disk's transfers that are page reads and writes (Windows).
+    pub(crate) fn page_share(&mut self, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
+        if self.total(SWAP_IN).is_some() {
+            return Err(Absence::Nowhere);
+        }
+        let (object, disk) = match place {
+            RuleScope::One(object @ ("physical_disk" | "logical_disk"), disk) => (*object, *disk),
+            RuleScope::Set(disk) => ("physical_disk", *disk),
+            _ => return Err(Absence::Nowhere),
+        };
+        let transfers = self.transfers(object, &[disk]);
+        let key = format!("page share@{object}:{disk}");
+        let reads = self.total("paging.page_reads_per_s");
+        if let Some(reads) = reads {
+            let whole = transfers.unwrap_or_else(|| self.constant(QUICK_DISK_PER_S));
+            let writes = self.total("paging.page_writes_per_s");
+            let part =
+                self.push("page operations@".into(), ProgramNode::Sum([reads].into_iter().chain(writes).collect()));
+            return Ok(self.push(key, ProgramNode::Share { part, whole }));
+        }
+        let pages = self.total("paging.pages_per_s").or_else(|| self.total("paging.pages_input_per_s"));
+        let pages = pages.ok_or_else(|| Absence::Missing("paging.page_reads_per_s".into()))?;
+        if let Some(whole) = self.cells(&format!("{object}.bytes_per_s"), disk) {
+            let part = self.page_bytes(pages);
+            return Ok(self.push(key, ProgramNode::Share { part, whole }));
+        }
+        let whole = transfers.unwrap_or_else(|| self.constant(QUICK_DISK_PER_S));
+        Ok(self.push(key, ProgramNode::Share { part: pages, whole }))
+    }
+
+    /// Transfers a second; by Little's law, where the log has queue and latency alone.
+    fn transfers(&mut self, object: &str, disks: &[&str]) -> Option<NodeId> {
+        let mut of = |name: &str| self.together(&format!("{object}.{name}"), disks);
+        if let Some(counted) = of("transfers_per_s") {
+            return Some(counted);
+        }
+        let (queue, latency) = (of("avg_queue_length")?, of("avg_s_per_transfer")?);
+        let formula = Formula {
+            first: queue,
+            plus: Vec::new(),
+            minus: Vec::new(),
+            times: NodeFactor::One,
+            over: NodeFactor::Node(latency),
+            per: NodeFactor::One,
+        };
+        Some(self.push(
+            format!("transfers by Little's law@{object}:{}", disks.join("+")),
+            ProgramNode::Formula(Box::new(formula)),
+        ))
+    }
+
+    /// Share of the bytes read that memory held a moment before.
+    pub(crate) fn refault_share(&mut self) -> Result<NodeId, Absence> {
+        let missing = |counter: &str| Absence::Missing(counter.to_owned());
+        let refaults = "paging.refaults_per_s";
+        let pages = self.total(refaults).ok_or_else(|| missing(refaults))?;
+        let read = "physical_disk.read_bytes_per_s";
+        let whole = self.total(read).or_else(|| self.total("paging.block_in_bytes_per_s"));
+        let whole = whole.ok_or_else(|| missing(read))?;
+        let part = self.page_bytes(pages);
+        Ok(self.push("refault share@".into(), ProgramNode::Share { part, whole }))
+    }
+
+    /// 1 where swap traffic or refaults are not in the log.
+    pub(crate) fn paging_unseen(&mut self) -> NodeId {
+        let seen = self.total(SWAP_IN).is_some() && self.total("paging.refaults_per_s").is_some();
+        self.constant(f64::from(u8::from(!seen)))
+    }
+
+    fn page_bytes(&mut self, pages: NodeId) -> NodeId {
+        let formula = Formula {
+            first: pages,
+            plus: Vec::new(),
+            minus: Vec::new(),
+            times: NodeFactor::Number(PAGE_BYTES),
+            over: NodeFactor::One,
+            per: NodeFactor::One,
+        };
+        self.push(format!("bytes of {}", self.keys[pages]), ProgramNode::Formula(Box::new(formula)))
+    }
+}

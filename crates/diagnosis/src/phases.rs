@@ -1,0 +1,282 @@
+//! The time line of a recording: the window cut where what holds changes, and
+//! where people set bookmarks, with one answer for each phase.
+//!
+//! A span of ten seconds (three parts of the window, where those are longer)
+//! slides over the parts. What holds in it by the rules' own shares is ranked
+//! as the whole window is. Neighbours with the same answer are one phase, and
+//! what is shorter than the span goes to the longer neighbour.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::certainty::{lowered, plain, rounded};
+use crate::grid::WindowGrid;
+use crate::judge::Judge;
+use crate::outcome::RuleOutcome;
+use crate::rank::{WindowVerdict, choose, place, ranking, score};
+use crate::rule::{Bottleneck, Rule};
+use crate::time::rfc3339;
+use crate::verdict::{Rank, VerdictPhase};
+
+/// Length of the sliding span, seconds.
+const SPAN_S: f64 = 10.0;
+/// Parts in it at least.
+const SPAN_PARTS: usize = 3;
+/// Share of the span at which a rule must hold, where it asks for less itself.
+const LEAST_SHARE: f64 = 0.1;
+
+/// A rule at an instance with the seconds at which it held in each part, summed
+/// up from the start: a span's are one difference.
+struct RuleTrack<'a> {
+    outcome: &'a RuleOutcome<'a>,
+    sums: Vec<f64>,
+}
+
+/// Parts `from..to` with one answer.
+#[derive(Clone, Debug, PartialEq)]
+struct PhaseRange {
+    from: usize,
+    to: usize,
+    bottleneck: Bottleneck,
+    instance: String,
+}
+
+struct PhaseTimeline<'a> {
+    judge: &'a Judge,
+    tracks: Vec<RuleTrack<'a>>,
+    /// Seconds of the parts, summed up.
+    time: Vec<f64>,
+}
+
+/// The phases of a window, at least one where anything was watched.
+pub(crate) fn phases(
+    judge: &Judge,
+    pack: usize,
+    outcomes: &[RuleOutcome<'_>],
+    whole: &WindowVerdict<'_>,
+) -> Vec<VerdictPhase> {
+    let grid = &judge.grid;
+    if grid.parts.is_empty() || judge.window.elapsed_ns == 0 {
+        return Vec::new();
+    }
+    let line = PhaseTimeline::new(judge, grid, outcomes);
+    let cuts = cuts(judge, grid);
+    let mut pieces: Vec<PhaseRange> = Vec::new();
+    for cut in cuts.windows(2) {
+        pieces.extend(line.pieces(cut[0], cut[1]));
+    }
+    // the same on both sides of a bookmark is one phase only where it is the whole window
+    let alike = pieces.iter().all(|p| p.bottleneck == pieces[0].bottleneck && p.instance == pieces[0].instance);
+    if alike {
+        pieces.truncate(1);
+        pieces[0].to = grid.parts.len();
+    }
+    pieces.iter().map(|piece| line.phase(pack, piece, whole, alike)).collect()
+}
+
+/// Where phases must end: the window's ends and the bookmarks inside, as numbers of parts.
+fn cuts(judge: &Judge, grid: &WindowGrid) -> Vec<usize> {
+    let count = grid.parts.len();
+    let marks = judge.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
+    let mut cuts: Vec<usize> = marks.filter(|at| *at > 0 && *at < count).chain([0, count]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+fn sums(of: impl Iterator<Item = f64>) -> Vec<f64> {
+    let add = |sum: &mut f64, value: f64| {
+        *sum += value;
+        Some(*sum)
+    };
+    std::iter::once(0.0).chain(of.scan(0.0, add)).collect()
+}
+
+impl<'a> PhaseTimeline<'a> {
+    fn new(judge: &'a Judge, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
+        let speaks = |o: &&RuleOutcome<'_>| {
+            // a condition of the whole window is settled for all of it or not at all
+            let settled = o.holds || o.rule.all.iter().all(|c| !c.is_of_window());
+            settled && o.stream.held_ns > 0
+        };
+        let tracks = outcomes.iter().filter(speaks).filter_map(|outcome| {
+            let seconds = outcome.stream.presence.as_ref()?.seconds(grid);
+            Some(RuleTrack { outcome, sums: sums(seconds.into_iter()) })
+        });
+        let time = sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
+        PhaseTimeline { judge, tracks: tracks.collect(), time }
+    }
+
+    /// Share of the parts' time at which a rule held.
+    fn share(&self, track: &RuleTrack<'_>, from: usize, to: usize) -> f64 {
+        let seconds = self.time[to] - self.time[from];
+        if seconds > 0.0 { (track.sums[to] - track.sums[from]) / seconds } else { 0.0 }
+    }
+
+    /// What holds in the parts, each with its share.
+    fn holding(&self, from: usize, to: usize) -> Vec<(&RuleTrack<'a>, f64)> {
+        let enough = |(track, share): &(&RuleTrack<'_>, f64)| {
+            *share >= track.outcome.rule.sustained.share.max(LEAST_SHARE) - 1e-9
+        };
+        let shares = self.tracks.iter().map(|track| (track, self.share(track, from, to)));
+        let held: Vec<(&RuleTrack<'a>, f64)> = shares.filter(enough).collect();
+        let rules: HashMap<&str, &Rule> =
+            held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
+        let places: HashSet<(&str, &str)> =
+            held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.stream.instance.as_str())).collect();
+        let explained = |of: &RuleOutcome<'_>| {
+            of.rule.none.iter().filter_map(|id| rules.get(id.as_str())).any(|by| {
+                let same_object = by.object == of.rule.object && by.which == of.rule.which;
+                !same_object || places.contains(&(by.id.as_str(), of.stream.instance.as_str()))
+            })
+        };
+        let speaks = |o: &RuleOutcome<'_>| o.rule.bottleneck != Bottleneck::None && o.rule.weight > 0.0;
+        held.iter().filter(|(t, _)| speaks(t.outcome) && !explained(t.outcome)).copied().collect()
+    }
+
+    /// The ranking and the answer of the parts, with the rule that tells it.
+    fn answer(&self, from: usize, to: usize) -> (Vec<Rank>, Bottleneck, Option<&'a RuleOutcome<'a>>, String) {
+        let holding = self.holding(from, to);
+        let of = |(track, share): &(&RuleTrack<'a>, f64)| score(track.outcome.rule.weight, *share);
+        let ranks = ranking(holding.iter().map(|h| (h.0.outcome.rule.bottleneck, h.0.outcome.rule.id.as_str(), of(h))));
+        let mut bottleneck = choose(&ranks);
+        let unknown = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);
+        if bottleneck == Bottleneck::None && unknown {
+            bottleneck = Bottleneck::Unknown;
+        }
+        let speaking = holding.iter().filter(|(t, _)| t.outcome.rule.bottleneck == bottleneck);
+        let depth =
+            |o: &RuleOutcome<'_>| if o.rule.object == "cgroup" { o.stream.instance.matches('/').count() } else { 0 };
+        let first = speaking.max_by(|a, b| {
+            let by_score = of(a).total_cmp(&of(b));
+            let (a, b) = (a.0.outcome, b.0.outcome);
+            by_score.then_with(|| depth(a).cmp(&depth(b))).then_with(|| b.stream.instance.cmp(&a.stream.instance))
+        });
+        let Some((first, _)) = first else { return (ranks, bottleneck, None, String::new()) };
+        let rule = first.outcome.rule;
+        let same = holding.iter().filter(|(t, _)| t.outcome.rule.id == rule.id);
+        let same = same.map(|(t, _)| t.outcome.stream.instance.as_str()).collect();
+        let instance = place(self.judge, bottleneck, &rule.object, &first.outcome.stream.instance, same);
+        (ranks, bottleneck, Some(first.outcome), instance)
+    }
+
+    /// The pieces between two cuts.
+    fn pieces(&self, start: usize, end: usize) -> Vec<PhaseRange> {
+        let mut pieces: Vec<PhaseRange> = Vec::new();
+        for at in start..end {
+            let (from, to) = self.span(at, start, end);
+            let (_, bottleneck, _, instance) = self.answer(from, to);
+            match pieces.last_mut() {
+                Some(last) if last.bottleneck == bottleneck && last.instance == instance => last.to = at + 1,
+                _ => pieces.push(PhaseRange { from: at, to: at + 1, bottleneck, instance }),
+            }
+        }
+        self.join(&mut pieces);
+        self.sharpen(&mut pieces);
+        pieces
+    }
+
+    /// The span around a part, between two cuts.
+    fn span(&self, at: usize, start: usize, end: usize) -> (usize, usize) {
+        let (mut from, mut to) = (at, at + 1);
+        while (self.time[to] - self.time[from] < SPAN_S || to - from < SPAN_PARTS) && (from > start || to < end) {
+            let grow_left = from > start && (to >= end || at - from < to - at);
+            if grow_left { from -= 1 } else { to += 1 }
+        }
+        (from, to)
+    }
+
+    /// Gives what is too short to be a phase to its longer neighbour.
+    fn join(&self, pieces: &mut Vec<PhaseRange>) {
+        let length = |p: &PhaseRange| self.time[p.to] - self.time[p.from];
+        let too_short = |p: &PhaseRange| length(p) < SPAN_S * 0.8 || p.to - p.from < 2;
+        loop {
+            let short = (0..pieces.len()).filter(|at| too_short(&pieces[*at]));
+            let shortest = short.min_by(|a, b| length(&pieces[*a]).total_cmp(&length(&pieces[*b])));
+            let Some(at) = shortest.filter(|_| pieces.len() > 1) else { break };
+            let before = at.checked_sub(1).map(|at| length(&pieces[at]));
+            let after = pieces.get(at + 1).map(length);
+            let into = if before >= after { at - 1 } else { at + 1 };
+            let (from, to) = (pieces[at].from.min(pieces[into].from), pieces[at].to.max(pieces[into].to));
+            (pieces[into].from, pieces[into].to) = (from, to);
+            pieces.remove(at);
+            pieces.dedup_by(|next, last| {
+                let same = next.bottleneck == last.bottleneck && next.instance == last.instance;
+                if same {
+                    last.to = next.to;
+                }
+                same
+            });
+        }
+    }
+
+    /// Moves the ends of what was blamed to where its rule really began and
+    /// ceased to hold: a span sees it early and late.
+    fn sharpen(&self, pieces: &mut [PhaseRange]) {
+        for at in 1..pieces.len() {
+            let edge = pieces[at].from;
+            let (left, right) = (pieces[at - 1].clone(), pieces[at].clone());
+            let blamed = |p: &PhaseRange| p.bottleneck != Bottleneck::None;
+            let of = if blamed(&right) { &right } else { &left };
+            let first = self.answer(of.from, of.to).2;
+            let Some(track) = first.and_then(|f| self.tracks.iter().find(|t| std::ptr::eq(t.outcome, f))) else {
+                continue;
+            };
+            let held = |part: usize| self.share(track, part, part + 1) >= 0.5;
+            let reach = SPAN_PARTS.max(self.parts_of(edge));
+            let (low, high) = (edge.saturating_sub(reach).max(left.from + 1), (edge + reach).min(right.to - 1));
+            let new = match (blamed(&left), blamed(&right)) {
+                (false, true) => (low..high).find(|part| held(*part)),
+                (true, false) => (low..high).rev().find(|part| held(*part)).map(|part| part + 1),
+                _ => None,
+            };
+            let Some(new) = new.filter(|new| *new > left.from && *new < right.to) else { continue };
+            pieces[at - 1].to = new;
+            pieces[at].from = new;
+        }
+    }
+
+    /// Parts of a span's length before a part.
+    fn parts_of(&self, edge: usize) -> usize {
+        (0..edge).rev().take_while(|at| self.time[edge] - self.time[*at] <= SPAN_S).count()
+    }
+
+    fn phase(&self, pack: usize, piece: &PhaseRange, whole: &WindowVerdict<'_>, alike: bool) -> VerdictPhase {
+        let grid = &self.judge.grid;
+        let (ranks, _, _, _) = self.answer(piece.from, piece.to);
+        let of_piece =
+            |bottleneck: Bottleneck| ranks.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
+        let rival = ranks.iter().filter(|r| r.bottleneck != piece.bottleneck).map(|r| r.score).fold(0.0, f64::max);
+        let ticks = grid.parts[piece.from..piece.to].iter().map(|p| p.ticks).sum();
+        // where too little could be judged on the whole, a part of it says no more
+        let (mut bottleneck, mut instance) = (piece.bottleneck, piece.instance.clone());
+        if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::Unknown {
+            bottleneck = Bottleneck::Unknown;
+        }
+        let mut confidence = lowered(self.judge, pack, bottleneck, whole.unjudged)
+            * plain(bottleneck, of_piece(bottleneck).max(1e-9), rival, ticks);
+        if alike {
+            (bottleneck, instance) = (whole.bottleneck, whole.instance.to_owned());
+            confidence = whole.confidence;
+        } else if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::None {
+            confidence = confidence.min(whole.confidence);
+        }
+        let first = self.answer(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
+        let (from_ns, to_ns) = (grid.parts[piece.from].from_ns, grid.parts[piece.to - 1].to_ns);
+        let marks = &self.judge.notes.bookmarks;
+        let mark = marks.iter().rfind(|mark| {
+            let next = grid.parts.partition_point(|p| p.from_ns < mark.time_ns);
+            next == piece.from && next > 0
+        });
+        VerdictPhase {
+            from: rfc3339(from_ns),
+            to: rfc3339(to_ns),
+            seconds: self.time[piece.to] - self.time[piece.from],
+            bottleneck,
+            instance,
+            confidence: rounded(confidence),
+            rule: first.map_or(String::new(), |o| o.rule.id.clone()),
+            title: first.map_or(String::new(), |o| o.rule.title.clone()),
+            bookmark: mark.map_or(String::new(), |mark| mark.text.clone()),
+        }
+    }
+}

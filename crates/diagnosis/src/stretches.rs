@@ -1,0 +1,58 @@
+//! When a rule held: stretches of time, at most so many of them. Where there
+//! are more, those that lie closest together are told as one.
+
+/// Stretches kept.
+const MOST: usize = 64;
+
+/// Start and end of each stretch, nanoseconds since 1970, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stretches {
+    list: Vec<(i64, i64)>,
+}
+
+impl Stretches {
+    /// Adds a tick at which the rule held; ticks come in the order of time.
+    pub fn held(&mut self, (from, to): (i64, i64)) {
+        match self.list.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => self.list.push((from, to)),
+        }
+        if self.list.len() > MOST {
+            let gap = |at: &usize| self.list[*at].0 - self.list[*at - 1].1;
+            let at = (1..self.list.len()).min_by_key(gap).unwrap_or(1);
+            self.list[at - 1].1 = self.list[at].1;
+            self.list.remove(at);
+        }
+    }
+
+    /// The stretches so far.
+    pub fn list(&self) -> &[(i64, i64)] {
+        &self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_side_by_side_are_one_stretch() {
+        let mut stretches = Stretches::default();
+        for tick in [(0, 1), (1, 2), (5, 6), (6, 7)] {
+            stretches.held(tick);
+        }
+        assert_eq!(stretches.list(), [(0, 2), (5, 7)]);
+    }
+
+    #[test]
+    fn of_too_many_the_closest_are_joined() {
+        let mut stretches = Stretches::default();
+        for at in 0..1000_i64 {
+            let from = at * at;
+            stretches.held((from, from + 1));
+        }
+        assert_eq!(stretches.list().len(), MOST);
+        assert_eq!(stretches.list().last(), Some(&(999 * 999, 999 * 999 + 1)));
+        assert_eq!(stretches.list()[0].0, 0);
+    }
+}

@@ -1,0 +1,376 @@
+//! What the programs of a window do and wait for, told where nothing is blamed: the
+//! busiest, and those whose threads sleep for a lock, a disk or a peer. Idle threads
+//! sleep in the same functions, so this says where to look next and proves nothing.
+
+use std::collections::BTreeMap;
+
+use diskwright_base::ProcessTable;
+use diskwright_base::units::display;
+
+use crate::verdict::{ProgramActivity, Sleep};
+
+/// Programs that are told at most: the busiest, and those that wait.
+const BUSIEST: usize = 2;
+const WAITING: usize = 3;
+/// Share of a processor from which a program is told for what it does.
+const BUSY: f64 = 0.05;
+/// Share of a processor from which a program is at work at all.
+const AWAKE: f64 = 0.0005;
+/// Programs and functions that are kept.
+const KEPT: usize = 4096;
+
+/// What a thread sleeps for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SleepKind {
+    Lock,
+    Disk,
+    Network,
+    Peer,
+    Timer,
+    Child,
+    Events,
+    Other,
+}
+
+/// Names of the kernel's functions, by how they begin.
+const FUNCTIONS: &[(SleepKind, &[&str])] = &[
+    (
+        SleepKind::Lock,
+        &[
+            "futex_",
+            "__futex_",
+            "do_futex",
+            "rwsem_",
+            "__mutex",
+            "mutex_",
+            "rt_mutex",
+            "__rt_mutex",
+            "percpu_rwsem",
+            "fcntl_setlk",
+            "posix_lock",
+            "locks_lock",
+            "flock_lock",
+            "do_semtimedop",
+            "__do_semtimedop",
+            "__down",
+        ],
+    ),
+    (
+        SleepKind::Disk,
+        &[
+            "io_schedule",
+            "folio_wait",
+            "wait_on_page",
+            "wait_on_buffer",
+            "__wait_on_buffer",
+            "blk_",
+            "blkdev_",
+            "submit_bio",
+            "rq_qos",
+            "wbt_",
+            "jbd2_log_wait",
+            "balance_dirty",
+            "read_events",
+            "do_io_getevents",
+            "filemap_",
+            "xlog_",
+            "xfs_log",
+            "wait_current_trans",
+            "btrfs_",
+            "__blkdev",
+            "bio_",
+            "wait_transaction",
+        ],
+    ),
+    (
+        SleepKind::Network,
+        &[
+            "sk_wait",
+            "sk_stream",
+            "__skb_wait",
+            "skb_wait",
+            "wait_for_more_packets",
+            "inet_",
+            "__inet_",
+            "tcp_",
+            "rpc_wait",
+            "nfs_",
+            "nfs4_",
+            "cifs_",
+            "smb2_",
+            "wait_for_response",
+            "request_wait_answer",
+        ],
+    ),
+    (SleepKind::Peer, &["pipe_", "anon_pipe_", "unix_", "fuse_"]),
+    (SleepKind::Timer, &["hrtimer_nanosleep", "do_nanosleep", "common_nsleep", "msleep", "timerfd", "alarm_timer"]),
+    (SleepKind::Child, &["do_wait", "kernel_wait4"]),
+    (
+        SleepKind::Events,
+        &[
+            "ep_poll",
+            "do_epoll",
+            "poll_schedule",
+            "do_select",
+            "core_sys_select",
+            "do_poll",
+            "do_sys_poll",
+            "io_cqring_wait",
+            "inotify_",
+            "signalfd",
+            "eventfd",
+            "do_sigtimedwait",
+            "sigsuspend",
+            "n_tty_read",
+        ],
+    ),
+];
+
+impl SleepKind {
+    fn of(function: &str) -> SleepKind {
+        let begins = |(_, names): &&(SleepKind, &[&str])| names.iter().any(|name| function.starts_with(name));
+        FUNCTIONS.iter().find(begins).map_or(SleepKind::Other, |(kind, _)| *kind)
+    }
+
+    fn id(self) -> &'static str {
+        match self {
+            SleepKind::Lock => "lock",
+            SleepKind::Disk => "disk",
+            SleepKind::Network => "network",
+            SleepKind::Peer => "peer",
+            SleepKind::Timer => "timer",
+            SleepKind::Child => "child",
+            SleepKind::Events => "events",
+            SleepKind::Other => "other",
+        }
+    }
+
+    /// After "wait" or "waits".
+    fn words(self) -> &'static str {
+        match self {
+            SleepKind::Lock => "for a lock, or for work",
+            SleepKind::Disk => "for a disk",
+            SleepKind::Network => "for another machine",
+            SleepKind::Peer => "for another process",
+            SleepKind::Timer => "for a timer",
+            SleepKind::Child => "for a child process",
+            SleepKind::Events => "for events: requests, answers or timers",
+            SleepKind::Other => "in the kernel",
+        }
+    }
+
+    /// Where to look next; `pid` is a process that waits so.
+    fn next(self, name: &str, pid: u32) -> String {
+        match self {
+            SleepKind::Lock => format!(
+                "find out who holds the lock: `gdb -p {pid} -batch -ex 'thread apply all bt'`; in a database, query \
+                 its lock table; idle worker threads sleep in the same place"
+            ),
+            SleepKind::Disk => {
+                format!("find out which files: `ls -l /proc/{pid}/fd`, `strace -f -T -e trace=desc -p {pid}`")
+            }
+            SleepKind::Network => {
+                format!("find the peer: `ss -tnp | grep pid={pid}`, and look for the delay on that machine")
+            }
+            SleepKind::Peer => {
+                format!("find the process at the other end: `lsof +E -p {pid}`, and record what it does")
+            }
+            SleepKind::Timer => {
+                format!("find out why it pauses: `strace -f -r -p {pid}`; {name} may be configured to wait")
+            }
+            SleepKind::Child => format!("look at the children: `ps --ppid {pid}`"),
+            SleepKind::Events => {
+                format!("see what it waits for: `strace -f -T -p {pid}` shows the calls and how long each took")
+            }
+            SleepKind::Other => format!("see the call: `cat /proc/{pid}/stack` (root), `strace -f -T -p {pid}`"),
+        }
+    }
+
+    /// What says most comes first: an event loop that waits is the rule, a lock is not.
+    fn rank(self) -> u8 {
+        match self {
+            SleepKind::Lock | SleepKind::Disk | SleepKind::Network => 0,
+            SleepKind::Peer | SleepKind::Timer => 1,
+            SleepKind::Events | SleepKind::Child | SleepKind::Other => 2,
+        }
+    }
+}
+
+/// What process tables tell of sleeping threads, summed over the window.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waits {
+    /// Threads by program and function, added over the looks.
+    threads: BTreeMap<(String, String), u64>,
+    looks: u64,
+}
+
+/// A program of the window, by the process tables.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Activity {
+    pub name: String,
+    /// Of the process that did most.
+    pub pid: u32,
+    pub processes: u32,
+    /// Processors used on average.
+    pub processor: f64,
+    /// Share of the time in uninterruptible sleep or waiting for block I/O.
+    pub blocked: f64,
+    pub waits_in: Option<String>,
+}
+
+impl Waits {
+    /// Takes in a table.
+    pub fn add(&mut self, table: &ProcessTable) {
+        if table.sleepers.is_empty() {
+            return;
+        }
+        self.looks += 1;
+        for row in &table.sleepers {
+            let key = (row.name.clone(), row.waits_in.clone());
+            if self.threads.len() < KEPT || self.threads.contains_key(&key) {
+                *self.threads.entry(key).or_default() += u64::from(row.threads);
+            }
+        }
+    }
+
+    /// The programs worth telling: the busiest, then those that wait most.
+    pub fn programs(&self, activities: &[Activity]) -> Vec<ProgramActivity> {
+        let mut busiest: Vec<&Activity> = activities.iter().filter(|a| a.processor >= BUSY).collect();
+        busiest.sort_by(|a, b| b.processor.total_cmp(&a.processor).then(a.pid.cmp(&b.pid)));
+        busiest.truncate(BUSIEST);
+        let mut waiting: Vec<(&Activity, Vec<Sleep>)> =
+            activities.iter().filter(|a| a.processor >= AWAKE || a.blocked > 0.0).map(|a| (a, self.of(a))).collect();
+        waiting.retain(|(_, sleeps)| !sleeps.is_empty());
+        waiting.sort_by(|a, b| {
+            let key = |(activity, sleeps): &(&Activity, Vec<Sleep>)| {
+                let rank = SleepKind::of(&sleeps[0].waits_in).rank();
+                (rank, std::cmp::Reverse(sleeps[0].threads), activity.pid)
+            };
+            key(a).cmp(&key(b))
+        });
+        let mut told: Vec<ProgramActivity> = busiest.iter().map(|a| program(a, self.of(a))).collect();
+        let further = waiting.into_iter().filter(|(a, _)| !busiest.iter().any(|b| b.name == a.name));
+        told.extend(further.take(WAITING).map(|(activity, sleeps)| program(activity, sleeps)));
+        told
+    }
+
+    /// Where the threads of a program sleep on average, what says most first.
+    fn of(&self, activity: &Activity) -> Vec<Sleep> {
+        let mean = |threads: u64| (threads as f64 / self.looks as f64).round() as u32;
+        let sleep = |function: &str, threads: u32| Sleep {
+            kind: SleepKind::of(function).id().into(),
+            waits_in: function.to_owned(),
+            threads,
+        };
+        let of_name = self.threads.iter().filter(|((name, _), _)| *name == activity.name);
+        let mut sleeps: Vec<Sleep> =
+            of_name.map(|((_, function), threads)| sleep(function, mean(*threads))).filter(|s| s.threads > 0).collect();
+        // where it stood in uninterruptible sleep is for a disk, whatever the function is called, unless it says more
+        if let Some(function) = activity.waits_in.as_ref().filter(|_| activity.blocked >= BUSY)
+            && !sleeps.iter().any(|s| s.waits_in == *function)
+        {
+            sleeps.push(sleep(function, 1));
+        }
+        sleeps.sort_by_key(|s| (SleepKind::of(&s.waits_in).rank(), std::cmp::Reverse(s.threads), s.waits_in.clone()));
+        sleeps.truncate(3);
+        sleeps
+    }
+}
+
+fn program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity {
+    let mut parts = Vec::new();
+    if activity.processor >= 0.01 {
+        parts.push(format!("{} of a processor", display(activity.processor, "fraction")));
+    }
+    if activity.blocked >= 0.01 {
+        parts.push(format!("blocked for {} of the time", display(activity.blocked, "fraction")));
+    }
+    for (at, sleep) in sleeps.iter().enumerate() {
+        let Sleep { waits_in, threads, .. } = sleep;
+        let who = match (at, *threads) {
+            (0, 1) => "1 thread waits ".to_owned(),
+            (0, n) => format!("{n} threads wait "),
+            (_, n) => format!("{n} "),
+        };
+        parts.push(format!("{who}{} ({waits_in})", SleepKind::of(waits_in).words()));
+    }
+    let together = if activity.processes > 1 { format!("{} processes: ", activity.processes) } else { String::new() };
+    let next = match sleeps.first() {
+        // what computes most of the time waits for little
+        Some(first) if activity.processor < 0.5 => SleepKind::of(&first.waits_in).next(&activity.name, activity.pid),
+        _ => format!("see what it computes: `perf top -p {}`", activity.pid),
+    };
+    ProgramActivity {
+        name: activity.name.clone(),
+        pid: activity.pid,
+        processes: activity.processes,
+        processor: activity.processor,
+        blocked: activity.blocked,
+        sleeps,
+        what: together + &parts.join(", "),
+        next,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::SleepRow;
+
+    use super::*;
+
+    fn sleepers(rows: &[(&str, &str, u32)]) -> ProcessTable {
+        let row = |(name, waits_in, threads): &(&str, &str, u32)| SleepRow {
+            name: (*name).into(),
+            waits_in: (*waits_in).into(),
+            threads: *threads,
+        };
+        ProcessTable { elapsed_s: 10.0, sleepers: rows.iter().map(row).collect(), ..ProcessTable::default() }
+    }
+
+    fn activity(name: &str, pid: u32, processor: f64) -> Activity {
+        Activity { name: name.into(), pid, processes: 1, processor, ..Activity::default() }
+    }
+
+    #[test]
+    fn functions_of_several_kernels_have_a_kind() {
+        for (function, kind) in [
+            ("futex_wait_queue_me", "lock"),
+            ("futex_do_wait", "lock"),
+            ("sk_wait_data", "network"),
+            ("anon_pipe_read", "peer"),
+            ("unix_stream_read_generic", "peer"),
+            ("poll_schedule_timeout.constprop.0", "events"),
+            ("folio_wait_bit_common", "disk"),
+            ("hrtimer_nanosleep", "timer"),
+            ("do_wait", "child"),
+            ("something_new", "other"),
+        ] {
+            assert_eq!(SleepKind::of(function).id(), kind, "{function}");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_lock_comes_before_event_loops_and_who_sleeps_all_along_is_not_told() {
+        let mut waits = Waits::default();
+        let table = sleepers(&[("app", "futex_do_wait", 31), ("web", "ep_poll", 200), ("agent", "futex_do_wait", 9)]);
+        waits.add(&table);
+        waits.add(&table);
+        let told = waits.programs(&[activity("web", 2, 0.004), activity("app", 1, 0.02), activity("agent", 3, 0.0)]);
+        let names: Vec<&str> = told.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["app", "web"]);
+        assert_eq!(told[0].what, "2 % of a processor, 31 threads wait for a lock, or for work (futex_do_wait)");
+        assert_eq!((told[0].sleeps[0].kind.as_str(), told[0].sleeps[0].threads), ("lock", 31));
+        assert!(told[0].next.contains("gdb -p 1 "), "{}", told[0].next);
+    }
+
+    #[test]
+    fn the_busiest_comes_first_and_is_told_once() {
+        let mut waits = Waits::default();
+        waits.add(&sleepers(&[("app", "sk_wait_data", 1), ("db", "do_wait", 1)]));
+        let told = waits.programs(&[activity("db", 2, 0.01), activity("app", 1, 0.7)]);
+        assert_eq!(told.len(), 2);
+        assert_eq!(told[0].what, "70 % of a processor, 1 thread waits for another machine (sk_wait_data)");
+        assert!(told[0].next.contains("perf top -p 1"), "{}", told[0].next);
+        assert_eq!(told[1].sleeps[0].kind, "child");
+    }
+}

@@ -1,0 +1,19 @@
+//! All integration tests of this crate in one program: one link instead of many.
+
+mod ceilings;
+mod common;
+mod compare;
+mod default_pack;
+mod fitting;
+mod grammar;
+mod loading;
+mod memory_first;
+mod packs;
+mod pairs;
+mod ranking;
+mod stand_ins;
+mod streaming;
+mod threads;
+mod ticks;
+mod trends;
+mod waiting;

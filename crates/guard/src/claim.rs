@@ -1,0 +1,75 @@
+//! The kernel's own word on whether somebody else has a device or file.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::OwnedFd;
+
+/// Takes a block device for ourselves alone: the kernel gives it so only where
+/// nobody else has it so (filesystems, arrays, device mapper and swap all do),
+/// and as long as we have it, none of them gets it.
+///
+/// # Errors
+/// `EBUSY` where somebody has it; what the system says otherwise.
+pub fn claim(file: &OwnedFd, mode: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(again(file), mode | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A path by which an open file is opened once more, whatever its name leads
+/// to by now, and even where it has none.
+#[must_use]
+pub fn again(file: impl AsFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()).into()
+}
+
+/// Signal of a lease that somebody wants back; this one does nothing by default.
+const HARMLESS_SIGNAL: i32 = libc::SIGURG;
+/// `F_SETSIG` of fcntl(2).
+const SET_SIGNAL: i32 = 10;
+
+/// Whether anybody has a regular file open for writing: a process of any container, a
+/// loop device, swap, a pool or a server of the kernel, by whatever path. `false` where
+/// the filesystem does not tell.
+#[allow(unsafe_code, reason = "leases are taken by fcntl calls that no crate has as safe ones")]
+pub(crate) fn has_writer(file: &File) -> bool {
+    // a lease for reading is given where nobody writes, and only to one who reads
+    let Ok(own) = File::open(again(file)) else { return false };
+    let call = |what: i32, value: i32| {
+        // SAFETY: F_SETSIG and F_SETLEASE take integers and touch no memory of ours.
+        unsafe { libc::fcntl(own.as_raw_fd(), what, value) }
+    };
+    if call(SET_SIGNAL, HARMLESS_SIGNAL) != 0 {
+        return false;
+    }
+    if call(libc::F_SETLEASE, libc::F_RDLCK) == 0 {
+        call(libc::F_SETLEASE, libc::F_UNLCK);
+        return false;
+    }
+    std::io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_are_known_to_the_kernel() {
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "text").unwrap();
+        let file = File::open(&path).unwrap();
+        assert!(!has_writer(&file));
+        let reader = File::open(&path).unwrap();
+        assert!(!has_writer(&file), "a reader is no writer");
+        drop(reader);
+        std::fs::hard_link(&path, folder.path().join("second")).unwrap();
+        let writer = File::options().append(true).open(folder.path().join("second")).unwrap();
+        if !has_writer(&file) {
+            return eprintln!("skipped: the filesystem gives no leases");
+        }
+        drop(writer);
+        assert!(!has_writer(&file));
+    }
+}

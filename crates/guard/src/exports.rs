@@ -1,0 +1,109 @@
+//! What the kernel hands out to other machines without claiming it: NVMe over
+//! fabrics, iSCSI and the like, USB gadgets; and pools of ZFS that stand on files.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use diskwright_counters::live::Roots;
+
+use crate::node::{line, names};
+
+/// Files of /sys/kernel/config in which the path of what is handed out stands: the folders
+/// on the way, a star for each of any name, and what it is.
+const EXPORTS: &[(&str, &str)] = &[
+    ("nvmet/subsystems/*/namespaces/*/device_path", "the NVMe target"),
+    ("target/core/*/*/udev_path", "the SCSI target"),
+    ("usb_gadget/*/functions/*/*/file", "the USB gadget"),
+];
+
+/// Paths that are handed out, and by what.
+pub(crate) fn all(roots: &Roots) -> Vec<(String, String)> {
+    let config = roots.at("/sys/kernel/config");
+    let paths = |(pattern, what): &(&str, &str)| {
+        let files = expand(&config, pattern);
+        files.into_iter().filter_map(|file| Some((line(&file)?, (*what).to_owned()))).collect::<Vec<_>>()
+    };
+    EXPORTS.iter().flat_map(paths).filter(|(path, _)| path.starts_with('/')).collect()
+}
+
+fn expand(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    pattern.split('/').fold(vec![folder.to_owned()], |found, part| match part {
+        "*" => found.iter().flat_map(|f| names(f).into_iter().map(|name| f.join(name))).collect(),
+        part => found.into_iter().map(|f| f.join(part)).filter(|f| f.exists()).collect(),
+    })
+}
+
+/// So much of a ZFS label is looked through: it stands at the start, with its words after 16 KiB.
+const LABEL: usize = 128 << 10;
+
+/// The pool of ZFS that is imported here and of which this is a part by its label.
+pub(crate) fn pool(roots: &Roots, file: &File) -> Option<String> {
+    let pools = names(&roots.at("/proc/spl/kstat/zfs"));
+    let pools = pools.into_iter().filter(|name| roots.at(&format!("/proc/spl/kstat/zfs/{name}")).is_dir());
+    let mut label = vec![0; LABEL];
+    let mut bytes = 0;
+    for pool in pools {
+        if bytes == 0 {
+            bytes = file.read_at(&mut label, 0).ok()?;
+        }
+        let word = named(&pool);
+        if label[..bytes].windows(word.len()).any(|found| found == word) {
+            return Some(pool);
+        }
+    }
+    None
+}
+
+/// A pair of the label's list: `name`, a string, one of it, and the pool's name.
+fn named(pool: &str) -> Vec<u8> {
+    let mut word = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01".to_vec();
+    word.extend((pool.len() as u32).to_be_bytes());
+    word.extend(pool.as_bytes());
+    word.resize(word.len().next_multiple_of(4), 0);
+    word
+}
+
+/// Whether a path of the kernel's leads to a file or device.
+pub(crate) fn leads_to(roots: &Roots, path: &str, wanted: impl Fn(&fs::Metadata) -> bool) -> bool {
+    fs::metadata(roots.at(path)).is_ok_and(|found| wanted(&found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_handed_out_is_read_from_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("sys/kernel/config/nvmet/subsystems/a/namespaces/1/device_path", "/dev/sdb\n");
+        write("sys/kernel/config/target/core/fileio_0/disk/udev_path", "/srv/disk.img\n");
+        write("sys/kernel/config/target/core/alua/lu_gps/x", "");
+        write("sys/kernel/config/usb_gadget/g/functions/mass_storage.0/lun.0/file", "\n");
+        let found = all(&Roots::under(folder.path()));
+        let found: Vec<(&str, &str)> = found.iter().map(|(path, what)| (path.as_str(), what.as_str())).collect();
+        assert_eq!(found, [("/dev/sdb", "the NVMe target"), ("/srv/disk.img", "the SCSI target")]);
+    }
+
+    #[test]
+    fn a_part_of_an_imported_pool_is_known_by_its_label() {
+        let folder = tempfile::tempdir().unwrap();
+        let label = folder.path().join("vdev");
+        let mut bytes = vec![0; 32 << 10];
+        let word = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01\0\0\0\x04tank";
+        bytes[20_000..20_000 + word.len()].copy_from_slice(word);
+        fs::write(&label, bytes).unwrap();
+        let roots = Roots::under(folder.path());
+        let file = File::open(&label).unwrap();
+        assert_eq!(pool(&roots, &file), None);
+        fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs/tan")).unwrap();
+        assert_eq!(pool(&roots, &file), None);
+        fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs/tank")).unwrap();
+        assert_eq!(pool(&roots, &file).as_deref(), Some("tank"));
+    }
+}

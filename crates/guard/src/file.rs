@@ -1,0 +1,325 @@
+//! Files, and whether two are the same although their numbers differ: overlayfs
+//! shows other numbers than the filesystem below, and a loop device's file may be
+//! unlinked or mounted over, so that no path leads to it.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use diskwright_counters::live::Roots;
+use rustix::fs::{AtFlags, Statx, StatxFlags};
+use rustix::ioctl::{Updater, ioctl, opcode};
+
+use crate::mounts::MountTable;
+use crate::node::{DeviceNumber, FileId, block_number};
+
+/// What /sys writes behind the path of a file that was unlinked.
+const DELETED: &str = " (deleted)";
+
+/// A file that something stands on.
+#[derive(Debug)]
+pub(crate) struct BackingFile {
+    /// Its number; `None` where only a path is known that leads elsewhere.
+    pub id: Option<FileId>,
+    /// Its path, as far as it is known.
+    pub path: String,
+    /// The bytes that it has, where known.
+    pub bytes: Option<u64>,
+    /// Its number may be another filesystem's view of it.
+    stacked: bool,
+    /// Its filesystem's server does not answer.
+    hangs: bool,
+    opened: Option<File>,
+}
+
+/// Whether two files are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileMatch {
+    Yes,
+    No,
+    /// Nothing tells them apart.
+    Perhaps,
+}
+
+impl BackingFile {
+    /// A file that is open.
+    pub fn opened(mounts: &MountTable, file: &File, path: String) -> std::io::Result<BackingFile> {
+        let found = file.metadata()?;
+        let id = FileId::of(&found);
+        let (stacked, bytes) = (mounts.may_be_stacked(id.device), Some(found.len()));
+        Ok(BackingFile { id: Some(id), path, bytes, stacked, hangs: false, opened: Some(file.try_clone()?) })
+    }
+
+    /// A file whose number is known for sure, and the path that it had once. `bytes` it has at least.
+    pub fn known(roots: &Roots, mounts: &MountTable, id: FileId, path: String, bytes: Option<u64>) -> BackingFile {
+        let stacked = mounts.may_be_stacked(id.device);
+        let mut file = BackingFile { id: Some(id), path, bytes, stacked, hangs: false, opened: None };
+        if mounts.have_stacks() && !mounts.may_hang(&file.path) {
+            let is_it = |f: &File| f.metadata().is_ok_and(|m| FileId::of(&m) == id);
+            let regular = fs::metadata(roots.at(&file.path)).is_ok_and(|m| m.is_file());
+            file.opened = regular.then(|| File::open(roots.at(&file.path)).ok()).flatten().filter(is_it);
+        }
+        file
+    }
+
+    /// A file of which only the path is known that it had once, and so many bytes
+    /// that it had; or the number of a device at that path.
+    pub fn shown(
+        roots: &Roots,
+        mounts: &MountTable,
+        path: String,
+        bytes: Option<u64>,
+    ) -> Result<BackingFile, DeviceNumber> {
+        let unknown = |path| Ok(BackingFile { id: None, path, bytes, stacked: false, hangs: false, opened: None });
+        if path.ends_with(DELETED) || mounts.may_hang(&path) {
+            return unknown(path);
+        }
+        let Ok(found) = fs::metadata(roots.at(&path)) else { return unknown(path) };
+        if let Some(number) = block_number(&found) {
+            return Err(number);
+        }
+        // another size: another file lies there by now
+        if bytes.is_some_and(|bytes| found.len() < bytes) {
+            return unknown(path);
+        }
+        Ok(BackingFile::known(roots, mounts, FileId::of(&found), path, bytes))
+    }
+
+    /// A file on a filesystem whose server does not answer.
+    pub fn hanging(path: String, bytes: Option<u64>) -> BackingFile {
+        BackingFile { id: None, path, bytes, stacked: false, hangs: true, opened: None }
+    }
+
+    /// The path without what /sys adds to it.
+    pub fn name(&self) -> &str {
+        self.path.strip_suffix(DELETED).unwrap_or(&self.path)
+    }
+
+    fn filesystem(&self, mounts: &MountTable) -> Option<DeviceNumber> {
+        self.id.map(|id| id.device).or_else(|| mounts.top(self.name()))
+    }
+
+    /// Whether this is the same file as another.
+    pub fn is(&self, other: &BackingFile, mounts: &MountTable) -> FileMatch {
+        match (self.id, other.id) {
+            (Some(own), Some(others)) if own == others => return FileMatch::Yes,
+            (Some(_), Some(_)) if !self.stacked && !other.stacked => return FileMatch::No,
+            (None, Some(id)) if !mounts.may_lie_at(id.device, self.name()) && !other.stacked => return FileMatch::No,
+            (Some(id), None) if !mounts.may_lie_at(id.device, other.name()) && !self.stacked => return FileMatch::No,
+            // who does not answer is asked because of where its path leads; a slow server may answer one of two in time
+            _ if (self.hangs || other.hangs) && self.filesystem(mounts) != other.filesystem(mounts) => {
+                return FileMatch::No;
+            }
+            _ => {}
+        }
+        if let (Some(own), Some(others)) = (&self.opened, &other.opened) {
+            return by_place(own, others);
+        }
+        // sizes in whole sectors, as devices have them
+        let sectors = |file: &BackingFile| file.bytes.map(|bytes| bytes / crate::loops::SECTOR);
+        match (sectors(self), sectors(other)) {
+            (Some(own), Some(others)) if own != others => FileMatch::No,
+            _ => FileMatch::Perhaps,
+        }
+    }
+
+    /// Whether an open file of a process, under another number, is this one.
+    pub fn is_open_at(&self, link: &Path, found: &Statx) -> bool {
+        let Some(own) = &self.opened else { return false };
+        if OverlayPrint::of(own).is_some_and(|print| print.differs(&OverlayPrint::from(found))) {
+            return false;
+        }
+        // only regular files come here: opening one has no effect
+        File::open(link).is_ok_and(|other| by_place(own, &other) != FileMatch::No)
+    }
+
+    /// Whether its number may be another filesystem's view of it.
+    pub fn is_stacked(&self) -> bool {
+        self.stacked
+    }
+}
+
+/// The places of a file in a list: its own, where it is put if it is new, and those of
+/// all others that it may be as well, with `true`. A doubt never stands in for the file
+/// itself: another device may stand on the same one for sure.
+pub(crate) fn enlist(files: &mut Vec<BackingFile>, file: BackingFile, mounts: &MountTable) -> Vec<(usize, bool)> {
+    let same: Vec<FileMatch> = files.iter().map(|known| known.is(&file, mounts)).collect();
+    let own = same.iter().position(|same| *same == FileMatch::Yes).unwrap_or(files.len());
+    if own == files.len() {
+        files.push(file);
+    }
+    let doubts = (0..same.len()).filter(|at| same[*at] == FileMatch::Perhaps);
+    std::iter::once((own, false)).chain(doubts.map(|at| (at, true))).collect()
+}
+
+/// What a filesystem on top of another passes on unchanged.
+#[derive(PartialEq, Eq)]
+struct OverlayPrint {
+    born: Option<(i64, u32)>,
+    mode: u16,
+    owner: (u32, u32),
+    bytes: u64,
+}
+
+impl From<&Statx> for OverlayPrint {
+    fn from(found: &Statx) -> OverlayPrint {
+        let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+        let born = has_birth.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec));
+        OverlayPrint { born, mode: found.stx_mode, owner: (found.stx_uid, found.stx_gid), bytes: found.stx_size }
+    }
+}
+
+impl OverlayPrint {
+    fn of(file: &File) -> Option<OverlayPrint> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found = rustix::fs::statx(file, "", flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME).ok()?;
+        Some(OverlayPrint::from(&found))
+    }
+
+    /// For sure two files. A size may change between two looks, a birth does not.
+    fn differs(&self, other: &OverlayPrint) -> bool {
+        match (self.born, other.born) {
+            (Some(own), Some(others)) => own != others,
+            _ => self != other,
+        }
+    }
+}
+
+/// Compares where files lie on their disk.
+fn by_place(own: &File, others: &File) -> FileMatch {
+    if let (Some(own), Some(others)) = (OverlayPrint::of(own), OverlayPrint::of(others))
+        && own.differs(&others)
+    {
+        return FileMatch::No;
+    }
+    match (places(own), places(others)) {
+        (Some(own), Some(others)) if !own.is_empty() && !others.is_empty() => {
+            if own.iter().any(|place| others.contains(place)) { FileMatch::Yes } else { FileMatch::No }
+        }
+        _ => FileMatch::Perhaps,
+    }
+}
+
+/// `struct fiemap` of linux/fiemap.h without its extents.
+#[repr(C)]
+struct FiemapHead {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+}
+
+/// `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct FiemapExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    reserved_more: [u32; 3],
+}
+
+/// So many extents are compared.
+const EXTENTS: usize = 64;
+
+#[repr(C)]
+struct Fiemap {
+    head: FiemapHead,
+    extents: [FiemapExtent; EXTENTS],
+}
+
+/// `FS_IOC_FIEMAP` of linux/fs.h.
+const MAP: u32 = opcode::read_write::<FiemapHead>(b'f', 11);
+/// Extents that lie nowhere yet, inside other blocks, or are shared by several files.
+const NO_PLACE: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400 | 0x2000;
+
+/// Where the first parts of a file lie on its disk: place in the file, place on
+/// the disk. `None` where the filesystem does not tell.
+#[allow(unsafe_code, reason = "the map of a file is asked by an ioctl that no crate has as a safe call")]
+fn places(file: impl AsFd) -> Option<Vec<(u64, u64)>> {
+    let head = FiemapHead { start: 0, length: u64::MAX, flags: 0, mapped: 0, count: EXTENTS as u32, reserved: 0 };
+    let mut map = Fiemap { head, extents: [FiemapExtent::default(); EXTENTS] };
+    // SAFETY: FS_IOC_FIEMAP reads the head and writes at most `count` extents behind it, for which `Fiemap` has the
+    // room; all of it are plain integers.
+    unsafe { ioctl(file, Updater::<MAP, Fiemap>::new(&mut map)) }.ok()?;
+    let found = &map.extents[..(map.head.mapped as usize).min(EXTENTS)];
+    Some(found.iter().filter(|e| e.flags & NO_PLACE == 0).map(|e| (e.logical, e.physical)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn backing(id: Option<FileId>, path: &str, bytes: u64) -> BackingFile {
+        BackingFile { id, path: path.into(), bytes: Some(bytes), stacked: false, hangs: false, opened: None }
+    }
+
+    fn id(device: DeviceNumber, inode: u64) -> Option<FileId> {
+        Some(FileId { device, inode })
+    }
+
+    #[test]
+    fn files_are_compared_by_number_and_doubted_without() {
+        let mounts = MountTable::default();
+        let file = |inode| backing(id((8, 1), inode), "/x.img", 4096);
+        assert_eq!(file(5).is(&file(5), &mounts), FileMatch::Yes);
+        assert_eq!(file(5).is(&file(6), &mounts), FileMatch::No);
+        // no table of mounts: nothing can lie at the path
+        let lost = backing(None, "/x.img (deleted)", 4096);
+        assert_eq!(lost.is(&file(5), &mounts), FileMatch::No);
+        let made_up = backing(id((0, 60), 5), "/y.img", 4096);
+        assert_eq!(lost.is(&made_up, &mounts), FileMatch::Perhaps);
+        assert_eq!(lost.is(&backing(id((0, 60), 5), "/y.img", 8192), &mounts), FileMatch::No);
+        assert_eq!(lost.name(), "/x.img");
+        let hanging = BackingFile::hanging("/y.img".into(), Some(4096));
+        assert_eq!(hanging.is(&made_up, &mounts), FileMatch::No, "that one lies elsewhere");
+        assert_eq!(hanging.is(&BackingFile::hanging("/y.img".into(), Some(4096)), &mounts), FileMatch::Perhaps);
+    }
+
+    #[test]
+    fn a_doubt_never_stands_in_for_the_file_itself() {
+        let mounts = MountTable::default();
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let open = |name: &str| {
+            std::fs::write(folder.path().join(name), [7; 4096]).unwrap();
+            File::open(folder.path().join(name)).unwrap()
+        };
+        // one through an overlay, one whose path is covered, and that one again by a path that leads to it
+        let shown =
+            BackingFile { stacked: true, opened: Some(open("a")), ..backing(id((0, 60), 5), "/merged/a", 4096) };
+        let covered = backing(id((8, 1), 6), "/covered/b", 4096);
+        let reached = BackingFile { opened: Some(open("b")), ..backing(id((8, 1), 6), "/bound/b", 4096) };
+        let mut files = Vec::new();
+        assert_eq!(enlist(&mut files, shown, &mounts), [(0, false)]);
+        assert_eq!(enlist(&mut files, covered, &mounts), [(1, false), (0, true)]);
+        assert_eq!(enlist(&mut files, reached, &mounts)[0], (1, false));
+        assert_eq!(files.len(), 2);
+    }
+
+    #[test]
+    fn open_files_are_compared_by_their_place_on_the_disk() {
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+            file.write_all(&[7; 65_536]).unwrap();
+            file.sync_all().unwrap();
+            (file, path)
+        };
+        let ((first, path), (second, _)) = (file("first"), file("second"));
+        let again = File::open(path).unwrap();
+        match places(&first) {
+            Some(found) if !found.is_empty() => {
+                assert_eq!(by_place(&first, &again), FileMatch::Yes);
+                assert_eq!(by_place(&first, &second), FileMatch::No);
+            }
+            _ => eprintln!("skipped: the filesystem does not tell where files lie"),
+        }
+    }
+}

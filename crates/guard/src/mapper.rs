@@ -1,0 +1,181 @@
+//! Tables of the device mapper (LVM, LUKS, multipath and others): which bytes of
+//! which devices a mapped device lies on. Two logical volumes are neighbours on one
+//! disk and no users of each other.
+
+use std::fs::File;
+use std::path::Path;
+
+use diskwright_counters::live::{Roots, mountinfo};
+use rustix::fs::makedev;
+use rustix::ioctl::{Updater, ioctl, opcode};
+
+use crate::devices::{Slice, StorageNode};
+use crate::loops::SECTOR;
+use crate::node::DeviceNumber;
+
+/// Room for the table behind the head, bytes; a longer one is not used.
+const ROOM: usize = 1 << 16;
+
+/// `struct dm_ioctl` of linux/dm-ioctl.h.
+#[repr(C)]
+struct DmIoctl {
+    version: [u32; 3],
+    data_size: u32,
+    data_start: u32,
+    target_count: u32,
+    open_count: i32,
+    flags: u32,
+    event: u32,
+    padding: u32,
+    device: u64,
+    name: [u8; 128],
+    uuid: [u8; 129],
+    data: [u8; 7],
+}
+
+#[repr(C)]
+struct Call {
+    head: DmIoctl,
+    room: [u8; ROOM],
+}
+
+/// `DM_TABLE_STATUS`.
+const TABLE_STATUS: u32 = opcode::read_write::<DmIoctl>(0xfd, 12);
+/// `DM_STATUS_TABLE_FLAG`: the table, and not how it fares.
+const WANT_TABLE: u32 = 1 << 4;
+/// `DM_BUFFER_FULL_FLAG`.
+const TOO_LONG: u32 = 1 << 8;
+
+/// A mapped device's table, a line a target: start, length, kind, words of the kind.
+/// `None` where the driver does not tell it to us.
+#[allow(unsafe_code, reason = "the device mapper is asked by an ioctl that no crate has as a safe call")]
+pub(crate) fn table(roots: &Roots, number: DeviceNumber) -> Option<String> {
+    // a made-up machine has no driver
+    let control = (roots.root == Path::new("/")).then(|| File::open("/dev/mapper/control").ok())??;
+    let size = size_of::<DmIoctl>();
+    let head = DmIoctl {
+        version: [4, 0, 0],
+        data_size: (size + ROOM) as u32,
+        data_start: size as u32,
+        target_count: 0,
+        open_count: 0,
+        flags: WANT_TABLE,
+        event: 0,
+        padding: 0,
+        device: makedev(number.0 as u32, number.1 as u32),
+        name: [0; 128],
+        uuid: [0; 129],
+        data: [0; 7],
+    };
+    let mut call = Box::new(Call { head, room: [0; ROOM] });
+    // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from its start, for which `Call`
+    // has the room; all of it are plain integers.
+    unsafe { ioctl(control, Updater::<TABLE_STATUS, Call>::new(&mut call)) }.ok()?;
+    if call.head.flags & TOO_LONG != 0 || call.head.data_start as usize != size {
+        return None;
+    }
+    lines(&call.room, call.head.target_count)
+}
+
+/// Targets one behind the other: start and length in sectors, a status, the distance
+/// to the next from the first, a kind of 16 bytes, and the words up to a zero.
+fn lines(room: &[u8], count: u32) -> Option<String> {
+    let word = |bytes: &[u8]| {
+        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    };
+    let (mut text, mut at) = (String::new(), 0);
+    for _ in 0..count {
+        let target = room.get(at..)?;
+        let number = |from: usize| Some(u64::from_ne_bytes(target.get(from..from + 8)?.try_into().ok()?));
+        let next = u32::from_ne_bytes(target.get(20..24)?.try_into().ok()?);
+        let (kind, words) = (word(target.get(24..40)?), word(target.get(40..)?));
+        text += &format!("{} {} {kind} {words}\n", number(0)?, number(8)?);
+        at = next as usize;
+    }
+    Some(text)
+}
+
+/// What a table stands on. Devices of kinds that spread what they hold are named whole.
+pub(crate) fn slices(table: &str) -> Vec<Slice> {
+    table.lines().filter_map(target).flatten().collect()
+}
+
+fn target(line: &str) -> Option<Vec<Slice>> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (start, length): (u64, u64) = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?);
+    let bytes = |sectors: u64| sectors.saturating_mul(SECTOR);
+    let device = |word: &str| mountinfo::device_number(word.as_bytes()).map(StorageNode::Device);
+    let rest = words.get(3..)?;
+    let from = |word: Option<&&str>| word.and_then(|word| word.parse().ok()).map_or(0, bytes);
+    Some(match *words.get(2)? {
+        "linear" => {
+            vec![Slice::part(device(rest.first()?)?, from(rest.get(1)), Some(bytes(length)), bytes(start))]
+        }
+        // cipher, key, and where its counting begins go before
+        "crypt" => vec![Slice::part(device(rest.get(3)?)?, from(rest.get(4)), Some(bytes(length)), bytes(start))],
+        // stripes, bytes of each, then device and start of each
+        "striped" => {
+            let stripes = rest.first()?.parse::<u64>().ok().filter(|stripes| *stripes > 0)?;
+            let pairs = rest.get(2..)?.chunks_exact(2);
+            let share = |pair: &[&str]| {
+                let part = Slice::part(device(pair[0])?, from(pair.get(1)), Some(bytes(length / stripes)), 0);
+                Some(Slice { at: None, ..part })
+            };
+            pairs.filter_map(share).collect()
+        }
+        // of a pool, and of an origin that is copied from before it changes
+        "thin" | "snapshot" | "snapshot-merge" => {
+            let first = Slice { is_dealt: true, ..Slice::whole(device(rest.first()?)?) };
+            let more = rest.get(1).and_then(|word| device(word)).map(Slice::whole);
+            std::iter::once(first).chain(more).collect()
+        }
+        _ => rest.iter().filter_map(|word| device(word)).map(Slice::whole).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_taken_apart() {
+        let disk = StorageNode::Device((8, 16));
+        assert_eq!(size_of::<DmIoctl>(), 312);
+        assert_eq!(
+            slices("0 8192 linear 8:16 2048\n8192 100 linear 8:32 0\n"),
+            [
+                Slice::part(disk, 2048 * 512, Some(8192 * 512), 0),
+                Slice::part(StorageNode::Device((8, 32)), 0, Some(100 * 512), 8192 * 512),
+            ]
+        );
+        let crypt = "0 4096 crypt aes-xts-plain64 :64:logon:cryptsetup:x 0 8:16 32768 1 allow_discards";
+        assert_eq!(slices(crypt), [Slice::part(disk, 32_768 * 512, Some(4096 * 512), 0)]);
+        let striped = slices("0 2000 striped 2 128 8:16 0 8:32 64");
+        assert_eq!((striped[0].below.clone(), striped[0].at), (0..512_000, None));
+        assert_eq!(striped[1].below, 64 * 512..64 * 512 + 512_000);
+        let paths = "0 4096 multipath 0 0 1 1 service-time 0 2 2 8:16 1 1 8:32 1 1";
+        assert_eq!(slices(paths), [Slice::whole(disk), Slice::whole(StorageNode::Device((8, 32)))]);
+        let thin = slices("0 4096 thin 253:4 1");
+        assert!(thin.len() == 1 && thin[0].is_dealt);
+        let snapshot = slices("0 4096 snapshot 253:1 253:2 P 16");
+        assert!(snapshot[0].is_dealt && !snapshot[1].is_dealt);
+        assert!(slices("0 100 zero \n nonsense \n0 1 linear nowhere 0\n").is_empty());
+    }
+
+    #[test]
+    fn answers_of_the_driver_are_read() {
+        let mut room = vec![0; 200];
+        let mut put = |at: usize, start: u64, next: u32, kind: &[u8], words: &[u8]| {
+            room[at..at + 8].copy_from_slice(&start.to_ne_bytes());
+            room[at + 8..at + 16].copy_from_slice(&64u64.to_ne_bytes());
+            room[at + 20..at + 24].copy_from_slice(&next.to_ne_bytes());
+            room[at + 24..at + 24 + kind.len()].copy_from_slice(kind);
+            room[at + 40..at + 40 + words.len()].copy_from_slice(words);
+        };
+        put(0, 0, 64, b"linear", b"8:16 0");
+        put(64, 64, 128, b"zero", b"");
+        assert_eq!(lines(&room, 2).unwrap(), "0 64 linear 8:16 0\n64 64 zero \n");
+        assert_eq!(lines(&room[..100], 2), None);
+    }
+}

@@ -1,0 +1,251 @@
+//! Files that commands write answers to: never a device, never through a link,
+//! never what the kernel uses.
+
+use std::fs::{self, File, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path};
+
+use diskwright_base::words::nearest;
+use diskwright_counters::live::Roots;
+use diskwright_hostfiles::kernel;
+
+use crate::claim;
+use crate::file::{BackingFile, FileMatch};
+use crate::loops::{self, LoopBacking};
+use crate::mounts::MountTable;
+use crate::node::{DeviceNumber, FileId, unpack};
+use crate::refusal::Refusal;
+use crate::swaps;
+use crate::usage;
+
+/// /dev/null and /dev/full, to which nothing can be done.
+const HARMLESS: [DeviceNumber; 2] = [(1, 3), (1, 7)];
+/// Links of the kernel to what a process has open already.
+const STREAMS: [&str; 3] = ["/dev/stdout", "/dev/stderr", "/dev/stdin"];
+/// Folders of such links.
+const STREAM_FOLDERS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
+
+/// Whether a command may write its answer to this path, creating or replacing a file.
+///
+/// # Errors
+/// With what lies there: a device (but /dev/null and what standard output is), a link, a
+/// folder, a file that a loop device stands on or that is swap, or nothing in a folder of
+/// the kernel's.
+pub fn check_output(path: &Path) -> Result<(), Refusal> {
+    let refuse = |what: String| Err(Refusal::Output { path: path.to_owned(), what });
+    let stream = is_stream(path);
+    let found = if stream { fs::metadata(path) } else { fs::symlink_metadata(path) };
+    let found = match found {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return check_new(path),
+        // whoever opens it tells this in its own words
+        Err(_) => return Ok(()),
+    };
+    let kind = found.file_type();
+    if kind.is_symlink() {
+        let to = fs::read_link(path).unwrap_or_default();
+        return refuse(format!("is a link to {}, and links are not written through", to.display()));
+    }
+    if kind.is_block_device() {
+        return refuse("is a block device".into());
+    }
+    if kind.is_char_device() && !stream && !HARMLESS.contains(&unpack(found.rdev())) {
+        return refuse("is a character device".into());
+    }
+    if kind.is_dir() {
+        return refuse("is a folder".into());
+    }
+    if kind.is_socket() && !stream {
+        return refuse("is a socket".into());
+    }
+    let roots = Roots::default();
+    match kernel_use(&roots, path, &found).or_else(|| if stream { None } else { writer(&roots, path, &found) }) {
+        Some(why) => refuse(why),
+        None => Ok(()),
+    }
+}
+
+/// Whether a file may be created at a path where there is none: not in /dev, /proc or /sys.
+///
+/// # Errors
+/// With [`Refusal::KernelFolder`].
+pub fn check_new(path: &Path) -> Result<(), Refusal> {
+    match kernel::owns(path) {
+        Ok(true) => Err(Refusal::KernelFolder { path: path.to_owned(), near: near(path) }),
+        // whoever creates it tells an error in its own words
+        Ok(false) | Err(_) => Ok(()),
+    }
+}
+
+/// Block devices whose names are near to one that is not there.
+fn near(path: &Path) -> String {
+    let (Some(folder), Some(typed)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return String::new();
+    };
+    let devices = fs::read_dir(folder).into_iter().flatten().flatten();
+    let devices = devices.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()));
+    let mut names: Vec<String> = devices.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    match nearest(typed, names.iter().map(String::as_str)) {
+        Some(name) => format!(" (did you mean {}?)", folder.join(name).display()),
+        None => " (lsblk lists them)".into(),
+    }
+}
+
+/// A name of something that this process or another has open already.
+fn is_stream(path: &Path) -> bool {
+    let is_number = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    let in_folder = || {
+        let (parent, name) = (path.parent()?, path.file_name()?);
+        Some(STREAM_FOLDERS.iter().any(|folder| parent == Path::new(folder)) && is_number(name))
+    };
+    let plain = path.components().all(|c| !matches!(c, Component::ParentDir));
+    plain && (STREAMS.iter().any(|stream| path == Path::new(stream)) || in_folder().unwrap_or(false))
+}
+
+/// What the kernel uses a regular file for.
+fn kernel_use(roots: &Roots, path: &Path, found: &Metadata) -> Option<String> {
+    if !found.is_file() {
+        return None;
+    }
+    let id = FileId::of(found);
+    if swaps::paths(roots).iter().any(|swap| fs::metadata(roots.at(swap)).is_ok_and(|m| FileId::of(&m) == id)) {
+        return Some("is a swap file in use".into());
+    }
+    let mounts = MountTable::read(roots);
+    let name = path.display().to_string();
+    let own = match File::open(path).and_then(|file| BackingFile::opened(&mounts, &file, name.clone())) {
+        Ok(own) => own,
+        // one that may be written to and not read
+        Err(_) => BackingFile::known(roots, &mounts, id, name, Some(found.len())),
+    };
+    // what was put in its place meanwhile is looked at by the next command
+    loops::all(roots, &mounts).into_iter().find_map(|device| match &device.below {
+        LoopBacking::File(below) => match own.is(below, &mounts) {
+            FileMatch::No => None,
+            FileMatch::Yes => Some(format!("is the file behind /dev/{}", device.name)),
+            FileMatch::Perhaps => Some(format!(
+                "may be the file behind /dev/{} ({}), to which no path leads any more",
+                device.name, below.path
+            )),
+        },
+        LoopBacking::Device(_) => None,
+    })
+}
+
+/// Who else writes the file: what is replaced goes on below a name that is gone.
+fn writer(roots: &Roots, path: &Path, found: &Metadata) -> Option<String> {
+    let file = found.is_file().then(|| File::open(path).ok()).flatten()?;
+    claim::has_writer(&file).then(|| {
+        let users = usage::of_file(roots, &file, &path.display().to_string());
+        format!("is in use ({})", users.first().map_or("something has it open for writing", |user| user))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn said(path: &Path) -> String {
+        check_output(path).map_or_else(|refusal| refusal.to_string(), |()| "allowed".into())
+    }
+
+    #[test]
+    fn devices_links_and_folders_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("page.html"), "old").unwrap();
+        symlink(at("page.html"), at("link")).unwrap();
+        symlink(at("nothing"), at("dangling")).unwrap();
+        for (path, expected) in [
+            (at("page.html"), "allowed"),
+            (at("new.html"), "allowed"),
+            (at("no/such/folder"), "allowed"),
+            (at("link"), "is a link to"),
+            (at("dangling"), "is a link to"),
+            (folder.path().to_owned(), "is a folder"),
+            ("/dev/null".into(), "allowed"),
+            ("/dev/full".into(), "allowed"),
+            ("/dev/zero".into(), "is a character device"),
+            ("/dev/no-such-disk".into(), "no file is created in /dev"),
+            ("/proc/no-such-file".into(), "no file is created in /dev, /proc or /sys"),
+            ("/sys/block/no-such-disk".into(), "no file is created in /dev, /proc or /sys"),
+        ] {
+            assert!(said(&path).contains(expected), "{}: {}", path.display(), said(&path));
+        }
+        assert_eq!(fs::read(at("page.html")).unwrap(), b"old");
+        let writer = File::options().append(true).open(at("page.html")).unwrap();
+        assert!(said(&at("page.html")).contains("is in use"), "{}", said(&at("page.html")));
+        drop(writer);
+        assert_eq!(said(&at("page.html")), "allowed");
+        for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/2"] {
+            // under a test it is a pipe, a file or a terminal
+            assert_eq!(said(Path::new(path)), "allowed", "{path}");
+        }
+        assert!(!is_stream(Path::new("/dev/fd/../sda")) && !is_stream(Path::new("/dev/fd/x")));
+    }
+
+    #[test]
+    fn a_mistyped_device_is_told_the_nearest_name() {
+        let folder = Path::new("/dev");
+        let is_device = |e: &fs::DirEntry| e.file_type().is_ok_and(|kind| kind.is_block_device());
+        let mut devices = fs::read_dir(folder).into_iter().flatten().flatten().filter(is_device);
+        let Some(name) = devices.find_map(|e| e.file_name().into_string().ok()) else {
+            return eprintln!("skipped: no block device has a node here");
+        };
+        // a letter too many at its front: no other name is nearer
+        let mistyped = folder.join(format!("x{name}"));
+        let told = check_new(&mistyped).expect_err("refused").to_string();
+        assert!(told.contains(&format!("(did you mean /dev/{name}?)")), "{told}");
+        let told = check_new(Path::new("/dev/nothing-like-any")).expect_err("refused").to_string();
+        assert!(told.contains("(lsblk lists them)"), "{told}");
+        assert!(!mistyped.exists());
+    }
+
+    #[test]
+    fn block_devices_and_what_streams_lead_to_are_looked_at() {
+        let Some(disk) = crate::node::names(Path::new("/sys/block")).into_iter().find(|n| !n.contains('!')) else {
+            return eprintln!("skipped: no block devices here");
+        };
+        let path = Path::new("/dev").join(disk);
+        if !path.exists() {
+            return eprintln!("skipped: {} has no node", path.display());
+        }
+        assert!(said(&path).contains("is a block device"), "{}", said(&path));
+        use std::os::fd::AsRawFd;
+        if let Ok(open) = File::open(&path) {
+            let stream = format!("/proc/self/fd/{}", open.as_raw_fd());
+            assert!(said(Path::new(&stream)).contains("is a block device"));
+        }
+    }
+
+    #[test]
+    fn swap_and_the_files_of_loop_devices_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("swap file", "swap");
+        write("disk.img", "disk");
+        write("other.img", "disk");
+        write("proc/swaps", "Filename Type Size Used Priority\n/swap\\040file file 1 0 -2\n");
+        write("sys/block/loop3/loop/backing_file", "/disk.img\n");
+        write("sys/block/loop3/dev", "7:3\n");
+        fs::hard_link(folder.path().join("disk.img"), folder.path().join("second name")).unwrap();
+        let roots = Roots::under(folder.path());
+        let of = |name: &str| {
+            let path = folder.path().join(name);
+            kernel_use(&roots, &path, &fs::metadata(&path).unwrap())
+        };
+        assert_eq!(of("swap file").as_deref(), Some("is a swap file in use"));
+        assert_eq!(of("disk.img").as_deref(), Some("is the file behind /dev/loop3"));
+        assert_eq!(of("second name").as_deref(), Some("is the file behind /dev/loop3"));
+        assert_eq!(of("other.img"), None);
+    }
+}

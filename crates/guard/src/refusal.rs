@@ -1,0 +1,59 @@
+//! Why a device or file is refused.
+
+use std::path::PathBuf;
+
+/// Why a target is refused.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is in use, and writing would break what uses it.
+    #[error("{name} is in use ({why}); no option allows writing to it")]
+    InUse {
+        /// The device.
+        name: String,
+        /// By what.
+        why: String,
+    },
+    /// It is in use, and reading needs the user's word.
+    #[error("{name} is in use ({why}); to read it anyway, carefully, use --live")]
+    NeedsLive {
+        /// The device.
+        name: String,
+        /// By what.
+        why: String,
+    },
+    /// Writing destroys what it holds.
+    #[error("writing to {name} destroys its content ({what}); to allow that, use --destroy-data-on {name}")]
+    NeedsName {
+        /// The device.
+        name: String,
+        /// What it carries; `nothing known` too takes the name.
+        what: String,
+    },
+    /// Another name was typed than the target's.
+    #[error("--destroy-data-on names {typed}, but the target is {name}; nothing was written")]
+    OtherName {
+        /// What was typed.
+        typed: String,
+        /// The target.
+        name: String,
+    },
+    /// No answer, result or log is written there.
+    #[error("{path}: {what}; give a new file, or a regular file to replace")]
+    Output {
+        /// Where it was to be written.
+        path: PathBuf,
+        /// What lies there.
+        what: String,
+    },
+    /// A new file in the kernel's own folders would lie in memory.
+    #[error(
+        "{path}: no such device; no file is created in /dev, /proc or /sys, where it would be in memory. \
+         Give an existing device{near}, or a file elsewhere"
+    )]
+    KernelFolder {
+        /// The path.
+        path: PathBuf,
+        /// ` (did you mean /dev/sda?)`, or what lists the devices.
+        near: String,
+    },
+}

@@ -1,0 +1,12 @@
+//! What is swapped on.
+
+use std::fs;
+
+use diskwright_counters::live::{Roots, mountinfo};
+
+/// Paths of devices and files that are swapped on.
+pub(crate) fn paths(roots: &Roots) -> Vec<String> {
+    let text = fs::read(roots.at("/proc/swaps")).unwrap_or_default();
+    let first = |line: &[u8]| line.split(|b| b.is_ascii_whitespace()).next().map(mountinfo::unescape);
+    text.split(|b| *b == b'\n').skip(1).filter_map(first).filter(|path| !path.is_empty()).collect()
+}

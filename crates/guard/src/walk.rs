@@ -1,0 +1,148 @@
+//! From a device or file down to what it lies on, and up again to all that stands
+//! on the same bytes.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
+
+use crate::devices::{ALL, DeviceGraph, LayerKind, Slice, StorageNode};
+
+/// A device or file that shares bytes with the target.
+#[derive(Debug)]
+pub(crate) struct WalkStep {
+    pub node: StorageNode,
+    bytes: Range<u64>,
+    /// The target stands on it, rather than it on the target.
+    pub is_below: bool,
+    /// The step before, and how the two are connected.
+    before: Option<(usize, String)>,
+    /// It stands on what the target stands on, and not on the target.
+    is_beside: bool,
+    /// It holds what it stands on, which is a use by itself. A loop device holds nothing:
+    /// one that stands on the target is a use of it all the same, one beside it is none.
+    pub is_use: bool,
+    /// It is the file or device of a loop device, which claims nothing of it.
+    pub below_loop: bool,
+}
+
+/// All that shares bytes with a target, itself first, each once.
+pub(crate) fn reach(machine: &DeviceGraph, target: StorageNode) -> Vec<WalkStep> {
+    let mut steps = vec![WalkStep {
+        node: target,
+        bytes: ALL,
+        is_below: false,
+        before: None,
+        is_beside: false,
+        is_use: false,
+        below_loop: false,
+    }];
+    down(machine, &mut steps);
+    up(machine, &mut steps);
+    let mut seen = HashSet::new();
+    // the steps before one that is left out are never left out themselves: a node's first step is its shortest way
+    let first: Vec<usize> = (0..steps.len()).filter(|at| seen.insert(steps[*at].node)).collect();
+    keep(steps, &first)
+}
+
+/// Only these steps; ways go by the first step of each node.
+fn keep(steps: Vec<WalkStep>, first: &[usize]) -> Vec<WalkStep> {
+    let nodes: Vec<StorageNode> = steps.iter().map(|step| step.node).collect();
+    let place = |old: usize| first.iter().position(|at| nodes[*at] == nodes[old]).unwrap_or(0);
+    let wanted: HashSet<usize> = first.iter().copied().collect();
+    let kept = steps.into_iter().enumerate().filter(|(at, _)| wanted.contains(at));
+    kept.map(|(_, step)| WalkStep { before: step.before.map(|(old, words)| (place(old), words)), ..step }).collect()
+}
+
+fn down(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
+    let mut seen = HashSet::from([(steps[0].node, 0, u64::MAX)]);
+    let mut queue = VecDeque::from([0]);
+    while let Some(at) = queue.pop_front() {
+        let StorageNode::Device(number) = steps[at].node else { continue };
+        let Some(device) = machine.devices.get(&number) else { continue };
+        for slice in device.below.iter().filter(|slice| !slice.is_dealt) {
+            let Some(bytes) = slice.down(&steps[at].bytes) else { continue };
+            if !seen.insert((slice.node, bytes.start, bytes.end)) {
+                continue;
+            }
+            let (upper, lower) = (&device.name, machine.name(slice.node));
+            let words = match (device.kind, slice.node) {
+                (LayerKind::Partition, _) => format!("{upper} is a part of {lower}"),
+                (_, StorageNode::File(_)) if slice.perhaps => format!("{upper} may stand on the file {lower}"),
+                (_, StorageNode::File(_)) => format!("{upper} stands on the file {lower}"),
+                _ => format!("{upper} stands on {lower}"),
+            };
+            queue.push_back(steps.len());
+            steps.push(WalkStep {
+                node: slice.node,
+                bytes,
+                is_below: true,
+                before: Some((at, words)),
+                is_beside: false,
+                is_use: false,
+                below_loop: device.kind == LayerKind::Loop,
+            });
+        }
+    }
+}
+
+fn up(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
+    let below: HashSet<StorageNode> = steps.iter().map(|step| step.node).collect();
+    let mut seen = HashSet::new();
+    let mut queue: VecDeque<usize> = (0..steps.len()).collect();
+    while let Some(at) = queue.pop_front() {
+        for (number, slice) in machine.above(steps[at].node) {
+            let node = StorageNode::Device(number);
+            // the target's own way down, and what is kept apart from it
+            if below.contains(&node) || (slice.is_dealt && steps[at].is_below) {
+                continue;
+            }
+            let Some(bytes) = slice.up(&steps[at].bytes) else { continue };
+            if !seen.insert((node, bytes.start, bytes.end)) {
+                continue;
+            }
+            let kind = machine.devices[&number].kind;
+            let words = words_up(machine, &steps[at], number, slice);
+            let is_beside = steps[at].is_below || steps[at].is_beside;
+            queue.push_back(steps.len());
+            steps.push(WalkStep {
+                node,
+                bytes,
+                is_below: false,
+                before: Some((at, words)),
+                is_beside,
+                is_use: kind == LayerKind::Other || (kind == LayerKind::Loop && !is_beside),
+                below_loop: false,
+            });
+        }
+    }
+}
+
+/// How what stands on a step is connected with it; nothing for a partition, whose name tells it.
+fn words_up(machine: &DeviceGraph, lower: &WalkStep, upper: (u64, u64), slice: &Slice) -> String {
+    let device = &machine.devices[&upper];
+    let upper = &device.name;
+    match (lower.node, device.kind) {
+        (_, LayerKind::Partition) => String::new(),
+        (StorageNode::File(_), _) if slice.perhaps => {
+            let subject = if lower.before.is_none() { "it" } else { "which" };
+            format!("{subject} may be the file behind {upper}, to which no path leads any more")
+        }
+        (StorageNode::File(_), _) if lower.before.is_none() => format!("it is the disk behind {upper}"),
+        (StorageNode::File(_), _) => format!("which is also behind {upper}"),
+        (node, LayerKind::Loop) => format!("{} is below {upper}", machine.name(node)),
+        (node, LayerKind::Other) => format!("{} is held by {upper}", machine.name(node)),
+    }
+}
+
+/// How a step is connected with the target, in clauses; empty for itself and its partitions.
+pub(crate) fn clauses(steps: &[WalkStep], at: usize) -> Vec<String> {
+    let (mut found, mut next) = (Vec::new(), Some(at));
+    // ways are as short as the devices are high; a ring is a broken description
+    for _ in 0..steps.len() {
+        let Some((before, words)) = next.and_then(|at| steps[at].before.as_ref()) else { break };
+        found.push(words.clone());
+        next = Some(*before);
+    }
+    found.reverse();
+    found.retain(|words| !words.is_empty());
+    found
+}

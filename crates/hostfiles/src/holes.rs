@@ -1,0 +1,73 @@
+//! Holes: stretches of a file that were never written. A file of a terabyte can take no
+//! room at all, and reading its zeros takes hours.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::ops::Range;
+
+use rustix::fs::{SeekFrom as To, seek};
+use rustix::io::Errno;
+
+/// The first hole of at least `least` bytes. `None` where there is none, and where the
+/// filesystem does not tell. The file's position stays.
+#[must_use]
+pub fn first(mut file: &File, least: u64) -> Option<Range<u64>> {
+    let position = file.stream_position().ok()?;
+    let found = find(file, least);
+    file.seek(SeekFrom::Start(position)).ok()?;
+    found
+}
+
+/// Where there is data again from `at` on: `at` itself outside holes, the file's end where
+/// nothing follows. The file's position moves.
+#[must_use]
+pub fn next_data(file: &File, at: u64) -> u64 {
+    match seek(file, To::Data(at)) {
+        Ok(data) => data,
+        Err(Errno::NXIO) => file.metadata().map_or(at, |found| found.len().max(at)),
+        Err(_) => at,
+    }
+}
+
+fn find(file: &File, least: u64) -> Option<Range<u64>> {
+    let length = file.metadata().ok().filter(|found| found.is_file())?.len();
+    let mut at = 0;
+    while at < length {
+        let start = seek(file, To::Hole(at)).ok()?.min(length);
+        // no data behind it is an error (ENXIO) and a hole up to the end
+        let end = seek(file, To::Data(start)).unwrap_or(length);
+        if end.saturating_sub(start) >= least {
+            return Some(start..end);
+        }
+        if end <= at {
+            return None;
+        }
+        at = end;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn large_holes_are_found_and_small_ones_passed_over() {
+        const MIB: u64 = 1 << 20;
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(first(&file, MIB), None);
+        file.write_all_at(&[1; 8192], 0).unwrap();
+        assert_eq!(first(&file, MIB), None);
+        file.write_all_at(&[1; 8192], MIB).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let Some(hole) = first(&file, 64 * MIB) else { return eprintln!("skipped: this filesystem shows no holes") };
+        assert!(hole.start >= MIB && hole.start < 2 * MIB && hole.end == 1 << 40, "{hole:?}");
+        assert!(first(&file, 64 << 10).is_some_and(|small| small.end <= MIB));
+        assert_eq!((next_data(&file, 100), next_data(&file, 2 * MIB)), (100, 1 << 40));
+        let mut beginning = [0; 4];
+        (&file).read_exact(&mut beginning).unwrap();
+        assert_eq!(beginning, [1; 4]);
+    }
+}

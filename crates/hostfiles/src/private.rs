@@ -1,0 +1,247 @@
+//! Files that only their owner reads and writes, opened without following a link.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, OFlags, RenameFlags};
+
+/// Why a folder or file is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum Distrust {
+    /// Somebody else could put another file in the place of ours.
+    #[error("{path} belongs to another user (uid {owner})")]
+    Owner {
+        /// The folder or file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// Everybody may change what lies in it.
+    #[error("{path} can be changed by every user (mode {mode:o})")]
+    Open {
+        /// The folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// A link, a device, a pipe, where a file or a folder is wanted.
+    #[error("{path} is {what}")]
+    Kind {
+        /// The path.
+        path: PathBuf,
+        /// What lies there.
+        what: &'static str,
+    },
+    /// The system says otherwise.
+    #[error("{path}: {source}")]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Distrust {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Distrust + '_ {
+        |source| Distrust::Io { path: path.to_owned(), source }
+    }
+}
+
+/// Creates a folder that only its owner looks into (0700), with its parents, or
+/// takes the one that is there after [`trust_folder`].
+///
+/// # Errors
+/// Where it cannot be created or is not to be trusted.
+pub fn folder(path: &Path) -> Result<(), Distrust> {
+    if let Err(error) = DirBuilder::new().mode(0o700).recursive(true).create(path) {
+        // a file or a dangling link in its place is told as that
+        trust_folder(path)?;
+        return Err(Distrust::io(path)(error));
+    }
+    trust_folder(path)
+}
+
+/// Whether files in a folder stay what we made them: it belongs to this user or
+/// to root, and not everybody may change it. The folder itself may be reached by a link.
+///
+/// # Errors
+/// With the reason why not.
+pub fn trust_folder(path: &Path) -> Result<(), Distrust> {
+    let found = fs::metadata(path).map_err(Distrust::io(path))?;
+    if !found.is_dir() {
+        return Err(Distrust::Kind { path: path.to_owned(), what: "not a folder" });
+    }
+    own(path, found.uid())?;
+    let mode = found.mode() & 0o7777;
+    if mode & 0o002 != 0 {
+        return Err(Distrust::Open { path: path.to_owned(), mode });
+    }
+    Ok(())
+}
+
+/// Opens a file for reading and writing, created with mode 0600 where it is not there.
+/// A link is not followed, and only a regular file of this user or of root is opened.
+///
+/// # Errors
+/// Where it cannot be opened or is not to be trusted.
+pub fn open(path: &Path) -> Result<File, Distrust> {
+    checked(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
+}
+
+/// The same for appending, without reading.
+///
+/// # Errors
+/// As [`open`].
+pub fn append(path: &Path) -> Result<File, Distrust> {
+    checked(path, OpenOptions::new().append(true).create(true))
+}
+
+/// The same, emptied. It is looked at before it is emptied.
+///
+/// # Errors
+/// As [`open`].
+pub fn create(path: &Path) -> Result<File, Distrust> {
+    let file = open(path)?;
+    file.set_len(0).map_err(Distrust::io(path))?;
+    Ok(file)
+}
+
+/// How long a lock is waited for.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// Locks a file. A process that was just started holds the files of who started it until it
+/// runs its program, so a lock that another one has is waited for a moment.
+///
+/// # Errors
+/// Where another one keeps it, or the filesystem has no locks.
+pub fn lock(file: &File) -> Result<(), TryLockError> {
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if begun.elapsed() < MOMENT => std::thread::park_timeout(MOMENT / 20),
+            done => return done,
+        }
+    }
+}
+
+/// Gives a file another name, if nothing has that name.
+///
+/// # Errors
+/// Where something has it, or the filesystem cannot tell and rename at once.
+pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+}
+
+/// Opens a file for reading without following a link, whoever owns it.
+///
+/// # Errors
+/// Where it cannot be opened, or is no regular file.
+pub fn read(path: &Path) -> Result<File, Distrust> {
+    let file = no_follow(path, OpenOptions::new().read(true))?;
+    regular(path, &file)?;
+    Ok(file)
+}
+
+fn checked(path: &Path, options: &mut OpenOptions) -> Result<File, Distrust> {
+    let file = no_follow(path, options.mode(0o600))?;
+    let found = regular(path, &file)?;
+    own(path, found.uid())?;
+    // another name of it may lie in a folder that others read
+    if found.nlink() > 1 {
+        return Err(Distrust::Kind { path: path.to_owned(), what: "a file with several names (hard links)" });
+    }
+    Ok(file)
+}
+
+fn no_follow(path: &Path, options: &mut OpenOptions) -> Result<File, Distrust> {
+    // a pipe is not waited for; it is refused as soon as it is open
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
+    options.custom_flags(flags as i32).open(path).map_err(|error| match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_symlink() => {
+            Distrust::Kind { path: path.to_owned(), what: "a link, and links are not followed here" }
+        }
+        _ => Distrust::io(path)(error),
+    })
+}
+
+fn regular(path: &Path, file: &File) -> Result<fs::Metadata, Distrust> {
+    let found = file.metadata().map_err(Distrust::io(path))?;
+    match found.is_file() {
+        true => Ok(found),
+        false => Err(Distrust::Kind { path: path.to_owned(), what: "not a regular file" }),
+    }
+}
+
+/// Takes the rights of group and others from a file that is there.
+///
+/// # Errors
+/// Where the system refuses.
+pub fn close_to_others(file: &File) -> io::Result<()> {
+    let mode = file.metadata()?.mode() & 0o700;
+    file.set_permissions(fs::Permissions::from_mode(mode))
+}
+
+fn own(path: &Path, owner: u32) -> Result<(), Distrust> {
+    let ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
+    if ours { Ok(()) } else { Err(Distrust::Owner { path: path.to_owned(), owner }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn new_files_and_folders_are_private() {
+        let bench = tempfile::tempdir().unwrap();
+        let log = bench.path().join("a/log");
+        folder(&log).unwrap();
+        folder(&log).unwrap();
+        assert_eq!(fs::metadata(&log).unwrap().mode() & 0o777, 0o700);
+        create(&log.join("file")).unwrap().write_all(b"text").unwrap();
+        append(&log.join("file")).unwrap().write_all(b" more").unwrap();
+        assert_eq!(fs::read(log.join("file")).unwrap(), b"text more");
+        assert_eq!(fs::metadata(log.join("file")).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn links_pipes_and_second_names_are_refused_and_untouched() {
+        let bench = tempfile::tempdir().unwrap();
+        let path = |name: &str| bench.path().join(name);
+        fs::write(path("precious"), "precious").unwrap();
+        symlink(path("precious"), path("link")).unwrap();
+        symlink(path("nowhere"), path("dangling")).unwrap();
+        fs::hard_link(path("precious"), path("second")).unwrap();
+        for name in ["link", "dangling", "second"] {
+            for opened in [create(&path(name)), append(&path(name)), open(&path(name))] {
+                assert!(matches!(opened, Err(Distrust::Kind { .. })), "{name}: {opened:?}");
+            }
+        }
+        assert!(matches!(read(&path("link")), Err(Distrust::Kind { .. })));
+        assert!(matches!(read(Path::new("/dev/null")), Err(Distrust::Kind { .. })));
+        assert!(read(&path("second")).is_ok());
+        assert_eq!(fs::read(path("precious")).unwrap(), b"precious");
+        assert!(!path("nowhere").exists());
+    }
+
+    #[test]
+    fn folders_of_everybody_are_refused() {
+        let bench = tempfile::tempdir().unwrap();
+        fs::set_permissions(bench.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(trust_folder(bench.path()), Err(Distrust::Open { .. })));
+        fs::set_permissions(bench.path(), fs::Permissions::from_mode(0o775)).unwrap();
+        assert!(trust_folder(bench.path()).is_ok());
+        fs::write(bench.path().join("file"), "").unwrap();
+        assert!(matches!(folder(&bench.path().join("file")), Err(Distrust::Kind { .. })));
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(bench.path(), Some(65_534), None).unwrap();
+            assert!(matches!(trust_folder(bench.path()), Err(Distrust::Owner { owner: 65_534, .. })));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Programs of the host. Root takes them from fixed folders only, so that
+//! nobody's PATH decides what root runs. What is run has limits.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use rustix::process::{Pid, Resource, Rlimit, geteuid, prlimit};
+
+/// Where the programs of a distribution are.
+const FOLDERS: &[&str] = &["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
+
+/// The path of a program: in fixed folders, and for users other than root then also by PATH.
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    let fixed = FOLDERS.iter().map(PathBuf::from);
+    let path = if geteuid().is_root() { None } else { std::env::var_os("PATH") };
+    let more = path.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute());
+    fixed.chain(more).map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+/// Variables of our environment that no child needs to know.
+const SECRETS: &[&str] = &["DISKWRIGHT_PASSWORD"];
+
+/// A command that runs a program without our secrets.
+#[must_use]
+pub fn command(program: impl AsRef<Path>) -> Command {
+    let mut command = Command::new(program.as_ref());
+    for name in SECRETS {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// What a child may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChildLimits {
+    /// Bytes of address space.
+    pub memory_bytes: u64,
+    /// Seconds of processor time.
+    pub processor_s: u64,
+    /// Bytes of the largest file that it writes.
+    pub file_bytes: u64,
+}
+
+impl Default for ChildLimits {
+    /// Enough for a converter that streams: half a gibibyte, ten minutes, and small files.
+    fn default() -> ChildLimits {
+        ChildLimits { memory_bytes: 512 << 20, processor_s: 600, file_bytes: 64 << 20 }
+    }
+}
+
+/// Sets the limits of a child that was just started. It runs without them for
+/// some microseconds, in which it is not yet further than its own loader.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn limit(child: &Child, limits: ChildLimits) -> std::io::Result<()> {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let set = |resource, value| {
+        let limit = Rlimit { current: Some(value), maximum: Some(value) };
+        prlimit(id, resource, limit).map(drop).map_err(std::io::Error::from)
+    };
+    set(Resource::As, limits.memory_bytes)?;
+    set(Resource::Cpu, limits.processor_s)?;
+    set(Resource::Fsize, limits.file_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+
+    #[test]
+    fn programs_are_found_in_fixed_folders() {
+        assert_eq!(find("sh").unwrap().file_name().unwrap(), "sh");
+        assert!(find("no-such-program").is_none());
+    }
+
+    #[test]
+    fn a_child_gets_no_secrets() {
+        let removed: Vec<_> =
+            command("sh").get_envs().filter(|(_, value)| value.is_none()).map(|(n, _)| n.to_owned()).collect();
+        assert_eq!(removed, SECRETS);
+    }
+
+    #[test]
+    fn a_child_cannot_take_more_than_its_limit() {
+        let script = "read go; dd if=/dev/zero of=/dev/null bs=300M count=1 2>/dev/null";
+        let tried = |memory_bytes| {
+            let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+            limit(&child, ChildLimits { memory_bytes, ..ChildLimits::default() }).unwrap();
+            drop(child.stdin.take());
+            child.wait().unwrap().success()
+        };
+        assert!(tried(1 << 30));
+        assert!(!tried(100 << 20));
+    }
+}

@@ -1,0 +1,177 @@
+//! Bounds of what is read: a packed file that unpacks without end, a hole of a terabyte,
+//! a copy that fills the folder for temporary files.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use diskwright_base::units::{display, parse_size};
+use diskwright_hostfiles::holes;
+use diskwright_hostfiles::room::DiskSpace;
+
+/// A packed file may unpack to so much, whatever it packs …
+const ALWAYS: u64 = 256 << 20;
+/// … and to so many times its size: idle logs pack to a hundredth, zeros to a thousandth.
+const RATIO: u64 = 500;
+/// A log has no hole of this size, unless it was damaged.
+const HOLE: u64 = 16 << 20;
+/// Variable of the environment with the largest copy of an unpacked log.
+const LIMIT: &str = "DISKWRIGHT_SPOOL_LIMIT";
+/// The largest copy where the environment says nothing.
+const USUAL_LIMIT: u64 = 4 << 30;
+
+fn bytes(count: u64) -> String {
+    display(count as f64, "bytes")
+}
+
+fn invalid(because: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, because)
+}
+
+/// A packed stream that is no bomb.
+pub(crate) struct BoundedUnpacker<R> {
+    pub inner: R,
+    /// Bytes of the packed file that were taken.
+    pub taken: Arc<AtomicU64>,
+    pub given: u64,
+}
+
+impl<R: Read> Read for BoundedUnpacker<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let taken = self.taken.load(Ordering::Relaxed);
+        if self.given > ALWAYS.max(taken.saturating_mul(RATIO)) {
+            let (from, to) = (bytes(taken), bytes(self.given));
+            return Err(invalid(format!(
+                "{from} unpack to more than {to}, which no log does; unpack it by hand to read it"
+            )));
+        }
+        let read = self.inner.read(buffer)?;
+        self.given += read as u64;
+        Ok(read)
+    }
+}
+
+/// A file up to its first large hole, where reading ends with an error.
+pub(crate) fn without_holes(file: File) -> Box<dyn Read> {
+    match hole(&file) {
+        None => Box::new(file),
+        Some((start, because)) => Box::new(file.take(start).chain(FileHole(because))),
+    }
+}
+
+/// Where the first large hole begins, and what is said of it.
+pub(crate) fn hole(file: &File) -> Option<(u64, String)> {
+    let hole = holes::first(file, HOLE)?;
+    let (from, long) = (hole.start, bytes(hole.end - hole.start));
+    Some((from, format!("from byte {from} on, {long} were never written (a hole); the file is damaged")))
+}
+
+struct FileHole(String);
+
+impl Read for FileHole {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(invalid(self.0.clone()))
+    }
+}
+
+/// The largest copy of an unpacked log.
+pub(crate) fn limit() -> io::Result<u64> {
+    match std::env::var(LIMIT) {
+        Ok(text) => parse_size(&text).map_err(|e| invalid(format!("{LIMIT}: {e}"))),
+        Err(_) => Ok(USUAL_LIMIT),
+    }
+}
+
+/// Copies a stream into a file that has no name, and so goes away whatever happens.
+pub(crate) fn copied(from: &mut dyn Read) -> io::Result<File> {
+    copied_within(from, limit()?, |copy: &File| DiskSpace::of(copy))
+}
+
+fn copied_within(from: &mut dyn Read, limit: u64, room: impl Fn(&File) -> io::Result<DiskSpace>) -> io::Result<File> {
+    /// Bytes between two looks at what is left.
+    const STEP: u64 = 16 << 20;
+    /// A small file is read on a full filesystem too.
+    const SMALL: u64 = 1 << 20;
+    let mut copy = tempfile::tempfile()?;
+    let (mut done, mut step) = (0, SMALL);
+    loop {
+        let wanted = step.min(limit - done + 1);
+        let more = io::copy(&mut from.take(wanted), &mut copy)?;
+        done += more;
+        if done > limit {
+            let most = bytes(limit);
+            return Err(invalid(format!("it unpacks to more than {most}; {LIMIT}=SIZE allows more")));
+        }
+        if more < wanted {
+            copy.flush()?;
+            copy.rewind()?;
+            return Ok(copy);
+        }
+        let room = room(&copy)?;
+        if room.is_used_up() {
+            return Err(full(&room, done));
+        }
+        step = STEP.min((room.free - room.reserve).max(SMALL / 16));
+    }
+}
+
+/// Said where the reserve of the folder for temporary files is used up.
+fn full(room: &DiskSpace, done: u64) -> io::Error {
+    let (folder, free, reserve) = (std::env::temp_dir(), bytes(room.free), bytes(room.reserve));
+    let because = format!(
+        "its unpacked copy of {} so far leaves {free} in {}, where {reserve} stay free; TMPDIR names another folder",
+        bytes(done),
+        folder.display()
+    );
+    io::Error::new(io::ErrorKind::StorageFull, because)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_a_limit_and_leaves_a_reserve() {
+        let plenty = |_: &File| Ok(DiskSpace { free: 2, reserve: 1 });
+        let none = |_: &File| Ok(DiskSpace { free: 1, reserve: 2 });
+        let zeros = |count| io::repeat(0).take(count);
+        assert_eq!(copied_within(&mut zeros(100), 100, plenty).unwrap().metadata().unwrap().len(), 100);
+        let error = copied_within(&mut zeros(u64::MAX), 100, plenty).unwrap_err().to_string();
+        assert!(error.contains("more than 100") && error.contains(LIMIT), "{error}");
+        assert_eq!(copied_within(&mut zeros(100), 1000, none).unwrap().metadata().unwrap().len(), 100);
+        let large = || zeros(64 << 20);
+        let error = copied_within(&mut large(), 1 << 30, none).unwrap_err().to_string();
+        assert!(error.contains("TMPDIR"), "{error}");
+        // a filesystem of 32 MiB: no step takes of the reserve
+        let small = |copy: &File| Ok(DiskSpace { free: (32 << 20) - copy.metadata()?.len(), reserve: 3 << 20 });
+        let least = std::cell::Cell::new(u64::MAX);
+        let watched = |copy: &File| small(copy).inspect(|room| least.set(least.get().min(room.free)));
+        let error = copied_within(&mut large(), 1 << 30, watched).unwrap_err().to_string();
+        assert!(error.contains("TMPDIR") && least.get() >= 2 << 20, "{} {error}", least.get());
+    }
+
+    #[test]
+    fn a_stream_that_unpacks_without_end_is_cut() {
+        let unpacked = |inner, taken| BoundedUnpacker { inner, taken: Arc::new(AtomicU64::new(taken)), given: 0 };
+        let most = ALWAYS + (1 << 20);
+        let error = io::copy(&mut unpacked(io::repeat(0).take(2 * most), 1000), &mut io::sink()).unwrap_err();
+        assert!(error.to_string().contains("unpack to more than"), "{error}");
+        assert_eq!(io::copy(&mut unpacked(io::repeat(0).take(2 * most), most), &mut io::sink()).unwrap(), 2 * most);
+    }
+
+    #[test]
+    fn a_hole_ends_the_file_and_what_is_before_it_is_read() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"some, text\n").unwrap();
+        file.set_len(1 << 40).unwrap();
+        file.rewind().unwrap();
+        if hole(&file).is_none() {
+            return;
+        }
+        let mut read = Vec::new();
+        let error = without_holes(file).read_to_end(&mut read).unwrap_err();
+        assert!(read.starts_with(b"some, text\n") && read.len() < 1 << 20);
+        assert!(error.to_string().contains("never written"), "{error}");
+    }
+}

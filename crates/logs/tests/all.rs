@@ -1,0 +1,16 @@
+//! All integration tests of this crate in one program: one link instead of many.
+
+mod blg_encoder;
+mod pcp;
+mod pcp_encoder;
+mod pcp_samples;
+mod perfmon;
+mod perfmon_blg;
+mod perfmon_blg_samples;
+mod perfmon_samples;
+mod prometheus;
+mod prometheus_samples;
+mod recognise;
+mod sysstat;
+mod sysstat_live;
+mod sysstat_samples;

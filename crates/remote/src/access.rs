@@ -1,0 +1,328 @@
+//! Where a store is and how it is asked. Passwords and tokens are never part of
+//! what is shown.
+
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ureq::http::{HeaderName, HeaderValue, Uri};
+
+use crate::error::RemoteError;
+
+/// Words in the name of a query parameter whose value is a secret.
+const SECRET_WORDS: [&str; 7] = ["token", "pass", "pwd", "secret", "key", "auth", "sig"];
+
+/// How to reach a store.
+#[derive(Clone)]
+pub struct StoreAccess {
+    /// `http://host:port/prefix`, with `user:password@` where it asks for that.
+    pub url: String,
+    /// The password of the address's user, where the address has none.
+    pub password: Option<String>,
+    /// Sent as `Authorization: Bearer …`.
+    pub token: Option<String>,
+    /// Further headers, `Name: value`.
+    pub headers: Vec<String>,
+    /// The most that one request may take.
+    pub timeout: Duration,
+    /// The largest answer that is taken, bytes.
+    pub most_bytes: u64,
+}
+
+impl StoreAccess {
+    /// Ordinary limits for an address.
+    pub fn new(url: &str) -> StoreAccess {
+        StoreAccess {
+            url: url.to_owned(),
+            password: None,
+            token: None,
+            headers: Vec::new(),
+            timeout: Duration::from_secs(120),
+            most_bytes: 512 << 20,
+        }
+    }
+
+    /// True where the address names a user, but no password.
+    pub fn has_user(&self) -> bool {
+        StoreAddress::parse(&self.url).is_ok_and(|address| matches!(address.user, Some((_, None))))
+    }
+
+    /// All headers: the user's own, and who asks.
+    pub(crate) fn headers(&self, address: &StoreAddress) -> Result<Vec<(String, String)>, RemoteError> {
+        let mut headers = self.headers.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
+        let authorization = match (&address.user, &self.token) {
+            (Some(_), Some(_)) => return Err(wrong(&address.shown, "say either a user or a bearer token, not both")),
+            (Some((user, password)), None) => {
+                let password = password.as_deref().or(self.password.as_deref()).unwrap_or_default();
+                Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+            }
+            (None, Some(token)) => Some(format!("Bearer {token}")),
+            (None, None) => None,
+        };
+        if let Some(value) = authorization {
+            if HeaderValue::from_str(&value).is_err() {
+                return Err(wrong(&address.shown, "the token has a character that no header takes (a line's end?)"));
+            }
+            headers.push(("Authorization".into(), value));
+        }
+        Ok(headers)
+    }
+
+    /// What must not appear in a message.
+    pub(crate) fn secrets(&self, address: &StoreAddress, headers: &[(String, String)]) -> Vec<String> {
+        let password = address.user.as_ref().and_then(|(_, password)| password.clone());
+        let in_headers = headers.iter().filter(|(name, _)| is_secret(name)).flat_map(|(_, value)| {
+            // the credentials alone too, without the word before them
+            [Some(value.clone()), value.split_once(' ').map(|(_, credentials)| credentials.to_owned())]
+        });
+        let mut secrets: Vec<String> = [password, self.password.clone(), self.token.clone()]
+            .into_iter()
+            .chain(in_headers)
+            .flatten()
+            // a shorter one would blank out ordinary words
+            .filter(|secret| secret.len() > 3)
+            .collect();
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets
+    }
+}
+
+impl fmt::Debug for StoreAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().filter_map(|h| Some(h.split_once(':')?.0)).collect();
+        f.debug_struct("Access").field("url", &redacted(&self.url)).field("headers", &names).finish_non_exhaustive()
+    }
+}
+
+fn header(text: &str) -> Result<(String, String), RemoteError> {
+    // what is malformed may be a secret: its first word alone is shown
+    let first = text.split([' ', ':']).next().unwrap_or_default();
+    let wrong = |because: &str| wrong(&format!("--header '{first} …'"), because);
+    let pair = text.split_once(':').filter(|(name, _)| !name.trim().is_empty());
+    let (name, value) = pair.ok_or_else(|| wrong("a header is `Name: value`"))?;
+    let (name, value) = (name.trim(), value.trim());
+    if HeaderName::try_from(name).is_err() || HeaderValue::from_str(value).is_err() {
+        return Err(wrong("it has a character that no header takes"));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// An address, taken apart.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct StoreAddress {
+    /// `http://host:port/prefix`, without a slash at its end.
+    pub base: String,
+    /// `?a=b`, or nothing.
+    pub query: String,
+    /// Its user, and the password where there is one.
+    pub user: Option<(String, Option<String>)>,
+    /// For messages.
+    pub shown: String,
+}
+
+impl StoreAddress {
+    /// # Errors
+    /// When it is no address of a store.
+    pub fn parse(text: &str) -> Result<StoreAddress, RemoteError> {
+        let text = text.trim();
+        let refused = |because: &str| wrong(&redacted(text), because);
+        let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
+        else {
+            return Err(refused("an address begins with http:// or https://"));
+        };
+        let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (user, host) = match authority.rsplit_once('@') {
+            Some((user, host)) => (Some(user), host),
+            None => (None, authority),
+        };
+        if after.contains('#') {
+            return Err(refused("no address of a store: a # in a password is written %23"));
+        }
+        let (path, query) = after.split_at(after.find('?').unwrap_or(after.len()));
+        let base = format!("{scheme}://{}", format!("{host}{path}").trim_end_matches('/'));
+        let whole = format!("{base}{query}");
+        let port = host.rsplit(']').next().unwrap_or_default().split_once(':').map(|(_, port)| port);
+        let is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
+            && Uri::try_from(&whole).is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
+        if !is_valid {
+            return Err(refused("no address of a store; in a password, / is written %2F, @ %40 and : %3A"));
+        }
+        let user = user.map(|user| match user.split_once(':') {
+            Some((name, password)) => (decoded(name), Some(decoded(password))),
+            None => (decoded(user), None),
+        });
+        Ok(StoreAddress { shown: redacted(&whole), base, query: query.to_owned(), user })
+    }
+
+    /// The address that samples are written to: as given where it names one, else below `/api/v1/write`.
+    pub fn for_writing(mut self) -> StoreAddress {
+        let path = self.base.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+        // Prometheus, Mimir and VictoriaMetrics: write; Cortex: push; Thanos: receive
+        let is_whole = path.rsplit('/').next().is_some_and(|last| matches!(last, "write" | "push" | "receive"));
+        if !is_whole {
+            self.base.push_str("/api/v1/write");
+            self.shown = redacted(&format!("{}{}", self.base, self.query));
+        }
+        self
+    }
+}
+
+/// True where an address on the command line says a password, which `ps` shows to everybody.
+pub fn has_password(url: &str) -> bool {
+    redacted(url) != url.trim()
+        && StoreAddress::parse(url).is_ok_and(|a| a.user.is_none_or(|(_, password)| password.is_some()))
+}
+
+/// An address, right or wrong, without user, password, and values of parameters that are secrets.
+pub fn redacted(url: &str) -> String {
+    let url = url.trim();
+    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
+    let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let (place, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    let authority = place.split('/').next().unwrap_or_default();
+    // `u:p?ss@host` has its password where the query should be
+    let is_odd = authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port));
+    let (place, query) = match (place.rsplit_once('@'), rest.rsplit_once('@')) {
+        (Some((_, place)), _) => (place, query),
+        (None, Some((_, after))) if is_odd => after.split_at(after.find(['?', '#']).unwrap_or(after.len())),
+        (None, _) => (place, query),
+    };
+    let hide = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if is_secret(name) => format!("{name}=***"),
+        _ => pair.to_owned(),
+    };
+    let query = match query.strip_prefix('?') {
+        Some(pairs) => format!("?{}", pairs.split('&').map(hide).collect::<Vec<_>>().join("&")),
+        None if query.is_empty() => String::new(),
+        None => "#***".to_owned(),
+    };
+    format!("{scheme}{place}{query}")
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    // InfluxDB says user and password in one letter each
+    matches!(name.as_str(), "p" | "cookie") || SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// `%41` is an `A`.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        match digits.filter(|_| first == b'%').and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn wrong(what: &str, because: &str) -> RemoteError {
+    RemoteError::Usage { what: what.into(), because: because.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_of_an_address_are_never_shown() {
+        let shown = [
+            ("http://u:secret@db1:9090/prom/", "http://db1:9090/prom/"),
+            ("http://secret@db1", "http://db1"),
+            ("http://u:se/cret@db1/x", "http://db1/x"),
+            ("http://u:se?cret@db1/x", "http://db1/x"),
+            ("http://u:se#cret@db1/x", "http://db1/x"),
+            ("http://u:se@cret@db1/x", "http://db1/x"),
+            ("u:secret@db1", "db1"),
+            ("http://db1/w?db=x&token=secret&p=secret", "http://db1/w?db=x&token=***&p=***"),
+            ("http://db1/?API_KEY=secret#secret", "http://db1/?API_KEY=***"),
+            ("http://db1/?a=b@c", "http://db1/?a=b@c"),
+            ("http://[::1]:9090/x?a=b@c", "http://[::1]:9090/x?a=b@c"),
+            ("http://db1#secret", "http://db1#***"),
+        ];
+        for (url, wanted) in shown {
+            assert_eq!(redacted(url), wanted, "{url}");
+            if let Err(error) = StoreAddress::parse(url) {
+                assert!(!error.to_string().contains("cret"), "{url}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_is_taken_apart() {
+        let address = StoreAddress::parse("https://u%40x:p%2Fw:d@db1:9090/prom//?db=a").ok().unwrap();
+        assert_eq!((address.base.as_str(), address.query.as_str()), ("https://db1:9090/prom", "?db=a"));
+        assert_eq!(address.user, Some(("u@x".into(), Some("p/w:d".into()))));
+        assert_eq!(StoreAddress::parse("http://u@h").ok().unwrap().user, Some(("u".into(), None)));
+        let wrong =
+            ["db1:9090", "ftp://x", "http://", "http://a b", "http://u:p@", "http://h/#x", "http://h:x/", "http:///x"];
+        for wrong in wrong {
+            assert!(StoreAddress::parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(decoded("100%zz%4"), "100%zz%4");
+    }
+
+    #[test]
+    fn a_full_write_address_is_taken_as_it_is() {
+        let to = |url: &str| {
+            let address = StoreAddress::parse(url).ok().unwrap().for_writing();
+            format!("{}{}", address.base, address.query)
+        };
+        for (given, wanted) in [
+            ("http://h:9090", "http://h:9090/api/v1/write"),
+            ("http://h:9090/", "http://h:9090/api/v1/write"),
+            ("http://h/insert/0/prometheus", "http://h/insert/0/prometheus/api/v1/write"),
+            ("http://h/?token=x", "http://h/api/v1/write?token=x"),
+            ("http://write", "http://write/api/v1/write"),
+        ] {
+            assert_eq!(to(given), wanted);
+        }
+        let whole = [
+            "http://h/api/v1/write",
+            "http://h/api/v1/push",
+            "http://h/api/prom/push",
+            "http://h/write",
+            "http://h/api/v1/receive",
+            "http://h/insert/0/prometheus/api/v1/write",
+            "http://h/api/v1/prom/write?db=x",
+        ];
+        for url in whole {
+            assert_eq!(to(url), url);
+        }
+        assert_eq!(to("http://h/api/v1/write/"), "http://h/api/v1/write");
+    }
+
+    #[test]
+    fn who_asks_is_told_once_and_by_one_means() {
+        let address = StoreAddress::parse("http://u:secret@h").ok().unwrap();
+        let access = StoreAccess::new("http://u:secret@h");
+        let headers = access.headers(&address).unwrap();
+        assert_eq!(headers, [("Authorization".to_owned(), "Basic dTpzZWNyZXQ=".to_owned())]);
+        assert!(access.secrets(&address, &headers).contains(&"dTpzZWNyZXQ=".to_owned()));
+        let both = StoreAccess { token: Some("t".into()), ..access.clone() };
+        assert!(both.headers(&address).is_err());
+        let plain = StoreAddress::parse("http://h").ok().unwrap();
+        for token in ["a\nX: y", "a\r"] {
+            let bad = StoreAccess { token: Some(token.into()), ..StoreAccess::new("http://h") };
+            assert!(bad.headers(&plain).is_err(), "{token:?}");
+        }
+        for text in ["Authorization Bearer secret", "a b: secret", ": secret", "A: sec\nret", "A\r\nB: secret"] {
+            let bad = StoreAccess { headers: vec![text.into()], ..StoreAccess::new("http://h") };
+            let error = bad.headers(&plain).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+        assert!(!format!("{access:?}").contains("secret"));
+        assert!(has_password("http://u:p@h") && has_password("http://h/?token=x"));
+        assert!(!has_password("http://u@h") && !has_password("http://h:9090"));
+    }
+}

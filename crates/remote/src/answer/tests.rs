@@ -1,0 +1,118 @@
+//! Answers whole, cut, wrong and without an end.
+
+use super::*;
+
+const ALL: u64 = u64::MAX;
+
+fn rows(body: &[u8]) -> Result<(Vec<QueryRow>, Vec<String>), AnswerFault> {
+    let mut rows = Vec::new();
+    let warnings = matrix(body, ALL, &GRID, &mut |row| {
+        rows.push(row.clone());
+        Ok(())
+    })?;
+    Ok((rows, warnings))
+}
+
+const GRID: QueryGrid = QueryGrid { first_ms: 1_000_000, step_ms: 15_000, count: 3 };
+
+#[test]
+fn points_fall_on_their_ticks_and_gaps_stay() {
+    let body = br#"{"status":"success","isPartial":true,"data":{"resultType":"matrix","result":[
+        {"metric":{"device":"sda"},"values":[[1000,"1.5"],[1030.000,"NaN"],[9999,"7"]]},
+        {"metric":{},"value":[1015,"2"]}]}}"#;
+    let (rows, warnings) = rows(body).unwrap();
+    assert_eq!(rows[0].label("device"), Some("sda"));
+    assert_eq!(rows[0].values[0], 1.5);
+    assert!(rows[0].values[1].is_nan() && rows[0].values[2].is_nan());
+    assert_eq!((rows[1].labels.len(), rows[1].values[1]), (0, 2.0));
+    assert_eq!(warnings.len(), 1);
+}
+
+#[test]
+fn broken_answers_are_told() {
+    let whole = r#"{"status":"success","data":{"result":[{"metric":{"a":"b"},"values":[[1000,"1"]]}]}}"#;
+    assert!(rows(whole.as_bytes()).is_ok());
+    for cut in 0..whole.len() {
+        assert!(rows(&whole.as_bytes()[..cut]).is_err(), "cut at {cut}");
+    }
+    let said = |body: &str| rows(body.as_bytes()).unwrap_err().to_string();
+    assert_eq!(said(r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#), "parse error");
+    assert!(said("<html>no</html>").contains("<html>no</html>"));
+    for wrong in ["[[1000,1]]", "[[1000,\"x\"]]", "[1000]", "{}", "[[1000,\"1\"]", "[[1,\"1\"] [2,\"2\"]]", "3"] {
+        let body = format!(r#"{{"status":"success","data":{{"result":[{{"metric":{{}},"values":{wrong}}}]}}}}"#);
+        assert!(rows(body.as_bytes()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_usual_interval_is_the_median() {
+    let body = br#"{"status":"success","data":{"result":[{"metric":{},"values":
+        [[100,"1"],[115.1,"1"],[130,"1"],[145,"1"],[900,"1"]]},{"metric":{},"values":[[7,"1"]]}]}}"#;
+    assert!((usual_interval(&body[..], ALL).unwrap().unwrap() - 15.0).abs() < 0.2);
+    assert_eq!(usual_interval(&br#"{"status":"success","data":{"result":[]}}"#[..], ALL), Ok(None));
+}
+
+#[test]
+fn grids_lie_within_their_window() {
+    let grid = QueryGrid::within(1_000, 100_000, 15_000);
+    assert_eq!((grid.first_ms, grid.count, grid.last_ms()), (30_000, 5, 90_000));
+    assert_eq!(QueryGrid::within(0, 60_000, 15_000), QueryGrid { first_ms: 15_000, step_ms: 15_000, count: 4 });
+    assert_eq!(QueryGrid::within(50_000, 10_000, 15_000).count, 0);
+    let parts: Vec<QueryGrid> = grid.parts(2).collect();
+    assert_eq!(parts.iter().map(|p| p.count).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(parts[1].first_ms, 60_000);
+}
+
+#[test]
+fn who_takes_the_parts_may_end_it() {
+    let body = br#"{"status":"success","data":["a","b","c"]}"#;
+    let mut seen = Vec::new();
+    let ended = names(&body[..], ALL, &mut |name| {
+        seen.push(name.clone());
+        if seen.len() < 2 { Ok(()) } else { Err(AnswerFault::TooMuch("two names".into())) }
+    });
+    assert_eq!((ended, seen.len()), (Err(AnswerFault::TooMuch("two names".into())), 2));
+    let mut count = 0;
+    let body = br#"{"data":[{"__name__":"x","a":"b"},{}],"status":"success"}"#;
+    let done = series(&body[..], ALL, &mut |labels| {
+        count += labels.len();
+        Ok(())
+    });
+    assert_eq!((done, count), (Ok(()), 2));
+    for wrong in [r#"{"status":"success","data":{"result":[]}}"#, r#"{"status":"success"}"#, "[]", "3", ""] {
+        assert!(series(wrong.as_bytes(), ALL, &mut |_| Ok(())).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_end_is_ended() {
+    let endless = |start: &'static str, again: &'static str| start.as_bytes().chain(Again(again.as_bytes(), 0));
+    let most = 1 << 20;
+    let faults = [
+        matrix(endless(r#"{"status":""#, "x"), most, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"x":"#, "["), most, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"warnings":["#, r#""x","#), most, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"data":{"result":[{"metric":{"#, r#""x":"y","#), most, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"data":{"result":[{"values":["#, r#"[1,"1"],"#), most, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"data":{"result":["#, "{},"), most, &GRID, &mut |_| Ok(())),
+        names(endless(r#"{"data":["#, r#""x","#), most, &mut |_| Ok(())).map(|()| Vec::new()),
+        usual_interval(endless(r#"{"data":{"result":[{"values":["#, r#"[1,"1"],[2,"1"],"#), most).map(|_| Vec::new()),
+        matrix(endless("", " "), most, &GRID, &mut |_| Ok(())),
+    ];
+    for (at, fault) in faults.into_iter().enumerate() {
+        assert!(matches!(fault, Err(AnswerFault::TooMuch(_) | AnswerFault::Wrong(_))), "{at}: {fault:?}");
+    }
+}
+
+/// The same bytes again and again.
+struct Again(&'static [u8], usize);
+
+impl Read for Again {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        for byte in &mut *buffer {
+            *byte = self.0[self.1];
+            self.1 = (self.1 + 1) % self.0.len();
+        }
+        Ok(buffer.len())
+    }
+}

@@ -1,0 +1,169 @@
+//! The bytes of an answer, read with limits: no answer, however long or odd,
+//! takes more memory than its reader means to keep.
+
+use std::io::{self, Read};
+
+use diskwright_base::units::display;
+
+/// The longest text or number in an answer, bytes: a parser holds one at a time.
+const LONGEST_TEXT: usize = 64 << 10;
+/// Lists in lists that an answer may have.
+const DEEPEST: usize = 64;
+/// Bytes kept of the beginning, for messages.
+const SHOWN: usize = 80;
+
+/// Why an answer cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerFault {
+    /// The connection broke or took too long.
+    Broken(String),
+    /// It lists more than is taken; half the question would have half the answer.
+    TooMuch(String),
+    /// It is no answer of the query API, or the answer is an error.
+    Wrong(String),
+}
+
+/// How to ask for less.
+const LESS: &str = "ask for less: a shorter window, a longer --step, or a narrower --match";
+
+impl AnswerFault {
+    /// More than a limit; how to ask for less is added.
+    pub fn too_much(what: &str) -> AnswerFault {
+        AnswerFault::TooMuch(format!("{what}; {LESS}"))
+    }
+}
+
+impl std::fmt::Display for AnswerFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (AnswerFault::Broken(because) | AnswerFault::TooMuch(because) | AnswerFault::Wrong(because)) = self;
+        f.write_str(because)
+    }
+}
+
+/// A reader of JSON that stops at limits.
+pub(crate) struct BoundedReader<R> {
+    inner: R,
+    most_bytes: u64,
+    /// Bytes so far.
+    pub count: u64,
+    start: Vec<u8>,
+    in_text: bool,
+    escaped: bool,
+    length: usize,
+    depth: usize,
+    /// Why reading ended early.
+    pub fault: Option<AnswerFault>,
+}
+
+impl<R: Read> BoundedReader<R> {
+    pub fn new(inner: R, most_bytes: u64) -> BoundedReader<R> {
+        let (in_text, escaped) = (false, false);
+        BoundedReader {
+            inner,
+            most_bytes,
+            count: 0,
+            start: Vec::new(),
+            in_text,
+            escaped,
+            length: 0,
+            depth: 0,
+            fault: None,
+        }
+    }
+
+    /// How the answer begins, on one line.
+    pub fn beginning(&self) -> String {
+        String::from_utf8_lossy(&self.start).split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), AnswerFault> {
+        let missing = SHOWN.saturating_sub(self.start.len()).min(bytes.len());
+        self.start.extend_from_slice(&bytes[..missing]);
+        self.count += bytes.len() as u64;
+        if self.count > self.most_bytes {
+            let most = display(self.most_bytes as f64, "bytes");
+            return Err(AnswerFault::Wrong(format!(
+                "the answer is longer than {most}, the most that is taken; {LESS}"
+            )));
+        }
+        for &byte in bytes {
+            self.step(byte);
+            if self.length > LONGEST_TEXT {
+                return Err(AnswerFault::Wrong(format!("a text in the answer is longer than {LONGEST_TEXT} bytes")));
+            }
+            if self.depth > DEEPEST {
+                return Err(AnswerFault::Wrong(format!("the answer has more than {DEEPEST} lists in each other")));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, byte: u8) {
+        self.length += 1;
+        if self.in_text {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => self.in_text = false,
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b'"' => self.in_text = true,
+            b'[' | b'{' => self.depth += 1,
+            b']' | b'}' => self.depth = self.depth.saturating_sub(1),
+            b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' => {}
+            _ => return,
+        }
+        self.length = 0;
+    }
+}
+
+impl<R: Read> Read for BoundedReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.fault.is_some() {
+            return Err(io::Error::other("it has ended"));
+        }
+        let read = match self.inner.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            read => read,
+        };
+        let checked = match read {
+            Ok(read) => self.take(&buffer[..read]).map(|()| read),
+            Err(error) => {
+                Err(AnswerFault::Broken(format!("the answer breaks off after {} bytes: {error}", self.count)))
+            }
+        };
+        checked.map_err(|fault| {
+            self.fault = Some(fault);
+            io::Error::other("it has ended")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str, most: u64) -> Option<AnswerFault> {
+        let mut bounded = BoundedReader::new(text.as_bytes(), most);
+        let _ = io::copy(&mut bounded, &mut io::sink());
+        bounded.fault
+    }
+
+    #[test]
+    fn long_texts_deep_lists_and_long_answers_end() {
+        let fits = "x".repeat(LONGEST_TEXT - 10);
+        assert_eq!(fault(&format!("[\"{fits}\",\"{fits}\",1]"), u64::MAX), None);
+        let long = "x".repeat(LONGEST_TEXT + 10);
+        let escapes = "\\\"".repeat(LONGEST_TEXT);
+        for text in [format!("\"{long}"), format!("\"{escapes}"), "7".repeat(LONGEST_TEXT + 10)] {
+            assert!(matches!(fault(&text, u64::MAX), Some(AnswerFault::Wrong(_))), "{}", &text[..10]);
+        }
+        assert!(matches!(fault(&"[".repeat(DEEPEST + 1), u64::MAX), Some(AnswerFault::Wrong(_))));
+        assert_eq!(fault(&"[]".repeat(1000), u64::MAX), None);
+        assert!(matches!(fault(&" ".repeat(1001), 1000), Some(AnswerFault::Wrong(_))));
+        assert_eq!(fault(&" ".repeat(1000), 1000), None);
+    }
+}

@@ -1,0 +1,8 @@
+//! All integration tests of this crate in one program: one link instead of many.
+
+mod common;
+mod fake_store;
+mod metrics;
+mod remote_write;
+mod stores;
+mod synthetic;

@@ -1,0 +1,123 @@
+//! Stores on the loopback interface that answer what real ones answer only on bad days.
+
+#![allow(dead_code, reason = "each test file takes a part of it")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// A request as a store saw it.
+#[derive(Clone)]
+pub struct Seen {
+    /// All up to the empty line.
+    pub head: String,
+    /// What came after it.
+    pub body: Vec<u8>,
+}
+
+/// A store that does what it is told, request after request, each client in a thread.
+pub struct FakeStore {
+    /// Where it listens.
+    pub address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl FakeStore {
+    /// `answer` gets the request and the connection; the connection ends with it.
+    pub fn start(answer: impl Fn(&Seen, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> FakeStore {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let (answer, list) = (Arc::new(answer), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let (answer, list) = (Arc::clone(&answer), Arc::clone(&list));
+                std::thread::spawn(move || {
+                    let Some(request) = request(&mut stream) else { return };
+                    list.lock().unwrap().push(request.clone());
+                    // a client that hangs up is what is tested
+                    let _ = answer(&request, &mut stream);
+                });
+            }
+        });
+        FakeStore { address, seen }
+    }
+
+    /// Answers every request with the same bytes.
+    pub fn saying(answer: Vec<u8>) -> FakeStore {
+        FakeStore::start(move |_, stream| stream.write_all(&answer))
+    }
+
+    /// Answers with a document by path, `404` for others.
+    pub fn of(documents: &'static [(&'static str, &'static str)]) -> FakeStore {
+        FakeStore::start(move |request, stream| {
+            let found = documents.iter().find(|(path, _)| request.path().starts_with(path));
+            stream.write_all(&match found {
+                Some((_, body)) => http("200 OK", "", body),
+                None => http("404 Not Found", "", "no such path"),
+            })
+        })
+    }
+
+    /// Takes requests and never answers.
+    pub fn hanging() -> FakeStore {
+        FakeStore::start(|_, stream| stream.read(&mut [0]).map(drop))
+    }
+
+    /// Begins an answer, and repeats a part of it for ever.
+    pub fn endless(start: &'static str, again: &'static str) -> FakeStore {
+        FakeStore::start(move |_, stream| {
+            let again = again.repeat((1 << 16) / again.len());
+            write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{start}")?;
+            loop {
+                stream.write_all(again.as_bytes())?;
+            }
+        })
+    }
+
+    /// What it was asked so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Its address, with something before it and behind it.
+    pub fn url(&self, user: &str, path: &str) -> String {
+        format!("http://{user}{}{path}", self.address)
+    }
+}
+
+impl Seen {
+    /// The path that was asked for, with its query.
+    pub fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+
+    /// Value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let pairs = self.head.lines().filter_map(|line| line.split_once(':'));
+        pairs.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+    }
+}
+
+fn request(stream: &mut TcpStream) -> Option<Seen> {
+    let mut all = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let read = stream.read(&mut part).ok().filter(|read| *read > 0)?;
+        all.extend_from_slice(&part[..read]);
+        let Some(end) = all.windows(4).position(|w| w == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&all[..end]).into_owned();
+        let seen = Seen { head, body: all[end + 4..].to_vec() };
+        let length = seen.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        if seen.body.len() >= length {
+            return Some(seen);
+        }
+    }
+}
+
+/// An answer.
+pub fn http(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let text = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    text.into_bytes()
+}

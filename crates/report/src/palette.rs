@@ -1,0 +1,126 @@
+//! One style of line for each device in all charts of a page, by its name, and
+//! names short enough to stand at a line's end and still differ.
+
+use std::collections::BTreeMap;
+
+use crate::model::Chart;
+use crate::svg::LINES;
+use crate::text;
+
+/// Styles of lines: six colours, whole and dotted, as the style sheet has them.
+pub(crate) const STYLES: usize = 12;
+
+/// The style of each name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Palette {
+    of: BTreeMap<String, usize>,
+}
+
+impl Palette {
+    /// For all names in the charts of a page and those `beside` them. Each has a
+    /// style of its own as long as there are enough, and differs from those that it
+    /// shares a chart with as long as it can.
+    pub fn of<'a>(charts: &'a [Chart], beside: impl Iterator<Item = &'a str>) -> Palette {
+        let drawn = |chart: &'a Chart| chart.lines.iter().take(LINES).map(|l| l.instance.as_str());
+        let mut names: Vec<&str> = charts.iter().flat_map(drawn).chain(beside).filter(|n| is_device(n)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut of: BTreeMap<String, usize> = BTreeMap::new();
+        for (at, name) in names.iter().enumerate() {
+            let mates: Vec<&str> = charts.iter().filter(|c| drawn(c).any(|n| n == *name)).flat_map(drawn).collect();
+            let taken = |style: &usize| mates.iter().any(|n| of.get(*n) == Some(style));
+            let used = |style: &usize| of.values().any(|s| s == style);
+            let free = (0..STYLES).find(|s| !used(s)).or_else(|| (0..STYLES).find(|s| !taken(s)));
+            of.insert((*name).to_owned(), free.unwrap_or(at % STYLES));
+        }
+        Palette { of }
+    }
+
+    /// Styles of a chart's lines; those of no device have the first that are free.
+    pub fn styles(&self, chart: &Chart) -> Vec<usize> {
+        let known: Vec<Option<usize>> = chart.lines.iter().map(|l| self.of.get(&l.instance).copied()).collect();
+        let mut free = (0..).filter(|s| !known.contains(&Some(*s)));
+        known.iter().map(|style| style.unwrap_or_else(|| free.next().unwrap_or(0)) % STYLES).collect()
+    }
+}
+
+/// Names that stand for the machine or for all are no device.
+fn is_device(name: &str) -> bool {
+    !["", "_total", "*", "before", "after"].contains(&name)
+}
+
+/// Names cut in their middle to `columns`, where they are longer, and to more where
+/// it takes more to tell them apart. `more` stands for what was cut.
+pub(crate) fn short(names: &[&str], columns: usize, more: &str) -> Vec<String> {
+    let longest = names.iter().map(|n| text::width(n)).max().unwrap_or(0);
+    let cut = |width: usize| -> Vec<String> { names.iter().map(|n| middle(n, width, more)).collect() };
+    let differ = |list: &[String]| {
+        let equal = |at: usize, other: usize| list[at] == list[other] && names[at] != names[other];
+        !(0..list.len()).any(|at| (0..at).any(|other| equal(at, other)))
+    };
+    (columns..longest).map(cut).find(|list| differ(list)).unwrap_or_else(|| cut(longest.max(columns)))
+}
+
+/// A text of at most `width` columns: its start, and its end, which tells devices
+/// apart more often than the start.
+fn middle(name: &str, width: usize, more: &str) -> String {
+    if text::width(name) <= width {
+        return name.to_owned();
+    }
+    let room = width.saturating_sub(text::width(more));
+    let tail = room * 3 / 5;
+    let start = text::cut(name, room - tail, "");
+    let letters: Vec<char> = name.chars().collect();
+    let mut from = letters.len();
+    while from > 0 && text::width(&letters[from - 1..].iter().collect::<String>()) <= tail {
+        from -= 1;
+    }
+    format!("{start}{more}{}", letters[from..].iter().collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_device_has_one_style_in_all_charts() {
+        let charts = [
+            fixture::chart("physical_disk.busy", &["sdb", "sda"], 0.6),
+            fixture::chart("physical_disk.bytes_per_s", &["sdc", "sda", "sdb"], 0.6),
+            fixture::chart("processor.busy", &["_total"], 0.6),
+        ];
+        let palette = Palette::of(&charts, ["sdd"].into_iter());
+        assert_eq!(palette.styles(&charts[0]), [1, 0]);
+        assert_eq!(palette.styles(&charts[1]), [2, 0, 1]);
+        assert_eq!(palette.styles(&charts[2]), [0]);
+        assert_eq!(palette.of.get("sdd"), Some(&3));
+        // more devices than styles: none is taken twice in a chart
+        let names: Vec<String> = (0..30).map(|i| format!("sd{i:02}")).collect();
+        let many: Vec<Chart> = (0..10)
+            .map(|c| {
+                let few: Vec<&str> = (0..6).map(|k| names[(c * 3 + k) % 30].as_str()).collect();
+                fixture::chart("physical_disk.busy", &few, 0.6)
+            })
+            .collect();
+        let palette = Palette::of(&many, std::iter::empty());
+        for chart in &many {
+            let mut styles = palette.styles(chart);
+            styles.sort_unstable();
+            styles.dedup();
+            assert_eq!(styles.len(), 6);
+        }
+    }
+
+    #[test]
+    fn long_names_differ() {
+        let names = ["nvme0n1-eui.0025385b21404f1a", "nvme0n1-eui.0025385b21404f1b", "sda"];
+        let cut = short(&names, 14, "…");
+        assert_eq!(cut[2], "sda");
+        assert!(cut[0] != cut[1] && cut[0].contains('…') && text::width(&cut[0]) <= 14, "{cut:?}");
+        let in_the_middle = ["mapper/very-long-a-name-for-all", "mapper/very-long-b-name-for-all"];
+        let cut = short(&in_the_middle, 14, "…");
+        assert!(cut[0] != cut[1], "{cut:?}");
+        assert_eq!(short(&["x", "x"], 14, "…"), ["x", "x"]);
+    }
+}

@@ -1,0 +1,28 @@
+//! All integration tests of this crate in one program: one link instead of many.
+
+mod analytic;
+mod array_plans;
+mod arrays;
+mod cached_systems;
+mod caches;
+mod catalogue;
+mod changes;
+mod common;
+mod descriptions;
+mod diskspecs;
+mod grid;
+mod mechanical;
+mod orders;
+mod printed;
+mod queueing;
+mod queueing_systems;
+mod replay;
+mod samples;
+mod striping;
+mod systems;
+mod volumes;
+mod whole;
+mod workload_systems;
+
+#[path = "common/random_system.rs"]
+mod random_system;

@@ -1,0 +1,360 @@
+//! What differs between two series once what drives them is taken out: how long
+//! a request takes, at the same number of requests.
+//!
+//! Analysis of covariance: the slopes on the drivers are found within each
+//! series, so that the difference itself does not bend them, and what they
+//! explain is taken out; the rest is compared as means of a noisy series are
+//! ([`crate::mean`]). Only the stretches whose drivers lie where both series
+//! have some are used: nothing is read off a line beyond its points. How far
+//! the slopes may be wrong is paid for by the distance between the two series'
+//! mean drivers, with the dependence of neighbours taken in by blocks.
+//!
+//! Sources: Snedecor and Cochran, "Statistical Methods", 7th edition (1980),
+//! chapter 18; variance by blocks: Liang and Zeger, "Longitudinal data analysis
+//! using generalized linear models", Biometrika 73 (1986).
+
+use crate::mean::MeanVariance;
+use crate::{BlockMean, Contrast, blocks};
+
+/// A moment of one series: its logarithm, and its drivers on their scales.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesPoint {
+    /// Its middle, seconds.
+    pub at_s: f64,
+    /// Logarithm of what is compared.
+    pub value: f64,
+    /// The drivers; as many at every moment.
+    pub drivers: Vec<f64>,
+    /// What it weighs; more than 0.
+    pub weight: f64,
+}
+
+/// What is known of a driver.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Driver {
+    /// A difference of it that is none.
+    pub tolerance: f64,
+    /// More of it makes the value larger or leaves it: a falling line is not
+    /// believed, for then the value drives the driver (fewer requests, because
+    /// each takes longer). Its square is fitted too.
+    pub pushes: bool,
+}
+
+/// What differs at the same drivers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdjustedContrast {
+    /// The difference of logarithms.
+    pub contrast: Contrast,
+    /// Ends of each driver within which it was compared.
+    pub range: Vec<(f64, f64)>,
+    /// Share of each series' weight that was used.
+    pub share: [f64; 2],
+}
+
+/// Moments of each series that it takes at least.
+const LEAST: usize = 24;
+
+/// Why two series cannot be compared at the same drivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdjustmentError {
+    /// There are too few moments in all.
+    TooShort,
+    /// The two series have too few moments in common in this driver.
+    Driver(usize),
+}
+
+/// Compares `second` with `first` at the same drivers.
+pub fn compare(
+    first: &[SeriesPoint],
+    second: &[SeriesPoint],
+    drivers: &[Driver],
+) -> Result<AdjustedContrast, AdjustmentError> {
+    if first.len() < LEAST || second.len() < LEAST {
+        return Err(AdjustmentError::TooShort);
+    }
+    let mut range = Vec::new();
+    for (at, driver) in drivers.iter().enumerate() {
+        let low = quantile(first, at, 0.05).max(quantile(second, at, 0.05)) - driver.tolerance;
+        let high = quantile(first, at, 0.95).min(quantile(second, at, 0.95)) + driver.tolerance;
+        range.push((low, high));
+        let within = |m: &&SeriesPoint| low <= m.drivers[at] && m.drivers[at] <= high;
+        if [first, second].iter().any(|s| s.iter().filter(within).count() < LEAST) {
+            return Err(AdjustmentError::Driver(at));
+        }
+    }
+    let within = |m: &&SeriesPoint| m.drivers.iter().zip(&range).all(|(x, (low, high))| low <= x && x <= high);
+    let kept = [first, second].map(|s| s.iter().filter(within).cloned().collect::<Vec<SeriesPoint>>());
+    if kept.iter().any(|s| s.len() < LEAST) {
+        return Err(AdjustmentError::Driver(0));
+    }
+    let weight = |s: &[SeriesPoint]| s.iter().map(|m| m.weight).sum::<f64>();
+    let share = [weight(&kept[0]) / weight(first), weight(&kept[1]) / weight(second)];
+    // of squares and slopes, those that push the wrong way are left out
+    let all: Vec<Regressor> = (0..drivers.len()).flat_map(|at| terms(at, drivers[at])).collect();
+    let mut fit = RegressionFit::of(&kept, &all);
+    let wrong: Vec<usize> = (0..drivers.len()).filter(|&at| drivers[at].pushes && fit.slope(at) < 0.0).collect();
+    if !wrong.is_empty() {
+        let left: Vec<Regressor> = all.into_iter().filter(|t| !wrong.contains(&t.driver)).collect();
+        fit = RegressionFit::of(&kept, &left);
+    }
+    Ok(AdjustedContrast { contrast: fit.contrast(&kept), range, share })
+}
+
+fn quantile(of: &[SeriesPoint], driver: usize, share: f64) -> f64 {
+    let mut list: Vec<f64> = of.iter().map(|m| m.drivers[driver]).collect();
+    list.sort_by(f64::total_cmp);
+    list[((list.len() - 1) as f64 * share).round() as usize]
+}
+
+/// A driver, or its square.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Regressor {
+    driver: usize,
+    squared: bool,
+}
+
+fn terms(driver: usize, what: Driver) -> Vec<Regressor> {
+    let term = |squared| Regressor { driver, squared };
+    if what.pushes { vec![term(false), term(true)] } else { vec![term(false)] }
+}
+
+/// Slopes that both series share.
+struct RegressionFit {
+    terms: Vec<Regressor>,
+    slopes: Vec<f64>,
+    /// Variance of the slopes, row by row.
+    variance: Vec<Vec<f64>>,
+    /// What squares are taken about.
+    middle: Vec<f64>,
+}
+
+impl RegressionFit {
+    fn of(series: &[Vec<SeriesPoint>; 2], terms: &[Regressor]) -> RegressionFit {
+        let drivers = series[0][0].drivers.len();
+        let all = || series.iter().flatten();
+        let sum: f64 = all().map(|m| m.weight).sum();
+        let middle: Vec<f64> =
+            (0..drivers).map(|at| all().map(|m| m.weight * m.drivers[at]).sum::<f64>() / sum).collect();
+        let mut fit = RegressionFit { terms: terms.to_vec(), slopes: Vec::new(), variance: Vec::new(), middle };
+        // what never moves within the series has no slope
+        fit.terms.retain(|t| {
+            let spread = series.iter().map(|s| spread(s, t.driver)).fold(0.0, f64::max);
+            spread > 1e-9
+        });
+        let count = fit.terms.len();
+        let (mut square, mut product) = (vec![vec![0.0; count]; count], vec![0.0; count]);
+        for (row, value, weight) in fit.centred(series).into_iter().flatten() {
+            for i in 0..count {
+                product[i] += weight * row[i] * value;
+                (0..count).for_each(|j| square[i][j] += weight * row[i] * row[j]);
+            }
+        }
+        (0..count).for_each(|i| square[i][i] *= 1.0 + 1e-9);
+        let inverse = inverse(square);
+        fit.slopes = inverse.iter().map(|row| row.iter().zip(&product).map(|(a, b)| a * b).sum()).collect();
+        fit.variance = fit.by_blocks(series, &inverse);
+        fit
+    }
+
+    fn row(&self, m: &SeriesPoint) -> Vec<f64> {
+        let of = |t: &Regressor| {
+            let x = m.drivers[t.driver] - self.middle[t.driver];
+            if t.squared { x * x } else { x }
+        };
+        self.terms.iter().map(of).collect()
+    }
+
+    /// Means of the terms over a series.
+    fn means(&self, series: &[SeriesPoint]) -> Vec<f64> {
+        let sum: f64 = series.iter().map(|m| m.weight).sum();
+        let mut means = vec![0.0; self.terms.len()];
+        for m in series {
+            self.row(m).iter().zip(&mut means).for_each(|(x, mean)| *mean += m.weight * x / sum);
+        }
+        means
+    }
+
+    /// Terms and value less their means within each series, and the weight.
+    fn centred(&self, series: &[Vec<SeriesPoint>; 2]) -> [Vec<(Vec<f64>, f64, f64)>; 2] {
+        [0, 1].map(|at| {
+            let list = &series[at];
+            let sum: f64 = list.iter().map(|m| m.weight).sum();
+            let level = list.iter().map(|m| m.weight * m.value).sum::<f64>() / sum;
+            let means = self.means(list);
+            let less = |m: &SeriesPoint| self.row(m).iter().zip(&means).map(|(x, mean)| x - mean).collect();
+            list.iter().map(|m| (less(m), m.value - level, m.weight)).collect()
+        })
+    }
+
+    /// The slopes' variance, from what blocks of neighbours leave together.
+    fn by_blocks(&self, series: &[Vec<SeriesPoint>; 2], inverse: &[Vec<f64>]) -> Vec<Vec<f64>> {
+        let count = self.terms.len();
+        let mut meat = vec![vec![0.0; count]; count];
+        let mut number = 0.0;
+        for list in self.centred(series) {
+            for block in list.chunks(list.len().div_ceil(blocks::BLOCKS / 2)) {
+                let mut score = vec![0.0; count];
+                for (row, value, weight) in block {
+                    let left = value - row.iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>();
+                    row.iter().zip(&mut score).for_each(|(x, s)| *s += weight * x * left);
+                }
+                (0..count).for_each(|i| (0..count).for_each(|j| meat[i][j] += score[i] * score[j]));
+                number += 1.0;
+            }
+        }
+        let few = number / f64::max(number - 1.0 - count as f64, 1.0);
+        let times = |a: &[Vec<f64>], b: &[Vec<f64>]| -> Vec<Vec<f64>> {
+            let cell = |i: usize, j: usize| (0..count).map(|k| a[i][k] * b[k][j]).sum::<f64>();
+            (0..count).map(|i| (0..count).map(|j| cell(i, j)).collect()).collect()
+        };
+        let whole = times(&times(inverse, &meat), inverse);
+        whole.into_iter().map(|row| row.into_iter().map(|v| v * few).collect()).collect()
+    }
+
+    /// The slope on a driver, in the middle of all; 0 where it never moves.
+    fn slope(&self, driver: usize) -> f64 {
+        let at = self.terms.iter().position(|t| t.driver == driver && !t.squared);
+        at.map_or(0.0, |at| self.slopes[at])
+    }
+
+    fn contrast(&self, series: &[Vec<SeriesPoint>; 2]) -> Contrast {
+        let [first, second] = [0, 1].map(|at| {
+            let left =
+                |m: &SeriesPoint| m.value - self.row(m).iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>();
+            let point = |m: &SeriesPoint| BlockMean { at_s: m.at_s, value: left(m), weight: m.weight };
+            MeanVariance::of_blocks(&blocks::blocks(&series[at].iter().map(point).collect::<Vec<_>>()))
+        });
+        let apart: Vec<f64> =
+            self.means(&series[1]).iter().zip(self.means(&series[0])).map(|(second, first)| second - first).collect();
+        let of_slopes: f64 = (0..apart.len())
+            .flat_map(|i| (0..apart.len()).map(move |j| (i, j)))
+            .map(|(i, j)| apart[i] * self.variance[i][j] * apart[j])
+            .sum();
+        let df = (blocks::BLOCKS - 1) as f64 - self.terms.len() as f64;
+        let parts = [(first.variance, first.df), (second.variance, second.df), (of_slopes.max(0.0), df)];
+        Contrast::of_logarithms(second.value - first.value, &parts)
+    }
+}
+
+fn spread(series: &[SeriesPoint], driver: usize) -> f64 {
+    let of = series.iter().map(|m| m.drivers[driver]);
+    of.clone().fold(f64::NEG_INFINITY, f64::max) - of.fold(f64::INFINITY, f64::min)
+}
+
+/// Inverse of a small matrix by Gauss and Jordan; what cannot be told apart gets 0.
+fn inverse(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let count = a.len();
+    let mut b: Vec<Vec<f64>> = (0..count).map(|i| (0..count).map(|j| f64::from(u8::from(i == j))).collect()).collect();
+    let sizes: Vec<f64> = (0..count).map(|i| a[i][i].abs()).collect();
+    for at in 0..count {
+        if a[at][at].abs() <= 1e-9 * sizes[at] || sizes[at] == 0.0 {
+            for row in 0..count {
+                (a[row][at], a[at][row], b[row][at], b[at][row]) = (0.0, 0.0, 0.0, 0.0);
+            }
+            continue;
+        }
+        let by = a[at][at];
+        a[at].iter_mut().chain(&mut b[at]).for_each(|v| *v /= by);
+        for row in (0..count).filter(|&row| row != at) {
+            let by = a[row][at];
+            for column in 0..count {
+                let (of_a, of_b) = (a[at][column], b[at][column]);
+                a[row][column] -= by * of_a;
+                b[row][column] -= by * of_b;
+            }
+        }
+    }
+    b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    const LOAD: Driver = Driver { tolerance: 0.05, pushes: true };
+
+    /// Service of `level` that grows with the load as a queue's does, and loads
+    /// about `load` requests a second of 500.
+    fn series(noise: &mut Noise, load: f64, level: f64, count: usize) -> Vec<SeriesPoint> {
+        let (asked, off) = (noise.remembering(0.9, count), noise.remembering(0.5, count));
+        let moment = |(at, (asked, off)): (usize, (f64, f64))| {
+            let rate = (load * (0.25 * asked).exp()).min(450.0);
+            let value = (level / (1.0 - rate / 500.0)).ln() + 0.1 * off;
+            SeriesPoint { at_s: at as f64, value, drivers: vec![rate.ln()], weight: 1.0 }
+        };
+        asked.into_iter().zip(off).enumerate().map(moment).collect()
+    }
+
+    #[test]
+    fn worked_example_of_an_inverse() {
+        let of = inverse(vec![vec![2.0, 1.0], vec![1.0, 3.0]]);
+        for (row, expected) in of.iter().zip([[0.6, -0.2], [-0.2, 0.4]]) {
+            assert!(row.iter().zip(expected).all(|(a, e)| (a - e).abs() < 1e-12), "{of:?}");
+        }
+        // two that are the same cannot be told apart
+        let twice = inverse(vec![vec![4.0, 4.0], vec![4.0, 4.0]]);
+        assert!((twice[0][0] - 0.25).abs() < 1e-9 && twice[1][1] == 0.0, "{twice:?}");
+    }
+
+    #[test]
+    fn more_load_is_no_slower_service_and_slower_service_is_found_under_less() {
+        let mut noise = Noise::new(5);
+        let (runs, mut alarms, mut found, mut covered) = (300, 0, 0, 0);
+        let (mut done, mut refused) = (0, 0);
+        while done < runs {
+            let before = series(&mut noise, 150.0, 0.004, 180);
+            let busier = compare(&before, &series(&mut noise, 190.0, 0.004, 180), &[LOAD]);
+            let worse = compare(&before, &series(&mut noise, 120.0, 0.0048, 180), &[LOAD]);
+            // a load that wanders may have nothing in common with another
+            let (Ok(busier), Ok(worse)) = (busier, worse) else {
+                refused += 1;
+                continue;
+            };
+            done += 1;
+            alarms += u32::from(busier.contrast.chance() < 0.05);
+            found += u32::from(worse.contrast.chance() < 0.05 && worse.contrast.value().unwrap() > 1.0);
+            let (low, high) = worse.contrast.ratio(0.05).unwrap();
+            covered += u32::from(low <= 1.2 && 1.2 <= high);
+        }
+        assert!(refused <= 30, "{refused}");
+        // 5 % and three deviations; 20 % slower is found; its interval holds it
+        assert!(alarms <= 26, "{alarms} of {runs}");
+        assert!(found >= 270, "{found} of {runs}");
+        assert!(covered >= 274, "{covered} of {runs}");
+    }
+
+    #[test]
+    fn loads_apart_are_not_compared_and_a_falling_line_is_not_believed() {
+        let mut noise = Noise::new(6);
+        let (few, many) = (series(&mut noise, 40.0, 0.004, 200), series(&mut noise, 400.0, 0.004, 200));
+        assert_eq!(compare(&few, &many, &[LOAD]).unwrap_err(), AdjustmentError::Driver(0));
+        assert_eq!(compare(&few[..20], &many, &[LOAD]).unwrap_err(), AdjustmentError::TooShort);
+        // a client that asks again when it was answered: half as fast, half as many
+        let mut closed = |level: f64| -> Vec<SeriesPoint> {
+            let off = noise.remembering(0.5, 200).into_iter().enumerate();
+            off.map(|(at, off)| {
+                let value = level.ln() + 0.2 * off;
+                SeriesPoint { at_s: at as f64, value, drivers: vec![-value], weight: 1.0 }
+            })
+            .collect()
+        };
+        let slower = compare(&closed(0.004), &closed(0.0048), &[LOAD]).unwrap();
+        assert!(slower.contrast.value().unwrap() > 1.03 && slower.contrast.chance() < 0.05, "{slower:?}");
+    }
+
+    #[test]
+    fn a_driver_that_never_moves_must_be_the_same() {
+        let mut noise = Noise::new(7);
+        let mut of = |size: f64| -> Vec<SeriesPoint> {
+            let mut list = series(&mut noise, 150.0, 0.004, 100);
+            list.iter_mut().for_each(|m| m.drivers.push(size));
+            list
+        };
+        let size = Driver { tolerance: 0.05, pushes: false };
+        let (small, large) = (of(8.0), of(9.0));
+        assert_eq!(compare(&small, &large, &[LOAD, size]).unwrap_err(), AdjustmentError::Driver(1));
+        let same = compare(&small, &of(8.0), &[LOAD, size]).unwrap();
+        assert!(same.contrast.chance() > 0.001 && same.share[0] > 0.5, "{same:?}");
+    }
+}

@@ -1,0 +1,244 @@
+//! Two means held against each other so that test and interval agree: both come
+//! from one estimate, one standard error and one number of degrees of freedom.
+//! An interval at the level of a test leaves "no difference" out exactly where
+//! that test finds one.
+//!
+//! Where nothing can be below 0, the ratio of the means is estimated, on a
+//! logarithmic scale: a rate cannot fall by more than all of itself, and noise
+//! of such quantities grows with their level.
+//!
+//! Sources: the variance of a logarithm by the delta method (Cochran, "Sampling
+//! Techniques", 1977, 6.9); Welch, Biometrika 34 (1947), for two variances;
+//! ratios of positive means on the logarithmic scale as Fieller's problem is
+//! usually solved, Cox, "Interval estimation for ratios", Statistics in
+//! Medicine 9 (1990).
+
+use crate::distribution::{student, student_limit};
+use crate::mean::MeanVariance;
+
+/// Values that a quantity can have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// None is less.
+    pub low: f64,
+    /// None is more.
+    pub high: f64,
+}
+
+impl Bounds {
+    /// Any value.
+    pub const NONE: Bounds = Bounds { low: f64::NEG_INFINITY, high: f64::INFINITY };
+    /// Amounts, rates, times.
+    pub const POSITIVE: Bounds = Bounds { low: 0.0, high: f64::INFINITY };
+    /// Shares.
+    pub const SHARE: Bounds = Bounds { low: 0.0, high: 1.0 };
+
+    fn is_positive(self) -> bool {
+        self.low >= 0.0
+    }
+
+    fn clamp(self, (low, high): (f64, f64)) -> (f64, f64) {
+        (low.max(self.low), high.min(self.high))
+    }
+}
+
+/// Two values that differ by less than this share of themselves are the same
+/// number, written down twice: six digits are what logs print.
+const SAME: f64 = 1e-6;
+
+/// A second mean held against a first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contrast {
+    first: f64,
+    bounds: Bounds,
+    scale: ContrastScale,
+    /// The difference on its scale.
+    estimate: f64,
+    /// Its standard error; 0 for constants.
+    error: f64,
+    df: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ContrastScale {
+    /// The logarithm of the ratio.
+    Ratio,
+    /// The difference itself.
+    Difference,
+}
+
+impl Contrast {
+    /// Holds `second` against `first`, whose values lie within `bounds`.
+    pub fn of(first: &MeanVariance, second: &MeanVariance, bounds: Bounds) -> Contrast {
+        let ratio = bounds.is_positive() && first.value > 0.0 && second.value > 0.0;
+        let scale = if ratio { ContrastScale::Ratio } else { ContrastScale::Difference };
+        let variance = |m: &MeanVariance| if ratio { m.variance / (m.value * m.value) } else { m.variance };
+        let estimate = if ratio { (second.value / first.value).ln() } else { second.value - first.value };
+        let parts = [(variance(first), first.df), (variance(second), second.df)];
+        Contrast::new(first.value, bounds, scale, estimate, &parts)
+    }
+
+    /// The same by the difference itself, as of a few repeats of one measurement.
+    pub fn of_few(first: &MeanVariance, second: &MeanVariance, bounds: Bounds) -> Contrast {
+        let parts = [(first.variance, first.df), (second.variance, second.df)];
+        Contrast::new(first.value, bounds, ContrastScale::Difference, second.value - first.value, &parts)
+    }
+
+    /// A difference of logarithms, as of what a regression leaves: the variances
+    /// of its parts with their degrees of freedom.
+    pub fn of_logarithms(estimate: f64, parts: &[(f64, f64)]) -> Contrast {
+        Contrast::new(1.0, Bounds::POSITIVE, ContrastScale::Ratio, estimate, parts)
+    }
+
+    fn new(first: f64, bounds: Bounds, scale: ContrastScale, estimate: f64, parts: &[(f64, f64)]) -> Contrast {
+        let variance: f64 = parts.iter().map(|(v, _)| v).sum();
+        let worth = |&(v, df): &(f64, f64)| if v > 0.0 { v * v / df.max(0.0) } else { 0.0 };
+        let df = variance * variance / parts.iter().map(worth).sum::<f64>();
+        let size = if scale == ContrastScale::Ratio { 1.0 } else { first.abs().max((first + estimate).abs()) };
+        let same = estimate.abs() <= SAME * size && variance.sqrt() <= SAME * size;
+        let (estimate, variance) = if same { (0.0, 0.0) } else { (estimate, variance) };
+        Contrast { first, bounds, scale, estimate, error: variance.max(0.0).sqrt(), df }
+    }
+
+    /// True for two constants that are the same number.
+    pub fn is_same(&self) -> bool {
+        self.estimate == 0.0 && self.error == 0.0
+    }
+
+    /// Whether an interval can be told at all: enough independent values.
+    pub fn is_known(&self) -> bool {
+        self.error == 0.0 || (self.df > 0.0 && self.error.is_finite() && self.estimate.is_finite())
+    }
+
+    /// Chance that noise alone makes the means differ as much.
+    pub fn chance(&self) -> f64 {
+        match () {
+            () if self.is_same() => 1.0,
+            () if self.error == 0.0 => 0.0,
+            () => student(self.estimate / self.error, self.df),
+        }
+    }
+
+    /// Ends of the estimate on its own scale, wrong in `error` of all cases.
+    fn ends(&self, error: f64) -> (f64, f64) {
+        if self.error == 0.0 {
+            return (self.estimate, self.estimate);
+        }
+        let reach = student_limit(error, self.df) * self.error;
+        (self.estimate - reach, self.estimate + reach)
+    }
+
+    /// Ends of the difference, second less first, wrong in `error` of all cases:
+    /// within what the bounds allow, and without 0 inside exactly where
+    /// [`Contrast::chance`] is below `error`.
+    pub fn difference(&self, error: f64) -> (f64, f64) {
+        let (low, high) = self.ends(error);
+        let of = |end: f64| if self.scale == ContrastScale::Ratio { self.first * end.exp_m1() } else { end };
+        let (low, high) = self.bounds.clamp((self.first + of(low), self.first + of(high)));
+        // a bound is no news of a difference
+        let (low, high) = (low - self.first, high - self.first);
+        match self.chance() < error {
+            true => (low, high),
+            false => (low.min(0.0), high.max(0.0)),
+        }
+    }
+
+    /// Ends of the ratio, second over first; `None` where there is none.
+    pub fn ratio(&self, error: f64) -> Option<(f64, f64)> {
+        (self.first > 0.0).then(|| {
+            let (low, high) = self.difference(error);
+            (1.0 + low / self.first, 1.0 + high / self.first)
+        })
+    }
+
+    /// Both means.
+    pub fn means(&self) -> (f64, f64) {
+        let second = if self.scale == ContrastScale::Ratio {
+            self.first * self.estimate.exp()
+        } else {
+            self.first + self.estimate
+        };
+        (self.first, second)
+    }
+
+    /// The ratio itself; `None` where there is none.
+    pub fn value(&self) -> Option<f64> {
+        (self.scale == ContrastScale::Ratio).then(|| self.estimate.exp())
+    }
+}
+
+/// Ends of a mean within what is possible, wrong in `error` of all cases.
+pub fn interval(mean: &MeanVariance, bounds: Bounds, error: f64) -> (f64, f64) {
+    if mean.variance <= 0.0 {
+        return (mean.value, mean.value);
+    }
+    let reach = student_limit(error, mean.df) * mean.variance.sqrt();
+    if bounds.is_positive() && mean.value > 0.0 {
+        let factor = (reach / mean.value).exp();
+        return bounds.clamp((mean.value / factor, mean.value * factor));
+    }
+    bounds.clamp((mean.value - reach, mean.value + reach))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mean::difference;
+    use crate::noise::Noise;
+
+    const ONE: MeanVariance = MeanVariance { value: 10.0, variance: 4.0, df: 9.0 };
+    const TWO: MeanVariance = MeanVariance { value: 15.0, variance: 1.0, df: 16.0 };
+
+    #[test]
+    fn worked_example() {
+        // logarithms: ln 1.5 = 0.4055; variances 0.04 and 1/225 = 0.00444, error 0.2108; df 0.04444² /
+        // (0.04²/9 + 0.00444²/16) = 11.03; t 1.923, limit at 5 % 2.2: ratio from 0.943 to 2.385
+        let c = Contrast::of(&ONE, &TWO, Bounds::POSITIVE);
+        assert!((c.df - 11.03).abs() < 0.01 && (c.chance() - 0.0806).abs() < 0.001, "{c:?} {}", c.chance());
+        let (low, high) = c.ratio(0.05).unwrap();
+        assert!((low - 0.943).abs() < 2e-3 && (high - 2.385).abs() < 5e-3, "{low} {high}");
+        let (low, high) = c.difference(0.05);
+        assert!((low + 0.57).abs() < 0.02 && (high - 13.85).abs() < 0.05, "{low} {high}");
+        // without bounds it is Welch's
+        let plain = Contrast::of(&ONE, &TWO, Bounds::NONE);
+        let welch = difference(&ONE, &TWO);
+        assert!((plain.chance() - welch.chance).abs() < 1e-12);
+        assert!((plain.difference(0.05).0 - welch.interval.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn constants_are_equal_or_not() {
+        let still = |value: f64| MeanVariance { value, variance: 0.0, df: 47.0 };
+        let of = |a: f64, b: f64| Contrast::of(&still(a), &still(b), Bounds::POSITIVE);
+        // a sum of a billion bytes in another order, and six digits printed
+        assert!(of(16_777_216.1 / 3.0 * 3.0, 16_777_216.1).is_same());
+        assert!(of(16_777_216e3, 16_777_215e3).is_same() && of(0.0, 0.0).is_same());
+        assert_eq!((of(7.0, 7.0).chance(), of(7.0, 7.0).difference(0.05)), (1.0, (0.0, 0.0)));
+        let doubled = of(16e9, 32e9);
+        assert!(!doubled.is_same() && doubled.chance() == 0.0);
+        assert_eq!(doubled.ratio(0.001).map(|(low, _)| low.round()), Some(2.0));
+        assert_eq!(of(0.0, 1e-9).chance(), 0.0, "something is not nothing");
+    }
+
+    #[test]
+    fn what_is_told_is_possible_and_agrees() {
+        let mut noise = Noise::new(3);
+        for _ in 0..2000 {
+            let mut mean = || MeanVariance {
+                value: if noise.even() < 0.1 { 0.0 } else { noise.normal().exp().min(0.99) },
+                variance: (0.3 * noise.normal()).powi(2),
+                df: 1.0 + 20.0 * noise.even(),
+            };
+            let (first, second) = (mean(), mean());
+            let c = Contrast::of(&first, &second, Bounds::SHARE);
+            for error in [0.05, 1e-3, 1e-7] {
+                let (low, high) = c.difference(error);
+                assert!(low >= -first.value - 1e-12 && first.value + high <= 1.0 + 1e-12, "{low} {high} {c:?}");
+                let excludes = low > 0.0 || high < 0.0;
+                assert_eq!(excludes, c.chance() < error && second.value != first.value, "{error} {c:?} {low} {high}");
+                let (low, high) = interval(&first, Bounds::SHARE, error);
+                assert!(0.0 <= low && low <= first.value && first.value <= high && high <= 1.0, "{low} {high}");
+            }
+        }
+    }
+}

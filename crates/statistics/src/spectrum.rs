@@ -1,0 +1,145 @@
+//! Where a series may come back: the periods at which its spectrum stands out of
+//! its surroundings, and the lags at which it is like itself. These are only
+//! candidates: [`crate::rhythm`] judges them.
+//!
+//! Sources: fast Fourier transform, Cooley and Tukey, Mathematics of Computation
+//! 19 (1965); a spectrum held against the median of its neighbours, so that the
+//! red noise of slow counters makes no peaks, Vaughan, Astronomy and Astrophysics
+//! 431 (2005); autocorrelation as the transform of the spectrum (Wiener and
+//! Khinchin).
+
+use crate::BlockMean;
+
+/// Candidates of each kind at most.
+const MOST: usize = 8;
+/// Shortest period, in points.
+const SHORTEST: usize = 4;
+/// Shortest lag that is read off the autocorrelation, in points: below, its place
+/// is too vague and the spectrum tells it.
+const SHORTEST_LAG: usize = 24;
+/// Neighbours of a spectrum's line on each side that it is held against.
+const NEAR: usize = 16;
+
+/// A period that may be one, and how far its frequency may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Times a second.
+    pub frequency: f64,
+    /// To either side.
+    pub vague: f64,
+}
+
+/// Candidates among periods of four points up to a third of the series.
+pub fn candidates(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    let count = ((last.at_s - first.at_s) / spacing_s).round() as usize + 1;
+    if !(3 * SHORTEST..=1 << 16).contains(&count) {
+        return Vec::new();
+    }
+    let size = (2 * count).next_power_of_two();
+    let mean = crate::blocks::mean(points);
+    let (mut real, mut imaginary) = (vec![0.0; size], vec![0.0; size]);
+    for p in points {
+        // gaps stay at the mean
+        let at = ((p.at_s - first.at_s) / spacing_s).round() as usize;
+        real[at.min(count - 1)] = p.value - mean;
+    }
+    transform(&mut real, &mut imaginary);
+    let power: Vec<f64> = real.iter().zip(&imaginary).map(|(r, i)| r * r + i * i).collect();
+    let span = size as f64 * spacing_s;
+    // a third of the series and longer is no period, with some room for what lies between two lines
+    let lines = (size as f64 / (count as f64 / 2.5)) as usize..=size / SHORTEST;
+    let beside = |k: usize| power[k] / median_near(&power, k).max(f64::MIN_POSITIVE);
+    let mut found: Vec<Candidate> = highest(lines, beside)
+        .into_iter()
+        .map(|k| Candidate { frequency: k as f64 / span, vague: 0.5 / (count as f64 * spacing_s) })
+        .collect();
+    let (mut like, mut nothing) = (power, vec![0.0; size]);
+    transform(&mut like, &mut nothing);
+    let lags = SHORTEST_LAG..=count / 3;
+    // fewer pairs lie far apart
+    let corrected = |lag: usize| like[lag] / (count - lag) as f64;
+    let of_lag = |lag: usize| {
+        let period_s = lag as f64 * spacing_s;
+        Candidate { frequency: 1.0 / period_s, vague: 0.6 * spacing_s / (period_s * period_s) }
+    };
+    found.extend(highest(lags, corrected).into_iter().map(of_lag));
+    found
+}
+
+/// The highest local maxima of a function of whole numbers.
+fn highest(range: std::ops::RangeInclusive<usize>, of: impl Fn(usize) -> f64) -> Vec<usize> {
+    let (low, high) = (*range.start(), *range.end());
+    if low < 1 || high <= low {
+        return Vec::new();
+    }
+    let values: Vec<f64> = (low - 1..=high + 1).map(of).collect();
+    let is_top = |at: &usize| values[*at] > 0.0 && values[*at] >= values[at - 1] && values[*at] > values[at + 1];
+    let mut tops: Vec<usize> = (1..values.len() - 1).filter(is_top).collect();
+    tops.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    tops.truncate(MOST);
+    tops.into_iter().map(|at| at + low - 1).collect()
+}
+
+fn median_near(power: &[f64], at: usize) -> f64 {
+    let near = at.saturating_sub(NEAR).max(1)..(at + NEAR + 1).min(power.len() / 2);
+    let mut list: Vec<f64> = near.map(|k| power[k]).collect();
+    let middle = list.len() / 2;
+    *list.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+/// The discrete Fourier transform in place; lengths are powers of two.
+fn transform(real: &mut [f64], imaginary: &mut [f64]) {
+    let count = real.len();
+    assert!(count.is_power_of_two() && imaginary.len() == count);
+    let bits = count.trailing_zeros();
+    for at in 0..count {
+        let other = at.reverse_bits() >> (usize::BITS - bits);
+        if at < other {
+            real.swap(at, other);
+            imaginary.swap(at, other);
+        }
+    }
+    let mut half = 1;
+    while half < count {
+        for step in 0..half {
+            let (sin, cos) = (-std::f64::consts::PI * step as f64 / half as f64).sin_cos();
+            for at in (step..count).step_by(2 * half) {
+                let (r, i) = (real[at + half], imaginary[at + half]);
+                let (r, i) = (r * cos - i * sin, r * sin + i * cos);
+                (real[at + half], imaginary[at + half]) = (real[at] - r, imaginary[at] - i);
+                (real[at], imaginary[at]) = (real[at] + r, imaginary[at] + i);
+            }
+        }
+        half *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_example_of_a_transform() {
+        // 1 2 3 4: sum 10, -2+2i, -2, -2-2i
+        let (mut real, mut imaginary) = (vec![1.0, 2.0, 3.0, 4.0], vec![0.0; 4]);
+        transform(&mut real, &mut imaginary);
+        for (k, (r, i)) in [(10.0, 0.0), (-2.0, 2.0), (-2.0, 0.0), (-2.0, -2.0)].into_iter().enumerate() {
+            assert!((real[k] - r).abs() < 1e-12 && (imaginary[k] - i).abs() < 1e-12, "{k}: {real:?} {imaginary:?}");
+        }
+    }
+
+    #[test]
+    fn a_wave_and_short_bursts_are_among_the_candidates() {
+        let is_near =
+            |list: &[Candidate], period: f64| list.iter().any(|c| (c.frequency - 1.0 / period).abs() <= c.vague);
+        let points = |of: &dyn Fn(usize) -> f64| -> Vec<BlockMean> {
+            (0..700).map(|i| BlockMean { at_s: 60.0 * i as f64, value: of(i), weight: 1.0 }).collect()
+        };
+        let wave = points(&|i| (std::f64::consts::TAU * i as f64 / 41.3).sin());
+        assert!(is_near(&candidates(&wave, 60.0), 60.0 * 41.3));
+        let bursts = points(&|i| f64::from(u8::from(i % 60 < 2)));
+        assert!(is_near(&candidates(&bursts, 60.0), 3600.0));
+        assert!(candidates(&wave[..9], 60.0).is_empty());
+    }
+}

@@ -1,0 +1,206 @@
+//! Writes that belong together, kept before they are done: those of a row of an array that
+//! has lost a member, from which nothing could be computed if only a part of them were done,
+//! and the ledger's. It lies behind everything else in the file and holds the last of them.
+//! The next server does them once more, which changes nothing where they were done.
+//!
+//! A killed server's writes are there in the order in which it made them. After a crash of
+//! the whole machine they may not be: the sum tells whether what is kept is whole.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::{WriteSource, ZeroPolicy};
+use crate::content::trouble;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"dwredo01");
+
+/// Bytes of the head: the sum, the number of writes, and each one's place, length and kind.
+/// A page, which a killed program writes whole or not at all.
+const HEAD: usize = 4096;
+const FIXED: usize = 24;
+const ENTRY: usize = 24;
+/// Writes at most.
+const MOST: usize = (HEAD - FIXED) / ENTRY;
+
+/// Kinds of writes.
+const DATA: u64 = 0;
+const KEEP: u64 = 1;
+const GIVE_BACK: u64 = 2;
+
+/// Where it is, and room to put it together.
+#[derive(Default)]
+pub(super) struct WriteJournal {
+    start: u64,
+    /// Its head is there.
+    begun: bool,
+    head: Vec<u8>,
+    data: Vec<u8>,
+}
+
+/// A write to be done once more: where, and what.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum JournalWrite {
+    Data(u64, Vec<u8>),
+    Zeros(u64, u64, ZeroPolicy),
+}
+
+impl JournalWrite {
+    pub fn source(&self) -> (u64, WriteSource<'_>) {
+        match self {
+            JournalWrite::Data(place, data) => (*place, WriteSource::Data(data)),
+            JournalWrite::Zeros(place, bytes, room) => (*place, WriteSource::Zeros(*bytes, *room)),
+        }
+    }
+}
+
+impl WriteJournal {
+    /// One that begins at this place of a file.
+    pub fn new(start: u64) -> WriteJournal {
+        WriteJournal { start, ..WriteJournal::default() }
+    }
+
+    /// Keeps these writes, and none before them.
+    pub fn keep<'a>(&mut self, file: &File, writes: impl Iterator<Item = (u64, WriteSource<'a>)>) -> io::Result<()> {
+        let WriteJournal { start, begun, head, data } = self;
+        head.clear();
+        head.resize(FIXED, 0);
+        data.clear();
+        for (place, source) in writes {
+            let kind = match source {
+                WriteSource::Data(bytes) => {
+                    data.extend_from_slice(bytes);
+                    DATA
+                }
+                WriteSource::Zeros(_, ZeroPolicy::Keep) => KEEP,
+                WriteSource::Zeros(_, ZeroPolicy::GiveBack) => GIVE_BACK,
+            };
+            [place, source.bytes(), kind].iter().for_each(|word| head.extend_from_slice(&word.to_le_bytes()));
+        }
+        let count = (head.len() - FIXED) / ENTRY;
+        assert!(count <= MOST, "an array has fewer members");
+        head[16..24].copy_from_slice(&(count as u64).to_le_bytes());
+        head[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        let sum = sum(&head[16..], data);
+        head[8..16].copy_from_slice(&sum.to_le_bytes());
+        if !*begun {
+            // by this a file that is longer than its drives is known as one with a journal
+            file.write_all_at(&MAGIC.to_le_bytes(), *start)?;
+            *begun = true;
+        }
+        file.write_all_at(data, *start + HEAD as u64)?;
+        file.write_all_at(head, *start)
+    }
+
+    /// Keeps nothing any more, and gives its room back.
+    pub fn forget(&mut self, file: &File) -> io::Result<()> {
+        self.begun = false;
+        if file.metadata()?.len() <= self.start {
+            return Ok(());
+        }
+        match file.set_len(self.start) {
+            // a full btrfs has no room to give room back: a head whose sum is wrong keeps nothing either
+            Err(full) if trouble::is_full(&full) && self.kept(file)?.is_empty() => Ok(()),
+            Err(full) if trouble::is_full(&full) => file.write_all_at(&[0; 16], self.start + 8),
+            done => done,
+        }
+    }
+
+    /// Whether there is one, if only a beginning of it.
+    pub fn is_there(&self, file: &File) -> bool {
+        let mut magic = [0; 8];
+        file.read_exact_at(&mut magic, self.start).is_ok() && magic == MAGIC.to_le_bytes()
+    }
+
+    /// The writes that are kept; none where there are none, or not all of them, or where one
+    /// goes beyond what lies before it.
+    pub fn kept(&self, file: &File) -> io::Result<Vec<JournalWrite>> {
+        let len = file.metadata()?.len().saturating_sub(self.start);
+        let Some(room) = len.checked_sub(HEAD as u64) else { return Ok(Vec::new()) };
+        let mut head = [0; HEAD];
+        file.read_exact_at(&mut head, self.start)?;
+        let words: Vec<u64> = head.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let [magic, wanted, count, entries @ ..] = &words[..] else { return Ok(Vec::new()) };
+        let count = usize::try_from(*count).ok().filter(|count| *magic == MAGIC && *count <= MOST);
+        let Some(count) = count else { return Ok(Vec::new()) };
+        let entries = &entries.as_chunks::<3>().0[..count];
+        let lies_within = |[place, bytes, _]: &[u64; 3]| place.checked_add(*bytes).is_some_and(|end| end <= self.start);
+        let of_data = entries.iter().filter(|entry| entry[2] == DATA);
+        let bytes = of_data.clone().try_fold(0u64, |sum, entry| sum.checked_add(entry[1]));
+        let Some(bytes) = bytes.filter(|bytes| *bytes <= room && entries.iter().all(lies_within)) else {
+            return Ok(Vec::new());
+        };
+        let mut data = vec![0; bytes as usize];
+        file.read_exact_at(&mut data, self.start + HEAD as u64)?;
+        if sum(&head[16..FIXED + count * ENTRY], &data) != *wanted {
+            return Ok(Vec::new());
+        }
+        let mut left = &data[..];
+        let again = |[place, bytes, kind]: &[u64; 3]| match *kind {
+            DATA => {
+                let (now, rest) = left.split_at(*bytes as usize);
+                left = rest;
+                JournalWrite::Data(*place, now.to_vec())
+            }
+            KEEP => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::Keep),
+            _ => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::GiveBack),
+        };
+        Ok(entries.iter().map(again).collect())
+    }
+}
+
+/// Tells whether all of it is there; nobody is meant to deceive it.
+fn sum(head: &[u8], data: &[u8]) -> u64 {
+    let mut sum = MAGIC;
+    for part in [head, data] {
+        let (words, rest) = part.as_chunks::<8>();
+        let mut add = |word: u64| sum = (sum ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        words.iter().for_each(|word| add(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|byte| add(u64::from(*byte)));
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_whole_is_given_back_and_nothing_else() {
+        let file = tempfile::tempfile().unwrap();
+        let mut journal = WriteJournal::new(10_000);
+        assert!(journal.kept(&file).unwrap().is_empty());
+        let long = vec![7; 5000];
+        let writes = [
+            (5, WriteSource::Data(&long)),
+            (70, WriteSource::Zeros(30, ZeroPolicy::Keep)),
+            (9999, WriteSource::Data(b"x")),
+        ];
+        journal.keep(&file, [(1, WriteSource::Data(&long))].into_iter()).unwrap();
+        journal.keep(&file, writes.into_iter()).unwrap();
+        let wanted = [
+            JournalWrite::Data(5, long.clone()),
+            JournalWrite::Zeros(70, 30, ZeroPolicy::Keep),
+            JournalWrite::Data(9999, b"x".to_vec()),
+        ];
+        assert_eq!(journal.kept(&file).unwrap(), wanted);
+        assert!(journal.is_there(&file) && !WriteJournal::new(9_000).is_there(&file));
+        // each flipped bit and each cut is noticed
+        for at in (10_000..10_096).chain([14_096, 19_000, 19_096]) {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ 64], at).unwrap();
+            assert!(journal.kept(&file).unwrap().is_empty(), "{at}");
+            file.write_all_at(&byte, at).unwrap();
+        }
+        assert_eq!(journal.kept(&file).unwrap(), wanted);
+        let len = file.metadata().unwrap().len();
+        file.set_len(len - 1).unwrap();
+        assert!(journal.kept(&file).unwrap().is_empty());
+        journal.forget(&file).unwrap();
+        assert!(!journal.is_there(&file) && journal.kept(&file).unwrap().is_empty());
+        // nothing is written beyond what lies before it
+        journal.keep(&file, [(9999, WriteSource::Data(b"xy"))].into_iter()).unwrap();
+        assert!(journal.kept(&file).unwrap().is_empty());
+    }
+}

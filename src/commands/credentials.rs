@@ -1,0 +1,115 @@
+//! Passwords and tokens of stores: from a file or the environment, because the
+//! command line is shown to everybody by `ps`.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use diskwright_remote::{StoreAccess, has_password};
+
+use super::{Failure, output};
+
+/// Where a password may stand instead of the address.
+const PASSWORD: &str = "DISKWRIGHT_PASSWORD";
+/// The longest password or token, bytes.
+const LONGEST: u64 = 64 << 10;
+
+/// How a store knows who asks.
+#[derive(Args, Clone, Default)]
+#[group(id = "who-asks")]
+pub struct Credentials {
+    /// Read the password of the user in the address from this file (default: the variable DISKWRIGHT_PASSWORD)
+    #[arg(long, value_name = "FILE", conflicts_with = "bearer_token_file", help_heading = "Store access")]
+    password_file: Option<PathBuf>,
+    /// Read a token from this file and send it as 'Authorization: Bearer …'
+    #[arg(long, value_name = "FILE", help_heading = "Store access")]
+    bearer_token_file: Option<PathBuf>,
+}
+
+impl Credentials {
+    /// True where one is given.
+    pub fn is_given(&self) -> bool {
+        self.password_file.is_some() || self.bearer_token_file.is_some()
+    }
+
+    /// An address with its user's password, and what else the requests bear.
+    pub fn access(&self, url: &str, headers: &[String]) -> Result<StoreAccess, Failure> {
+        let mut access = StoreAccess { headers: headers.to_vec(), ..StoreAccess::new(url) };
+        access.token = self.bearer_token_file.as_deref().map(secret).transpose()?;
+        access.password = match &self.password_file {
+            Some(file) => Some(secret(file)?),
+            // it is for stores that ask for a user, and for no others
+            None if access.has_user() => std::env::var(PASSWORD).ok().filter(|password| !password.is_empty()),
+            None => None,
+        };
+        Ok(access)
+    }
+}
+
+/// Says once that `ps` shows what the command line says.
+pub fn warn_of_command_line(url: &str, headers: &[String]) {
+    let is_secret = |header: &String| header.to_ascii_lowercase().trim_start().starts_with("authorization");
+    if has_password(url) {
+        output::warn(format_args!(
+            "`ps` shows every user the password in the address; use --password-file or {PASSWORD} instead"
+        ));
+    } else if headers.iter().any(is_secret) {
+        output::warn(format_args!("`ps` shows every user the header Authorization; use --bearer-token-file instead"));
+    }
+}
+
+/// What a file holds, without the line's end.
+fn secret(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let failed = |e: std::io::Error| Failure::Failed(format!("{name}: {e}"));
+    // links are followed: mounted secrets are links
+    let file = File::open(path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    if found.is_file() && found.mode() & 0o044 != 0 {
+        output::warn(format_args!("{name}: other users can read it; protect it with `chmod 600`"));
+    }
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    let is_wrong = secret.is_empty() || text.len() as u64 > LONGEST || secret.contains(char::is_control);
+    if is_wrong {
+        return Err(Failure::Failed(format!("{name}: must contain one line with a password or token")));
+    }
+    Ok(secret.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            secret(&path)
+        };
+        assert_eq!(read("a b c\r\n").unwrap(), "a b c");
+        assert_eq!(read("secret").unwrap(), "secret");
+        for wrong in ["", "\n", "a\nb", "a\0", &"x".repeat(70_000)] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains("password: must contain one line"), "{error}");
+        }
+        assert!(secret(&folder.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_file_goes_before_what_else_there_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        std::fs::write(&path, "secret\n").unwrap();
+        let credentials = Credentials { password_file: Some(path.clone()), bearer_token_file: None };
+        assert_eq!(credentials.access("http://u@h", &[]).unwrap().password.as_deref(), Some("secret"));
+        let credentials = Credentials { password_file: None, bearer_token_file: Some(path) };
+        let access = credentials.access("http://h", &[]).unwrap();
+        assert_eq!((access.password, access.token.as_deref()), (None, Some("secret")));
+    }
+}

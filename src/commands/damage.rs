@@ -1,0 +1,120 @@
+//! What was lost of the logs that a command reads. It is told once, on standard
+//! error, and in every answer as `damage[]`.
+
+use diskwright_base::Note;
+use diskwright_datastore::{Damage, TrimSummary};
+use serde_json::{Value, json};
+
+use super::{Failure, output, when};
+
+/// Lines on standard error at most.
+const LINES: usize = 20;
+/// Places that are kept apart; of more only the sum is told.
+const MOST: usize = 1000;
+
+/// Places where something was lost.
+#[derive(Default)]
+pub struct Losses {
+    places: Vec<Damage>,
+    /// Places beyond those, and the ticks lost there.
+    more: u64,
+    more_ticks: u64,
+    is_told: bool,
+}
+
+impl Losses {
+    /// Takes one in, and gives the note that judges and pages get of it.
+    pub fn take(&mut self, damage: Damage) -> Option<Note> {
+        if self.is_told {
+            return note(&damage);
+        }
+        if self.places.len() == MOST {
+            self.more += 1;
+            self.more_ticks += damage.ticks.unwrap_or(0);
+            return None;
+        }
+        let note = note(&damage);
+        self.places.push(damage);
+        note
+    }
+
+    /// Says on standard error what was lost; once, however often logs are read.
+    pub fn tell(&mut self) {
+        if std::mem::replace(&mut self.is_told, true) || self.places.is_empty() {
+            return;
+        }
+        for damage in self.places.iter().take(LINES) {
+            output::warn(damage);
+        }
+        let places = self.places.len() as u64 + self.more;
+        if places > LINES as u64 {
+            let further = places - LINES as u64;
+            output::warn(format_args!("{further} more places are damaged; in total {}", self.sum()));
+        }
+    }
+
+    /// `12 ticks are lost`, and whether that is all.
+    fn sum(&self) -> String {
+        let ticks: u64 = self.places.iter().filter_map(|damage| damage.ticks).sum::<u64>() + self.more_ticks;
+        let unknown = self.places.iter().any(|damage| damage.ticks.is_none());
+        match (ticks, unknown) {
+            (0, true) => "an unknown number of ticks is lost".to_owned(),
+            (ticks, true) => format!("at least {ticks} ticks are lost"),
+            (1, false) => "1 tick is lost".to_owned(),
+            (ticks, false) => format!("{ticks} ticks are lost"),
+        }
+    }
+
+    /// Fails where ticks are lost: for commands whose output stands for the log.
+    pub fn require_none(&self) -> Result<(), Failure> {
+        if self.more_ticks == 0 && self.places.iter().all(|damage| damage.ticks == Some(0)) {
+            return Ok(());
+        }
+        let sum = self.sum();
+        Err(Failure::Failed(format!("all readable ticks were written, but {sum} (see --allow-damage)")))
+    }
+
+    /// `damage[]` of an answer.
+    pub fn json(&self) -> Vec<Value> {
+        let one = |damage: &Damage| {
+            json!({
+                "where": damage.place(),
+                "ticks_lost": damage.ticks,
+                "because": damage.because(),
+                "from": damage.after_ns.map(when::rfc3339),
+                "to": damage.before_ns.map(when::rfc3339),
+            })
+        };
+        let mut list: Vec<Value> = self.places.iter().map(one).collect();
+        if self.more > 0 {
+            let place = format!("{} further places", self.more);
+            list.push(json!({
+                "where": place,
+                "ticks_lost": self.more_ticks,
+                "because": "too many to list",
+                "from": null,
+                "to": null,
+            }));
+        }
+        list
+    }
+}
+
+/// A gap, where ticks were lost.
+fn note(damage: &Damage) -> Option<Note> {
+    let at = damage.after_ns.or(damage.before_ns).unwrap_or(0);
+    (damage.ticks != Some(0)).then(|| Note::new(at, Note::GAP, format!("the log is damaged: {damage}")))
+}
+
+/// `trimmed` of an answer.
+pub fn trimmed(trimmed: Option<TrimSummary>) -> Value {
+    trimmed.map_or(Value::Null, |trimmed| {
+        json!({
+            "segments": trimmed.segments,
+            "ticks": trimmed.ticks,
+            "bytes": trimmed.bytes,
+            "from": trimmed.range.map(|range| when::rfc3339(range.0)),
+            "to": trimmed.range.map(|range| when::rfc3339(range.1)),
+        })
+    })
+}

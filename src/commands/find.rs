@@ -1,0 +1,227 @@
+//! Finding what people type among all that explains itself: words of the trade,
+//! counters, rules, packs, suites, drives, RAID levels, formats, experiments.
+
+use diskwright_base::words::nearest;
+use diskwright_base::{Catalogue, glossary};
+use diskwright_diagnosis::Pack;
+use diskwright_report::explain::title_of;
+use diskwright_simulator::array::ArrayLevel;
+use serde_json::{Value, json};
+
+/// What can be explained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExplainEntry {
+    /// `term`, `counter`, `rule`, …
+    pub kind: &'static str,
+    /// What to type for it.
+    pub name: String,
+    /// What it is, in a line.
+    pub title: String,
+    /// Other names.
+    names: Vec<String>,
+    /// What is written of it.
+    text: String,
+}
+
+/// How well an entry fits, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MatchQuality {
+    /// All words stand in what is written of it.
+    Text,
+    /// A name holds it.
+    Part,
+    /// A name has all of its words.
+    Words,
+    /// It is a name.
+    Whole,
+}
+
+fn entry(kind: &'static str, name: &str, title: &str, names: Vec<String>, text: &str) -> ExplainEntry {
+    ExplainEntry { kind, name: name.to_owned(), title: title.to_owned(), names, text: text.to_owned() }
+}
+
+/// All entries.
+pub fn entries(packs: &[Pack]) -> Vec<ExplainEntry> {
+    let mut all = Vec::new();
+    for term in glossary::terms() {
+        all.push(entry("term", &term.id, &term.title, term.names.clone(), &term.explain));
+    }
+    for counter in Catalogue::builtin().counters() {
+        let names = counter.names.iter().map(str::to_owned).collect();
+        all.push(entry("counter", &counter.id, &title_of(counter), names, &counter.explain));
+    }
+    for pack in packs {
+        all.push(entry("pack", &pack.id, &pack.title, Vec::new(), &pack.explain));
+        for rule in &pack.rules {
+            let name = format!("{}/{}", pack.id, rule.id);
+            all.push(entry("rule", &name, &rule.title, vec![rule.id.clone()], &rule.explain));
+        }
+    }
+    for suite in diskwright_probe::suites::SUITES {
+        all.push(entry("suite", suite.id, suite.title, Vec::new(), suite.explain));
+    }
+    for drive in diskwright_simulator::catalogue::all() {
+        all.push(entry("drive", &drive.id, &drive.name, vec![drive.class.name().to_owned()], &drive.vendor));
+    }
+    for level in ArrayLevel::ALL {
+        let info = level.info();
+        let title = format!("RAID level: {}", first_sentence(&info.explain));
+        let also = info.also.iter().filter(|n| n.chars().any(char::is_alphabetic)).cloned();
+        let names = also.chain(info.also.iter().map(|n| format!("raid {n}"))).collect();
+        all.push(entry("level", level.name(), &title, names, &info.explain));
+    }
+    all
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.trim().split_inclusive(". ").next().unwrap_or_default().trim().trim_end_matches('.')
+}
+
+/// Letters of a part of a name at least: shorter ones are in too many names.
+const LEAST_PART: usize = 4;
+
+/// Letters and digits alone, small.
+fn squeezed(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+fn words(text: &str) -> Vec<String> {
+    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
+    parts.map(str::to_lowercase).collect()
+}
+
+impl ExplainEntry {
+    /// How well it fits what was typed; `None` where it does not.
+    pub fn fit(&self, typed: &str) -> Option<MatchQuality> {
+        let (wanted, asked) = (squeezed(typed), words(typed));
+        if wanted.is_empty() {
+            return None;
+        }
+        let names = || self.names.iter().chain([&self.name]);
+        let has_all = |text: &str| {
+            let there = words(text);
+            asked.iter().all(|word| there.contains(word))
+        };
+        match () {
+            () if names().any(|n| squeezed(n) == wanted) => Some(MatchQuality::Whole),
+            () if names().any(|n| has_all(n)) => Some(MatchQuality::Words),
+            () if wanted.len() >= LEAST_PART && names().any(|n| squeezed(n).contains(&wanted)) => {
+                Some(MatchQuality::Part)
+            }
+            () if has_all(&self.title) || has_all(&self.text) => Some(MatchQuality::Text),
+            () => None,
+        }
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        json!({ "kind": self.kind, "name": self.name, "title": self.title })
+    }
+}
+
+/// Entries that fit, best first.
+pub fn matching<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<(MatchQuality, &'a ExplainEntry)> {
+    let mut found: Vec<(MatchQuality, &ExplainEntry)> = all.iter().filter_map(|e| Some((e.fit(typed)?, e))).collect();
+    // short names first: they are less special
+    found.sort_by_key(|(fit, e)| (std::cmp::Reverse(*fit), e.name.len()));
+    found
+}
+
+/// Names near to a mistyped one, with what they are.
+pub fn near<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<&'a ExplainEntry> {
+    let wanted = typed.to_lowercase();
+    let mut left: Vec<(String, &ExplainEntry)> = Vec::new();
+    for entry in all {
+        let own = entry.name.rsplit(['/', '.']).next().unwrap_or_default();
+        let names = entry.names.iter().map(String::as_str).chain([entry.name.as_str(), own]);
+        left.extend(names.map(|n| (n.to_lowercase(), entry)));
+    }
+    let mut found: Vec<&ExplainEntry> = Vec::new();
+    while found.len() < 3 {
+        let Some(name) = nearest(&wanted, left.iter().map(|(n, _)| n.as_str())).map(str::to_owned) else { break };
+        for (_, entry) in left.iter().filter(|(n, _)| *n == name) {
+            if found.len() < 3 && !found.contains(entry) {
+                found.push(entry);
+            }
+        }
+        left.retain(|(n, _)| *n != name);
+    }
+    found
+}
+
+/// ` (did you mean `x`?)`, or nothing.
+pub fn hint<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(typed, known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_diagnosis::packs;
+
+    #[test]
+    fn what_people_type_is_found() {
+        let packs = packs::all().expect("built-in packs load");
+        let all = entries(&packs);
+        let typed = [
+            "PSI",
+            "svctm",
+            "raid5",
+            "RAID 5",
+            "await",
+            "%util",
+            "iowait",
+            "load average",
+            "dirty pages",
+            "fsync",
+            "queue depth",
+            "NVMe",
+            "page cache",
+            "write penalty",
+            "steal",
+            "IOPS",
+            "D state",
+            "swap",
+            "seek",
+            "stripe",
+            "TRIM",
+            "oom",
+            "loadavg",
+            "utilization",
+            "disk.saturated",
+            "minread",
+            "aqu-sz",
+            "mirror",
+        ];
+        for typed in typed {
+            let best = matching(&all, typed).first().map(|(fit, _)| *fit);
+            assert_eq!(best, Some(MatchQuality::Whole), "{typed}");
+        }
+        // short words are no part of longer ones
+        assert!(matching(&all, "io").iter().all(|(fit, _)| *fit != MatchQuality::Part));
+        assert!(matching(&all, "").is_empty() && matching(&all, "--").is_empty());
+    }
+
+    #[test]
+    fn typing_errors_lead_to_what_was_meant() {
+        let all = entries(&packs::all().expect("built-in packs load"));
+        let first = |typed: &str| near(&all, typed).first().map(|e| e.name.clone()).unwrap_or_default();
+        assert!(first("iowiat").contains("iowait"), "{}", first("iowiat"));
+        assert_eq!((first("raid55"), first("mnread")), ("raid5".into(), "minread".into()));
+        assert!(near(&all, "xyzzyplugh").is_empty());
+    }
+
+    #[test]
+    fn every_link_of_the_glossary_leads_somewhere() {
+        let packs = packs::all().expect("built-in packs load");
+        let default = packs.iter().find(|p| p.id == "default").expect("there is one");
+        for term in glossary::terms() {
+            let suite = |id: &String| diskwright_probe::suites::suite(id).is_none();
+            let drive = |id: &String| diskwright_simulator::catalogue::find(id).is_none();
+            let missing: Vec<&String> = term.rules.iter().filter(|id| default.rule(id).is_none()).collect();
+            let missing: Vec<&String> = missing.into_iter().chain(term.suites.iter().filter(|id| suite(id))).collect();
+            let missing: Vec<&String> = missing.into_iter().chain(term.drives.iter().filter(|id| drive(id))).collect();
+            assert!(missing.is_empty(), "{}: {missing:?}", term.id);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `completions SHELL` and `manual FOLDER`: what packages install, from the definitions
+//! that `--help` shows.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::{CommandLine, Failure, output, output_file};
+
+const PROGRAM: &str = "diskwright";
+
+/// Arguments of `completions`.
+#[derive(Args)]
+pub struct Completions {
+    /// The shell to print completions for
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Arguments of `manual`.
+#[derive(Args)]
+pub struct Manual {
+    /// An existing folder, which gets a page for each command
+    folder: PathBuf,
+}
+
+pub fn completions(arguments: &Completions) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut CommandLine::command(), PROGRAM, &mut script);
+    output::data(&script)
+}
+
+pub fn manual(arguments: &Manual) -> Result<(), Failure> {
+    let mut program = CommandLine::command();
+    program.build();
+    pages(&program, PROGRAM, &arguments.folder)
+}
+
+/// A page of a command, and one of each of its commands: `diskwright-disk-serve.1`.
+fn pages(command: &Command, name: &str, folder: &Path) -> Result<(), Failure> {
+    let mut page = Vec::new();
+    Man::new(command.clone()).manual("Diskwright").render(&mut page)?;
+    output_file::write(&folder.join(format!("{name}.1")), &page)?;
+    let with_page = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
+    with_page.into_iter().try_for_each(|c| pages(c, &format!("{name}-{}", c.get_name()), folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_page_and_no_hidden_one() {
+        let folder = tempfile::tempdir().unwrap();
+        manual(&Manual { folder: folder.path().to_owned() }).unwrap();
+        let page = |name: &str| std::fs::read_to_string(folder.path().join(format!("{name}.1")));
+        let program = CommandLine::command();
+        for command in program.get_subcommands() {
+            let found = page(&format!("{PROGRAM}-{}", command.get_name()));
+            assert_eq!(found.is_ok(), !command.is_hide_set(), "{}", command.get_name());
+        }
+        let whole = page(PROGRAM).unwrap();
+        assert!(whole.contains(".TH") && whole.contains("why") && !whole.contains("disk\\-keep"));
+        assert!(page("diskwright-disk-attach").unwrap().contains("NBD"));
+    }
+
+    #[test]
+    fn every_shell_completes_every_command() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut CommandLine::command(), PROGRAM, &mut script);
+            let script = String::from_utf8(script).unwrap();
+            assert!(["why", "record", "prometheus"].iter().all(|word| script.contains(word)), "{shell}");
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Logs of one machine whose times overlap (iostat, vmstat and sar of the same hour), joined
+//! onto one time line, so that no second is judged twice and counters of one meet those of another.
+//!
+//! The line is the log with the shortest interval. What others counted in a tick of theirs is spread over
+//! the line's ticks by time, so that totals stay; their levels and rates hold for each of them. A counter
+//! that several have is taken from one.
+
+mod timeline;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology};
+use diskwright_datastore::{LogItem, LogReader, LogWriter};
+
+use super::damage::Losses;
+use super::temporary::Folder;
+use super::{Failure, output};
+use timeline::{TickGrid, TickSpan};
+
+/// A log that is joined with others.
+pub struct MergeMember {
+    /// What the user calls it.
+    pub name: String,
+    /// A log of ours.
+    pub path: PathBuf,
+    /// First and last tick.
+    pub range: (i64, i64),
+}
+
+/// A column of a member: where its values go, and how.
+#[derive(Clone, Copy)]
+struct MergeTarget {
+    column: usize,
+    factor: f64,
+    kind: Option<CounterKind>,
+}
+
+/// A tick of a member, on the line's grid.
+struct MergeSample {
+    span: TickSpan,
+    cells: Vec<(MergeTarget, f64)>,
+}
+
+/// What is known of a member before its values are read.
+struct Outline {
+    spans: Vec<TickSpan>,
+    series: BTreeSet<(String, String)>,
+    topology: Option<Topology>,
+}
+
+/// The members that overlap in time, each group in one list; ranges must be in order.
+pub fn groups(members: Vec<MergeMember>) -> Vec<Vec<MergeMember>> {
+    let mut groups: Vec<Vec<MergeMember>> = Vec::new();
+    let mut end = i64::MIN;
+    for member in members {
+        let overlaps = member.range.0 < end;
+        end = if overlaps { end.max(member.range.1) } else { member.range.1 };
+        match groups.last_mut() {
+            Some(group) if overlaps => group.push(member),
+            _ => groups.push(vec![member]),
+        }
+    }
+    groups
+}
+
+/// Refuses logs of different machines.
+pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
+    let mut known: Option<(String, &str)> = None;
+    for member in members {
+        let Some(host) = host(&member.path)? else { continue };
+        match &known {
+            Some((first, name)) if !is_same(first, &host) => {
+                return Err(Failure::Failed(format!(
+                    "{name} is a log of the machine {first}, but {} of {host}; give logs of one machine only",
+                    member.name
+                )));
+            }
+            Some(_) => {}
+            None => known = Some((host, &member.name)),
+        }
+    }
+    Ok(())
+}
+
+/// `db1` and `DB1.example.com` are one.
+fn is_same(one: &str, other: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_lowercase();
+    short(one) == short(other)
+}
+
+/// The machine that a log names first.
+fn host(path: &Path) -> Result<Option<String>, Failure> {
+    let mut reader = LogReader::open(path)?;
+    let mut frame = Frame::default();
+    let mut frames = 0;
+    while let Some(item) = reader.next(&mut frame)? {
+        match item {
+            LogItem::Note(note) if note.kind == Note::TOPOLOGY => {
+                let host = serde_json::from_str::<Topology>(&note.text).map(|t| t.host).unwrap_or_default();
+                if !host.is_empty() {
+                    return Ok(Some(host));
+                }
+            }
+            // it stands before the ticks that it describes
+            LogItem::Frame if frames > 1 => break,
+            LogItem::Frame => frames += 1,
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Ticks between two looks at the room that is left.
+const LOOK_EACH: usize = 1000;
+
+/// Writes the members of one group, as far as they lie in a window. `room` is the folder that is written to, where
+/// that goes away: it leaves a reserve on its filesystem.
+pub fn join(
+    mut members: Vec<MergeMember>,
+    window: (i64, i64),
+    writer: &mut LogWriter,
+    losses: &mut Losses,
+    room: Option<&Folder>,
+) -> Result<(), Failure> {
+    if let [only] = &members[..] {
+        return copy(&only.path, window, writer, losses);
+    }
+    let mut outlines = BTreeMap::new();
+    for member in &members {
+        outlines.insert(member.path.clone(), outline(&member.path, window)?);
+    }
+    // the finest first: its ticks are the line, and what several have is taken from it
+    members.sort_by_key(|member| match timeline::usual(&outlines[&member.path].spans) {
+        0 => i64::MAX,
+        usual => usual,
+    });
+    let outlines: Vec<Outline> = members.iter().filter_map(|member| outlines.remove(&member.path)).collect();
+    tell(&members, &outlines);
+    let grid = TickGrid::new(&outlines[0].spans);
+    let mut line = outlines[0].spans.clone();
+    for outline in &outlines[1..] {
+        let placed: Vec<TickSpan> = outline.spans.iter().map(|span| grid.place(*span)).collect();
+        timeline::add(&mut line, &placed);
+    }
+    let mut columns = MergeColumns::new(&outlines);
+    let mut cursors = Vec::new();
+    let mut topologies = Topologies { known: outlines.into_iter().map(|o| o.topology).collect(), written: None };
+    for (rank, member) in members.iter().enumerate() {
+        cursors.push(MergeCursor::open(rank, &member.path, window)?);
+    }
+    for (at, span) in line.into_iter().enumerate() {
+        if let Some(folder) = room.filter(|_| at % LOOK_EACH == 0) {
+            folder.check_room().map_err(Failure::Failed)?;
+        }
+        topologies.write(span.1, writer)?;
+        columns.begin();
+        for cursor in &mut cursors {
+            let grid = (cursor.rank > 0).then_some(&grid);
+            cursor.add(span, grid, &mut columns, &mut topologies, writer, losses)?;
+        }
+        let tick = Tick { time_ns: span.1, elapsed_ns: (span.1 - span.0).unsigned_abs() };
+        writer.push(&columns.schema(), tick, &columns.row)?;
+    }
+    // notes behind the last tick
+    for cursor in &mut cursors {
+        while cursor.next(None, &mut columns, &mut topologies, writer, losses)?.is_some() {}
+    }
+    Ok(())
+}
+
+/// Writes a log that overlaps with no other as it is.
+fn copy(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Losses) -> Result<(), Failure> {
+    let mut reader = LogReader::open(path)?;
+    reader.window(window.0, window.1);
+    let mut frame = Frame::default();
+    while let Some(item) = reader.next(&mut frame)? {
+        match item {
+            LogItem::Frame => writer.push_frame(&frame)?,
+            LogItem::Note(note) => drop(writer.note(&note)?),
+            LogItem::Damage(damage) => {
+                if let Some(note) = losses.take(damage) {
+                    writer.note(&note)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The ticks, series and machine of a log.
+fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
+    let mut outline = Outline { spans: Vec::new(), series: BTreeSet::new(), topology: None };
+    let mut reader = LogReader::open(path)?;
+    reader.window(window.0, window.1);
+    let mut frame = Frame::default();
+    let mut last: Option<Arc<Schema>> = None;
+    while let Some(item) = reader.next(&mut frame)? {
+        match item {
+            LogItem::Frame => {
+                outline.spans.extend(frame.ticks().iter().map(span_of));
+                if last.as_ref() != Some(frame.schema()) {
+                    let series = frame.schema().series.iter();
+                    outline.series.extend(series.map(|s| (s.counter.clone(), s.instance.clone())));
+                    last = Some(Arc::clone(frame.schema()));
+                }
+            }
+            LogItem::Note(note) if note.kind == Note::TOPOLOGY && outline.topology.is_none() => {
+                outline.topology = serde_json::from_str(&note.text).ok();
+            }
+            _ => {}
+        }
+    }
+    Ok(outline)
+}
+
+fn span_of(tick: &Tick) -> TickSpan {
+    (tick.time_ns.saturating_sub_unsigned(tick.elapsed_ns), tick.time_ns)
+}
+
+/// Says on standard error what is joined, and whose counters are taken where several have them.
+fn tell(members: &[MergeMember], outlines: &[Outline]) {
+    let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+    output::warn(format_args!("{} overlap in time; they are merged as one log of one machine", names.join(", ")));
+    let mut owner: BTreeMap<&(String, String), usize> = BTreeMap::new();
+    let mut doubled: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
+    for (rank, outline) in outlines.iter().enumerate() {
+        for series in &outline.series {
+            let first = *owner.entry(series).or_insert(rank);
+            if first != rank {
+                doubled.entry((first, rank)).or_default().insert(&series.0);
+            }
+        }
+    }
+    for ((taken, left), counters) in doubled {
+        const MOST: usize = 4;
+        let shown: Vec<&str> = counters.iter().copied().take(MOST).collect();
+        let more = if counters.len() > MOST { format!(", … ({} in total)", counters.len()) } else { String::new() };
+        let (shown, from, not) = (shown.join(", "), names[taken], names[left]);
+        output::warn(format_args!("{shown}{more}: taken from {from}, which has a shorter interval than {not}"));
+    }
+}
+
+/// The columns of the joined log, and the row that is being filled.
+struct MergeColumns {
+    series: Vec<Series>,
+    places: HashMap<(String, String), usize>,
+    /// Who gives a series.
+    owners: HashMap<(String, String), usize>,
+    schema: Option<Arc<Schema>>,
+    row: Vec<f64>,
+    /// Time that each level's mean in the row is of.
+    weights: Vec<f64>,
+}
+
+impl MergeColumns {
+    fn new(outlines: &[Outline]) -> MergeColumns {
+        let mut owners = HashMap::new();
+        for (rank, outline) in outlines.iter().enumerate() {
+            for series in &outline.series {
+                owners.entry(series.clone()).or_insert(rank);
+            }
+        }
+        let (series, places, row, weights) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
+        MergeColumns { series, places, owners, schema: None, row, weights }
+    }
+
+    fn schema(&mut self) -> Arc<Schema> {
+        Arc::clone(self.schema.get_or_insert_with(|| Arc::new(Schema::new(self.series.clone()))))
+    }
+
+    fn begin(&mut self) {
+        self.row.fill(f64::NAN);
+        self.weights.fill(0.0);
+    }
+
+    /// Where a member's series go; `None` for one that another member gives.
+    fn targets(&mut self, rank: usize, schema: &Schema) -> Vec<Option<MergeTarget>> {
+        let mut taken = BTreeSet::new();
+        let mut target = |series: &Series| {
+            let key = (series.counter.clone(), series.instance.clone());
+            if self.owners.get(&key) != Some(&rank) || !taken.insert(key.clone()) {
+                return None;
+            }
+            let column = *self.places.entry(key).or_insert_with(|| {
+                self.schema = None;
+                self.series.push(series.clone());
+                self.row.push(f64::NAN);
+                self.weights.push(0.0);
+                self.series.len() - 1
+            });
+            let kind = Catalogue::builtin().get(&series.counter).map(|counter| counter.kind);
+            Some(MergeTarget { column, factor: series.scale / self.series[column].scale, kind })
+        };
+        schema.series.iter().map(&mut target).collect()
+    }
+
+    /// Adds a sample's part in a span.
+    fn put(&mut self, sample: &MergeSample, span: TickSpan) {
+        let length = sample.span.1 - sample.span.0;
+        let shared = sample.span.1.min(span.1) - sample.span.0.max(span.0);
+        let whole = sample.span == span;
+        for (target, value) in &sample.cells {
+            let (cell, weight) = (&mut self.row[target.column], &mut self.weights[target.column]);
+            if whole {
+                (*cell, *weight) = (*value, 1.0);
+            } else if length <= 0 {
+                // what a first report counts since the start of the machine is not of this time; a level is
+                if target.kind == Some(CounterKind::Level) && cell.is_nan() {
+                    *cell = *value;
+                }
+            } else if target.kind == Some(CounterKind::Total) {
+                // an amount of its tick is spread over time
+                let part = value * (shared as f64 / length as f64);
+                *cell = if cell.is_nan() { part } else { *cell + part };
+            } else {
+                let more = shared as f64;
+                *cell = if *weight > 0.0 { (*cell * *weight + value * more) / (*weight + more) } else { *value };
+                *weight += more;
+            }
+        }
+    }
+}
+
+/// The machine, as all members know it.
+struct Topologies {
+    known: Vec<Option<Topology>>,
+    written: Option<Topology>,
+}
+
+impl Topologies {
+    fn write(&mut self, time_ns: i64, writer: &mut LogWriter) -> Result<(), Failure> {
+        let mut all = Topology::default();
+        for one in self.known.iter().flatten() {
+            let text = |all: &mut String, one: &String| {
+                if all.is_empty() {
+                    all.clone_from(one);
+                }
+            };
+            text(&mut all.host, &one.host);
+            text(&mut all.kernel, &one.kernel);
+            all.processors = all.processors.max(one.processors);
+            all.memory_bytes = all.memory_bytes.max(one.memory_bytes);
+            let new = |d: &&diskwright_base::Device| !all.devices.iter().any(|known| known.name == d.name);
+            let devices: Vec<_> = one.devices.iter().filter(new).cloned().collect();
+            all.devices.extend(devices);
+            if all.filesystems.is_empty() {
+                all.filesystems.clone_from(&one.filesystems);
+            }
+            if all.swaps.is_empty() {
+                all.swaps.clone_from(&one.swaps);
+            }
+        }
+        if self.known.iter().all(Option::is_none) || self.written.as_ref() == Some(&all) {
+            return Ok(());
+        }
+        writer.note(&Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&all)?))?;
+        self.written = Some(all);
+        Ok(())
+    }
+}
+
+/// A member being read.
+struct MergeCursor {
+    rank: usize,
+    reader: LogReader,
+    frame: Frame,
+    at: usize,
+    /// Ticks of the frame, once the notes before it were given.
+    ticks: usize,
+    targets: Vec<Option<MergeTarget>>,
+    schema: Option<Arc<Schema>>,
+    /// The sample that is not over yet.
+    sample: Option<MergeSample>,
+    is_over: bool,
+}
+
+impl MergeCursor {
+    fn open(rank: usize, path: &Path, window: (i64, i64)) -> Result<MergeCursor, Failure> {
+        let mut reader = LogReader::open(path)?;
+        reader.window(window.0, window.1);
+        let (frame, targets) = (Frame::default(), Vec::new());
+        Ok(MergeCursor { rank, reader, frame, at: 0, ticks: 0, targets, schema: None, sample: None, is_over: false })
+    }
+
+    /// Adds all that lies in a span of the line.
+    fn add(
+        &mut self,
+        span: TickSpan,
+        grid: Option<&TickGrid>,
+        columns: &mut MergeColumns,
+        topologies: &mut Topologies,
+        writer: &mut LogWriter,
+        losses: &mut Losses,
+    ) -> Result<(), Failure> {
+        loop {
+            let sample = match self.sample.take() {
+                Some(sample) => sample,
+                None => match self.next(grid, columns, topologies, writer, losses)? {
+                    Some(sample) => sample,
+                    None => return Ok(()),
+                },
+            };
+            let (from, to) = sample.span;
+            let is_moment = from == to;
+            let is_in = is_moment && (sample.span == span || span.0 < to && to <= span.1);
+            if is_in || from.max(span.0) < to.min(span.1) {
+                columns.put(&sample, span);
+            }
+            if to > span.1 || to == span.1 && span.0 == span.1 && !is_moment {
+                self.sample = Some(sample);
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next tick; notes before it are written.
+    fn next(
+        &mut self,
+        grid: Option<&TickGrid>,
+        columns: &mut MergeColumns,
+        topologies: &mut Topologies,
+        writer: &mut LogWriter,
+        losses: &mut Losses,
+    ) -> Result<Option<MergeSample>, Failure> {
+        while self.at == self.ticks {
+            (self.at, self.ticks) = (0, 0);
+            if self.is_over {
+                return Ok(None);
+            }
+            match self.reader.next(&mut self.frame)? {
+                None => self.is_over = true,
+                Some(LogItem::Frame) => {
+                    self.ticks = self.frame.ticks().len();
+                    if self.schema.as_ref() != Some(self.frame.schema()) {
+                        self.targets = columns.targets(self.rank, self.frame.schema());
+                        self.schema = Some(Arc::clone(self.frame.schema()));
+                    }
+                }
+                Some(LogItem::Note(note)) if note.kind == Note::TOPOLOGY => {
+                    topologies.known[self.rank] = serde_json::from_str(&note.text).ok();
+                }
+                Some(LogItem::Note(note)) => drop(writer.note(&note)?),
+                Some(LogItem::Damage(damage)) => {
+                    if let Some(note) = losses.take(damage) {
+                        writer.note(&note)?;
+                    }
+                }
+            }
+        }
+        let index = self.at;
+        self.at += 1;
+        let value = |(column, target): (usize, &Option<MergeTarget>)| {
+            let target = (*target)?;
+            let value = self.frame.column(column)[index] * target.factor;
+            (!value.is_nan()).then_some((target, value))
+        };
+        let cells = self.targets.iter().enumerate().filter_map(value).collect();
+        let span = span_of(&self.frame.ticks()[index]);
+        Ok(Some(MergeSample { span: grid.map_or(span, |grid| grid.place(span)), cells }))
+    }
+}

@@ -1,0 +1,97 @@
+//! One time line for logs whose ticks lie differently: the finest log's ticks, and those of
+//! the others where it has none.
+
+/// What a tick covers: from, to, nanoseconds. The first of a log covers nothing, because
+/// nothing is known of the time before.
+pub type TickSpan = (i64, i64);
+
+/// The boundaries of the finest log, to which the ticks of others are moved: clocks of tools tell
+/// seconds, and nobody starts two tools at the same moment.
+pub struct TickGrid {
+    boundaries: Vec<i64>,
+    /// Boundaries move so far at most.
+    reach: i64,
+}
+
+impl TickGrid {
+    pub fn new(spans: &[TickSpan]) -> TickGrid {
+        let mut boundaries: Vec<i64> = spans.iter().flat_map(|(from, to)| [*from, *to]).collect();
+        boundaries.sort_unstable();
+        boundaries.dedup();
+        TickGrid { boundaries, reach: usual(spans) / 2 }
+    }
+
+    fn snap(&self, moment: i64) -> i64 {
+        let after = self.boundaries.partition_point(|b| *b < moment);
+        let near = self.boundaries[after.saturating_sub(1)..].iter().take(2);
+        let nearest = near.copied().min_by_key(|b| b.abs_diff(moment));
+        nearest.filter(|b| b.abs_diff(moment) <= self.reach.unsigned_abs()).unwrap_or(moment)
+    }
+
+    /// Where a tick of another log lies on this grid.
+    pub fn place(&self, (from, to): TickSpan) -> TickSpan {
+        let placed = (self.snap(from), self.snap(to));
+        // one that is shorter than the grid's stays what it is
+        if placed.0 == placed.1 && from < to { (from, to) } else { placed }
+    }
+}
+
+/// The usual length of a tick: the median; 0 where none is known.
+pub fn usual(spans: &[TickSpan]) -> i64 {
+    let mut lengths: Vec<i64> = spans.iter().map(|(from, to)| to - from).filter(|length| *length > 0).collect();
+    lengths.sort_unstable();
+    lengths.get(lengths.len() / 2).copied().unwrap_or(0)
+}
+
+/// Adds what `line` does not cover of other ticks. Both are in order.
+pub fn add(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
+    let mut added = Vec::new();
+    let mut at = 0;
+    for &(from, to) in others {
+        while line.get(at).is_some_and(|(_, end)| *end < from) {
+            at += 1;
+        }
+        let (mut from, mut next) = (from, at);
+        let is_moment = from == to;
+        while let Some(&(begin, end)) = line.get(next).filter(|(begin, _)| *begin < to || is_moment && *begin == to) {
+            if from < begin {
+                added.push((from, begin));
+            }
+            from = from.max(end);
+            next += 1;
+        }
+        if from < to || is_moment && next == at {
+            added.push((from, to));
+        }
+    }
+    line.extend(added);
+    // a moment stands before the tick that ends with it
+    line.sort_unstable_by_key(|(from, to)| (*to, std::cmp::Reverse(*from)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_the_finest_log_and_what_the_others_have_beyond_it() {
+        let mut line = vec![(10, 10), (10, 20), (20, 30), (50, 60)];
+        add(&mut line, &[(0, 0), (0, 15), (15, 70), (70, 75)]);
+        assert_eq!(line, [(0, 0), (10, 10), (0, 10), (10, 20), (20, 30), (30, 50), (50, 60), (60, 70), (70, 75)]);
+        let mut line = vec![(10, 20), (20, 30)];
+        add(&mut line, &[(20, 20), (20, 30)]);
+        assert_eq!(line, [(10, 20), (20, 30)], "what is covered adds nothing");
+        let mut line = Vec::new();
+        add(&mut line, &[(5, 5), (5, 6)]);
+        assert_eq!(line, [(5, 5), (5, 6)]);
+    }
+
+    #[test]
+    fn ticks_move_to_the_grid_by_half_a_tick_at_most() {
+        let grid = TickGrid::new(&[(0, 0), (0, 10), (10, 20), (20, 30)]);
+        let placed: Vec<TickSpan> =
+            [(1, 11), (6, 16), (9, 29), (27, 37), (-8, 2), (12, 14)].map(|s| grid.place(s)).into();
+        assert_eq!(placed, [(0, 10), (10, 20), (10, 30), (30, 37), (-8, 0), (12, 14)]);
+        assert_eq!(TickGrid::new(&[]).place((3, 4)), (3, 4));
+    }
+}

@@ -1,0 +1,135 @@
+//! Files that commands write (`-o`, `--svg`, `--html`): whole or not at all, and never
+//! over a device, a link or a file that the kernel uses.
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use super::temporary::TemporaryPath;
+use super::{Failure, output};
+
+/// Whether the path stands for standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
+}
+
+/// Whether something may be written there. A command asks before it works for minutes.
+pub fn check(path: &Path) -> Result<(), Failure> {
+    if is_stdout(path) {
+        return Ok(());
+    }
+    Ok(diskwright_guard::check_output(path)?)
+}
+
+/// Writes a whole file.
+pub fn write(path: &Path, contents: &[u8]) -> Result<(), Failure> {
+    stream(path, |mut out| out.write_all(contents).and_then(|()| out.flush()).map_err(|e| failure(path, e)))
+}
+
+/// Writes a file that comes in pieces. Where `write` fails, what was there before stays.
+pub fn stream<T>(path: &Path, write: impl FnOnce(Box<dyn Write + Send>) -> Result<T, Failure>) -> Result<T, Failure> {
+    check(path)?;
+    if is_stdout(path) {
+        return write(output::stream());
+    }
+    let wrap = |e| failure(path, e);
+    let before = fs::metadata(path).ok();
+    if before.as_ref().is_some_and(|found| !found.is_file()) {
+        // a pipe takes the bytes as they come
+        return write(Box::new(File::options().write(true).open(path).map_err(wrap)?));
+    }
+    let (made, _registered) = beside(path).map_err(wrap)?;
+    let file = made.as_file().try_clone().map_err(wrap)?;
+    let done = write(Box::new(file))?;
+    if let Some(before) = before {
+        take_over(made.as_file(), &before).map_err(wrap)?;
+    }
+    made.as_file().sync_all().map_err(wrap)?;
+    made.persist(path).map_err(|e| wrap(e.error))?;
+    Ok(done)
+}
+
+/// A file in the same folder, with the mode of any new file. It goes away with the
+/// command unless it takes its place.
+fn beside(path: &Path) -> io::Result<(NamedTempFile, TemporaryPath)> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut registered = None;
+    // registered before it is there: a signal may come at any time
+    let make = |path: &Path| {
+        registered = Some(TemporaryPath::new(path));
+        // the system takes off what the user's mask says
+        File::options().read(true).write(true).create_new(true).mode(0o666).open(path)
+    };
+    let made = tempfile::Builder::new().prefix(".diskwright-").make_in(folder, make)?;
+    let registered = registered.ok_or(ErrorKind::Other)?;
+    Ok((made, registered))
+}
+
+/// Gives the new file the mode of the one before, and where possible its owner.
+fn take_over(file: &File, before: &Metadata) -> io::Result<()> {
+    let made = file.metadata()?;
+    if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
+        // only root may
+        let _ = fchown(file, Some(before.uid()), Some(before.gid()));
+    }
+    file.set_permissions(Permissions::from_mode(before.mode() & 0o777))
+}
+
+fn failure(path: &Path, error: io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Failure::ClosedPipe,
+        _ => Failure::Failed(format!("{}: {error}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap().flatten();
+        let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_written_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        write(&path, b"first").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        write(&path, b"second").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        let failed = stream(&path, |mut out| {
+            out.write_all(b"half").unwrap();
+            Err::<(), _>(Failure::Failed("no".into()))
+        });
+        assert!(failed.is_err());
+        assert_eq!(
+            (fs::read(&path).unwrap(), names(folder.path())),
+            (b"second".to_vec(), vec!["page.html".to_owned()])
+        );
+    }
+
+    #[test]
+    fn links_devices_and_the_kernels_folders_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("precious"), "precious").unwrap();
+        symlink(path("precious"), path("link")).unwrap();
+        symlink(path("nowhere"), path("dangling")).unwrap();
+        for refused in
+            [path("link"), path("dangling"), path(""), "/dev/new".into(), "/proc/new".into(), "/sys/x".into()]
+        {
+            assert!(write(&refused, b"x").is_err(), "{}", refused.display());
+        }
+        assert_eq!((fs::read(path("precious")).unwrap(), names(folder.path()).len()), (b"precious".to_vec(), 3));
+        write(Path::new("/dev/null"), b"x").unwrap();
+    }
+}

@@ -1,0 +1,148 @@
+//! Measuring in a process of its own. A request in a system call cannot be taken back from a
+//! device that hangs, and the kernel lets no process end that waits for one: so a worker
+//! measures and prints, and says when it is done. The process that the user started ends
+//! then, whatever becomes of the worker.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::commands::{Failure, ended, output};
+
+/// Set in the worker, whose standard input is the line to its starter.
+const WORKER: &str = "DISKWRIGHT_PROBE_WORKER";
+/// Exit code of what a second signal ended.
+const KILLED: u8 = 130;
+/// After a signal or a failure the worker's end is waited for so long.
+const GRACE: Duration = Duration::from_millis(200);
+/// Time between looks at whether it has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What the starter hears.
+enum StarterEvent {
+    /// The worker is done, with this exit code.
+    Done(u8),
+    /// It ended without a word.
+    Gone,
+    /// A signal came.
+    Signal,
+}
+
+/// Runs `work`, which ends early and keeps what it has when its flag is set: at the first
+/// signal. The second one ends everything.
+pub fn run(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result<(), Failure> {
+    if std::env::var_os(WORKER).is_some() {
+        return be_worker(work);
+    }
+    let (line, of_worker) = UnixStream::pair()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.args(std::env::args_os().skip(1)).env(WORKER, "1").stdin(Stdio::from(OwnedFd::from(of_worker)));
+    if let Some(name) = std::env::args_os().next() {
+        std::os::unix::process::CommandExt::arg0(&mut command, name);
+    }
+    let child = command.spawn()?;
+    // the worker's end of the line is the worker's alone
+    drop(command);
+    told(follow(child, line)?)
+}
+
+fn told(code: u8) -> Result<(), Failure> {
+    if code == 0 { Ok(()) } else { Err(Failure::Told(code)) }
+}
+
+/// Follows a worker to its end: the exit code.
+fn follow(mut child: Child, mut line: UnixStream) -> Result<u8, Failure> {
+    let (tell, heard) = channel();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let told = tell.clone();
+    std::thread::spawn(move || signals.forever().all(|_| told.send(StarterEvent::Signal).is_ok()));
+    let answers = line.try_clone()?;
+    std::thread::spawn(move || hear(answers, &tell));
+    let mut signalled = false;
+    loop {
+        match heard.recv() {
+            Ok(StarterEvent::Signal) if signalled => {
+                let _ = line.write_all(b"!");
+                wait(&mut child, true);
+                // one that waits for a device ends when that answers
+                let _ = child.kill();
+                return Ok(KILLED);
+            }
+            Ok(StarterEvent::Signal) => {
+                signalled = true;
+                let _ = line.write_all(b"!");
+            }
+            Ok(StarterEvent::Done(code)) => {
+                wait(&mut child, signalled || code != 0);
+                return Ok(code);
+            }
+            Ok(StarterEvent::Gone) | Err(_) => {
+                let status = child.wait()?;
+                return Err(Failure::Failed(format!("the measuring process ended with {status}")));
+            }
+        }
+    }
+}
+
+fn hear(mut line: UnixStream, tell: &Sender<StarterEvent>) {
+    let mut code = [0];
+    let heard = line.read_exact(&mut code).map_or(StarterEvent::Gone, |()| StarterEvent::Done(code[0]));
+    let _ = tell.send(heard);
+}
+
+/// Waits for its end: it takes its engine down. Where that may last, only for a moment.
+fn wait(child: &mut Child, may_last: bool) {
+    if !may_last {
+        let _ = child.wait();
+        return;
+    }
+    let (end, (_keep, never)) = (Instant::now() + GRACE, channel::<()>());
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() >= end {
+            output::note(format_args!("process {} waits for the device and ends when the device responds", child.id()));
+            return;
+        }
+        let _: Result<(), RecvTimeoutError> = never.recv_timeout(LOOK);
+    }
+}
+
+/// Works, prints, tells the exit code and ends.
+fn be_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result<(), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    // a terminal's Ctrl-C reaches this process too; its starter tells what is meant
+    for signal in [SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
+    let mut line = UnixStream::from(rustix::io::dup(rustix::stdio::stdin()).map_err(std::io::Error::from)?);
+    let (mut orders, stops) = (line.try_clone()?, Arc::clone(&stop));
+    #[allow(clippy::disallowed_methods, reason = "the measuring thread may never return")]
+    std::thread::spawn(move || {
+        // without its starter nobody waits for what it measures
+        while orders.read_exact(&mut [0]).is_ok() && !stops.swap(true, Ordering::Relaxed) {}
+        let_outputs_go();
+        std::process::exit(KILLED.into());
+    });
+    let code = ended(work(&stop));
+    output::flush();
+    let_outputs_go();
+    let _ = line.write_all(&[code]);
+    told(code)
+}
+
+/// Whoever reads the output sees its end, also where this process cannot end.
+fn let_outputs_go() {
+    if let Ok(nothing) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&nothing);
+        let _ = rustix::stdio::dup2_stderr(&nothing);
+    }
+}

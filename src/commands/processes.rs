@@ -1,0 +1,149 @@
+//! The process tables of a log as counters (`process.*`), so that who did what is
+//! shown, drawn and exported over time as everything else is.
+//!
+//! A table names who was busy at its look. Who is not in it did little then, and how
+//! little is not known: its cell is empty, not zero.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
+
+use super::log::{LogEntry, Logs};
+use super::{Failure, output};
+
+/// Processes that get series: those that were busiest over the window.
+const MOST: usize = 100;
+
+type Value = fn(&ProcessRow) -> Option<f64>;
+
+const COUNTERS: [(&str, Value); 13] = [
+    ("process.processor", |row| Some(row.processor)),
+    ("process.processor_system", |row| Some(row.processor_system)),
+    ("process.read_bytes_per_s", |row| row.read_bytes_per_s),
+    ("process.write_bytes_per_s", |row| row.write_bytes_per_s),
+    ("process.asked_read_bytes_per_s", |row| row.asked_read_bytes_per_s),
+    ("process.asked_write_bytes_per_s", |row| row.asked_write_bytes_per_s),
+    ("process.read_calls_per_s", |row| row.read_calls_per_s),
+    ("process.write_calls_per_s", |row| row.write_calls_per_s),
+    ("process.major_faults_per_s", |row| Some(row.major_faults_per_s)),
+    ("process.block_delay", |row| row.block_delay),
+    ("process.blocked_share", |row| Some(row.blocked_share)),
+    ("process.resident_bytes", |row| Some(row.resident_bytes)),
+    ("process.swapped_bytes", |row| row.swapped_bytes),
+];
+
+/// The busiest processes of a window, and the columns that they have.
+pub struct Processes {
+    schema: Arc<Schema>,
+    places: HashMap<(u32, String), usize>,
+    /// Processes that were seen and have no columns.
+    pub left_out: usize,
+}
+
+/// Whether one of these patterns asks for processes.
+pub fn are_wanted(patterns: &[String]) -> bool {
+    patterns.iter().any(|pattern| pattern.starts_with("process.") || pattern == "process*")
+}
+
+/// Says how many did too little to be shown.
+pub fn tell_left_out(logs: &Logs) {
+    let count = logs.left_out();
+    if count > 0 {
+        output::warn(format_args!("{count} more processes did less, and are left out"));
+    }
+}
+
+fn table(note: &Note) -> Option<ProcessTable> {
+    (note.kind == Note::PROCESSES).then(|| serde_json::from_str(&note.text).ok()).flatten()
+}
+
+/// How busy a process was, to choose by: processors in use, waiting, and 100 MB/s taken for a processor's worth.
+fn weight(row: &ProcessRow) -> f64 {
+    let bytes = |own: Option<f64>, asked: Option<f64>| own.or(asked).unwrap_or(0.0);
+    let moved = bytes(row.read_bytes_per_s, row.asked_read_bytes_per_s)
+        + bytes(row.write_bytes_per_s, row.asked_write_bytes_per_s);
+    row.processor + row.blocked_share.max(row.block_delay.unwrap_or(0.0)) + moved / 1e8
+}
+
+impl Processes {
+    /// Those of a window; `None` where the log has no tables, or has processes as counters already.
+    pub fn find(logs: &Logs) -> Result<Option<Processes>, Failure> {
+        let mut weights: HashMap<(u32, String), f64> = HashMap::new();
+        let mut has_counters = false;
+        logs.read(|piece| {
+            match piece {
+                LogEntry::Frame(frame) => has_counters |= !frame.schema().instances("process").is_empty(),
+                LogEntry::Note(note) => {
+                    for row in table(&note).iter().flat_map(|table| &table.rows) {
+                        *weights.entry((row.pid, row.name.clone())).or_default() += weight(row);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        if has_counters || weights.is_empty() {
+            return Ok(None);
+        }
+        let mut found: Vec<((u32, String), f64)> = weights.into_iter().collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let left_out = found.len().saturating_sub(MOST);
+        found.truncate(MOST);
+        Ok(Some(Processes::of(found.into_iter().map(|(process, _)| process).collect(), left_out)))
+    }
+
+    fn of(found: Vec<(u32, String)>, left_out: usize) -> Processes {
+        let series = |(pid, name): &(u32, String)| {
+            let instance = format!("{name} ({pid})");
+            COUNTERS.map(|(counter, _)| Series { counter: counter.into(), instance: instance.clone(), scale: 1.0 })
+        };
+        let schema = Arc::new(Schema::new(found.iter().flat_map(series).collect()));
+        let places = found.into_iter().enumerate().map(|(place, process)| (process, place)).collect();
+        Processes { schema, places, left_out }
+    }
+
+    /// A table as a tick.
+    pub fn frame(&self, note: &Note) -> Option<Frame> {
+        let table = table(note)?;
+        let mut cells = vec![f64::NAN; self.schema.series.len()];
+        for row in &table.rows {
+            let Some(place) = self.places.get(&(row.pid, row.name.clone())) else { continue };
+            let own = &mut cells[place * COUNTERS.len()..][..COUNTERS.len()];
+            for (cell, (_, value)) in own.iter_mut().zip(COUNTERS) {
+                *cell = value(row).unwrap_or(f64::NAN);
+            }
+        }
+        let mut frame = Frame::new(Arc::clone(&self.schema), 1);
+        let elapsed_ns = (table.elapsed_s.max(0.0) * 1e9) as u64;
+        frame.push(Tick { time_ns: note.time_ns, elapsed_ns }, &cells);
+        Some(frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_in_a_table_has_an_empty_cell() {
+        let processes = Processes::of(vec![(7, "fio".into()), (8, "dd".into())], 0);
+        let row = ProcessRow { pid: 8, name: "dd".into(), processor: 0.5, ..ProcessRow::default() };
+        let table = ProcessTable { elapsed_s: 5.0, rows: vec![row], ..ProcessTable::default() };
+        let note = Note::new(1_000, Note::PROCESSES, serde_json::to_string(&table).unwrap());
+        let frame = processes.frame(&note).unwrap();
+        let value = |counter, instance| frame.column(frame.schema().column(counter, instance).unwrap())[0];
+        assert_eq!(value("process.processor", "dd (8)"), 0.5);
+        assert!(value("process.processor", "fio (7)").is_nan());
+        // what could not be read is no zero either
+        assert!(value("process.read_bytes_per_s", "dd (8)").is_nan());
+        assert_eq!(frame.ticks()[0], Tick { time_ns: 1_000, elapsed_ns: 5_000_000_000 });
+        assert!(processes.frame(&Note::new(0, Note::BOOKMARK, "x")).is_none());
+    }
+
+    #[test]
+    fn processes_are_read_only_where_they_are_asked_for() {
+        let asked = |pattern: &str| are_wanted(&[pattern.to_owned()]);
+        assert!(asked("process.processor") && asked("process.*") && asked("process*"));
+        assert!(!asked("processor.busy") && !asked("*"));
+    }
+}

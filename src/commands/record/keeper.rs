@@ -1,0 +1,75 @@
+//! What the log's thread does with what the sampler hands it: writes it, says what
+//! becomes of the log, and counts.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use diskwright_base::Note;
+use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriteOutcome};
+
+use super::log_thread::LogQueueEntry;
+use crate::commands::{ceilings, output};
+
+/// What became of the ticks that reached the log's thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogTotals {
+    /// Written.
+    pub ticks: u64,
+    /// Lost while the disk took no more.
+    pub lost: u64,
+    /// What `--keep` removed.
+    pub trimmed: Option<TrimSummary>,
+}
+
+/// A log's writer in its thread; the sum is shared with the recorder.
+pub struct LogKeeper {
+    writer: LogWriter,
+    sum: Arc<Mutex<LogTotals>>,
+    paused: bool,
+}
+
+impl LogKeeper {
+    /// A keeper of this log, and its sum.
+    pub fn new(writer: LogWriter) -> (LogKeeper, Arc<Mutex<LogTotals>>) {
+        let sum: Arc<Mutex<LogTotals>> = Arc::default();
+        (LogKeeper { writer, sum: Arc::clone(&sum), paused: false }, sum)
+    }
+
+    /// Writes one thing.
+    pub fn write(&mut self, entry: &LogQueueEntry) -> Result<(), StoreError> {
+        match entry {
+            LogQueueEntry::Note(note) => {
+                self.writer.note(note)?;
+                let ceilings = (note.kind == Note::TOPOLOGY).then(|| ceilings::note(note)).flatten();
+                ceilings.map(|note| self.writer.note(&note)).transpose()?;
+            }
+            LogQueueEntry::Tick { schema, tick, row } => {
+                let paused = self.writer.push(schema, *tick, row)? == WriteOutcome::Paused;
+                self.count(|sum| if paused { sum.lost += 1 } else { sum.ticks += 1 });
+                if paused != self.paused {
+                    let what = if paused { "paused: the disk accepts no more data (full?)" } else { "goes on" };
+                    output::warn(format_args!("recording {what}"));
+                    self.paused = paused;
+                }
+            }
+        }
+        self.say_remarks();
+        Ok(())
+    }
+
+    /// Ends the log in good order.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        let ended = self.writer.finish();
+        self.say_remarks();
+        let trimmed = self.writer.trimmed();
+        self.count(|sum| sum.trimmed = (trimmed.segments > 0).then_some(trimmed));
+        ended
+    }
+
+    fn say_remarks(&mut self) {
+        self.writer.take_remarks().into_iter().for_each(output::warn);
+    }
+
+    fn count(&self, change: impl FnOnce(&mut LogTotals)) {
+        change(&mut self.sum.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

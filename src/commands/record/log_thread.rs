@@ -1,0 +1,312 @@
+//! Between the sampler and the log's disk. The sampler hands each tick to a
+//! bounded queue and never waits; a thread of its own writes what is queued. A
+//! disk that stands still delays the writing and no sample, until the queue is
+//! full: from then on ticks are lost, counted and told by a note in the log.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use diskwright_base::{Note, Schema, Tick};
+
+/// Bytes that are queued at most: at one tick a second more than ten minutes of 300 disks, and
+/// hours of 24.
+pub const MOST_BYTES: usize = 64 << 20;
+/// Written rows that are kept to be filled again.
+const FREE: usize = 16;
+/// Waiting for longer than this is told.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// What is written to the log, in this order.
+#[derive(Clone, Debug)]
+pub enum LogQueueEntry {
+    /// A sample.
+    Tick {
+        /// Its columns.
+        schema: Arc<Schema>,
+        /// When.
+        tick: Tick,
+        /// Its cells.
+        row: Vec<f64>,
+    },
+    /// A note.
+    Note(Note),
+}
+
+impl LogQueueEntry {
+    fn bytes(&self) -> usize {
+        let own = size_of::<LogQueueEntry>();
+        match self {
+            LogQueueEntry::Tick { row, .. } => own + size_of_val(row.as_slice()),
+            LogQueueEntry::Note(note) => own + note.text.len() + note.kind.len(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct LogQueueState {
+    entries: VecDeque<LogQueueEntry>,
+    bytes: usize,
+    /// Rows that were written, to be filled again.
+    free: Vec<Vec<f64>>,
+    /// Ticks that found no room since one last did, and the time of the first.
+    lost: Option<(u64, i64)>,
+    /// The thread has a tick in its hands.
+    writing: bool,
+    closed: bool,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct LogQueue {
+    state: Mutex<LogQueueState>,
+    changed: Condvar,
+}
+
+impl LogQueue {
+    fn lock(&self) -> MutexGuard<'_, LogQueueState> {
+        // nothing is half done where a holder could panic
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread that writes a log.
+pub struct LogThread<E> {
+    queue: Arc<LogQueue>,
+    most_bytes: usize,
+    thread: Option<JoinHandle<Result<(), E>>>,
+    /// Ticks that were lost because the queue was full.
+    pub lost: u64,
+}
+
+/// What became of the entries that were queued when a thread was asked to end.
+#[derive(Debug, PartialEq, Eq)]
+pub enum QueueEnd<E> {
+    /// All are written.
+    Written,
+    /// The writer failed.
+    Failed(E),
+    /// So many ticks wait for a disk that takes nothing.
+    Stuck(u64),
+}
+
+impl<E: Send + 'static> LogThread<E> {
+    /// Starts the thread; `write` takes entry after entry, and `close` is called after the last.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start<W: Send + 'static>(
+        most_bytes: usize,
+        mut writer: W,
+        write: impl Fn(&mut W, &LogQueueEntry) -> Result<(), E> + Send + 'static,
+        close: impl FnOnce(W) -> Result<(), E> + Send + 'static,
+    ) -> std::io::Result<LogThread<E>> {
+        let queue = Arc::new(LogQueue::default());
+        let own = Arc::clone(&queue);
+        let thread = std::thread::Builder::new().name("log".into()).spawn(move || {
+            let done = drain(&own, |entry| write(&mut writer, entry)).and_then(|()| close(writer));
+            let mut state = own.lock();
+            state.ended = true;
+            own.changed.notify_all();
+            done
+        })?;
+        Ok(LogThread { queue, most_bytes, thread: Some(thread), lost: 0 })
+    }
+
+    /// Queues a tick. False where the thread has ended, which only a failure makes it do.
+    pub fn tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> bool {
+        let mut state = self.queue.lock();
+        let mut cells = state.free.pop().unwrap_or_default();
+        cells.clear();
+        if cells.capacity() / 4 > row.len() {
+            // of a machine that had many more devices
+            cells = Vec::new();
+        }
+        cells.extend_from_slice(row);
+        let entry = LogQueueEntry::Tick { schema: Arc::clone(schema), tick, row: cells };
+        if state.bytes + entry.bytes() > self.most_bytes {
+            let (lost, since) = state.lost.unwrap_or((0, tick.time_ns));
+            state.lost = Some((lost + 1, since));
+            self.lost += 1;
+            return !state.ended;
+        }
+        if let Some((lost, since)) = state.lost.take() {
+            let text = format!(
+                "{lost} ticks were lost: the log's disk accepted no data, and the queue in front of it \
+                                was full"
+            );
+            push(&mut state, LogQueueEntry::Note(Note::new(since, Note::GAP, text)));
+        }
+        push(&mut state, entry);
+        self.queue.changed.notify_all();
+        !state.ended
+    }
+
+    /// Queues a note, if need be beyond the limit: notes are few, and one that is lost explains nothing.
+    pub fn note(&mut self, note: Note) {
+        let mut state = self.queue.lock();
+        if state.bytes <= 2 * self.most_bytes {
+            push(&mut state, LogQueueEntry::Note(note));
+            self.queue.changed.notify_all();
+        }
+    }
+
+    /// Ticks that wait to be written.
+    #[cfg(test)]
+    pub fn waiting(&self) -> u64 {
+        ticks(&self.queue.lock())
+    }
+
+    /// Asks the thread to write what is queued and to end, and waits for that so long. `slow` hears how many ticks
+    /// wait where that takes more than a moment.
+    pub fn end(mut self, patience: Duration, slow: impl FnOnce(u64)) -> QueueEnd<E> {
+        let begin = Instant::now();
+        let (until, mut slow) = (begin + patience, Some(slow));
+        let mut state = self.queue.lock();
+        state.closed = true;
+        self.queue.changed.notify_all();
+        while !state.ended {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return QueueEnd::Stuck(ticks(&state));
+            }
+            if begin.elapsed() >= MOMENT
+                && let Some(slow) = slow.take()
+            {
+                slow(ticks(&state));
+            }
+            let nap = if slow.is_some() { left.min(MOMENT) } else { left };
+            state = self.queue.changed.wait_timeout(state, nap).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(state);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(Err(error))) => QueueEnd::Failed(error),
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            Some(Ok(Ok(()))) | None => QueueEnd::Written,
+        }
+    }
+}
+
+fn push(state: &mut LogQueueState, entry: LogQueueEntry) {
+    state.bytes += entry.bytes();
+    state.entries.push_back(entry);
+}
+
+fn ticks(state: &LogQueueState) -> u64 {
+    let queued = state.entries.iter().filter(|entry| matches!(entry, LogQueueEntry::Tick { .. })).count();
+    queued as u64 + u64::from(state.writing)
+}
+
+/// Takes entries as they come until the queue is closed and empty.
+fn drain<E>(queue: &LogQueue, mut write: impl FnMut(&LogQueueEntry) -> Result<(), E>) -> Result<(), E> {
+    loop {
+        let mut state = queue.lock();
+        while state.entries.is_empty() && !state.closed {
+            state = queue.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let Some(entry) = state.entries.pop_front() else { return Ok(()) };
+        let bytes = entry.bytes();
+        state.writing = matches!(entry, LogQueueEntry::Tick { .. });
+        drop(state);
+        let done = write(&entry);
+        let mut state = queue.lock();
+        state.writing = false;
+        state.bytes -= bytes;
+        if let LogQueueEntry::Tick { row, .. } = entry
+            && state.free.len() < FREE
+        {
+            state.free.push(row);
+        }
+        done?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A thread whose disk takes an entry for each word sent, and what it wrote.
+    fn thread(most_bytes: usize) -> (LogThread<String>, Sender<()>, Arc<Mutex<Vec<String>>>) {
+        let (go, goes): (Sender<()>, Receiver<()>) = channel();
+        let written: Arc<Mutex<Vec<String>>> = Arc::default();
+        let write = |(goes, written): &mut (Receiver<()>, Arc<Mutex<Vec<String>>>), entry: &LogQueueEntry| {
+            goes.recv().map_err(|e| e.to_string())?;
+            written.lock().unwrap().push(match entry {
+                LogQueueEntry::Tick { tick, row, .. } => format!("{}: {row:?}", tick.time_ns),
+                LogQueueEntry::Note(note) => note.text.clone(),
+            });
+            Ok(())
+        };
+        let log = LogThread::start(most_bytes, (goes, Arc::clone(&written)), write, |_| Ok(())).unwrap();
+        (log, go, written)
+    }
+
+    fn put(log: &mut LogThread<String>, time_ns: i64) -> bool {
+        log.tick(&Arc::default(), Tick { time_ns, elapsed_ns: 1 }, &[time_ns as f64])
+    }
+
+    #[test]
+    fn a_disk_that_stands_still_costs_no_tick() {
+        let (mut log, go, written) = thread(MOST_BYTES);
+        for time in 0..600 {
+            assert!(put(&mut log, time));
+        }
+        log.note(Note::new(7, Note::WARNING, "a note"));
+        assert_eq!((log.waiting(), log.lost), (600, 0));
+        (0..601).for_each(|_| go.send(()).unwrap());
+        assert_eq!(log.end(PATIENCE, |_| {}), QueueEnd::Written);
+        let written = written.lock().unwrap();
+        assert_eq!(written.len(), 601);
+        assert_eq!((written[599].as_str(), written[600].as_str()), ("599: [599.0]", "a note"));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_told_in_its_place() {
+        let each = LogQueueEntry::Tick { schema: Arc::default(), tick: Tick::default(), row: vec![0.0] }.bytes();
+        let (mut log, go, written) = thread(3 * each);
+        for time in 1..=8 {
+            put(&mut log, time);
+        }
+        assert_eq!((log.lost, log.waiting()), (5, 3));
+        // the queue is read until it has room again
+        go.send(()).unwrap();
+        go.send(()).unwrap();
+        while log.waiting() > 1 {
+            std::thread::yield_now();
+        }
+        put(&mut log, 9);
+        (0..4).for_each(|_| {
+            // the thread may have ended
+            let _ = go.send(());
+        });
+        assert_eq!(log.end(PATIENCE, |_| {}), QueueEnd::Written);
+        let written = written.lock().unwrap();
+        assert_eq!(written[..3], ["1: [1.0]", "2: [2.0]", "3: [3.0]"]);
+        assert!(written[3].starts_with("5 ticks were lost"), "{written:?}");
+        assert_eq!(written[4], "9: [9.0]");
+    }
+
+    #[test]
+    fn a_writer_that_fails_is_seen_and_one_that_hangs_is_not_waited_for() {
+        let (mut log, go, _) = thread(MOST_BYTES);
+        drop(go);
+        while put(&mut log, 1) {
+            std::thread::yield_now();
+        }
+        assert!(matches!(log.end(PATIENCE, |_| {}), QueueEnd::Failed(_)));
+        let (mut log, _go, _) = thread(MOST_BYTES);
+        put(&mut log, 1);
+        put(&mut log, 2);
+        assert_eq!(log.end(Duration::from_millis(50), |_| {}), QueueEnd::Stuck(2));
+        let (mut log, _go, _) = thread(MOST_BYTES);
+        put(&mut log, 1);
+        let mut told = None;
+        assert_eq!(log.end(MOMENT + Duration::from_millis(500), |ticks| told = Some(ticks)), QueueEnd::Stuck(1));
+        assert_eq!(told, Some(1), "waiting is told while it lasts");
+    }
+}

@@ -1,0 +1,212 @@
+//! `record DIR`: appends this machine's counters to a log until told to stop. The
+//! sampler's thread never waits for a disk: `log_thread` stands between it and the
+//! log, `keeper` writes there, `standing` asks the kernel to let the recorder live
+//! through what it records.
+
+mod keeper;
+mod log_thread;
+mod standing;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Args;
+use diskwright_base::Note;
+use diskwright_base::units::{UnitError, parse_duration, parse_size};
+use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, lies_on};
+use indicatif::ProgressBar;
+
+use super::feeding::{FeedArguments, Feeds};
+use super::live::{self, Pacer};
+use super::{Failure, damage, output};
+use keeper::{LogKeeper, LogTotals};
+use log_thread::{LogThread, QueueEnd};
+
+/// What is queued at the end is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Arguments of `record`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The log's folder; created if it does not exist, else appended to
+    #[arg(required_unless_present_any = ["remote_write", "listen"])]
+    dir: Option<PathBuf>,
+    /// Sampling interval
+    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
+    every: Duration,
+    /// How long to record; by default until Ctrl-C
+    #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
+    lasts: Option<Duration>,
+    /// Keep at most this much: an age in running time (14d) or a size (4GB); deletes the oldest part first
+    /// (repeatable)
+    #[arg(long, value_parser = parse_keep, value_name = "AGE|SIZE")]
+    keep: Vec<RetentionArgument>,
+    /// Sync the log to the device at this interval; a power cut loses at most this much
+    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
+    sync: Duration,
+    #[command(flatten)]
+    feeding: FeedArguments,
+    /// Print what was recorded as JSON at the end
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy)]
+enum RetentionArgument {
+    Age(Duration),
+    Bytes(u64),
+}
+
+/// `14d` is an age, `4GB` a size; `5m` is five minutes, `5M` five mebibytes.
+fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
+    match parse_duration(text) {
+        Ok(age) => Ok(RetentionArgument::Age(age)),
+        Err(_) => parse_size(text).map(RetentionArgument::Bytes),
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    standing::give_back();
+    // before anything is begun or said, so that a signal always ends it in order
+    let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
+    let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
+    let mut feeds = Feeds::start(&arguments.feeding)?;
+    let slow_every = arguments.every.max(Duration::from_secs(10));
+    let live = SamplerOptions { slow_every, ..SamplerOptions::default() };
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
+    pacer.begin();
+    let bar = progress(arguments.lasts, arguments.dir.as_deref());
+    let dir = arguments.dir.as_deref();
+    standing::raise();
+    let (mut ticks, mut slack) = (0, standing::DeviceLossWatch::default());
+    sampler.tick();
+    while keep(&mut sampler, log.as_mut(), &mut feeds, dir)? {
+        ticks += 1;
+        if !pacer.wait(|elapsed| bar.set_position(elapsed.as_secs())) {
+            break;
+        }
+        pacer.tick(&mut sampler);
+        if slack.is_due(sampler.row().len()) {
+            standing::trim();
+        }
+    }
+    let ended = log.map(ActiveLog::end);
+    let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.sum);
+    let (fed, fate) = feeds.finish(dir.map(|dir| (dir, sum.lost)));
+    bar.finish_and_clear();
+    if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
+        output::warn(format_args!("{ticks} older ticks in {segments} segments ({bytes} bytes) were removed by --keep"));
+    }
+    if arguments.json {
+        output::json(&serde_json::json!({
+            "schema": "diskwright.record/1",
+            "ticks": sum.ticks,
+            "ticks_lost": sum.lost,
+            "ticks_late": pacer.late(),
+            "series": sampler.schema().series.len(),
+            "elapsed_s": pacer.elapsed().as_secs_f64(),
+            "remote_write": fed,
+            "trimmed": damage::trimmed(sum.trimmed),
+        }))?;
+    }
+    ended.map_or(Ok(()), |ended| ended.result)?;
+    fate
+}
+
+/// Hands the sampler's last tick and its notes on; false where the log's thread has failed.
+fn keep(
+    sampler: &mut Sampler,
+    log: Option<&mut ActiveLog>,
+    feeds: &mut Feeds,
+    dir: Option<&Path>,
+) -> Result<bool, Failure> {
+    let notes = sampler.take_notes();
+    for note in &notes {
+        feeds.note(note)?;
+    }
+    feeds.tick(sampler, dir);
+    let Some(log) = log else { return Ok(true) };
+    notes.into_iter().for_each(|note| log.thread.note(note));
+    Ok(log.thread.tick(sampler.schema(), sampler.stamp(), sampler.row()))
+}
+
+/// A log that is being written.
+struct ActiveLog {
+    dir: PathBuf,
+    thread: LogThread<StoreError>,
+    sum: Arc<Mutex<LogTotals>>,
+}
+
+/// A log that was ended.
+struct FinishedLog {
+    sum: LogTotals,
+    result: Result<(), Failure>,
+}
+
+impl ActiveLog {
+    fn start(dir: &Path, arguments: &Arguments) -> Result<ActiveLog, Failure> {
+        let mut options = WriterOptions { sync_every: Some(arguments.sync), ..WriterOptions::default() };
+        for keep in &arguments.keep {
+            match keep {
+                RetentionArgument::Age(age) => options.keep_age = Some(*age),
+                RetentionArgument::Bytes(bytes) => options.keep_bytes = Some(*bytes),
+            }
+        }
+        diskwright_guard::check_new(&dir.join("log"))?;
+        let (keeper, sum) = LogKeeper::new(LogWriter::create_or_append(dir, options)?);
+        let mut thread = LogThread::start(log_thread::MOST_BYTES, keeper, LogKeeper::write, LogKeeper::close)?;
+        warn_of_own_disk(dir)?.into_iter().for_each(|note| thread.note(note));
+        Ok(ActiveLog { dir: dir.to_owned(), thread, sum })
+    }
+
+    /// Waits until all is written, but not for ever.
+    fn end(self) -> FinishedLog {
+        let unqueued = self.thread.lost;
+        let dir = self.dir.display();
+        let end = self.thread.end(PATIENCE, |ticks| {
+            let most = PATIENCE.as_secs();
+            let ticks = count(ticks);
+            output::warn(format_args!("{dir}: waiting up to {most} s for its disk; {ticks} not written yet"));
+        });
+        let mut sum = *self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.lost += unqueued;
+        let result = match end {
+            QueueEnd::Written => Ok(()),
+            QueueEnd::Failed(error) => Err(error.into()),
+            QueueEnd::Stuck(ticks) => {
+                sum.lost += ticks;
+                let ticks = count(ticks);
+                Err(Failure::Failed(format!(
+                    "{dir}: its disk does not respond; at the end {ticks} lost (the kernel may keep this process \
+                     until the disk responds)"
+                )))
+            }
+        };
+        FinishedLog { sum, result }
+    }
+}
+
+fn count(ticks: u64) -> String {
+    if ticks == 1 { "1 tick is".into() } else { format!("{ticks} ticks are") }
+}
+
+/// A log on a disk that it measures writes to what it measures (doc 003, Disk
+/// Testing Tips). Said on standard error and in the log.
+fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
+    let (major, minor) = lies_on(dir)?;
+    let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}"));
+    let Some(device) = link.ok().and_then(|l| l.file_name().map(|n| n.to_string_lossy().into_owned())) else {
+        return Ok(None);
+    };
+    let text = format!("the log is on {device}, which it measures, so the figures include its own writes");
+    output::warn(&text);
+    Ok(Some(Note::new(SystemClock.read().wall_ns, Note::WARNING, text)))
+}
+
+fn progress(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
+    let place = dir.map_or_else(String::new, |dir| format!(" to {}", dir.display()));
+    let message = format!("recording{place}; press Ctrl-C to stop");
+    live::progress(lasts, message)
+}

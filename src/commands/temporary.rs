@@ -1,0 +1,179 @@
+//! Folders and files that go away with the command, also when a signal ends it. A
+//! folder's own lock tells whether its command still runs: what a killed command left
+//! behind is swept away when the next one makes a folder.
+
+use std::fs::{self, DirEntry, File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, Once, PoisonError};
+
+use diskwright_base::units::display;
+use diskwright_hostfiles::private;
+use diskwright_hostfiles::room::DiskSpace;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tempfile::TempDir;
+
+use super::Failure;
+
+/// What names of our folders begin with.
+const PREFIX: &str = "diskwright-import-";
+/// The file that a command holds locked as long as it uses a folder.
+const LOCK: &str = "lock";
+
+/// A private folder below the system's folder for temporary files.
+pub struct Folder {
+    path: PathBuf,
+    /// Its log, which is all that a command sees of it.
+    log: PathBuf,
+    _registered: TemporaryPath,
+    _dir: TempDir,
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes a folder, and sweeps away those that killed commands of this user left.
+    pub fn new() -> Result<Folder, Failure> {
+        let parent = std::env::temp_dir();
+        sweep(&parent);
+        Folder::in_folder(&parent)
+            .map_err(|e| Failure::Failed(format!("{}: no temporary folder: {e}", parent.display())))
+    }
+
+    fn in_folder(parent: &Path) -> Result<Folder, private::Distrust> {
+        let io = |source| private::Distrust::Io { path: parent.to_owned(), source };
+        let private_mode = Permissions::from_mode(0o700);
+        let dir =
+            tempfile::Builder::new().prefix(PREFIX).permissions(private_mode.clone()).tempdir_in(parent).map_err(io)?;
+        let registered = TemporaryPath::new(dir.path());
+        // the user's mask may take more than it should
+        fs::set_permissions(dir.path(), private_mode).map_err(io)?;
+        // locked before it has the name that a sweep looks for
+        let unnamed = dir.path().join("lock.new");
+        let lock = private::create(&unnamed)?;
+        lock.lock().and_then(|()| fs::rename(&unnamed, dir.path().join(LOCK))).map_err(io)?;
+        let log = dir.path().join("log");
+        private::folder(&log)?;
+        Ok(Folder { path: dir.path().to_owned(), log, _registered: registered, _dir: dir, _lock: lock })
+    }
+
+    /// Fails where the folder's filesystem has no more than its reserve left.
+    pub fn check_room(&self) -> Result<(), String> {
+        let room =
+            File::open(&self.path).and_then(DiskSpace::of).map_err(|e| format!("{}: {e}", self.path.display()))?;
+        if !room.is_used_up() {
+            return Ok(());
+        }
+        let size = |bytes: u64| display(bytes as f64, "bytes");
+        let (free, reserve, folder) = (size(room.free), size(room.reserve), std::env::temp_dir());
+        let what = format!("{} has {free} free, of which {reserve} must stay free", folder.display());
+        Err(format!("not enough space to read it into: {what}; set TMPDIR to another folder"))
+    }
+
+    /// Where a log can be written.
+    pub fn log(&self) -> &Path {
+        debug_assert!(self.log.starts_with(&self.path));
+        &self.log
+    }
+}
+
+/// Removes the folders of this user whose command is gone. What cannot be removed stays.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let ours = |entry: &DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
+            // of the entry itself, not of what a link points to
+            && entry.metadata().is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
+    };
+    for entry in entries.flatten().filter(ours) {
+        let Ok(lock) = private::read(&entry.path().join(LOCK)) else { continue };
+        if lock.try_lock().is_ok() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// What is removed when a signal ends the command.
+static REMOVED: LazyLock<Mutex<Vec<PathBuf>>> = LazyLock::new(Mutex::default);
+
+/// A file or folder that a signal removes, as long as this value lives.
+pub struct TemporaryPath(PathBuf);
+
+impl TemporaryPath {
+    pub fn new(path: &Path) -> TemporaryPath {
+        static WATCH: Once = Once::new();
+        // without the watch the destructors still remove it
+        WATCH.call_once(|| drop(watch()));
+        REMOVED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+        TemporaryPath(path.to_owned())
+    }
+}
+
+impl Drop for TemporaryPath {
+    fn drop(&mut self) {
+        REMOVED.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
+    }
+}
+
+/// Waits for a signal that ends the command, cleans up and lets it end the command.
+fn watch() -> io::Result<()> {
+    let mut wanted = vec![SIGINT, SIGTERM];
+    if !is_ignored(SIGHUP) {
+        wanted.push(SIGHUP);
+    }
+    let mut signals = Signals::new(wanted)?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            // held until the end, so that nothing new is made
+            let paths = REMOVED.lock().unwrap_or_else(PoisonError::into_inner);
+            paths.iter().for_each(|path| remove(path));
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    })?;
+    Ok(())
+}
+
+fn remove(path: &Path) {
+    // whoever writes into a folder may add a file while it is removed
+    for _ in 0..20 {
+        let done = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        if done.is_ok() || !path.exists() {
+            return;
+        }
+    }
+}
+
+/// Whether the command was told not to listen to a signal, as `nohup` does.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftovers_are_swept_and_what_is_in_use_is_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        let used = Folder::in_folder(parent.path()).unwrap();
+        assert_eq!(fs::metadata(&used.path).unwrap().mode() & 0o777, 0o700);
+        for name in ["diskwright-import-left", "diskwright-import-new", "somebody-elses"] {
+            fs::create_dir(at(name)).unwrap();
+            fs::write(at(name).join("data"), "").unwrap();
+        }
+        fs::write(at("diskwright-import-left/lock"), "").unwrap();
+        fs::write(at("somebody-elses/lock"), "").unwrap();
+        std::os::unix::fs::symlink(at("somebody-elses"), at("diskwright-import-link")).unwrap();
+        sweep(parent.path());
+        assert!(!at("diskwright-import-left").exists());
+        assert!(used.log().exists() && at("somebody-elses/data").exists() && at("diskwright-import-new/data").exists());
+        assert!(fs::symlink_metadata(at("diskwright-import-link")).is_ok());
+        let path = used.path.clone();
+        drop(used);
+        assert!(!path.exists());
+    }
+}

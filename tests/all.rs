@@ -1,0 +1,36 @@
+//! All integration tests of this crate in one program: one link instead of many.
+
+mod ceilings;
+mod cli;
+mod common;
+mod compare;
+mod compare_results;
+mod devices;
+mod disk_attach;
+mod disk_backing;
+mod disk_full;
+mod disk_orders;
+mod disk_programs;
+mod experiments;
+mod explain;
+mod export;
+mod feeds;
+mod files;
+mod foreign;
+mod fuzz;
+mod hostile_text;
+mod log_damage;
+mod nt_logs;
+mod probe;
+mod probe_devices;
+mod probe_guard;
+mod probe_hangs;
+mod probe_scripts;
+mod probe_suites;
+mod probe_trouble;
+mod record_trouble;
+mod several_logs;
+mod simulate;
+mod simulate_systems;
+mod style;
+mod traces;

@@ -1,0 +1,75 @@
+//! `explain`, `list` and the values of flags as people type them.
+
+use crate::common::diskwright;
+
+fn printed(arguments: &[&str]) -> String {
+    let done = diskwright(arguments);
+    assert_eq!(done.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+fn refused(arguments: &[&str], code: i32) -> String {
+    let done = diskwright(arguments);
+    assert_eq!(done.status.code(), Some(code), "{arguments:?}");
+    assert!(done.stdout.is_empty(), "{arguments:?}");
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+#[test]
+fn words_of_the_trade_have_a_page() {
+    for (word, wanted) in [
+        ("PSI", "pressure.io_some"),
+        ("svctm", "removed from"),
+        ("raid5", "member I/Os"),
+        ("await", "physical_disk.avg_s_per_transfer"),
+        ("%util", "physical_disk.busy"),
+        ("iowait", "processor.iowait"),
+        ("load average", "system.load_1"),
+        ("dirty pages", "memory.dirty_bytes"),
+        ("fsync", "probe commit"),
+        ("queue depth", "Little"),
+        ("NVMe", "PCI Express"),
+    ] {
+        let page = printed(&["explain", word]);
+        assert!(page.contains(wanted), "{word}: {page}");
+        assert!(page.lines().count() <= 60, "{word}: {} lines", page.lines().count());
+    }
+}
+
+#[test]
+fn many_hits_are_a_list() {
+    for word in ["io", "disk", "reads", "queue", "memory", "time"] {
+        let list = printed(&["explain", word]);
+        assert!(list.lines().count() <= 60, "{word}: {} lines", list.lines().count());
+    }
+    let short = printed(&["explain", "disk"]);
+    assert!(short.contains("more: diskwright explain --all disk"), "{short}");
+    assert!(printed(&["explain", "--all", "disk"]).lines().count() > short.lines().count());
+    let found: serde_json::Value = serde_json::from_str(&printed(&["explain", "PSI", "--json"])).expect("JSON");
+    assert_eq!(found["schema"], "diskwright.explain/1");
+    assert_eq!(found["terms"][0]["id"], "psi");
+    assert!(found["matches"].as_array().is_some_and(|m| m.iter().any(|m| m["kind"] == "term")), "{found}");
+}
+
+#[test]
+fn typing_errors_are_told_what_was_meant() {
+    let said = refused(&["explain", "iowiat"], 1);
+    assert!(said.contains("did you mean `iowait`"), "{said}");
+    let said = refused(&["why", "--role", "file-srever", "--for", "2s"], 2);
+    assert!(said.contains("did you mean `file-server`") && said.contains("workstation"), "{said}");
+    assert!(refused(&["why", "--role", "foo", "--for", "2s"], 2).contains("unknown role `foo`"));
+    let said = refused(&["why", "--pack", "defualt", "--for", "2s"], 2);
+    assert!(said.contains("did you mean `default`"), "{said}");
+    assert!(refused(&["list", "countres"], 2).contains("counters"));
+}
+
+#[test]
+fn all_packs_is_refused_where_it_does_nothing() {
+    let said = refused(&["compare", "a", "b", "--all-packs"], 2);
+    assert!(said.contains("--all-packs"), "{said}");
+}
+
+#[test]
+fn terms_are_listed() {
+    assert!(printed(&["list", "terms"]).contains("load average"));
+}

@@ -1,0 +1,259 @@
+//! What goes out and what is asked for over HTTP, by the real binary: stores and
+//! clients that misbehave, and passwords that nobody else sees.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::common::{diskwright, folder, said};
+
+use serde_json::Value;
+
+const SECRET: &str = "s3cr3t-passw0rd";
+/// What should take a second or two, on a busy machine.
+const SOON: Duration = Duration::from_secs(15);
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = crate::common::command(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A store that answers every request with the same bytes (`None`: never), and
+/// what it was asked, without bodies.
+fn store(answer: Option<&'static str>) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let list = Arc::clone(&heads);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let list = Arc::clone(&list);
+            std::thread::spawn(move || serve(stream, answer, &list));
+        }
+    });
+    (address, heads)
+}
+
+fn serve(mut stream: TcpStream, answer: Option<&str>, list: &Mutex<Vec<String>>) -> Option<()> {
+    let mut input = BufReader::new(stream.try_clone().ok()?);
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let from = head.len();
+        input.read_line(&mut head).ok().filter(|read| *read > 0)?;
+        if let Some(number) = head[from..].to_lowercase().strip_prefix("content-length:") {
+            length = number.trim().parse().ok()?;
+        }
+    }
+    input.read_exact(&mut vec![0; length]).ok()?;
+    list.lock().ok()?.push(head);
+    match answer {
+        Some(answer) => stream.write_all(answer.as_bytes()).ok(),
+        None => input.read(&mut [0]).ok().map(drop),
+    }
+}
+
+const TAKEN: &str = "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
+const REFUSED: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 13\r\nConnection: close\r\n\r\nout of bounds";
+const NOTHING: &str =
+    "HTTP/1.1 200 OK\r\nContent-Length: 30\r\nConnection: close\r\n\r\n{\"status\":\"success\",\"data\":[]}";
+
+fn record(more: &[&str]) -> Output {
+    diskwright(&[&["record", "--every", "100ms", "--for", "500ms", "--json"], more].concat())
+}
+
+fn fed(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let document: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{}", said(output)));
+    document["remote_write"].clone()
+}
+
+#[test]
+fn samples_that_nobody_has_are_a_failure() {
+    let (address, _) = store(Some(REFUSED));
+    let url = format!("http://{address}");
+    let done = record(&["--remote-write", &url]);
+    let lost = fed(&done)["samples_lost"].as_u64().expect("a number");
+    assert!(lost > 0 && fed(&done)["samples_lost_for_good"] == lost, "{}", fed(&done));
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    let text = said(&done);
+    assert!(text.contains("permanently lost") && text.contains(&lost.to_string()), "{text}");
+    assert!(text.contains("out of bounds") && !text.contains("has them"), "{text}");
+}
+
+#[test]
+fn samples_that_the_log_has_are_not_lost_for_good() {
+    let (address, _) = store(Some(REFUSED));
+    let (url, log) = (format!("http://{address}"), folder("feeds-log").join("log"));
+    let log = log.to_str().expect("plain");
+    let done = record(&[log, "--remote-write", &url]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert!(fed(&done)["samples_lost"].as_u64() > Some(0) && fed(&done)["samples_lost_for_good"] == 0);
+    let text = said(&done);
+    let resend = format!("diskwright export {log} --as prometheus -o ");
+    assert!(text.contains(&resend) && !text.contains("permanently"), "{text}");
+    let page = folder("feeds-resend").join("page.txt");
+    let done = diskwright(&["export", log, "--as", "prometheus", "-o", page.to_str().expect("plain")]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert!(fs::read_to_string(page).expect("a page").contains("diskwright_"));
+}
+
+#[test]
+fn samples_that_arrive_are_a_success() {
+    let (address, heads) = store(Some(TAKEN));
+    for path in ["", "/api/v1/write"] {
+        let done = record(&["--remote-write", &format!("http://{address}{path}")]);
+        assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+        assert_eq!((fed(&done)["samples_lost"].as_u64(), said(&done).as_str()), (Some(0), ""));
+    }
+    let heads = heads.lock().expect("no panic");
+    assert!(heads.len() >= 2 && heads.iter().all(|head| head.starts_with("POST /api/v1/write HTTP/1.1")), "{heads:?}");
+}
+
+#[test]
+fn a_hanging_store_does_not_hold_up_the_end() {
+    let (address, heads) = store(None);
+    let mut recorder =
+        command(&["record", "--every", "100ms", "--remote-write", &format!("http://{address}")]).spawn().expect("runs");
+    wait("the first request", || !heads.lock().expect("no panic").is_empty());
+    let begun = Instant::now();
+    interrupt(&recorder);
+    let status = recorder.wait().expect("ends");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn idle_clients_do_not_delay_a_scrape() {
+    let mut recorder = command(&["record", "--every", "100ms", "--listen", "0"]).spawn().expect("runs");
+    let mut line = String::new();
+    let mut stderr = BufReader::new(recorder.stderr.take().expect("piped"));
+    stderr.read_line(&mut line).expect("a line");
+    let address = line.trim().trim_start_matches("diskwright: serving http://").trim_end_matches("/metrics");
+    assert!(address.starts_with("127.0.0.1:"), "{line}");
+    let idle: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(address).expect("connects")).collect();
+    let mut page = String::new();
+    let mut stream = TcpStream::connect(address).expect("connects");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n").expect("asks");
+    stream.read_to_string(&mut page).expect("answers");
+    assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+    // not one of them was hung up on to make that possible
+    for mut stream in idle {
+        stream.set_nonblocking(true).expect("a socket");
+        let got = stream.read(&mut [0]).map_err(|e| e.kind());
+        assert_eq!(got, Err(std::io::ErrorKind::WouldBlock));
+    }
+    interrupt(&recorder);
+    let status = recorder.wait().expect("ends");
+    let mut more = String::new();
+    stderr.read_to_string(&mut more).expect("text");
+    assert_eq!(status.code(), Some(0), "{status}: {more}");
+}
+
+#[test]
+fn an_interrupt_at_the_first_word_ends_in_order() {
+    for _ in 0..5 {
+        let mut recorder = command(&["record", "--every", "100ms", "--listen", "0"]).spawn().expect("runs");
+        let mut stderr = BufReader::new(recorder.stderr.take().expect("piped"));
+        stderr.read_line(&mut String::new()).expect("a line");
+        interrupt(&recorder);
+        let status = recorder.wait().expect("ends");
+        assert_eq!(status.code(), Some(0), "{status}");
+    }
+}
+
+#[test]
+fn a_password_comes_from_a_file_or_the_environment() {
+    let (address, heads) = store(Some(NOTHING));
+    let file = folder("feeds-password").join("password");
+    fs::write(&file, format!("{SECRET}\n")).expect("a file");
+    let file = file.to_str().expect("plain");
+    let url = format!("http://u@{address}");
+    let ask = |more: &[&str]| diskwright(&[&["why", "--prometheus"], more].concat());
+    let done = ask(&[&url, "--password-file", file]);
+    assert!(said(&done).contains("other users can read it"), "{}", said(&done));
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("ours");
+    let done = ask(&[&url, "--password-file", file]);
+    assert!(!said(&done).contains("other users") && !said(&done).contains("`ps`"), "{}", said(&done));
+    let mut asking = command(&["why", "--prometheus", &url]);
+    assert!(!said(&asking.env("DISKWRIGHT_PASSWORD", SECRET).output().expect("runs")).contains("`ps`"));
+    let token = ask(&[&format!("http://{address}"), "--bearer-token-file", file]);
+    assert_eq!(token.status.code(), Some(1), "{}", said(&token));
+    // u:s3cr3t-passw0rd
+    let basic = "authorization: basic dtpzm2nym3qtcgfzc3cwcmq=";
+    let heads = heads.lock().expect("no panic");
+    // a command asks twice: for names, then for series
+    let firsts = || heads.iter().filter(|head| head.starts_with("GET "));
+    let with = |what: &str| firsts().filter(|head| head.to_lowercase().contains(what)).count();
+    assert_eq!((with(basic), with(&format!("authorization: bearer {SECRET}"))), (3, 1), "{heads:?}");
+    for wrong in [
+        ["--password-file", "/nowhere", &url],
+        // a password for nobody
+        ["--password-file", file, &format!("http://{address}")],
+        // a password for nothing
+        ["--password-file", file, "a log"],
+    ] {
+        let address = if wrong[2].contains("://") { &["--prometheus", wrong[2]][..] } else { &[wrong[2]] };
+        let done = diskwright(&[&["why", wrong[0], wrong[1]], address].concat());
+        assert!(matches!(done.status.code(), Some(1 | 2)) && !said(&done).contains(SECRET), "{}", said(&done));
+    }
+}
+
+#[test]
+fn a_password_on_the_command_line_is_warned_of_and_never_shown() {
+    let (address, _) = store(Some(REFUSED));
+    let log = folder("feeds-shown").join("log");
+    let log = log.to_str().expect("plain");
+    let here = format!("http://u:{SECRET}@{address}");
+    let odd = [format!("u:{SECRET}@host"), format!("http://u:{SECRET}@"), format!("http://u:a/{SECRET}@host")];
+    let by_token = format!("http://{address}/api/v1/write?token={SECRET}");
+    let mut all = vec![record(&[log, "--remote-write", &here]), record(&[log, "--remote-write", &by_token])];
+    all.push(diskwright(&["why", "--prometheus", &here, "--fleet", "--json"]));
+    all.push(diskwright(&["why", "--prometheus", &here]));
+    for output in &all {
+        assert_eq!(said(output).matches("`ps` shows").count(), 1, "{}", said(output));
+    }
+    for url in &odd {
+        all.push(record(&["--remote-write", url]));
+        all.push(diskwright(&["why", "--prometheus", url]));
+        all.push(diskwright(&["import", "--to", log, "--prometheus", url]));
+    }
+    let header = format!("Authorization {SECRET}");
+    all.push(diskwright(&["why", "--prometheus", "http://h", "--header", &header]));
+    for output in &all {
+        let text = format!("{}{}", said(output), String::from_utf8_lossy(&output.stdout));
+        assert!(!text.contains(SECRET) && !text.contains("czNjcjN0"), "{text}");
+    }
+    for entry in fs::read_dir(log).expect("a log") {
+        let bytes = fs::read(entry.expect("an entry").path()).expect("a file");
+        assert!(!bytes.windows(SECRET.len()).any(|w| w == SECRET.as_bytes()));
+    }
+}
+
+#[test]
+fn an_address_to_listen_at_is_checked() {
+    for wrong in [":9191", "nonsense", "70000"] {
+        let done = record(&["--listen", wrong]);
+        assert_eq!(done.status.code(), Some(2), "{wrong}: {}", said(&done));
+        assert!(said(&done).contains(wrong), "{}", said(&done));
+    }
+    let done = record(&["--listen", "0.0.0.0:0"]);
+    assert!(said(&done).contains("without a password, to everyone who can reach this machine"), "{}", said(&done));
+}
+
+fn wait(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} does not come");
+        let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
+    }
+}
+
+fn interrupt(child: &Child) {
+    let id = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("an id");
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
+}

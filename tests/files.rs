@@ -1,0 +1,263 @@
+//! What commands leave behind on a file system: output files, temporary imports, the
+//! same file imported twice; and what they refuse to read to the end.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::said;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+fn program(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    let temporary = folder.join("tmp");
+    fs::create_dir_all(&temporary).expect("a folder");
+    command.current_dir(folder).env("TMPDIR", temporary).env("XDG_STATE_HOME", folder).stdin(Stdio::null());
+    command
+}
+
+fn diskwright(folder: &Path, arguments: &[&str]) -> Output {
+    program(folder).args(arguments).output().expect("runs")
+}
+
+fn perfmon(path: &Path, ticks: u32) {
+    let mut text = String::from("\"(PDH-CSV 4.0) (UTC)(0)\",\"\\\\HOST\\PhysicalDisk(0 C:)\\Disk Read Bytes/sec\"\r\n");
+    for tick in 0..ticks {
+        let (hour, minute, second) = (tick / 3600, tick / 60 % 60, tick % 60);
+        text += &format!("\"11/21/2026 {hour:02}:{minute:02}:{second:02}.000\",\"{tick}\"\r\n");
+    }
+    fs::write(path, text).expect("written");
+}
+
+fn leftovers(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder.join("tmp")).expect("readable").map(|e| e.expect("an entry").path()).collect()
+}
+
+#[test]
+fn output_files_are_no_links_and_no_devices_and_whole() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    perfmon(&folder.join("a.csv"), 200);
+    fs::write(folder.join("precious"), "precious").expect("written");
+    symlink("precious", folder.join("link")).expect("a link");
+    for refused in ["link", "/dev/new-page", "/proc/new-page", "/sys/new-page"] {
+        for command in [
+            &["report", "a.csv", "-o", refused][..],
+            &["export", "a.csv", "--as", "csv", "-o", refused],
+            &["export", "a.csv", "--as", "parquet", "-o", refused],
+            &["compare", "a.csv", "--at", "-1m", "-o", refused],
+            &["probe", "quick", "made.dat", "--size", "1MB", "-o", refused],
+            &["simulate", "none.toml", "--svg", refused],
+            &["simulate", "none.toml", "--html", refused],
+        ] {
+            let output = diskwright(folder, command);
+            assert_eq!(output.status.code(), Some(1), "{command:?}");
+            assert!(said(&output).contains(refused), "{command:?}: {}", said(&output));
+        }
+    }
+    assert_eq!(fs::read_to_string(folder.join("precious")).expect("there"), "precious");
+    assert!(!folder.join("made.dat").exists(), "refused before anything is measured");
+    // an error half-way leaves what was there
+    fs::write(folder.join("old.csv"), "old").expect("written");
+    let output = diskwright(folder, &["export", "precious", "--as", "csv", "-o", "old.csv"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(fs::read_to_string(folder.join("old.csv")).expect("there"), "old");
+    let output = diskwright(folder, &["report", "a.csv", "-o", "-"]);
+    assert!(output.status.success() && output.stdout.starts_with(b"<!DOCTYPE html>"), "{}", said(&output));
+    let hidden = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(".diskwright-");
+    assert!(!fs::read_dir(folder).expect("readable").any(|e| hidden(&e.expect("an entry").file_name())));
+}
+
+/// A command that reads a log that does not end, once its folder is there.
+#[allow(clippy::zombie_processes, reason = "who asked for it waits")]
+fn reading(folder: &Path) -> (Child, PathBuf) {
+    let mut command = program(folder);
+    let mut child =
+        command.args(["why", "/dev/stdin"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("runs");
+    let mut head = fs::read(folder.join("a.csv")).expect("there");
+    head.resize(head.len().max(70_000), b'\n');
+    child.stdin.as_mut().expect("a pipe").write_all(&head).expect("taken");
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(made) = leftovers(folder).into_iter().find(|made| made.join("lock").exists()) {
+            return (child, made);
+        }
+        assert!(Instant::now() < end, "no temporary folder");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a signal, by its place in the mask, is ignored by this process and its children.
+fn is_ignored(bit: u32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("readable");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("told");
+    u64::from_str_radix(mask.trim(), 16).expect("a number") >> bit & 1 == 1
+}
+
+#[test]
+fn temporary_imports_are_private_and_go_away_with_their_command() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    perfmon(&folder.join("a.csv"), 3000);
+    for (signal, bit) in [("INT", 1), ("TERM", 14), ("HUP", 0)] {
+        if is_ignored(bit) {
+            // as under nohup, which means it
+            eprintln!("skipped: SIG{signal} is ignored here");
+            continue;
+        }
+        let (mut child, made) = reading(folder);
+        assert_eq!(fs::metadata(&made).expect("there").mode() & 0o777, 0o700);
+        let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+        assert!(!child.wait().expect("ends").success());
+        assert!(leftovers(folder).is_empty(), "after SIG{signal}: {:?}", leftovers(folder));
+    }
+    let (mut child, made) = reading(folder);
+    child.kill().expect("killed");
+    child.wait().expect("ends");
+    assert!(made.exists());
+    assert!(diskwright(folder, &["why", "a.csv"]).status.success());
+    assert!(leftovers(folder).is_empty(), "swept by the next command: {:?}", leftovers(folder));
+}
+
+#[test]
+fn a_file_is_imported_once() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    perfmon(&folder.join("a.csv"), 100);
+    let import = |more: &[&str]| diskwright(folder, &[&["import", "--to", "log"], more].concat());
+    assert!(import(&["a.csv"]).status.success());
+    fs::copy(folder.join("a.csv"), folder.join("copy.csv")).expect("copied");
+    for again in ["a.csv", "copy.csv"] {
+        let output = import(&[again]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said(&output).contains("already") && said(&output).contains("--again"), "{}", said(&output));
+    }
+    let mut file = fs::File::options().append(true).open(folder.join("copy.csv")).expect("there");
+    file.write_all(b"\"11/21/2026 01:00:00.000\",\"5\"\r\n").expect("written");
+    assert!(said(&import(&["copy.csv"])).contains("has grown"));
+    perfmon(&folder.join("other.csv"), 101);
+    fs::write(
+        folder.join("other.csv"),
+        fs::read_to_string(folder.join("other.csv")).expect("there").replace("HOST", "BOST"),
+    )
+    .expect("written");
+    assert!(import(&["other.csv"]).status.success());
+    assert!(import(&["a.csv", "--again"]).status.success());
+    let document = diskwright(folder, &["why", "log", "--json"]).stdout;
+    assert!(!String::from_utf8_lossy(&document).contains("\"import\""), "the note is not for people");
+}
+
+#[test]
+fn a_log_of_mostly_hole_is_not_read_for_hours() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    perfmon(&folder.join("a.csv"), 100);
+    fs::File::options().write(true).open(folder.join("a.csv")).expect("there").set_len(1 << 40).expect("made larger");
+    let found = fs::metadata(folder.join("a.csv")).expect("there");
+    if found.blocks() * 512 > 1 << 30 {
+        return eprintln!("skipped: this filesystem has no holes");
+    }
+    let output = diskwright(folder, &["show", "a.csv", "--counter", "physical_disk.read_bytes_per_s"]);
+    assert!(said(&output).contains("never written (a hole)"), "{}", said(&output));
+    fs::File::create(folder.join("empty.csv")).expect("made").set_len(1 << 40).expect("made larger");
+    let output = diskwright(folder, &["show", "empty.csv"]);
+    assert!(!output.status.success() && said(&output).contains("a hole"), "{}", said(&output));
+}
+
+#[test]
+fn a_segment_of_mostly_hole_is_passed_over() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    perfmon(&folder.join("a.csv"), 100);
+    assert!(diskwright(folder, &["import", "a.csv", "--to", "log"]).status.success());
+    let segment = folder.join("log/00000001.dwlog");
+    fs::File::options().write(true).open(&segment).expect("there").set_len(1 << 40).expect("made larger");
+    if fs::metadata(&segment).expect("there").blocks() * 512 > 1 << 30 {
+        return eprintln!("skipped: this filesystem has no holes");
+    }
+    let output = diskwright(folder, &["show", "log", "--counter", "physical_disk.read_bytes_per_s"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("physical_disk.read_bytes_per_s"), "{}", said(&output));
+}
+
+#[test]
+fn every_bookmark_of_the_window_is_in_the_answer() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    let log = folder.join("log");
+    let mut writer = diskwright_datastore::LogWriter::create_or_append(&log, Default::default()).expect("a log");
+    let series = diskwright_base::Series { counter: "processor.busy".into(), instance: String::new(), scale: 1.0 };
+    let schema = std::sync::Arc::new(diskwright_base::Schema::new(vec![series]));
+    for i in 1..=300i64 {
+        let time_ns = 1_760_000_000_000_000_000 + i * 1_000_000_000;
+        writer.push(&schema, diskwright_base::Tick { time_ns, elapsed_ns: 1_000_000_000 }, &[0.1]).expect("written");
+        let text = if i % 2 == 0 { "backup".to_owned() } else { format!("step {i}") };
+        writer.note(&diskwright_base::Note::new(time_ns, diskwright_base::Note::BOOKMARK, text)).expect("noted");
+    }
+    writer.close().expect("closed");
+    let output = diskwright(folder, &["why", "log", "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let notes = answer["notes"].as_array().expect("a list");
+    assert_eq!(notes.iter().filter(|n| n["kind"] == "bookmark").count(), 300);
+}
+
+/// Files that a command writes before they take their place.
+fn unfinished(folder: &Path) -> usize {
+    let names = fs::read_dir(folder).expect("readable").map(|entry| entry.expect("an entry").file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(".diskwright-")).count()
+}
+
+#[test]
+fn an_interrupted_export_leaves_what_was_there() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    perfmon(&folder.join("a.csv"), 86_400);
+    let made = diskwright(folder, &["import", "a.csv", "--to", "log"]);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    fs::write(folder.join("out.csv"), "before").expect("written");
+    for signal in [Signal::INT, Signal::HUP, Signal::TERM] {
+        let mut export = program(folder);
+        export.args(["export", "log", "--as", "csv", "-o", "out.csv"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut export = export.spawn().expect("runs");
+        while unfinished(folder) == 0 {
+            assert!(export.try_wait().expect("a child").is_none(), "it was done before it could be interrupted");
+            std::thread::yield_now();
+        }
+        kill_process(Pid::from_child(&export), signal).expect("it runs");
+        assert!(!export.wait().expect("ends").success(), "{signal:?}");
+        assert_eq!(fs::read_to_string(folder.join("out.csv")).expect("there"), "before", "{signal:?}");
+        assert_eq!(unfinished(folder), 0, "{signal:?}");
+    }
+}
+
+#[test]
+fn a_machine_with_thousands_of_disks_has_a_report() {
+    let bench = tempfile::tempdir().expect("a folder");
+    let folder = bench.path();
+    // the description of this machine in the log is longer than a note was allowed to be
+    let name = "disk-".to_owned() + &"volume".repeat(9);
+    let system = format!(
+        r#"system = {{ name = "many" }}
+watch = {{ duration = "2s" }}
+[[drive]]
+name = "{name}"
+count = 2600
+capacity = "1GiB"
+plain = {{ servers = 1, service = {{ uniform_us = [4800, 11200] }} }}
+[[workload]]
+name = "readers"
+users = 8
+on = "{name}1"
+"#
+    );
+    fs::write(folder.join("many.toml"), system).expect("written");
+    let made = diskwright(folder, &["simulate", "many.toml", "--out", "log"]);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    let report = diskwright(folder, &["report", "log", "-o", "page.html"]);
+    assert_eq!(report.status.code(), Some(0), "{}", said(&report));
+    assert!(fs::read_to_string(folder.join("page.html")).expect("written").contains("</html>"));
+}

@@ -1,0 +1,369 @@
+//! Names, cells, keys and answers that hold escape sequences, in every place where they
+//! can stand, through every command that reads them: none reaches a terminal.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use diskwright_base::note::{ProcessRow, ProcessTable};
+use diskwright_base::text::is_control;
+use diskwright_base::{Frame, Note, Schema, Series, Tick};
+use diskwright_datastore::{LogWriter, WriterOptions};
+
+/// Sets a window's title, clears the screen (by both sets of control characters), turns
+/// the text round and ends the line.
+const HOSTILE: &str = "x\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{7f}\u{202e}\u{2066}\u{2028}\u{85}\x08y";
+
+/// The same as a string of JSON.
+fn quoted(text: &str) -> String {
+    let quoted = serde_json::to_string(text).expect("JSON");
+    diskwright_base::text::json(&quoted).into_owned()
+}
+
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file of this name with this text.
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        fs::write(self.path(name), text).expect("written");
+        name.to_owned()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+        command.current_dir(self.folder.path()).env("XDG_STATE_HOME", self.folder.path()).env("LANG", "C.UTF-8");
+        command.args(arguments).stdin(Stdio::null()).output().expect("runs")
+    }
+
+    /// Runs the command and looks at what it wrote.
+    fn check(&self, arguments: &[&str]) -> Output {
+        let output = self.run(arguments);
+        clean(&output.stderr, arguments, "standard error");
+        clean(&output.stdout, arguments, "standard output");
+        assert_ne!(output.status.code(), Some(101), "{arguments:?} panicked");
+        output
+    }
+}
+
+fn clean(bytes: &[u8], arguments: &[&str], what: &str) {
+    let text = std::str::from_utf8(bytes).unwrap_or_else(|e| panic!("{arguments:?}: {what}: {e}"));
+    let raw: Vec<char> = text.chars().filter(|&c| is_control(c) && c != '\n').collect();
+    assert!(raw.is_empty(), "{arguments:?}: {what} has {raw:?}:\n{text:?}");
+}
+
+/// Ten minutes of Performance Monitor with hostile disks and processes, and a hostile cell.
+fn perfmon() -> String {
+    let counters = [
+        format!("PhysicalDisk(0 {HOSTILE})\\Disk Read Bytes/sec"),
+        format!("PhysicalDisk(0 {HOSTILE})\\Avg. Disk Queue Length"),
+        format!("PhysicalDisk(0 {HOSTILE})\\Avg. Disk sec/Transfer"),
+        format!("Process({HOSTILE})\\IO Data Bytes/sec"),
+        format!("Made Up {HOSTILE}({HOSTILE})\\{HOSTILE}"),
+    ];
+    let mut text = String::from("\"(PDH-CSV 4.0) (UTC)(0)\"");
+    counters.iter().for_each(|c| text += &format!(",\"\\\\HOST{HOSTILE}\\{c}\""));
+    for tick in 0..60 {
+        let time = format!("11/21/2026 10:{:02}:{:02}.000", tick / 6, tick % 6 * 10);
+        text += &format!("\r\n\"{time}\",\"{tick}\",\"40\",\"0.5\",\"7\",\"1\"");
+    }
+    text += &format!("\r\n\"{HOSTILE}\",\"1\",\"1\",\"1\",\"1\",\"1\"");
+    text + &format!("\r\n\"11/21/2026 10:10:00.000\",\"{HOSTILE}\",\"1\",\"1\",\"{HOSTILE}\",\"1\"\r\n")
+}
+
+/// A log of ours with hostile disks, notes and processes.
+fn own_log(at: &Path) {
+    let counters = ["reads", "read_bytes", "weighted_time_s", "busy_time_s"];
+    let of = |counter| Series { counter: format!("physical_disk.{counter}"), instance: HOSTILE.into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(counters.map(of).to_vec()));
+    let mut writer = LogWriter::create_or_append(at, WriterOptions::default()).expect("a log");
+    let start = 1_760_000_000_000_000_000;
+    for kind in [Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::SOURCE, Note::TOPOLOGY] {
+        writer.note(&Note::new(start, kind, format!("{kind} {HOSTILE}"))).expect("noted");
+    }
+    let row = ProcessRow {
+        pid: 7,
+        name: HOSTILE.into(),
+        cgroup: format!("/{HOSTILE}"),
+        processor: 1.0,
+        ..Default::default()
+    };
+    let table = ProcessTable { elapsed_s: 1.0, rows: vec![row], ..ProcessTable::default() };
+    let mut frame = Frame::new(Arc::clone(&schema), 120);
+    for i in 1..=120 {
+        let time_ns = start + i * 1_000_000_000;
+        frame.push(Tick { time_ns, elapsed_ns: 1_000_000_000 }, &[100.0, 4e5, 30.0, 1.0]);
+        let text = serde_json::to_string(&table).expect("JSON");
+        writer.note(&Note::new(time_ns, Note::PROCESSES, text)).expect("noted");
+    }
+    writer.push_frame(&frame).expect("written");
+    writer.close().expect("closed");
+}
+
+#[test]
+fn cells_and_names_of_logs_are_disarmed() {
+    let bench = Bench::new();
+    let foreign = bench.file("foreign.csv", perfmon());
+    own_log(&bench.path("own"));
+    for log in [foreign.as_str(), "own"] {
+        let all = ["--counter", "physical_disk.*"];
+        for form in ["table", "chart", "csv"] {
+            bench.check(&["show", log, "--as", form]);
+            bench.check(&[&["show", log, "--as", form][..], &all].concat());
+        }
+        bench.check(&["show", log, "--json"]);
+        bench.check(&["why", log]);
+        bench.check(&["why", log, "--json"]);
+        bench.check(&["why", log, "--all-packs"]);
+        bench.check(&["report", log, "-o", "page.html"]);
+        bench.check(&["compare", log, "--at", "-1m"]);
+        bench.check(&["compare", log, "--at", "-1m", "--json"]);
+        bench.check(&["export", log, "--as", "jsonl", "-o", "out", "--json"]);
+        let output = bench.run(&["export", log, "--as", "prometheus"]);
+        clean(&output.stderr, &["export", log], "standard error");
+    }
+    let page = fs::read(bench.path("page.html")).expect("a page");
+    clean(&page, &["report"], "the page");
+    bench.check(&["import", &foreign, "--to", "made"]);
+    bench.check(&["import", &foreign, "--to", "made"]);
+    bench.check(&["import", &foreign, "--to", "made2", "--json"]);
+}
+
+#[test]
+fn names_of_files_are_disarmed_in_every_command() {
+    let bench = Bench::new();
+    let log = bench.file(&format!("{HOSTILE}.csv"), perfmon());
+    bench.file(&format!("{HOSTILE}.txt"), "no log at all");
+    bench.file(&format!("{HOSTILE}.toml"), "no = [description");
+    bench.file(&format!("{HOSTILE}.json"), format!("{{\"schema\": \"diskwright.probe/999{HOSTILE}\"}}"));
+    fs::create_dir(bench.path(HOSTILE)).expect("a folder");
+    let broken = OsStr::from_bytes(b"bad\xff\x1b[2J.csv");
+    fs::write(bench.path("").join(broken), "no log").expect("written");
+    let names = [HOSTILE.to_owned(), format!("gone{HOSTILE}"), format!("{HOSTILE}.txt"), format!("{HOSTILE}.toml")];
+    for name in names.iter().map(String::as_str).chain([log.as_str(), &format!("{HOSTILE}.json")]) {
+        bench.check(&["why", name]);
+        bench.check(&["show", name]);
+        bench.check(&["show", name, "--as", "csv"]);
+        bench.check(&["export", name, "--as", "jsonl"]);
+        bench.check(&["report", name, "-o", &format!("{HOSTILE}.html")]);
+        bench.check(&["report", name, "-o", &format!("{HOSTILE}/no/page.html")]);
+        bench.check(&["report", name, "-o", name]);
+        bench.check(&["compare", name, name]);
+        bench.check(&["import", name, "--to", &format!("to{HOSTILE}")]);
+        bench.check(&["mark", name, HOSTILE]);
+        bench.check(&["simulate", name]);
+        bench.check(&["probe", name]);
+        bench.check(&["probe", "quick", &format!("no/{name}")]);
+        bench.check(&["experiments", name]);
+        bench.check(&["why", "own", "--pack", name]);
+        bench.check(&["disk", "status", name]);
+        bench.check(&["record", "--for", "1ms", "--to", &format!("/proc/{name}")]);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    let output = command.current_dir(bench.path("")).arg("why").arg(broken).output().expect("runs");
+    clean(&output.stderr, &["why", "bad bytes"], "standard error");
+}
+
+#[test]
+fn arguments_come_back_disarmed() {
+    let bench = Bench::new();
+    own_log(&bench.path("own"));
+    for arguments in [
+        &["--", HOSTILE][..],
+        &[HOSTILE],
+        &["why", &format!("--{HOSTILE}")],
+        &["why", "--for", HOSTILE],
+        &["why", "--pack", HOSTILE],
+        &["show", "own", "--as", HOSTILE],
+        &["show", "own", "--counter", HOSTILE],
+        &["show", "own", "--counter", &format!("*{HOSTILE}")],
+        &["show", "own", "--instance", HOSTILE],
+        &["show", "own", "--from", HOSTILE],
+        &["show", "own", "--utc-offset", HOSTILE],
+        &["show", "own", "--host", HOSTILE],
+        &["export", "own", "--as", "csv", "--counter", HOSTILE],
+        &["explain", HOSTILE],
+        &["list", HOSTILE],
+        &["probe", HOSTILE, "x"],
+        &["why", "--prometheus", HOSTILE],
+        &["why", "--prometheus", "http://127.0.0.1:1", "--match", HOSTILE],
+        &["why", "--prometheus", "http://127.0.0.1:1", "--header", HOSTILE],
+        &["disk", HOSTILE],
+        &["disk", "attach", HOSTILE],
+    ] {
+        let output = bench.check(arguments);
+        assert_ne!(output.status.code(), None, "{arguments:?}");
+    }
+}
+
+#[test]
+fn keys_and_values_of_descriptions_are_disarmed() {
+    let bench = Bench::new();
+    let quoted = serde_json::to_string(HOSTILE).expect("JSON").replace('\u{7f}', "\\u007f");
+    let descriptions = [
+        format!("{quoted} = 1\n"),
+        format!("[host]\n{quoted} = 1\n"),
+        format!("[host]\nname = {quoted}\nprocessors = {quoted}\n"),
+        format!("[[drives]]\nname = {quoted}\nmodel = {quoted}\n"),
+        format!("broken {HOSTILE}\n"),
+        format!("[[rule]]\nid = {quoted}\n{quoted} = 3\n"),
+        format!("id = {quoted}\nname = {quoted}\n[[rule]]\nid = {quoted}\nobject = {quoted}\n"),
+    ];
+    own_log(&bench.path("own"));
+    for description in descriptions {
+        let file = bench.file("description.toml", description);
+        bench.check(&["simulate", &file]);
+        bench.check(&["why", "own", "--pack", &file]);
+        bench.check(&["experiments", &file]);
+        bench.check(&["show", "own", "--arrays", &file]);
+        bench.check(&["probe", &file]);
+    }
+    for job in [
+        format!("[{HOSTILE}]\nrw=read\n{HOSTILE}=1\nfilename={HOSTILE}\n"),
+        format!("[global]\nrw={HOSTILE}\n[job]\nfilename=/dev/null\nbs={HOSTILE}\n"),
+        format!("{HOSTILE}\n"),
+    ] {
+        let file = bench.file("job.fio", job);
+        bench.check(&["probe", &file]);
+        bench.check(&["probe", &file, "target"]);
+    }
+}
+
+#[test]
+fn labels_of_pages_and_traces_are_disarmed() {
+    let bench = Bench::new();
+    let label = HOSTILE.replace('\n', "\\n");
+    let mut page = String::new();
+    for (metric, value) in [("node_disk_read_bytes_total", 5), ("node_disk_reads_completed_total", 1), (HOSTILE, 1)] {
+        page += &format!("# TYPE {metric} counter\n{metric}{{device=\"{label}\"}} {value} 1760000000000\n");
+        page += &format!("{metric}{{device=\"{label}\"}} {} 1760000010000\n", value * 2);
+    }
+    page += &format!("node_load1 {HOSTILE}\nnode_uname_info{{nodename=\"{label}\"}} 1 1760000000000\n");
+    let page = bench.file("page.prom", page);
+    bench.check(&["show", &page]);
+    bench.check(&["why", &page]);
+    bench.check(&["import", &page, "--to", "made"]);
+    let heading = "arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s";
+    let line = |i: usize| format!("{i}.000000000,{HOSTILE},read,4096,4096,,{i}.001000000\n");
+    let lines: String = (0..20).map(line).collect();
+    let trace = bench.file("trace.csv", format!("{heading}\n{lines}{HOSTILE},a,read,1,1,,\n1.0,a,{HOSTILE},1,1,,\n"));
+    for form in ["table", "chart", "csv"] {
+        bench.check(&["show", &trace, "--as", form]);
+    }
+    bench.check(&["show", &trace, "--json"]);
+    bench.check(&["show", &trace, "--instance", "none"]);
+}
+
+#[test]
+fn what_a_store_answers_is_disarmed() {
+    let bench = Bench::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for (at, client) in listener.incoming().enumerate() {
+            let Ok(mut client) = client else { return };
+            let _ = client.read(&mut [0; 8192]);
+            let escaped = serde_json::to_string(HOSTILE).expect("JSON");
+            let (status, body) = match at % 3 {
+                0 => (format!("500 {HOSTILE}"), HOSTILE.repeat(30)),
+                1 => {
+                    ("400 Bad".into(), format!("{{\"status\":\"error\",\"errorType\":{escaped},\"error\":{escaped}}}"))
+                }
+                _ => ("200 OK".into(), format!("{{\"status\":\"success\",\"data\":{escaped}}}")),
+            };
+            let length = body.len();
+            let _ = write!(client, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        }
+    });
+    for _ in 0..6 {
+        bench.check(&["why", "--prometheus", &url]);
+        bench.check(&["why", "--prometheus", &url, "--fleet"]);
+    }
+}
+
+/// What a command shows on a terminal, by script(1).
+fn on_terminal(bench: &Bench, command: &str) -> Option<String> {
+    let program = env!("CARGO_BIN_EXE_diskwright");
+    // progress bars draw on standard error
+    let line = format!("'{program}' {command} 2>errors");
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).current_dir(bench.folder.path()).stdin(Stdio::null());
+    script.env("TERM", "xterm").env("LANG", "C.UTF-8");
+    let output = script.output().ok()?;
+    let (text, said) = (String::from_utf8_lossy(&output.stdout).into_owned(), fs::read_to_string(bench.path("errors")));
+    assert!(output.status.success(), "{command}: {text} {said:?}");
+    Some(text)
+}
+
+#[test]
+fn data_are_disarmed_on_a_terminal_and_whole_in_a_file() {
+    let bench = Bench::new();
+    own_log(&bench.path("own"));
+    for form in ["csv", "csv --long", "jsonl", "prometheus"] {
+        let Some(text) = on_terminal(&bench, &format!("export own --as {form}")) else {
+            return eprintln!("skipped: no script(1)");
+        };
+        assert!(text.contains("owned"), "{form}: {text}");
+        let raw: Vec<char> = text.chars().filter(|&c| is_control(c) && !matches!(c, '\r' | '\n')).collect();
+        assert!(raw.is_empty(), "{form}: {raw:?}");
+        let options: Vec<&str> = form.split(' ').collect();
+        assert!(bench.run(&[&["export", "own", "-o", "out", "--as"], &options[..]].concat()).status.success());
+        let data = fs::read_to_string(bench.path("out")).expect("UTF-8");
+        let name = if form == "jsonl" { quoted(HOSTILE) } else { HOSTILE.to_owned() };
+        assert!(data.contains(name.trim_matches('"')), "{form}");
+    }
+    let text = on_terminal(&bench, "why own").expect("script ran before");
+    let own = text.replace('\u{1b}', "").len();
+    assert!(text.contains("\u{1b}[1m") && own < text.len(), "own colours stay");
+    assert!(!text.contains("\u{1b}]") && !text.contains("\u{1b}[2J") && !text.contains('\u{9b}'), "{text:?}");
+}
+
+#[test]
+fn a_name_that_a_spreadsheet_would_run_is_quoted() {
+    let bench = Bench::new();
+    let heading = "arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s";
+    let trace = bench.file("trace.csv", format!("{heading}\n1.000000000,=cmd,read,4096,4096,,1.001000000\n"));
+    let shown = |options: &[&str]| {
+        let output = bench.run(&[&["show", &trace, "--as", "csv"], options].concat());
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert!(shown(&[]).contains("\n1.000000000,'=cmd,read,4096"), "{}", shown(&[]));
+    assert!(shown(&["--spreadsheet-safe=no"]).contains("\n1.000000000,=cmd,read,4096"));
+    // what was quoted is read as it was
+    let again = bench.file("again.csv", shown(&[]));
+    let output = bench.check(&["show", &again, "--json"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\"=cmd\""));
+
+    let of =
+        |instance: &str| Series { counter: "physical_disk.queue_length".into(), instance: instance.into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(["=1+1", "-a", "@b", "sda"].map(of).to_vec()));
+    let mut writer = LogWriter::create_or_append(&bench.path("log"), WriterOptions::default()).expect("a log");
+    for i in 1..=3 {
+        let tick = Tick { time_ns: 1_760_000_000_000_000_000 + i * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+        writer.push(&schema, tick, &[-1.5; 4]).expect("written");
+    }
+    writer.close().expect("closed");
+    let exported = |options: &[&str]| {
+        let output = bench.run(&[&["export", "log", "--raw", "--as", "csv", "--long"], options].concat());
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let safe = exported(&[]);
+    for name in [",'=1+1,", ",'-a,", ",'@b,", ",sda,", ",-1.5\r\n"] {
+        assert!(safe.contains(name), "{name}: {safe}");
+    }
+    assert!(exported(&["--spreadsheet-safe=no"]).contains(",=1+1,"));
+}

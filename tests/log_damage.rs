@@ -1,0 +1,282 @@
+//! Logs that are damaged, removed under the recorder, or full of other people's
+//! links, as a user meets them.
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{command, diskwright, folder, json, said, text, until};
+
+use diskwright_base::{Note, Schema, Series, Tick};
+use diskwright_datastore::{LogReader, LogWriter, WriterOptions};
+use serde_json::Value;
+
+const TICKS: u64 = 400;
+
+/// A log of four segments with a hundred ticks each.
+fn log(folder: &Path) -> PathBuf {
+    let log = folder.join("log");
+    let one = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(vec![one("memory.available_fraction", ""), one("physical_disk.reads", "sda")]));
+    for run in 0..4u64 {
+        let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("a log");
+        for i in run * 100..run * 100 + 100 {
+            let tick = Tick { time_ns: (1_600_000_000 + i as i64) * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+            writer.push(&schema, tick, &[0.5 + (i % 7) as f64 * 0.01, (i % 5) as f64]).expect("writable");
+        }
+        writer.close().expect("writable");
+    }
+    log
+}
+
+/// The commands that read logs, each with --json, and where their damage stands.
+fn readers(log: &Path, folder: &Path) -> Vec<Vec<String>> {
+    let log = text(log);
+    let page = folder.join("page.html");
+    let rows = folder.join("rows.csv");
+    let at = "2020-09-13T12:30:00Z";
+    [
+        vec!["why", log, "--json"],
+        vec!["show", log, "--json"],
+        vec!["report", log, "-o", text(&page), "--json"],
+        vec!["compare", log, "--at", at, "--json"],
+        vec!["export", log, "--as", "csv", "-o", text(&rows), "--raw", "--allow-damage", "--json"],
+    ]
+    .map(|arguments| arguments.into_iter().map(str::to_owned).collect())
+    .into()
+}
+
+/// Does something to a log.
+type Harm = fn(&Path);
+
+#[test]
+fn every_reader_tells_what_is_lost() {
+    let folder = folder("damage-readers");
+    let cases: [(&str, Harm); 4] = [
+        ("a segment without a readable time", |log| {
+            let file = log.join("00000002.dwlog");
+            let bytes = fs::read(&file).expect("written");
+            fs::write(&file, &bytes[..60]).expect("writable");
+        }),
+        ("a segment that is gone", |log| fs::remove_file(log.join("00000003.dwlog")).expect("written")),
+        ("the end cut off", |log| {
+            let file = log.join("00000004.dwlog");
+            fs::write(&file, &fs::read(&file).expect("written")[..70]).expect("writable");
+        }),
+        ("a link for a segment", |log| {
+            fs::rename(log.join("00000001.dwlog"), log.join("elsewhere")).expect("written");
+            symlink("elsewhere", log.join("00000001.dwlog")).expect("a link");
+        }),
+    ];
+    for (name, harm) in cases {
+        let _ = fs::remove_dir_all(folder.join("log"));
+        let log = log(&folder);
+        for arguments in readers(&log, &folder) {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let done = diskwright(&arguments);
+            assert_eq!(done.status.code(), Some(0), "{arguments:?}: {}", said(&done));
+            assert_eq!(json(&done)["damage"], Value::Array(vec![]), "{arguments:?}");
+        }
+        harm(&log);
+        for arguments in readers(&log, &folder) {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let done = diskwright(&arguments);
+            assert_eq!(done.status.code(), Some(0), "{name}: {arguments:?}: {}", said(&done));
+            let answer = json(&done);
+            let damage = answer["damage"].as_array().expect("a list");
+            let lost: u64 = damage.iter().map(|entry| entry["ticks_lost"].as_u64().expect("a number")).sum();
+            // A comparison's second window begins behind the first tick of the change.
+            assert!(lost == 100 || arguments[0] == "compare" && lost >= 100, "{name}: {arguments:?}: {damage:?}");
+            assert!(damage.iter().all(|entry| entry["where"].is_string() && entry["because"].is_string()));
+            assert!(said(&done).contains("100 ticks lost"), "{name}: {arguments:?}: {}", said(&done));
+            if arguments[0] == "export" {
+                assert_eq!(answer["rows"], TICKS - 100, "{name}");
+            }
+        }
+        let rows = diskwright(&["export", text(&log), "--as", "csv", "--raw"]);
+        assert_eq!(rows.status.code(), Some(1), "{name}: {}", said(&rows));
+        assert_eq!(rows.stdout.iter().filter(|byte| **byte == b'\n').count() as u64, TICKS - 100 + 1, "{name}");
+        assert!(said(&rows).contains("100 ticks are lost"), "{name}: {}", said(&rows));
+        let shown = diskwright(&["show", text(&log), "--as", "csv"]);
+        assert_eq!(shown.status.code(), Some(1), "{name}: {}", said(&shown));
+        assert_eq!(diskwright(&["show", text(&log)]).status.code(), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn many_damages_are_told_in_few_lines_with_their_sum() {
+    let folder = folder("damage-many");
+    let log = log(&folder);
+    let mut writer = LogWriter::create_or_append(&log, WriterOptions { block_ticks: 1, ..WriterOptions::default() });
+    let counter = "memory.available_fraction".into();
+    let schema = Arc::new(Schema::new(vec![Series { counter, instance: String::new(), scale: 1.0 }]));
+    for i in 400..500 {
+        let tick = Tick { time_ns: (1_600_000_000 + i) * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+        writer.as_mut().expect("a log").push(&schema, tick, &[i as f64]).expect("writable");
+    }
+    drop(writer);
+    let file = log.join("00000005.dwlog");
+    let mut bytes = fs::read(&file).expect("written");
+    let mut at = 0;
+    let mut blocks = 0;
+    while at < bytes.len() {
+        let length = 16 + u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]) as usize;
+        if bytes[at + 4] == 3 {
+            blocks += 1;
+            if blocks % 2 == 0 {
+                bytes[at + 20] ^= 1;
+            }
+        }
+        at += length;
+    }
+    fs::write(&file, bytes).expect("writable");
+    let done = diskwright(&["show", text(&log), "--json"]);
+    assert_eq!(json(&done)["damage"].as_array().map(Vec::len), Some(50));
+    assert!(said(&done).lines().count() <= 22, "{}", said(&done));
+    assert!(said(&done).contains("30 more places") && said(&done).contains("50 ticks are lost"), "{}", said(&done));
+}
+
+/// A recorder that is killed when the test ends.
+struct Recorder(Child);
+
+impl Recorder {
+    fn start(log: &Path, more: &[&str]) -> Recorder {
+        let mut command = command(&["record", text(log), "--every", "20ms", "--json"]);
+        let recorder = command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let recorder = Recorder(recorder.expect("the program runs"));
+        until("a tick", || ticks(log) > 2);
+        recorder
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.0.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
+    }
+
+    fn end(mut self) -> Output {
+        self.signal("-INT");
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let pipes = (self.0.stdout.take(), self.0.stderr.take());
+        std::io::Read::read_to_end(&mut pipes.0.expect("piped"), &mut out).expect("readable");
+        std::io::Read::read_to_end(&mut pipes.1.expect("piped"), &mut err).expect("readable");
+        Output { status: self.0.wait().expect("ends"), stdout: out, stderr: err }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Ticks of a log, its notes, and the longest tick with any value in it.
+fn look(log: &Path) -> (u64, Vec<Note>, u64) {
+    let (mut count, mut notes, mut longest) = (0, Vec::new(), 0);
+    let Ok(mut reader) = LogReader::open(log) else { return (0, notes, 0) };
+    let mut frame = diskwright_base::Frame::default();
+    while let Ok(Some(item)) = reader.next(&mut frame) {
+        match item {
+            diskwright_datastore::LogItem::Frame => {
+                for (at, tick) in frame.ticks().iter().enumerate() {
+                    let columns = 0..frame.schema().series.len();
+                    let told = columns.clone().any(|column| !frame.column(column)[at].is_nan());
+                    longest = longest.max(if told { tick.elapsed_ns } else { 0 });
+                    count += 1;
+                }
+            }
+            diskwright_datastore::LogItem::Note(note) => notes.push(note),
+            diskwright_datastore::LogItem::Damage(_) => {}
+        }
+    }
+    (count, notes, longest)
+}
+
+fn ticks(log: &Path) -> u64 {
+    look(log).0
+}
+
+#[test]
+fn a_stopped_recorder_leaves_a_told_gap_and_no_long_average() {
+    let log = folder("damage-stopped").join("log");
+    let recorder = Recorder::start(&log, &[]);
+    recorder.signal("-STOP");
+    std::thread::park_timeout(Duration::from_secs(4));
+    let before = ticks(&log);
+    recorder.signal("-CONT");
+    until("ticks behind the gap", || ticks(&log) > before + 3);
+    assert_eq!(recorder.end().status.code(), Some(0));
+    let (_, notes, longest) = look(&log);
+    let gaps: Vec<&Note> = notes.iter().filter(|note| note.kind == Note::GAP).collect();
+    assert!(gaps.iter().any(|gap| gap.text.contains("this process was stopped")), "{gaps:?}");
+    assert!(longest < 3_900_000_000, "a tick of {longest} ns has values");
+    let told = json(&diskwright(&["why", text(&log), "--json"]));
+    let notes = told["notes"].as_array().expect("a list");
+    assert!(notes.iter().any(|note| note["kind"] == "gap"), "{notes:?}");
+}
+
+#[test]
+fn a_folder_removed_under_the_recorder_is_told_and_made_anew() {
+    let log = folder("damage-removed").join("log");
+    let recorder = Recorder::start(&log, &[]);
+    fs::remove_dir_all(&log).expect("was there");
+    until("ticks in the new folder", || ticks(&log) > 3);
+    let done = recorder.end();
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert!(said(&done).contains("was removed or moved"), "{}", said(&done));
+    let (_, notes, _) = look(&log);
+    assert!(notes.iter().any(|note| note.kind == Note::GAP && note.text.contains("removed or moved")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.kind == Note::TOPOLOGY), "the new log describes the machine");
+}
+
+#[test]
+fn what_keep_removes_is_told() {
+    let log = folder("damage-keep").join("log");
+    let recorder = Recorder::start(&log, &["--keep", "1s"]);
+    until("a segment that is too old", || !log.join("00000001.dwlog").exists());
+    let done = recorder.end();
+    let answer = json(&done);
+    let trimmed = &answer["trimmed"];
+    assert!(trimmed["segments"].as_u64() >= Some(1) && trimmed["ticks"].as_u64() >= Some(1), "{answer}");
+    assert!(said(&done).contains("were removed by --keep"), "{}", said(&done));
+    for command in ["show", "why"] {
+        let told = json(&diskwright(&[command, text(&log), "--json"]));
+        assert_eq!(told["trimmed"], *trimmed, "{command}");
+        assert_eq!(told["damage"], Value::Array(vec![]), "{command}");
+    }
+}
+
+#[test]
+fn root_writes_nothing_in_folders_and_through_links_of_others() {
+    let folder = folder("damage-others");
+    let log = log(&folder);
+    let precious = folder.join("precious");
+    fs::write(&precious, "precious").expect("writable");
+    for name in ["lock", "marks.dwlog", "tail", "ledger"] {
+        let _ = fs::remove_file(log.join(name));
+        symlink(&precious, log.join(name)).expect("a link");
+    }
+    let attempts = [vec!["record", text(&log), "--for", "1s"], vec!["mark", text(&log), "here"]];
+    let refused = |why: &str| {
+        for arguments in &attempts {
+            let done = diskwright(arguments);
+            assert_eq!(done.status.code(), Some(1), "{arguments:?}: {}", said(&done));
+            assert!(said(&done).contains(why), "{arguments:?}: {}", said(&done));
+            assert_eq!(fs::read(&precious).expect("there"), b"precious");
+        }
+    };
+    refused("a link");
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root meets folders of others");
+        return;
+    }
+    chown(&log, Some(65_534), Some(65_534)).expect("root");
+    refused("another user (uid 65534)");
+    let page = folder.join("rows.csv");
+    let written = ["export", text(&log), "--as", "csv", "-o", text(&page), "--raw", "--json", "--allow-damage"];
+    let done = diskwright(&written);
+    assert_eq!((done.status.code(), &json(&done)["rows"]), (Some(0), &Value::from(TICKS)), "{}", said(&done));
+}

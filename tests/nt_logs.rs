@@ -1,0 +1,151 @@
+//! Logs of Windows NT, which say neither how much memory the machine has nor what interrupts it:
+//! with that given, the rules that were printed for them judge them. The numbers are doc 003's.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::common::{diskwright, folder, success};
+
+use serde_json::Value;
+
+fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("written");
+    path.to_str().expect("plain").to_owned()
+}
+
+/// Ten minutes of constant counters, as Performance Monitor exports them.
+fn perfmon(counters: &[(&str, f64)]) -> String {
+    let mut text = String::from("\"(PDH-CSV 4.0) (UTC)(0)\"");
+    counters.iter().for_each(|(name, _)| write!(text, ",\"\\\\NT1\\{name}\"").expect("written"));
+    for tick in 0..40 {
+        write!(text, "\r\n\"03/02/1998 10:{:02}:{:02}.000\"", tick / 4, tick % 4 * 15).expect("written");
+        counters.iter().for_each(|(_, value)| write!(text, ",\"{value}\"").expect("written"));
+    }
+    text + "\r\n"
+}
+
+fn why(log: &str, pack: &str, said: &[&str]) -> Value {
+    success(&diskwright(&[&["why", log, "--pack", pack, "--json"], said].concat()))
+}
+
+fn finding<'a>(verdict: &'a Value, rule: &str) -> Option<&'a Value> {
+    verdict["findings"].as_array().expect("findings").iter().find(|finding| finding["rule"] == rule)
+}
+
+#[test]
+fn interrupts_of_the_disk_are_all_less_the_clocks_and_the_networks() {
+    let folder = folder("nt-interrupts");
+    // for the system, or summed over the processors
+    let rule = "interrupts.disk-takes-processor";
+    for counter in [r"System\Total Interrupts/sec", r"Processor(_Total)\Interrupts/sec"] {
+        let busy = (r"Processor(_Total)\% Interrupt Time", 91.5);
+        let log = file(&folder, "nt.csv", &perfmon(&[(counter, 426.5), busy]));
+        judged_by_its_interrupts(&folder, &log, rule);
+    }
+}
+
+fn judged_by_its_interrupts(folder: &Path, log: &str, rule: &str) {
+    let pack = "nt-resource-kit";
+    let without = why(log, pack, &[]);
+    assert!(finding(&without, rule).is_none());
+    assert!(without["missing"].to_string().contains("interrupts.clock_per_s"), "{without:#}");
+    let machine = file(folder, "machine.toml", "[machine]\nclock = 100\nnetwork_interrupts = 0\n");
+    for said in [&["--clock", "100", "--network-interrupts", "0"][..], &["--topology", &machine]] {
+        let verdict = why(log, pack, said);
+        // W21: 326.5 of 426.5, 76.55 % of 91.5 %: "about 70 %"
+        let found = finding(&verdict, rule).unwrap_or_else(|| panic!("{verdict:#}"));
+        let value = found["value"].as_f64().expect("a value");
+        assert!((value - 326.5 / 426.5 * 0.915).abs() < 1e-9, "{found:#}");
+        assert_eq!(verdict["bottleneck"], "interrupts");
+    }
+    // the neighbour: an adapter whose network takes the rest
+    let verdict = why(log, pack, &["--clock", "100", "--network-interrupts", "200"]);
+    assert!(finding(&verdict, rule).is_none(), "{verdict:#}");
+}
+
+#[test]
+fn committed_bytes_are_held_against_the_memory_that_is_given() {
+    let folder = folder("nt-memory");
+    let counters = [(r"Memory\Committed Bytes", 300e6), (r"Memory\Pages/sec", 12.0)];
+    let log = file(&folder, "nt.csv", &perfmon(&counters));
+    let (pack, rule) = ("sas-1998", "memory.committed-above-memory");
+    assert!(finding(&why(&log, pack, &[]), rule).is_none());
+    assert!(finding(&why(&log, pack, &["--memory", "256MB"]), rule).is_some());
+    assert!(finding(&why(&log, pack, &["--memory", "512MB"]), rule).is_none());
+    // every command that judges takes it
+    let page = folder.join("page.html").display().to_string();
+    let words = ["report", &log, "--pack", pack, "--memory", "256MB", "--processors", "2", "-o", &page];
+    assert!(diskwright(&words).status.success());
+    assert!(fs::read_to_string(&page).expect("a page").contains("committed"));
+    let words = ["compare", &log, &log, "--memory", "256MB", "--clock", "100", "--json"];
+    assert!(diskwright(&words).status.success());
+    for (said, words) in [
+        (["--memory", "0"], "--memory"),
+        (["--memory", "much"], "--memory"),
+        (["--clock", "1e12"], "--clock"),
+        (["--processors", "0"], "--processors"),
+    ] {
+        let done = diskwright(&[&["why", &log][..], &said].concat());
+        assert_eq!(done.status.code(), Some(2), "{said:?}");
+        assert!(String::from_utf8_lossy(&done.stderr).contains(words), "{said:?}");
+    }
+}
+
+/// A pack whose limits the printed sets pass, so that the answer shows what they come to.
+const SETS: &str = r#"
+[pack]
+id = "sets"
+title = "Sets"
+source = "NT Resource Kit"
+explain = "Test."
+[[rule]]
+id = "disk.set"
+title = "the queue of each disk of a set"
+object = "physical_disk"
+which = "set"
+bottleneck = "disk"
+severity = "warning"
+all = [{ counter = "avg_queue_length", per = "spindle", above = 0.1 }]
+evidence = ["avg_queue_length", "spindles"]
+source = "NT Resource Kit, Monitoring Disk Sets"
+explain = "Test."
+advice = []
+"#;
+
+#[test]
+fn a_set_over_several_disks_is_not_more_than_full() {
+    let folder = folder("nt-sets");
+    let pack = file(&folder, "sets.toml", SETS);
+    // W18 and W19: the share of time that each disk was busy, which is its queue while it does one at a time
+    for (name, queues, queue, share) in
+        [("five", &[0.30, 0.33, 0.38, 0.0, 0.0][..], 1.01, 0.202), ("three", &[0.66, 0.70, 0.0], 1.36, 1.36 / 3.0)]
+    {
+        let names: Vec<String> =
+            (0..queues.len()).map(|disk| format!(r"PhysicalDisk({disk})\Avg. Disk Queue Length")).collect();
+        let counters: Vec<(&str, f64)> = names.iter().map(String::as_str).zip(queues.iter().copied()).collect();
+        let log = file(&folder, &format!("{name}.csv"), &perfmon(&counters));
+        let disks: Vec<String> = (0..queues.len()).map(|disk| format!("\"{disk}\"")).collect();
+        let set = format!("[[set]]\nname = \"stripe\"\nlevel = \"raid0\"\ndisks = [{}]\n", disks.join(", "));
+        let topology = file(&folder, &format!("{name}.toml"), &set);
+        let verdict = why(&log, &pack, &["--topology", &topology]);
+        let found = finding(&verdict, "disk.set").unwrap_or_else(|| panic!("{verdict:#}"));
+        assert_eq!(found["instance"], "stripe");
+        let values: Vec<f64> =
+            found["evidence"].as_array().unwrap().iter().chain([found]).filter_map(|e| e["value"].as_f64()).collect();
+        for expected in [share, queue, queues.len() as f64] {
+            assert!(values.iter().any(|value| (value - expected).abs() < 1e-9), "{expected}: {found:#}");
+        }
+        for (set, words) in [
+            (set.replace("\"0\"", "\"9\""), "no disk of the log is called `9`"),
+            (set.replace("\"0\"", "\"1\""), "named twice"),
+            (set.replace("raid0", "raid9"), "no level is called `raid9`"),
+        ] {
+            let wrong = file(&folder, "wrong.toml", &set);
+            let done = diskwright(&["why", &log, "--topology", &wrong]);
+            assert_eq!(done.status.code(), Some(2));
+            assert!(String::from_utf8_lossy(&done.stderr).contains(words), "{words}");
+        }
+    }
+}

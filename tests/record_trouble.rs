@@ -1,0 +1,232 @@
+//! `record` whose own log is in trouble: on a disk that stands still, and on one that is full.
+//! Takes root: a filesystem is frozen, another is small.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use crate::common::{command, diskwright, folder, json, text, until};
+
+use diskwright_base::{Frame, Note};
+use diskwright_datastore::{LogItem, LogReader};
+use serde_json::Value;
+
+fn succeeds(program: &str, arguments: &[&str]) -> Option<String> {
+    let done = Command::new(program).args(arguments).output().ok()?;
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
+/// A filesystem of a test's own; it goes with it, thawed.
+struct Disk {
+    point: PathBuf,
+    device: Option<String>,
+}
+
+impl Disk {
+    /// `None`, and a word on standard error, where this machine cannot have it.
+    fn ext4(folder: &Path) -> Option<Disk> {
+        let image = folder.join("image");
+        File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image");
+        let Some(device) = succeeds("losetup", &["--find", "--show", text(&image)]) else {
+            eprintln!("skipped: no loop device (takes root)");
+            return None;
+        };
+        let disk = Disk { point: folder.join("disk"), device: Some(device.clone()) };
+        fs::create_dir(&disk.point).expect("a folder");
+        let made =
+            succeeds("mkfs.ext4", &["-q", &device]).and_then(|_| succeeds("mount", &[&device, text(&disk.point)]));
+        if made.is_none() || succeeds("fsfreeze", &["--help"]).is_none() {
+            eprintln!("skipped: no ext4, or no fsfreeze");
+            return None;
+        }
+        Some(disk)
+    }
+
+    fn small(folder: &Path) -> Option<Disk> {
+        let disk = Disk { point: folder.join("disk"), device: None };
+        fs::create_dir(&disk.point).expect("a folder");
+        if succeeds("mount", &["-t", "tmpfs", "-o", "size=256k", "none", text(&disk.point)]).is_none() {
+            eprintln!("skipped: no filesystem can be mounted (takes root)");
+            return None;
+        }
+        Some(disk)
+    }
+
+    fn freeze(&self) {
+        assert!(succeeds("fsfreeze", &["--freeze", text(&self.point)]).is_some());
+    }
+
+    fn thaw(&self) {
+        assert!(succeeds("fsfreeze", &["--unfreeze", text(&self.point)]).is_some());
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.device.is_some() {
+            succeeds("fsfreeze", &["--unfreeze", text(&self.point)]);
+        }
+        // a program that was held by it may need a moment to end
+        until("the filesystem to be free", || {
+            succeeds("mountpoint", &["-q", text(&self.point)]).is_none()
+                || succeeds("umount", &[text(&self.point)]).is_some()
+        });
+        if let Some(device) = &self.device {
+            succeeds("losetup", &["--detach", device]);
+        }
+    }
+}
+
+fn wait(time: Duration) {
+    let end = Instant::now() + time;
+    until("time to pass", || Instant::now() >= end);
+}
+
+/// A recorder whose words go to files beside the disk.
+struct Recorder {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Recorder {
+    fn start(folder: &Path, log: &Path, every: &str) -> Recorder {
+        let (out, err) = (folder.join("out"), folder.join("err"));
+        let mut command = command(&["record", text(log), "--every", every, "--json"]);
+        command.stdout(File::create(&out).expect("a file")).stderr(File::create(&err).expect("a file"));
+        let recorder = Recorder { child: command.spawn().expect("the program runs"), out, err };
+        until("the first ticks", || look(log).0.len() > 3);
+        recorder
+    }
+
+    fn interrupt(&self) {
+        assert!(succeeds("kill", &["-INT", &self.child.id().to_string()]).is_some());
+    }
+
+    fn answer(&self) -> Option<Value> {
+        serde_json::from_str(&fs::read_to_string(&self.out).ok()?).ok()
+    }
+
+    /// Its exit code, answer and words.
+    fn end(mut self) -> (Option<i32>, Value, String) {
+        let code = self.child.wait().expect("ends").code();
+        let said = fs::read_to_string(&self.err).expect("readable");
+        (code, self.answer().unwrap_or_else(|| panic!("no answer: {said}")), said)
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+/// Times of a log's ticks, and its notes.
+fn look(log: &Path) -> (Vec<i64>, Vec<Note>) {
+    let (mut times, mut notes, mut frame) = (Vec::new(), Vec::new(), Frame::default());
+    let Ok(mut reader) = LogReader::open(log) else { return (times, notes) };
+    while let Ok(Some(item)) = reader.next(&mut frame) {
+        match item {
+            LogItem::Frame => times.extend(frame.ticks().iter().map(|tick| tick.time_ns)),
+            LogItem::Note(note) => notes.push(note),
+            LogItem::Damage(damage) => panic!("{damage:?}"),
+        }
+    }
+    (times, notes)
+}
+
+#[test]
+fn a_log_whose_disk_stands_still_has_every_tick_of_that_time() {
+    let folder = folder("record-trouble-still");
+    let Some(disk) = Disk::ext4(&folder) else { return };
+    let log = disk.point.join("log");
+    let recorder = Recorder::start(&folder, &log, "200ms");
+    disk.freeze();
+    let from = *look(&log).0.last().expect("ticks");
+    wait(Duration::from_secs(5));
+    disk.thaw();
+    let to = from + 5_000_000_000;
+    until("ticks behind it", || look(&log).0.last().is_some_and(|last| *last > to));
+    recorder.interrupt();
+    let (code, answer, said) = recorder.end();
+    assert_eq!((code, &answer["ticks_lost"]), (Some(0), &Value::from(0)), "{said}");
+    let (times, notes) = look(&log);
+    assert_eq!(answer["ticks"], Value::from(times.len()));
+    // 25, less what a busy machine delays
+    let meanwhile: Vec<i64> = times.iter().copied().filter(|time| (from..to).contains(time)).collect();
+    let late = answer["ticks_late"].as_u64().expect("a number") as usize;
+    assert!(meanwhile.len() + 10 * late >= 24 && meanwhile.len() > 5, "{} ticks, {late} late", meanwhile.len());
+    assert!(notes.iter().all(|note| !note.text.contains("were lost")), "{notes:?}");
+    for (name, field) in [("why", "/window/ticks"), ("show", "/ticks")] {
+        let done = diskwright(&[name, text(&log), "--json"]);
+        let told = json(&done);
+        if let Some(ticks) = told.pointer(field) {
+            assert_eq!(*ticks, Value::from(times.len()), "{name}");
+        }
+        assert_eq!(told["damage"], Value::Array(vec![]), "{name}");
+    }
+    drop(disk);
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn what_is_asked_while_the_disk_stands_still_is_answered_with_what_is_lost() {
+    let folder = folder("record-trouble-asked");
+    let Some(disk) = Disk::ext4(&folder) else { return };
+    let log = disk.point.join("log");
+    let recorder = Recorder::start(&folder, &log, "200ms");
+    disk.freeze();
+    let words = folder.join("mark");
+    let mut mark = command(&["mark", text(&log), "the", "users", "call"]);
+    let mut mark = mark.stderr(File::create(&words).expect("a file")).spawn().expect("the program runs");
+    wait(Duration::from_secs(2));
+    recorder.interrupt();
+    // both say so while the disk still stands
+    until("the recorder's answer", || recorder.answer().is_some());
+    let said = || fs::read_to_string(&words).unwrap_or_default();
+    until("the word of mark", || !said().is_empty());
+    disk.thaw();
+    let (code, answer, err) = recorder.end();
+    let lost = answer["ticks_lost"].as_u64().expect("a number");
+    assert!(code == Some(1) && lost >= 3, "{code:?} {answer}");
+    assert!(err.contains(&format!("its disk does not respond; at the end {lost} ticks are lost")), "{err}");
+    assert!(err.contains("waiting up to 10 s for its disk; "), "{err}");
+    assert_eq!(mark.wait().expect("ends").code(), Some(1));
+    assert!(said().contains("its disk does not respond; the bookmark is not written"), "{}", said());
+    drop(disk);
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn what_a_full_disk_costs_is_counted_to_the_tick() {
+    let folder = folder("record-trouble-full");
+    let Some(disk) = Disk::small(&folder) else { return };
+    let log = disk.point.join("log");
+    let recorder = Recorder::start(&folder, &log, "50ms");
+    let filler = disk.point.join("filler");
+    let room = |file: &mut File| std::io::Write::write_all(file, &[0; 1024]).is_ok();
+    let mut file = File::create(&filler).expect("a file");
+    while room(&mut file) {}
+    until("a word of it", || fs::read_to_string(&recorder.err).is_ok_and(|err| err.contains("recording paused")));
+    wait(Duration::from_secs(1));
+    drop(file);
+    fs::remove_file(&filler).expect("was there");
+    until("a word of its end", || fs::read_to_string(&recorder.err).is_ok_and(|err| err.contains("goes on")));
+    let before = look(&log).0.len();
+    until("further ticks", || look(&log).0.len() > before + 2);
+    recorder.interrupt();
+    let (code, answer, said) = recorder.end();
+    assert_eq!(code, Some(0), "{said}");
+    let (times, notes) = look(&log);
+    assert_eq!(answer["ticks"], Value::from(times.len()));
+    let lost = answer["ticks_lost"].as_u64().expect("a number");
+    assert!(lost > 0, "{answer}");
+    let told = notes.iter().filter_map(|note| note.text.split_once(" ticks are lost")).map(|(before, _)| {
+        let number = before.rsplit(' ').next().expect("a word");
+        number.parse::<u64>().expect("a number")
+    });
+    assert_eq!(told.sum::<u64>(), lost, "{notes:?}");
+    drop(disk);
+    let _ = fs::remove_dir_all(&folder);
+}

@@ -1,0 +1,175 @@
+//! Several tools' logs of one machine: those of the same minutes are one log, those of other
+//! minutes follow, and those of another machine are refused.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::common::{diskwright, folder, said, success};
+
+use serde_json::Value;
+
+const MINUTES: u32 = 5;
+
+fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("written");
+    path.to_str().expect("plain").to_owned()
+}
+
+/// Seconds after ten.
+fn at(second: u32) -> String {
+    format!("{:02}:{:02}:{:02}", 10 + second / 3600, second / 60 % 60, second % 60)
+}
+
+fn head(host: &str) -> String {
+    format!("Linux 6.1.0-18-amd64 ({host}) \t11/21/2026 \t_x86_64_\t(2 CPU)\n")
+}
+
+/// Every 5 s: a disk with 140 to 160 writes a second and 9 requests outstanding.
+fn iostat(host: &str, from: u32) -> String {
+    let mut text = head(host);
+    for tick in 0..=MINUTES * 12 {
+        let writes = 140 + tick % 3 * 10;
+        write!(
+            text,
+            "\n11/21/2026 {} AM\navg-cpu:  %user   %nice %system %iowait  %steal   %idle\n          \
+             12.00    0.00    3.50   40.00    0.00   44.50\n\n\
+             Device            r/s     w/s    rkB/s    wkB/s r_await w_await aqu-sz  %util\n\
+             sda              50.00  {writes}.00   400.00  1200.00   45.00   45.00   9.00 100.00\n",
+            at(from + tick * 5)
+        )
+        .expect("written");
+    }
+    text
+}
+
+/// The same disk, from the third minute on.
+fn iostat_of_half() -> String {
+    iostat("db1", 120)
+}
+
+/// Every 5 s, begun a second later.
+fn vmstat() -> String {
+    let mut text = String::from(
+        "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----\n \
+         r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC\n",
+    );
+    for tick in 0..=MINUTES * 12 {
+        let blocked = 8 + tick % 3;
+        let when = at(1 + tick * 5);
+        writeln!(
+            text,
+            " 2  {blocked}      0 800000  50000 400000    0    0   400  1200  700  900 13  3 45 39  0 2026-11-21 {when}"
+        )
+        .expect("written");
+    }
+    text
+}
+
+/// Every minute; the same disk by its own count.
+fn sar(host: &str) -> String {
+    let mut text = head(host);
+    let tables = [
+        ("     DEV       tps     rkB/s     wkB/s   areq-sz    aqu-sz     await     %util", ""),
+        ("  pgpgin/s pgpgout/s   fault/s  majflt/s  pgfree/s pgscank/s pgscand/s pgsteal/s    %vmeff", "paging"),
+    ];
+    for (title, kind) in tables {
+        writeln!(text, "\n{}{title}", at(0)).expect("written");
+        for minute in 1..=MINUTES {
+            let faults = 50 + minute * 10;
+            let row = match kind {
+                "" => "       sda    201.00    400.00   1200.00      8.00      9.00     45.00    100.00".to_owned(),
+                _ => format!("    400.00   1200.00    {faults}.00      3.00    100.00   0.00   0.00   0.00   0.00"),
+            };
+            writeln!(text, "{}{row}", at(minute * 60)).expect("written");
+        }
+    }
+    text
+}
+
+/// The mean of a counter over four of the five minutes, by `show`: from a moment on that is the end of
+/// a tick of every log.
+fn mean(logs: &[&str], counter: &str, from: &str) -> f64 {
+    let words = ["--json", "--from", from, "--counter", counter];
+    let shown = success(&diskwright(&[&["show"], logs, &words].concat()));
+    let series = shown["series"].as_array().expect("series");
+    assert_eq!(series.len(), 1, "{counter}: {shown:#}");
+    series[0]["mean"].as_f64().unwrap_or_else(|| panic!("{counter} has no mean: {shown:#}"))
+}
+
+#[test]
+fn three_tools_of_the_same_minutes_are_one_machine() {
+    let folder = folder("several-same");
+    let iostat = file(&folder, "iostat.txt", &iostat("db1", 0));
+    let vmstat = file(&folder, "vmstat.txt", &vmstat());
+    let sar = file(&folder, "sar.txt", &sar("db1.example.com"));
+    let all = [iostat.as_str(), vmstat.as_str(), sar.as_str()];
+    let made = folder.join("made").display().to_string();
+    let imported = diskwright(&[&["import"], &all[..], &["--to", &made]].concat());
+    assert!(imported.status.success(), "{}", said(&imported));
+    let single = [
+        ("physical_disk.writes_per_s", &iostat),
+        ("processor.iowait", &iostat),
+        ("system.blocked", &vmstat),
+        ("memory.free_bytes", &vmstat),
+        ("paging.faults_per_s", &sar),
+    ];
+    for logs in [&all[..], &[all[2], all[0], all[1]], &[made.as_str()]] {
+        let verdict = diskwright(&[&["why"], logs, &["--json"]].concat());
+        let told = said(&verdict);
+        let verdict = success(&verdict);
+        assert_eq!((&verdict["host"], &verdict["bottleneck"]), (&"db1".into(), &"disk".into()), "{verdict:#}");
+        // one minute is one minute, whoever counted it
+        let seconds = verdict["window"]["seconds"].as_f64().expect("a length");
+        assert!((seconds - f64::from(MINUTES) * 60.0).abs() < 6.0, "{seconds}");
+        if logs.len() > 1 {
+            assert!(told.contains("are merged as one log") && told.contains("taken from"), "{told}");
+        }
+        for (counter, alone) in single {
+            // vmstat was begun a second later, and its ticks lie on those of iostat in the joined log
+            let own = if *alone == vmstat { "2026-11-21T10:01:01Z" } else { "2026-11-21T10:01:00Z" };
+            let (expected, found) = (mean(&[alone], counter, own), mean(logs, counter, "2026-11-21T10:01:00Z"));
+            assert!((found / expected - 1.0).abs() < 1e-6, "{counter}: {found} joined, {expected} alone");
+        }
+    }
+    // what is imported later is not joined with what is there, and that is said
+    let more = file(&folder, "more.txt", &iostat_of_half());
+    let later = diskwright(&["import", &more, "--to", &made]);
+    assert!(later.status.success());
+    for words in ["more.txt overlaps with it", "judged twice", "together"] {
+        assert!(said(&later).contains(words), "{}", said(&later));
+    }
+    assert!(said(&imported).contains("processor.iowait"), "{}", said(&imported));
+}
+
+#[test]
+fn logs_of_other_minutes_follow_each_other() {
+    let folder = folder("several-later");
+    let first = file(&folder, "first.txt", &iostat("db1", 0));
+    let later = file(&folder, "later.txt", &iostat("db1", 3000));
+    let alone = success(&diskwright(&["why", &first, "--json"]));
+    let done = diskwright(&["why", &later, &first, "--json"]);
+    assert!(!said(&done).contains("overlap"), "{}", said(&done));
+    let both = success(&done);
+    let ticks = |verdict: &Value| verdict["window"]["ticks"].as_u64().expect("ticks");
+    assert_eq!(ticks(&both), 2 * ticks(&alone));
+}
+
+#[test]
+fn two_machines_are_not_one() {
+    let folder = folder("several-hosts");
+    let one = file(&folder, "one.txt", &iostat("db1", 0));
+    let to = folder.join("to").display().to_string();
+    for (name, from) in [("same-time", 0), ("later", 3000)] {
+        let other = file(&folder, name, &iostat("web1", from));
+        for words in [&["why"][..], &["show"], &["export", "--as", "csv"], &["import", "--to", &to]] {
+            let done = diskwright(&[words, &[one.as_str(), other.as_str()]].concat());
+            assert_eq!(done.status.code(), Some(1), "{words:?}");
+            for part in ["one.txt is a log of the machine db1", &format!("{name} of web1"), "one machine"] {
+                assert!(said(&done).contains(part), "{words:?}: {}", said(&done));
+            }
+        }
+    }
+    assert!(!Path::new(&to).exists(), "nothing is written");
+}
