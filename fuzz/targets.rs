@@ -57,13 +57,15 @@ pub fn probe_profile(data: &[u8]) {
 
 /// Any bytes as a result of `probe`.
 pub fn probe_result(data: &[u8]) {
-    if let Ok(document) = diskwright_probe::document::ProbeDocument::parse("fuzz.json", data) {
+    if let Ok(document) = diskwright_results::document::ProbeDocument::parse("fuzz.json", data) {
         let named = diskwright_report::probe::NamedResult { name: "fuzz", document: &document };
         let zone = diskwright_report::DisplayZone::utc();
-        let page = diskwright_report::probe::ProbePage { results: vec![named, named], zone, version: String::new() };
+        let suite = |id: &str| diskwright_probe::suites::suite(id).map(|suite| suite.text());
+        let results = vec![named, named];
+        let page = diskwright_report::probe::ProbePage { results, suite, zone, version: String::new() };
         let _ = diskwright_report::probe::page(&page);
         let side = [("fuzz", &document)];
-        let comparison = diskwright_probe::compare::compare(&side, &side);
+        let comparison = diskwright_results::compare::compare(&side, &side);
         let _ = diskwright_report::probe::compare::screen(&comparison, true, &diskwright_report::Style::plain(80));
     }
 }

@@ -181,8 +181,9 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
         let usual = ["probe", "quick", text(&file), "--for", "200ms", "--ramp", "0", "--size", "16MB", "--json"];
         json(&diskwright(&state, &[&usual[..], more].concat()))
     };
-    let asked_not_to = probe(&["--forget"]);
-    assert_eq!(asked_not_to["profile"]["file"], Value::Null);
+    for option in ["--no-save", "--forget"] {
+        assert_eq!(probe(&[option])["profile"]["file"], Value::Null, "{option}");
+    }
     assert!(!state.exists(), "nothing is kept");
     let cached = probe(&["--buffered"]);
     assert!(cached["profile"]["because"][0].as_str().is_some_and(|b| b.contains("page cache")), "{cached:#}");
@@ -209,11 +210,17 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
     huge.figures.iter_mut().filter(|f| f.unit == "per_s").for_each(|f| f.value = 1e12);
     fs::write(path, serde_json::to_string(&huge).unwrap()).unwrap();
     let less = probe(&[]);
-    assert!(less["profile"]["because"][0].as_str().is_some_and(|b| b.contains("--anew")), "{:#}", less["profile"]);
+    let because = less["profile"]["because"][0].as_str().expect("why not");
+    assert!(because.contains("--replace-profile"), "{because}");
     assert_eq!(stored()["figures"][0]["value"], 1e12);
-    let anew = probe(&["--anew"]);
-    assert!(anew["profile"]["because"][0].as_str().is_some_and(|b| b.contains("replaced by less")), "{anew:#}");
-    assert!(stored()["figures"][0]["value"].as_f64().is_some_and(|v| v < 1e12));
+    // the option's older name does the same
+    for option in ["--replace-profile", "--anew"] {
+        fs::write(path, serde_json::to_string(&huge).unwrap()).unwrap();
+        let replaced = probe(&[option]);
+        let because = replaced["profile"]["because"][0].as_str().expect("what was replaced");
+        assert!(because.contains("replaced by less"), "{because}");
+        assert!(stored()["figures"][0]["value"].as_f64().is_some_and(|v| v < 1e12));
+    }
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn probe_profiles_take_anything() {
 
 #[test]
 fn probe_results_take_anything() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/probe/tests/fixtures");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/results/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
     run(targets::probe_result, &files.collect::<Vec<_>>());
 }

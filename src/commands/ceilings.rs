@@ -8,11 +8,11 @@ use clap::{Args, Subcommand};
 use diskwright_base::words::nearest;
 use diskwright_base::{Ceiling, Note, Topology, ceiling};
 use diskwright_counters::live::{Roots, sources::topology};
-use diskwright_probe::device::DeviceFacts;
-use diskwright_probe::profile::{self, MeasurementContext, Profile, ProfileEntry, ProfileUpdate, UnreadableProfile};
-use diskwright_probe::result::RunResult;
+use diskwright_probe::profile::{self, MeasurementContext, Profile, ProfileEntry, UnreadableProfile};
 use diskwright_probe::target::ProbeTarget;
 use diskwright_report::TextTable;
+use diskwright_results::facts::{DeviceFacts, ProfileUpdate};
+use diskwright_results::result::RunResult;
 use serde_json::{Value, json};
 
 use super::{Failure, output};
@@ -172,7 +172,7 @@ pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
 }
 
 /// Keeps what an occasion's runs tell of the device.
-pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext, anew: bool) -> ProfileUpdate {
+pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext, replace: bool) -> ProfileUpdate {
     let because = |text: String| ProfileUpdate { file: None, because: vec![text] };
     if let Some(useless) = occasion.useless(facts) {
         return because(useless.to_owned());
@@ -184,12 +184,12 @@ pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementConte
     let Some(folder) = own() else {
         return because("no folder to save it in: set DISKWRIGHT_STATE or HOME".into());
     };
-    // with --anew nothing stays, and what it was is said
-    let lower = anew.then(|| {
+    // with --replace-profile nothing stays, and what it was is said
+    let lower = replace.then(|| {
         let before = profile::load(&folder).0.into_iter().find(|s| s.profile.key == profile.key);
         before.map_or_else(Vec::new, |before| replaced(&profile, &before.profile))
     });
-    match profile::store(&folder, profile.clone(), anew) {
+    match profile::store(&folder, profile.clone(), replace) {
         Ok(stored) => {
             let mut because = lower.unwrap_or_else(|| fallen(&profile, &stored.profile));
             because.extend(profile.ceiling().at_least.into_iter().map(|why| format!("a lower bound: {why}")));
@@ -221,9 +221,8 @@ fn fallen(now: &Profile, kept: &Profile) -> Vec<String> {
             Some(k) if f.value < LESS * k.value => {
                 let (share, day) = (100.0 * f.value / k.value, k.measured.get(..10).unwrap_or(&k.measured));
                 let only = if why.is_empty() { String::new() } else { format!(" (and only a lower bound: {why})") };
-                Some(format!(
-                    "{name} are {share:.0} % of what was measured on {day}, which stays{only}; --anew would replace it"
-                ))
+                let how = "--replace-profile would replace it";
+                Some(format!("{name} are {share:.0} % of what was measured on {day}, which stays{only}; {how}"))
             }
             Some(k) if !f.at_least.is_empty() && k.at_least.is_empty() => {
                 Some(format!("{} stay: now only a lower bound was measured ({why})", figure_of(k)))
@@ -234,7 +233,7 @@ fn fallen(now: &Profile, kept: &Profile) -> Vec<String> {
     rates(now).filter_map(tell).collect()
 }
 
-/// Figures that `--anew` took away or replaced by lower or weaker ones.
+/// Figures that `--replace-profile` took away or replaced by lower or weaker ones.
 fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
     let tell = |old: &profile::ProfileFigure| match now.figure(&old.figure) {
         None => Some(format!("{} are forgotten: not measured now", figure_of(old))),

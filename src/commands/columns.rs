@@ -6,12 +6,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use diskwright_base::catalogue::{Derive, DeriveDivisor};
-use diskwright_base::{Catalogue, CounterPlan, Frame, Schema, exposition};
+use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Schema, exposition};
 use diskwright_export::ExportColumn;
 
 use super::Failure;
-use super::log::{LogEntry, Logs};
-use super::select::matches;
+use super::log::Logs;
+use super::select::{matches, names};
 
 /// What a first reading of the logs showed.
 pub struct ColumnSurvey {
@@ -61,7 +61,7 @@ impl<'a> ColumnSelection<'a> {
 
     fn takes_counter(&self, id: &str) -> bool {
         let mut wishes = self.counters.iter().zip(&self.named);
-        self.counters.is_empty() || wishes.any(|(pattern, named)| matches(pattern, id) || named.contains(&id))
+        self.counters.is_empty() || wishes.any(|(pattern, named)| names(pattern, id) || named.contains(&id))
     }
 
     fn takes_instance(&self, instance: &str) -> bool {
@@ -76,7 +76,7 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
     let mut ticks = 0;
     let mut last: Option<Arc<Schema>> = None;
     logs.read(|piece| {
-        if let LogEntry::Frame(frame) = piece {
+        if let LogPiece::Frame(frame) = piece {
             ticks += frame.ticks().len() as u64;
             if last.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
                 found.add(frame.schema(), &wish);

@@ -6,13 +6,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use diskwright_base::LogPiece;
 use diskwright_diagnosis::compare::{self, ComparisonRow, CounterWindow, WindowComparison};
 use diskwright_diagnosis::{Pack, Verdict};
 use diskwright_report::beside::{self, BesideDocument};
 use diskwright_report::{Chart, DisplayZone, compare as drawn};
 use serde_json::Value;
 
-use super::log::{LogEntry, LogWindow, Logs};
+use super::log::{LogWindow, Logs};
 use super::{Failure, compare_results, output, output_file, why};
 
 /// Arguments of `compare`.
@@ -167,11 +168,11 @@ fn read(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<
     let mut watch = CounterWindow::new(logs.range);
     logs.read(|piece| {
         match piece {
-            LogEntry::Frame(frame) => {
+            LogPiece::Frame(frame) => {
                 judge.frame(frame);
                 watch.frame(frame);
             }
-            LogEntry::Note(note) => {
+            LogPiece::Note(note) => {
                 judge.note(&note);
                 watch.note(&note);
             }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use diskwright_probe::compare::{ResultComparison, ResultFile, compare, words};
-use diskwright_probe::document::{ProbeDocument, is_result};
 use diskwright_report::probe::{NamedResult, compare as drawn};
+use diskwright_results::compare::{ResultComparison, ResultFile, compare, words};
+use diskwright_results::document::{ProbeDocument, is_result};
 
 use super::{Failure, output, output_file};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::{Frame, Schema};
+use diskwright_base::{Frame, LogPiece, Schema};
 use diskwright_export::{
     CountingWriter, ExportBatch, ExportColumn, ExportError, ExportFormat, ExportSink, ExportTally, sink,
 };
@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::columns::{self, ColumnSource, ColumnSurvey};
-use super::log::{LogEntry, LogWindow, Logs};
+use super::log::{LogWindow, Logs};
 use super::show::Cells;
 use super::{Failure, output, output_file, processes, when};
 
@@ -162,18 +162,22 @@ fn write(
 ) -> Result<ExportTally, Failure> {
     let mut sink = sink(format, named.to_vec(), ticks, out).map_err(failure)?;
     let bar = bar(ticks * sink.passes() as u64);
+    let only_processes = columns.iter().all(|column| processes::is_counter(&column.counter));
     for pass in 0..sink.passes() {
         let wanted: Vec<&ExportColumn> = sink.wanted(pass).into_iter().filter_map(|at| columns.get(at)).collect();
         let mut known: Option<(Arc<Schema>, Vec<Option<ColumnSource>>)> = None;
         let mut room = vec![Vec::new(); wanted.len()];
         logs.read(|piece| {
-            if let LogEntry::Frame(frame) = piece {
+            if let LogPiece::Frame(frame) = piece {
                 if known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
                     known = Some((Arc::clone(frame.schema()), columns::resolve(&wanted, frame.schema())));
                 }
                 let sources = known.as_ref().map(|(_, sources)| sources.as_slice()).unwrap_or_default();
-                put(sink.as_mut(), frame, sources, &mut room)?;
                 bar.inc(frame.ticks().len() as u64);
+                if only_processes && sources.iter().all(Option::is_none) {
+                    return Ok(());
+                }
+                put(sink.as_mut(), frame, sources, &mut room)?;
             }
             Ok(())
         })?;

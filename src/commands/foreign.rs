@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::units::parse_duration;
-use diskwright_base::{Note, text};
+use diskwright_base::{LogPiece, Note, text};
 use diskwright_datastore::{LogWriter, StoreError, WriterOptions};
-use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, PieceSink, ReadSummary};
+use diskwright_logs::{LogError, LogInput, LogOptions, PieceSink, ReadSummary};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::imported::FileFingerprint;

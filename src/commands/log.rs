@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use diskwright_base::{Device, Frame, Note, Topology};
+use diskwright_base::{Device, Frame, LogPiece, Note, Topology};
 use diskwright_datastore::{LogItem, LogReader, TrimSummary, is_log};
 use diskwright_logs::{LogInput, prometheus};
 
@@ -85,14 +85,6 @@ struct LogSource {
     _made: Option<temporary::Folder>,
 }
 
-/// What a log holds, in the order in which it is read.
-pub enum LogEntry<'a> {
-    /// Some ticks.
-    Frame(&'a Frame),
-    /// A note; a gap where something could not be read.
-    Note(Note),
-}
-
 impl Logs {
     /// Opens every log once, to learn its times; logs of other tools are read
     /// into one of ours first, which goes away with the value.
@@ -165,10 +157,10 @@ impl Logs {
     }
 
     /// Reads everything in the window, log after log, oldest first.
-    pub fn read(&self, mut each: impl FnMut(LogEntry<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn read(&self, mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
         if !self.said.is_empty() {
             // a log without a topology has at least what was said of it
-            each(LogEntry::Note(self.topology(self.range.0, Topology::default())?))?;
+            each(LogPiece::Note(self.topology(self.range.0, Topology::default())?))?;
         }
         for source in &self.sources {
             self.read_one(&source.path, &mut each)?;
@@ -192,7 +184,7 @@ impl Logs {
         Ok(Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&topology)?))
     }
 
-    fn read_one(&self, path: &Path, each: &mut impl FnMut(LogEntry<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    fn read_one(&self, path: &Path, each: &mut impl FnMut(LogPiece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
         let mut reader = LogReader::open(path)?;
         reader.window(self.range.0, self.range.1);
         let mut frame = Frame::default();
@@ -200,21 +192,21 @@ impl Logs {
         while let Some(item) = reader.next(&mut frame)? {
             match item {
                 LogItem::Frame => match self.said.extended(&frame, &mut extended) {
-                    Some(extended) => each(LogEntry::Frame(&extended))?,
-                    None => each(LogEntry::Frame(&frame))?,
+                    Some(extended) => each(LogPiece::Frame(&extended))?,
+                    None => each(LogPiece::Frame(&frame))?,
                 },
                 LogItem::Note(note) if note.kind == Note::TOPOLOGY && !self.said.is_empty() => {
                     let topology = serde_json::from_str(&note.text)?;
-                    each(LogEntry::Note(self.topology(note.time_ns, topology)?))?;
+                    each(LogPiece::Note(self.topology(note.time_ns, topology)?))?;
                 }
                 LogItem::Note(note) => {
                     let frame = self.processes.as_ref().and_then(|processes| processes.frame(&note));
-                    frame.map_or(Ok(()), |frame| each(LogEntry::Frame(&frame)))?;
-                    each(LogEntry::Note(note))?;
+                    frame.map_or(Ok(()), |frame| each(LogPiece::Frame(&frame)))?;
+                    each(LogPiece::Note(note))?;
                 }
                 LogItem::Damage(damage) => {
                     let note = self.losses.borrow_mut().take(damage);
-                    note.map_or(Ok(()), |note| each(LogEntry::Note(note)))?;
+                    note.map_or(Ok(()), |note| each(LogPiece::Note(note)))?;
                 }
             }
         }

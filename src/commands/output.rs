@@ -135,8 +135,8 @@ fn failure(error: io::Error) -> Failure {
 /// without `NO_COLOR`, block characters only in a UTF-8 locale.
 pub fn style() -> Style {
     let terminal = io::stdout().is_terminal();
-    let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-    Style::choose(terminal, columns.filter(|_| terminal), |name| env::var(name).ok())
+    let size = Term::stdout().size_checked().map(|(rows, columns)| (usize::from(rows), usize::from(columns)));
+    Style::choose(terminal, size.filter(|_| terminal), |name| env::var(name).ok())
 }
 
 /// The same for tables of long names: as wide as the terminal, or 120 columns

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
+use diskwright_base::{Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
 
-use super::log::{LogEntry, Logs};
+use super::log::Logs;
 use super::{Failure, output};
 
 /// Processes that get series: those that were busiest over the window.
@@ -43,7 +43,19 @@ pub struct Processes {
 
 /// Whether one of these patterns asks for processes.
 pub fn are_wanted(patterns: &[String]) -> bool {
-    patterns.iter().any(|pattern| pattern.starts_with("process.") || pattern == "process*")
+    let all = |pattern: &str| is_counter(pattern) || pattern == "process*";
+    // a name that disks and processes share means what it meant without processes
+    let named = |pattern: &str| {
+        let found = Catalogue::builtin().named(pattern);
+        !found.is_empty() && found.iter().all(|counter| all(&counter.id))
+    };
+    patterns.iter().any(|pattern| all(&pattern.to_ascii_lowercase()) || named(pattern))
+}
+
+/// Whether a counter is one of a process. Where all that are wanted are, ticks between
+/// two looks at the processes would be rows without any value.
+pub fn is_counter(id: &str) -> bool {
+    id.starts_with("process.")
 }
 
 /// Says how many did too little to be shown.
@@ -73,8 +85,8 @@ impl Processes {
         let mut has_counters = false;
         logs.read(|piece| {
             match piece {
-                LogEntry::Frame(frame) => has_counters |= !frame.schema().instances("process").is_empty(),
-                LogEntry::Note(note) => {
+                LogPiece::Frame(frame) => has_counters |= !frame.schema().instances("process").is_empty(),
+                LogPiece::Note(note) => {
                     for row in table(&note).iter().flat_map(|table| &table.rows) {
                         *weights.entry((row.pid, row.name.clone())).or_default() += weight(row);
                     }
@@ -144,6 +156,8 @@ mod tests {
     fn processes_are_read_only_where_they_are_asked_for() {
         let asked = |pattern: &str| are_wanted(&[pattern.to_owned()]);
         assert!(asked("process.processor") && asked("process.*") && asked("process*"));
+        assert!(asked("PROCESS.*") && asked("Process.Resident_Bytes") && asked("resident_bytes"));
+        assert!(!asked("read_bytes_per_s"));
         assert!(!asked("processor.busy") && !asked("*"));
     }
 }

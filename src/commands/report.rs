@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use diskwright_base::{Note, Schema, Topology};
+use diskwright_base::{LogPiece, Note, Schema, Topology};
 use diskwright_diagnosis::Verdict;
+use diskwright_probe::suites;
 use diskwright_report::probe::{self, NamedResult};
 use diskwright_report::{Chart, ChartBook, DisplayZone, curves, html};
 
-use super::log::{LogEntry, LogWindow, Logs};
+use super::log::{LogWindow, Logs};
 use super::{Failure, compare_results, output, output_file, select, why};
 
 /// Arguments of `report`.
@@ -60,7 +61,8 @@ fn results(arguments: &Arguments) -> Result<String, Failure> {
         return Ok(curves::file(&names.join(", "), &probe::charts::charts(&results)));
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(probe::page(&probe::ProbePage { results, zone: DisplayZone::local(), version }))
+    let suite = |id: &str| suites::suite(id).map(|suite| suite.text());
+    Ok(probe::page(&probe::ProbePage { results, suite, zone: DisplayZone::local(), version }))
 }
 
 /// Writes what was made, and says so.
@@ -88,7 +90,7 @@ fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(),
 fn charts(logs: &Logs, verdict: &Verdict, schemas: &[Arc<Schema>]) -> Result<Vec<Chart>, Failure> {
     let mut book = ChartBook::new(verdict, schemas, logs.range.0, logs.range.1);
     logs.read(|piece| {
-        if let LogEntry::Frame(frame) = piece {
+        if let LogPiece::Frame(frame) = piece {
             book.push(frame);
         }
         Ok(())

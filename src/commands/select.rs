@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use diskwright_base::{Catalogue, CounterPlan, Note, Schema};
+use diskwright_base::{Catalogue, CounterPlan, LogPiece, Note, Schema};
 
 use super::Failure;
-use super::log::{LogEntry, Logs};
+use super::log::Logs;
 
 /// What is shown when no counter is named: enough to see how a machine fares.
 const OVERVIEW: &[&str] = &[
@@ -35,10 +35,10 @@ pub fn look(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {
     let mut notes = Vec::new();
     logs.read(|piece| {
         match piece {
-            LogEntry::Frame(frame) if !schemas.iter().any(|s| Arc::ptr_eq(s, frame.schema())) => {
+            LogPiece::Frame(frame) if !schemas.iter().any(|s| Arc::ptr_eq(s, frame.schema())) => {
                 schemas.push(Arc::clone(frame.schema()));
             }
-            LogEntry::Note(note) if KEPT.contains(&note.kind.as_str()) => notes.push(note),
+            LogPiece::Note(note) if KEPT.contains(&note.kind.as_str()) => notes.push(note),
             _ => {}
         }
         Ok(())
@@ -60,7 +60,7 @@ pub fn choose(
     };
     for pattern in patterns {
         let found: Vec<&str> = if pattern.contains('*') {
-            catalogue.counters().iter().map(|c| c.id.as_str()).filter(|id| matches(pattern, id)).collect()
+            catalogue.counters().iter().map(|c| c.id.as_str()).filter(|id| names(pattern, id)).collect()
         } else {
             catalogue.find(pattern).iter().map(|c| c.id.as_str()).collect()
         };
@@ -91,6 +91,11 @@ pub fn choose(
     Ok(wanted)
 }
 
+/// Matches a counter's id, whatever case the pattern is in.
+pub fn names(pattern: &str, id: &str) -> bool {
+    matches(&pattern.to_ascii_lowercase(), &id.to_ascii_lowercase())
+}
+
 /// Matches a name against a pattern in which `*` stands for anything.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
@@ -100,7 +105,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, names};
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -110,5 +115,6 @@ mod tests {
         assert!(!matches("a*b", "aXc"));
         assert!(matches("*", ""));
         assert!(!matches("busy", "busy2"));
+        assert!(names("Physical_Disk.*", "physical_disk.busy") && !matches("SDA*", "sda1"));
     }
 }

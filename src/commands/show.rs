@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::{Catalogue, CounterPlan, Frame, Note, Schema, text, units};
+use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Note, Schema, text, units};
 use diskwright_report::downsample::bucket_unit;
 use diskwright_report::{Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, chart, spark};
 use serde_json::{Value, json};
 
-use super::log::{LogEntry, LogWindow, Logs};
+use super::log::{LogWindow, Logs};
 use super::{Failure, damage, output, processes, select, show_trace, when};
 
 /// Arguments of `show`.
@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (from, to) = logs.range;
     let mut sampler = Downsampler::new(from, to, count.min((CELLS / wanted.len().max(1)).max(FEWEST)), &wanted);
     logs.read(|piece| {
-        if let LogEntry::Frame(frame) = piece {
+        if let LogPiece::Frame(frame) = piece {
             sampler.push(frame);
         }
         Ok(())
@@ -251,14 +251,18 @@ fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Fai
     };
     let header = ["time".to_owned(), "elapsed_s".to_owned()].into_iter().chain(wanted.iter().map(name));
     out.write_record(header)?;
+    let only_processes = wanted.iter().all(|(counter, _)| processes::is_counter(counter));
     let mut known: Option<(Arc<Schema>, Vec<Option<CounterPlan>>)> = None;
     logs.read(|piece| {
-        let LogEntry::Frame(frame) = piece else { return Ok(()) };
+        let LogPiece::Frame(frame) = piece else { return Ok(()) };
         if known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
             let plan = |(c, i): &(String, String)| CounterPlan::resolve(Catalogue::builtin(), frame.schema(), c, i);
             known = Some((Arc::clone(frame.schema()), wanted.iter().map(plan).collect()));
         }
         let plans = known.as_ref().map(|(_, plans)| plans.as_slice()).unwrap_or_default();
+        if only_processes && plans.iter().all(Option::is_none) {
+            return Ok(());
+        }
         rows(&mut out, frame, plans)?;
         output::data(out.get_ref())?;
         out = csv::Writer::from_writer(Vec::new());

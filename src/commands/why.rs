@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use diskwright_base::Frame;
 use diskwright_base::units::parse_duration;
+use diskwright_base::{Frame, LogPiece};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
 use super::live::{self, Pacer};
-use super::log::{LogEntry, LogWindow, Logs};
+use super::log::{LogWindow, Logs};
 use super::store::{self, StoreArguments};
 use super::{Failure, ceilings, damage, find, fleet, output};
 
@@ -135,8 +135,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
     logs.read(|piece| {
         match piece {
-            LogEntry::Frame(frame) => judge.frame(frame),
-            LogEntry::Note(note) => judge.note(&note),
+            LogPiece::Frame(frame) => judge.frame(frame),
+            LogPiece::Note(note) => judge.note(&note),
         }
         Ok(())
     })?;

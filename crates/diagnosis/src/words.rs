@@ -3,7 +3,7 @@
 use diskwright_base::units::{digits, display};
 
 use crate::outcome::{ConditionValue, RuleOutcome, over_window, quantity_text, unit_of};
-use crate::rule::{Bottleneck, Condition, ConditionSpan};
+use crate::rule::{Bottleneck, Condition, ConditionSpan, Operand, RuleQuantity};
 use crate::verdict::{Culprit, Finding};
 
 /// A value with its unit; a bare number where there is none.
@@ -22,6 +22,34 @@ fn limit_text(limit: f64, unit: &str) -> String {
 /// A counter's id as people say it: `average queue length`.
 pub(crate) fn label(condition: &Condition) -> String {
     let quantity = &condition.quantity;
+    let text = product(quantity).map_or_else(|| formula(quantity), str::to_owned);
+    match condition.over {
+        ConditionSpan::Tick => text,
+        ConditionSpan::Change { .. } => format!("change of {text} since the start"),
+        ConditionSpan::Step => format!("change of {text} from tick to tick"),
+        ConditionSpan::Steadiness => format!("variation of {text}"),
+        ConditionSpan::Trend => format!("trend of {text}"),
+    }
+}
+
+/// What a product of two counters is called: seconds in a request times requests a second
+/// are requests in flight (Little's law).
+fn product(quantity: &RuleQuantity) -> Option<&'static str> {
+    let last = |id: &str| id.rsplit('.').next().unwrap_or_default().to_owned();
+    let Some(Operand::Counter(times)) = &quantity.times else { return None };
+    if !quantity.plus.is_empty() || !quantity.minus.is_empty() || quantity.over.is_some() {
+        return None;
+    }
+    match (last(&quantity.counter.id).as_str(), last(&times.id).as_str()) {
+        ("avg_s_per_read", "reads_per_s") => Some("reads in flight"),
+        ("avg_s_per_write", "writes_per_s") => Some("writes in flight"),
+        ("avg_s_per_transfer", "transfers_per_s") => Some("requests in flight"),
+        ("iowait", "processors") => Some("processors that wait for I/O"),
+        _ => None,
+    }
+}
+
+fn formula(quantity: &RuleQuantity) -> String {
     let mut text = short(&quantity.counter.id);
     for name in &quantity.plus {
         text += &format!(" and {}", short(&name.id));
@@ -29,27 +57,20 @@ pub(crate) fn label(condition: &Condition) -> String {
     for name in &quantity.minus {
         text += &format!(" less {}", short(&name.id));
     }
-    if let Some(times) = &quantity.times {
-        text += &match times {
-            crate::rule::Operand::Number(number) => format!(" x {number}"),
-            crate::rule::Operand::Counter(name) => format!(" x {}", short(&name.id)),
-        };
+    match &quantity.times {
+        Some(Operand::Number(number)) => text += &format!(" x {number}"),
+        Some(Operand::Counter(name)) => text += &format!(" x {}", short(&name.id)),
+        None => {}
     }
-    if let Some(over) = &quantity.over {
-        text += &match over {
-            crate::rule::Operand::Number(number) => format!(" / {number}"),
-            crate::rule::Operand::Counter(name) => format!(" / {}", short(&name.id)),
-        };
+    match &quantity.over {
+        Some(Operand::Number(number)) => text += &format!(" / {number}"),
+        Some(Operand::Counter(name)) if name.id.ends_with("processors") => text += " per processor",
+        Some(Operand::Counter(name)) => text += &format!(" / {}", short(&name.id)),
+        None => {}
     }
-    if let Some(per) = quantity.per {
-        text += &format!(" per {}", per.name());
-    }
-    match condition.over {
-        ConditionSpan::Tick => text,
-        ConditionSpan::Change { .. } => format!("change of {text} since the start"),
-        ConditionSpan::Step => format!("change of {text} from tick to tick"),
-        ConditionSpan::Steadiness => format!("variation of {text}"),
-        ConditionSpan::Trend => format!("trend of {text}"),
+    match quantity.per {
+        Some(per) => text + " per " + per.name(),
+        None => text,
     }
 }
 
@@ -260,4 +281,19 @@ fn stalls(finding: &Finding) -> String {
 fn held(finding: &Finding, window_s: f64) -> String {
     let (share, window) = (display(finding.share, "fraction"), display(window_s, "s"));
     format!("{share} of {window}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_is_called_what_it_is() {
+        let pack = crate::packs::builtin("default").expect("there").expect("valid");
+        let labels: Vec<String> = pack.rules.iter().flat_map(|rule| rule.conditions()).map(label).collect();
+        for name in ["reads in flight", "processors that wait for I/O", "running per processor"] {
+            assert!(labels.iter().any(|label| label == name), "{name}: {labels:#?}");
+        }
+        assert!(labels.iter().all(|label| !label.contains("seconds per read x")), "{labels:#?}");
+    }
 }

@@ -20,21 +20,12 @@ mod sysstat;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use diskwright_base::{Frame, Note};
+pub use diskwright_base::LogPiece;
 
 pub use batch::{FrameBatch, ReadSummary};
 pub use error::LogError;
 pub use input::{HEAD, InputHead, LogInput};
 pub use skips::{Skip, Skips};
-
-/// What comes out of a foreign log, in order of time.
-pub enum LogPiece<'a> {
-    /// Some ticks. The counters are canonical ids, or `foreign.` and the log's
-    /// own name for what the catalogue does not know.
-    Frame(&'a Frame),
-    /// A note; the first is always [`Note::SOURCE`].
-    Note(Note),
-}
 
 /// Takes the pieces; `Break` ends the reading early, without an error.
 pub type PieceSink<'a> = dyn FnMut(LogPiece<'_>) -> ControlFlow<()> + 'a;
@@ -52,7 +43,7 @@ pub struct LogOptions {
 
 /// One log format.
 pub struct LogFormat {
-    /// Short name, lower case with hyphens (`perfmon-text`); also the text of [`Note::SOURCE`].
+    /// Short name, lower case with hyphens (`perfmon-text`); also the text of [`diskwright_base::Note::SOURCE`].
     pub id: &'static str,
     /// What it is, for lists.
     pub title: &'static str,

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use diskwright_probe::guard::Consent;
 use diskwright_probe::pattern::Pattern;
-use diskwright_probe::result::result;
 use diskwright_probe::run::{EngineKind, RunConfig, run};
+use diskwright_probe::summary::summary;
 use diskwright_probe::target::{ProbeTarget, TargetOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -42,6 +42,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let take = TargetOptions { writes: pattern.writes(), said, ..TargetOptions::default() };
     let target = ProbeTarget::take(Path::new(name), &take, &mut |_, _| true)?;
     let outcome = run(&target, &pattern, &making, &mut |_, _| {})?;
-    writeln!(std::io::stdout(), "{}", serde_json::to_string(&result(&pattern, &outcome))?)?;
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&summary(&pattern, &outcome))?)?;
     Ok(())
 }

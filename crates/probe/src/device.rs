@@ -5,47 +5,8 @@ use std::fs;
 
 use diskwright_base::{DeviceClass, DeviceKind, Topology, ceiling};
 use diskwright_counters::live::{Roots, mountinfo};
-use serde::{Deserialize, Serialize};
 
-/// A device and the machine that it was measured in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DeviceFacts {
-    /// Kernel name of the block device, of the one below a file too; empty
-    /// where there is none (a network filesystem).
-    pub name: String,
-    /// What it is known again by (see [`ceiling::keys`]); of a file without a
-    /// block device below, what its filesystem is known by. Empty for memory.
-    pub key: String,
-    /// Model.
-    pub model: Option<String>,
-    /// Serial number.
-    pub serial: Option<String>,
-    /// Size, bytes.
-    pub bytes: Option<u64>,
-    /// `rotational`, `flash`, `nvme`, `virtual`, `network`, `memory`, `unknown`.
-    pub class: String,
-    /// Active I/O scheduler.
-    pub scheduler: Option<String>,
-    /// `write back` or `write through`.
-    pub write_cache: Option<String>,
-    /// Requests that the block layer queues at most.
-    pub queue_requests: Option<u32>,
-    /// Largest request before the block layer splits it, bytes.
-    pub max_request_bytes: Option<u64>,
-    /// Filesystem of a file: type, where it is mounted, its options.
-    pub filesystem: Option<String>,
-    /// Mount point.
-    pub mount: Option<String>,
-    /// Mount options.
-    pub options: Option<String>,
-    /// Host name.
-    pub host: String,
-    /// Kernel release.
-    pub kernel: String,
-    /// Online processors.
-    pub processors: u32,
-}
+use crate::facts::DeviceFacts;
 
 /// Where a target is, as the kernel numbers places.
 #[derive(Clone, Copy, Debug)]

@@ -1,18 +1,16 @@
 //! The probe: measures what a disk does under a load that is known.
 //!
-//! Reading order: `pattern` (what is asked), `draw` (the requests of a
+//! Reading order: `pattern` of the crate results (what is asked), `draw` (the requests of a
 //! pattern), `engine` (how they reach the target), `drive` (the loops), `run`
 //! (jobs at the same time, on threads), `bench` (what suites measure on),
 //! `suites` and `script` (where patterns come from). Before all of it stand
 //! `target`, the crate `guard` and `fill`; behind it `tally`,
-//! `result`, `together`, `document` (the result file), `compare` and `profile`.
+//! `summary` (from counts to the result), `together` and `profile`. Result files and their
+//! comparison are the crate results.
 
 pub mod bench;
 pub mod cached;
-pub mod circumstances;
-pub mod compare;
 pub mod device;
-pub mod document;
 pub mod draw;
 pub mod drive;
 pub mod engine;
@@ -21,15 +19,15 @@ pub mod fill;
 pub mod live;
 pub mod machine;
 pub mod members;
-pub mod pattern;
 pub mod profile;
-pub mod result;
 pub mod run;
 pub mod script;
 pub mod steady;
 pub mod suites;
+pub mod summary;
 pub mod tally;
 pub mod target;
 pub mod together;
 
 pub use diskwright_guard as guard;
+pub use diskwright_results::{facts, pattern, result};

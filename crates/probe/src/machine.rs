@@ -6,27 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use diskwright_counters::live::{Roots, mountinfo};
-use serde::{Deserialize, Serialize};
 
-/// Circumstances. What could not be read is missing, never empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ProbeMachine {
-    /// Model of the first processor.
-    pub processor: Option<String>,
-    /// Its frequency governor.
-    pub governor: Option<String>,
-    /// Physical memory, bytes.
-    pub memory_bytes: Option<u64>,
-    /// Settings of the device's queue, by the names and in the units of the
-    /// kernel's `/sys/block/NAME/queue`: `read_ahead_kb`, `nr_requests`, …
-    pub queue: BTreeMap<String, String>,
-    /// The cgroup that the probe ran in.
-    pub cgroup: Option<String>,
-    /// Limits of I/O on that cgroup and those above it, as the kernel prints
-    /// them: `/a io.max: 8:0 rbps=1048576`.
-    pub io_limits: Vec<String>,
-}
+use crate::facts::ProbeMachine;
 
 /// Settings of a queue that change what is measured.
 const QUEUE: &[&str] = &[

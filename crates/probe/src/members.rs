@@ -2,7 +2,7 @@
 
 use diskwright_base::Topology;
 
-use crate::device::DeviceFacts;
+use crate::facts::DeviceFacts;
 
 /// Kernel names of the members of the set that a target is, or lies on: the
 /// first device below it that stands on more than one. Empty where there is none.

@@ -2,9 +2,10 @@
 //! together as one line, and the sum of all.
 
 use crate::pattern::Pattern;
-use crate::result::{RunResult, result};
+use crate::result::RunResult;
 use crate::run::{Outcomes, RunOutcome};
 use crate::steady;
+use crate::summary::summary;
 
 /// The results of patterns measured at the same time, and that of all together
 /// under this name where there are several.
@@ -24,7 +25,7 @@ pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outc
     }
     let one_line = lines.len() == 1;
     let line = |(group, members): &(Option<&String>, Vec<usize>)| {
-        let of = |at: usize| result(&patterns[at], &outcomes.each[at]);
+        let of = |at: usize| summary(&patterns[at], &outcomes.each[at]);
         let [first, _, ..] = members[..] else { return of(members[0]) };
         let runs: Vec<RunResult> = members.iter().map(|at| of(*at)).collect();
         let outcome = outcomes.all.clone().filter(|_| one_line).unwrap_or_else(|| joined(outcomes, members));
@@ -58,7 +59,7 @@ fn joined(outcomes: &Outcomes, members: &[usize]) -> RunOutcome {
 
 /// One line for several runs made at the same time.
 fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &RunOutcome) -> RunResult {
-    let mut sum = RunResult { name: name.to_owned(), pattern: None, ..result(first, outcome) };
+    let mut sum = RunResult { name: name.to_owned(), pattern: None, ..summary(first, outcome) };
     let several = |word: &str, of: &dyn Fn(&RunResult) -> &str| {
         if runs.iter().all(|r| of(r) == word) { word.to_owned() } else { "several".into() }
     };

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use diskwright_probe::error::ProbeError;
+use diskwright_probe::facts::ScriptFormat;
 use diskwright_probe::pattern::{Durable, MixStep, NormalSpread, Pace, Pattern, Placement};
-use diskwright_probe::script::{
-    Script, ScriptEnvironment, ScriptFormat, ScriptJob, ScriptOptions, TargetAmount, Total,
-};
+use diskwright_probe::script::{Script, ScriptEnvironment, ScriptJob, ScriptOptions, TargetAmount, Total};
 
 const MIB: u64 = 1 << 20;
 

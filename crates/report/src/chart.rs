@@ -330,7 +330,7 @@ mod tests {
         for width in 40..=100 {
             for unicode in [true, false] {
                 let drawn =
-                    both(Style { colour: false, unicode, width }, &["sda", "a-very-long-device-name-indeed-it-is"]);
+                    both(Style { unicode, ..Style::plain(width) }, &["sda", "a-very-long-device-name-indeed-it-is"]);
                 assert!(!drawn.contains('\x1b'));
                 assert!(unicode || drawn.is_ascii());
                 for line in drawn.lines() {

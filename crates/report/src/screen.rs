@@ -1,7 +1,7 @@
-//! The one screen of `why`: what holds the machine back, the numbers that say
-//! so, what was ruled out, who is doing it, and what to do next. It tells as
-//! much as fits: when there is more to say than [`ROWS`], the less important
-//! parts shrink first.
+//! The one screen of `why`. Its first [`FIRST_LOOK`] rows are read in ten seconds: what
+//! holds the machine back, the numbers that say so, who is doing it, what to do first.
+//! Behind them stands what was when, what was ruled out, and how far to trust it all. Each
+//! half shows as much as fits; the less important parts shrink first.
 
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
@@ -15,61 +15,96 @@ use crate::time::DisplayZone;
 use crate::trends;
 use crate::words;
 
-/// Lines that the screen takes at most.
-pub const ROWS: usize = 45;
+/// Rows of a common terminal less one for the prompt: the first remedy ends within them.
+const FIRST_LOOK: usize = 23;
 
-/// How much of each part is told.
-struct Detail {
+/// How much is shown of what is looked at first.
+#[derive(Clone, Copy)]
+struct FrontDetail {
     findings: usize,
     /// Lines of the leading finding's explanation.
     explain: usize,
     /// Lines of further counters beside the leading finding, and beside others.
     evidence: [usize; 2],
-    ruled_out: usize,
-    /// Lines of each of these.
-    ruled_out_lines: usize,
     culprits: usize,
     advice: usize,
     /// Lines of each of these.
     advice_lines: usize,
+}
+
+/// How much is shown of what stands behind it.
+#[derive(Clone, Copy)]
+struct BackDetail {
+    phases: usize,
+    /// Episodes and trends.
+    times: usize,
+    ruled_out: usize,
+    /// Lines of each of these, and of each trend; with 0 only their names are told.
+    lines: usize,
+    set_aside: usize,
     /// Remarks on how far to trust the answer.
     limits: usize,
 }
 
 /// From generous to terse; the first that fits is taken.
-const DETAILS: &[Detail] = &[
-    Detail::new([5, 4, 2, 2], [9, 3], 5, [5, 4], 5),
-    Detail::new([4, 3, 2, 1], [9, 2], 4, [5, 3], 4),
-    Detail::new([3, 3, 1, 1], [9, 2], 3, [4, 3], 3),
-    Detail::new([3, 3, 1, 0], [9, 2], 3, [3, 2], 3),
-    Detail::new([3, 2, 1, 0], [5, 2], 3, [3, 2], 3),
-    Detail::new([3, 2, 1, 0], [9, 1], 3, [3, 2], 3),
-    Detail::new([3, 2, 0, 0], [9, 1], 3, [3, 2], 2),
-    Detail::new([2, 2, 0, 0], [5, 1], 2, [3, 2], 2),
-    Detail::new([2, 0, 0, 0], [4, 1], 2, [3, 1], 2),
-    Detail::new([1, 0, 0, 0], [3, 1], 1, [2, 1], 1),
+const FRONTS: &[FrontDetail] = &[
+    FrontDetail::new([4, 2, 2, 1], 5, [5, 3]),
+    FrontDetail::new([3, 2, 2, 1], 4, [4, 3]),
+    FrontDetail::new([3, 2, 1, 0], 3, [3, 3]),
+    FrontDetail::new([2, 2, 1, 0], 3, [3, 2]),
+    FrontDetail::new([2, 1, 1, 0], 3, [3, 2]),
+    FrontDetail::new([2, 1, 1, 0], 2, [2, 2]),
+    FrontDetail::new([2, 0, 1, 0], 2, [2, 2]),
+    FrontDetail::new([1, 0, 1, 0], 2, [2, 2]),
+    FrontDetail::new([1, 0, 0, 0], 2, [1, 2]),
+    FrontDetail::new([1, 0, 0, 0], 1, [1, 1]),
+];
+const BACKS: &[BackDetail] = &[
+    BackDetail::new([8, 4], [9, 3, 2], 5),
+    BackDetail::new([6, 3], [9, 2, 2], 4),
+    BackDetail::new([6, 3], [9, 2, 1], 3),
+    BackDetail::new([4, 2], [9, 2, 1], 3),
+    BackDetail::new([4, 2], [9, 1, 1], 2),
+    BackDetail::new([4, 2], [9, 1, 0], 2),
+    BackDetail::new([4, 1], [9, 1, 0], 2),
+    BackDetail::new([3, 1], [9, 0, 0], 1),
+    BackDetail::new([3, 0], [9, 0, 0], 1),
+    BackDetail::new([2, 0], [9, 0, 0], 0),
+    BackDetail::new([0, 0], [9, 0, 0], 0),
+    BackDetail::new([0, 0], [0, 0, 0], 0),
 ];
 
-impl Detail {
+impl FrontDetail {
     const fn new(
         [findings, explain, first, others]: [usize; 4],
-        [ruled_out, ruled_out_lines]: [usize; 2],
         culprits: usize,
         [advice, advice_lines]: [usize; 2],
-        limits: usize,
-    ) -> Detail {
-        let evidence = [first, others];
-        Detail { findings, explain, evidence, ruled_out, ruled_out_lines, culprits, advice, advice_lines, limits }
+    ) -> FrontDetail {
+        FrontDetail { findings, explain, evidence: [first, others], culprits, advice, advice_lines }
+    }
+}
+
+impl BackDetail {
+    const fn new([phases, times]: [usize; 2], [ruled_out, lines, set_aside]: [usize; 3], limits: usize) -> BackDetail {
+        BackDetail { phases, times, ruled_out, lines, set_aside, limits }
     }
 }
 
 /// The screen, each line ended.
 pub fn draw(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
-    let mut screen = Screen::new(style);
-    for detail in DETAILS {
-        screen = Screen::new(style);
-        screen.tell(verdict, zone, detail);
-        if screen.lines.len() <= ROWS {
+    let mut front = Screen::new(style);
+    for detail in FRONTS {
+        front = Screen::new(style);
+        let first_remedy_ends = front.tell_first(verdict, zone, *detail);
+        if first_remedy_ends <= FIRST_LOOK && front.lines.len() <= style.height {
+            break;
+        }
+    }
+    let mut screen = front.clone();
+    for detail in BACKS {
+        screen = front.clone();
+        screen.tell_behind(verdict, zone, *detail);
+        if screen.lines.len() <= style.height {
             break;
         }
     }
@@ -93,6 +128,7 @@ pub fn others(verdicts: &[Verdict], style: &Style) -> String {
     format!("\n{}\n{}", style.paint(Ink::Bold, "What other packs say"), table.render(style))
 }
 
+#[derive(Clone)]
 struct Screen<'a> {
     style: &'a Style,
     lines: Vec<String>,
@@ -103,26 +139,30 @@ impl<'a> Screen<'a> {
         Screen { style, lines: Vec::new() }
     }
 
-    fn tell(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: &Detail) {
+    /// Verdict, evidence, culprits, advice; the number of lines until the first remedy ends.
+    fn tell_first(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: FrontDetail) -> usize {
         self.headline(verdict, zone);
         self.findings(verdict, detail);
+        self.culprits(verdict, detail);
+        self.programs(verdict, detail);
+        self.advice(verdict, detail)
+    }
+
+    fn tell_behind(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
         self.phases(verdict, zone, detail);
         self.episodes(verdict, zone, detail);
         self.trends(verdict, zone, detail);
         self.ruled_out(verdict, detail);
-        self.culprits(verdict, detail);
-        self.programs(verdict, detail);
-        self.advice(verdict, detail);
         self.limits(verdict, detail);
     }
 
     /// What held the machine back when; nothing where it was the same all along.
-    fn phases(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: &Detail) {
-        if verdict.phases.len() < 2 {
+    fn phases(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+        if verdict.phases.len() < 2 || detail.phases == 0 {
             return;
         }
         self.heading("Time line");
-        let most = 2 * detail.findings;
+        let most = detail.phases;
         // where something was blamed before where nothing was, then the longest; told in the order of time
         let mut order: Vec<usize> = (0..verdict.phases.len()).collect();
         order.sort_by(|a, b| {
@@ -141,31 +181,31 @@ impl<'a> Screen<'a> {
 
     /// A bad hour of a quiet day: what did not hold for long enough to be the
     /// answer, with the options that look at it alone.
-    fn episodes(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: &Detail) {
-        if verdict.episodes.is_empty() {
+    fn episodes(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+        if verdict.episodes.is_empty() || detail.times == 0 {
             return;
         }
         self.heading("At times");
         let sign = self.style.glyph("· ", "- ");
-        for episode in verdict.episodes.iter().take(detail.findings) {
+        for episode in verdict.episodes.iter().take(detail.times) {
             self.words(&format!("  {sign}"), 4, &words::episode(episode, zone), None, 3);
         }
     }
 
     /// What grows towards a limit, and what changed.
-    fn trends(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: &Detail) {
+    fn trends(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
         let lines = trends::lines(verdict, zone);
-        if lines.is_empty() {
+        if lines.is_empty() || detail.times == 0 {
             return;
         }
         self.heading("Where it is heading");
         let sign = self.style.glyph("· ", "- ");
-        let shown = trends::TOLD.min(detail.findings);
+        let shown = trends::TOLD.min(detail.times);
         for line in lines.iter().take(shown) {
-            self.words(&format!("  {sign}"), 4, line, None, detail.advice_lines.min(2));
+            self.words(&format!("  {sign}"), 4, line, None, detail.lines.clamp(1, 2));
         }
         self.more(lines.len(), shown);
-        if detail.findings > 2 {
+        if detail.times > 2 {
             self.words("", 2, &trends::caution(verdict), Some(Ink::Dim), 1);
         }
     }
@@ -227,7 +267,7 @@ impl<'a> Screen<'a> {
         self.words("", 0, &verdict.sentence, None, 4);
     }
 
-    fn findings(&mut self, verdict: &Verdict, detail: &Detail) {
+    fn findings(&mut self, verdict: &Verdict, detail: FrontDetail) {
         if verdict.findings.is_empty() {
             return;
         }
@@ -280,23 +320,29 @@ impl<'a> Screen<'a> {
         }
     }
 
-    fn ruled_out(&mut self, verdict: &Verdict, detail: &Detail) {
-        if verdict.ruled_out.is_empty() && verdict.set_aside.is_empty() {
+    fn ruled_out(&mut self, verdict: &Verdict, detail: BackDetail) {
+        let nothing = verdict.ruled_out.is_empty() && (detail.lines == 0 || verdict.set_aside.is_empty());
+        if detail.ruled_out == 0 || nothing {
             return;
+        }
+        if detail.lines == 0 {
+            let names: Vec<&str> = verdict.ruled_out.iter().map(|ruled| words::bottleneck(ruled.bottleneck)).collect();
+            self.lines.push(String::new());
+            return self.words("Ruled out: ", 11, &names.join(", "), None, 1);
         }
         self.heading("Ruled out");
         for ruled in verdict.ruled_out.iter().take(detail.ruled_out) {
             let name = words::bottleneck(ruled.bottleneck);
-            self.words(&format!("  {name}"), 16, &ruled.because, None, detail.ruled_out_lines);
+            self.words(&format!("  {name}"), 16, &ruled.because, None, detail.lines);
         }
         self.more(verdict.ruled_out.len(), detail.ruled_out);
-        for aside in verdict.set_aside.iter().take(detail.evidence[0]) {
+        for aside in verdict.set_aside.iter().take(detail.set_aside) {
             let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
             self.words("  set aside", 16, &format!("{place}{}; {}", aside.title, aside.because), None, 2);
         }
     }
 
-    fn culprits(&mut self, verdict: &Verdict, detail: &Detail) {
+    fn culprits(&mut self, verdict: &Verdict, detail: FrontDetail) {
         if verdict.culprits.is_empty() {
             return;
         }
@@ -313,7 +359,7 @@ impl<'a> Screen<'a> {
     }
 
     /// What programs do and wait for, each with where to look next.
-    fn programs(&mut self, verdict: &Verdict, detail: &Detail) {
+    fn programs(&mut self, verdict: &Verdict, detail: FrontDetail) {
         if verdict.programs.is_empty() {
             return;
         }
@@ -332,32 +378,30 @@ impl<'a> Screen<'a> {
         self.more(verdict.programs.len(), shown.len());
     }
 
-    fn advice(&mut self, verdict: &Verdict, detail: &Detail) {
+    /// The number of lines until the first remedy ends.
+    fn advice(&mut self, verdict: &Verdict, detail: FrontDetail) -> usize {
         if verdict.advice.is_empty() {
-            return;
+            return self.lines.len();
         }
         self.heading("What to do, cheapest first");
+        let mut first_ends = 0;
         for (at, remedy) in verdict.advice.iter().take(detail.advice).enumerate() {
             self.words(&format!("  {}.", at + 1), 5, &remedy.text, None, detail.advice_lines);
+            if at == 0 {
+                first_ends = self.lines.len();
+            }
         }
         self.more(verdict.advice.len(), detail.advice);
+        first_ends
     }
 
-    fn limits(&mut self, verdict: &Verdict, detail: &Detail) {
+    fn limits(&mut self, verdict: &Verdict, detail: BackDetail) {
         let mut said: Vec<String> = verdict.certainty_limits.clone();
-        let (unseen, others): (Vec<&LogRemark>, Vec<&LogRemark>) =
-            verdict.notes.iter().partition(|r| r.kind == Note::UNSEEN);
-        let remark = |r: &&LogRemark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
-        said.extend(others.iter().filter_map(remark));
-        if !unseen.is_empty() {
-            // the reasons are told by the report
-            let what = |r: &&LogRemark| r.text.split(": ").next().unwrap_or(&r.text).to_owned();
-            said.push(format!("Not seen here: {}", unseen.iter().map(what).collect::<Vec<_>>().join(", ")));
-        }
-        if !verdict.unjudged.is_empty() {
-            said.push(words::unjudged_and_how(verdict, 2));
-        }
-        if said.is_empty() {
+        let remark = |r: &LogRemark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
+        said.extend(verdict.notes.iter().filter(|r| r.kind != Note::UNSEEN).filter_map(remark));
+        // the list of them is for whoever asks; one line says that there is one
+        let not_judged = words::not_judged(verdict);
+        if detail.limits == 0 || said.is_empty() && not_judged.is_empty() {
             return;
         }
         self.heading("How far to trust this");
@@ -365,6 +409,9 @@ impl<'a> Screen<'a> {
             self.words(&format!("  {}", self.style.glyph("·", "-")), 4, words, None, 3);
         }
         self.more(said.len(), detail.limits);
+        if !not_judged.is_empty() {
+            self.words(&format!("  {}", self.style.glyph("·", "-")), 4, &not_judged, None, 3);
+        }
     }
 
     fn more(&mut self, all: usize, shown: usize) {
@@ -457,12 +504,12 @@ mod tests {
         verdict.sentence = verdict.sentence.repeat(9);
         let programs = (0..4).flat_map(|_| fixture::programs()).collect();
         let nothing = Verdict { bottleneck: Bottleneck::None, programs, culprits: Vec::new(), ..verdict.clone() };
-        for width in [40, 60, 80, 100] {
+        for (width, height) in [(40, 45), (60, 45), (80, 45), (100, 45), (80, 23), (100, 23), (80, 30)] {
             for unicode in [true, false] {
-                let style = Style { colour: false, unicode, width };
+                let style = Style { unicode, height, ..Style::plain(width) };
                 for verdict in [&verdict, &nothing, &fixture::verdict(), &fixture::other_verdict()] {
                     let screen = draw(verdict, &DisplayZone::utc(), &style);
-                    assert!(screen.lines().count() <= ROWS, "{width}:\n{screen}");
+                    assert!(screen.lines().count() <= style.height, "{width}:\n{screen}");
                     assert!(unicode || screen.is_ascii());
                     for line in screen.lines() {
                         assert!(text::width(line) <= width, "{width}: {line}");
@@ -470,6 +517,40 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// At 80 columns the first rows have the verdict, its evidence, a culprit and the first remedy.
+    #[test]
+    fn the_first_look_has_all_that_is_needed_to_begin() {
+        let mut much = fixture::verdict();
+        for _ in 0..4 {
+            much.findings.extend(much.findings.clone());
+            much.culprits.extend(much.culprits.clone());
+            much.advice.extend(much.advice.clone());
+        }
+        much.sentence = much.sentence.repeat(3);
+        much.findings[0].explain = much.findings[0].explain.repeat(5);
+        for verdict in [&fixture::verdict(), &much] {
+            let screen = draw(verdict, &DisplayZone::utc(), &Style::plain(80));
+            let first: Vec<&str> = screen.lines().take(FIRST_LOOK).collect();
+            let place = |words: &str| first.iter().position(|line| line.contains(words));
+            let order =
+                ["confidence 92 %", "sda: more than two requests", "postgres (812)", "  1. Move work"].map(place);
+            assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?}:\n{screen}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_judged_is_one_line() {
+        let mut verdict = fixture::verdict();
+        verdict.notes.retain(|remark| remark.kind == Note::UNSEEN);
+        verdict.notes.truncate(1);
+        verdict.unjudged.truncate(1);
+        let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(80));
+        let told: Vec<&str> = screen.lines().filter(|line| line.contains("lacked data")).collect();
+        let unseen = if verdict.notes.is_empty() { "" } else { ", 1 source could not be read" };
+        let line = format!("1 rule lacked data{unseen} (`--json`, `report`)");
+        assert!(told.len() == 1 && told[0].ends_with(&line), "{screen}");
     }
 
     #[test]

@@ -12,7 +12,12 @@ pub struct Style {
     pub unicode: bool,
     /// Columns.
     pub width: usize,
+    /// Rows that an answer of one screen may take.
+    pub height: usize,
 }
+
+/// Rows of an answer where no terminal says how many it has.
+const USUAL_HEIGHT: usize = 45;
 
 /// What a coloured word means. The colours are those of the terminal's own
 /// palette, so that they suit its background.
@@ -35,20 +40,22 @@ pub enum Ink {
 impl Style {
     /// Unicode without colour, for files and tests.
     pub fn plain(width: usize) -> Style {
-        Style { colour: false, unicode: true, width }
+        Style { colour: false, unicode: true, width, height: USUAL_HEIGHT }
     }
 
     /// Chooses by the custom of terminals: colour on a terminal that is not
     /// `dumb` and without `NO_COLOR`; Unicode where the locale says UTF-8;
-    /// between 40 and 100 columns, 80 where nothing is known. `variable`
-    /// reads the environment.
-    pub fn choose(is_terminal: bool, columns: Option<usize>, variable: impl Fn(&str) -> Option<String>) -> Style {
+    /// between 40 and 100 columns, 80 where nothing is known; rows so that the next
+    /// prompt fits below. `size` is rows and columns, `variable` reads the environment.
+    pub fn choose(is_terminal: bool, size: Option<(usize, usize)>, variable: impl Fn(&str) -> Option<String>) -> Style {
         let set = |name: &str| variable(name).filter(|v| !v.is_empty());
         let colour = is_terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|t| t != "dumb");
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| set(name)).unwrap_or_default();
         let locale = locale.to_lowercase();
         let unicode = locale.contains("utf-8") || locale.contains("utf8");
-        Style { colour, unicode, width: columns.unwrap_or(80).clamp(40, 100) }
+        let (rows, columns) = size.unwrap_or((USUAL_HEIGHT + 1, 80));
+        let height = rows.saturating_sub(1).clamp(23, USUAL_HEIGHT);
+        Style { colour, unicode, width: columns.clamp(40, 100), height }
     }
 
     /// The text in a colour, where colours are shown.
@@ -110,8 +117,15 @@ mod tests {
 
     #[test]
     fn width_stays_readable() {
-        assert_eq!(Style::choose(true, Some(200), |_| None).width, 100);
-        assert_eq!(Style::choose(true, Some(10), |_| None).width, 40);
+        assert_eq!(Style::choose(true, Some((24, 200)), |_| None).width, 100);
+        assert_eq!(Style::choose(true, Some((24, 10)), |_| None).width, 40);
         assert_eq!(Style::choose(true, None, |_| None).width, 80);
+    }
+
+    #[test]
+    fn an_answer_leaves_a_row_for_the_prompt() {
+        let height = |rows| Style::choose(true, Some((rows, 80)), |_| None).height;
+        assert_eq!([10, 24, 40, 46, 200].map(height), [23, 23, 39, 45, 45]);
+        assert_eq!(Style::choose(false, None, |_| None).height, 45);
     }
 }

@@ -1,6 +1,6 @@
 //! Words for the parts of a verdict, shared by screen and page.
 
-use diskwright_base::units;
+use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::verdict::{Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase};
 
@@ -118,23 +118,23 @@ pub(crate) fn watched(verdict: &Verdict) -> String {
     format!("{}, {}{gaps}", length(window.seconds), count(window.ticks, "tick", "ticks"))
 }
 
-/// What could not be judged, by what is missing; at most `most` counters are named.
-pub(crate) fn unjudged(verdict: &Verdict, most: usize) -> String {
-    let mut missing: Vec<&str> = verdict.unjudged.iter().flat_map(|u| u.missing.iter().map(String::as_str)).collect();
-    missing.sort_unstable();
-    missing.dedup();
-    let rules = plural(verdict.unjudged.len(), "rule", "rules");
-    let named = missing.iter().take(most).copied().collect::<Vec<_>>().join(", ");
-    let more = if missing.len() > most { format!(" and {} more", missing.len() - most) } else { String::new() };
-    format!("{rules} could not be judged; missing: {named}{more}")
-}
-
-/// The same with how to judge it next time, where something can be done.
-pub(crate) fn unjudged_and_how(verdict: &Verdict, most: usize) -> String {
-    let said = unjudged(verdict, most);
+/// What could not be judged or read, in a line; where nothing could be said, with what would help.
+pub(crate) fn not_judged(verdict: &Verdict) -> String {
+    let mut parts = Vec::new();
+    if !verdict.unjudged.is_empty() {
+        parts.push(format!("{} lacked data", plural(verdict.unjudged.len(), "rule", "rules")));
+    }
+    let unseen = verdict.notes.iter().filter(|remark| remark.kind == Note::UNSEEN).count();
+    if unseen > 0 {
+        parts.push(format!("{} could not be read", plural(unseen, "source", "sources")));
+    }
+    let said = parts.join(", ");
     match verdict.missing.short.as_str() {
-        "" => said,
-        short => format!("{said}. To judge them next time, {short} (commands: --json, `report`)"),
+        _ if said.is_empty() => said,
+        short if verdict.bottleneck == Bottleneck::Unknown && !short.is_empty() => {
+            format!("{said}. To judge more next time, {short} (commands: `--json`, `report`)")
+        }
+        _ => format!("{said} (`--json`, `report`)"),
     }
 }
 

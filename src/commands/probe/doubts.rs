@@ -1,9 +1,9 @@
 //! What stands against believing a result: what the target is, and what went
 //! wrong on the way. A sentence each, before what the suite found.
 
-use diskwright_probe::result::RunResult;
-use diskwright_probe::suites::SuiteRemark;
 use diskwright_probe::target::ProbeTarget;
+use diskwright_results::facts::SuiteRemark;
+use diskwright_results::result::RunResult;
 
 /// All doubts.
 pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {

@@ -16,15 +16,16 @@ use diskwright_base::units::{parse_duration, parse_size};
 use diskwright_counters::live::sources::topology;
 use diskwright_counters::live::{Clock, Roots, SystemClock};
 use diskwright_probe::device::facts;
-use diskwright_probe::document::{ProbeDocument, SCHEMA};
 use diskwright_probe::error::ProbeError;
 use diskwright_probe::guard::Consent;
 use diskwright_probe::machine::machine;
-use diskwright_probe::profile::{MeasurementContext, ProfileUpdate};
-use diskwright_probe::result::RunResult;
+use diskwright_probe::profile::MeasurementContext;
 use diskwright_probe::run::{EngineKind, RunConfig};
 use diskwright_probe::suites::{SUITES, Suite, Writes, suite};
 use diskwright_probe::target::{ProbeTarget, TargetOptions};
+use diskwright_results::document::{ProbeDocument, SCHEMA};
+use diskwright_results::facts::ProfileUpdate;
+use diskwright_results::result::RunResult;
 
 use super::{Failure, ceilings, output, output_file, when};
 
@@ -85,20 +86,20 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     members: Vec<PathBuf>,
     /// For each run, print how long it would take to move this many bytes
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
-    moving: Option<u64>,
+    #[arg(long, alias = "moving", value_parser = parse_size, value_name = "SIZE")]
+    time_to_move: Option<u64>,
     /// Write the result to this JSON file, for `compare` and `report`
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     /// Save the result as the device's profile, by which `why` judges; the suite `quick` does so by default
-    #[arg(long, conflicts_with = "forget")]
+    #[arg(long, conflicts_with = "no_save")]
     save: bool,
     /// Do not save the result as the device's profile
-    #[arg(long)]
-    forget: bool,
+    #[arg(long, alias = "forget")]
+    no_save: bool,
     /// Save the result and replace the device's profile with it
-    #[arg(long, conflicts_with = "forget")]
-    anew: bool,
+    #[arg(long, alias = "anew", conflicts_with = "no_save")]
+    replace_profile: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -194,7 +195,7 @@ fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: S
         buffered: arguments.buffered,
         complete: true,
         because: None,
-        moving_bytes: arguments.moving,
+        moving_bytes: arguments.time_to_move,
         script: None,
         targets: Vec::new(),
         runs: Vec::new(),
@@ -221,7 +222,7 @@ fn finish(
     document.complete = failed.is_none();
     document.because = failed.as_ref().map(ToString::to_string);
     for run in &mut document.runs {
-        run.moving_s = arguments.moving.and_then(|bytes| run.moving_s(bytes as f64));
+        run.moving_s = arguments.time_to_move.and_then(|bytes| run.moving_s(bytes as f64));
     }
     document.profile = match remembered {
         Ok((runs, occasion)) => remember(arguments, &document, &runs, occasion),
@@ -251,10 +252,10 @@ fn remember(
     runs: &[RunResult],
     occasion: MeasurementContext,
 ) -> ProfileUpdate {
-    if arguments.forget {
-        return ProfileUpdate { file: None, because: vec!["--forget".into()] };
+    if arguments.no_save {
+        return ProfileUpdate { file: None, because: vec!["--no-save".into()] };
     }
-    if document.suite != PROFILING && !arguments.save && !arguments.anew {
+    if document.suite != PROFILING && !arguments.save && !arguments.replace_profile {
         let because = "only the suite `quick` is saved by default; use --save for this one";
         return ProfileUpdate { file: None, because: vec![because.into()] };
     }
@@ -271,7 +272,7 @@ fn remember(
     // single requests may be a cache's answers, and members are other devices
     let members = |r: &RunResult| r.target.is_some() || r.combines.iter().any(|c| c.ends_with("-beside"));
     let own = runs.iter().filter(|r| r.place != "series" && !members(r));
-    ceilings::keep(&document.device, &own.cloned().collect::<Vec<_>>(), &occasion, arguments.anew)
+    ceilings::keep(&document.device, &own.cloned().collect::<Vec<_>>(), &occasion, arguments.replace_profile)
 }
 
 /// Takes a suite's target.

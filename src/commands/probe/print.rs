@@ -1,16 +1,16 @@
 //! A probe's result for people: a table of the runs, and what they show.
 
 use diskwright_base::units::display;
-use diskwright_probe::document::ProbeDocument;
 use diskwright_probe::live::LiveInterval;
 use diskwright_probe::suites::Suite;
 use diskwright_report::probe::screen;
+use diskwright_results::document::ProbeDocument;
 
 use crate::commands::output;
 
 /// All of it, of a suite or of a script.
 pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
-    screen(suite, document, &output::wide_style()) + &document.profile.words()
+    screen(suite.map(Suite::text), document, &output::wide_style()) + &document.profile.words()
 }
 
 /// The rates and latencies of the last moment, for the progress line.

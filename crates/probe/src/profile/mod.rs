@@ -8,12 +8,10 @@
 
 mod store;
 
-use std::path::PathBuf;
-
 use diskwright_base::Ceiling;
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceFacts;
+use crate::facts::DeviceFacts;
 use crate::result::RunResult;
 
 pub use store::{MOST_BYTES, ProfileEntry, UnreadableProfile, load, parse, remove, store};
@@ -103,30 +101,6 @@ pub struct Profile {
     pub measured: String,
     /// The figures, in the order of [`FIGURES`].
     pub figures: Vec<ProfileFigure>,
-}
-
-/// What became of a measurement as the device's profile.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ProfileUpdate {
-    /// Where it is kept; `null` where it is not.
-    pub file: Option<PathBuf>,
-    /// Why it is not kept, or what is to be said of it.
-    pub because: Vec<String>,
-}
-
-impl ProfileUpdate {
-    /// The same for people, a line each.
-    pub fn words(&self) -> String {
-        match (&self.file, self.because.as_slice()) {
-            (Some(_), []) => "Saved as the device profile that `why` uses.\n".into(),
-            (Some(_), because) => {
-                format!("Saved as the device profile that `why` uses. {}.\n", because.join("; "))
-            }
-            (None, []) => String::new(),
-            (None, because) => format!("Not saved as the device profile: {}.\n", because.join("; ")),
-        }
-    }
 }
 
 /// On what occasion runs were made.

@@ -9,9 +9,8 @@ pub mod response_probe;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::ProbeError;
+use crate::facts::{ScriptFacts, ScriptFile, ScriptFormat, ScriptNote};
 use crate::pattern::{NormalSpread, Pattern, Placement};
 
 /// Largest script, bytes.
@@ -20,47 +19,6 @@ pub const MOST_BYTES: usize = 1 << 20;
 pub const MOST_JOBS: usize = 512;
 /// What a run lasts whose end is that all was asked for.
 const NO_END: Duration = Duration::from_secs(100 * 86_400);
-
-/// Whose script it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ScriptFormat {
-    /// fio's job file.
-    Fio,
-    /// Response Probe's `.scr`, `.scp` or `.sct`.
-    ResponseProbe,
-}
-
-/// A file that was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScriptFile {
-    /// As it was named.
-    pub path: String,
-    /// What it said.
-    pub text: String,
-}
-
-/// Something that is not done as the script says, and makes no other load.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScriptNote {
-    /// The file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// What it is.
-    pub text: String,
-}
-
-/// What a result keeps of its script: enough to run it again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScriptFacts {
-    /// Whose it is.
-    pub format: ScriptFormat,
-    /// The files and what they say.
-    pub files: Vec<ScriptFile>,
-    /// What was not done as they say.
-    pub notes: Vec<ScriptNote>,
-}
 
 /// A part of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]

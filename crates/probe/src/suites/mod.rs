@@ -21,10 +21,11 @@ mod tests_mechanical;
 use std::time::Duration;
 
 use crate::error::ProbeError;
+use crate::facts::SuiteText;
 use crate::pattern::Placement;
 use crate::result::RunResult;
 
-pub use session::{Settings, SuitePlan, SuiteRemark, SuiteSession, measure, plan, usual_plan};
+pub use session::{Settings, SuitePlan, SuiteSession, measure, plan, usual_plan};
 
 /// Whether a suite writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,11 @@ pub struct Suite {
 }
 
 impl Suite {
+    /// What it is, for people.
+    pub fn text(&self) -> SuiteText {
+        SuiteText { id: self.id, title: self.title, explain: self.explain, good: self.good }
+    }
+
     /// It measures the page cache, whatever was asked for: nothing in it is a ceiling of the device.
     pub fn is_buffered(&self) -> bool {
         self.id == file_cache::FILE_CACHE.id

@@ -3,29 +3,16 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Suite, Writes};
 use crate::bench::{Bench, BenchJob, DryRun, RequestSeries, RequestTimes, SeriesStep};
 use crate::error::ProbeError;
+use crate::facts::SuiteRemark;
 use crate::pattern::{Pace, Pattern, Placement};
-use crate::result::{RunResult, result};
+use crate::result::RunResult;
 use crate::run::RunOutcome;
+use crate::summary::summary;
 use crate::tally::WorkerTally;
 use crate::together::together;
-
-/// Something that a suite found out, in words and as a number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SuiteRemark {
-    /// Short name for programs: `knee_bytes`, `rotation_s`.
-    pub id: String,
-    /// The sentence.
-    pub text: String,
-    /// The number in it, where there is one.
-    pub value: Option<f64>,
-    /// Its unit, as the catalogue names units.
-    pub unit: Option<String>,
-}
 
 /// How a suite is to measure.
 #[derive(Clone, Debug)]
@@ -196,7 +183,7 @@ fn of_series(series: &RequestSeries, timed: &[RequestTimes], engine: &'static st
         steady: None,
         slices: Vec::new(),
         pattern: None,
-        ..result(&pattern, &outcome)
+        ..summary(&pattern, &outcome)
     }
 }
 

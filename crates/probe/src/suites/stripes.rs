@@ -115,10 +115,11 @@ fn printed(kind: &str, count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Settings;
     use super::super::tests::{MIB, on_places, settings, value};
-    use super::super::{Settings, SuiteRemark};
     use super::*;
     use crate::engine::fake::FakeDevice;
+    use crate::facts::SuiteRemark;
     use crate::result::RunResult;
 
     /// A set of three members: each place with its servers and service time.

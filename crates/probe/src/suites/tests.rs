@@ -10,6 +10,7 @@ use crate::draw::Draw;
 use crate::drive::{self, WorkerPlan};
 use crate::engine::IoEngine;
 use crate::engine::fake::FakeDevice;
+use crate::facts::SuiteRemark;
 use crate::live::Live;
 use crate::pattern::{Pace, Pattern};
 use crate::run::{Outcomes, RunOutcome};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use super::tests::{MIB, on_fake, on_places, settings, value};
-use super::{Settings, SuiteRemark, suite};
+use super::{Settings, suite};
 use crate::engine::fake::FakeDevice;
 use crate::engine::{Action, Completion, IoEngine, Op, TurnWait};
+use crate::facts::SuiteRemark;
 use diskwright_base::Rng;
 
 const MS: f64 = 1e6;

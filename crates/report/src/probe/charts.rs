@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use diskwright_probe::result::{DirectionResult, RunResult, RunTimeline};
+use diskwright_results::result::{DirectionResult, RunResult, RunTimeline};
 
 use super::NamedResult;
 use super::sweep::{DIMENSIONS, Dimension, Sweep, sweeps};

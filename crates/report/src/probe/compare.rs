@@ -1,8 +1,8 @@
 //! Two sides of results: the answer in words, a table, a page.
 
 use diskwright_base::units::{self, display};
-use diskwright_probe::circumstances::Circumstance;
-use diskwright_probe::compare::{RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, repeats, words};
+use diskwright_results::circumstances::Circumstance;
+use diskwright_results::compare::{RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, repeats, words};
 
 use super::page::{drawn, section};
 use super::{NamedResult, charts};
@@ -59,7 +59,7 @@ fn remarks(comparison: &ResultComparison) -> Vec<String> {
             "{} judged; noise by itself would show any of them in fewer than 1 of 20 comparisons.",
             plural(comparison.questions, "difference was", "differences were")
         ));
-        let few = |side: &diskwright_probe::compare::ResultSide| side.files.len() == 1;
+        let few = |side: &diskwright_results::compare::ResultSide| side.files.len() == 1;
         if few(&comparison.before) || few(&comparison.after) {
             remarks.push(
                 "Noise is measured among the repeats of one file and does not include changes from day to day. Give \
@@ -184,7 +184,7 @@ pub fn page(comparison: &ResultComparison, results: &[NamedResult<'_>], version:
          <div class=\"card verdict{class}\">\n<h1>{}</h1>\n</div>\n</header>\n<main>\n",
         escape(&comparison.sentence)
     );
-    let side = |word: &str, side: &diskwright_probe::compare::ResultSide| {
+    let side = |word: &str, side: &diskwright_results::compare::ResultSide| {
         let cells = [&side.files, &side.suites, &side.targets, &side.devices, &side.started];
         [word.to_owned()].into_iter().chain(cells.map(|c| escape(&c.join(", ")))).collect::<Vec<_>>()
     };

@@ -9,7 +9,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use diskwright_probe::document::ProbeDocument;
+use diskwright_results::document::ProbeDocument;
 
 pub use page::{ProbePage, hidden, page, remarks};
 pub use screen::screen;

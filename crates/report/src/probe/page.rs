@@ -1,9 +1,9 @@
 //! The page on results of the probe: facts, what they show, charts, run by run.
 
 use diskwright_base::units::{self, display};
-use diskwright_probe::document::ProbeDocument;
-use diskwright_probe::result::RunResult;
-use diskwright_probe::suites::suite;
+use diskwright_results::document::ProbeDocument;
+use diskwright_results::facts::SuiteText;
+use diskwright_results::result::RunResult;
 
 use super::NamedResult;
 use super::charts::charts;
@@ -18,6 +18,8 @@ use crate::time::{self, DisplayZone};
 pub struct ProbePage<'a> {
     /// Results; those of one suite share their charts.
     pub results: Vec<NamedResult<'a>>,
+    /// What a suite is, by its id.
+    pub suite: fn(&str) -> Option<SuiteText>,
     /// Zone that times are shown in.
     pub zone: DisplayZone,
     /// Version of the program, for the foot.
@@ -46,9 +48,10 @@ pub fn page(page: &ProbePage<'_>) -> String {
     );
     for (number, id) in suites.iter().enumerate() {
         let of_suite: Vec<NamedResult<'_>> = results.iter().filter(|r| r.document.suite == *id).copied().collect();
-        let heading = suite(id).map_or_else(|| (*id).to_owned(), |s| format!("{}: {}", s.id, s.title));
+        let known = (page.suite)(id);
+        let heading = known.map_or_else(|| (*id).to_owned(), |s| format!("{}: {}", s.id, s.title));
         let id = format!("suite{number}");
-        section(&mut out, &id, &heading, &suite_body(&of_suite, &id));
+        section(&mut out, &id, &heading, &suite_body(known, &of_suite, &id));
     }
     section(&mut out, "facts", "What was measured, and how", &facts(results, &page.zone));
     section(&mut out, "trust", "How far to trust this", &trust(results));
@@ -74,7 +77,7 @@ fn lead(results: &[NamedResult<'_>]) -> String {
     remarks.map(|r| format!("<p class=\"dim\">{}</p>\n", remark(r))).collect()
 }
 
-fn remark(remark: &diskwright_probe::suites::SuiteRemark) -> String {
+fn remark(remark: &diskwright_results::facts::SuiteRemark) -> String {
     match (remark.value, &remark.unit) {
         (Some(number), Some(unit)) => format!("<b>{}</b>: {}", value(number, unit), escape_code(&remark.text)),
         _ => escape_code(&remark.text),
@@ -145,9 +148,8 @@ fn processors(document: &ProbeDocument) -> String {
 }
 
 /// Charts, remarks and tables of the results of one suite.
-fn suite_body(results: &[NamedResult<'_>], id: &str) -> String {
+fn suite_body(known: Option<SuiteText>, results: &[NamedResult<'_>], id: &str) -> String {
     let mut out = String::new();
-    let known = results.first().and_then(|r| suite(&r.document.suite));
     if let Some(suite) = known {
         out.push_str(&format!("<p>{}</p>\n", escape_code(suite.explain)));
     }

@@ -3,11 +3,11 @@
 //! are left out; repeats of a run are one row.
 
 use diskwright_base::units::display;
-use diskwright_probe::compare::estimate_of;
-use diskwright_probe::document::ProbeDocument;
-use diskwright_probe::result::RunResult;
-use diskwright_probe::script::ScriptFormat;
-use diskwright_probe::suites::Suite;
+use diskwright_results::compare::estimate_of;
+use diskwright_results::document::ProbeDocument;
+use diskwright_results::facts::ScriptFormat;
+use diskwright_results::facts::SuiteText;
+use diskwright_results::result::RunResult;
 
 use super::page::{duration, hidden, remarks};
 use crate::compare::joined;
@@ -17,7 +17,7 @@ use crate::table::{Align, TextTable};
 use crate::text::{self, wrap};
 
 /// All of it: of a suite, or of a script.
-pub fn screen(suite: Option<&Suite>, document: &ProbeDocument, style: &Style) -> String {
+pub fn screen(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> String {
     let groups = groups(&document.runs);
     let mut out = head(suite, document, style);
     out += &fitted(&speed(&groups, style), style);
@@ -86,7 +86,7 @@ fn engine(document: &ProbeDocument) -> Vec<String> {
 }
 
 /// What was run, in a line.
-fn title(suite: Option<&Suite>, document: &ProbeDocument) -> String {
+fn title(suite: Option<SuiteText>, document: &ProbeDocument) -> String {
     if let Some(suite) = suite {
         return format!("{}: {}", suite.id, suite.title);
     }
@@ -104,7 +104,7 @@ fn indented(words: &str, style: &Style) -> Vec<String> {
     lines.into_iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })).collect()
 }
 
-fn head(suite: Option<&Suite>, document: &ProbeDocument, style: &Style) -> String {
+fn head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> String {
     let device = &document.device;
     let words = [
         Some(device.name.clone()).filter(|n| !n.is_empty()),

@@ -1,9 +1,9 @@
 //! Sweeps: runs that differ in one quantity and in nothing else, found among a
 //! result's runs whatever its suite is called.
 
-use diskwright_probe::compare::estimate_of;
-use diskwright_probe::pattern::{Durable, Pace, Placement};
-use diskwright_probe::result::RunResult;
+use diskwright_results::compare::estimate_of;
+use diskwright_results::pattern::{Durable, Pace, Placement};
+use diskwright_results::result::RunResult;
 
 use super::NamedResult;
 use crate::curves::{AxisScale, CurvePoint, binary};

@@ -1,16 +1,17 @@
 //! Pages and charts of made-up results.
 
-use diskwright_probe::compare::compare;
-use diskwright_probe::document::ProbeDocument;
-use diskwright_probe::pattern::Pattern;
-use diskwright_probe::result::{Latency, RunResult, RunTimeline};
+use diskwright_results::compare::compare;
+use diskwright_results::document::ProbeDocument;
+use diskwright_results::facts::SuiteText;
+use diskwright_results::pattern::Pattern;
+use diskwright_results::result::{Latency, RunResult, RunTimeline};
 
 use super::{NamedResult, ProbePage, charts::charts, compare as drawn, page};
 use crate::curves::{self, Curves};
 use crate::style::Style;
 use crate::time::DisplayZone;
 
-const SAMPLE: &[u8] = include_bytes!("../../../probe/tests/fixtures/depth.json");
+const SAMPLE: &[u8] = include_bytes!("../../../results/tests/fixtures/depth.json");
 
 /// A result whose device serves `servers` requests at once in a millisecond
 /// each; every run twice, the second a little faster.
@@ -57,6 +58,20 @@ fn depths(servers: u32) -> ProbeDocument {
 fn of<'a>(charts: &'a [Curves], title: &str) -> &'a Curves {
     let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
     charts.iter().find(|c| c.title.starts_with(title)).unwrap_or_else(|| panic!("no {title} in {titles:?}"))
+}
+
+/// What the probe says of its suite.
+fn about(suite: &str) -> Option<SuiteText> {
+    (suite == "depth").then_some(SuiteText {
+        id: "depth",
+        title: "random reads at rising queue depth",
+        explain: "How many requests at once the device needs, and what each then waits.",
+        good: "the rate rises until it levels off, and latency only behind that point",
+    })
+}
+
+fn page_of<'a>(results: Vec<NamedResult<'a>>, version: &str) -> ProbePage<'a> {
+    ProbePage { results, suite: about, zone: DisplayZone::utc(), version: version.into() }
 }
 
 #[test]
@@ -108,10 +123,10 @@ fn pages_are_well_formed_whatever_a_file_holds() {
     let b = depths(8);
     let results = vec![NamedResult { name: evil, document: &a }, NamedResult { name: "b", document: &b }];
     let pages = [
-        page(&ProbePage { results: results.clone(), zone: DisplayZone::utc(), version: evil.into() }),
+        page(&page_of(results.clone(), evil)),
         drawn::page(&compare(&[(evil, &a)], &[("b", &b)]), &results, evil),
         curves::file(evil, &charts(&results)),
-        page(&ProbePage { results: Vec::new(), zone: DisplayZone::utc(), version: String::new() }),
+        page(&page_of(Vec::new(), "")),
     ];
     for page in pages {
         let (names, attributes, text) = crate::html::tests::read(&page);
@@ -133,11 +148,10 @@ fn pages_are_well_formed_whatever_a_file_holds() {
 fn the_page_and_the_screen_stay_as_expected() {
     let (a, b) = (depths(4), depths(8));
     let results = vec![NamedResult { name: "before", document: &a }, NamedResult { name: "after", document: &b }];
-    let drawn_page = page(&ProbePage { results, zone: DisplayZone::utc(), version: "0.1.0".into() });
+    let drawn_page = page(&page_of(results, "0.1.0"));
     crate::expect::holds("probe/depths.html", &drawn_page);
-    let suite = diskwright_probe::suites::suite("depth").unwrap();
     for (name, document, width) in [("wide", &a, 120), ("narrow", &b, 72)] {
-        let screen = super::screen(Some(suite), document, &Style::plain(width));
+        let screen = super::screen(about("depth"), document, &Style::plain(width));
         assert!(screen.lines().all(|l| crate::text::width(l) <= width), "{screen}");
         crate::expect::holds(&format!("probe/{name}.txt"), &screen);
     }

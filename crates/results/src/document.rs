@@ -9,12 +9,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceFacts;
-use crate::machine::ProbeMachine;
-use crate::profile::ProfileUpdate;
+use crate::facts::{DeviceFacts, ProbeMachine, ProfileUpdate, ScriptFacts, SuiteRemark};
 use crate::result::RunResult;
-use crate::script::ScriptFacts;
-use crate::suites::SuiteRemark;
 
 /// The schema that is written, and the newest that is read.
 pub const SCHEMA: &str = "diskwright.probe/1";

@@ -1,14 +1,10 @@
 //! What a run gave, as it stands in a result file (`diskwright.probe/1`).
 
 use diskwright_base::Histogram;
-use diskwright_base::arithmetic::{bytes_per_interrupt, elapsed_s};
+use diskwright_base::arithmetic::elapsed_s;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::live::LiveInterval;
-use crate::pattern::{Pace, Pattern, Placement};
-use crate::run::RunOutcome;
-use crate::steady;
-use crate::tally::DirectionTally;
+use crate::pattern::Pattern;
 
 /// Latency, seconds. `None` where nothing was measured, and a percentile is
 /// given only where at least ten requests lie above it.
@@ -35,7 +31,7 @@ pub struct Latency {
 }
 
 /// Requests that must lie above a percentile for it to be given.
-const ABOVE: f64 = 10.0;
+pub const ABOVE: f64 = 10.0;
 
 impl Latency {
     /// Of a histogram of nanoseconds.
@@ -81,12 +77,6 @@ pub struct FailureCount {
     pub count: u64,
 }
 
-impl FailureCount {
-    fn of(&(number, count): &(i32, u64)) -> FailureCount {
-        FailureCount { number, what: std::io::Error::from_raw_os_error(number).to_string(), count }
-    }
-}
-
 /// How late requests started, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LateStart {
@@ -96,13 +86,6 @@ pub struct LateStart {
     pub p99: f64,
     /// The latest.
     pub max: f64,
-}
-
-impl LateStart {
-    fn of(lateness: &Histogram) -> Option<LateStart> {
-        let most = lateness.most()? as f64;
-        Some(LateStart { mean: lateness.mean()? * 1e-9, p99: lateness.quantile(0.99)? * 1e-9, max: most * 1e-9 })
-    }
 }
 
 /// One run.
@@ -167,7 +150,7 @@ pub struct RunResult {
     /// What a closed loop hides: requests that were never made because others
     /// had not come back, at the run's own rate, in the longest silence.
     pub hidden_requests: Option<f64>,
-    /// Whether rate settled down (see [`steady`]); `None` where the run was too short to say.
+    /// Whether the rate settled down; `None` where the run was too short to say.
     pub steady: Option<bool>,
     /// Requests that failed, and requests that moved less than asked.
     pub failed: u64,
@@ -245,26 +228,6 @@ pub struct RunTimeline {
     pub max_s: Vec<Option<f64>>,
 }
 
-impl RunTimeline {
-    fn of(stretches: &[LiveInterval]) -> Option<RunTimeline> {
-        if stretches.len() < LEAST_COURSE {
-            return None;
-        }
-        let mut course = RunTimeline::default();
-        let mut until_s = 0.0;
-        for stretch in stretches.iter().filter(|s| s.seconds > 0.0) {
-            let seen = &stretch.seen;
-            until_s += stretch.seconds;
-            course.until_s.push(until_s);
-            course.requests_per_s.push(seen.requests as f64 / stretch.seconds);
-            course.bytes_per_s.push(seen.bytes as f64 / stretch.seconds);
-            course.mean_s.push(seen.mean_s());
-            course.max_s.push((seen.requests > 0).then_some(seen.longest_ns as f64 * 1e-9));
-        }
-        Some(course)
-    }
-}
-
 fn known_pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pattern>, D::Error> {
     let told = Option::<serde_json::Value>::deserialize(deserializer)?;
     Ok(told.and_then(|pattern| serde_json::from_value(pattern).ok()))
@@ -304,195 +267,9 @@ impl RunResult {
     }
 }
 
-/// Puts a run's counts in order.
-pub fn result(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
-    let tally = &outcome.tally;
-    let seconds = outcome.seconds.max(1e-9);
-    let mut both = tally.reads.latency.clone();
-    both.merge(&tally.writes.latency);
-    let requests = tally.reads.requests + tally.writes.requests;
-    let bytes = tally.reads.bytes + tally.writes.bytes;
-    let kernel = &outcome.kernel;
-    // what the kernel counted covers a little more than the run: take it as a rate
-    let per_request = |count: Option<f64>| {
-        let rate = count? / if kernel.seconds > 0.0 { kernel.seconds } else { return None };
-        (requests > 0).then(|| rate * seconds / requests as f64)
-    };
-    let interrupts = per_request(kernel.interrupts);
-    let slices: Vec<u64> = tally.slices.iter().map(|s| s.0).collect();
-    let silence = tally.longest_silence_ns as f64 * 1e-9;
-    let rate = requests as f64 / seconds;
-    let mut run = RunResult {
-        name: pattern.name.clone(),
-        place: place(&pattern.placement).into(),
-        size_bytes: if requests > 0 { bytes as f64 / requests as f64 } else { f64::from(pattern.largest()) },
-        read_share: pattern.read_share,
-        measured_s: outcome.seconds,
-        requests_per_s: rate,
-        bytes_per_s: bytes as f64 / seconds,
-        latency_s: Latency::of(&both),
-        reads: direction(&tally.reads, seconds),
-        writes: direction(&tally.writes, seconds),
-        cpu_s_per_request: (requests > 0).then(|| outcome.cpu_s / requests as f64).filter(|cpu| cpu.is_finite()),
-        cpu_share: Some(outcome.cpu_s / seconds).filter(|cpu| cpu.is_finite()),
-        interrupts_per_request: interrupts,
-        interrupt_share: share(kernel.interrupts, kernel.all_interrupts),
-        bytes_per_interrupt: interrupts
-            .map(|i| bytes_per_interrupt(bytes as f64, i * requests as f64))
-            .filter(|b| b.is_finite()),
-        context_switches_per_request: per_request(kernel.context_switches),
-        disk_read_bytes: outcome.disk_read_bytes.filter(|_| pattern.buffered),
-        from_memory_share: from_memory(pattern, outcome),
-        longest_silence_s: silence,
-        steady: steady::judge(&slices, outcome.seconds).map(|s| s.steady),
-        failed: tally.failed(),
-        short: tally.short,
-        errors: tally.errors.iter().map(FailureCount::of).collect(),
-        engine: outcome.engine.into(),
-        engine_notes: outcome.engine_notes.clone(),
-        late_start_s: LateStart::of(&tally.lateness),
-        retried: tally.retried,
-        lanes: outcome.lanes,
-        unanswered: tally.unanswered,
-        unanswered_s: tally.unanswered_ns as f64 * 1e-9,
-        stopped: outcome.stopped,
-        slices,
-        distribution: distribution(&both),
-        course: RunTimeline::of(&outcome.course),
-        pattern: Some(pattern.clone()),
-        ..RunResult::default()
-    };
-    name_pace(&mut run, &pattern.pace, silence * rate);
-    run
-}
-
-/// The pace in short. Where requests wait for answers, `hidden` were not made.
-fn name_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
-    match *pace {
-        Pace::Closed { depth } => {
-            run.pace = "closed".into();
-            run.depth = Some(depth);
-            run.hidden_requests = Some(hidden);
-        }
-        Pace::Users { users, .. } | Pace::Cycles { users, .. } => {
-            run.pace = if matches!(pace, Pace::Cycles { .. }) { "cycles" } else { "users" }.into();
-            run.users = Some(users);
-            run.hidden_requests = Some(hidden);
-        }
-        Pace::Open { rate_per_s, .. } => {
-            run.pace = "open".into();
-            run.offered_per_s = Some(rate_per_s);
-        }
-    }
-}
-
-fn share(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
-    Some(part? / whole?).filter(|s| s.is_finite())
-}
-
-/// Shares at which the distribution is told: even steps in the middle, then
-/// three to each further nine.
-const STEPS: &[f64] = &[
-    0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995,
-    0.9998, 0.9999, 0.99995, 0.99998, 0.99999,
-];
-
-fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
-    let count = histogram.count() as f64;
-    // counted from above, so that the rounding of 1 - share does not decide
-    let enough = |share: f64| share <= 0.5 || count * (1.0 - share) >= ABOVE - 1e-6;
-    let at = |&share: &f64| Some((share, histogram.quantile(share)? * 1e-9));
-    STEPS.iter().filter(|s| enough(**s)).filter_map(at).collect()
-}
-
-/// What memory answered of a buffered run's reads. The kernel's count covers
-/// the ramp, so a run with one says nothing.
-fn from_memory(pattern: &Pattern, outcome: &RunOutcome) -> Option<f64> {
-    let asked = outcome.tally.reads.bytes as f64;
-    let known = pattern.buffered && pattern.ramp.is_zero() && asked > 0.0;
-    outcome.disk_read_bytes.filter(|_| known).map(|disk| (1.0 - disk / asked).max(0.0))
-}
-
-fn place(placement: &Placement) -> &'static str {
-    match placement {
-        Placement::Sequential { .. } => "sequential",
-        Placement::Uniform => "uniform",
-        Placement::Normal { .. } => "normal",
-        Placement::Zipf { .. } => "zipf",
-        Placement::Pareto { .. } => "pareto",
-        Placement::Strided { .. } => "strided",
-    }
-}
-
-fn direction(side: &DirectionTally, seconds: f64) -> Option<DirectionResult> {
-    (side.requests > 0).then(|| DirectionResult {
-        requests_per_s: side.requests as f64 / seconds,
-        bytes_per_s: side.bytes as f64 / seconds,
-        latency_s: Latency::of(&side.latency),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern::{MixStep, NormalSpread};
-
-    fn outcome() -> RunOutcome {
-        let mut tally = crate::tally::WorkerTally::default();
-        (0..1000).for_each(|i| tally.answer(i % 4 == 0, 512, 1_000_000 + i, i * 1_000_000));
-        RunOutcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..RunOutcome::default() }
-    }
-
-    #[test]
-    fn a_result_holds_the_whole_pattern() {
-        let places = [
-            Placement::Sequential { streams: 3 },
-            Placement::Uniform,
-            Placement::Normal { mean: 0.1, deviation: 1.0 / 6.0 },
-            Placement::Zipf { theta: 0.9 },
-            Placement::Strided { stride_bytes: u64::MAX },
-        ];
-        let paces = [
-            Pace::Closed { depth: 7 },
-            Pace::Users { users: 20, think_s: 0.1, random: true },
-            Pace::Cycles {
-                users: 3,
-                think_s: NormalSpread { mean: 0.1, deviation: 0.2 },
-                requests: NormalSpread::fixed(4.0),
-                compute_s: NormalSpread::default(),
-            },
-            Pace::Open { rate_per_s: 1.0 / 3.0, poisson: true },
-        ];
-        for (placement, pace) in places.iter().flat_map(|place| paces.iter().map(move |pace| (place, pace))) {
-            let pattern = Pattern {
-                name: "all \"of\" it".into(),
-                placement: placement.clone(),
-                pace: pace.clone(),
-                sizes: vec![(512, 0.3), (8192, 0.7)],
-                read_share: 0.1 + 0.2,
-                align_bytes: 4096,
-                from_bytes: 1 << 40,
-                range_bytes: Some(12_345_678),
-                buffered: true,
-                warm: true,
-                durable: crate::pattern::Durable::Fdatasync,
-                ramp: std::time::Duration::from_nanos(123_456_789),
-                lasts: std::time::Duration::new(3_600 * 24 * 30, 1),
-                seed: u64::MAX,
-                write_sizes: vec![(1 << 20, 1.0)],
-                turns: vec![MixStep::Read, MixStep::Write],
-                run_requests: 8,
-                apart: true,
-                scattered: true,
-                sync_every: 3,
-                most_bytes: Some(u64::MAX),
-                most_outstanding: Some(32),
-            };
-            let text = serde_json::to_string(&result(&pattern, &outcome())).unwrap();
-            let back: RunResult = serde_json::from_str(&text).unwrap();
-            assert_eq!(back.pattern, Some(pattern), "{text}");
-        }
-    }
 
     #[test]
     fn elapsed_times_are_those_of_doc_003() {
@@ -502,28 +279,6 @@ mod tests {
         // printed 13.34
         assert!((run(65_536.0, 23.4).moving_s(20_480_000.0).unwrap() - 13.35).abs() < 0.005);
         assert_eq!(run(512.0, 0.0).moving_s(20_480_000.0), None);
-    }
-
-    #[test]
-    fn interrupts_are_shared_out_as_in_doc_003() {
-        // W21: of 426.5 interrupts a second 100 are the clock's; W22: 335,006.5 bytes a second by the
-        // 724 of 1124 that are neither clock (100) nor network (300)
-        let of = |bytes_per_s: f64, interrupts: f64, all: f64| {
-            let mut tally = crate::tally::WorkerTally::default();
-            tally.reads.requests = 100;
-            tally.reads.bytes = (bytes_per_s * 2.0) as u64;
-            let kernel = crate::run::Kernel {
-                seconds: 1.0,
-                interrupts: Some(interrupts),
-                all_interrupts: Some(all),
-                context_switches: None,
-            };
-            result(&Pattern::random_reads(512, 1), &RunOutcome { tally, seconds: 2.0, kernel, ..RunOutcome::default() })
-        };
-        assert!((of(1e6, 326.5, 426.5).interrupt_share.unwrap() - 0.7655).abs() < 1e-4);
-        assert!((of(335_006.5, 724.0, 1124.0).bytes_per_interrupt.unwrap() - 462.7).abs() < 0.05);
-        assert!((of(1_529_675.0, 3251.5, 3651.5).bytes_per_interrupt.unwrap() - 470.45).abs() < 0.01);
-        assert_eq!(of(1e6, 0.0, 0.0).interrupt_share, None);
     }
 
     #[test]

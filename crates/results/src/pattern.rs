@@ -101,7 +101,7 @@ pub enum Pace {
 }
 
 /// A quantity that is drawn anew each time, from a normal distribution (see
-/// [`crate::draw::bell`]).
+/// `draw::bell` of the probe).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NormalSpread {
     /// Mean.
