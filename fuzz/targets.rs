@@ -207,7 +207,7 @@ pub fn perfmon_blg(data: &[u8]) {
 
 /// Any text as what a virtual disk's file says of its arrays.
 pub fn disk_ledger(data: &[u8]) {
-    use diskwright_simulator::array::ArrayLevel;
+    use diskwright_simulator::ArrayLevel;
     use diskwright_simulator::system::Set;
     let _ = diskwright_virtualdisk::content::check_ledger(data, &[Set::new("data", ArrayLevel::Raid5, vec![0, 1, 2])]);
 }

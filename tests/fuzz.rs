@@ -126,7 +126,7 @@ fn probe_profiles_take_anything() {
         at_least: vec!["measured through a file".into()],
         ..Default::default()
     };
-    let profile = diskwright_probe::profile::Profile {
+    let profile = diskwright_probe::Profile {
         schema: diskwright_probe::profile::SCHEMA.into(),
         key: "serial:M:X".into(),
         figures: vec![figure],

@@ -3,9 +3,9 @@
 
 use diskwright_base::units::{digits, display};
 use diskwright_report::{Align, Style, TextTable, explain};
+use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::measure::{Check, DriveMeasurement, DrivePattern, measure};
 use diskwright_simulator::catalogue::{CatalogueEntry, all};
-use diskwright_simulator::device::DeviceModel;
 use serde_json::{Value, json};
 
 use super::Failure;

@@ -9,7 +9,7 @@ use diskwright_base::{Catalogue, Counter};
 use diskwright_diagnosis::{Pack, Rule, packs};
 use diskwright_probe::suites::{Suite, Time, Writes, suite, usual_plan};
 use diskwright_report::{Style, TextTable, explain};
-use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::catalogue::CatalogueEntry as Drive;
 use serde_json::{Value, json};
 

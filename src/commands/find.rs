@@ -5,7 +5,7 @@ use diskwright_base::words::nearest;
 use diskwright_base::{Catalogue, glossary};
 use diskwright_diagnosis::Pack;
 use diskwright_report::explain::title_of;
-use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::ArrayLevel;
 use serde_json::{Value, json};
 
 /// What can be explained.
@@ -57,7 +57,7 @@ pub fn entries(packs: &[Pack]) -> Vec<ExplainEntry> {
             all.push(entry("rule", &name, &rule.title, vec![rule.id.clone()], &rule.explain));
         }
     }
-    for suite in diskwright_probe::suites::SUITES {
+    for suite in diskwright_probe::SUITES {
         all.push(entry("suite", suite.id, suite.title, Vec::new(), suite.explain));
     }
     for drive in diskwright_simulator::catalogue::all() {

@@ -133,7 +133,7 @@ fn formats() -> Listing {
 fn suites() -> Listing {
     let mut table = TextTable::new().text("suite").text("takes").text("measures").text("a good result");
     let mut entries = Vec::new();
-    for suite in diskwright_probe::suites::SUITES {
+    for suite in diskwright_probe::SUITES {
         let told = super::explain::suite_json(suite);
         let time = diskwright_base::units::display(told["usual_s"].as_f64().unwrap_or(f64::NAN).round(), "s");
         table.row([suite.id.to_owned(), time, suite.title.to_owned(), suite.good.to_owned()]);

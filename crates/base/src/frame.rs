@@ -26,6 +26,13 @@ pub struct Tick {
     pub elapsed_ns: u64,
 }
 
+impl Tick {
+    /// When it began, nanoseconds since 1970 UTC.
+    pub fn start_ns(&self) -> i64 {
+        self.time_ns.saturating_sub(i64::try_from(self.elapsed_ns).unwrap_or(i64::MAX))
+    }
+}
+
 /// One measured quantity of one instance, in the order of a schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {

@@ -58,6 +58,11 @@ fn distance(a: &[char], b: &str) -> usize {
     rows[a.len()][b.len()]
 }
 
+/// `; did you mean `busy`?`, where a known word is near; else nothing.
+pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

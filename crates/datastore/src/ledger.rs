@@ -68,6 +68,14 @@ impl TickLedger {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
+        debug_assert!(
+            self.begins <= self.next && self.durable <= self.next,
+            "no tick counts before it was written: {self:?}"
+        );
+        debug_assert!(
+            self.first.is_none_or(|first| first <= self.next),
+            "only ticks that were there are removed: {self:?}"
+        );
         let start = open_record(out);
         let TrimSummary { segments, ticks, bytes, range } = self.trimmed;
         let (least, most) = range.unwrap_or((i64::MAX, i64::MIN));

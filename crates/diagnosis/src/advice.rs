@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use diskwright_base::DeviceClass;
 use serde::Serialize;
 
-use crate::read::{PackFields, PackSource, RuleError, parse};
+use crate::read::{PackFields, parse};
+use diskwright_base::{Problem, ProblemSource};
 
 /// One remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -122,7 +123,7 @@ impl AdviceCondition {
     }
 }
 
-fn take_when(top: &mut PackFields<'_, '_>) -> Result<AdviceCondition, RuleError> {
+fn take_when(top: &mut PackFields<'_, '_>) -> Result<AdviceCondition, Problem> {
     let Some(value) = top.take("when") else { return Ok(AdviceCondition::default()) };
     let mut fields = PackFields::of(top.source, &top.item, value)?;
     let directions = [("read", IoDirection::Read), ("write", IoDirection::Write)];
@@ -132,8 +133,8 @@ fn take_when(top: &mut PackFields<'_, '_>) -> Result<AdviceCondition, RuleError>
         size_at_least: fields.number("size_at_least")?,
         queue_below: fields.number("queue_below")?,
         queue_at_least: fields.number("queue_at_least")?,
-        classes: crate::load::read_classes(&mut fields, "classes")?,
-        except_classes: crate::load::read_classes(&mut fields, "except_classes")?,
+        classes: fields.classes("classes")?,
+        except_classes: fields.classes("except_classes")?,
         write_cache_off: fields.truth("write_cache_off")?.unwrap_or(false),
         objects: fields.texts("objects")?.into_iter().map(|(object, _)| object).collect(),
     };
@@ -154,8 +155,8 @@ pub fn builtin() -> &'static [Advice] {
 }
 
 /// Reads a file of `[[advice]]` alone.
-pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, RuleError> {
-    let source = PackSource { file, text };
+pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, Problem> {
+    let source = ProblemSource { file, text };
     let table = parse(&source)?;
     let mut top = PackFields::new(&source, "", table.get_ref(), 0..text.len());
     let list = take(&mut top)?;
@@ -164,7 +165,7 @@ pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, RuleError> {
 }
 
 /// The `[[advice]]` of a file.
-pub(crate) fn take(top: &mut PackFields<'_, '_>) -> Result<Vec<Advice>, RuleError> {
+pub(crate) fn take(top: &mut PackFields<'_, '_>) -> Result<Vec<Advice>, Problem> {
     let mut list: Vec<Advice> = Vec::new();
     for value in top.list("advice")? {
         let mut fields = PackFields::of(top.source, "advice", value)?;

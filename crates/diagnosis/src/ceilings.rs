@@ -3,11 +3,8 @@
 use diskwright_base::units::{digits, display};
 use diskwright_base::{Ceiling, DeviceClass};
 
-use crate::judge::Judge;
-use crate::outcome::RuleOutcome;
 use crate::pseudo::Pseudo;
-use crate::rule::{Absent, Bottleneck, Rule};
-use crate::verdict::Evidence;
+use crate::rule::{Absent, Rule};
 
 /// Share of a load that may be of a kind that was not measured.
 const NEGLIGIBLE: f64 = 0.1;
@@ -17,9 +14,6 @@ const FULL: f64 = 0.9;
 const IN_ORDER: f64 = 1.15;
 /// Size of the requests whose latency alone is measured, bytes.
 const PLAIN_BYTES: f64 = 4096.0;
-/// Days after which a measurement is called old. Ours: flash wears and fills,
-/// volumes are resized, firmware and kernels change within half a year.
-const OLD_DAYS: i64 = 180;
 
 /// What is asked of a device in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -119,7 +113,7 @@ impl DeviceCeiling {
     }
 
     /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`.
-    fn told(&self, load: &DeviceLoad, bound: &str) -> String {
+    pub fn told(&self, load: &DeviceLoad, bound: &str) -> String {
         let by_bytes = self.bytes(load).0 > self.requests(load).0;
         let of = |amount: f64, most: Option<f64>, number: fn(f64) -> String, what: &str| {
             let most = most.filter(|_| amount > 0.0)?;
@@ -157,46 +151,6 @@ fn count(value: f64) -> String {
     text
 }
 
-/// The day of a time, RFC 3339.
-fn day(time: &str) -> &str {
-    time.get(..10).unwrap_or(time)
-}
-
-/// Days since 1970 of a time, RFC 3339. `None` where it is none.
-fn days(time: &str) -> Option<i64> {
-    let mut parts = day(time).splitn(3, '-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // years that begin in March have their leap day at the end
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap = year / 4 - year / 100 + year / 400;
-    Some(year * 365 + leap + (153 * month + 2) / 5 + day - 1 - 719_468)
-}
-
-/// Where a finding's limit comes from, where a probe measured it: what the
-/// device did while the rule held, of what, and when that was measured.
-pub(crate) fn limit_from(judge: &Judge, rule: &Rule, instance: &str, evidence: &[Evidence]) -> Option<String> {
-    let judged_by = rule.conditions().flat_map(|c| c.quantity.names()).any(|n| n.pseudo == Some(Pseudo::CeilingUsed));
-    let ceiling = judge.ceilings.iter().find(|c| c.device == instance).filter(|_| judged_by)?;
-    let class = judge.topology.as_ref().and_then(|t| t.device(instance)).map_or(DeviceClass::Unknown, |d| d.class);
-    let of = |name: &str| {
-        let found = evidence.iter().find(|e| e.counter.strip_prefix("physical_disk.") == Some(name));
-        found.and_then(|e| e.value).unwrap_or(0.0)
-    };
-    let load = DeviceLoad {
-        reads: of("reads_per_s"),
-        writes: of("writes_per_s"),
-        read_bytes: of("read_bytes_per_s"),
-        write_bytes: of("write_bytes_per_s"),
-    };
-    let bound = if ceiling.is_firm() { "most" } else { "least" };
-    let told = DeviceCeiling::of(ceiling, class).told(&load, bound);
-    let because = if ceiling.is_firm() { String::new() } else { format!(" ({})", ceiling.at_least.join("; ")) };
-    (!told.is_empty()).then(|| format!("{told}, measured by probe on {}{because}", day(&ceiling.measured)))
-}
-
 impl Rule {
     /// True for a rule that only a measured ceiling brings to life: without
     /// one it is as if the pack did not have it.
@@ -208,56 +162,6 @@ impl Rule {
         let names = || self.all.iter().flat_map(|c| c.quantity.names());
         self.absent == Absent::Inapplicable && names().any(|n| n.pseudo.is_some_and(of_ceiling))
     }
-}
-
-/// What is to be said of the ceilings of disks that the verdict is about, or
-/// nearly is: that there is none and what would give it, or that it is old.
-pub(crate) fn remarks(judge: &Judge, outcomes: &[RuleOutcome<'_>]) -> Vec<String> {
-    let mut list = Vec::new();
-    let near = |o: &&RuleOutcome<'_>| {
-        let blames = matches!(o.rule.bottleneck, Bottleneck::Disk | Bottleneck::Application) && o.rule.weight > 0.0;
-        let half = o.share.is_some_and(|share| share > 0.0 && share >= o.rule.sustained.share / 2.0);
-        o.rule.object == "physical_disk" && blames && half
-    };
-    let mut disks: Vec<&str> =
-        outcomes.iter().filter(near).map(|o| o.stream.instance.as_str()).filter(|i| !i.is_empty()).collect();
-    disks.sort_unstable();
-    disks.dedup();
-    let mut unmeasured: Vec<&str> = Vec::new();
-    for disk in disks {
-        match judge.ceilings.iter().find(|c| c.device == disk) {
-            None => unmeasured.push(disk),
-            Some(ceiling) => list.extend(age(judge, ceiling)),
-        }
-    }
-    list.extend(unmeasured.first().and_then(|disk| how_to_measure(judge, disk, unmeasured.len() - 1)));
-    list
-}
-
-fn age(judge: &Judge, ceiling: &Ceiling) -> Option<String> {
-    let days = judge.window.to_ns / 86_400_000_000_000 - days(&ceiling.measured)?;
-    (days > OLD_DAYS).then(|| {
-        format!(
-            "the ceiling of {} was measured {days} days earlier, on {}: disks change, so measure it again with \
-             `diskwright probe quick`",
-            ceiling.device,
-            day(&ceiling.measured)
-        )
-    })
-}
-
-/// Of our own recordings alone: another tool's log may come from anywhere.
-fn how_to_measure(judge: &Judge, disk: &str, others: usize) -> Option<String> {
-    let topology = judge.topology.as_ref().filter(|_| judge.notes.source == crate::missing::LogOrigin::Live)?;
-    topology.device(disk)?;
-    let bears = |device: &str| topology.leaves(device).contains(&disk);
-    let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
-    let target = match mounted {
-        Some(mount) => format!("{mount}/probe.dat"),
-        None => format!("/dev/{disk} --live"),
-    };
-    let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
-    Some(format!("{disk} has no measured ceiling{more}; measure one with `diskwright probe quick {target}`"))
 }
 
 #[cfg(test)]
@@ -325,15 +229,5 @@ mod tests {
         near(most().alone_s(&load(10.0, 0.0, 1_004_096.0)), 0.009);
         assert!(most().alone_s(&load(0.0, 0.0, 4096.0)).is_nan());
         assert!(DeviceCeiling { write_s: None, ..most() }.alone_s(&load(1.0, 1.0, 4096.0)).is_nan());
-    }
-
-    #[test]
-    fn days_are_counted_from_dates() {
-        assert_eq!(days("1970-01-01T00:00:00Z"), Some(0));
-        assert_eq!(days("2026-01-01T12:00:00Z"), Some(20_454));
-        assert_eq!(days("2024-03-01"), Some(19_783));
-        for wrong in ["", "now", "2026-13-01", "2026-01", "99999999999-01-01"] {
-            assert_eq!(days(wrong), None, "{wrong}");
-        }
     }
 }

@@ -3,8 +3,8 @@
 use diskwright_base::Note;
 use diskwright_base::units::display;
 
-use crate::judge::Judge;
-use crate::missing::LogOrigin;
+use crate::observation::Observation;
+use crate::origin::LogOrigin;
 use crate::rule::{Bottleneck, Rule};
 use crate::verdict::{Finding, Rank, UnjudgedRule};
 
@@ -14,10 +14,15 @@ const STEAL: f64 = 0.05;
 const FEW_TICKS: u64 = 10;
 
 /// What limits the certainty, a sentence each.
-pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[UnjudgedRule], bottleneck: Bottleneck) -> Vec<String> {
+pub(crate) fn limits(
+    seen: &Observation,
+    pack: usize,
+    unjudged: &[UnjudgedRule],
+    bottleneck: Bottleneck,
+) -> Vec<String> {
     let mut list = Vec::new();
-    let seconds = judge.window.seconds();
-    let rules: Vec<&Rule> = awake(judge, pack).collect();
+    let seconds = seen.window.seconds();
+    let rules: Vec<&Rule> = awake(seen, pack).collect();
     let longest = rules.iter().map(|r| r.sustained.longest_s()).fold(0.0, f64::max);
     if longest > seconds / 2.0 {
         let (longest, window) = (display(longest, "s"), display(seconds, "s"));
@@ -35,46 +40,46 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[UnjudgedRule], bott
         };
         list.push(text);
     }
-    if judge.window.ticks < FEW_TICKS {
-        list.push(format!("the window has only {} ticks", judge.window.ticks));
+    if seen.window.ticks < FEW_TICKS {
+        list.push(format!("the window has only {} ticks", seen.window.ticks));
     }
-    if let Some(steal) = steal(judge).filter(|s| *s > STEAL) {
+    if let Some(steal) = steal(seen).filter(|s| *s > STEAL) {
         let steal = display(steal, "fraction");
         list.push(format!(
             "the hypervisor withheld {steal} of the processor time: latencies and processor figures are uncertain"
         ));
     }
-    if judge.window.ticks > 0 && !judge.states.has_pressure {
+    if seen.window.ticks > 0 && !seen.states.has_pressure {
         list.push("the log has no pressure data; waiting is inferred".into());
     }
-    if judge.notes.source == LogOrigin::Perfmon {
+    if seen.notes.source == LogOrigin::Perfmon {
         list.push("the commands in the advice are for Linux; use the equivalent Windows tools".into());
     }
-    list.extend(stand_ins(judge, pack));
-    if judge.notes.gaps > 0 {
-        list.push(format!("the log has {} gaps", judge.notes.gaps));
+    list.extend(stand_ins(seen, pack));
+    if seen.notes.gaps > 0 {
+        list.push(format!("the log has {} gaps", seen.notes.gaps));
     }
-    if judge.notes.list.iter().any(|r| r.kind == Note::CLOCK) {
+    if seen.notes.list.iter().any(|r| r.kind == Note::CLOCK) {
         list.push("the clock was stepped or the machine slept during the window".into());
     }
-    for suspect in suspects_unjudged(judge, pack, unjudged, bottleneck) {
+    for suspect in suspects_unjudged(seen, pack, unjudged, bottleneck) {
         let missing: Vec<&str> =
             unjudged.iter().filter(|u| u.bottleneck == suspect).flat_map(|u| &u.missing).map(String::as_str).collect();
         list.push(format!("{} could not be judged: {} missing", suspect.name(), first_few(&missing)));
     }
-    if let (Bottleneck::None, Some((_, waited))) = (bottleneck, waiting(judge)) {
+    if let (Bottleneck::None, Some((_, waited))) = (bottleneck, waiting(seen)) {
         list.push(format!("no rule explains why {waited}"));
     }
-    list.extend(unreadable(judge));
-    if judge.states.forgotten > 0 {
+    list.extend(unreadable(seen));
+    if seen.states.forgotten > 0 {
         list.push("so many instances came and went that some were dropped; none of them had mattered".into());
     }
     list
 }
 
 /// Processes that did not show their I/O.
-fn unreadable(judge: &Judge) -> Option<String> {
-    match judge.culprits.unreadable {
+fn unreadable(seen: &Observation) -> Option<String> {
+    match seen.culprits.unreadable {
         0 => None,
         1 => Some("the I/O of one process was unreadable; the list of processes may be incomplete".into()),
         count => Some(format!("the I/O of {count} processes was unreadable; the list of processes may be incomplete")),
@@ -82,14 +87,14 @@ fn unreadable(judge: &Judge) -> Option<String> {
 }
 
 /// The rules of a pack but for those that wait for a probe's ceilings where there are none.
-pub(crate) fn awake(judge: &Judge, pack: usize) -> impl Iterator<Item = &Rule> {
-    let measured = !judge.ceilings.is_empty();
-    judge.packs[pack].rules.iter().filter(move |rule| measured || !rule.sleeps_without_ceiling())
+pub(crate) fn awake(seen: &Observation, pack: usize) -> impl Iterator<Item = &Rule> {
+    let measured = !seen.ceilings.is_empty();
+    seen.packs[pack].rules.iter().filter(move |rule| measured || !rule.sleeps_without_ceiling())
 }
 
 /// Rules that were judged by logical disks for want of physical ones.
-fn stand_ins(judge: &Judge, pack: usize) -> Option<String> {
-    let rules = judge.states.stand_ins.keys().filter(|(of, _)| *of == pack).count();
+fn stand_ins(seen: &Observation, pack: usize) -> Option<String> {
+    let rules = seen.states.stand_ins.keys().filter(|(of, _)| *of == pack).count();
     let rules = match rules {
         0 => return None,
         1 => "a rule was".to_owned(),
@@ -115,15 +120,20 @@ fn first_few(names: &[&str]) -> String {
 }
 
 /// Mean share of time that the host withheld.
-fn steal(judge: &Judge) -> Option<f64> {
-    judge.states.tracks[*judge.states.signs.get("processor.steal")?].mean()
+fn steal(seen: &Observation) -> Option<f64> {
+    seen.states.tracks[*seen.states.signs.get("processor.steal")?].mean()
 }
 
 /// Bottlenecks suspected before this one of which no blaming rule could be judged.
-fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[UnjudgedRule], bottleneck: Bottleneck) -> Vec<Bottleneck> {
+fn suspects_unjudged(
+    seen: &Observation,
+    pack: usize,
+    unjudged: &[UnjudgedRule],
+    bottleneck: Bottleneck,
+) -> Vec<Bottleneck> {
     let suspected = Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && b.blames());
     let none_judged = |suspect: &Bottleneck| {
-        let blaming = awake(judge, pack).filter(|r| r.bottleneck == *suspect && r.weight > 0.0);
+        let blaming = awake(seen, pack).filter(|r| r.bottleneck == *suspect && r.weight > 0.0);
         let mut blaming = blaming.peekable();
         blaming.peek().is_some() && blaming.all(|r| unjudged.iter().any(|u| u.rule == r.id))
     };
@@ -131,22 +141,22 @@ fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[UnjudgedRule], bott
 }
 
 /// Share, by weight, of a bottleneck's rules that could not be judged.
-fn share_unjudged(judge: &Judge, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
-    let blaming = || awake(judge, pack).filter(move |r| r.bottleneck == suspect);
+fn share_unjudged(seen: &Observation, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
+    let blaming = || awake(seen, pack).filter(move |r| r.bottleneck == suspect);
     let all: f64 = blaming().map(|r| r.weight).sum();
     let open: f64 = blaming().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
     if all > 0.0 { open / all } else { 0.0 }
 }
 
 /// Rules of a pack that could be judged somewhere.
-pub(crate) fn judged(judge: &Judge, pack: usize) -> usize {
-    judge.states.rules[pack].iter().filter(|state| state.judged).count()
+pub(crate) fn judged(seen: &Observation, pack: usize) -> usize {
+    seen.states.rules[pack].iter().filter(|state| state.judged).count()
 }
 
 /// Share, by weight, of the rules that blame something and could be judged;
 /// rules that are for other logs than this count neither way.
-fn share_judged(judge: &Judge, pack: usize, unjudged: &[UnjudgedRule]) -> f64 {
-    let rules = || judge.packs[pack].rules.iter().zip(&judge.states.rules[pack]).filter(|(r, _)| r.bottleneck.blames());
+fn share_judged(seen: &Observation, pack: usize, unjudged: &[UnjudgedRule]) -> f64 {
+    let rules = || seen.packs[pack].rules.iter().zip(&seen.states.rules[pack]).filter(|(r, _)| r.bottleneck.blames());
     let is_open = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
     let done: f64 = rules().filter(|(r, state)| state.judged && !is_open(r)).map(|(r, _)| r.weight).sum();
     let open: f64 = rules().filter(|(r, _)| is_open(r)).map(|(r, _)| r.weight).sum();
@@ -160,18 +170,18 @@ const FIRST_SUSPECTS: [Bottleneck; 3] = [Bottleneck::Memory, Bottleneck::Disk, B
 
 /// True where "nothing" would be more than the log allows: too few rules could
 /// be judged, or one found something that the log cannot settle.
-pub(crate) fn unsettled(judge: &Judge, pack: usize, findings: &[Finding], unjudged: &[UnjudgedRule]) -> bool {
-    judge.window.elapsed_ns == 0
-        || share_judged(judge, pack, unjudged) < LEAST_JUDGED
+pub(crate) fn unsettled(seen: &Observation, pack: usize, findings: &[Finding], unjudged: &[UnjudgedRule]) -> bool {
+    seen.window.elapsed_ns == 0
+        || share_judged(seen, pack, unjudged) < LEAST_JUDGED
         // pressure tells of every wait, whatever it is for
-        || (!judge.states.has_pressure && no_suspect_seen(judge, pack))
+        || (!seen.states.has_pressure && no_suspect_seen(seen, pack))
         || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
 }
 
 /// True where none of the first suspects could be judged, of those that the pack knows.
-fn no_suspect_seen(judge: &Judge, pack: usize) -> bool {
+fn no_suspect_seen(seen: &Observation, pack: usize) -> bool {
     let rules = || {
-        let all = judge.packs[pack].rules.iter().zip(&judge.states.rules[pack]);
+        let all = seen.packs[pack].rules.iter().zip(&seen.states.rules[pack]);
         all.filter(|(rule, _)| rule.weight > 0.0 && FIRST_SUSPECTS.contains(&rule.bottleneck))
     };
     rules().next().is_some() && !rules().any(|(_, state)| state.judged)
@@ -182,9 +192,9 @@ const LEAST_WAITING: f64 = 0.02;
 
 /// How much waiting there was, from 0 to 1, and in words: where no rule blames
 /// anything it has no explanation.
-pub(crate) fn waiting(judge: &Judge) -> Option<(f64, String)> {
-    let signs = &judge.states.signs;
-    let mean = |name: &str| judge.states.tracks[*signs.get(name)?].mean();
+pub(crate) fn waiting(seen: &Observation) -> Option<(f64, String)> {
+    let signs = &seen.states.signs;
+    let mean = |name: &str| seen.states.tracks[*signs.get(name)?].mean();
     let processors = mean("processors").unwrap_or(2.0).max(1.0);
     let percent = |share: f64| display(share, "fraction");
     let told = |name: &str, grade: fn(f64, f64) -> f64, words: &dyn Fn(f64) -> String| {
@@ -211,25 +221,24 @@ pub(crate) fn waiting(judge: &Judge) -> Option<(f64, String)> {
 /// lowered by few ticks, by suspects that could not be judged, by steal time
 /// and gaps.
 pub(crate) fn confidence(
-    judge: &Judge,
+    seen: &Observation,
     pack: usize,
     bottleneck: Bottleneck,
     ranking: &[Rank],
     unjudged: &[UnjudgedRule],
 ) -> f64 {
-    if judge.window.elapsed_ns == 0 {
+    if seen.window.elapsed_ns == 0 {
         return 0.0;
     }
     let score = ranking.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
     let rival = ranking.iter().filter(|r| r.bottleneck != bottleneck).map(|r| r.score).fold(0.0, f64::max);
-    let mut confidence =
-        lowered(judge, pack, bottleneck, unjudged) * plain(bottleneck, score, rival, judge.window.ticks);
+    let mut confidence = lowered(seen, pack, bottleneck, unjudged) * plain(bottleneck, score, rival, seen.window.ticks);
     if bottleneck == Bottleneck::None {
-        if let Some((grade, _)) = waiting(judge) {
+        if let Some((grade, _)) = waiting(seen) {
             confidence *= 1.0 - 0.8 * grade.powf(0.7);
         }
         // no surer than what was looked at allows: nothing, where no rule could be judged
-        confidence = confidence.min(share_judged(judge, pack, unjudged).max(0.0).sqrt());
+        confidence = confidence.min(share_judged(seen, pack, unjudged).max(0.0).sqrt());
     }
     rounded(confidence)
 }
@@ -256,17 +265,17 @@ pub(crate) fn plain(bottleneck: Bottleneck, score: f64, rival: f64, ticks: u64) 
 }
 
 /// What suspects that could not be judged, steal time and gaps leave of it.
-pub(crate) fn lowered(judge: &Judge, pack: usize, bottleneck: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
+pub(crate) fn lowered(seen: &Observation, pack: usize, bottleneck: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
     let mut left = 1.0;
     for suspect in Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && b.blames()) {
         // memory is to be ruled out first, so not having judged it weighs most
         let weight = if suspect == Bottleneck::Memory { 0.25 } else { 0.05 };
-        left *= 1.0 - weight * share_unjudged(judge, pack, suspect, unjudged);
+        left *= 1.0 - weight * share_unjudged(seen, pack, suspect, unjudged);
     }
-    if steal(judge).is_some_and(|s| s > STEAL) {
+    if steal(seen).is_some_and(|s| s > STEAL) {
         left *= 0.85;
     }
-    if judge.notes.gaps > 0 {
+    if seen.notes.gaps > 0 {
         left *= 0.95;
     }
     left

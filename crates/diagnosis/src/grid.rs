@@ -3,8 +3,6 @@
 
 use diskwright_base::Tick;
 
-use crate::window::start_of;
-
 /// Parts at most; half as many after each doubling.
 const MOST: u64 = 512;
 
@@ -60,9 +58,10 @@ impl WindowGrid {
                 .collect();
         }
         let part = (self.ticks >> self.doublings) as usize;
+        assert!((part as u64) < MOST && self.parts.len() as u64 <= MOST, "a window has at most {MOST} parts");
         self.ticks += 1;
         self.parts.resize(self.parts.len().max(part + 1), GridPart::default());
-        let this = GridPart { from_ns: start_of(tick), to_ns: tick.time_ns, elapsed_ns: tick.elapsed_ns, ticks: 1 };
+        let this = GridPart { from_ns: tick.start_ns(), to_ns: tick.time_ns, elapsed_ns: tick.elapsed_ns, ticks: 1 };
         self.parts[part] = self.parts[part].join(this);
         GridCell { part: part as u32, doublings: self.doublings }
     }

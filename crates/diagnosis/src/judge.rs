@@ -1,25 +1,26 @@
 //! The judge: frames and notes go in one after another, verdicts come out at
 //! the end. It keeps sums, not samples.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use diskwright_base::{Ceiling, Frame, Note, ProcessTable, Schema, Topology, ceiling};
 
 use crate::culprits::Culprits;
+use crate::finish::verdict;
 use crate::grid::WindowGrid;
-use crate::missing::LogOrigin;
 use crate::node::{CHUNK, Chunk, NodeColumn, NodeColumns};
 use crate::notes::VerdictNotes;
+use crate::observation::Observation;
+use crate::origin::LogOrigin;
 use crate::program::{JudgeProgram, ProgramOptions, StatisticPlan, compile};
 use crate::pseudo::Pseudo;
-use crate::rule::{Pack, Rule};
+use crate::rule::Pack;
 use crate::scene::SchemaIndex;
 use crate::states::{LIGHT_QUEUES, States, Statistic};
-use crate::stream::{ChunkTimes, MaskScratch, RuleProgress};
+use crate::stream::{ChunkTimes, MaskScratch};
 use crate::trends::timeline::{ClockBucketTicks, Timeline};
 use crate::verdict::Verdict;
-use crate::window::{WindowBucketTicks, WindowState, start_of};
+use crate::window::{WindowBucketTicks, WindowState};
 
 /// What the caller knows beside the samples.
 #[derive(Clone, Debug, Default)]
@@ -36,19 +37,11 @@ pub struct JudgeOptions {
 
 /// Judges a window by one or more packs.
 pub struct Judge {
-    pub(crate) packs: Vec<Pack>,
-    pub(crate) options: JudgeOptions,
-    pub(crate) topology: Option<Topology>,
-    /// The ceilings of the devices that the topology shows, by their names there.
-    pub(crate) ceilings: Vec<Ceiling>,
-    pub(crate) states: States,
-    pub(crate) window: WindowState,
-    pub(crate) grid: WindowGrid,
+    options: JudgeOptions,
+    seen: Observation,
     /// Buckets for trends; none where the window is known to be too short for any.
     timeline: Option<Timeline>,
-    pub(crate) notes: VerdictNotes,
-    pub(crate) culprits: Culprits,
-    schema: Option<Arc<Schema>>,
+    /// What the rules ask of a tick, for the series of the last frame.
     program: JudgeProgram,
     room: JudgeScratch,
 }
@@ -80,21 +73,18 @@ impl Judge {
                 Some(timeline)
             }
         };
-        Judge {
+        let seen = Observation {
             ceilings: ceiling::settle(None, &options.ceilings),
             states: States::new(&packs),
             window: WindowState::default(),
             grid: WindowGrid::default(),
-            timeline,
             packs,
-            options,
             topology: None,
             notes: VerdictNotes::default(),
             culprits: Culprits::default(),
             schema: None,
-            program: JudgeProgram::default(),
-            room: JudgeScratch::default(),
-        }
+        };
+        Judge { options, seen, timeline, program: JudgeProgram::default(), room: JudgeScratch::default() }
     }
 
     /// Takes in a batch of ticks. Batches come in the order of time; how the
@@ -115,15 +105,15 @@ impl Judge {
         match note.kind.as_str() {
             Note::TOPOLOGY => match serde_json::from_str::<Topology>(&note.text) {
                 Ok(topology) => {
-                    if self.topology.as_ref() != Some(&topology) {
-                        self.topology = Some(topology);
+                    if self.seen.topology.as_ref() != Some(&topology) {
+                        self.seen.topology = Some(topology);
                         self.settle();
                     }
                 }
                 Err(error) => self.unreadable(note, &error),
             },
             Note::PROCESSES => match serde_json::from_str::<ProcessTable>(&note.text) {
-                Ok(table) => self.culprits.add(&table),
+                Ok(table) => self.seen.culprits.add(&table),
                 Err(error) => self.unreadable(note, &error),
             },
             Note::CEILINGS => match serde_json::from_str::<Vec<Ceiling>>(&note.text) {
@@ -138,90 +128,45 @@ impl Judge {
                 }
                 Err(error) => self.unreadable(note, &error),
             },
-            _ => self.notes.add(note),
+            _ => self.seen.notes.add(note),
         }
     }
 
     /// Finds the devices that ceilings are of. Places change with the topology
     /// and with them; what was collected stays.
     fn settle(&mut self) {
-        self.ceilings = ceiling::settle(self.topology.as_ref(), &self.options.ceilings);
-        self.schema = None;
-    }
-
-    /// The rule that a stream judges, with logical disks where they stand in.
-    pub(crate) fn rule_of(&self, stream: &RuleProgress) -> &Rule {
-        let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
-        other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
-    }
-
-    /// True where the last frame had series of this instance.
-    pub(crate) fn has_seen(&self, instance: &str) -> bool {
-        self.schema.as_ref().is_some_and(|schema| schema.series.iter().any(|s| s.instance == instance))
-    }
-
-    /// Measured disks that stand on nothing and are not memory.
-    pub(crate) fn disks_seen(&self) -> usize {
-        let Some(schema) = &self.schema else { return 0 };
-        SchemaIndex::new(schema, self.topology.as_ref(), &self.ceilings).disks().len()
-    }
-
-    /// Of each cgroup whose I/O is accounted by device: the share of its bytes
-    /// that goes to a device, or to one that stands on it.
-    pub(crate) fn groups_on(&self, device: &str) -> BTreeMap<String, f64> {
-        let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
-        let stands_on = |upper: &str, lower: &str| {
-            upper != lower && self.topology.as_ref().is_some_and(|t| t.leaves(upper).contains(&lower))
-        };
-        let stacked = |name: &str| {
-            let device = self.topology.as_ref().and_then(|t| t.device(name));
-            device.is_some_and(|d| !d.below.is_empty())
-        };
-        for (instance, tracks) in &self.states.groups {
-            let Some((path, of)) = instance.rsplit_once('@') else { continue };
-            let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
-            let same = of == device || stands_on(of, device) || stands_on(device, of);
-            let sum = sums.entry(path.to_owned()).or_default();
-            // a stacked device counts what its disks count, too
-            if same || !stacked(of) {
-                sum.1 += bytes;
-            }
-            sum.0 += if same { bytes } else { 0.0 };
-        }
-        sums.into_iter()
-            .filter(|(_, (_, all))| *all > 0.0)
-            .map(|(path, (on, all))| (path, (on / all).min(1.0)))
-            .collect()
+        self.seen.ceilings = ceiling::settle(self.seen.topology.as_ref(), &self.options.ceilings);
+        self.seen.schema = None;
     }
 
     fn unreadable(&mut self, note: &Note, error: &serde_json::Error) {
         let text = format!("a {} note could not be read: {error}", note.kind);
-        self.notes.add(&Note::new(note.time_ns, Note::WARNING, text));
+        self.seen.notes.add(&Note::new(note.time_ns, Note::WARNING, text));
     }
 
     /// The verdicts on what was seen so far, one a pack, in the packs' order.
     pub fn finish(&self) -> Vec<Verdict> {
-        (0..self.packs.len()).map(|pack| crate::rank::verdict(self, pack)).collect()
+        (0..self.seen.packs.len()).map(|pack| verdict(&self.seen, pack)).collect()
     }
 
     /// Makes the program for a schema, unless it is there already.
     fn prepare(&mut self, schema: &Arc<Schema>) {
-        if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
+        if self.seen.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
             return;
         }
-        let foreign = self.notes.source != LogOrigin::Live;
-        let scene = SchemaIndex::new(schema, self.topology.as_ref(), &self.ceilings).hiding_spindles(foreign);
-        self.states.prune(|instance| scene.has(instance));
+        let foreign = self.seen.notes.source != LogOrigin::Live;
+        let scene = SchemaIndex::new(schema, self.seen.topology.as_ref(), &self.seen.ceilings).hiding_spindles(foreign);
+        self.seen.states.prune(|instance| scene.has(instance));
         let wanted = ProgramOptions { role: self.options.role.as_deref(), expected: self.options.expected };
-        self.program = compile(&self.packs, &scene, &wanted, &mut self.states);
+        self.program = compile(&self.seen.packs, &scene, &wanted, &mut self.seen.states);
         self.room.slots.resize_with(self.program.slots, NodeColumn::default);
         self.room.computed.clear();
         self.room.computed.resize(self.program.nodes.len(), 0);
-        self.schema = Some(schema.clone());
+        self.seen.schema = Some(schema.clone());
     }
 
     fn chunk(&mut self, frame: &Frame, range: std::ops::Range<usize>) {
-        let Judge { program, states, window, grid, timeline, room, .. } = self;
+        let Judge { program, seen: Observation { states, window, grid, .. }, timeline, room, .. } = self;
         room.chunk += 1;
         let number = (window.ticks % (1 << 48)) as usize;
         window.watch(frame, range.clone(), &mut room.segments);
@@ -280,7 +225,7 @@ fn fill_times(frame: &Frame, range: std::ops::Range<usize>, origin_ns: i64, numb
     times.seconds.clear();
     for tick in ticks {
         times.ns.push(tick.elapsed_ns);
-        times.starts.push(start_of(tick));
+        times.starts.push(tick.start_ns());
         times.ends.push(tick.time_ns);
         let seconds = if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 };
         times.seconds.push(seconds);

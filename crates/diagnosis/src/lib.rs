@@ -11,11 +11,12 @@
 //! - `load`, `read`, `names`, `pseudo`, `advice`, `packs`: text to rules
 //! - `scene`, `build`, `program`, `stand_in`: a schema and topology to columns to compute
 //! - `paging`: how much of a disk's work is paging
-//! - `ceilings`: a load against what a probe measured its device to do
-//! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums
+//! - `ceilings`: a load against what a probe measured its device to do; `profiles`: what is said of that
+//! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums, which `judge` makes
+//! - `observation`: all that the judge saw; what follows only reads it
 //! - `trends`: where the judged quantities are heading, and what changed
 //! - `compare`: two windows side by side
-//! - `outcome`, `rank`, `certainty`, `words`, `culprits`: sums to the verdict
+//! - `outcome`, `rank`, `certainty`, `phases`, `words`, `culprits`, `finish`: sums to the verdict
 
 pub mod advice;
 mod build;
@@ -23,6 +24,7 @@ mod ceilings;
 mod certainty;
 pub mod compare;
 mod culprits;
+mod finish;
 mod grid;
 mod judge;
 mod lanes;
@@ -31,10 +33,13 @@ pub mod missing;
 pub mod names;
 mod node;
 mod notes;
+mod observation;
+mod origin;
 mod outcome;
 pub mod packs;
 mod paging;
 mod phases;
+mod profiles;
 mod program;
 pub mod pseudo;
 mod rank;
@@ -46,7 +51,6 @@ mod stand_in;
 mod states;
 mod stream;
 mod stretches;
-mod time;
 pub mod trends;
 pub mod verdict;
 mod waits;
@@ -54,8 +58,7 @@ mod window;
 mod words;
 
 pub use advice::Advice;
-pub use diskwright_base::Ceiling;
+pub use diskwright_base::{Ceiling, Problem};
 pub use judge::{Judge, JudgeOptions};
-pub use read::RuleError;
 pub use rule::{Bottleneck, Pack, Rule, Severity};
 pub use verdict::{Culprit, Finding, Verdict};

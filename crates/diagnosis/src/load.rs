@@ -1,35 +1,26 @@
 //! From the text of a pack to its rules. Everything that can be checked
 //! without a log is checked here: keys, words, counters, units, references.
 
-use diskwright_base::DeviceClass;
 use diskwright_base::units::parse_duration;
 use diskwright_base::words::{nearest, number};
 
 use crate::advice::{self, Advice};
 use crate::names::{RuleCounter, comparable, objects, product_unit, quotient_unit};
-use crate::read::{PackFields, PackSource, PackValue, RuleError, parse};
+use crate::read::{PackFields, PackValue, parse};
 use crate::rule::*;
+use diskwright_base::{Problem, ProblemSource};
 
-const CLASSES: &[(&str, DeviceClass)] = &[
-    ("rotational", DeviceClass::Rotational),
-    ("flash", DeviceClass::Flash),
-    ("nvme", DeviceClass::Nvme),
-    ("virtual", DeviceClass::Virtual),
-    ("network", DeviceClass::Network),
-    ("memory", DeviceClass::Memory),
-    ("unknown", DeviceClass::Unknown),
-];
 const PER: &[(&str, QuantityDivisor)] =
     &[("spindle", QuantityDivisor::Spindle), ("processor", QuantityDivisor::Processor)];
 const ABSENT: &[(&str, Absent)] = &[("unjudged", Absent::Unjudged), ("inapplicable", Absent::Inapplicable)];
 
 impl Pack {
     /// Reads a pack. `file` is what errors call it.
-    pub fn load(file: &str, text: &str) -> Result<Pack, RuleError> {
-        let source = PackSource { file, text };
+    pub fn load(file: &str, text: &str) -> Result<Pack, Problem> {
+        let source = ProblemSource { file, text };
         let table = parse(&source)?;
         let mut top = PackFields::new(&source, "", table.get_ref(), 0..text.len());
-        let head = top.take("pack").ok_or_else(|| source.error(0, "pack", "the [pack] table is missing"))?;
+        let head = top.take("pack").ok_or_else(|| source.problem(0, "pack", "the [pack] table is missing"))?;
         let own_advice = advice::take(&mut top)?;
         let mut rules: Vec<Rule> = Vec::new();
         let mut wanted = AdviceSelection { own: &own_advice, taken: Vec::new() };
@@ -38,7 +29,7 @@ impl Pack {
             let rule = read_rule(&source, value, &mut wanted)?;
             if let Some(first) = rules.iter().find(|r| r.id == rule.id) {
                 let message = format!("a second rule with this id; the first is on line {}", first.line);
-                return Err(source.error(value.span().start, &format!("rule {}", rule.id), message));
+                return Err(source.problem(value.span().start, &format!("rule {}", rule.id), message));
             }
             rules.push(rule);
         }
@@ -110,9 +101,9 @@ fn spell_out(rules: &mut [Rule]) {
 }
 
 /// `none` names rules of the pack, and no rule sets itself aside, be it over others.
-fn check_relations(source: &PackSource<'_>, rules: &[Rule], tables: &[PackValue<'_, '_>]) -> Result<(), RuleError> {
+fn check_relations(source: &ProblemSource<'_>, rules: &[Rule], tables: &[PackValue<'_, '_>]) -> Result<(), Problem> {
     for (rule, table) in rules.iter().zip(tables) {
-        let wrong = |message: String| source.error(table.span().start, &format!("rule {}", rule.id), message);
+        let wrong = |message: String| source.problem(table.span().start, &format!("rule {}", rule.id), message);
         for id in &rule.none {
             if !rules.iter().any(|r| r.id == *id) {
                 let near = nearest(id, rules.iter().map(|r| r.id.as_str()));
@@ -137,10 +128,10 @@ fn check_relations(source: &PackSource<'_>, rules: &[Rule], tables: &[PackValue<
 }
 
 fn read_rule(
-    source: &PackSource<'_>,
+    source: &ProblemSource<'_>,
     value: PackValue<'_, '_>,
     wanted: &mut AdviceSelection<'_>,
-) -> Result<Rule, RuleError> {
+) -> Result<Rule, Problem> {
     let mut fields = PackFields::of(source, "rule", value)?;
     let id = fields.needed("id")?;
     fields.item = format!("rule {id}");
@@ -158,8 +149,8 @@ fn read_rule(
     if matches!(which, InstanceFilter::Set | InstanceFilter::Stacked) && object != "physical_disk" {
         return Err(fields.wrong("`which` is set or stacked only for physical_disk"));
     }
-    let classes = read_classes(&mut fields, "classes")?;
-    let except_classes = read_classes(&mut fields, "except_classes")?;
+    let classes = fields.classes("classes")?;
+    let except_classes = fields.classes("except_classes")?;
     let classed = !classes.is_empty() || !except_classes.is_empty();
     if classed && !matches!(object.as_str(), "physical_disk" | "array") {
         return Err(fields.wrong("`classes` go with physical_disk and array only"));
@@ -221,7 +212,7 @@ fn read_lists(
     mut fields: PackFields<'_, '_>,
     mut rule: Rule,
     wanted: &mut AdviceSelection<'_>,
-) -> Result<Rule, RuleError> {
+) -> Result<Rule, Problem> {
     for (text, value) in fields.texts("evidence")? {
         let name = RuleCounter::settle(&rule.object, &text).map_err(|m| fields.wrong_at(value, m))?;
         rule.evidence.push(name);
@@ -244,7 +235,7 @@ fn read_lists(
     Ok(rule)
 }
 
-fn read_object(fields: &mut PackFields<'_, '_>) -> Result<String, RuleError> {
+fn read_object(fields: &mut PackFields<'_, '_>) -> Result<String, Problem> {
     let object = fields.needed("object")?;
     let known = objects();
     if known.contains(object.as_str()) {
@@ -257,12 +248,7 @@ fn read_object(fields: &mut PackFields<'_, '_>) -> Result<String, RuleError> {
     Err(value.map_or_else(|| fields.wrong(message.clone()), |v| fields.wrong_at(v, message.clone())))
 }
 
-pub(crate) fn read_classes(fields: &mut PackFields<'_, '_>, key: &'static str) -> Result<Vec<DeviceClass>, RuleError> {
-    let texts = fields.texts(key)?;
-    texts.iter().map(|(text, value)| fields.pick(key, text, value, CLASSES)).collect()
-}
-
-fn read_sustained(fields: &mut PackFields<'_, '_>) -> Result<Sustained, RuleError> {
+fn read_sustained(fields: &mut PackFields<'_, '_>) -> Result<Sustained, Problem> {
     let mut sustained = Sustained::default();
     let Some(value) = fields.take("sustained") else { return Ok(sustained) };
     let mut inner = PackFields::of(fields.source, &fields.item, value)?;
@@ -292,13 +278,13 @@ fn read_conditions(
     fields: &mut PackFields<'_, '_>,
     key: &'static str,
     object: &str,
-) -> Result<Vec<Condition>, RuleError> {
+) -> Result<Vec<Condition>, Problem> {
     let values = fields.list(key)?;
     let read = |value| read_condition(PackFields::of(fields.source, &fields.item, value)?, object);
     values.into_iter().map(read).collect()
 }
 
-fn read_condition(mut fields: PackFields<'_, '_>, object: &str) -> Result<Condition, RuleError> {
+fn read_condition(mut fields: PackFields<'_, '_>, object: &str) -> Result<Condition, Problem> {
     let quantity = read_quantity(&mut fields, object)?;
     let over = read_over(&mut fields)?;
     let mut found: Option<(&'static str, Comparator, PackValue<'_, '_>)> = None;
@@ -322,7 +308,7 @@ fn read_condition(mut fields: PackFields<'_, '_>, object: &str) -> Result<Condit
     Ok(condition)
 }
 
-fn read_quantity(fields: &mut PackFields<'_, '_>, object: &str) -> Result<RuleQuantity, RuleError> {
+fn read_quantity(fields: &mut PackFields<'_, '_>, object: &str) -> Result<RuleQuantity, Problem> {
     let Some(value) = fields.take("counter") else {
         return Err(fields.wrong("a condition needs a `counter`"));
     };
@@ -355,11 +341,7 @@ fn read_quantity(fields: &mut PackFields<'_, '_>, object: &str) -> Result<RuleQu
     Ok(RuleQuantity { counter, plus, minus, times, over, per, unit })
 }
 
-fn read_operand(
-    fields: &mut PackFields<'_, '_>,
-    key: &'static str,
-    object: &str,
-) -> Result<Option<Operand>, RuleError> {
+fn read_operand(fields: &mut PackFields<'_, '_>, key: &'static str, object: &str) -> Result<Option<Operand>, Problem> {
     let Some(value) = fields.take(key) else { return Ok(None) };
     if let Some(text) = value.get_ref().as_str() {
         let name = RuleCounter::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
@@ -372,7 +354,7 @@ fn read_operand(
     }
 }
 
-fn read_over(fields: &mut PackFields<'_, '_>) -> Result<ConditionSpan, RuleError> {
+fn read_over(fields: &mut PackFields<'_, '_>) -> Result<ConditionSpan, Problem> {
     let mut over = ConditionSpan::Tick;
     if let Some(value) = fields.take("change") {
         let mut inner = PackFields::of(fields.source, &fields.item, value)?;
@@ -408,7 +390,7 @@ fn read_limit(
     key: &str,
     value: PackValue<'_, '_>,
     factor: Option<f64>,
-) -> Result<RuleLimit, RuleError> {
+) -> Result<RuleLimit, Problem> {
     if let Some(text) = value.get_ref().as_str() {
         let counter = RuleCounter::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
         return Ok(RuleLimit::Counter { counter, times: factor.unwrap_or(1.0) });
@@ -422,7 +404,7 @@ fn read_limit(
 }
 
 /// Counters of the whole window go with neither sums, changes nor limits.
-fn check_window_counters(fields: &PackFields<'_, '_>, condition: &Condition) -> Result<(), RuleError> {
+fn check_window_counters(fields: &PackFields<'_, '_>, condition: &Condition) -> Result<(), Problem> {
     let quantity = &condition.quantity;
     let limit = match &condition.limit {
         RuleLimit::Counter { counter, .. } => Some(counter),
@@ -441,7 +423,7 @@ fn check_window_counters(fields: &PackFields<'_, '_>, condition: &Condition) -> 
 }
 
 /// A limit must be in the quantity's unit.
-fn check_limit(fields: &PackFields<'_, '_>, value: PackValue<'_, '_>, condition: &Condition) -> Result<(), RuleError> {
+fn check_limit(fields: &PackFields<'_, '_>, value: PackValue<'_, '_>, condition: &Condition) -> Result<(), Problem> {
     let quantity = &condition.quantity;
     let of_window = condition.over != ConditionSpan::Tick;
     match &condition.limit {

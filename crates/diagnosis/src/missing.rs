@@ -6,29 +6,11 @@ use std::sync::OnceLock;
 
 use diskwright_base::catalogue::{CounterNames, DeriveDivisor};
 use diskwright_base::{Catalogue, Counter};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::build::SPINDLES;
+pub use crate::origin::{LogOrigin, MissingCounters};
 use crate::verdict::UnjudgedRule;
-
-/// What kind of program made a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogOrigin {
-    /// Our own recorder.
-    #[default]
-    Live,
-    /// Windows Performance Monitor.
-    Perfmon,
-    /// sysstat: sar, sadf, iostat.
-    Sysstat,
-    /// Performance Co-Pilot.
-    Pcp,
-    /// Prometheus exporters.
-    Prometheus,
-    /// Something else.
-    Unknown,
-}
 
 impl LogOrigin {
     const ALL: [(&str, LogOrigin); 5] = [
@@ -56,21 +38,6 @@ impl LogOrigin {
     pub fn title(self) -> &'static str {
         self.data().map_or("an unknown program", |of| of.title.as_str())
     }
-}
-
-/// What could not be judged for want of counters, and how to record them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct MissingCounters {
-    /// What made the log.
-    pub source: LogOrigin,
-    /// The counters, each once.
-    pub counters: Vec<String>,
-    /// What to do to have them next time: commands and settings, a sentence or line each.
-    pub how: Vec<String>,
-    /// What this source cannot bring, with the reason.
-    pub never: Vec<String>,
-    /// `how` as a phrase; empty where there is nothing to do.
-    pub short: String,
 }
 
 /// What to do where nobody knows how many disks stand behind one.

@@ -10,7 +10,9 @@ use std::ops::Range;
 use diskwright_base::{CounterPlan, Frame};
 
 use crate::ceilings::{DeviceCeiling, DeviceLoad};
-use crate::paging::PAGE_BYTES;
+
+/// Bytes of a page. (Kernels with larger pages exist; logs do not say so.)
+pub(crate) const PAGE_BYTES: f64 = 4096.0;
 
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;

@@ -2,7 +2,7 @@
 
 use diskwright_base::Note;
 
-use crate::missing::LogOrigin;
+use crate::origin::LogOrigin;
 
 /// Texts kept of each kind; of more only the number is known.
 const TEXTS: usize = 50;

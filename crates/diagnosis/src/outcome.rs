@@ -1,12 +1,12 @@
 //! From what a stream collected to whether its rule held there, and to the
 //! finding that says so.
 
-use crate::judge::Judge;
 use crate::names::RuleCounter;
+use crate::observation::Observation;
 use crate::rule::{Condition, ConditionSpan, Rule, RuleLimit};
 use crate::stream::{ConditionState, EvidenceState, OperandState, RuleProgress};
-use crate::time::rfc3339;
 use crate::verdict::{Episode, Evidence, Finding, HoldInterval};
+use diskwright_base::moment::rfc3339;
 
 /// How a rule fared at an instance.
 #[derive(Clone, Debug)]
@@ -30,15 +30,15 @@ pub(crate) struct ConditionValue {
 }
 
 /// The outcomes of all rules of a pack at all instances, in the rules' order.
-pub(crate) fn outcomes(judge: &Judge, pack: usize) -> Vec<RuleOutcome<'_>> {
-    let streams = judge.states.streams.iter().filter(|s| s.pack == pack);
-    let mut list: Vec<RuleOutcome> = streams.map(|stream| outcome(judge, judge.rule_of(stream), stream)).collect();
+pub(crate) fn outcomes(seen: &Observation, pack: usize) -> Vec<RuleOutcome<'_>> {
+    let streams = seen.states.streams.iter().filter(|s| s.pack == pack);
+    let mut list: Vec<RuleOutcome> = streams.map(|stream| outcome(seen, seen.rule_of(stream), stream)).collect();
     list.sort_by_key(|o| o.rule_at);
     list
 }
 
-fn outcome<'a>(judge: &'a Judge, rule: &'a Rule, stream: &'a RuleProgress) -> RuleOutcome<'a> {
-    let half_s = judge.window.seconds() / 2.0;
+fn outcome<'a>(seen: &'a Observation, rule: &'a Rule, stream: &'a RuleProgress) -> RuleOutcome<'a> {
+    let half_s = seen.window.seconds() / 2.0;
     let needed_s = rule.sustained.longest_s().min(half_s);
     let share = (stream.judged_ns > 0).then(|| stream.held_ns as f64 / stream.judged_ns as f64);
     let often = share.is_some_and(|share| share >= rule.sustained.share - 1e-9);
@@ -49,17 +49,17 @@ fn outcome<'a>(judge: &'a Judge, rule: &'a Rule, stream: &'a RuleProgress) -> Ru
     let again = stream.runs >= rule.sustained.times;
     let mut of_window = rule.all.iter().enumerate().filter(|(_, c)| c.is_of_window());
     let windows = of_window.all(|(at, condition)| {
-        of_whole(judge, condition, &stream.conditions[at]).is_some_and(|m| condition.compare.holds(m.value, m.limit))
+        of_whole(seen, condition, &stream.conditions[at]).is_some_and(|m| condition.compare.holds(m.value, m.limit))
     });
     RuleOutcome { rule, rule_at: stream.rule, stream, share, needed_s, holds: often && long && windows && again }
 }
 
 /// Mean of a condition's quantity over the window, held or not.
-pub(crate) fn over_window(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+pub(crate) fn over_window(seen: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
     if condition.is_of_window() {
-        return of_whole(judge, condition, state);
+        return of_whole(seen, condition, state);
     }
-    let tracks = &judge.states.tracks;
+    let tracks = &seen.states.tracks;
     let mean = tracks[state.track?].mean()?;
     let value = match condition.over {
         ConditionSpan::Change { .. } => mean / state.baseline.sums.mean().filter(|base| *base != 0.0)?,
@@ -75,9 +75,9 @@ pub(crate) fn over_window(judge: &Judge, condition: &Condition, state: &Conditio
 }
 
 /// The same while the rule held.
-fn while_held(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+fn while_held(seen: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
     if condition.is_of_window() {
-        return of_whole(judge, condition, state);
+        return of_whole(seen, condition, state);
     }
     let value = if state.adds_up { state.value.product() } else { state.value.mean()? };
     let limit = match &condition.limit {
@@ -88,7 +88,7 @@ fn while_held(judge: &Judge, condition: &Condition, state: &ConditionState) -> O
 }
 
 /// A condition of the whole window.
-fn of_whole(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+fn of_whole(seen: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
     let RuleLimit::Number(limit) = condition.limit else { return None };
     let value = match condition.over {
         ConditionSpan::Steadiness => state.spread.steadiness()?,
@@ -98,7 +98,7 @@ fn of_whole(judge: &Judge, condition: &Condition, state: &ConditionState) -> Opt
             let of = |operand: &OperandState| match operand {
                 OperandState::Number(number) => Some(*number),
                 OperandState::Mean(sums) => sums.mean(),
-                OperandState::Statistic(at) => judge.states.statistics[*at].value(),
+                OperandState::Statistic(at) => seen.states.statistics[*at].value(),
             };
             of(first)? * of(times)? / of(over)? / of(per)?
         }
@@ -120,13 +120,13 @@ pub(crate) fn lead(rule: &Rule, stream: &RuleProgress) -> usize {
 
 /// The finding that an outcome which holds makes; `None` where its numbers
 /// cannot be told, which a rule that held rules out.
-pub(crate) fn finding(judge: &Judge, outcome: &RuleOutcome<'_>) -> Option<Finding> {
+pub(crate) fn finding(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<Finding> {
     let (rule, stream) = (outcome.rule, outcome.stream);
     let at = lead(rule, stream);
     let condition = rule.conditions().nth(at)?;
     let state = &stream.conditions[at];
-    let ConditionValue { value, limit } = while_held(judge, condition, state)?;
-    let evidence = evidence(judge, rule, stream);
+    let ConditionValue { value, limit } = while_held(seen, condition, state)?;
+    let evidence = evidence(seen, rule, stream);
     Some(Finding {
         rule: rule.id.clone(),
         title: rule.title.clone(),
@@ -141,9 +141,9 @@ pub(crate) fn finding(judge: &Judge, outcome: &RuleOutcome<'_>) -> Option<Findin
         compare: condition.compare.name(),
         limit,
         unit: unit_of(condition),
-        limit_from: crate::ceilings::limit_from(judge, rule, &stream.instance, &evidence),
+        limit_from: crate::profiles::limit_from(seen, rule, &stream.instance, &evidence),
         share: outcome.share?,
-        mean: over_window(judge, condition, state).map(|m| without_last_bits(m.value)),
+        mean: over_window(seen, condition, state).map(|m| without_last_bits(m.value)),
         seconds: stream.held_ns as f64 / 1e9,
         times: stream.runs,
         stretches: stream.stretches.list().iter().map(|(from, to)| stretch(*from, *to)).collect(),
@@ -155,7 +155,7 @@ pub(crate) fn finding(judge: &Judge, outcome: &RuleOutcome<'_>) -> Option<Findin
         source: rule.source.clone(),
         evidence,
         advice: rule.advice.clone(),
-        series: state.track.map_or_else(Vec::new, |track| judge.states.tracks[track].points()),
+        series: state.track.map_or_else(Vec::new, |track| seen.states.tracks[track].points()),
     })
 }
 
@@ -204,10 +204,10 @@ fn overlap(of: &RuleOutcome<'_>, with: &RuleOutcome<'_>) -> bool {
     (b.min(d) - a.max(c)).saturating_mul(2) > b - a
 }
 
-fn evidence(judge: &Judge, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
+fn evidence(seen: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
     let of = |state: &EvidenceState| match state {
         EvidenceState::Mean(sums, most) => (sums.mean(), Some(*most).filter(|most| most.is_finite())),
-        EvidenceState::Statistic(at) => (judge.states.statistics[*at].value(), None),
+        EvidenceState::Statistic(at) => (seen.states.statistics[*at].value(), None),
     };
     let told = |(name, state): (&RuleCounter, &EvidenceState)| {
         let (value, max) = of(state);

@@ -1,8 +1,8 @@
 //! The rule packs that are built in. A pack is one file in `rules/` and one
 //! line here; a test holds the two lists against each other.
 
-use crate::read::RuleError;
 use crate::rule::Pack;
+use diskwright_base::Problem;
 
 /// Id, file and text of each pack; the default one first.
 pub const PACKS: &[(&str, &str, &str)] = &[
@@ -26,12 +26,12 @@ pub const PACKS: &[(&str, &str, &str)] = &[
 ];
 
 /// A built-in pack by id; `None` where there is no such pack.
-pub fn builtin(id: &str) -> Option<Result<Pack, RuleError>> {
+pub fn builtin(id: &str) -> Option<Result<Pack, Problem>> {
     PACKS.iter().find(|(known, ..)| *known == id).map(|(_, file, text)| Pack::load(file, text))
 }
 
 /// All built-in packs, the default one first.
-pub fn all() -> Result<Vec<Pack>, RuleError> {
+pub fn all() -> Result<Vec<Pack>, Problem> {
     PACKS.iter().map(|(_, file, text)| Pack::load(file, text)).collect()
 }
 

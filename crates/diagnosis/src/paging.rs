@@ -4,10 +4,7 @@
 use diskwright_base::DeviceClass;
 
 use crate::build::{Absence, NodeBuilder, RuleScope};
-use crate::node::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
-
-/// Bytes of a page. (Kernels with larger pages exist; logs do not say so.)
-pub(crate) const PAGE_BYTES: f64 = 4096.0;
+use crate::node::{Formula, NodeFactor, NodeId, PAGE_BYTES, ProgramNode, SwapNodes};
 
 /// What doc 003 calls the transfers a second of a quick disk: for logs that count none.
 const QUICK_DISK_PER_S: f64 = 40.0;

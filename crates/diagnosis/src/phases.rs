@@ -10,12 +10,12 @@ use std::collections::{HashMap, HashSet};
 
 use crate::certainty::{lowered, plain, rounded};
 use crate::grid::WindowGrid;
-use crate::judge::Judge;
+use crate::observation::Observation;
 use crate::outcome::RuleOutcome;
 use crate::rank::{WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
-use crate::time::rfc3339;
 use crate::verdict::{Rank, VerdictPhase};
+use diskwright_base::moment::rfc3339;
 
 /// Length of the sliding span, seconds.
 const SPAN_S: f64 = 10.0;
@@ -41,7 +41,7 @@ struct PhaseRange {
 }
 
 struct PhaseTimeline<'a> {
-    judge: &'a Judge,
+    seen: &'a Observation,
     tracks: Vec<RuleTrack<'a>>,
     /// Seconds of the parts, summed up.
     time: Vec<f64>,
@@ -49,17 +49,17 @@ struct PhaseTimeline<'a> {
 
 /// The phases of a window, at least one where anything was watched.
 pub(crate) fn phases(
-    judge: &Judge,
+    seen: &Observation,
     pack: usize,
     outcomes: &[RuleOutcome<'_>],
     whole: &WindowVerdict<'_>,
 ) -> Vec<VerdictPhase> {
-    let grid = &judge.grid;
-    if grid.parts.is_empty() || judge.window.elapsed_ns == 0 {
+    let grid = &seen.grid;
+    if grid.parts.is_empty() || seen.window.elapsed_ns == 0 {
         return Vec::new();
     }
-    let line = PhaseTimeline::new(judge, grid, outcomes);
-    let cuts = cuts(judge, grid);
+    let line = PhaseTimeline::new(seen, grid, outcomes);
+    let cuts = cuts(seen, grid);
     let mut pieces: Vec<PhaseRange> = Vec::new();
     for cut in cuts.windows(2) {
         pieces.extend(line.pieces(cut[0], cut[1]));
@@ -74,9 +74,9 @@ pub(crate) fn phases(
 }
 
 /// Where phases must end: the window's ends and the bookmarks inside, as numbers of parts.
-fn cuts(judge: &Judge, grid: &WindowGrid) -> Vec<usize> {
+fn cuts(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
     let count = grid.parts.len();
-    let marks = judge.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
+    let marks = seen.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
     let mut cuts: Vec<usize> = marks.filter(|at| *at > 0 && *at < count).chain([0, count]).collect();
     cuts.sort_unstable();
     cuts.dedup();
@@ -92,7 +92,7 @@ fn sums(of: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 impl<'a> PhaseTimeline<'a> {
-    fn new(judge: &'a Judge, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
+    fn new(seen: &'a Observation, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
         let speaks = |o: &&RuleOutcome<'_>| {
             // a condition of the whole window is settled for all of it or not at all
             let settled = o.holds || o.rule.all.iter().all(|c| !c.is_of_window());
@@ -103,7 +103,7 @@ impl<'a> PhaseTimeline<'a> {
             Some(RuleTrack { outcome, sums: sums(seconds.into_iter()) })
         });
         let time = sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
-        PhaseTimeline { judge, tracks: tracks.collect(), time }
+        PhaseTimeline { seen, tracks: tracks.collect(), time }
     }
 
     /// Share of the parts' time at which a rule held.
@@ -155,7 +155,7 @@ impl<'a> PhaseTimeline<'a> {
         let rule = first.outcome.rule;
         let same = holding.iter().filter(|(t, _)| t.outcome.rule.id == rule.id);
         let same = same.map(|(t, _)| t.outcome.stream.instance.as_str()).collect();
-        let instance = place(self.judge, bottleneck, &rule.object, &first.outcome.stream.instance, same);
+        let instance = place(self.seen, bottleneck, &rule.object, &first.outcome.stream.instance, same);
         (ranks, bottleneck, Some(first.outcome), instance)
     }
 
@@ -241,7 +241,7 @@ impl<'a> PhaseTimeline<'a> {
     }
 
     fn phase(&self, pack: usize, piece: &PhaseRange, whole: &WindowVerdict<'_>, alike: bool) -> VerdictPhase {
-        let grid = &self.judge.grid;
+        let grid = &self.seen.grid;
         let (ranks, _, _, _) = self.answer(piece.from, piece.to);
         let of_piece =
             |bottleneck: Bottleneck| ranks.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
@@ -252,7 +252,7 @@ impl<'a> PhaseTimeline<'a> {
         if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::Unknown {
             bottleneck = Bottleneck::Unknown;
         }
-        let mut confidence = lowered(self.judge, pack, bottleneck, whole.unjudged)
+        let mut confidence = lowered(self.seen, pack, bottleneck, whole.unjudged)
             * plain(bottleneck, of_piece(bottleneck).max(1e-9), rival, ticks);
         if alike {
             (bottleneck, instance) = (whole.bottleneck, whole.instance.to_owned());
@@ -262,7 +262,7 @@ impl<'a> PhaseTimeline<'a> {
         }
         let first = self.answer(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
         let (from_ns, to_ns) = (grid.parts[piece.from].from_ns, grid.parts[piece.to - 1].to_ns);
-        let marks = &self.judge.notes.bookmarks;
+        let marks = &self.seen.notes.bookmarks;
         let mark = marks.iter().rfind(|mark| {
             let next = grid.parts.partition_point(|p| p.from_ns < mark.time_ns);
             next == piece.from && next > 0

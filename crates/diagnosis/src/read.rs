@@ -3,55 +3,22 @@
 
 use std::ops::Range;
 
-use diskwright_base::words::{nearest, number};
-use thiserror::Error;
+use diskwright_base::words::{did_you_mean, number};
+use diskwright_base::{DeviceClass, Problem, ProblemSource};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong in a pack, and where.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{file}:{line}: {item}{}{message}", if item.is_empty() { "" } else { ": " })]
-pub struct RuleError {
-    /// File, as it was named.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// `rule disk.q`, `pack`, or empty where the file is no TOML at all.
-    pub item: String,
-    /// What is wrong.
-    pub message: String,
-}
-
-/// A file being read.
-pub(crate) struct PackSource<'a> {
-    pub file: &'a str,
-    pub text: &'a str,
-}
-
-impl PackSource<'_> {
-    /// An error at a place in the text.
-    pub fn error(&self, at: usize, item: &str, message: impl Into<String>) -> RuleError {
-        RuleError { file: self.file.into(), line: self.line(at), item: item.into(), message: message.into() }
-    }
-
-    /// Line of a place in the text, from 1.
-    pub fn line(&self, at: usize) -> usize {
-        let end = at.min(self.text.len());
-        1 + self.text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count()
-    }
-}
-
 /// Parses the text into its top table.
-pub(crate) fn parse<'a>(source: &PackSource<'a>) -> Result<Spanned<DeTable<'a>>, RuleError> {
+pub(crate) fn parse<'a>(source: &ProblemSource<'a>) -> Result<Spanned<DeTable<'a>>, Problem> {
     DeTable::parse(source.text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        source.error(at, "", error.message().to_owned())
+        source.problem(at, "", error.message().to_owned())
     })
 }
 
 /// A table whose keys are taken one by one; what is left at the end is unknown.
 pub(crate) struct PackFields<'a, 'i> {
-    pub source: &'a PackSource<'i>,
+    pub source: &'a ProblemSource<'i>,
     pub item: String,
     table: &'a DeTable<'i>,
     span: Range<usize>,
@@ -61,9 +28,20 @@ pub(crate) struct PackFields<'a, 'i> {
 /// A value and where it stands.
 pub(crate) type PackValue<'a, 'i> = &'a Spanned<DeValue<'i>>;
 
+/// Classes of devices, as packs name them.
+const CLASSES: &[(&str, DeviceClass)] = &[
+    ("rotational", DeviceClass::Rotational),
+    ("flash", DeviceClass::Flash),
+    ("nvme", DeviceClass::Nvme),
+    ("virtual", DeviceClass::Virtual),
+    ("network", DeviceClass::Network),
+    ("memory", DeviceClass::Memory),
+    ("unknown", DeviceClass::Unknown),
+];
+
 impl<'a, 'i> PackFields<'a, 'i> {
     pub fn new(
-        source: &'a PackSource<'i>,
+        source: &'a ProblemSource<'i>,
         item: &str,
         table: &'a DeTable<'i>,
         span: Range<usize>,
@@ -73,24 +51,30 @@ impl<'a, 'i> PackFields<'a, 'i> {
 
     /// The fields of a value, which must be a table.
     pub fn of(
-        source: &'a PackSource<'i>,
+        source: &'a ProblemSource<'i>,
         item: &str,
         value: PackValue<'a, 'i>,
-    ) -> Result<PackFields<'a, 'i>, RuleError> {
+    ) -> Result<PackFields<'a, 'i>, Problem> {
         match value.get_ref().as_table() {
             Some(table) => Ok(PackFields::new(source, item, table, value.span())),
-            None => Err(source.error(value.span().start, item, "expected a table")),
+            None => Err(source.problem(value.span().start, item, "expected a table")),
         }
     }
 
+    /// Classes of devices; none where the key is not there.
+    pub fn classes(&mut self, key: &'static str) -> Result<Vec<DeviceClass>, Problem> {
+        let texts = self.texts(key)?;
+        texts.iter().map(|(text, value)| self.pick(key, text, value, CLASSES)).collect()
+    }
+
     /// An error at the table.
-    pub fn wrong(&self, message: impl Into<String>) -> RuleError {
-        self.source.error(self.span.start, &self.item, message)
+    pub fn wrong(&self, message: impl Into<String>) -> Problem {
+        self.source.problem(self.span.start, &self.item, message)
     }
 
     /// An error at a value.
-    pub fn wrong_at(&self, value: PackValue<'_, '_>, message: impl Into<String>) -> RuleError {
-        self.source.error(value.span().start, &self.item, message)
+    pub fn wrong_at(&self, value: PackValue<'_, '_>, message: impl Into<String>) -> Problem {
+        self.source.problem(value.span().start, &self.item, message)
     }
 
     /// A key's value, marked as known.
@@ -100,13 +84,13 @@ impl<'a, 'i> PackFields<'a, 'i> {
         self.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value)
     }
 
-    fn expected(&self, key: &str, what: &str, value: PackValue<'_, '_>) -> RuleError {
+    fn expected(&self, key: &str, what: &str, value: PackValue<'_, '_>) -> Problem {
         let found = value.get_ref().type_str();
         self.wrong_at(value, format!("`{key}` must be {what}, not {found}"))
     }
 
     /// A text, where there is one.
-    pub fn text(&mut self, key: &'static str) -> Result<Option<String>, RuleError> {
+    pub fn text(&mut self, key: &'static str) -> Result<Option<String>, Problem> {
         let Some(value) = self.take(key) else { return Ok(None) };
         match value.get_ref().as_str() {
             Some(text) => Ok(Some(text.to_owned())),
@@ -115,7 +99,7 @@ impl<'a, 'i> PackFields<'a, 'i> {
     }
 
     /// A text that must be there and say something.
-    pub fn needed(&mut self, key: &'static str) -> Result<String, RuleError> {
+    pub fn needed(&mut self, key: &'static str) -> Result<String, Problem> {
         match self.text(key)? {
             Some(text) if !text.trim().is_empty() => Ok(text),
             Some(_) => Err(self.wrong(format!("`{key}` is empty"))),
@@ -124,7 +108,7 @@ impl<'a, 'i> PackFields<'a, 'i> {
     }
 
     /// A number, where there is one.
-    pub fn number(&mut self, key: &'static str) -> Result<Option<f64>, RuleError> {
+    pub fn number(&mut self, key: &'static str) -> Result<Option<f64>, Problem> {
         let Some(value) = self.take(key) else { return Ok(None) };
         match number(value) {
             Some(number) => Ok(Some(number)),
@@ -133,7 +117,7 @@ impl<'a, 'i> PackFields<'a, 'i> {
     }
 
     /// True or false, where it is said.
-    pub fn truth(&mut self, key: &'static str) -> Result<Option<bool>, RuleError> {
+    pub fn truth(&mut self, key: &'static str) -> Result<Option<bool>, Problem> {
         let Some(value) = self.take(key) else { return Ok(None) };
         match value.get_ref().as_bool() {
             Some(truth) => Ok(Some(truth)),
@@ -142,7 +126,7 @@ impl<'a, 'i> PackFields<'a, 'i> {
     }
 
     /// A list of values; a missing one is empty.
-    pub fn list(&mut self, key: &'static str) -> Result<Vec<PackValue<'a, 'i>>, RuleError> {
+    pub fn list(&mut self, key: &'static str) -> Result<Vec<PackValue<'a, 'i>>, Problem> {
         let Some(value) = self.take(key) else { return Ok(Vec::new()) };
         match value.get_ref().as_array() {
             Some(array) => Ok(array.iter().collect()),
@@ -151,7 +135,7 @@ impl<'a, 'i> PackFields<'a, 'i> {
     }
 
     /// A list of texts with their places.
-    pub fn texts(&mut self, key: &'static str) -> Result<Vec<(String, PackValue<'a, 'i>)>, RuleError> {
+    pub fn texts(&mut self, key: &'static str) -> Result<Vec<(String, PackValue<'a, 'i>)>, Problem> {
         let values = self.list(key)?;
         let text = |value: PackValue<'a, 'i>| match value.get_ref().as_str() {
             Some(text) => Ok((text.to_owned(), value)),
@@ -161,7 +145,7 @@ impl<'a, 'i> PackFields<'a, 'i> {
     }
 
     /// One of a set of words.
-    pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&'static str, T)]) -> Result<Option<T>, RuleError> {
+    pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&'static str, T)]) -> Result<Option<T>, Problem> {
         let Some(value) = self.take(key) else { return Ok(None) };
         let Some(text) = value.get_ref().as_str() else { return Err(self.expected(key, "a text", value)) };
         self.pick(key, text, value, words).map(Some)
@@ -174,29 +158,25 @@ impl<'a, 'i> PackFields<'a, 'i> {
         text: &str,
         value: PackValue<'_, '_>,
         words: &[(&'static str, T)],
-    ) -> Result<T, RuleError> {
+    ) -> Result<T, Problem> {
         let known = words.iter().map(|(word, _)| *word);
         words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
             let known: Vec<&str> = known.collect();
-            let near = suggestion(text, &known);
+            let near = did_you_mean(text, known.iter().copied());
             self.wrong_at(value, format!("`{key}` cannot be `{text}`{near}; it takes {}", known.join(", ")))
         })
     }
 
     /// Refuses whatever key was not asked for.
-    pub fn finish(&self) -> Result<(), RuleError> {
+    pub fn finish(&self) -> Result<(), Problem> {
         let unknown = self.table.iter().map(|(key, _)| key).filter(|key| !self.known.contains(&key.get_ref().as_ref()));
         match unknown.min_by_key(|key| key.span().start) {
             None => Ok(()),
             Some(key) => {
-                let near = suggestion(key.get_ref(), &self.known);
+                let near = did_you_mean(key.get_ref(), self.known.iter().copied());
                 let message = format!("unknown key `{}`{near}", key.get_ref());
-                Err(self.source.error(key.span().start, &self.item, message))
+                Err(self.source.problem(key.span().start, &self.item, message))
             }
         }
     }
-}
-
-fn suggestion(word: &str, known: &[&'static str]) -> String {
-    nearest(word, known.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }

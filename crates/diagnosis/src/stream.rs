@@ -314,7 +314,15 @@ impl RuleProgress {
         if held > 0 {
             self.values(plan, columns, times, scratch);
         }
+        self.check();
         held > 0
+    }
+
+    /// What must be so after every chunk, whatever the ticks were.
+    fn check(&self) {
+        assert!(self.held_ns <= self.judged_ns, "{} of {} ns held", self.held_ns, self.judged_ns);
+        assert!(self.run_ns <= self.longest_ns && self.longest_ns <= self.held_ns, "a stretch is a part of what held");
+        assert!((self.held_ticks == 0) == (self.runs == 0), "{} ticks in {} stretches", self.held_ticks, self.runs);
     }
 
     /// Adds up when it held and for how long.

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use diskwright_base::{Ceiling, FileRow, ThreadRow};
 
 use crate::advice::Advice;
-use crate::missing::MissingCounters;
+use crate::origin::MissingCounters;
 use crate::rule::{Bottleneck, Severity};
-use crate::trends::Trend;
+use crate::trends::model::Trend;
 
 /// What one pack says of a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]

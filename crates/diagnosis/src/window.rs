@@ -2,7 +2,7 @@
 //! for sparklines. A bucket takes more ticks as the window grows, so that a log
 //! of a year needs no more memory than one of a minute.
 
-use diskwright_base::{Frame, Tick};
+use diskwright_base::Frame;
 
 use crate::lanes::LaneSums;
 use crate::trends::timeline::Buckets;
@@ -36,18 +36,13 @@ pub(crate) struct WindowBucketTicks {
     pub doublings: u32,
 }
 
-/// Nanoseconds since 1970 at which a tick began.
-pub(crate) fn start_of(tick: &Tick) -> i64 {
-    tick.time_ns.saturating_sub(i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX))
-}
-
 impl WindowState {
     /// Takes in the ticks `range` of a frame and cuts them by bucket.
     pub fn watch(&mut self, frame: &Frame, range: std::ops::Range<usize>, segments: &mut Vec<WindowBucketTicks>) {
         segments.clear();
         for (at, tick) in frame.ticks()[range].iter().enumerate() {
             if self.ticks == 0 {
-                self.from_ns = start_of(tick);
+                self.from_ns = tick.start_ns();
             }
             self.ticks += 1;
             self.elapsed_ns += tick.elapsed_ns;

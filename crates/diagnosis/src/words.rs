@@ -121,7 +121,7 @@ pub(crate) struct Approach {
 }
 
 /// The condition that kept a rule from holding at an instance. `None` where nothing was judged.
-pub(crate) fn approach(judge: &crate::Judge, outcome: &RuleOutcome<'_>) -> Option<Approach> {
+pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<Approach> {
     let share = outcome.share?;
     let rule = outcome.rule;
     // more of a queue, or longer waits, than a rule is for make it another rule's case, and rule nothing out
@@ -130,7 +130,7 @@ pub(crate) fn approach(judge: &crate::Judge, outcome: &RuleOutcome<'_>) -> Optio
         let slow = id.contains("avg_s_per") && rule.bottleneck == Bottleneck::Disk;
         let of_waiting = id.contains("queue_length") || slow;
         let band = || rule.all.iter().any(|other| other.compare.is_upper() && other.quantity == c.quantity);
-        let measured = || over_window(judge, c, &outcome.stream.conditions[at]);
+        let measured = || over_window(seen, c, &outcome.stream.conditions[at]);
         let lower = !c.compare.is_upper() && (of_waiting || band());
         lower && measured().is_some_and(|m| !c.compare.holds(m.value, m.limit))
     };
@@ -138,7 +138,7 @@ pub(crate) fn approach(judge: &crate::Judge, outcome: &RuleOutcome<'_>) -> Optio
         return None;
     }
     let of = |at: usize, condition: &Condition| {
-        let measured = over_window(judge, condition, &outcome.stream.conditions[at])?;
+        let measured = over_window(seen, condition, &outcome.stream.conditions[at])?;
         // what is said of another object is not said of the rule's instance
         let own = condition.quantity.counter.object == rule.object;
         let instance = if own { outcome.stream.instance.as_str() } else { "" };

@@ -1,5 +1,7 @@
 //! Moments as RFC 3339 text, quickly: the date is worked out once a day.
 
+use diskwright_base::moment::date_of;
+
 const SECOND: i64 = 1_000_000_000;
 const DAY_S: i64 = 86_400;
 
@@ -18,7 +20,7 @@ impl TimeFormatter {
         let (day, second) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
         if self.day != Some(day) {
             self.day = Some(day);
-            self.date = date(day);
+            self.date = date_of(day);
         }
         out.extend_from_slice(self.date.as_bytes());
         out.push(b'T');
@@ -42,20 +44,6 @@ pub fn rfc3339(time_ns: i64) -> String {
     let mut out = Vec::new();
     TimeFormatter::default().put(&mut out, time_ns);
     String::from_utf8_lossy(&out).into_owned()
-}
-
-/// The date of a day counted from 1970-01-01, by the Gregorian calendar: years
-/// are counted from March, so that the day that comes and goes is the last.
-fn date(day: i64) -> String {
-    let from_march_0 = day + 719_468;
-    let era = from_march_0.div_euclid(146_097);
-    let of_era = from_march_0.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    format!("{:04}-{month:02}-{of_month:02}", year + era * 400 + next)
 }
 
 #[cfg(test)]

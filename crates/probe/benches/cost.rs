@@ -28,7 +28,7 @@ use std::time::Duration;
 use diskwright_probe::engine::ring;
 use diskwright_probe::pattern::Pattern;
 use diskwright_probe::run::{self, EngineKind, RunConfig};
-use diskwright_probe::target::{ProbeTarget, TargetOptions};
+use diskwright_probe::{ProbeTarget, TargetOptions};
 
 /// Requests outstanding.
 const DEPTH: u32 = 64;

@@ -17,7 +17,7 @@ use diskwright_probe::guard::Consent;
 use diskwright_probe::pattern::Pattern;
 use diskwright_probe::run::{EngineKind, RunConfig, run};
 use diskwright_probe::summary::summary;
-use diskwright_probe::target::{ProbeTarget, TargetOptions};
+use diskwright_probe::{ProbeTarget, TargetOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

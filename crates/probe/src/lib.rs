@@ -31,3 +31,11 @@ pub mod together;
 
 pub use diskwright_guard as guard;
 pub use diskwright_results::{facts, pattern, result};
+
+// what those who use the crate begin with
+pub use error::ProbeError;
+pub use profile::Profile;
+pub use run::{EngineKind, RunConfig};
+pub use script::Script;
+pub use suites::{SUITES, Suite, suite};
+pub use target::{ProbeTarget, TargetOptions};

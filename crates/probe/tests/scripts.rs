@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use diskwright_probe::error::ProbeError;
+use diskwright_probe::ProbeError;
 use diskwright_probe::facts::ScriptFormat;
 use diskwright_probe::pattern::{Durable, MixStep, NormalSpread, Pace, Pattern, Placement};
 use diskwright_probe::script::{Script, ScriptEnvironment, ScriptJob, ScriptOptions, TargetAmount, Total};

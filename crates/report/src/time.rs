@@ -1,5 +1,6 @@
 //! Moments as people read them, and where the marks of a time axis stand.
 
+pub use diskwright_base::moment::parse;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
@@ -163,12 +164,6 @@ fn monday(at: &Zoned) -> DateTime {
     let midnight = at.datetime().start_of_day();
     let days = i64::from(at.weekday().to_monday_zero_offset());
     midnight.checked_sub(days.days()).unwrap_or(midnight)
-}
-
-/// Nanoseconds since 1970 UTC of an RFC 3339 time; `None` where it is none.
-pub fn parse(rfc3339: &str) -> Option<i64> {
-    let time: Timestamp = rfc3339.parse().ok()?;
-    i64::try_from(time.as_nanosecond()).ok()
 }
 
 /// A length of time in words: `30 s`, `5 min`, `2 h 30 min`, `14 d`.

@@ -12,8 +12,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use diskwright_base::Rng;
+use diskwright_simulator::Io;
 use diskwright_simulator::cache::*;
-use diskwright_simulator::io::Io;
 
 /// A cache above a layer that answers at once.
 struct World {

@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use diskwright_simulator::Io;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::{DriveQueue, MechanicalDrive, Model, QueuePolicy};
-use diskwright_simulator::io::Io;
 
 /// A small generator (Marsaglia's xorshift).
 struct Dice(u64);

@@ -17,10 +17,10 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use diskwright_simulator::DeviceModel;
+use diskwright_simulator::Simulation;
+use diskwright_simulator::System;
 use diskwright_simulator::analytic;
-use diskwright_simulator::device::DeviceModel;
-use diskwright_simulator::run::Simulation;
-use diskwright_simulator::system::System;
 use grid::{Point, Row};
 
 fn main() {

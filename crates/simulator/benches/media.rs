@@ -12,10 +12,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use diskwright_base::Rng;
+use diskwright_simulator::DeviceModel;
+use diskwright_simulator::Io;
 use diskwright_simulator::catalogue;
-use diskwright_simulator::device::DeviceModel;
 use diskwright_simulator::flash::FlashDevice;
-use diskwright_simulator::io::Io;
 use diskwright_simulator::volume::CloudVolume;
 
 /// Requests under way.

@@ -10,12 +10,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use diskwright_simulator::array::ArrayLevel;
-use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::DeviceModel;
+use diskwright_simulator::Simulation;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::{Model, QueuePolicy};
 use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer};
-use diskwright_simulator::run::Simulation;
 use diskwright_simulator::system::{Channel, Controller, Drives, Set, System, Workload, WorkloadTarget};
 
 const SECOND: u64 = 1_000_000_000;

@@ -106,6 +106,7 @@ impl<T: Copy> Events<T> {
             }
         }
         let first = self.heap.first()?;
+        debug_assert!(first.at >= self.now, "time never goes back");
         self.vacant = true;
         self.now = first.at;
         Some((first.at, first.what))

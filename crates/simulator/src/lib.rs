@@ -28,3 +28,10 @@ pub mod volume;
 
 /// A moment or a length of virtual time, nanoseconds.
 pub type Ns = u64;
+
+// what those who use the crate begin with
+pub use array::ArrayLevel;
+pub use device::DeviceModel;
+pub use io::{BLOCK_BYTES, Io};
+pub use run::{Component, ComponentKind, Simulation, SimulationReport, WorkloadReport};
+pub use system::System;

@@ -140,6 +140,7 @@ impl Meter {
     #[inline]
     pub fn complete(&mut self, now: Ns, arrived: Ns) {
         self.advance(now);
+        debug_assert!(self.present > 0, "who leaves had come");
         self.present = self.present.saturating_sub(1);
         self.working = self.working.saturating_sub(1);
         let response = now.saturating_sub(arrived);
@@ -195,6 +196,7 @@ impl Station {
     #[inline]
     pub fn arrive(&mut self, now: Ns, job: StationJob) -> Option<Ns> {
         self.meter.arrive(now);
+        debug_assert!(self.meter.working() <= self.servers, "{} of {} servers", self.meter.working(), self.servers);
         if self.meter.working() == self.servers {
             self.waiting.push_back(job);
             return None;
@@ -207,6 +209,7 @@ impl Station {
     #[must_use = "the end of service is to be scheduled"]
     #[inline]
     pub fn complete(&mut self, now: Ns, job: &StationJob) -> Option<(Ns, StationJob)> {
+        debug_assert!(self.queue() > self.waiting.len(), "who is done was in service");
         self.meter.complete(now, job.arrived);
         let next = self.waiting.pop_front()?;
         self.meter.start(now);

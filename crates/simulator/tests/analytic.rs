@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use diskwright_base::Rng;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::Io;
+use diskwright_simulator::Simulation;
 use diskwright_simulator::analytic::{DriveDemand, UnsolvedPart, UnsolvedReason, at_depth, mechanical, solve};
-use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::catalogue::{self, EntryKind};
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::drive::{
     ChannelSpec, DataSheet, DriveCacheSpec, DriveQueue, MechanicalDrive, Model, Overheads, PositioningModel,
     QueuePolicy, Seek, Sparing, Spec, TrackOrder, ZoneSpec,
 };
-use diskwright_simulator::io::Io;
 use diskwright_simulator::load::{
     ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer,
 };
-use diskwright_simulator::run::Simulation;
 use diskwright_simulator::solve::{machine_repairman, mg1};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::{

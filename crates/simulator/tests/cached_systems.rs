@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::cache::{BlockCacheSpec, CacheReadAhead, WriteBackPolicy, WritePolicy};
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::load::{
     AccessPattern, Bursts, ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer,
     RequestSizes, TargetPart,
 };
-use diskwright_simulator::run::{Simulation, SimulationReport};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
+use diskwright_simulator::{Simulation, SimulationReport};
 
 const MS: Ns = 1_000_000;
 const SECOND: Ns = 1000 * MS;

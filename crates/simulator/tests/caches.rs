@@ -1,9 +1,9 @@
 //! The cache against closed forms: hit ratios, lengths of runs, limits.
 
 use diskwright_base::Rng;
+use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
 use diskwright_simulator::cache::*;
-use diskwright_simulator::io::Io;
 
 /// A cache above a layer that answers at once, one after another.
 struct Direct {

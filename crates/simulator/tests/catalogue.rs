@@ -1,9 +1,9 @@
 //! The built-in drives can be read, say where their values come from, and do
 //! in the simulation what is printed of them.
 
+use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::measure::{DrivePattern, measure};
 use diskwright_simulator::catalogue::{self, EntryKind, FILES};
-use diskwright_simulator::device::DeviceModel;
 
 #[test]
 fn every_file_is_read() {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::random_system::{one, random_system};
 use diskwright_base::Rng;
+use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::{ArrayLevel, Members};
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
-use diskwright_simulator::io::Io;
 use diskwright_simulator::run::{
     ChangeError, ExternalCompletion, ExternalRequest, JobPurpose, Simulation, SystemChange,
 };

@@ -1,10 +1,10 @@
 //! Descriptions of systems: what is read from them, and what is told of wrong ones.
 
-use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::Simulation;
 use diskwright_simulator::load::{
     AccessPattern, DurationDistribution, LoadSpec, RequestSizes, TargetPart, TraceRequest,
 };
-use diskwright_simulator::run::Simulation;
 use diskwright_simulator::system::read::{DescriptionFiles, Setting, SystemDescription, read, read_with};
 use diskwright_simulator::system::{RunBy, TransferMode, WorkloadTarget};
 

@@ -4,8 +4,8 @@
 #[path = "common/grid.rs"]
 mod systems;
 
+use diskwright_simulator::Simulation;
 use diskwright_simulator::analytic;
-use diskwright_simulator::run::Simulation;
 
 #[test]
 fn the_grid_is_what_it_says() {

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
 use diskwright_simulator::drive::{
     ChannelSpec, DriveCacheSpec, DriveQueue, DriveReadAhead, Geometry, Hit, MechanicalDrive, Model, Overheads,
     PositioningModel, QueuePolicy, Seek, Sparing, Spec, TrackOrder, ZoneSpec,
 };
-use diskwright_simulator::io::Io;
 
 const MS: Ns = 1_000_000;
 

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::cache::{BlockCacheSpec, WriteBackPolicy, WritePolicy};
 use diskwright_simulator::catalogue;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::flash::{FlashModel, FlashSpec, Start};
-use diskwright_simulator::io::Io;
 use diskwright_simulator::run::{ComponentKind, ExternalCompletion, ExternalRequest, JobPurpose, Simulation};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::read::read;
@@ -200,7 +200,7 @@ fn an_array_flushes_all_members_that_are_there() {
     system.arrays[0].failed = vec![1];
     let mut raid = serving(&system, WorkloadTarget::Array(0));
     took(&mut raid, &[FLUSH]);
-    let done = |report: &diskwright_simulator::run::SimulationReport, name: &str| {
+    let done = |report: &diskwright_simulator::SimulationReport, name: &str| {
         report.component(name).map_or(9, |part| part.totals.completed)
     };
     let report = raid.interval();

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
 use diskwright_simulator::drive::{
     DataSheet, DataSheetSeek, DriveQueue, MechanicalDrive, Model, QueuePolicy, RootAndLine, Seek, TrackRate,
 };
-use diskwright_simulator::io::Io;
 
 fn printed() -> DataSheet {
     DataSheet {

@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::DeviceModel;
+use diskwright_simulator::Io;
+use diskwright_simulator::Simulation;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::{MechanicalDrive, Model};
-use diskwright_simulator::io::Io;
 use diskwright_simulator::load::{LoadSpec, Timing, TraceRequest, TraceSpec};
 use diskwright_simulator::replay::{Replay, ReplayRequest, block_time, demerit_s};
-use diskwright_simulator::run::Simulation;
 use diskwright_simulator::system::{Drives, System, WatchSpec, Workload, WorkloadTarget};
 
 /// Sorted, the pairs are (1, 2), (3, 3) and (8, 4) seconds: the root of (1 + 0 + 16) / 3.

@@ -2,9 +2,9 @@
 //! add up to what the whole run says.
 
 use diskwright_base::topology::{DeviceClass, RaidLevel};
-use diskwright_simulator::run::Simulation;
+use diskwright_simulator::Simulation;
+use diskwright_simulator::System;
 use diskwright_simulator::samples::{EPOCH_NS, SampleRows};
-use diskwright_simulator::system::System;
 use diskwright_simulator::system::read::read;
 
 const SYSTEM: &str = r#"

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::cache::BlockCacheSpec;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer as Asked, RequestSizes};
-use diskwright_simulator::run::{ComponentKind, Simulation, SimulationReport};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
+use diskwright_simulator::{ComponentKind, Simulation, SimulationReport};
 
 const MS: Ns = 1_000_000;
 const SECOND: Ns = 1000 * MS;

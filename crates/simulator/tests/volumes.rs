@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use diskwright_base::Rng;
+use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
 use diskwright_simulator::catalogue::{self, EntryKind};
-use diskwright_simulator::io::Io;
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::volume::{CloudVolume, RateLimit, VolumeSpec};
 

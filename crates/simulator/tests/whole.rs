@@ -4,13 +4,13 @@
 
 use crate::random_system::random_system;
 use diskwright_base::Rng;
-use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::DeviceModel;
 use diskwright_simulator::cache::WritePolicy;
-use diskwright_simulator::device::DeviceModel;
-use diskwright_simulator::run::{Component, Simulation, SimulationReport};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::station::StationTotals;
 use diskwright_simulator::system::*;
+use diskwright_simulator::{Component, Simulation, SimulationReport};
 
 const OPERATIONS: u64 = 150;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use diskwright_simulator::Ns;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::load::*;
-use diskwright_simulator::run::{Simulation, SimulationReport};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::{Drives, HostSpec, System, WatchSpec, Workload, WorkloadTarget};
+use diskwright_simulator::{Simulation, SimulationReport};
 
 const MS: Ns = 1_000_000;
 const SECOND: Ns = 1000 * MS;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use diskwright_base::Rng;
-use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::{Drives, Set, System, WorkloadTarget};

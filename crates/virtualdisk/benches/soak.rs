@@ -15,8 +15,8 @@ mod shadow;
 
 use std::time::Instant;
 
-use diskwright_simulator::array::ArrayLevel;
-use diskwright_simulator::system::System;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::System;
 use diskwright_virtualdisk::server::DiskCommand;
 use served::{Running, array, plain, serve};
 use shadow::Load;

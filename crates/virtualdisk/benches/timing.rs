@@ -27,10 +27,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::DeviceModel;
+use diskwright_simulator::SimulationReport;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::Model;
-use diskwright_simulator::run::SimulationReport;
 use diskwright_simulator::system::{Drives, System};
 use diskwright_virtualdisk::nbd::client::ClientOptions;
 use diskwright_virtualdisk::nbd::request::NbdRequest;

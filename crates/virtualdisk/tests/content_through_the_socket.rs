@@ -4,8 +4,8 @@
 
 use crate::served::{Running, array, plain, serve};
 use crate::shadow::Load;
-use diskwright_simulator::array::ArrayLevel;
-use diskwright_simulator::system::System;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::System;
 use diskwright_virtualdisk::content::ContentBacking;
 use diskwright_virtualdisk::server::DiskCommand;
 

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::served::{PATIENCE, array, plain, serve};
 use diskwright_base::Rng;
-use diskwright_simulator::array::ArrayLevel;
-use diskwright_simulator::system::System;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::System;
 use diskwright_virtualdisk::content::ContentBacking;
 use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClient};
 use diskwright_virtualdisk::nbd::request::NbdRequest;

@@ -1,7 +1,7 @@
 //! What stands against believing a result: what the target is, and what went
 //! wrong on the way. A sentence each, before what the suite found.
 
-use diskwright_probe::target::ProbeTarget;
+use diskwright_probe::ProbeTarget;
 use diskwright_results::facts::SuiteRemark;
 use diskwright_results::result::RunResult;
 

@@ -1,8 +1,8 @@
 //! A probe's result for people: a table of the runs, and what they show.
 
 use diskwright_base::units::display;
+use diskwright_probe::Suite;
 use diskwright_probe::live::LiveInterval;
-use diskwright_probe::suites::Suite;
 use diskwright_report::probe::screen;
 use diskwright_results::document::ProbeDocument;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use diskwright_counters::live::{Clock, SystemClock};
-use diskwright_probe::error::ProbeError;
+use diskwright_probe::ProbeError;
 use diskwright_probe::run::{RunConfig, RunJob, run_jobs};
 use diskwright_probe::script::{MOST_BYTES, Script, ScriptEnvironment, ScriptJob, ScriptOptions, ScriptTarget};
-use diskwright_probe::target::{ProbeTarget, TargetOptions};
 use diskwright_probe::together::grouped;
+use diskwright_probe::{ProbeTarget, TargetOptions};
 use diskwright_results::document::TargetFacts;
 use diskwright_results::facts::ScriptFormat;
 use diskwright_results::pattern::Pattern;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use diskwright_base::{Topology, units};
+use diskwright_probe::ProbeError;
 use diskwright_probe::bench::TargetBench;
-use diskwright_probe::error::ProbeError;
 use diskwright_probe::guard::Consent;
 use diskwright_probe::live::LiveInterval;
 use diskwright_probe::members::members;
 use diskwright_probe::suites::{self, Settings, Suite, SuiteSession, Writes};
-use diskwright_probe::target::{ProbeTarget, TargetOptions};
+use diskwright_probe::{ProbeTarget, TargetOptions};
 use diskwright_results::facts::DeviceFacts;
 use diskwright_results::facts::SuiteRemark;
 use diskwright_results::result::RunResult;

@@ -1,12 +1,12 @@
 //! JSON of a simulated system: `diskwright.simulation/1`.
 
 use diskwright_base::Histogram;
+use diskwright_simulator::System;
 use diskwright_simulator::analytic::solve;
 use diskwright_simulator::confidence::Interval;
 use diskwright_simulator::load::{LoadSpan, Operations};
 use diskwright_simulator::run::{ArrayReport, CacheReport, Component, WorkloadReport};
 use diskwright_simulator::station::StationTotals;
-use diskwright_simulator::system::System;
 use serde_json::{Value, json};
 
 use super::system::SimulationOutcome;
@@ -148,7 +148,7 @@ fn component(component: &Component) -> Value {
     if let Value::Object(fields) = &mut value {
         fields.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
         fields.insert("bytes_per_s".into(), number(counts.bytes() as f64 / elapsed_s));
-        if component.kind == diskwright_simulator::run::ComponentKind::Drive {
+        if component.kind == diskwright_simulator::ComponentKind::Drive {
             let each = |ns: u64| number(ns as f64 / 1e9 / counts.requests() as f64);
             fields.insert("reads_per_s".into(), number(counts.reads as f64 / elapsed_s));
             fields.insert("writes_per_s".into(), number(counts.writes as f64 / elapsed_s));

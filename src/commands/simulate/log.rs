@@ -4,9 +4,9 @@ use std::path::Path;
 
 use diskwright_base::{Note, Tick};
 use diskwright_datastore::{LogWriter, WriterOptions};
-use diskwright_simulator::run::SimulationReport;
+use diskwright_simulator::SimulationReport;
+use diskwright_simulator::System;
 use diskwright_simulator::samples::SampleRows;
-use diskwright_simulator::system::System;
 
 use super::super::Failure;
 

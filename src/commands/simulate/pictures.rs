@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use diskwright_base::units::{digits, display};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
-use diskwright_simulator::run::{Component, ComponentKind, SimulationReport};
+use diskwright_simulator::{Component, ComponentKind, SimulationReport};
 
 use super::screen::{self, name};
 use super::sweep::{self, SweepRun};
@@ -67,7 +67,7 @@ pub fn of_run(outcome: &SimulationOutcome) -> Vec<Curves> {
 /// The distribution of each workload's responses.
 fn responses(report: &SimulationReport) -> Curves {
     const POINTS: u32 = 120;
-    let line = |workload: &diskwright_simulator::run::WorkloadReport| {
+    let line = |workload: &diskwright_simulator::WorkloadReport| {
         let point = |n: u32| {
             let share = f64::from(n) / f64::from(POINTS);
             let x = workload.responses.quantile(share).unwrap_or(f64::NAN) / 1e9;
@@ -101,7 +101,7 @@ pub fn of_sweep(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
     let x = || axis(&words, "count", scale);
     let of_workloads = |of: &dyn Fn(&SimulationReport, usize) -> f64| -> Vec<ChartCurve> {
         let names = runs.first().map_or(&[][..], |run| &run.outcome.report.workloads);
-        let line = |(at, workload): (usize, &diskwright_simulator::run::WorkloadReport)| {
+        let line = |(at, workload): (usize, &diskwright_simulator::WorkloadReport)| {
             let values = runs.iter().zip(&places);
             let point =
                 |(run, x): (&SweepRun, &f64)| CurvePoint { x: *x, y: of(&run.outcome.report, at), interval: None };
@@ -177,7 +177,7 @@ fn titles(titles: &[&str]) -> Vec<String> {
 fn workloads(report: &SimulationReport) -> SheetTable {
     let elapsed_s = report.elapsed_s();
     let time = |ns: Option<f64>| ns.map_or(String::new(), |ns| display(ns / 1e9, "s"));
-    let row = |workload: &diskwright_simulator::run::WorkloadReport| {
+    let row = |workload: &diskwright_simulator::WorkloadReport| {
         vec![
             workload.name.clone(),
             display(workload.counts.requests() as f64 / elapsed_s, "per_s"),

@@ -13,8 +13,8 @@ use diskwright_report::{Align, Style, TextTable};
 use diskwright_simulator::Ns;
 use diskwright_simulator::diskspecs::{self, Diskspecs};
 use diskwright_simulator::drive::{Hit, Model};
-use diskwright_simulator::io::{BLOCK_BYTES, Io};
 use diskwright_simulator::replay::{Replay, ReplayRequest, ReplaySums, block_time};
+use diskwright_simulator::{BLOCK_BYTES, Io};
 use serde_json::{Value, json};
 
 use super::{Arguments, text};

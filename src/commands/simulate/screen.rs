@@ -4,7 +4,7 @@
 use diskwright_base::units::{digits, display};
 use diskwright_report::{Align, Ink, Style, TextTable, text};
 use diskwright_simulator::analytic::solve;
-use diskwright_simulator::run::{Component, ComponentKind, SimulationReport};
+use diskwright_simulator::{Component, ComponentKind, SimulationReport};
 
 use super::answer;
 use super::system::SimulationOutcome;

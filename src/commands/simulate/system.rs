@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_datastore::WriterOptions;
+use diskwright_simulator::System;
 use diskwright_simulator::load::TraceRequest;
-use diskwright_simulator::run::{Simulation, SimulationReport};
 use diskwright_simulator::samples::EPOCH_NS;
-use diskwright_simulator::system::System;
 use diskwright_simulator::system::read::{DescriptionFiles, Setting, read_with};
+use diskwright_simulator::{Simulation, SimulationReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::log::SimulationLog;

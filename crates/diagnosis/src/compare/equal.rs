@@ -48,12 +48,6 @@ pub(super) struct EqualLoadResult {
     held: Vec<&'static str>,
 }
 
-/// The instance whose counters stand for all disks.
-pub(super) fn instance(watch: &CounterWindow) -> &'static str {
-    let there = |instance: &&str| watch.of(REQUESTS, instance).is_some_and(|s| s.measured().is_some());
-    [WHOLE, "", "_total"].into_iter().find(there).unwrap_or(WHOLE)
-}
-
 /// Compares the response at the same load. The error is why that cannot be done.
 pub(super) fn compare(
     first: &CounterWindow,
@@ -129,7 +123,7 @@ fn merged(points: Vec<(i64, BlockMean)>, width: i64) -> Vec<(i64, BlockMean)> {
 /// The response over each `width` nanoseconds, with what drives it; `NaN` where
 /// that is not known.
 fn table(watch: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<SeriesPoint> {
-    let instance = instance(watch);
+    let instance = load::instance(watch);
     let points = |counter: &str, instance: &str| {
         let points = watch.of(counter, instance).map(|s| s.points()).unwrap_or_default();
         merged(points, width)

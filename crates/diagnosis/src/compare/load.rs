@@ -230,7 +230,7 @@ pub(super) fn read_share(first: &CounterWindow, second: &CounterWindow, picked: 
 
 /// The share of reads bucket by bucket.
 pub(super) fn shares(watch: &CounterWindow) -> Vec<(i64, BlockMean)> {
-    let instance = super::equal::instance(watch);
+    let instance = instance(watch);
     let points = |counter: &str| watch.of(counter, instance).map(|s| s.points()).unwrap_or_default();
     let reads: HashMap<i64, f64> = points(READS).into_iter().map(|(at, p)| (at, p.value)).collect();
     let share = |(at, p): (i64, BlockMean)| {
@@ -238,4 +238,10 @@ pub(super) fn shares(watch: &CounterWindow) -> Vec<(i64, BlockMean)> {
         (p.value > 0.0).then_some((at, BlockMean { at_s: p.at_s, value: share, weight: p.value * p.weight }))
     };
     points(REQUESTS).into_iter().filter_map(share).collect()
+}
+
+/// The instance whose counters stand for all disks.
+pub(super) fn instance(watch: &CounterWindow) -> &'static str {
+    let there = |instance: &&str| watch.of(REQUESTS, instance).is_some_and(|s| s.measured().is_some());
+    [WHOLE, "", "_total"].into_iter().find(there).unwrap_or(WHOLE)
 }

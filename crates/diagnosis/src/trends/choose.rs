@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::timeline::BucketPoint;
 use super::{Trend, TrendShape};
-use crate::judge::Judge;
+use crate::observation::Observation;
 use crate::rule::{Condition, ConditionSpan, Rule, RuleLimit};
 
 /// A condition of a rule at an instance.
@@ -52,16 +52,16 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The quantities that a pack's rules judge at each tick, each once.
-pub(crate) fn subjects(judge: &Judge, pack: usize) -> Vec<Subject<'_>> {
+/// The quantities that a pack's rules seen at each tick, each once.
+pub(crate) fn subjects(seen: &Observation, pack: usize) -> Vec<Subject<'_>> {
     let mut by_track: BTreeMap<usize, (Option<&str>, Vec<TrendCondition<'_>>)> = BTreeMap::new();
-    for stream in judge.states.streams.iter().filter(|s| s.pack == pack) {
-        let rule = judge.rule_of(stream);
+    for stream in seen.states.streams.iter().filter(|s| s.pack == pack) {
+        let rule = seen.rule_of(stream);
         for (at, condition) in rule.conditions().enumerate() {
             let state = &stream.conditions[at];
             // an amount in a tick is of the tick's length, which may change
             let of_ticks = condition.over == ConditionSpan::Tick && !condition.is_of_window() && !state.adds_up;
-            let (Some(track), Some(limit)) = (state.track.filter(|_| of_ticks), limit(judge, condition, state)) else {
+            let (Some(track), Some(limit)) = (state.track.filter(|_| of_ticks), limit(seen, condition, state)) else {
                 continue;
             };
             let own = condition.quantity.counter.object == rule.object;
@@ -75,17 +75,17 @@ pub(crate) fn subjects(judge: &Judge, pack: usize) -> Vec<Subject<'_>> {
             }
         }
     }
-    let filled = |track: usize| judge.states.tracks[track].buckets.as_ref().map(|b| b.filled());
+    let filled = |track: usize| seen.states.tracks[track].buckets.as_ref().map(|b| b.filled());
     let subject = |(track, (instance, judged)): (usize, (Option<&str>, Vec<_>))| {
         Some(Subject { instance: instance.unwrap_or_default().to_owned(), filled: filled(track)?, judged })
     };
     by_track.into_iter().filter_map(subject).collect()
 }
 
-fn limit(judge: &Judge, condition: &Condition, state: &crate::stream::ConditionState) -> Option<f64> {
+fn limit(seen: &Observation, condition: &Condition, state: &crate::stream::ConditionState) -> Option<f64> {
     let limit = match &condition.limit {
         RuleLimit::Number(number) => *number,
-        RuleLimit::Counter { times, .. } => judge.states.tracks[state.limit_track?].mean()? * times,
+        RuleLimit::Counter { times, .. } => seen.states.tracks[state.limit_track?].mean()? * times,
     };
     limit.is_finite().then_some(limit)
 }

@@ -5,7 +5,6 @@
 use diskwright_base::Frame;
 
 use crate::lanes::LaneSums;
-use crate::window::start_of;
 
 /// Buckets of a series at most, for trends.
 const MOST: i64 = 1024;
@@ -84,7 +83,7 @@ impl Timeline {
     pub fn cut(&mut self, frame: &Frame, range: std::ops::Range<usize>, stretches: &mut Vec<ClockBucketTicks>) {
         stretches.clear();
         for (at, tick) in frame.ticks()[range].iter().enumerate() {
-            let start = start_of(tick);
+            let start = tick.start_ns();
             let bucket = self.reach(start + (tick.time_ns.saturating_sub(start)) / 2);
             let doublings = self.doublings;
             match stretches.last_mut() {

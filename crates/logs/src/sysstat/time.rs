@@ -1,5 +1,7 @@
 //! Dates and times as sysstat's tools print them, in every locale's form.
 
+use diskwright_base::moment::day_of;
+
 /// Seconds of a day.
 pub const DAY: i64 = 86_400;
 
@@ -22,18 +24,12 @@ impl Date {
             1970..=9999 => year,
             _ => return None,
         };
-        let fits = (1..=12).contains(&month) && (1..=31).contains(&day);
-        fits.then_some(Date { year: year as i32, month, day })
+        day_of(year as i32, month, day).map(|_| Date { year: year as i32, month, day })
     }
 
-    /// Days since 1970-01-01 (proleptic Gregorian, years counted from March).
+    /// Days since 1970-01-01.
     pub fn days(self) -> i64 {
-        let year = i64::from(self.year) - i64::from(self.month <= 2);
-        let era = year.div_euclid(400);
-        let of_era = year.rem_euclid(400);
-        let month = i64::from((self.month + 9) % 12);
-        let of_year = (153 * month + 2) / 5 + i64::from(self.day) - 1;
-        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+        day_of(self.year, self.month, self.day).unwrap_or_default()
     }
 }
 

@@ -194,6 +194,7 @@ impl Planner {
             }
             BlockMap::Parity(parity) => self.parity(*parity, part, plan),
         }
+        debug_assert!(plan.lost_blocks <= u64::from(request.blocks), "no more is lost than was asked for");
     }
 
     fn linear(&self, part: BlockStretch, plan: &mut MemberIoPlan) {
@@ -205,6 +206,7 @@ impl Planner {
                 let list = if write { PlanList::Writes } else { PlanList::Reads };
                 plan.push(list, io(piece.member, piece.block, piece.blocks, write, MemberIoPart::Data));
             }
+            debug_assert!(piece.blocks > 0 && piece.blocks <= blocks, "a piece is a part of the request");
             block += piece.blocks;
             blocks -= piece.blocks;
             if blocks == 0 {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use diskwright_base::{Problem, ProblemSource};
 use serde::Deserialize;
 
-use super::{CatalogueEntry, CatalogueError, EntryKind, raw};
+use super::{CatalogueEntry, EntryKind, raw};
 use crate::Ns;
 use crate::device::PlainSpec;
 use crate::drive::{DataSheet, DataSheetSeek, QueuePolicy, RootAndLine, TrackRate};
@@ -19,21 +20,21 @@ const MOST: usize = 10_000;
 const NO_RATE: f64 = f64::INFINITY;
 
 /// Reads a file.
-pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, CatalogueError> {
-    let place = CatalogueSource { file, text };
+pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problem> {
+    let place = ProblemSource { file, text };
     let parsed: raw::CatalogueFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        place.error(at, &place.item(at), error.message().to_owned())
+        place.problem(at, &item_at(text, at), error.message().to_owned())
     })?;
     if parsed.drive.len() > MOST {
-        return Err(place.error(0, "", format!("{} drives, where {MOST} are the most", parsed.drive.len())));
+        return Err(place.problem(0, "", format!("{} drives, where {MOST} are the most", parsed.drive.len())));
     }
     let mut entries: Vec<CatalogueEntry> = Vec::with_capacity(parsed.drive.len());
     for drive in parsed.drive {
         let at = drive.span().start;
         let drive = drive.into_inner();
         let item = format!("drive {}", drive.id);
-        let wrong = |message: String| place.error(at, &item, message);
+        let wrong = |message: String| place.problem(at, &item, message);
         let entry = entry(drive, place.line(at)).map_err(wrong)?;
         if let Some(same) = entries.iter().find(|other| other.id.eq_ignore_ascii_case(&entry.id)) {
             return Err(wrong(format!("the id is that of line {} too; each has its own", same.line)));
@@ -44,30 +45,14 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Catalo
     Ok(entries)
 }
 
-/// A file being read.
-struct CatalogueSource<'a> {
-    file: &'a str,
-    text: &'a str,
-}
-
-impl CatalogueSource<'_> {
-    fn line(&self, at: usize) -> usize {
-        1 + self.text.bytes().take(at).filter(|&b| b == b'\n').count()
-    }
-
-    fn error(&self, at: usize, item: &str, message: String) -> CatalogueError {
-        CatalogueError { file: self.file.into(), line: self.line(at), item: item.into(), message }
-    }
-
-    /// Which drive a place in the text is of.
-    fn item(&self, at: usize) -> String {
-        let before = self.text.get(..at).unwrap_or(self.text);
-        let Some(start) = before.rfind("[[drive]]") else { return String::new() };
-        let rest = &self.text[start + "[[drive]]".len()..];
-        let of_it = rest.split("[[drive]]").next().unwrap_or_default();
-        let id = of_it.lines().find_map(|line| line.trim_start().strip_prefix("id")?.trim_start().strip_prefix('='));
-        id.map_or_else(|| "drive".into(), |id| format!("drive {}", id.trim().trim_matches('"')))
-    }
+/// Which drive a place in the text is of.
+fn item_at(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let Some(start) = before.rfind("[[drive]]") else { return String::new() };
+    let rest = &text[start + "[[drive]]".len()..];
+    let of_it = rest.split("[[drive]]").next().unwrap_or_default();
+    let id = of_it.lines().find_map(|line| line.trim_start().strip_prefix("id")?.trim_start().strip_prefix('='));
+    id.map_or_else(|| "drive".into(), |id| format!("drive {}", id.trim().trim_matches('"')))
 }
 
 fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {

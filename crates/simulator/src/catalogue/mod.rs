@@ -10,7 +10,7 @@ mod raw;
 
 use std::sync::LazyLock;
 
-use thiserror::Error;
+use diskwright_base::Problem;
 
 use crate::device::{DeviceModel, PlainSpec};
 use crate::drive::{DataSheet, Model};
@@ -26,20 +26,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("cloud.toml", include_str!("../../catalogue/cloud.toml")),
     ("plain.toml", include_str!("../../catalogue/plain.toml")),
 ];
-
-/// What is wrong in a file of drives, and where.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{file}:{line}: {item}{}{message}", if item.is_empty() { "" } else { ": " })]
-pub struct CatalogueError {
-    /// File, as it was named.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// `drive st32171w`, or empty where the file is no TOML at all.
-    pub item: String,
-    /// What is wrong, and what would be right.
-    pub message: String,
-}
 
 /// A device of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,7 +144,7 @@ impl EntryKind {
 /// The sorts of tables that say what a device is made of.
 pub const SORTS: [&str; 4] = ["mechanical", "flash", "volume", "plain"];
 
-static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, CatalogueError>> = LazyLock::new(|| {
+static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, Problem>> = LazyLock::new(|| {
     let mut all = Vec::new();
     for (file, text) in FILES {
         all.extend(read(file, text)?);
@@ -181,7 +167,7 @@ pub fn find(id: &str) -> Option<&'static CatalogueEntry> {
 ///
 /// # Errors
 /// The first thing that is wrong, with its line, and what would be right.
-pub fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, CatalogueError> {
+pub fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problem> {
     make::read(file, text)
 }
 

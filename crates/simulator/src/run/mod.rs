@@ -211,6 +211,7 @@ impl Simulation {
 
     #[inline]
     fn handle(&mut self, now: Ns, event: SimulationEvent) {
+        debug_assert_eq!(self.events.now(), now, "an event happens at its moment");
         match event {
             SimulationEvent::Device { drive, job } => self.drive_done(now, drive, job),
             SimulationEvent::Station { station, job } => self.visit_ends(now, station, job),
@@ -396,6 +397,7 @@ impl Simulation {
             }
             Parent::Part { job: whole } => {
                 self.jobs.remove(job);
+                debug_assert!(self.jobs[whole].parts > 0, "each part ends once");
                 self.jobs[whole].parts -= 1;
                 if self.jobs[whole].parts == 0 {
                     self.jobs[whole].at = self.end;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use diskwright_base::words::{nearest, number};
+use diskwright_base::words::{self, number};
 use toml::de::DeTable;
 
 use super::quantity::{self, QuantityError, QuantityKind};
@@ -359,7 +359,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
 
 /// `; did you mean ...?`, where a known word is near.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    nearest(word, known.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+    words::did_you_mean(word, known.iter().copied())
 }
 
 /// TOML's word for a type, with its article.

@@ -10,12 +10,13 @@ mod fields;
 pub mod quantity;
 
 use std::cell::RefCell;
-use std::fmt;
 
+use diskwright_base::ProblemSource;
 use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+pub use diskwright_base::Problem;
 pub(crate) use diskwright_base::words::number;
 pub use fields::DescriptionFields;
 pub(crate) use fields::did_you_mean;
@@ -25,29 +26,6 @@ pub type DescriptionValue<'a, 'i> = &'a Spanned<DeValue<'i>>;
 
 /// Problems that are told of one file; more are not kept.
 const MOST_PROBLEMS: usize = 50;
-
-/// Something wrong in a description, or worth knowing, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// File, as it was named.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// `drive \`data\``, or empty where it is about the whole file.
-    pub item: String,
-    /// What is wrong, and what would be right.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: ", self.file, self.line)?;
-        if !self.item.is_empty() {
-            write!(f, "{}: ", self.item)?;
-        }
-        f.write_str(&self.message)
-    }
-}
 
 /// Everything that is wrong in a description, by line; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -60,8 +38,7 @@ fn lines(problems: &[Problem]) -> String {
 
 /// A file being read, and what was found wrong so far.
 pub struct DescriptionSource<'t> {
-    file: &'t str,
-    text: &'t str,
+    text: ProblemSource<'t>,
     problems: RefCell<Vec<Problem>>,
     notes: RefCell<Vec<Problem>>,
 }
@@ -69,25 +46,20 @@ pub struct DescriptionSource<'t> {
 impl<'t> DescriptionSource<'t> {
     /// A text; `file` is its name in what is told.
     pub fn new(file: &'t str, text: &'t str) -> DescriptionSource<'t> {
-        DescriptionSource { file, text, problems: RefCell::default(), notes: RefCell::default() }
+        let text = ProblemSource { file, text };
+        DescriptionSource { text, problems: RefCell::default(), notes: RefCell::default() }
     }
 
     /// The file's name.
     pub fn file(&self) -> &'t str {
-        self.file
-    }
-
-    fn problem(&self, at: usize, item: &str, message: String) -> Problem {
-        let end = at.min(self.text.len());
-        let line = 1 + self.text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count();
-        Problem { file: self.file.to_owned(), line, item: item.to_owned(), message }
+        self.text.file
     }
 
     /// Notes something wrong at a place in the text (bytes from its beginning).
     pub fn wrong(&self, at: usize, item: &str, message: impl Into<String>) {
         let mut problems = self.problems.borrow_mut();
         if problems.len() < MOST_PROBLEMS {
-            problems.push(self.problem(at, item, message.into()));
+            problems.push(self.text.problem(at, item, message));
         }
     }
 
@@ -95,7 +67,7 @@ impl<'t> DescriptionSource<'t> {
     pub fn note(&self, at: usize, item: &str, message: impl Into<String>) {
         let mut notes = self.notes.borrow_mut();
         if notes.len() < MOST_PROBLEMS {
-            notes.push(self.problem(at, item, message.into()));
+            notes.push(self.text.problem(at, item, message));
         }
     }
 
@@ -106,7 +78,7 @@ impl<'t> DescriptionSource<'t> {
 
     /// Parses the text into its top table; what is no TOML is noted.
     pub fn parse(&self) -> Option<Spanned<DeTable<'t>>> {
-        let (table, errors) = DeTable::parse_recoverable(self.text);
+        let (table, errors) = DeTable::parse_recoverable(self.text.text);
         for error in &errors {
             let at = error.span().map_or(0, |span| span.start);
             self.wrong(at, "", format!("no TOML: {}", error.message()));

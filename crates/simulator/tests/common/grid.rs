@@ -5,10 +5,10 @@
 //! brings to the front; nobody looked at errors to choose them.
 
 use diskwright_base::Rng;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::DeviceModel;
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::catalogue::{self, CatalogueEntry};
-use diskwright_simulator::device::DeviceModel;
 use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer};
 use diskwright_simulator::system::{Drives, Set, System, WatchSpec, Workload, WorkloadTarget};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diskwright_base::Rng;
-use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::cache::{BlockCacheSpec, CacheReadAhead, FlushOrder, WriteBackPolicy, WritePolicy};
 use diskwright_simulator::catalogue;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};

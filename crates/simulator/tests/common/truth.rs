@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
+use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::ArrayLevel;
 use diskwright_simulator::confidence::{Interval, Means};
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::load::{
     ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTotals, OperationTransfer,
     Operations, RequestSizes,
 };
-use diskwright_simulator::run::{Simulation, SimulationReport};
 use diskwright_simulator::solve::*;
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::{Drives, Set, System, WatchSpec, Workload, WorkloadTarget};
+use diskwright_simulator::{Simulation, SimulationReport};
 
 /// Mean service, s: a thousandth, so that a nanosecond is nothing.
 const S: f64 = 1e-3;

@@ -20,8 +20,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::array::{ArrayLevel, Members};
-use diskwright_simulator::io::BLOCK_BYTES;
 use diskwright_simulator::system::{Set, System, WorkloadTarget};
 
 use array::ArrayContent;

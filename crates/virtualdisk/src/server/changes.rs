@@ -2,7 +2,7 @@
 
 use diskwright_base::Rng;
 use diskwright_simulator::array::{ArrayGeometry, Members};
-use diskwright_simulator::io::{BLOCK_BYTES, Io};
+use diskwright_simulator::{BLOCK_BYTES, Io};
 
 use super::orders::FailureScope;
 

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::Members;
-use diskwright_simulator::io::BLOCK_BYTES;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 

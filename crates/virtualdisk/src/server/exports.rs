@@ -1,6 +1,6 @@
 //! What of a system is served: arrays, and drives that belong to none.
 
-use diskwright_simulator::device::DeviceModel;
+use diskwright_simulator::DeviceModel;
 use diskwright_simulator::system::{System, WorkloadTarget};
 
 /// Something that clients can open by its name.

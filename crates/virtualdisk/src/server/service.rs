@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use diskwright_base::Histogram;
+use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::Ns;
-use diskwright_simulator::io::BLOCK_BYTES;
-use diskwright_simulator::run::{Simulation, SimulationReport};
 use diskwright_simulator::system::{System, WorkloadTarget};
+use diskwright_simulator::{Simulation, SimulationReport};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, accept_with, sockopt};

@@ -10,9 +10,9 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use diskwright_simulator::array::ArrayLevel;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::SimulationReport;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
-use diskwright_simulator::run::SimulationReport;
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::{Drives, Set, System};
 use diskwright_virtualdisk::content::ContentBacking;

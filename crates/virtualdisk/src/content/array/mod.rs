@@ -12,8 +12,8 @@ mod row;
 
 use std::collections::BTreeSet;
 
+use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::array::{ArrayGeometry, Members};
-use diskwright_simulator::io::BLOCK_BYTES;
 
 use super::ledger::MemberStates;
 use super::store::{ContentExtent, Stores, WriteSource};

@@ -1,7 +1,7 @@
 //! Levels with parity: requests row by row.
 
+use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::array::Members;
-use diskwright_simulator::io::BLOCK_BYTES;
 
 use super::row::{Cover, ParityScratch, RowStretch};
 use super::{ArrayContent, BytePiece, CHUNK, WriteSource};

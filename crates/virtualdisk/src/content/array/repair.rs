@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::array::{MemberBlock, Members};
-use diskwright_simulator::io::BLOCK_BYTES;
 
 use super::{ArrayContent, BytePiece, CHUNK};
 use crate::content::store::{ContentExtent, Stores, ZeroPolicy};

@@ -1,8 +1,8 @@
 //! One stretch of bytes across a row of a parity level: as many bytes of each
 //! data unit, at the same place of each, and of each parity.
 
+use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::array::{ArrayGeometry, Members};
-use diskwright_simulator::io::BLOCK_BYTES;
 
 use super::WriteSource;
 use super::copies::put;

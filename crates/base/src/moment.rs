@@ -1,0 +1,90 @@
+//! Moments in UTC as text and back, and days of the calendar: all that this program knows
+//! of dates without a time zone.
+
+use jiff::civil::{Date, date};
+use jiff::{SignedDuration, Timestamp};
+
+/// `2026-11-21T22:30:58Z` from nanoseconds since 1970; to the millisecond where there is
+/// a part of a second.
+pub fn rfc3339(time_ns: i64) -> String {
+    let whole = time_ns.div_euclid(1_000_000).rem_euclid(1000) == 0;
+    if whole { format!("{:.0}", stamp(time_ns)) } else { rfc3339_ms(time_ns) }
+}
+
+/// `2026-11-21T22:30:58.250Z`: always to the millisecond, what is less is cut off.
+pub fn rfc3339_ms(time_ns: i64) -> String {
+    format!("{:.3}", stamp(time_ns))
+}
+
+/// The moment, cut to the millisecond so that writing does not round it up.
+fn stamp(time_ns: i64) -> Timestamp {
+    let millis = SignedDuration::from_millis(time_ns.div_euclid(1_000_000));
+    Timestamp::from_duration(millis).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// Nanoseconds since 1970 UTC of an RFC 3339 time; `None` where it is none.
+pub fn parse(rfc3339: &str) -> Option<i64> {
+    let time: Timestamp = rfc3339.parse().ok()?;
+    i64::try_from(time.as_nanosecond()).ok()
+}
+
+/// `2026-11-21` of a day counted from 1970-01-01.
+pub fn date_of(day: i64) -> String {
+    let hours = day.checked_mul(24).map(SignedDuration::from_hours);
+    let date = hours.and_then(|hours| EPOCH.checked_add(hours).ok());
+    date.unwrap_or(EPOCH).to_string()
+}
+
+/// The day counted from 1970-01-01 of a date; `None` where the calendar has no such day.
+pub fn day_of(year: i32, month: u32, day: u32) -> Option<i64> {
+    let date = Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
+    Some(days_since_1970(date))
+}
+
+/// The day counted from 1970-01-01 that a text begins with: `2026-11-21`, `2026-11-21T22:30:58Z`.
+pub fn day_in(text: &str) -> Option<i64> {
+    text.get(..10)?.parse().ok().map(days_since_1970)
+}
+
+const EPOCH: Date = date(1970, 1, 1);
+
+fn days_since_1970(date: Date) -> i64 {
+    date.duration_since(EPOCH).as_hours() / 24
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn moments_are_written_in_utc() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(951_782_400 * SECOND), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc3339(1_795_300_258 * SECOND + 250_000_000), "2026-11-21T22:30:58.250Z");
+        // less than a millisecond is cut off, not rounded
+        assert_eq!(rfc3339(SECOND - 1), "1970-01-01T00:00:00.999Z");
+        assert_eq!(rfc3339(-SECOND), "1969-12-31T23:59:59Z");
+        assert_eq!(rfc3339(SECOND + 999_999), "1970-01-01T00:00:01Z");
+        assert_eq!(rfc3339_ms(SECOND), "1970-01-01T00:00:01.000Z");
+        assert_eq!((parse("1970-01-01T00:00:01+00:00"), parse("1970-01-01")), (Some(SECOND), None));
+    }
+
+    #[test]
+    fn days_are_counted_as_unix_does() {
+        assert_eq!(
+            (day_of(1970, 1, 1), day_of(2000, 3, 1), day_of(2026, 11, 21)),
+            (Some(0), Some(11_017), Some(20_778))
+        );
+        assert_eq!(day_of(2024, 2, 29).map(|day| day + 1), day_of(2024, 3, 1));
+        assert_eq!((day_of(2023, 2, 29), day_of(2024, 4, 31), day_of(2024, 13, 1)), (None, None, None));
+        for day in [-106_752, -1, 0, 11_016, 20_778, 106_751] {
+            assert_eq!(day_in(&date_of(day)), Some(day));
+        }
+        assert_eq!(day_in("2026-01-01T12:00:00Z"), Some(20_454));
+        for wrong in ["", "now", "2026-13-01", "2026-01", "99999999999-01-01", "2026-02-30"] {
+            assert_eq!(day_in(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! The verdict put together: what ranking, certainty, phases and trends make of what a judge
+//! saw, and the words for it.
+
+use diskwright_base::moment::rfc3339;
+
+use std::collections::BTreeMap;
+
+use crate::advice::{Advice, LoadFacts};
+use crate::culprits::BlamedDisk;
+use crate::observation::Observation;
+use crate::origin::MissingCounters;
+use crate::outcome::{RuleOutcome, episodes, finding, lead, outcomes, relate};
+use crate::rank::{WindowVerdict, choose, place, ranking, score};
+use crate::rule::{Bottleneck, Rule};
+use crate::verdict::*;
+use crate::words::{Approach, approach, label, one_thread, sentence, value_text};
+
+/// Rules named when a bottleneck is ruled out.
+const REASONS: usize = 3;
+/// What tells of one thread among several processors.
+const ONE_THREAD: &str = "system.busiest_thread";
+
+/// The verdict of one pack.
+pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
+    let pack = &seen.packs[pack_at];
+    let all = outcomes(seen, pack_at);
+    let (held, aside) = relate(&all);
+    let mut findings: Vec<Finding> = held.iter().filter_map(|o| finding(seen, o)).collect();
+    sort(&mut findings);
+    let ranking = ranking(findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), score(f.weight, f.share))));
+    let unjudged = unjudged(seen, pack_at, &all);
+    let bottleneck = match choose(&ranking) {
+        Bottleneck::None if crate::certainty::unsettled(seen, pack_at, &findings, &unjudged) => Bottleneck::Unknown,
+        chosen => chosen,
+    };
+    findings.sort_by_key(|f| f.bottleneck != bottleneck);
+    let first = findings.first().filter(|f| f.bottleneck == bottleneck && bottleneck != Bottleneck::None);
+    let instance = first.map_or(String::new(), |first| instance(seen, first, &findings));
+    let set_aside: Vec<SetAsideFinding> = aside.iter().map(|(o, by)| explained(o, by)).collect();
+    let confidence = crate::certainty::confidence(seen, pack_at, bottleneck, &ranking, &unjudged);
+    let whole = WindowVerdict { bottleneck, instance: &instance, confidence, unjudged: &unjudged };
+    let phases = if pack_at == 0 { crate::phases::phases(seen, pack_at, &all, &whole) } else { Vec::new() };
+    let ruled_out = ruled_out(seen, pack_at, &all, bottleneck, &ranking, &set_aside);
+    let mut certainty_limits = crate::certainty::limits(seen, pack_at, &unjudged, bottleneck);
+    if pack.rules.iter().any(Rule::sleeps_without_ceiling) {
+        certainty_limits.extend(crate::profiles::remarks(seen, &disks_near(&all)));
+    }
+    // of the pack that was asked; the others are there to be compared by their verdicts
+    let (trends, trend_questions) = if pack_at == 0 { crate::trends::trends(seen, pack_at) } else { (Vec::new(), 0) };
+    let culprits = culprits(seen, bottleneck, first);
+    let first_label = first.and_then(|first| label_of(pack.rule(&first.rule)?, first, &all));
+    Verdict {
+        schema: SCHEMA,
+        pack: pack.id.clone(),
+        pack_title: pack.title.clone(),
+        host: seen.topology.as_ref().map_or(String::new(), |t| t.host.clone()),
+        bottleneck,
+        confidence,
+        sentence: match first {
+            Some(first) => blaming(seen, &instance, first, &first_label.unwrap_or_default(), &culprits),
+            None => nothing(seen, pack_at, &unjudged, bottleneck),
+        },
+        phases,
+        culprits,
+        programs: if bottleneck.blames() { Vec::new() } else { seen.culprits.programs() },
+        advice: advice(seen, pack_at, bottleneck, &findings),
+        instance,
+        findings,
+        episodes: episodes(&all),
+        set_aside,
+        ruled_out,
+        missing: MissingCounters::of(&unjudged, seen.notes.source),
+        unjudged,
+        ranking,
+        ceilings: seen.ceilings.iter().filter(|c| seen.has_seen(&c.device)).cloned().collect(),
+        notes: remarks(seen),
+        certainty_limits,
+        trends,
+        trend_questions,
+        window: span(seen),
+    }
+}
+
+fn blaming(seen: &Observation, instance: &str, first: &Finding, label: &str, culprits: &[Culprit]) -> String {
+    let window_s = seen.window.seconds();
+    match first.counter.as_str() {
+        ONE_THREAD => one_thread(first, culprits.first(), window_s),
+        _ => sentence(instance, first, label, window_s),
+    }
+}
+
+fn span(seen: &Observation) -> WatchWindow {
+    WatchWindow {
+        from: rfc3339(seen.window.from_ns),
+        to: rfc3339(seen.window.to_ns),
+        seconds: seen.window.seconds(),
+        ticks: seen.window.ticks,
+        gaps: seen.notes.gaps,
+    }
+}
+
+/// Who does it: of a blamed disk those who use it, as far as the log can tell.
+fn culprits(seen: &Observation, bottleneck: Bottleneck, first: Option<&Finding>) -> Vec<Culprit> {
+    if first.is_some_and(|f| f.counter == ONE_THREAD) {
+        return seen.culprits.of_threads();
+    }
+    let cgroup = first.filter(|f| f.object == "cgroup").map(|f| group_of(&f.instance));
+    let disk = first.filter(|f| f.object == "physical_disk" && bottleneck != Bottleneck::Memory);
+    let blamed = disk.and_then(|finding| {
+        let facts = facts(seen, finding);
+        // in a stall it moves nothing: that tells nothing of who uses it
+        let moves = [facts.read_bytes_per_s, facts.write_bytes_per_s].iter().flatten().any(|bytes| *bytes > 0.0);
+        (seen.disks_seen() > 1).then(|| BlamedDisk {
+            name: finding.instance.clone(),
+            read_bytes_per_s: facts.read_bytes_per_s.filter(|_| moves),
+            write_bytes_per_s: facts.write_bytes_per_s.filter(|_| moves),
+            groups: seen.groups_on(&finding.instance),
+        })
+    });
+    seen.culprits.of(bottleneck, cgroup, blamed.as_ref())
+}
+
+/// A cgroup's path, without the device that follows in I/O instances.
+fn group_of(instance: &str) -> &str {
+    instance.rsplit_once('@').map_or(instance, |(path, _)| path)
+}
+
+/// How far beyond its limit a finding's value is.
+fn excess(finding: &Finding) -> f64 {
+    let ratio = match finding.compare {
+        "above" | "at_least" => finding.value / finding.limit,
+        _ => finding.limit / finding.value,
+    };
+    if ratio.is_finite() { ratio } else { 0.0 }
+}
+
+/// Strongest first; of one rule the instance furthest beyond the limit, and a
+/// cgroup before its parents, whose figures contain it.
+fn sort(findings: &mut [Finding]) {
+    let rough = |f: &Finding| (score(f.weight, f.share) * 50.0).round() as i64;
+    let depth = |f: &Finding| if f.object == "cgroup" { group_of(&f.instance).matches('/').count() } else { 0 };
+    findings.sort_by(|a, b| {
+        let by_score = rough(b).cmp(&rough(a));
+        let by_rule = || a.bottleneck.cmp(&b.bottleneck).then_with(|| a.rule.cmp(&b.rule));
+        let by_place = || depth(b).cmp(&depth(a)).then_with(|| excess(b).total_cmp(&excess(a)));
+        by_score.then_with(by_rule).then_with(by_place).then_with(|| a.instance.cmp(&b.instance))
+    });
+}
+
+/// Where a finding is.
+fn instance(seen: &Observation, first: &Finding, findings: &[Finding]) -> String {
+    let same = findings.iter().filter(|f| f.rule == first.rule).map(|f| f.instance.as_str()).collect();
+    place(seen, first.bottleneck, &first.object, &first.instance, same)
+}
+
+fn label_of(rule: &Rule, finding: &Finding, all: &[RuleOutcome<'_>]) -> Option<String> {
+    let outcome = all.iter().find(|o| o.rule.id == rule.id && o.stream.instance == finding.instance)?;
+    rule.conditions().nth(lead(rule, outcome.stream)).map(label)
+}
+
+fn nothing(seen: &Observation, pack_at: usize, unjudged: &[UnjudgedRule], bottleneck: Bottleneck) -> String {
+    let pack = &seen.packs[pack_at].id;
+    if seen.window.elapsed_ns == 0 {
+        return "Not enough data: the window is empty.".into();
+    }
+    let window = value_text(seen.window.seconds(), "s");
+    let judged = crate::certainty::judged(seen, pack_at);
+    let rules = judged + unjudged.len();
+    if judged == 0 {
+        return format!("Not enough data: the log has none of the counters that the {pack} pack needs.");
+    }
+    if bottleneck == Bottleneck::Unknown {
+        return format!(
+            "Not enough data: only {judged} of {rules} rules of the {pack} pack could be evaluated; none fired in \
+             {window}."
+        );
+    }
+    if judged * 2 < rules {
+        return format!(
+            "No bottleneck found, but only {judged} of {rules} rules of the {pack} pack could be evaluated; none \
+             fired in {window}."
+        );
+    }
+    format!("No bottleneck found: no rule of the {pack} pack fired in {window}.")
+}
+
+fn explained(outcome: &RuleOutcome<'_>, by: &str) -> SetAsideFinding {
+    SetAsideFinding {
+        rule: outcome.rule.id.clone(),
+        title: outcome.rule.title.clone(),
+        bottleneck: outcome.rule.bottleneck,
+        instance: outcome.stream.instance.clone(),
+        because: format!("{by} explains it"),
+    }
+}
+
+/// The disks that the verdict is about, or nearly is.
+fn disks_near<'a>(outcomes: &'a [RuleOutcome<'_>]) -> Vec<&'a str> {
+    let near = |o: &&RuleOutcome<'_>| {
+        let blames = matches!(o.rule.bottleneck, Bottleneck::Disk | Bottleneck::Application) && o.rule.weight > 0.0;
+        let half = o.share.is_some_and(|share| share > 0.0 && share >= o.rule.sustained.share / 2.0);
+        o.rule.object == "physical_disk" && blames && half
+    };
+    let names = outcomes.iter().filter(near).map(|o| o.stream.instance.as_str());
+    let mut disks: Vec<&str> = names.filter(|instance| !instance.is_empty()).collect();
+    disks.sort_unstable();
+    disks.dedup();
+    disks
+}
+
+/// Rules that were asked for and could be judged nowhere.
+fn unjudged(seen: &Observation, pack: usize, all: &[RuleOutcome<'_>]) -> Vec<UnjudgedRule> {
+    let mut list = Vec::new();
+    for (at, rule) in seen.packs[pack].rules.iter().enumerate() {
+        let state = &seen.states.rules[pack][at];
+        let mut here = all.iter().filter(|o| o.rule_at == at).peekable();
+        let asked = here.peek().map_or(rule, |o| o.rule);
+        let gaps = asked.conditions().map(|c| format!("{} (gaps only)", c.quantity.counter.id)).collect();
+        let missing: Vec<String> = if !state.judged {
+            state.missing.iter().cloned().collect()
+        } else if here.peek().is_some() && here.all(|o| o.share.is_none()) {
+            gaps
+        } else {
+            Vec::new()
+        };
+        if !missing.is_empty() {
+            list.push(UnjudgedRule { rule: rule.id.clone(), bottleneck: rule.bottleneck, missing });
+        }
+    }
+    list
+}
+
+/// Why it is none of the other bottlenecks, as far as the pack could seen them.
+fn ruled_out(
+    seen: &Observation,
+    pack: usize,
+    all: &[RuleOutcome<'_>],
+    chosen: Bottleneck,
+    ranking: &[Rank],
+    set_aside: &[SetAsideFinding],
+) -> Vec<Exclusion> {
+    let mut list = Vec::new();
+    // a queue that nothing explains rules out nothing that disks could be blamed for
+    let open = chosen == Bottleneck::Unknown
+        && all.iter().any(|o| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != "machine");
+    let of_disks = [Bottleneck::Disk, Bottleneck::Channel, Bottleneck::Controller, Bottleneck::Application];
+    let others = Bottleneck::ALL.into_iter().filter(|b| *b != chosen && b.blames());
+    for bottleneck in others.filter(|b| !(open && (of_disks.contains(b) || *b == Bottleneck::Throttle))) {
+        let of = |rule: &Rule| rule.bottleneck == bottleneck && rule.weight > 0.0;
+        if !seen.packs[pack].rules.iter().any(of) {
+            continue;
+        }
+        let judged: Vec<&RuleOutcome> = all.iter().filter(|o| of(o.rule) && o.share.is_some()).collect();
+        if judged.is_empty() {
+            continue;
+        }
+        let mut because = match ranking.iter().find(|r| r.bottleneck == bottleneck) {
+            Some(rank) => weaker(rank, ranking.first(), chosen),
+            None => nearest(seen, &judged),
+        };
+        if let Some(aside) = set_aside.iter().find(|s| s.bottleneck == bottleneck) {
+            let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
+            because = format!("{place}{}, but {}", aside.title, aside.because);
+        }
+        list.push(Exclusion { bottleneck, because });
+    }
+    list
+}
+
+fn weaker(rank: &Rank, best: Option<&Rank>, chosen: Bottleneck) -> String {
+    let rules = rank.findings.join(", ");
+    let best = best.map_or(0.0, |b| b.score);
+    match chosen {
+        Bottleneck::None | Bottleneck::Unknown => {
+            format!("too weak to blame: {rules} ({:.2}, at least {LEAST_SCORE} needed)", rank.score)
+        }
+        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
+            format!("paging looks like this: {rules} held too, but memory is judged first")
+        }
+        _ => format!("weaker than {}: {rules} ({:.2} against {best:.2})", chosen.name(), rank.score),
+    }
+}
+
+/// The rules that came nearest, each with what kept it from holding.
+fn nearest(seen: &Observation, judged: &[&RuleOutcome<'_>]) -> String {
+    let mut by_rule: BTreeMap<usize, Approach> = BTreeMap::new();
+    for outcome in judged {
+        let Some(approach) = approach(seen, outcome) else { continue };
+        match by_rule.get(&outcome.rule_at) {
+            Some(known) if known.closeness >= approach.closeness => {}
+            _ => {
+                by_rule.insert(outcome.rule_at, approach);
+            }
+        }
+    }
+    let mut approaches: Vec<Approach> = by_rule.into_values().collect();
+    approaches.sort_by(|a, b| b.closeness.total_cmp(&a.closeness));
+    let mut told: Vec<Approach> = Vec::new();
+    for approach in approaches {
+        if told.len() < REASONS && !told.iter().any(|t| t.what == approach.what) {
+            told.push(approach);
+        }
+    }
+    let texts: Vec<String> = told.into_iter().map(|t| t.text).collect();
+    if texts.is_empty() { "no sign of it".into() } else { texts.join("; ") }
+}
+
+/// The remedies of the findings that make the verdict (of all, where nothing
+/// is blamed) and fit what they show, cheapest first, and in the authority's
+/// order among equals.
+fn advice(seen: &Observation, pack: usize, bottleneck: Bottleneck, findings: &[Finding]) -> Vec<Advice> {
+    let mut list: Vec<Advice> = Vec::new();
+    for finding in findings.iter().filter(|f| !bottleneck.blames() || f.bottleneck == bottleneck) {
+        let facts = facts(seen, finding);
+        for id in &finding.advice {
+            if let Some(advice) = seen.packs[pack].advice.iter().find(|a| a.id == *id)
+                && advice.when.fits(&facts)
+                && !list.contains(advice)
+            {
+                list.push(advice.clone());
+            }
+        }
+    }
+    list.sort_by_key(|a| a.cost);
+    list
+}
+
+/// What a finding shows of its load and device.
+fn facts<'a>(seen: &Observation, finding: &'a Finding) -> LoadFacts<'a> {
+    let of = |name: &str| {
+        let is =
+            |counter: &str| counter.split_once('.').is_some_and(|(object, n)| object == finding.object && n == name);
+        finding.evidence.iter().find(|e| is(&e.counter)).and_then(|e| e.value)
+    };
+    let device = seen.topology.as_ref().and_then(|t| t.device(&finding.instance));
+    LoadFacts {
+        object: &finding.object,
+        class: device.map(|d| d.class),
+        reads_per_s: of("reads_per_s"),
+        writes_per_s: of("writes_per_s"),
+        read_bytes_per_s: of("read_bytes_per_s"),
+        write_bytes_per_s: of("write_bytes_per_s"),
+        transfers_per_s: of("transfers_per_s"),
+        bytes_per_s: of("bytes_per_s"),
+        queue: of("avg_queue_length"),
+        write_cache_on: device.is_some_and(|d| d.write_cache.as_deref() == Some("write back")),
+    }
+}
+
+fn remarks(seen: &Observation) -> Vec<LogRemark> {
+    let remark = |r: &crate::notes::NoteCount| LogRemark {
+        time: rfc3339(r.time_ns),
+        kind: r.kind.clone(),
+        text: r.text.clone(),
+        times: r.times,
+    };
+    seen.notes.list.iter().chain(&seen.notes.bookmarks).map(remark).collect()
+}

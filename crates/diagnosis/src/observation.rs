@@ -1,0 +1,78 @@
+//! What a judge saw of a window: sums, not samples. The judge fills it; ranking, certainty,
+//! outcomes, phases and trends read it and change nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use diskwright_base::{Ceiling, Schema, Topology};
+
+use crate::culprits::Culprits;
+use crate::grid::WindowGrid;
+use crate::notes::VerdictNotes;
+use crate::rule::{Pack, Rule};
+use crate::scene::SchemaIndex;
+use crate::states::States;
+use crate::stream::RuleProgress;
+use crate::window::WindowState;
+
+/// A window as it was seen, and by what packs it is judged.
+pub(crate) struct Observation {
+    pub packs: Vec<Pack>,
+    pub topology: Option<Topology>,
+    /// The ceilings of the devices that the topology shows, by their names there.
+    pub ceilings: Vec<Ceiling>,
+    pub states: States,
+    pub window: WindowState,
+    pub grid: WindowGrid,
+    pub notes: VerdictNotes,
+    pub culprits: Culprits,
+    /// The series of the last frame.
+    pub schema: Option<Arc<Schema>>,
+}
+
+impl Observation {
+    /// The rule that a stream judges, with logical disks where they stand in.
+    pub fn rule_of(&self, stream: &RuleProgress) -> &Rule {
+        let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
+        other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
+    }
+
+    /// True where the last frame had series of this instance.
+    pub fn has_seen(&self, instance: &str) -> bool {
+        self.schema.as_ref().is_some_and(|schema| schema.series.iter().any(|s| s.instance == instance))
+    }
+
+    /// Measured disks that stand on nothing and are not memory.
+    pub fn disks_seen(&self) -> usize {
+        let Some(schema) = &self.schema else { return 0 };
+        SchemaIndex::new(schema, self.topology.as_ref(), &self.ceilings).disks().len()
+    }
+
+    /// Of each cgroup whose I/O is accounted by device: the share of its bytes
+    /// that goes to a device, or to one that stands on it.
+    pub fn groups_on(&self, device: &str) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        let stands_on = |upper: &str, lower: &str| {
+            upper != lower && self.topology.as_ref().is_some_and(|t| t.leaves(upper).contains(&lower))
+        };
+        let stacked = |name: &str| {
+            let device = self.topology.as_ref().and_then(|t| t.device(name));
+            device.is_some_and(|d| !d.below.is_empty())
+        };
+        for (instance, tracks) in &self.states.groups {
+            let Some((path, of)) = instance.rsplit_once('@') else { continue };
+            let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
+            let same = of == device || stands_on(of, device) || stands_on(device, of);
+            let sum = sums.entry(path.to_owned()).or_default();
+            // a stacked device counts what its disks count, too
+            if same || !stacked(of) {
+                sum.1 += bytes;
+            }
+            sum.0 += if same { bytes } else { 0.0 };
+        }
+        sums.into_iter()
+            .filter(|(_, (_, all))| *all > 0.0)
+            .map(|(path, (on, all))| (path, (on / all).min(1.0)))
+            .collect()
+    }
+}

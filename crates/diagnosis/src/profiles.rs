@@ -1,0 +1,84 @@
+//! What is said of measured ceilings: where a limit comes from, and which disks have none
+//! or an old one.
+
+use diskwright_base::moment::day_in;
+use diskwright_base::{Ceiling, DeviceClass};
+
+use crate::ceilings::{DeviceCeiling, DeviceLoad};
+use crate::observation::Observation;
+use crate::origin::LogOrigin;
+use crate::pseudo::Pseudo;
+use crate::rule::Rule;
+use crate::verdict::Evidence;
+
+/// Days after which a measurement is called old. Ours: flash wears and fills,
+/// volumes are resized, firmware and kernels change within half a year.
+const OLD_DAYS: i64 = 180;
+
+/// The day of a time, RFC 3339.
+fn day(time: &str) -> &str {
+    time.get(..10).unwrap_or(time)
+}
+
+/// Where a finding's limit comes from, where a probe measured it: what the
+/// device did while the rule held, of what, and when that was measured.
+pub(crate) fn limit_from(seen: &Observation, rule: &Rule, instance: &str, evidence: &[Evidence]) -> Option<String> {
+    let judged_by = rule.conditions().flat_map(|c| c.quantity.names()).any(|n| n.pseudo == Some(Pseudo::CeilingUsed));
+    let ceiling = seen.ceilings.iter().find(|c| c.device == instance).filter(|_| judged_by)?;
+    let class = seen.topology.as_ref().and_then(|t| t.device(instance)).map_or(DeviceClass::Unknown, |d| d.class);
+    let of = |name: &str| {
+        let found = evidence.iter().find(|e| e.counter.strip_prefix("physical_disk.") == Some(name));
+        found.and_then(|e| e.value).unwrap_or(0.0)
+    };
+    let load = DeviceLoad {
+        reads: of("reads_per_s"),
+        writes: of("writes_per_s"),
+        read_bytes: of("read_bytes_per_s"),
+        write_bytes: of("write_bytes_per_s"),
+    };
+    let bound = if ceiling.is_firm() { "most" } else { "least" };
+    let told = DeviceCeiling::of(ceiling, class).told(&load, bound);
+    let because = if ceiling.is_firm() { String::new() } else { format!(" ({})", ceiling.at_least.join("; ")) };
+    (!told.is_empty()).then(|| format!("{told}, measured by probe on {}{because}", day(&ceiling.measured)))
+}
+
+/// What is to be said of the ceilings of disks that the verdict is about, or
+/// nearly is: that there is none and what would give it, or that it is old.
+pub(crate) fn remarks(seen: &Observation, disks: &[&str]) -> Vec<String> {
+    let mut list = Vec::new();
+    let mut unmeasured: Vec<&str> = Vec::new();
+    for &disk in disks {
+        match seen.ceilings.iter().find(|c| c.device == disk) {
+            None => unmeasured.push(disk),
+            Some(ceiling) => list.extend(age(seen, ceiling)),
+        }
+    }
+    list.extend(unmeasured.first().and_then(|disk| how_to_measure(seen, disk, unmeasured.len() - 1)));
+    list
+}
+
+fn age(seen: &Observation, ceiling: &Ceiling) -> Option<String> {
+    let days = seen.window.to_ns / 86_400_000_000_000 - day_in(&ceiling.measured)?;
+    (days > OLD_DAYS).then(|| {
+        format!(
+            "the ceiling of {} was measured {days} days earlier, on {}: disks change, so measure it again with \
+             `diskwright probe quick`",
+            ceiling.device,
+            day(&ceiling.measured)
+        )
+    })
+}
+
+/// Of our own recordings alone: another tool's log may come from anywhere.
+fn how_to_measure(seen: &Observation, disk: &str, others: usize) -> Option<String> {
+    let topology = seen.topology.as_ref().filter(|_| seen.notes.source == LogOrigin::Live)?;
+    topology.device(disk)?;
+    let bears = |device: &str| topology.leaves(device).contains(&disk);
+    let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
+    let target = match mounted {
+        Some(mount) => format!("{mount}/probe.dat"),
+        None => format!("/dev/{disk} --live"),
+    };
+    let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
+    Some(format!("{disk} has no measured ceiling{more}; measure one with `diskwright probe quick {target}`"))
+}

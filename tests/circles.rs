@@ -1,0 +1,141 @@
+//! Files of a crate use each other in one direction: a circle of many cannot be read in
+//! any order, tested alone or taken apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files that may need each other: a reader and its helper, two halves of one thing.
+const LARGEST_CIRCLE: usize = 3;
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder").map(|e| e.expect("readable")) {
+        let path = entry.path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// `a::b` of `src/a/b.rs` and of `src/a/b/mod.rs`; empty for `src/lib.rs`.
+fn module(file: &Path, source: &Path) -> Vec<String> {
+    let inside = file.strip_prefix(source).expect("below it").with_extension("");
+    let mut path: Vec<String> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    if path.last().is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main")) {
+        path.pop();
+    }
+    path
+}
+
+/// The paths that begin with `crate` or `super` in a file, its own tests left out; groups are spread.
+fn paths(text: &str) -> Vec<String> {
+    let own = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let code: String = own.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect();
+    let mut found = Vec::new();
+    for start in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(start) {
+            if !code[..at].ends_with(|c: char| c.is_alphanumeric() || "_:".contains(c)) {
+                spread(&code[at..], "", &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// Puts down what a use tree names: `a::{b, c::d}` is `a::b` and `a::c::d`. Returns what follows it.
+fn spread<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(text.len());
+    let (path, mut rest) = (format!("{before}{}", &text[..end]), &text[end..]);
+    let Some(group) = rest.strip_prefix('{') else {
+        found.push(path);
+        return rest;
+    };
+    rest = group.trim_start();
+    while !rest.is_empty() && !rest.starts_with('}') {
+        let after = spread(rest, &path, found);
+        // an `as` name, a comma; at the latest the next letter
+        rest = after.find([',', '}']).map_or("", |at| after[at..].trim_start_matches(',').trim_start());
+    }
+    rest.get(1..).unwrap_or_default()
+}
+
+/// The module that a path of another names, as far as it is one.
+fn target<'a>(path: &str, from: &[String], all: &'a BTreeMap<Vec<String>, String>) -> Option<&'a Vec<String>> {
+    let mut place: Vec<String> = Vec::new();
+    for (at, part) in path.split("::").filter(|part| !part.is_empty()).enumerate() {
+        match part {
+            "crate" => place.clear(),
+            "super" if at == 0 => place = from[..from.len().saturating_sub(1)].to_vec(),
+            "super" => {
+                place.pop();
+            }
+            name => place.push(name.to_owned()),
+        }
+    }
+    let known = (1..=place.len()).rev().find_map(|length| all.get_key_value(&place[..length]));
+    known.map(|(module, _)| module).filter(|module| module.as_slice() != from)
+}
+
+type Uses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+
+fn uses(source: &Path) -> Uses {
+    let mut found = Vec::new();
+    files(source, &mut found);
+    let text = |file: &PathBuf| fs::read_to_string(file).expect("readable");
+    let all: BTreeMap<Vec<String>, String> = found.iter().map(|file| (module(file, source), text(file))).collect();
+    let of = |(from, text): (&Vec<String>, &String)| {
+        (from.clone(), paths(text).iter().filter_map(|path| target(path, from, &all).cloned()).collect())
+    };
+    all.iter().map(of).collect()
+}
+
+/// All that can be reached from a module.
+fn reached(uses: &Uses, from: &[String]) -> BTreeSet<Vec<String>> {
+    let mut seen = BTreeSet::new();
+    let mut pending = vec![from.to_vec()];
+    while let Some(module) = pending.pop() {
+        for next in uses.get(&module).into_iter().flatten() {
+            if seen.insert(next.clone()) {
+                pending.push(next.clone());
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_use_tree_is_spread() {
+    let text = "use crate::a::{self, B, c::{D, E as F}};\nuse super::{g, h::I};\nlet x = crate::k::l(1);\n\
+                use super::super::m;";
+    let expected =
+        ["crate::a::self", "crate::a::B", "crate::a::c::D", "crate::a::c::E", "crate::k::l", "super::g", "super::h::I"];
+    let found = paths(text);
+    assert_eq!(found[..7], expected.map(str::to_owned));
+    assert_eq!(found[7..], ["super::super::m".to_owned()]);
+}
+
+#[test]
+fn files_form_no_large_circle() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let mut wrong = Vec::new();
+    for entry in fs::read_dir(crates).expect("crates").map(|e| e.expect("readable")) {
+        let uses = uses(&entry.path().join("src"));
+        let reach: BTreeMap<&Vec<String>, BTreeSet<Vec<String>>> =
+            uses.keys().map(|module| (module, reached(&uses, module))).collect();
+        let circle = |of: &Vec<String>| -> BTreeSet<&Vec<String>> {
+            reach
+                .iter()
+                .filter(|(other, back)| reach[of].contains(**other) && back.contains(of))
+                .map(|(m, _)| *m)
+                .collect()
+        };
+        let circles: BTreeSet<BTreeSet<&Vec<String>>> = uses.keys().map(circle).collect();
+        for circle in circles.iter().filter(|circle| circle.len() > LARGEST_CIRCLE) {
+            let names: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
+            wrong.push(format!("{}: {}", entry.path().display(), names.join(", ")));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
