@@ -75,7 +75,7 @@ pub(super) fn jobs(
     let many = |text: &str| {
         numbers::count(text).and_then(|n| match n {
             1..=512 => Ok(n),
-            _ => Err(format!("expected 1 to {MOST_JOBS} jobs")),
+            _ => Err(format!("expected 1 to {MOST_JOBS} jobs, found `{text}`")),
         })
     };
     let times = asked.get("numjobs", many)?.unwrap_or(1);
