@@ -266,9 +266,9 @@ fn only_what_has_failed_is_replaced() {
     let (mut alone, mut back) = (disk.client("disk3"), [0; 512]);
     alone.write(0, &[7; 512], CommandFlags::default()).expect("written");
     assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` has not failed; only a failed drive"));
-    assert!(disk.refused(&["replace", "disk0"]).contains("`disk0` works"));
+    assert!(disk.refused(&["replace", "disk0"]).contains("`disk0` has not failed"));
     disk.json(&["error", "disk3", "--share", "0.5"]);
-    assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` works"));
+    assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` has not failed"));
     disk.json(&["error", "disk3", "--share", "0"]);
     alone.read(0, &mut back).expect("read");
     assert_eq!(back, [7; 512]);
