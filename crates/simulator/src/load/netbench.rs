@@ -130,7 +130,7 @@ fn lengths(sizes: &[(u64, u64)]) -> Result<Lengths, LoadError> {
 impl Netbench {
     pub(super) fn new(spec: &NetbenchSpec, target_blocks: &[u64], dice: Rng) -> Result<Netbench, LoadError> {
         if !(1..=MOST_CLIENTS).contains(&spec.clients) {
-            return Err(LoadError::new("clients", format!("{} clients; 1 to {MOST_CLIENTS}", spec.clients)));
+            return Err(LoadError::new("clients", format!("{} clients; expected 1 to {MOST_CLIENTS}", spec.clients)));
         }
         spec.think.check("think")?;
         spec.compute.check("compute")?;
@@ -141,13 +141,13 @@ impl Netbench {
         let workspace = spec.workspace_bytes / BLOCK_BYTES / PAGE * PAGE;
         let touched = data.touched_pages * PAGE;
         if workspace < touched {
-            let why = format!("{} bytes; the mix touches {}", spec.workspace_bytes, touched * BLOCK_BYTES);
+            let why = format!("{} bytes; the mix needs {}", spec.workspace_bytes, touched * BLOCK_BYTES);
             return Err(LoadError::new("workspace_bytes", why));
         }
         // a page of the file system's own for each client, then the workspaces
         let needed = workspace.saturating_add(PAGE).saturating_mul(u64::from(spec.clients));
         if needed > blocks {
-            let why = format!("{} workspaces take {needed} blocks, the part has {blocks}", spec.clients);
+            let why = format!("{} workspaces need {needed} blocks; the area has {blocks}", spec.clients);
             return Err(LoadError::new("clients", why));
         }
         let capture = if spec.oplocks { &data.oplocks } else { &data.plain };
