@@ -9,7 +9,7 @@ use crate::node::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
 /// Bytes of a page. (Kernels with larger pages exist; logs do not say so.)
 pub(crate) const PAGE_BYTES: f64 = 4096.0;
 
-/// What doc 003 calls the transfers a second of a quick disk: for logs that count none.
+/// What NT Resource Kit calls the transfers a second of a quick disk: for logs that count none.
 const QUICK_DISK_PER_S: f64 = 40.0;
 
 const SWAP_IN: &str = "paging.swap_in_pages_per_s";

@@ -309,7 +309,7 @@ fn a_thread_of_response_probe() {
         (script.format, one.name.as_str(), one.file.as_str()),
         (ScriptFormat::ResponseProbe, "random", "workfile.dat")
     );
-    // doc 003: a mean of 156 records of 64 KB is the middle of a file of 20 MB
+    // NT Resource Kit: a mean of 156 records of 64 KB is the middle of a file of 20 MB
     assert_eq!(one.needs(), Some(156 * 2 * 65_536));
     let pattern = one.on(20 * MIB, &ScriptOptions::default());
     let Placement::Normal { mean, deviation } = pattern.placement else { panic!("{:?}", pattern.placement) };

@@ -1,5 +1,5 @@
 //! Response Probe's scripts, as documents describe them: `.scr` names processes,
-//! `.scp` the threads of one, `.sct` what a thread does. Sources: doc 003;
+//! `.scp` the threads of one, `.sct` what a thread does. Sources: NT Resource Kit;
 //! Windows NT Workstation 4.0 Resource Kit, ch. 11 ("Response Probe"); Blake,
 //! "Optimizing Windows NT", appendix C ("Script Files").
 //!

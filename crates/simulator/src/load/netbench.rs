@@ -1,4 +1,4 @@
-//! The disk mix of NetBench (document 001): clients of a file server, each with
+//! The disk mix of NetBench (Compaq 1997): clients of a file server, each with
 //! a workspace of its own, each with one request at a time. What they ask for is
 //! data (`netbench.toml`, with its source).
 //!
@@ -31,7 +31,7 @@ const DIRECTORY: usize = 2;
 pub struct NetbenchSpec {
     /// How many.
     pub clients: u32,
-    /// Workspace of each, bytes; document 001 has 15 MB.
+    /// Workspace of each, bytes; Compaq 1997 has 15 MB.
     pub workspace_bytes: u64,
     /// Which target holds the workspaces.
     pub target: u16,
@@ -39,7 +39,7 @@ pub struct NetbenchSpec {
     pub part: TargetPart,
     /// Whether clients keep what they read and write, so that the server sees only the rest.
     pub oplocks: bool,
-    /// Before each request: the test's think time (0 in document 001), and what
+    /// Before each request: the test's think time (0 in Compaq 1997), and what
     /// the client and the network take.
     pub think: DurationDistribution,
     /// Processor time of the server for each request.
@@ -51,7 +51,7 @@ pub struct NetbenchSpec {
 }
 
 impl Default for NetbenchSpec {
-    /// Document 001's: a workspace of 15 MiB, MS-DOS clients, no think time; one client on the first target.
+    /// Compaq 1997's: a workspace of 15 MiB, MS-DOS clients, no think time; one client on the first target.
     fn default() -> NetbenchSpec {
         NetbenchSpec {
             clients: 1,

@@ -4,12 +4,12 @@
 //! from time to time all of them.
 //!
 //! Pages are 8 KB, read and written one by one by worker threads, lazy writer and
-//! checkpoint (document 004; Microsoft, SQL Server 7.0 performance tuning, MSDN
+//! checkpoint (InfoStor 1999; Microsoft, SQL Server 7.0 performance tuning, MSDN
 //! Library of April 2000). Log records go sequentially, whole sectors up to 60 KB
 //! at a time (Microsoft, TechEd 2006 DAT334, as quoted at
 //! prodata.ie/2010/08/08/sql-io-characteristics; that table has data pages written
 //! up to 256 KB together, which `most_write_bytes` allows for later versions).
-//! Writes of a checkpoint outstanding: "max async I/O", 32 (document 004).
+//! Writes of a checkpoint outstanding: "max async I/O", 32 (InfoStor 1999).
 
 mod dirty;
 

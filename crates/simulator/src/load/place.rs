@@ -278,7 +278,7 @@ mod tests {
             assert!((found.0 - mean).abs() < 0.003 && (found.1 - deviation).abs() < 0.003, "{found:?}");
         };
         near(moments(AccessPattern::Uniform), 0.5, 12f64.sqrt().recip());
-        // document 003's settings, 156 and 52 of 312 records: a third of the half; cut at three deviations
+        // NT Resource Kit's settings, 156 and 52 of 312 records: a third of the half; cut at three deviations
         near(moments(AccessPattern::Normal { mean: 0.5, deviation: 1.0 / 6.0 }), 0.5, 0.1645);
     }
 

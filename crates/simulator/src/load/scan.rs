@@ -2,7 +2,7 @@
 //! threads, each reading extents ahead of the one it computes on.
 //!
 //! Pages are 8 KB and extents 64 KB, scans are read in extents, "max async I/O"
-//! bounds what is outstanding against a file at 32 reads (document 004; Microsoft,
+//! bounds what is outstanding against a file at 32 reads (InfoStor 1999; Microsoft,
 //! SQL Server 7.0 performance tuning, "Advertised Disk Transfer Rates and SQL
 //! Server", MSDN Library of April 2000: read-ahead in 64 KB, worker threads,
 //! checkpoint and lazy writer in 8 KB). How many extents a thread lies ahead is not

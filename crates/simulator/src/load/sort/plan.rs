@@ -29,7 +29,7 @@ impl SortPlan {
         check(spec)?;
         let blocks = spec.data_bytes.div_ceil(BLOCK_BYTES);
         let io_blocks = spec.io_bytes / BLOCK_BYTES;
-        // document 000: (keys + record) x 1.1 x records
+        // SAS 1998: (keys + record) x 1.1 x records
         let each = (spec.record_bytes + spec.key_bytes) as f64 * spec.memory_factor;
         let held = (spec.memory_bytes as f64 / each * spec.record_bytes as f64 / BLOCK_BYTES as f64) as u64;
         let run = if held >= blocks { blocks } else { held / io_blocks * io_blocks };
