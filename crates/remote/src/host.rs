@@ -27,7 +27,7 @@ pub struct HostQuery {
     pub step_ms: Option<i64>,
 }
 
-/// Id of the source, as in [`Note::SOURCE`].
+/// Id of the source, as in [`diskwright_base::Note::SOURCE`].
 pub const SOURCE: &str = "prometheus";
 
 /// Points of a series that every store answers at once: Prometheus stops at 11,000.

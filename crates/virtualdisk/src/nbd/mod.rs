@@ -4,7 +4,7 @@
 //! (public domain), whose names the constants in [`wire`] keep.
 //!
 //! A server's connection is a [`handshake::Handshake`] until that says
-//! [`handshake::State::Ready`], and from then on [`request::parse`],
+//! [`handshake::HandshakeState::Ready`], and from then on [`request::parse`],
 //! [`request::check`] and the functions of [`reply`], which need no memory of
 //! their own. [`client`] is the other side, for tests, benchmarks and attaching.
 
