@@ -529,7 +529,7 @@ fn other_files_are_refused() {
     let text = std::fs::read(&path).expect("the file");
     std::fs::write(&path, vec![b'{'; text.len()]).expect("room");
     let error = Content::new(&five, &ContentBacking::File(path)).err().expect("nonsense").to_string();
-    assert!(error.contains("its array metadata is damaged"), "{error}");
+    assert!(error.contains("its array metadata cannot be read"), "{error}");
     let error = Content::new(&five, &ContentBacking::File("/dev/null".into())).err().expect("no file").to_string();
     assert!(error.contains("it is not a regular file"), "{error}");
 }

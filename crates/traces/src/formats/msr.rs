@@ -18,8 +18,8 @@ use crate::text::whole;
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "msr-cambridge",
     title: "MSR Cambridge CSV: arrival and response of each request",
-    explain: "Lines of `file_time,host,disk,Read|Write,offset,size,response`, times in 100 ns. It holds no issue \
-              times, so response times are known, but queue and service times are not.",
+    explain: "Lines of `file_time,host,disk,Read|Write,offset,size,response`, times in 100 ns. The trace has \
+              no issue times, so response times are known, but queue and service times are not.",
     recognise,
     wall_clock: true,
     shape: TraceShape::Lines(line),

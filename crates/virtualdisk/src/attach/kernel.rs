@@ -34,7 +34,7 @@ pub fn limits(connections: u32) -> Vec<String> {
         "do not swap to it: when memory is short, the network may wait for memory too".to_owned(),
     ];
     if connections > 1 {
-        limits.push("a connection that is silent for 30 s is dropped, and its requests go to another".to_owned());
+        limits.push("a connection that does not reply for 30 s is dropped, and its requests go to another".to_owned());
     }
     limits
 }

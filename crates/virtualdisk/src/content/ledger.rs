@@ -132,7 +132,7 @@ impl ArrayLedger {
     /// What a file's text says, held against the arrays that there are to be.
     pub fn read(text: &[u8], wanted: &[ArrayShape]) -> Result<ArrayLedger, String> {
         let ledger: ArrayLedger =
-            serde_json::from_slice(text).map_err(|e| format!("its array metadata is damaged: {e}"))?;
+            serde_json::from_slice(text).map_err(|e| format!("its array metadata cannot be read: {e}"))?;
         if ledger.schema != SCHEMA {
             return Err(format!("its array metadata has the schema `{}`, not {SCHEMA}", ledger.schema));
         }
@@ -225,8 +225,8 @@ mod tests {
         let good = ArrayLedger::new(vec![LedgerEntry { shape: shape(), state: MemberStates::default() }]);
         let good = text(&good);
         let cases = [
-            (String::new(), "its array metadata is damaged: EOF"),
-            ("\0\0\0".to_owned(), "its array metadata is damaged: expected value"),
+            (String::new(), "its array metadata cannot be read: EOF"),
+            ("\0\0\0".to_owned(), "its array metadata cannot be read: expected value"),
             (good.replace("content/1", "content/9"), "not diskwright.content/1"),
             (good.replace("\"raid5\"", "\"raid6\""), "it holds array `data` (raid6 of drives [0, 1, 2], stripe"),
             (good.replace("[0,1,2]", "[0,1,3]"), "[0, 1, 3]"),

@@ -26,7 +26,7 @@ const FILES: Treatment = Noted("missing files are created at full size, filled, 
 const CONTENT: Treatment = Noted("the probe writes incompressible data that never repeat");
 const VERIFY: Treatment = Refused("the probe does not verify data; remove the option to measure without it");
 const ZONES: Treatment = Refused("the probe does not support zones");
-const OTHERS: Treatment = Refused("the probe cannot do it");
+const OTHERS: Treatment = Refused("the probe does not support it; remove the option to measure without it");
 const ENGINE: Treatment = Noted("the probe uses an I/O engine of its own");
 
 /// Other names of options.
