@@ -245,7 +245,7 @@ impl TransferPlan {
         };
         let total = match transfer.total_bytes {
             Some(bytes) if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) => {
-                return Err(LoadError::new("total_bytes", format!("{bytes} bytes; expected a multiple of 512")));
+                return Err(LoadError::new("total_bytes", format!("{bytes} bytes; expected a multiple of 512 above 0")));
             }
             bytes => bytes.map(|bytes| bytes / BLOCK_BYTES),
         };

@@ -66,7 +66,7 @@ impl Lengths {
     pub(super) fn new(sizes: &RequestSizes, item: &str) -> Result<Lengths, LoadError> {
         let blocks = |bytes: u64| {
             let whole = bytes.is_multiple_of(BLOCK_BYTES) && (BLOCK_BYTES..=MOST_BYTES).contains(&bytes);
-            let why = || format!("{bytes} bytes; expected a multiple of 512, up to 1 GiB");
+            let why = || format!("{bytes} bytes; expected a multiple of 512, from 512 to 1 GiB");
             if whole { Ok((bytes / BLOCK_BYTES) as u32) } else { Err(LoadError::new(item, why())) }
         };
         match sizes {

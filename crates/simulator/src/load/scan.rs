@@ -308,7 +308,7 @@ fn check(spec: &ScanSpec) -> Result<(), LoadError> {
         }
     }
     if !(BLOCK_BYTES..=1 << 30).contains(&spec.extent_bytes) || !spec.extent_bytes.is_multiple_of(BLOCK_BYTES) {
-        return Err(LoadError::new("extent_bytes", "expected a multiple of 512 bytes, up to 1 GiB"));
+        return Err(LoadError::new("extent_bytes", "expected a multiple of 512 bytes, from 512 to 1 GiB"));
     }
     if !(1..=MOST_FILES).contains(&spec.files.len()) {
         return Err(LoadError::new("files", format!("{} files; expected 1 to {MOST_FILES}", spec.files.len())));
