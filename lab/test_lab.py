@@ -61,7 +61,7 @@ class Undoing(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             binary = os.path.join(folder, "diskwright")
             with open(binary, "w", encoding="ascii") as file:
-                file.write('#!/bin/sh\necho "$3 was not made by \\`disk attach\\`; nothing was touched" >&2; exit 1\n')
+                file.write('#!/bin/sh\necho "$3 was not made by \\`disk attach\\`; nothing was changed" >&2; exit 1\n')
             os.chmod(binary, 0o755)
             self.assertIsNone(undo_step(["detach", binary, "/dev/loop77"]))
             # the binary is gone, and with it, by the server's own step, the device

@@ -268,7 +268,7 @@ fn a_killed_keeper_is_cleaned_up_after() {
     let third = lab.attach(&[]);
     kill("-KILL", keeper(&third));
     let done = lab.run(&["attach", &lab.uri, "--by", "fuse"]);
-    assert!(said(&done).contains("and was undone"), "{}", said(&done));
+    assert!(said(&done).contains("and was detached"), "{}", said(&done));
     let fourth = String::from_utf8_lossy(&done.stdout).trim().to_owned();
     lab.detached(&fourth);
     lab.nothing_is_left();
@@ -310,6 +310,6 @@ fn what_cannot_be_attached_is_told() {
     lab.fails(&["attach", "nbd+unix:///?socket=/no/such/socket"], "No such file or directory");
     let usage = lab.run(&["attach", "http://host/"]);
     assert_eq!(usage.status.code(), Some(2), "{}", said(&usage));
-    assert!(said(&usage).contains("scheme is not NBD's"), "{}", said(&usage));
+    assert!(said(&usage).contains("scheme is not nbd"), "{}", said(&usage));
     within(|| lab.left().is_empty()).unwrap_or_else(|| panic!("{:?}", lab.left()));
 }

@@ -105,7 +105,7 @@ fn data_survives_a_member_and_its_rebuild() {
     client.write(12_345, &data, CommandFlags::default()).expect("written");
     let status = disk.json(&["fail", "disk1"]);
     assert_eq!(states(&status), ["well", "failed", "well"]);
-    assert!(disk.refused(&["fail", "disk9"]).contains("no drive is called `disk9`; there are disk0, disk1"));
+    assert!(disk.refused(&["fail", "disk9"]).contains("no drive is called `disk9`; the drives are disk0, disk1"));
     assert!(disk.refused(&["fail", "disk1"]).contains("failed"));
     disk.json(&["fail", "disk3"]);
     let mut alone = disk.client("disk3");
@@ -197,14 +197,14 @@ fn what_is_said_before_anything_is_served() {
     wrong(&[&file, "--size", "1TB"], 1, "`data` holds 127991808 bytes");
     wrong(&["/nowhere.toml"], 1, "/nowhere.toml");
     let taken = disk.folder.path().join("system.toml");
-    wrong(&[&file, "--socket", &taken.display().to_string()], 1, "something else of that name");
+    wrong(&[&file, "--socket", &taken.display().to_string()], 1, "another file has that name");
     let path = |name: &str| disk.folder.path().join(name).display().to_string();
-    wrong(&[&file, "--socket", &path(&"s".repeat(99))], 1, "and a socket's 107 at most");
+    wrong(&[&file, "--socket", &path(&"s".repeat(99))], 1, "the limit of a socket is 107");
     let new = path("new");
     wrong(&[&file, "--memory", "1GB", "--backing", &new], 2, "--memory is for content in memory");
     // what is refused leaves no file behind that a better try would stumble over
     wrong(&[&file, "--socket", &path("t"), "--size", "1TB", "--backing", &new], 1, "`data` holds 127991808 bytes");
-    wrong(&[&file, "--socket", &taken.display().to_string(), "--backing", &new], 1, "something else of that name");
+    wrong(&[&file, "--socket", &taken.display().to_string(), "--backing", &new], 1, "another file has that name");
     assert!(!Path::new(&new).exists());
 }
 
@@ -265,10 +265,10 @@ fn only_what_has_failed_is_replaced() {
     let disk = Disk::serve(RAID5, &[]);
     let (mut alone, mut back) = (disk.client("disk3"), [0; 512]);
     alone.write(0, &[7; 512], CommandFlags::default()).expect("written");
-    assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` works; only a drive that has failed"));
-    assert!(disk.refused(&["replace", "disk0"]).contains("`disk0` works"));
+    assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` has not failed; only a failed drive"));
+    assert!(disk.refused(&["replace", "disk0"]).contains("`disk0` has not failed"));
     disk.json(&["error", "disk3", "--share", "0.5"]);
-    assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` works"));
+    assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` has not failed"));
     disk.json(&["error", "disk3", "--share", "0"]);
     alone.read(0, &mut back).expect("read");
     assert_eq!(back, [7; 512]);

@@ -80,7 +80,7 @@ fn arrays_that_no_log_shows_are_said_by_hand() {
     let folder = folder("foreign-foreign-array");
     let few = perfmon(&folder.join("few.csv"), 0, 3.6, 0.012);
     let many = perfmon(&folder.join("many.csv"), 0, 7.2, 0.012);
-    // whether doc 002's rule on queues by the disk held, and whether it could be judged
+    // whether NT Magazine 1998's rule on queues by the disk held, and whether it could be judged
     let rule = |log: &str, arguments: &[&str]| {
         let mut all = vec!["why", log, "--pack", "ntmag-1998", "--json"];
         all.extend(arguments);

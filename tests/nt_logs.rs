@@ -1,5 +1,5 @@
 //! Logs of Windows NT, which say neither how much memory the machine has nor what interrupts it:
-//! with that given, the rules that were printed for them judge them. The numbers are doc 003's.
+//! with that given, the rules that were printed for them judge them. The numbers are NT Resource Kit's.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -59,7 +59,7 @@ fn a_job_file_of_fio_runs_round_by_round() {
     assert!(runs[1]["reads"].is_object() && runs[1]["writes"].is_object());
     assert_eq!(answer["script"]["format"], "fio");
     assert_eq!(answer["script"]["files"][0]["text"], text);
-    assert!(answer["script"]["notes"][0]["text"].as_str().is_some_and(|t| t.contains("io_uring here")));
+    assert!(answer["script"]["notes"][0]["text"].as_str().is_some_and(|t| t.contains("uses io_uring")));
     assert!(!folder.join("mail.dat").exists(), "the file goes away");
 }
 
@@ -139,7 +139,7 @@ fn what_is_wrong_is_said_with_its_line() {
     let folder = folder("scripts-wrong");
     let trim = "[a]\nsize=1m\nrw=trim\n";
     for (text, expected) in [
-        (trim, "s.fio:3: rw: nothing is trimmed"),
+        (trim, "s.fio:3: rw: trims are not supported"),
         ("[a]\nrw=read\n", "a.0.0 does not exist, and the script does not give its size"),
         ("[a]\nsize=1m\nbs=1000\ndirect=1\n", "not a multiple of the sector"),
         ("[a]\nsize=4k\nbs=64k\n", "does not fit"),

@@ -112,5 +112,5 @@ fn wrong_use_is_said() {
     let (one, two) = (fixture("small.spc"), fixture("small.msr.csv"));
     let mixed = show(&[one.to_str().expect("plain"), two.to_str().expect("plain")], Stdio::null());
     assert_eq!(mixed.status.code(), Some(1));
-    assert!(said(&mixed).contains("one by one"), "{}", said(&mixed));
+    assert!(said(&mixed).contains("one at a time"), "{}", said(&mixed));
 }

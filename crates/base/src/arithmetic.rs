@@ -1,17 +1,15 @@
-//! Arithmetic that the source documents print, each with its worked example
-//! as a test. `doc` numbers are those of the documents (000 SAS 1998,
-//! 001 Compaq 1997, 002 Windows NT Magazine 1998, 003 NT Resource Kit ch. 14,
-//! 004 InfoStor 1999).
+//! Arithmetic that the source documents publish, each with its worked example
+//! as a test. The documents have the short names of docs/documents.md.
 
 use crate::topology::RaidLevel;
 
 /// Member operations a second on each disk of an array under `reads` and
-/// `writes` a second (doc 002: reads plus the level's factor times writes,
+/// `writes` a second (NT Magazine 1998: reads plus the level's factor times writes,
 /// over the disks).
 ///
 /// ```
 /// use diskwright_base::{RaidLevel, arithmetic::member_load};
-/// // doc 002's array before it grew: three disks in RAID 5
+/// // NT Magazine 1998's array before it grew: three disks in RAID 5
 /// assert_eq!(member_load(RaidLevel::Raid5, 3, 126.0, 73.0).round(), 139.0);
 /// ```
 pub fn member_load(level: RaidLevel, members: usize, reads: f64, writes: f64) -> f64 {
@@ -19,31 +17,31 @@ pub fn member_load(level: RaidLevel, members: usize, reads: f64, writes: f64) ->
 }
 
 /// Queue length of a set from its members' shares of busy time: their sum
-/// (doc 003; %Disk Time as a decimal without its cap).
+/// (NT Resource Kit; %Disk Time as a decimal without its cap).
 pub fn set_queue_length(busy: &[f64]) -> f64 {
     busy.iter().sum()
 }
 
-/// Share of the set's capacity in use: the queue over the disks (doc 003).
+/// Share of the set's capacity in use: the queue over the disks (NT Resource Kit).
 pub fn set_utilisation(busy: &[f64]) -> f64 {
     set_queue_length(busy) / busy.len().max(1) as f64
 }
 
-/// NT's % Disk Time as a fraction: the queue, capped at 1 (doc 003).
+/// NT's % Disk Time as a fraction: the queue, capped at 1 (NT Resource Kit).
 pub fn disk_time_nt(queue_length: f64) -> f64 {
     queue_length.min(1.0)
 }
 
 /// What the counters of a software stripe set add up to where the statistics
 /// driver sits above the set: its first member shows the whole set, the others
-/// their own share (doc 003, stripe sets of four disks). `transfers` are those
+/// their own share (NT Resource Kit, stripe sets of four disks). `transfers` are those
 /// of one request on all members together.
 pub fn stripe_set_total(set_per_s: f64, members: usize, transfers: f64) -> f64 {
     let others = members.saturating_sub(1) as f64;
     set_per_s * (1.0 + others * transfers / members.max(1) as f64)
 }
 
-/// "Avg. Queue Time" of doc 000: the queue times the seconds a transfer. The
+/// "Avg. Queue Time" of SAS 1998: the queue times the seconds a transfer. The
 /// measured time already holds the waiting, so this counts it twice; it is
 /// kept for the `sas-1998` pack alone.
 pub fn queue_time_sas(queue_length: f64, s_per_transfer: f64) -> f64 {
@@ -51,23 +49,23 @@ pub fn queue_time_sas(queue_length: f64, s_per_transfer: f64) -> f64 {
 }
 
 /// Interrupts a second that the disk causes: all, less the clock's and the
-/// network's (doc 003, Interrupts and Disk Use). Never below zero.
+/// network's (NT Resource Kit, Interrupts and Disk Use). Never below zero.
 pub fn disk_interrupts(total: f64, clock: f64, network: f64) -> f64 {
     (total - clock - network).max(0.0)
 }
 
 /// Processor share that disk interrupts cause: their share of all interrupts
-/// times the share of time in interrupts (doc 003).
+/// times the share of time in interrupts (NT Resource Kit).
 pub fn disk_interrupt_time(disk: f64, total: f64, interrupt_time: f64) -> f64 {
     disk / total * interrupt_time
 }
 
-/// Bytes moved for each disk interrupt (doc 003's table of record sizes).
+/// Bytes moved for each disk interrupt (NT Resource Kit's table of record sizes).
 pub fn bytes_per_interrupt(bytes_per_s: f64, disk_interrupts_per_s: f64) -> f64 {
     bytes_per_s / disk_interrupts_per_s
 }
 
-/// Seconds to move `bytes` in records of `record_bytes` at a rate (doc 003).
+/// Seconds to move `bytes` in records of `record_bytes` at a rate (NT Resource Kit).
 pub fn elapsed_s(bytes: f64, record_bytes: f64, records_per_s: f64) -> f64 {
     bytes / record_bytes / records_per_s
 }

@@ -153,7 +153,7 @@ impl RaidLevel {
         }
     }
 
-    /// Member operations that one small write to the array costs. Doc 002:
+    /// Member operations that one small write to the array costs. NT Magazine 1998:
     /// two for a mirror, four for RAID 5; RAID 6 reads and writes two
     /// parities and the data, six. `members` matters to RAID 1 alone, where
     /// every member is written.

@@ -229,11 +229,11 @@ fn finds(table: &[(&str, &str)]) {
     }
 }
 
-/// Every counter that documents 000 to 004 name, as they write it (doc 003
+/// Every counter that the five documents name, as they write it (NT Resource Kit
 /// twice slips into names of no counter, `Disk Bytes/Write` and `Avg. Disk
-/// Write Bytes/sec`; 001 and 004 name objects and tools only).
+/// Write Bytes/sec`; Compaq 1997 and InfoStor 1999 name objects and tools only).
 const DOCUMENTS: &[(&str, &str)] = &[
-    // doc 000
+    // SAS 1998
     ("Memory: Available Bytes", "memory.available_bytes"),
     ("Memory: Pages/Sec", "paging.pages_per_s"),
     ("Server: Pool Non-paged Failures", "network.server_pool_nonpaged_failures"),
@@ -252,14 +252,14 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("System: Processor Queue Length", "system.processor_queue_length"),
     ("Processor: Interrupts/Sec", "processor.interrupts_per_s"),
     ("Processor (_Total): %Processor Time", "processor.busy"),
-    // doc 002
+    // NT Magazine 1998
     ("LogicalDisk: %Disk Time", "logical_disk.disk_time_nt"),
     ("LogicalDisk: Avg. Disk Queue Length", "logical_disk.avg_queue_length"),
     ("LogicalDisk: Avg. Disk sec/Transfer", "logical_disk.avg_s_per_transfer"),
     ("LogicalDisk: Disk Transfers/sec", "logical_disk.transfers_per_s"),
     ("disk reads/sec", "logical_disk.reads_per_s"),
     ("disk writes/sec", "physical_disk.writes_per_s"),
-    // doc 003
+    // NT Resource Kit
     ("Memory: Page Reads/sec", "paging.page_reads_per_s"),
     ("Memory: Page Writes/sec", "paging.page_writes_per_s"),
     ("Memory: Pages input/sec", "paging.pages_input_per_s"),
@@ -287,7 +287,7 @@ fn every_counter_that_the_documents_name_is_found() {
     finds(DOCUMENTS);
 }
 
-/// Doc 003 names these of the logical and of the physical disk.
+/// NT Resource Kit names these of the logical and of the physical disk.
 const DISKS: &[(&str, &str)] = &[
     ("% Disk Time", "disk_time_nt"),
     ("%Disk Read Time", "disk_read_time_nt"),

@@ -66,12 +66,12 @@ impl Damage {
         let bytes = self.bytes;
         match self.loss {
             Loss::Damaged => format!("{bytes} bytes are damaged"),
-            Loss::Unfinished => format!("the file ends inside a record ({bytes} bytes of it)"),
-            Loss::Unclosed => "the file was cut off, or its recorder was killed".to_owned(),
-            Loss::Missing => "ticks are missing here: a file was deleted, or cut".to_owned(),
-            Loss::Repeated => format!("{bytes} bytes hold ticks that were read already (a copied file)"),
-            Loss::Refused => "it is not a regular file, or cannot be read; it is passed over".to_owned(),
-            Loss::Emptied => "the file of bookmarks is empty; the bookmarks that it held are lost".to_owned(),
+            Loss::Unfinished => format!("the file ends inside a record, after {bytes} bytes of it"),
+            Loss::Unclosed => "the file is truncated, or its recorder was killed".to_owned(),
+            Loss::Missing => "ticks are missing here: a file was deleted or truncated".to_owned(),
+            Loss::Repeated => format!("{bytes} bytes hold ticks that were already read (a copied file)"),
+            Loss::Refused => "it is not a regular file or cannot be read, and is skipped".to_owned(),
+            Loss::Emptied => "the bookmark file is empty; its bookmarks are lost".to_owned(),
         }
     }
 }
@@ -82,7 +82,7 @@ impl fmt::Display for Damage {
         match self.ticks {
             Some(1) => write!(f, ", 1 tick lost")?,
             Some(ticks) => write!(f, ", {ticks} ticks lost")?,
-            None => write!(f, ", how many ticks is not known")?,
+            None => write!(f, ", an unknown number of ticks lost")?,
         }
         match self.notes {
             Some(0) | None => Ok(()),

@@ -30,7 +30,7 @@ pub enum StoreError {
     #[error("{0}")]
     NotAFile(Distrust),
     /// Another recorder writes to this log.
-    #[error("{path}: another recorder writes here{}", by(*pid), path = dir.display())]
+    #[error("{path}: another recorder writes to this log{}", by(*pid), path = dir.display())]
     LockHeld {
         /// The log's directory.
         dir: PathBuf,
@@ -50,7 +50,7 @@ pub enum StoreError {
         found: String,
     },
     /// The file was written by a later release.
-    #[error("{path}: byte {offset}: log version {found}, this program reads up to {known}", path = path.display())]
+    #[error("{path}: byte {offset}: log version {found}; this program reads up to {known}", path = path.display())]
     NewerVersion {
         /// The file.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub enum StoreError {
         known: u16,
     },
     /// The caller's rows or names cannot be stored.
-    #[error("schema of {series} series is too wide for a log (at most {most})")]
+    #[error("the schema has {series} series; a log holds at most {most}")]
     TooWide {
         /// Series of the schema.
         series: usize,

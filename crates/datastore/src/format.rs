@@ -25,8 +25,8 @@
 //!
 //! A header that is sound but whose payload is not costs that record alone.
 //! Where a header is not sound, the reader looks for the next sync mark that
-//! starts a record with both checksums right. Either way it says what it
-//! passed over.
+//! starts a record with two valid checksums. Either way it reports what it
+//! skipped.
 //!
 //! - **head** opens a file: 15 bytes `diskwright log\n`, version u16, role u8
 //!   (0 segment, 1 tail, 2 marks), segment number u32, number of the next tick
@@ -39,8 +39,8 @@
 //!   a block), number of the next note u64, ticks u16, columns u32, parts u16,
 //!   for each part schema id u64 and ticks u16, then the code of `codec`, or of
 //!   `codec/plain`, which bulk imports write. The columns are those of the
-//!   parts' schemas together (`union.rs`). A block whose times are not wanted
-//!   need not be decoded.
+//!   parts' schemas together (`union.rs`). A reader can skip a block by its
+//!   times without decoding it.
 //! - **notes**: number of the first note u64, then (zstd) the notes; see `notes.rs`.
 //! - **tick**: one tick, only in `tail`; see `tail.rs`.
 //! - **end** closes a segment: number of the next tick u64, least and greatest
@@ -53,16 +53,15 @@
 //! in a block and in the tail is taken once: killed between the writing of a
 //! block and the cutting of the tail, a recorder leaves both. Segments are read
 //! in the order of the numbers in their heads; ticks that were read already (a
-//! copied file) are passed over. The ledger tells what numbers cannot: ticks
-//! cut from the log's end, and whether those before its start were removed
-//! because no more was to be kept.
+//! copied file) are skipped. The ledger shows what numbers cannot: ticks cut
+//! from the log's end, and whether retention removed those before its start.
 //!
 //! A tick is in the tail when `push` returns, so a killed recorder loses none.
 //! The next recorder moves what the tail holds into the first block of a new
 //! segment. An import keeps no tail: killed, it loses what no block holds yet,
 //! and its last segment has no end record. A segment starts with its schema and
 //! the notes that describe the machine, so that the oldest segments can be
-//! deleted, or one be sent away.
+//! deleted and a single one can be sent to somebody.
 //!
 //! **Power cuts.** The tail is synced to the device (fdatasync) every 10
 //! seconds of running time (`record --sync`), a block and the directory as soon
@@ -71,12 +70,12 @@
 //! thread of its own waits for the device, so that a tick never does. A power
 //! cut, or a kernel that dies, costs at most the ticks since the last sync: by
 //! default those of 10 seconds and of the time that the device took for the
-//! sync then under way. A log that was closed loses nothing; nor does an import
-//! that has ended.
+//! sync in flight. A closed log loses nothing, and neither does a finished
+//! import.
 //!
-//! **Age** is running time: the ticks' own lengths added up, which no step of
-//! the wall clock, no sleep and no restart changes. A segment may go when the
-//! segments behind it cover the time that is to be kept.
+//! **Age** is running time: the sum of the ticks' own lengths, which no step of
+//! the wall clock, no sleep and no restart changes. A segment may be deleted when
+//! the segments after it cover the retention time.
 
 use std::path::Path;
 

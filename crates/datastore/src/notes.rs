@@ -31,7 +31,7 @@ pub(crate) fn fitting(note: &Note) -> Note {
     }
     if note.text.starts_with(['{', '[']) {
         let (kind, length) = (&note.kind, note.text.len());
-        let text = format!("a note ({kind}) of {length} bytes is longer than a log takes, and is left out");
+        let text = format!("a note ({kind}) of {length} bytes exceeds the limit of {MOST_TEXT} and is omitted");
         return Note::new(note.time_ns, Note::WARNING, text);
     }
     let most = note.text.len().min(MOST_TEXT);

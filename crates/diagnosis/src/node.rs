@@ -38,7 +38,7 @@ pub(crate) enum ProgramNode {
     Max(Vec<NodeId>),
     /// `(first + plus - minus) * times / over / per`.
     Formula(Box<Formula>),
-    /// Operations a second on each member of an array (doc 002).
+    /// Operations a second on each member of an array (NT Magazine 1998).
     Load { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
     /// The middle of a set's members, for [`ProgramNode::Ratio`]; `least` is the
     /// weight below which a member does not count.

@@ -6,7 +6,7 @@ use diskwright_base::DeviceClass;
 use crate::build::{Absence, NodeBuilder, RuleScope};
 use crate::node::{Formula, NodeFactor, NodeId, PAGE_BYTES, ProgramNode, SwapNodes};
 
-/// What doc 003 calls the transfers a second of a quick disk: for logs that count none.
+/// What NT Resource Kit calls the transfers a second of a quick disk: for logs that count none.
 const QUICK_DISK_PER_S: f64 = 40.0;
 
 const SWAP_IN: &str = "paging.swap_in_pages_per_s";

@@ -117,7 +117,7 @@ fn a_ratios_mean_is_the_ratio_of_the_means() {
 
 #[test]
 fn the_share_of_the_disk_in_interrupt_time_as_printed() {
-    // doc 003: 426.5 interrupts a second, 100 by the clock, 91.5 % of the time
+    // NT Resource Kit: 426.5 interrupts a second, 100 by the clock, 91.5 % of the time
     let recording = Recording::new(20)
         .with("interrupts.total", "", |_| 426.5)
         .with("interrupts.clock", "", |_| 100.0)
@@ -153,7 +153,7 @@ fn per_spindle_and_per_processor() {
 
 #[test]
 fn load_on_members_by_the_levels_factor() {
-    // doc 002: 126 reads and 73 writes a second on three disks in RAID 5: 139
+    // NT Magazine 1998: 126 reads and 73 writes a second on three disks in RAID 5: 139
     let recording = Recording::new(20)
         .disk("sda", 90.0, 0.01, 0.9)
         .with("physical_disk.reads", "md0", |_| 126.0)

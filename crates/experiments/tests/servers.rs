@@ -1,4 +1,4 @@
-//! The servers of documents 001 and 002, in runs far too short for their
+//! The servers of Compaq 1997 and NT Magazine 1998, in runs far too short for their
 //! table: what must come out whatever else is refined.
 
 use diskwright_experiments::numbers::Numbers;

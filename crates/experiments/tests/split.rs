@@ -5,9 +5,9 @@
 use diskwright_experiments::data;
 use diskwright_experiments::document::RowUse::{self, Fit, None, Predict, Shape};
 
-/// Id, use and printed value of every row (doc 000, 001, 002, 003, 004).
+/// Id, use and printed value of every row (SAS 1998, Compaq 1997, NT Magazine 1998, NT Resource Kit, InfoStor 1999).
 const ROWS: &[(&str, RowUse, f64)] = &[
-    // doc 000
+    // SAS 1998
     ("M25", Fit, 86.4),
     ("M26", Fit, 215.0),
     ("M27a", Predict, 113.9),
@@ -30,7 +30,7 @@ const ROWS: &[(&str, RowUse, f64)] = &[
     ("M34", Shape, 31.0),
     ("M35a", Predict, 45.0),
     ("M35b", Predict, 36.0),
-    // doc 001
+    // Compaq 1997
     ("M10", Fit, 57.0),
     ("M11", Predict, 25.0),
     ("M12", Predict, 50.0),
@@ -41,7 +41,7 @@ const ROWS: &[(&str, RowUse, f64)] = &[
     ("M17", Predict, 57.0),
     ("M18", Predict, 3.0),
     ("M19", Predict, 60.0),
-    // doc 002
+    // NT Magazine 1998
     ("M20.three", Fit, 3.8),
     ("M20.ten", Predict, 4.9),
     ("M21.three", Fit, 13.9),
@@ -54,7 +54,7 @@ const ROWS: &[(&str, RowUse, f64)] = &[
     ("M24.reads.ten", Predict, 147.0),
     ("M24.writes.three", Fit, 73.0),
     ("M24.writes.ten", Predict, 117.0),
-    // doc 003
+    // NT Resource Kit
     ("M1", Fit, 97.6),
     ("M2", Predict, 75.0),
     ("M3", Predict, 96.335),
@@ -90,7 +90,7 @@ const ROWS: &[(&str, RowUse, f64)] = &[
     ("S10.two", Shape, 1.0505),
     ("S10.three", Shape, 0.629),
     ("S10.four", Shape, 0.366),
-    // doc 004
+    // InfoStor 1999
     ("M36", Fit, 35.0),
     ("M37", Predict, 5.0),
     ("M38.three", Fit, 6000.0),

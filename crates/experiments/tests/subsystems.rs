@@ -1,4 +1,4 @@
-//! Rows of documents 000 (the sort) and 004 (the RAID subsystem) stay near print.
+//! Rows of SAS 1998 (the sort) and InfoStor 1999 (the RAID subsystem) stay near print.
 
 use diskwright_experiments::document::ExperimentDocument;
 use diskwright_experiments::judge::RowOutcome;

@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn response_probes_seek_has_its_mean_and_deviation() {
-        // doc 003: a 20 MB file of 512-byte records, mean 20000, deviation 6667 records
+        // NT Resource Kit: a 20 MB file of 512-byte records, mean 20000, deviation 6667 records
         let (mean, deviation) = (20_000.0, 6_667.0);
         let records = 20.0 * MIB as f64 / 512.0;
         let place = Placement::Normal { mean: mean / records, deviation: deviation / records };

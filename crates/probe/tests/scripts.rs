@@ -99,7 +99,7 @@ fn sizes_of_reads_and_writes() {
 fn engines_and_depths() {
     for (options, depth, noted) in [
         ("ioengine=io_uring\niodepth=32\ndirect=1", 32, ""),
-        ("ioengine=libaio\niodepth=16\ndirect=1", 16, "io_uring here"),
+        ("ioengine=libaio\niodepth=16\ndirect=1", 16, "uses io_uring"),
         ("ioengine=libaio\niodepth=16", 1, "one at a time"),
         ("ioengine=psync\niodepth=16\ndirect=1", 1, "one request at a time"),
         ("iodepth=1\nbuffered=0", 1, ""),
@@ -238,36 +238,36 @@ fn what_makes_no_other_load_is_noted_once() {
 #[test]
 fn what_would_be_another_load_is_refused_with_its_line() {
     for (options, line, expected) in [
-        ("rw=randtrim", 3, "nothing is trimmed"),
+        ("rw=randtrim", 3, "trims are not supported"),
         ("rw=sideways", 3, "randread"),
         ("rw=read:-8k", 3, "backwards"),
-        ("ioengine=null", 3, "known are"),
+        ("ioengine=null", 3, "expected one of"),
         ("bs=5q", 3, "4096, 4k"),
-        ("bs=0", 3, "from 1"),
+        ("bs=0", 3, "of 1 to"),
         ("iodepth=0", 3, "65536"),
-        ("iodpeth=4", 3, "`iodepth` is one"),
-        ("frobnicate=1", 3, "not an option"),
-        ("verify=crc32c", 3, "not verified"),
+        ("iodpeth=4", 3, "did you mean `iodepth`?"),
+        ("frobnicate=1", 3, "not a known option"),
+        ("verify=crc32c", 3, "does not verify"),
         ("end_fsync=1", 3, "fsync="),
         ("rw=write\nsync=1", 4, "dsync"),
         ("rw=write\nfsync=1\nfdatasync=1", 4, "not several"),
-        ("rate_iops=5\nrate=5", 4, "one of the two"),
+        ("rate_iops=5\nrate=5", 4, "not both"),
         ("rw=randrw\nrate_iops=5", 4, "write two jobs"),
-        ("thinktime=5\nrate_iops=5", 3, "one of the two"),
+        ("thinktime=5\nrate_iops=5", 3, "not both"),
         ("random_distribution=zoned:50/5:50/95\nrw=randread", 3, "zipf"),
         ("random_distribution=zipf:1\nrw=randread", 3, "not 1"),
         ("filename=a:b", 3, "section for each"),
         ("time_based", 3, "runtime"),
         ("numjobs=100000", 3, "512"),
-        ("bssplit=4k/60:8k/60", 3, "100 would be right"),
-        ("filename=${NOT_THERE}", 3, "no variable NOT_THERE"),
-        ("filename=`date`", 3, "nothing is computed"),
+        ("bssplit=4k/60:8k/60", 3, "sum to 120, not 100"),
+        ("filename=${NOT_THERE}", 3, "NOT_THERE is not set"),
+        ("filename=`date`", 3, "commands are not run"),
         ("runtime=soon", 3, "10m"),
         ("nrfiles=4", 3, "one file"),
         ("direct=maybe", 3, "0 or 1"),
-        ("exec_prerun=reboot", 3, "no programs"),
+        ("exec_prerun=reboot", 3, "cannot start programs"),
         ("wait_for=nobody", 3, "no section above"),
-        ("include other.fio", 3, "not read"),
+        ("include other.fio", 3, "`include` is not supported"),
     ] {
         let said = said("a.fio", &format!("[one]\nsize=64m\n{options}\n"));
         assert!(said.starts_with(&format!("a.fio:{line}: ")), "{options}: {said}");
@@ -277,8 +277,8 @@ fn what_would_be_another_load_is_refused_with_its_line() {
         ("", "no section"),
         ("[global]\nsize=1m\n", "no section"),
         ("size=1m\n[a]\n", "before the first section"),
-        ("[a\n", "`[name]` would be right"),
-        ("[]\n", "`[name]` would be right"),
+        ("[a\n", "expected `[name]`"),
+        ("[]\n", "expected `[name]`"),
         ("[a]\nsize=1m\nnumjobs=400\n[b]\nsize=1m\nnumjobs=400\n", "512"),
     ] {
         assert!(said("a.fio", text).contains(expected), "{text}: {}", said("a.fio", text));
@@ -308,7 +308,7 @@ fn a_thread_of_response_probe() {
         (script.format, one.name.as_str(), one.file.as_str()),
         (ScriptFormat::ResponseProbe, "random", "workfile.dat")
     );
-    // doc 003: a mean of 156 records of 64 KB is the middle of a file of 20 MB
+    // NT Resource Kit: a mean of 156 records of 64 KB is the middle of a file of 20 MB
     assert_eq!(one.needs(), Some(156 * 2 * 65_536));
     let pattern = one.on(20 * MIB, &ScriptOptions::default());
     let Placement::Normal { mean, deviation } = pattern.placement else { panic!("{:?}", pattern.placement) };
@@ -358,18 +358,18 @@ fn processes_and_threads_are_followed() {
 #[test]
 fn broken_scripts_of_response_probe_say_where() {
     for (from, to, expected) in [
-        ("FILEATTRIBUTE RANDOM", "FILEATTRIBUTE SOMETIMES", ":9: FILEATTRIBUTE: RANDOM or SEQUENTIAL"),
+        ("FILEATTRIBUTE RANDOM", "FILEATTRIBUTE SOMETIMES", ":9: FILEATTRIBUTE: expected RANDOM or SEQUENTIAL"),
         ("UNBUFFER", "MAPPED", ":10: FILEACCESSMODE MAPPED"),
-        ("RECORDSIZE 65536", "RECORDSIZE 64K", ":11: RECORDSIZE: a number"),
-        ("FILEACTION RRW", "FILEACTION RX", ":12: FILEACTION: letters R and W"),
-        ("THINKTIME 100 20", "THINKTIME 100", ":2: THINKTIME: a mean and"),
-        ("THINKTIME 100 20", "THINKTIME -5 0", ":2: THINKTIME: a mean and"),
+        ("RECORDSIZE 65536", "RECORDSIZE 64K", ":11: RECORDSIZE: expected 1 to"),
+        ("FILEACTION RRW", "FILEACTION RX", ":12: FILEACTION: expected letters R and W"),
+        ("THINKTIME 100 20", "THINKTIME 100", ":2: THINKTIME: expected a mean and"),
+        ("THINKTIME 100 20", "THINKTIME -5 0", ":2: THINKTIME: expected a mean and"),
         ("THINKTIME 100 20", "THINKTIM 100 20", ":2: `THINKTIM` is not a parameter"),
-        ("CPUTIME 5 1", "FILESEEK 1 1", ":5: FILESEEK is there twice"),
+        ("CPUTIME 5 1", "FILESEEK 1 1", ":5: FILESEEK is given twice"),
         ("FILESEEK 156 52\n", "", "FILESEEK, which RANDOM needs"),
         ("RECORDSIZE 65536\n", "", "RECORDSIZE is missing"),
-        ("CYCLEREADS 10 3", "CYCLEREADS 0 0", "asks for nothing"),
-        ("FILEACCESS c:\\work\\workfile.dat", "FILEACCESS a b", ":8: FILEACCESS: one word"),
+        ("CYCLEREADS 10 3", "CYCLEREADS 0 0", "without requests"),
+        ("FILEACCESS c:\\work\\workfile.dat", "FILEACCESS a b", ":8: FILEACCESS: expected one word"),
     ] {
         let said = said("a.sct", &THREAD.replace(from, to));
         assert!(said.contains(expected), "{to}: {said}");
@@ -378,11 +378,11 @@ fn broken_scripts_of_response_probe_say_where() {
         ("a.scr", "PROCESS nowhere.scp 1\n", "a.scr:1: nowhere.scp: "),
         ("a.scr", "PROCESS a.scp many\n", "file.scp DataSize"),
         ("a.scr", "REPEAT 0 PROCESS a.scp 1\n", "a.scr:1: REPEAT"),
-        ("a.scr", "THREAD a.sct\n", "only lines"),
-        ("a.scp", "THREAD a.sct 1 2\n", "only lines"),
+        ("a.scr", "THREAD a.sct\n", "expected `[REPEAT n]"),
+        ("a.scp", "THREAD a.sct 1 2\n", "expected `[REPEAT n]"),
         ("a.scp", "# nothing\n", "names no thread"),
-        ("a.txt", "hello\n", "neither a job file"),
-        ("a.txt", "", "neither a job file"),
+        ("a.txt", "hello\n", "not a known script"),
+        ("a.txt", "", "not a known script"),
     ] {
         let said = said(path, text);
         assert!(said.contains(expected), "{text}: {said}");
@@ -395,7 +395,7 @@ fn a_script_that_names_itself_and_one_too_large_end() {
     let said_of = parse("a.scr", "REPEAT 512 PROCESS a.scp 1\n", &files).expect_err("too many").to_string();
     assert!(said_of.contains("more than 512 threads"), "{said_of}");
     assert!(said("a.fio", &"#".repeat(2 << 20)).contains("larger than"));
-    assert!(said("a.fio", &format!("[a]\n{}\n", "x".repeat(5000))).contains("more than 4096 bytes"));
+    assert!(said("a.fio", &format!("[a]\n{}\n", "x".repeat(5000))).contains("longer than 4096 bytes"));
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl StoreAccess {
     pub(crate) fn headers(&self, address: &StoreAddress) -> Result<Vec<(String, String)>, RemoteError> {
         let mut headers = self.headers.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
         let authorization = match (&address.user, &self.token) {
-            (Some(_), Some(_)) => return Err(wrong(&address.shown, "say either a user or a bearer token, not both")),
+            (Some(_), Some(_)) => return Err(wrong(&address.shown, "give a user or a bearer token, not both")),
             (Some((user, password)), None) => {
                 let password = password.as_deref().or(self.password.as_deref()).unwrap_or_default();
                 Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
@@ -62,7 +62,7 @@ impl StoreAccess {
         };
         if let Some(value) = authorization {
             if HeaderValue::from_str(&value).is_err() {
-                return Err(wrong(&address.shown, "the token has a character that no header takes (a line's end?)"));
+                return Err(wrong(&address.shown, "a header cannot hold a character of the token (a line break?)"));
             }
             headers.push(("Authorization".into(), value));
         }
@@ -100,10 +100,10 @@ fn header(text: &str) -> Result<(String, String), RemoteError> {
     let first = text.split([' ', ':']).next().unwrap_or_default();
     let wrong = |because: &str| wrong(&format!("--header '{first} …'"), because);
     let pair = text.split_once(':').filter(|(name, _)| !name.trim().is_empty());
-    let (name, value) = pair.ok_or_else(|| wrong("a header is `Name: value`"))?;
+    let (name, value) = pair.ok_or_else(|| wrong("expected `Name: value`"))?;
     let (name, value) = (name.trim(), value.trim());
     if HeaderName::try_from(name).is_err() || HeaderValue::from_str(value).is_err() {
-        return Err(wrong("it has a character that no header takes"));
+        return Err(wrong("a header cannot hold a character of it"));
     }
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -129,7 +129,7 @@ impl StoreAddress {
         let refused = |because: &str| wrong(&redacted(text), because);
         let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
         else {
-            return Err(refused("an address begins with http:// or https://"));
+            return Err(refused("the address must begin with http:// or https://"));
         };
         let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (user, host) = match authority.rsplit_once('@') {
@@ -137,7 +137,7 @@ impl StoreAddress {
             None => (None, authority),
         };
         if after.contains('#') {
-            return Err(refused("no address of a store: a # in a password is written %23"));
+            return Err(refused("not the address of a store; write # in a password as %23"));
         }
         let (path, query) = after.split_at(after.find('?').unwrap_or(after.len()));
         let base = format!("{scheme}://{}", format!("{host}{path}").trim_end_matches('/'));
@@ -146,7 +146,7 @@ impl StoreAddress {
         let is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
             && Uri::try_from(&whole).is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
         if !is_valid {
-            return Err(refused("no address of a store; in a password, / is written %2F, @ %40 and : %3A"));
+            return Err(refused("not the address of a store; in a password, write / as %2F, @ as %40 and : as %3A"));
         }
         let user = user.map(|user| match user.split_once(':') {
             Some((name, password)) => (decoded(name), Some(decoded(password))),

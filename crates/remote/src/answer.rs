@@ -237,9 +237,9 @@ fn document(
         let start = bounded.beginning();
         return Err(match error.is_eof() {
             true => {
-                AnswerFault::Broken(format!("the answer breaks off after {} bytes (it begins: {start})", bounded.count))
+                AnswerFault::Broken(format!("the response broke off at byte {} (it begins: {start})", bounded.count))
             }
-            false => AnswerFault::Wrong(format!("no answer of a query API: {error} (it begins: {start})")),
+            false => AnswerFault::Wrong(format!("not a response of a query API: {error} (it begins: {start})")),
         });
     }
     if head.status != "success" {
@@ -249,10 +249,10 @@ fn document(
         ));
     }
     if !head.has_data {
-        return Err(AnswerFault::Wrong("an answer without data".into()));
+        return Err(AnswerFault::Wrong("the response has no data".into()));
     }
     if head.is_partial {
-        head.warnings.push("the store's answer is partial: a part of it did not answer".into());
+        head.warnings.push("the response is partial: a part of the store did not respond".into());
     }
     Ok(head.warnings)
 }
@@ -285,7 +285,7 @@ impl<'de> Visitor<'de> for Envelope<'_, '_> {
                 "error" => self.head.error = map.next_value()?,
                 "isPartial" => self.head.is_partial = map.next_value()?,
                 "warnings" => map.next_value_seed(Warnings(&mut self.head.warnings))?,
-                "data" if self.head.has_data => return Err(A::Error::custom("data twice")),
+                "data" if self.head.has_data => return Err(A::Error::custom("data is given twice")),
                 "data" => {
                     self.head.has_data = map.next_value_seed(AnswerData { form: self.form, parts: &mut self.parts })?
                 }
@@ -360,7 +360,7 @@ impl<'de> Visitor<'de> for AnswerData<'_, '_, '_> {
         let mut has_result = false;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "result" if has_result => return Err(A::Error::custom("result twice")),
+                "result" if has_result => return Err(A::Error::custom("result is given twice")),
                 "result" => {
                     map.next_value_seed(AnswerList(self.parts))?;
                     has_result = true;
@@ -485,7 +485,7 @@ impl<'de> Visitor<'de> for LabelSet<'_> {
         while let Some((name, value)) = map.next_entry::<String, String>()? {
             bytes += name.len() + value.len() + 2;
             if bytes > MOST_LABELS {
-                return Err(A::Error::custom("a series with more than 64 KiB of labels"));
+                return Err(A::Error::custom("a series has more than 64 KiB of labels"));
             }
             self.0.push((name, value));
         }
@@ -516,7 +516,7 @@ impl<'de> Visitor<'de> for Points<'_, '_> {
         while list.next_element_seed(AnswerPoint(self.0))?.is_some() {
             left -= 1;
             if left == 0 {
-                return Err(A::Error::custom("a series with more samples than were asked for"));
+                return Err(A::Error::custom("a series has more samples than requested"));
             }
         }
         Ok(())
@@ -542,7 +542,7 @@ impl<'de> Visitor<'de> for AnswerPoint<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let short = || A::Error::custom("a point that is no [time, \"value\"]");
+        let short = || A::Error::custom("a point is not [time, \"value\"]");
         let seconds: f64 = list.next_element()?.ok_or_else(short)?;
         let value = list.next_element_seed(QuotedNumber)?.ok_or_else(short)?;
         if list.next_element::<IgnoredAny>()?.is_some() {
@@ -572,7 +572,7 @@ impl Visitor<'_> for QuotedNumber {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<f64, E> {
-        text.parse().map_err(|_| E::custom("a value that is not a number"))
+        text.parse().map_err(|_| E::custom("a value is not a number"))
     }
 }
 

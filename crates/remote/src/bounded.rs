@@ -24,7 +24,7 @@ pub enum AnswerFault {
 }
 
 /// How to ask for less.
-const LESS: &str = "ask for less: a shorter window, a longer --step, or a narrower --match";
+const LESS: &str = "use a shorter window, a longer --step or a narrower --match";
 
 impl AnswerFault {
     /// More than a limit; how to ask for less is added.
@@ -82,17 +82,17 @@ impl<R: Read> BoundedReader<R> {
         self.count += bytes.len() as u64;
         if self.count > self.most_bytes {
             let most = display(self.most_bytes as f64, "bytes");
-            return Err(AnswerFault::Wrong(format!(
-                "the answer is longer than {most}, the most that is taken; {LESS}"
-            )));
+            return Err(AnswerFault::Wrong(format!("the response is longer than the limit of {most}; {LESS}")));
         }
         for &byte in bytes {
             self.step(byte);
             if self.length > LONGEST_TEXT {
-                return Err(AnswerFault::Wrong(format!("a text in the answer is longer than {LONGEST_TEXT} bytes")));
+                return Err(AnswerFault::Wrong(format!(
+                    "a string in the response is longer than {LONGEST_TEXT} bytes"
+                )));
             }
             if self.depth > DEEPEST {
-                return Err(AnswerFault::Wrong(format!("the answer has more than {DEEPEST} lists in each other")));
+                return Err(AnswerFault::Wrong(format!("the response nests more than {DEEPEST} lists")));
             }
         }
         Ok(())
@@ -131,9 +131,7 @@ impl<R: Read> Read for BoundedReader<R> {
         };
         let checked = match read {
             Ok(read) => self.take(&buffer[..read]).map(|()| read),
-            Err(error) => {
-                Err(AnswerFault::Broken(format!("the answer breaks off after {} bytes: {error}", self.count)))
-            }
+            Err(error) => Err(AnswerFault::Broken(format!("the response broke off at byte {}: {error}", self.count))),
         };
         checked.map_err(|fault| {
             self.fault = Some(fault);

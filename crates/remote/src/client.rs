@@ -39,7 +39,7 @@ impl MetricStore {
     pub fn new(access: &StoreAccess) -> Result<MetricStore, RemoteError> {
         let address = StoreAddress::parse(&access.url)?;
         if !address.query.is_empty() {
-            let because = "the address of a store has no `?`: queries are put below it".into();
+            let because = "the address of a store cannot contain `?`".into();
             return Err(RemoteError::Usage { what: address.shown, because });
         }
         MetricStore::at(address, access)
@@ -194,7 +194,7 @@ impl MetricStore {
             return Err(self.refusal(url(), &mut response));
         }
         if let Some(packing) = text(response.headers(), "content-encoding").filter(|packing| packing != "identity") {
-            let because = format!("the answer is packed ({}), which was not asked for", shortened(&packing));
+            let because = format!("the response has an encoding ({}) that was not requested", shortened(&packing));
             return Err(RemoteError::Answer { url: url(), because });
         }
         let mut source = CountingBody { inner: response.body_mut().as_reader(), store: self };
@@ -213,8 +213,8 @@ impl MetricStore {
         let retry_after = text(response.headers(), "retry-after").and_then(|after| after.trim().parse().ok());
         let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_PAUSE));
         let says = if status.is_redirection() {
-            let to = text(response.headers(), "location").map_or("another place".into(), |to| redacted(&to));
-            format!("it sends elsewhere, to {}; say that address", shortened(&to))
+            let to = text(response.headers(), "location").map_or("another address".into(), |to| redacted(&to));
+            format!("it redirects to {}; use that address", shortened(&to))
         } else {
             let mut body = Vec::new();
             // what came of a page that breaks off is shown all the same
@@ -229,11 +229,11 @@ impl MetricStore {
     /// What the network said, in words that help.
     fn trouble(&self, error: &ureq::Error) -> String {
         match error {
-            ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => "no connection in time".into(),
-            ureq::Error::Timeout(_) => format!("no answer within {} s", self.timeout.as_secs_f64()),
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => format!("TLS: {error}; is it http:// there?"),
+            ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => "the connection timed out".into(),
+            ureq::Error::Timeout(_) => format!("no response within {} s", self.timeout.as_secs_f64()),
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => format!("TLS: {error}; does the store use http://?"),
             ureq::Error::Io(error) if error.to_string().contains("corrupt message") => {
-                format!("no TLS there ({error}); is it http://?")
+                format!("the store does not use TLS ({error}); try http://")
             }
             _ => error.to_string(),
         }
@@ -257,7 +257,7 @@ impl<R: Read> Read for CountingBody<'_, R> {
             let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
             match (cause, error.kind()) {
                 (Some(ureq::Error::Timeout(_)), _) | (_, io::ErrorKind::TimedOut) => {
-                    io::Error::other(format!("it does not end within {} s", self.store.timeout.as_secs_f64()))
+                    io::Error::other(format!("not complete within {} s", self.store.timeout.as_secs_f64()))
                 }
                 _ => error,
             }
@@ -275,7 +275,7 @@ pub fn whole(source: &mut dyn Read) -> Result<Vec<u8>, AnswerFault> {
     let most = 1 << 20;
     let mut body = Vec::new();
     source.take(most + 1).read_to_end(&mut body).map_err(|e| AnswerFault::Broken(e.to_string()))?;
-    if body.len() as u64 > most { Err(AnswerFault::too_much("the answer is longer than 1 MiB")) } else { Ok(body) }
+    if body.len() as u64 > most { Err(AnswerFault::too_much("the response is longer than 1 MiB")) } else { Ok(body) }
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -292,7 +292,7 @@ fn says(body: &[u8]) -> String {
         Ok(said) => said.error,
         Err(_) => String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" "),
     };
-    if text.is_empty() { "(nothing more)".into() } else { shortened(&text) }
+    if text.is_empty() { "(no message)".into() } else { shortened(&text) }
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ impl Fleet {
     pub fn find(store: &MetricStore, wanted: HostQuery, counters: &BTreeSet<String>) -> Result<Fleet, RemoteError> {
         let names = label_values(store, &wanted, "__name__", &wanted.selector.names(EXPORTERS), MOST_METRICS)?;
         let nothing = || {
-            let because = "no metrics of node_exporter or windows_exporter that match in the window";
+            let because = "no metrics of node_exporter or windows_exporter match in the window";
             RemoteError::Nothing(format!("{}: {because}", store.shown()))
         };
         let vocabulary = MetricVocabulary::builtin();
@@ -140,10 +140,10 @@ impl Fleet {
         let step_ms = (step_ms + scrape_ms - 1) / scrape_ms * scrape_ms;
         let grid = QueryGrid::within(wanted.from_ms, wanted.to_ms, step_ms);
         if grid.count < 2 {
-            return Err(RemoteError::Nothing("the window holds less than two steps; widen it".into()));
+            return Err(RemoteError::Nothing("the window holds fewer than two steps; widen it".into()));
         }
         if grid.count > MOST_TICKS {
-            let because = format!("{} ticks are more than stores answer; say a longer --step", grid.count);
+            let because = format!("{} ticks are more than a store returns; use a longer --step", grid.count);
             return Err(RemoteError::Nothing(because));
         }
         Ok(Fleet { wanted, metrics, probes, scrape_ms, halved: AtomicUsize::new(0), grid, hosts, others })
@@ -275,7 +275,7 @@ impl ChunkAnswers<'_> {
         });
         self.cells += table.cells() - before;
         if self.cells > MOST_CELLS {
-            let what = format!("more than {MOST_CELLS} samples of it, the most that are taken");
+            let what = format!("more than {MOST_CELLS} samples, the limit");
             return Err(AnswerFault::too_much(&what));
         }
         Ok(())

@@ -27,7 +27,7 @@ pub struct HostQuery {
     pub step_ms: Option<i64>,
 }
 
-/// Id of the source, as in [`Note::SOURCE`].
+/// Id of the source, as in [`diskwright_base::Note::SOURCE`].
 pub const SOURCE: &str = "prometheus";
 
 /// Points of a series that every store answers at once: Prometheus stops at 11,000.
@@ -60,7 +60,7 @@ pub fn read(store: &MetricStore, wanted: &HostQuery, sink: &mut PieceSink<'_>) -
     let step_ms = step(wanted, scrape_ms);
     let grid = QueryGrid::within(wanted.from_ms, wanted.to_ms, step_ms);
     if grid.count < 2 {
-        let because = format!("the window holds {} ticks of {} s; widen it", grid.count, step_ms as f64 / 1e3);
+        let because = format!("the window holds only {} ticks of {} s; widen it", grid.count, step_ms as f64 / 1e3);
         return Err(RemoteError::Nothing(because));
     }
     let mut batch = FrameBatch::new(SOURCE, sink);
@@ -121,7 +121,7 @@ fn find(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, RemoteEr
     }
     let fewest = metrics.iter().min_by_key(|(name, series)| (**series, name.len()));
     let Some((probe, _)) = fewest else {
-        let because = format!("{}: {host} has no metric that a rule could use", store.shown());
+        let because = format!("{}: {host} has no metric that a rule uses", store.shown());
         return Err(RemoteError::Nothing(because));
     };
     Ok(HostMetrics { host, probe: probe.clone(), metrics, machine })
@@ -143,7 +143,7 @@ pub(crate) fn each_series(
         answer::series(source, store.most_bytes(), &mut |labels| {
             count += 1;
             if count > MOST_SERIES {
-                let what = format!("more than {MOST_SERIES} series of one machine, the most that are taken");
+                let what = format!("more than {MOST_SERIES} series of one machine, the limit");
                 return Err(AnswerFault::too_much(&what));
             }
             each(labels);
@@ -169,9 +169,7 @@ pub(crate) fn label_values(
     store.get(&path, &pairs, |source| {
         answer::names(source, store.most_bytes(), &mut |value| {
             if values.len() == most {
-                return Err(AnswerFault::too_much(&format!(
-                    "more than {most} values of {label}, the most that are taken"
-                )));
+                return Err(AnswerFault::too_much(&format!("more than {most} values of {label}, the limit")));
             }
             values.push(value.clone());
             Ok(())

@@ -24,7 +24,7 @@ impl Selector {
         let wrong = |because: &str| RemoteError::Usage { what: format!("--match {text}"), because: because.into() };
         let plain = text.trim();
         let inside = match plain.strip_prefix('{') {
-            Some(rest) => rest.strip_suffix('}').ok_or_else(|| wrong("the brace does not close"))?,
+            Some(rest) => rest.strip_suffix('}').ok_or_else(|| wrong("the closing brace is missing"))?,
             None => plain,
         };
         let inside = inside.trim().trim_end_matches(',');

@@ -267,7 +267,7 @@ impl Sender {
             };
             if is_over() {
                 // broken off by `finish`: what the store did before says more
-                self.shared.trouble().get_or_insert_with(|| "no answer when the recording ended".into());
+                self.shared.trouble().get_or_insert_with(|| "no response before the recording ended".into());
                 return false;
             }
             self.shared.set_trouble(Some(error.to_string()));

@@ -23,7 +23,7 @@ pub(crate) const PALETTE: &str = include_str!("page/palette.css");
 pub struct HtmlReport {
     /// What each pack says; the first is the one that was asked.
     pub verdicts: Vec<Verdict>,
-    /// Charts, as a [`crate::Book`] makes them: those of findings stand with
+    /// Charts, as a [`crate::ChartBook`] makes them: those of findings stand with
     /// these, the others make the appendix.
     pub charts: Vec<Chart>,
     /// The log's notes: bookmarks, gaps, what could not be seen.

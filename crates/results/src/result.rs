@@ -235,7 +235,7 @@ fn known_pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pa
 
 impl RunResult {
     /// Seconds that so many bytes take at this run's rate, in requests of its
-    /// size (doc 003's elapsed times); `None` where nothing was moved.
+    /// size (NT Resource Kit's elapsed times); `None` where nothing was moved.
     pub fn moving_s(&self, bytes: f64) -> Option<f64> {
         let seconds = elapsed_s(bytes, self.size_bytes, self.requests_per_s);
         Some(seconds).filter(|s| s.is_finite())

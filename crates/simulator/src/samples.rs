@@ -100,7 +100,7 @@ impl SampleRows {
         }
     }
 
-    /// Processors and interrupts, in the order of [`machine`].
+    /// Processors and interrupts, in the order of [`MACHINE`].
     fn processor(&self, report: &SimulationReport, row: &mut Vec<f64>) {
         let elapsed_s = report.elapsed_s();
         let all_s = elapsed_s * f64::from(self.processors);

@@ -171,38 +171,35 @@ fn wrong_files_are_told_with_line_and_remedy() {
         (instead("rpm = 7200", "rmp = 7200"), "my.toml:13: drive mine: unknown field `rmp`, expected one of `rpm`"),
         (instead("rpm = 7200\n", ""), "my.toml:12: drive mine: missing field `rpm`"),
         (instead("rpm = 7200", "rpm = \"fast\""), "my.toml:13: drive mine: invalid type"),
-        (instead("rpm = 7200", "rpm = 7"), "my.toml:2: drive mine: rpm: 7, but 60 to 100,000"),
+        (instead("rpm = 7200", "rpm = 7"), "my.toml:2: drive mine: rpm: 7; expected 60 to 100,000"),
         (
             instead("class = \"hdd\"", "class = \"hd\""),
             "my.toml:7: drive mine: unknown variant `hd`, expected one of `hdd`",
         ),
-        (instead("capacity_gb = 1000", "capacity_gb = -1"), "capacity_gb: -1 where"),
-        (instead("year = 2026", "year = 26"), "year: 26 where 1950 to 2100"),
-        (instead("\"mine\"", "\"My Drive\""), "id: `My Drive`, where small letters"),
+        (instead("capacity_gb = 1000", "capacity_gb = -1"), "capacity_gb: -1; expected"),
+        (instead("year = 2026", "year = 26"), "year: 26; expected 1950 to 2100"),
+        (instead("\"mine\"", "\"My Drive\""), "id: `My Drive`; expected lower-case letters"),
         (instead("[drive.mechanical]", "[drive.tape]"), "unknown field `tape`, expected one of"),
         (
             instead("seek_ms = [0.5, 8.5, 16]", "seek_ms = [0.5, 18.5, 16]"),
-            "drive mine: seek: 0.5, 18.5 and 16 ms, where they rise",
+            "drive mine: seek: 0.5, 18.5 and 16 ms; they must rise",
         ),
         (instead("seek_ms = [0.5, 8.5, 16]\n", ""), "one of `seek_ms` and `seek_curve`"),
         (
             instead("sustained_mb_s", "sectors = [100, 50]\nsustained_mb_s"),
             "one of `sectors`, `media_mb_s` and `sustained_mb_s`",
         ),
-        (instead("\"shortest-positioning\"", "\"sptf\""), "policy: `sptf`, where first-come, elevator"),
-        (format!("{RIGHT}{RIGHT}"), "my.toml:29: drive mine: the id is that of line 2 too"),
-        (
-            format!("{RIGHT}[drive.plain]\nservers = 1\nservice = {{ constant_us = 1 }}\n"),
-            "more than one of mechanical",
-        ),
-        (RIGHT.split("[drive.mechanical]").next().unwrap_or_default().into(), "what is it? One of [drive.mechanical]"),
+        (instead("\"shortest-positioning\"", "\"sptf\""), "policy: `sptf`; expected one of first-come, elevator"),
+        (format!("{RIGHT}{RIGHT}"), "my.toml:29: drive mine: the id is already used at line 2"),
+        (format!("{RIGHT}[drive.plain]\nservers = 1\nservice = {{ constant_us = 1 }}\n"), "only one of mechanical"),
+        (RIGHT.split("[drive.mechanical]").next().unwrap_or_default().into(), "expected one of [drive.mechanical]"),
         (format!("{RIGHT}[drive.sources]\n\"a\" = [\"rpm\"]\n\"b\" = [\"rpm\"]\n"), "sources: `rpm` has two sources"),
         (
             instead(
                 "source = ",
                 "checks = [{ ask = \"random_read\", kb = 4, depth = 0, iops = [1, 2], printed = \"\" }]\nsource = ",
             ),
-            "a depth of 0 where 1 to 4096",
+            "a depth of 0; expected 1 to 4096",
         ),
     ];
     for (text, says) in cases {

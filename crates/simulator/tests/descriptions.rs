@@ -218,17 +218,17 @@ fn settings_stand_in_the_place_of_what_is_said() {
     let settings = ["workload.users=16", "watch.duration=5s", "disk.count=3", "host.cache.size=8MB"];
     let settings: Vec<Setting> = settings.iter().map(|s| Setting::parse(s).unwrap()).collect();
     let text = format!("{DISK}[[workload]]\non = \"disk\"\nusers = 1\n");
-    assert!(read("a.toml", &text, &settings, &file).unwrap_err().to_string().contains("no part `disk`"));
+    assert!(read("a.toml", &text, &settings, &file).unwrap_err().to_string().contains("unknown part `disk`"));
     let text = text.replace("[[drive]]", "[[drive]]\nname = \"disk\"");
     let system = read("a.toml", &text, &settings, &file).unwrap().system;
     assert_eq!((system.drive_count(), system.workloads[0].targets.len()), (3, 3));
     assert_eq!((system.watch.duration, system.host.cache.map(|c| c.bytes)), (5_000_000_000, Some(8 << 20)));
     let LoadSpec::Closed(load) = &system.workloads[0].load else { panic!("closed") };
     assert_eq!(load.users, 16);
-    assert!(told(&text, &["users=3"]).contains("setting users=3: a setting names a part and its key"));
-    assert!(told(&text, &["workloads.users=3"]).contains("no part `workloads`; did you mean `workload`?"));
+    assert!(told(&text, &["users=3"]).contains("setting users=3: a setting needs a part and a key"));
+    assert!(told(&text, &["workloads.users=3"]).contains("unknown part `workloads`; known are"));
     assert!(told(&text, &["workload.usrs=3"]).contains("unknown key `usrs`; did you mean `users`?"));
-    assert!(told(&text, &["workload.users=many"]).contains("`users` is a whole number, not a text"));
+    assert!(told(&text, &["workload.users=many"]).contains("`users` must be a whole number, not a string"));
     assert_eq!(Setting::parse("users"), None);
 }
 
@@ -245,7 +245,7 @@ fn all_targets_are_used() {
     }
     for rest in ["[[workload.class]]\non = \"disk0\"", "kind = \"netbench\"", "kind = \"oltp\"", "kind = \"sort\""] {
         let told = told(&format!("{two}{rest}\n"), &[]);
-        assert!(told.contains("nothing of this workload goes to `disk1`"), "{rest}: {told}");
+        assert!(told.contains("no part of this workload uses `disk1`"), "{rest}: {told}");
     }
     let both = "[[workload.class]]\non = \"disk0\"\n[[workload.class]]\non = \"disk1\"\n";
     assert_eq!(told(&format!("{two}{both}"), &[]), "");
@@ -261,13 +261,13 @@ fn workloads_of_the_documents_are_read() {
         ("kind = \"sort\"\ndata = \"20MB\"\nmemory = \"2MB\"\nwork = { area = { from = \"50%\" } }", ""),
         ("kind = \"trace\"\nfile = \"day.csv\"\ntiming = \"closed\"\ndepth = 2", ""),
         ("kind = \"netbench\"\nclients = 8", "unknown key `clients`"),
-        ("kind = \"netbench\"\nusers = 8\nworkspace = \"9GB\"", "8 workspaces take 150995008 blocks"),
-        ("kind = \"scan\"\nextent = 64", "`extent` is 64 without a unit, where a size belongs"),
-        ("kind = \"oltp\"\nlog = { on = \"log\" }", "`log` is not among what the workload uses: on = [\"disk\"]"),
+        ("kind = \"netbench\"\nusers = 8\nworkspace = \"9GB\"", "8 workspaces need 150995008 blocks"),
+        ("kind = \"scan\"\nextent = 64", "`extent` is 64 without a unit; expected a size"),
+        ("kind = \"oltp\"\nlog = { on = \"log\" }", "`log` is not a target of the workload, on = [\"disk\"]"),
         ("kind = \"sort\"\ndata = \"20GB\"", "`input`: 39062500 blocks are needed"),
-        ("kind = \"trace\"", "`file` is missing; such as file = \"day.csv\""),
+        ("kind = \"trace\"", "`file` is missing; example: file = \"day.csv\""),
         ("kind = \"trace\"\nfile = \"none.csv\"", "`none.csv`: no such file"),
-        ("kind = \"trace\"\nfile = \"day.csv\"\ndepth = 2", "requests that wait for one another"),
+        ("kind = \"trace\"\nfile = \"day.csv\"\ndepth = 2", "`depth` applies only to closed timing"),
     ];
     let trace = |path: &str| match path {
         "day.csv" => {
@@ -301,33 +301,33 @@ fn one_mistake(rest: &str, expected: &str) {
 fn wrong_parts_of_the_path_are_told() {
     let cases = [
         ("[wacth]", "a.toml:4: unknown key `wacth`; did you mean `watch`?"),
-        ("[watch]\nduration = 60", "a.toml:5: [watch]: `duration` is 60 without a unit, where a time belongs"),
+        ("[watch]\nduration = 60", "a.toml:5: [watch]: `duration` is 60 without a unit; expected a time"),
         ("[watch]\nduration = \"60\"", "`duration` is `60` without a unit"),
         ("[watch]\nduration = \"1s\"\ninterval = \"5s\"", "`interval` is longer than `duration`"),
-        ("[watch]\nseed = -1", "`seed` is -1, where whole numbers from 0"),
+        ("[watch]\nseed = -1", "`seed` is -1; expected a whole number from 0"),
         ("[host]\nprocesors = 2", "unknown key `procesors`; did you mean `processors`?"),
-        ("[host]\nprocessors = 0", "`processors` is 0, where whole numbers from 1"),
+        ("[host]\nprocessors = 0", "`processors` is 0; expected a whole number from 1"),
         ("[host]\ncopy = \"5ns\"", "`copy` is `5ns` with the unknown unit `ns`"),
         ("[host]\nlargest = \"1000B\"", "not a multiple of 512 bytes; the nearest is \"1024B\""),
-        ("[host]\ncache = 5", "[host], cache: is a table with keys of its own, not an integer"),
-        ("[host.cache]", "[host], cache: `size` is missing; such as size = \"64MB\""),
-        ("[host.cache]\nsize = \"64MB\"\nwrite = \"thru\"", "`write` cannot be `thru`; it takes back, through"),
-        ("[host.cache]\nsize = \"64MB\"\nwrite = \"through\"\nflush_at = 0.1", "`flush_at` is for posted writes"),
+        ("[host]\ncache = 5", "[host], cache: expected a table, found an integer"),
+        ("[host.cache]", "[host], cache: `size` is missing; example: size = \"64MB\""),
+        ("[host.cache]\nsize = \"64MB\"\nwrite = \"thru\"", "`write` cannot be `thru`; expected back, through"),
+        ("[host.cache]\nsize = \"64MB\"\nwrite = \"through\"\nflush_at = 0.1", "`flush_at` applies only to write-back"),
         ("[host.cache]\nsize = \"1KB\"", "1024 bytes are less than four pages"),
         ("[bus]\nrate = \"5MB/s\"", "`bus` is a table; write it as [[bus]]"),
-        ("[[bus]]\nname = \"pci\"", "bus `pci`: `rate` is missing; such as rate = \"133MB/s\""),
-        ("[[bus]]\nrate = \"133Mb/s\"", "unknown unit `Mb/s` (there are b/s"),
-        ("[[bus]]\nname = \"none\"\nrate = \"1MB/s\"", "`none` is a word of this language"),
-        ("[[controller]]\nbus = \"pci\"", "no bus is called `pci`; there is none"),
-        ("[[controller]]\ntransfer = \"pio\"", "`byte` is missing; such as byte = \"250ns/B\""),
-        ("[[controller]]\nbyte = \"1ns/B\"", "which only transfer = \"pio\" costs"),
+        ("[[bus]]\nname = \"pci\"", "bus `pci`: `rate` is missing; example: rate = \"133MB/s\""),
+        ("[[bus]]\nrate = \"133Mb/s\"", "unknown unit `Mb/s` (known are b/s"),
+        ("[[bus]]\nname = \"none\"\nrate = \"1MB/s\"", "`none` is a reserved word"),
+        ("[[controller]]\nbus = \"pci\"", "unknown bus `pci`; there are none"),
+        ("[[controller]]\ntransfer = \"pio\"", "`byte` is missing; example: byte = \"250ns/B\""),
+        ("[[controller]]\nbyte = \"1ns/B\"", "applies only to transfer = \"pio\""),
         (
             "[[controller]]\nname = \"a\"\n[[controller]]\nname = \"a\"",
-            "a.toml:7: controller `a`: there is another `a`",
+            "a.toml:7: controller `a`: the name `a` is already used",
         ),
         (
             "[[controller]]\nname = \"raid\"\n[[channel]]\ncontroller = \"riad\"",
-            "no controller is called `riad`; did you",
+            "unknown controller `riad`; known are raid; did you",
         ),
     ];
     for (rest, expected) in cases {
@@ -339,32 +339,32 @@ fn wrong_parts_of_the_path_are_told() {
 fn wrong_arrays_are_told() {
     let many = "[[drive]]\nname = \"d\"\ncount = 4\nmodel = \"st32171w\"\n";
     let cases = [
-        ("level = \"raid5\"\ndrives = [\"d0\", \"d1\"]", "raid5 needs at least 3 members, and there are 2"),
-        ("level = \"raid9\"\ndrives = \"d\"", "no level is called `raid9`; did you mean `raid0`?"),
-        ("drives = \"d\"", "`level` is missing; such as level = \"raid5\""),
-        ("level = 5", "`disk` is a member of `array`, and its blocks belong to that; use on = \"array\""),
-        ("level = 0\ndrives = \"e\"", "no drive is called `e`"),
+        ("level = \"raid5\"\ndrives = [\"d0\", \"d1\"]", "raid5 needs at least 3 members, but has 2"),
+        ("level = \"raid9\"\ndrives = \"d\"", "unknown level `raid9`; known are"),
+        ("drives = \"d\"", "`level` is missing; example: level = \"raid5\""),
+        ("level = 5", "`disk` is a member of `array`; use on = \"array\""),
+        ("level = 0\ndrives = \"e\"", "unknown drive `e`"),
         ("level = 0\ndrives = [\"d2-4\"]", "`d2-4`: the drives of `d` are numbered 0 to 3"),
-        ("level = 0\ndrives = [\"d\", \"d1\"]", "`d1` is a member twice"),
-        ("level = 0\ndrives = \"d\"\nspares = \"d1\"", "`d1` is a member and a spare"),
-        ("level = 5\ndrives = \"d\"\nfailed = [4]", "`failed` is 4, where whole numbers from 0 to 3 are possible"),
-        ("level = 5\ndrives = \"d0-2\"\nfailed = \"d3\"", "`d3` has failed but is no member of this array"),
-        ("level = 5\ndrives = \"d\"\nfailed = [0]\nrebuild = true", "a rebuild needs a drive to write to"),
-        ("level = 5\ndrives = \"d\"\nstripe_unit = 64", "`stripe_unit` is 64 without a unit, where a size belongs"),
-        ("level = 5\ndrives = \"d\"\nstripe_unit = \"3GB\"", "one to 1073741824 bytes are possible"),
+        ("level = 0\ndrives = [\"d\", \"d1\"]", "`d1` is listed twice as a member"),
+        ("level = 0\ndrives = \"d\"\nspares = \"d1\"", "`d1` is both a member and a spare"),
+        ("level = 5\ndrives = \"d\"\nfailed = [4]", "`failed` is 4; expected a whole number from 0 to 3"),
+        ("level = 5\ndrives = \"d0-2\"\nfailed = \"d3\"", "`d3` has failed but is not a member of this array"),
+        ("level = 5\ndrives = \"d\"\nfailed = [0]\nrebuild = true", "a rebuild needs a spare drive"),
+        ("level = 5\ndrives = \"d\"\nstripe_unit = 64", "`stripe_unit` is 64 without a unit; expected a size"),
+        ("level = 5\ndrives = \"d\"\nstripe_unit = \"3GB\"", "expected one block to 1073741824 bytes"),
         ("level = 5\ndrives = \"d\"\nlayout = \"near\"", "raid5 has no layout near; it has left_symmetric"),
-        ("level = 5\ndrives = \"d\"\nlayout = \"left\"", "no layout is called `left`; there are left_symmetric"),
+        ("level = 5\ndrives = \"d\"\nlayout = \"left\"", "unknown layout `left`; known are left_symmetric"),
         ("level = 10\ndrives = \"d\"\ncopies = 9", "raid10 of 4 members keeps 2 to 4 copies, not 9"),
-        ("level = 5\ndrives = \"d\"\nrun_by = \"raid\"", "no controller is called `raid`; there is none; \"host\""),
-        ("level = 5\ndrives = \"d\"\nmember_space = \"1TB\"", "where the smallest member holds"),
-        ("level = 5\ndrives = \"d\"\nname = \"d\"", "there is another `d`; each needs a name of its own"),
+        ("level = 5\ndrives = \"d\"\nrun_by = \"raid\"", "unknown controller `raid`; there are none; \"host\""),
+        ("level = 5\ndrives = \"d\"\nmember_space = \"1TB\"", "but the smallest member holds"),
+        ("level = 5\ndrives = \"d\"\nname = \"d\"", "the name `d` is already used"),
         (
             "level = 5\ndrives = \"d\"\nrebuild = { step = \"1MB\", dpeth = 2 }",
             "unknown key `dpeth`; did you mean `depth`?",
         ),
         (
             "level = 5\ndrives = \"d\"\n[[array]]\nlevel = 0\ndrives = [\"d1\", \"disk\"]",
-            "`d1` belongs to `array` already",
+            "`d1` already belongs to `array`",
         ),
     ];
     for (rest, expected) in cases {
@@ -377,56 +377,53 @@ fn wrong_arrays_are_told() {
 #[test]
 fn wrong_drives_and_workloads_are_told() {
     let cases = [
-        ("[[drive]]\nmodel = \"st32171\"\n[[workload]]", "no drive of the catalogue is called `st32171`; did you mean"),
+        ("[[drive]]\nmodel = \"st32171\"\n[[workload]]", "the catalogue has no drive `st32171`; did you mean"),
         ("[[drive]]\nmodel = \"zzzzzzzzzzz\"\n[[workload]]", "`list drives` shows all"),
-        ("[[drive]]\n[[workload]]", "drive 1: what is it? model = "),
-        ("[[drive]]\nmodel = \"st32171w\"\nfile = \"x\"\n[[workload]]", "`model` says what it is already"),
+        ("[[drive]]\n[[workload]]", "drive 1: the device is missing; give model = "),
+        ("[[drive]]\nmodel = \"st32171w\"\nfile = \"x\"\n[[workload]]", "`model` already describes the device"),
         ("[[drive]]\nfile = \"x.diskspecs\"\n[[workload]]", "`x.diskspecs`: no such file"),
         ("[[drive]]\nplain = { servers = 1 }\n[[workload]]", "a.toml:2: drive 1, plain: missing field `service`"),
-        ("[[drive]]\nplain = { servers = 0, service = { constant_us = 1 } }\n[[workload]]", "servers: 0 where 1 to"),
-        ("[[drive]]\nmodel = \"st32171w\"\ncapacity = \"9GB\"\n[[workload]]", "has its own capacity; leave it out"),
-        ("[[drive]]\nmodel = \"st32171w\"\ncount = 5000\n[[workload]]", "`count` is 5000, where whole numbers from 1"),
+        ("[[drive]]\nplain = { servers = 0, service = { constant_us = 1 } }\n[[workload]]", "servers: 0; expected 1"),
+        ("[[drive]]\nmodel = \"st32171w\"\ncapacity = \"9GB\"\n[[workload]]", "has its own capacity; remove"),
+        ("[[drive]]\nmodel = \"st32171w\"\ncount = 5000\n[[workload]]", "`count` is 5000; expected a whole number"),
         (
             "[[drive]]\nmodel = \"st32171w\"\norder = \"sptf\"\n[[workload]]",
-            "`order` cannot be `sptf`; it takes first-come",
+            "`order` cannot be `sptf`; expected first-come",
         ),
-        ("[[drive]]\nmodel = \"st32171w\"\nchannel = \"x\"\n[[workload]]", "no channel is called `x`; there is none"),
+        ("[[drive]]\nmodel = \"st32171w\"\nchannel = \"x\"\n[[workload]]", "unknown channel `x`; there are none"),
         ("[system]\ncatalogue = \"broken.toml\"\n[[workload]]", "broken.toml:2: drive 5: "),
-        ("[[workload]]", "there is no drive: at least one [[drive]] is needed"),
-        (
-            "[[drive]]\nmodel = \"st32171w\"\ncount = 2\n[[workload]]",
-            "`on` is missing, and there are several to choose",
-        ),
+        ("[[workload]]", "there is no drive; add a [[drive]]"),
+        ("[[drive]]\nmodel = \"st32171w\"\ncount = 2\n[[workload]]", "`on` is missing; choose one of"),
     ];
     for (text, expected) in cases {
         let told = told(text, &[]);
         assert!(told.contains(expected), "{text}\n---\n{told}");
     }
     let workloads = [
-        ("users = 0", "`users` is 0, where whole numbers from 1"),
-        ("kind = \"opn\"", "`kind` cannot be `opn`; did you mean `open`?"),
-        ("kind = \"open\"", "`rate` is missing; such as rate = \"100/s\""),
-        ("rate = 100", "`rate` is 100 without a unit, where a number a second belongs, such as rate = \"3000/s\""),
-        ("rate = \"0/s\"", "`rate` is nothing at all"),
-        ("rate = \"5/s\"\nusers = 3", "`users` belongs to users who wait"),
-        ("users = 3\narrivals = \"steady\"", "`arrivals` belongs to arrivals that do not wait for completions"),
-        ("think = 7", "`think` is 7 without a unit, where a time belongs"),
+        ("users = 0", "`users` is 0; expected a whole number from 1"),
+        ("kind = \"opn\"", "; did you mean `open`?"),
+        ("kind = \"open\"", "`rate` is missing; example: rate = \"100/s\""),
+        ("rate = 100", "`rate` is 100 without a unit; expected a rate per second, such as rate = \"3000/s\""),
+        ("rate = \"0/s\"", "`rate` is zero"),
+        ("rate = \"5/s\"\nusers = 3", "`users` belongs to closed arrivals"),
+        ("users = 3\narrivals = \"steady\"", "`arrivals` belongs to open arrivals"),
+        ("think = 7", "`think` is 7 without a unit; expected a time"),
         ("think = { exponental = \"7s\" }", "unknown key `exponental`; did you mean `exponential`?"),
-        ("think = { uniform = [\"3s\", \"1s\"] }", "the lesser first"),
-        ("size = \"64K\"\nread_share = 70", "`read_share` is 70, where a share belongs: 0.3 or \"30%\""),
+        ("think = { uniform = [\"3s\", \"1s\"] }", "the smaller first"),
+        ("size = \"64K\"\nread_share = 70", "`read_share` is 70; expected a share from 0 to 1, such as 0.3 or \"30%\""),
         ("size = \"100B\"", "not a multiple of 512 bytes; the nearest is \"512B\""),
-        ("size = [\"4KB\"]", "`size` as a list has sizes and weights"),
-        ("size = { from = \"8KB\", to = \"4KB\" }", "`size`: the lesser size comes first"),
-        ("area = \"11GB\"", "`area`: 21484375 blocks from 0 on do not lie in a target of 19531250"),
-        ("area = { from = \"20%\", to = \"10%\" }", "0.2 to 0.1 is no part"),
-        ("access = \"sequental\"", "`access` cannot be `sequental`; did you mean `sequential`?"),
-        ("access = \"sequential\"\nzipf = 1", "`zipf` spreads random places"),
-        ("on = \"dsk\"", "no array or drive is called `dsk`; did you mean `disk`?"),
-        ("size = \"4KB\"\n[[workload.class]]", "`size` stands in each [[workload.class]] where there are some"),
-        ("[[workload.class]]\non = \"x\"", "`x` is not among what the workload uses: on = [\"disk\"]"),
-        ("[[workload.class]]\nweight = 0", "weights are numbers of at least 0, and their sum is above 0"),
-        ("[[workload.phase]]\nlevel = 1", "`lasts` is missing; such as lasts = \"10s\""),
-        ("[[workload.phase]]\nlasts = \"1s\"\nweights = [1, 2]", "`weights` is a list of 1 numbers"),
+        ("size = [\"4KB\"]", "`size` as a list needs sizes with weights"),
+        ("size = { from = \"8KB\", to = \"4KB\" }", "`size`: the smaller size comes first"),
+        ("area = \"11GB\"", "`area`: 21484375 blocks from block 0 do not fit in a target of 19531250"),
+        ("area = { from = \"20%\", to = \"10%\" }", "0.2 to 0.1 is not an area"),
+        ("access = \"sequental\"", "; did you mean `sequential`?"),
+        ("access = \"sequential\"\nzipf = 1", "`zipf` applies only to random access"),
+        ("on = \"dsk\"", "unknown array or drive `dsk`; known are disk; did you mean `disk`?"),
+        ("size = \"4KB\"\n[[workload.class]]", "with [[workload.class]], `size` belongs to each class"),
+        ("[[workload.class]]\non = \"x\"", "`x` is not a target of the workload, on = [\"disk\"]"),
+        ("[[workload.class]]\nweight = 0", "weights must be at least 0, and their sum greater than 0"),
+        ("[[workload.phase]]\nlevel = 1", "`lasts` is missing; example: lasts = \"10s\""),
+        ("[[workload.phase]]\nlasts = \"1s\"\nweights = [1, 2]", "`weights` must be a list of 1 numbers"),
     ];
     for (rest, expected) in workloads {
         let told = told(&format!("{DISK}[[workload]]\n{rest}\n"), &[]);
@@ -447,10 +444,10 @@ fn what_may_not_be_meant_is_noted() {
     let two = "[[drive]]\nname = \"a\"\ncount = 2\nmodel = \"st32171w\"\n[[drive]]\nname = \"b\"\n";
     let two = format!("{two}capacity = \"1GB\"\nplain = {{ servers = 1, service = {{ constant_us = 1 }} }}\n");
     let cases = [
-        ("level = 5", "a.toml:9: array 1: members are of 1 GB to"),
-        ("level = 0\ndrives = \"a\"\nfailed = [0]", "raid0 loses its data with a member"),
-        ("level = 1\ndrives = \"a\"\nrebuild = true", "no member has failed: there is nothing to rebuild"),
-        ("level = 1\ndrives = \"a\"\nfailed = [0]\nspares = \"b\"", "the spare stays idle without a rebuild"),
+        ("level = 5", "a.toml:9: array 1: members hold 1 GB to"),
+        ("level = 0\ndrives = \"a\"\nfailed = [0]", "raid0 has no redundancy"),
+        ("level = 1\ndrives = \"a\"\nrebuild = true", "no member has failed, so there is nothing to rebuild"),
+        ("level = 1\ndrives = \"a\"\nfailed = [0]\nspares = \"b\"", "the spare is idle without a rebuild"),
     ];
     for (rest, expected) in cases {
         let found = described(&format!("{two}[[array]]\n{rest}\n[[workload]]\n"));
@@ -505,14 +502,14 @@ fn what_cannot_happen_is_told() {
     for (event, expected) in [
         ("hang = \"disk0\"", "`at` is missing"),
         ("at = 30\nhang = \"disk0\"", "`at`"),
-        ("at = \"1s\"", "nothing happens: one of fail, replace, slow, hang, release is needed"),
-        ("at = \"1s\"\nfail = \"disk0\"\nhang = \"disk1\"", "two things happen"),
+        ("at = \"1s\"", "the event does nothing; give one of fail, replace, slow, hang, release"),
+        ("at = \"1s\"\nfail = \"disk0\"\nhang = \"disk1\"", "two actions"),
         ("at = \"1s\"\nfail = \"disk7\"", "numbered 0 to 3"),
-        ("at = \"1s\"\nfail = \"disc0\"", "no drive is called `disc0`"),
-        ("at = \"1s\"\nfail = \"disk3\"", "`disk3` is no member of an array"),
-        ("at = \"1s\"\nfail = 3", "a text in quotes"),
-        ("at = \"1s\"\nfail = \"disk0\"\nrebuild = true", "that comes by `replace`"),
-        ("at = \"1s\"\nslow = \"disk0\"", "is a table with keys of its own"),
+        ("at = \"1s\"\nfail = \"disc0\"", "unknown drive `disc0`"),
+        ("at = \"1s\"\nfail = \"disk3\"", "`disk3` is not a member of an array"),
+        ("at = \"1s\"\nfail = 3", "a string"),
+        ("at = \"1s\"\nfail = \"disk0\"\nrebuild = true", "applies only to `replace`"),
+        ("at = \"1s\"\nslow = \"disk0\"", "expected a table"),
         ("at = \"1s\"\nslow = { drive = \"disk0\" }", "`factor` is missing"),
         ("at = \"1s\"\nslow = { factor = 2 }", "`drive` is missing"),
         ("at = \"1s\"\nslow = { drive = \"disk0\", factor = 0 }", "`factor`"),

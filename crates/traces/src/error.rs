@@ -17,7 +17,7 @@ pub enum TraceError {
     #[error(transparent)]
     Input(#[from] LogError),
     /// No trace format is like it.
-    #[error("{file}: not a request trace of a known format (known: {known})")]
+    #[error("{file}: not a known format of request traces; known are {known}")]
     Unknown {
         /// The file.
         file: String,
@@ -25,7 +25,7 @@ pub enum TraceError {
         known: String,
     },
     /// Files of one trace are of several formats.
-    #[error("{file} is a trace of format {format}, and {other_file} of {other_format}: show them one by one")]
+    #[error("{file} has format {format}, but {other_file} has {other_format}; show them one at a time")]
     Mixed {
         /// A file.
         file: String,
@@ -37,6 +37,6 @@ pub enum TraceError {
         other_format: &'static str,
     },
     /// No file was named.
-    #[error("no trace named")]
+    #[error("no trace to read")]
     None,
 }

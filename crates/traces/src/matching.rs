@@ -294,7 +294,7 @@ impl Matcher {
             take(&mut self.tables[table].waiting, operation, sector, end, &mut pieces);
         }
         if pieces.is_empty() {
-            self.skips.add(format!("{time_ns} ns"), "the completion of a request whose beginning was not traced");
+            self.skips.add(format!("{time_ns} ns"), "a completion whose request was not traced");
         }
         for piece in &pieces {
             if let Some(held) = self.held(piece.id) {

@@ -120,7 +120,7 @@ impl EventTrace {
         let place = || format!("{}: byte {}", bytes.name(), bytes.offset());
         match (record.meaning(&bytes.have()[length..whole]), i64::try_from(record.time_ns)) {
             (Meaning::Event(event), Ok(time_ns)) => waiting.push(time_ns, event),
-            (Meaning::Event(_), Err(_)) => self.skips.add(place(), "a time beyond any clock"),
+            (Meaning::Event(_), Err(_)) => self.skips.add(place(), "a time out of range"),
             (Meaning::Unusable(because), _) => self.skips.add(place(), because),
             (Meaning::WallClock(now), Ok(time_ns)) => {
                 if self.shift_ns.is_none() && self.day_ns.is_none() {
@@ -146,7 +146,7 @@ impl EventTrace {
     fn find_record(&mut self, file: usize) -> Result<(), TraceError> {
         let EventFile { bytes, ended, .. } = &mut self.files[file];
         let place = format!("{}: byte {}", bytes.name(), bytes.offset());
-        self.skips.add(place, "bytes that are no record, up to the next one");
+        self.skips.add(place, "bytes that are not a record, up to the next record");
         loop {
             let have = bytes.have();
             let found = (1..have.len()).find(|at| matches!(header(&have[*at..]), BlktraceHeader::Record { .. }));

@@ -45,7 +45,7 @@ pub(crate) struct DeviceTable {
 
 impl DeviceTable {
     /// Why a request is left out where there are more devices than numbers.
-    pub(crate) const TOO_MANY: &str = "more devices than 65,535";
+    pub(crate) const TOO_MANY: &str = "more than 65,535 devices";
 
     /// The number of a device. `key` tells devices apart and `name` is what
     /// people call it.

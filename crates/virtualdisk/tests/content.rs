@@ -508,20 +508,20 @@ fn other_files_are_refused() {
     let five = system(ArrayLevel::Raid5, &[64; 3], 8);
     drop(in_file(&five, &path));
     let mut bad: Vec<(System, &str)> = vec![
-        (system(ArrayLevel::Raid5, &[64; 4], 8), "bytes, where these drives take"),
+        (system(ArrayLevel::Raid5, &[64; 4], 8), "bytes, but these drives need"),
         (system(ArrayLevel::Raid5, &[64; 3], 4), "it holds array `array` (raid5"),
         (system(ArrayLevel::Raid1, &[64; 3], 8), "not array `array` (raid1"),
         (system(ArrayLevel::Raid5, &[64; 2], 8), "array `array`: raid5 needs at least 3 members"),
-        (system(ArrayLevel::Linear, &[1 << 60; 4], 8), "more bytes in all than a file can have"),
+        (system(ArrayLevel::Linear, &[1 << 60; 4], 8), "larger than a file can be"),
     ];
     let short = folder.path().join("of four");
     drop(in_file(&system(ArrayLevel::Raid5, &[64; 4], 8), &short));
     let four = std::fs::read(&short).expect("the file");
     let error = Content::new(&five, &ContentBacking::File(short.clone())).err().expect("a longer file").to_string();
-    assert!(error.contains("bytes, where these drives take") && std::fs::read(short).expect("it") == four, "{error}");
+    assert!(error.contains("bytes, but these drives need") && std::fs::read(short).expect("it") == four, "{error}");
     let mut shared = system(ArrayLevel::Raid1, &[64; 3], 8);
     shared.arrays.push(Set::new("other", ArrayLevel::Linear, vec![2]));
-    bad.push((shared, "drive `disk2` is in array `other` and elsewhere too"));
+    bad.push((shared, "drive `disk2` is used in array `other` and elsewhere"));
     for (system, wanted) in bad {
         let error = Content::new(&system, &ContentBacking::File(path.clone())).err().expect(wanted).to_string();
         assert!(error.contains(wanted), "{error} / {wanted}");
@@ -529,7 +529,7 @@ fn other_files_are_refused() {
     let text = std::fs::read(&path).expect("the file");
     std::fs::write(&path, vec![b'{'; text.len()]).expect("room");
     let error = Content::new(&five, &ContentBacking::File(path)).err().expect("nonsense").to_string();
-    assert!(error.contains("what it says of its arrays"), "{error}");
+    assert!(error.contains("its array metadata cannot be read"), "{error}");
     let error = Content::new(&five, &ContentBacking::File("/dev/null".into())).err().expect("no file").to_string();
     assert!(error.contains("it is not a regular file"), "{error}");
 }

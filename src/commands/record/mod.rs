@@ -192,7 +192,7 @@ fn count(ticks: u64) -> String {
     if ticks == 1 { "1 tick is".into() } else { format!("{ticks} ticks are") }
 }
 
-/// A log on a disk that it measures writes to what it measures (doc 003, Disk
+/// A log on a disk that it measures writes to what it measures (NT Resource Kit, Disk
 /// Testing Tips). Said on standard error and in the log.
 fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
     let (major, minor) = lies_on(dir)?;

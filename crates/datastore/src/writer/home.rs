@@ -52,7 +52,7 @@ impl LogFolder {
         if !self.is_lost(dir) {
             return Ok(());
         }
-        let source = std::io::Error::new(ErrorKind::NotFound, "the folder was removed while it was written to");
+        let source = std::io::Error::new(ErrorKind::NotFound, "the folder was removed while it was being written");
         Err(WriteFault::Fatal(StoreError::Io { path: dir.to_owned(), source }))
     }
 }
@@ -78,13 +78,13 @@ impl LogWriter {
                 let went_down = !ledger.closed && ledger.boot != boot_id();
                 if went_down || lost > 0 {
                     let how = if went_down {
-                        "the machine went down while this log was recorded"
+                        "the machine went down during recording"
                     } else {
-                        "ticks of this log were lost before recording went on"
+                        "recording resumed after a loss"
                     };
                     let lost =
                         if lost > 0 { format!("{lost} ticks") } else { "at most the ticks since the last sync".into() };
-                    self.due.push((Note::GAP, format!("{how}: {lost} before this are lost")));
+                    self.due.push((Note::GAP, format!("{how}; {lost} before this are lost")));
                 }
                 // Numbers that were given once are not given again, so that readers see the gap.
                 self.next.tick = self.next.tick.max(ledger.next);
@@ -119,14 +119,14 @@ impl LogWriter {
         if let Some(segment) = self.segment.as_ref().filter(|segment| segment.out().is_lost()) {
             let lost = self.next.tick - self.buffer.frame().ticks().len() as u64 - segment.first_tick();
             let name = segment.out().path.display();
-            self.tell(Note::GAP, format!("{name} was removed while it was written: {lost} ticks in it are lost"));
+            self.tell(Note::GAP, format!("{name} was removed while it was being written; {lost} ticks in it are lost"));
             self.segment = None;
             self.next.segment =
                 self.next.segment.max(order::free(&order::segments(&self.dir).map_err(WriteFault::of)?));
         }
         if let Some(tail) = self.tail.as_ref().filter(|tail| tail.out().is_lost()) {
             let name = tail.out().path.display();
-            self.tell(Note::WARNING, format!("{name} was removed while it was written; no tick is lost"));
+            self.tell(Note::WARNING, format!("{name} was removed while it was being written; no tick is lost"));
             self.tail = None;
             self.complete()?;
         }
@@ -149,8 +149,8 @@ impl LogWriter {
         let lost = self.next.tick - held.len() as u64 - self.ledger.first.unwrap_or(0);
         let dir = self.dir.display();
         let text = format!(
-            "{dir} was removed or moved while it was recorded, and {lost} ticks with it; \
-             recording goes on in a new folder"
+            "{dir} was removed or moved during recording, and {lost} ticks with it; \
+             recording continues in a new folder"
         );
         fresh.remarks.append(&mut self.remarks);
         fresh.due.append(&mut self.due);

@@ -79,7 +79,7 @@ impl Safety {
         let result = match received {
             Ok(Ok(result)) => result,
             Ok(Err(TryRecvError::Empty)) => return None,
-            Ok(Err(TryRecvError::Disconnected)) | Err(_) => Err(io::Error::other("no thread to sync with")),
+            Ok(Err(TryRecvError::Disconnected)) | Err(_) => Err(io::Error::other("the sync thread has ended")),
         };
         self.asked.take().map(|asked| (asked, result))
     }
@@ -131,7 +131,7 @@ impl LogWriter {
     fn sync_failed(&mut self, error: &io::Error) {
         let Some(safety) = &mut self.safety else { return };
         if !std::mem::replace(&mut safety.failed, true) {
-            let text = format!("the device does not say that it has the log ({error}); a power cut may cost more now");
+            let text = format!("the log could not be synced ({error}); a power cut may now lose more ticks");
             self.tell(Note::WARNING, text);
         }
     }

@@ -26,11 +26,11 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, Sk
 pub const FORMAT: LogFormat = LogFormat {
     id: "pcp",
     title: "Performance Co-Pilot archive (versions 2 and 3)",
-    explain: "Any of NAME, NAME.0, NAME.meta or NAME.index, packed or not; all volumes are read. Metrics are mapped \
-              by name, their units are those of the archive, counters become what they grew by, mark records are \
-              gaps. Others are kept as foreign.METRIC (counters a second). Processes become process tables. Labels, \
-              help texts, strings and event records are not read. Record with pmlogger, disk.dev, disk.dm, disk.md, \
-              kernel, mem.util, mem.vmstat, network.interface, filesys and hinv among its metrics.",
+    explain: "Any of NAME, NAME.0, NAME.meta or NAME.index, compressed or not; all volumes are read. Metrics are \
+              mapped by name and keep the archive's units; counters become increases, mark records become gaps. \
+              Unknown metrics become foreign.METRIC (counters per second), processes become process tables. Labels, \
+              help texts, strings and event records are not read. Record with pmlogger; include disk.dev, disk.dm, \
+              disk.md, kernel, mem.util, mem.vmstat, network.interface, filesys and hinv.",
     recognise: |head: &InputHead<'_>| records::version_of(head.bytes).is_some(),
     read,
 };

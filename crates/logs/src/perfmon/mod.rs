@@ -22,10 +22,10 @@ pub(crate) const FORMAT: LogFormat = LogFormat {
     id: "perfmon-text",
     title: "Windows Performance Monitor text: CSV and TSV, typeperf, relog, esxtop -b",
     explain: "\
-All columns of one machine, in English, German, Spanish, French, Italian, Portuguese, Russian and Swedish; names that \
-are not known are kept as they are. ANSI code pages, UTF-8 and UTF-16. Times are local and one bias stands in the \
-header; if it is missing, use --utc-offset. A change of the clocks in the midst is followed. Blank cells are gaps. \
-Sums over disks (_Total) are no disks: record PhysicalDisk(*). Record with: logman create counter NAME -f csv -si 15 \
+All columns of one machine, in English, German, Spanish, French, Italian, Portuguese, Russian and Swedish; unknown \
+names stay as they are. ANSI code pages, UTF-8 and UTF-16. Times are local, with one UTC offset in the header; if it \
+is missing, use --utc-offset. A clock change within the log is followed. Blank cells are gaps. _Total is a sum, not a \
+disk: record PhysicalDisk(*). Record with: logman create counter NAME -f csv -si 15 \
 -c \"\\PhysicalDisk(*)\\*\" \"\\LogicalDisk(*)\\*\" \"\\Memory\\*\" \"\\Paging File(*)\\*\" \"\\Processor(*)\\*\" \
 \"\\System\\*\" \"\\Network Interface(*)\\*\" \"\\Process(*)\\*\"; then logman start NAME.",
     recognise,

@@ -20,10 +20,10 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 pub(crate) const FORMAT: LogFormat = LogFormat {
     id: "perfmon-blg",
     title: "Windows Performance Monitor, binary log (experimental)",
-    explain: "EXPERIMENTAL: the format is not published; what is read was found in real files of 2007 (32-bit, whole \
-              objects) and 2013 (64-bit, counter lists), and what is not understood is counted and told. Values are \
-              computed by the documented counter types. Times come from the log's UTC clock; names must be English \
-              or numbered. `relog FILE.blg -f csv -o FILE.csv` on Windows gives text that is read without doubt.",
+    explain: "EXPERIMENTAL: the format is not published. The reader was built from real files of 2007 (32-bit, whole \
+              objects) and 2013 (64-bit, counter lists); it counts and reports what it does not understand. Values \
+              follow the documented counter types. Times come from the log's UTC clock; names must be English or \
+              numbered. For a reliable conversion, run `relog FILE.blg -f csv -o FILE.csv` on Windows.",
     recognise: |head: &InputHead<'_>| trace::header(head.bytes).is_some(),
     read,
 };

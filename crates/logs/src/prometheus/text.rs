@@ -19,10 +19,10 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 pub const TEXT: LogFormat = LogFormat {
     id: "prometheus-text",
     title: "Prometheus exposition pages (text and OpenMetrics) of node_exporter or windows_exporter",
-    explain: "Pages as exporters serve them, one or many in a file. Rates need two pages at least: append one every \
-              few seconds, as in `while sleep 15; do curl -s localhost:9100/metrics; done > pages.prom`. A page says \
-              when it was scraped by its timestamps or by node_time_seconds; otherwise use --interval. Metrics that \
-              the catalogue does not know are kept as foreign.NAME.",
+    explain: "Pages of exporters, one or many per file. Rates need at least two pages: append one every few seconds, \
+              as in `while sleep 15; do curl -s localhost:9100/metrics; done > pages.prom`. The time of a page comes \
+              from its timestamps or from node_time_seconds; if it has neither, use --interval. Metrics that the \
+              catalogue does not know become foreign.NAME.",
     recognise,
     read,
 };

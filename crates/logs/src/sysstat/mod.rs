@@ -33,8 +33,9 @@ use crate::{InputHead, LogFormat};
 pub static SADF_JSON: LogFormat = LogFormat {
     id: "sadf-json",
     title: "sysstat: sadf -j (JSON)",
-    explain: "All reports that the catalogue knows, the others as foreign.REPORT.NAME; single interrupts only summed \
-              over processors. Record with `sar -o FILE 10` or sysstat's collector, convert with `sadf -j FILE -- -A`.",
+    explain: "All reports; those that the catalogue does not know become foreign.REPORT.NAME, and single interrupts \
+              are summed over processors. Record with `sar -o FILE 10` or sysstat's collector; convert with \
+              `sadf -j FILE -- -A`.",
     recognise: |head| is_document(head, DocumentWriter::Sadf),
     read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Sadf),
 };
@@ -56,9 +57,9 @@ pub static SADF_XML: LogFormat = LogFormat {
 pub static IOSTAT_JSON: LogFormat = LogFormat {
     id: "iostat-json",
     title: "sysstat: iostat -o JSON",
-    explain: "Disks and processors, also of an unfinished document and of several one after the other. The first \
-              report covers the time since boot and is left out. Record with `iostat -t -x -o JSON 1 > FILE`; without \
-              -t the reports bear no times, and --interval must be given.",
+    explain: "Disks and processors. Unfinished documents and several documents in a row are read too. The first \
+              report covers the time since boot and is omitted. Record with `iostat -t -x -o JSON 1 > FILE`; without \
+              -t the reports have no times, and --interval is required.",
     recognise: |head| is_document(head, DocumentWriter::Iostat),
     read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Iostat),
 };
@@ -76,8 +77,8 @@ pub static MPSTAT_JSON: LogFormat = LogFormat {
 pub static SAR_TEXT: LogFormat = LogFormat {
     id: "sar-text",
     title: "sysstat: text of sar, mpstat and pidstat",
-    explain: "All tables, in any locale, with repeated headings, midnights and restarts; averages are left out. \
-              pidstat's processes become process tables. The zone is not in it: --utc-offset tells it. Print with \
+    explain: "All tables, in any locale, with repeated headings, midnights and restarts; averages are omitted. \
+              pidstat's processes become process tables. The text has no time zone; use --utc-offset. Print it with \
               `S_TIME_FORMAT=ISO sar -A -f FILE`.",
     recognise: is_sar_text,
     read: sar_text::read,
@@ -87,9 +88,9 @@ pub static SAR_TEXT: LogFormat = LogFormat {
 pub static IOSTAT_TEXT: LogFormat = LogFormat {
     id: "iostat-text",
     title: "sysstat: text of iostat",
-    explain: "Every generation of columns, with and without -x, -t, -h, -k, -m, -N; columns are found by heading. The \
-              first report covers the time since boot and is left out. Record with `S_TIME_FORMAT=ISO iostat -t -x 1`; \
-              without -t the reports bear no times, and --interval must be given.",
+    explain: "Columns of every version, with and without -x, -t, -h, -k, -m, -N; columns are found by heading. The \
+              first report covers the time since boot and is omitted. Record with `S_TIME_FORMAT=ISO iostat -t -x 1`; \
+              without -t the reports have no times, and --interval is required.",
     recognise: |head| {
         let text = String::from_utf8_lossy(head.bytes);
         let mut lines = text.lines().take(LINES).map(|line| table::bare(line.as_bytes()));
@@ -102,8 +103,8 @@ pub static IOSTAT_TEXT: LogFormat = LogFormat {
 pub static SADF_ROWS: LogFormat = LogFormat {
     id: "sadf-rows",
     title: "sysstat: sadf -d (semicolons) and sadf -p (tabs)",
-    explain: "All tables of sadf -d, of sadf -dh those with one list of instances a row, and sadf -p. Convert with \
-              `sadf -d FILE -- -A`; sadf -j says more.",
+    explain: "All tables of sadf -d and sadf -p, and those of sadf -dh with one list of instances per row. Convert \
+              with `sadf -d FILE -- -A`; sadf -j contains more.",
     recognise: |head| rows::recognise(&String::from_utf8_lossy(head.bytes)),
     read: rows::read,
 };
@@ -111,10 +112,10 @@ pub static SADF_ROWS: LogFormat = LogFormat {
 /// Text of vmstat.
 pub static VMSTAT: LogFormat = LogFormat {
     id: "vmstat-text",
-    title: "vmstat's text",
-    explain: "Memory, swapping and processors; no disks. The first row covers the time since boot and is left out. \
-              Record with `vmstat -t 1`; without -t --interval must be given. Sizes are taken as KiB (-S changes that, \
-              and the text does not say so).",
+    title: "vmstat: text",
+    explain: "Memory, swap and processors; no disks. The first row covers the time since boot and is omitted. Record \
+              with `vmstat -t 1`; without -t, --interval is required. Sizes are read as KiB; do not use -S, because \
+              the text does not name its unit.",
     recognise: |head| String::from_utf8_lossy(head.bytes).lines().take(5).any(vmstat::is_title),
     read: vmstat::read,
 };
@@ -123,8 +124,8 @@ pub static VMSTAT: LogFormat = LogFormat {
 pub static SA_BINARY: LogFormat = LogFormat {
     id: "sa-binary",
     title: "sysstat: binary data files (saDD), through an installed sadf",
-    explain: "Files of sadc (/var/log/sysstat/saDD, /var/log/sa/saDD, `sar -o`) of 9.1.6 and later, of either byte \
-              order; `sadf` of the package sysstat must be installed here, and converts what is older than itself.",
+    explain: "Files of sadc 9.1.6 and later (/var/log/sysstat/saDD, /var/log/sa/saDD, `sar -o`), in either byte \
+              order. `sadf` (package sysstat) must be installed; it converts files of older versions.",
     recognise: |head| binary::is_data_file(head.bytes),
     read: binary::read,
 };

@@ -188,14 +188,14 @@ impl Script {
     pub fn parse(path: &Path, text: &str, around: &ScriptEnvironment<'_>) -> Result<Script, ProbeError> {
         let file = path.display().to_string();
         if text.len() > MOST_BYTES {
-            return Err(wrong(&file, 0, format!("larger than {MOST_BYTES} bytes; no script is")));
+            return Err(wrong(&file, 0, format!("the file is larger than {MOST_BYTES} bytes, the limit for a script")));
         }
         match format(path, text) {
             Some(ScriptFormat::Fio) => fio::parse(&file, text, around.variable),
             Some(ScriptFormat::ResponseProbe) => response_probe::parse(path, text, around.read),
             None => {
-                let because = "neither a job file of fio (it has no `[section]`) nor a script of Response Probe \
-                               (no line begins with THREAD, PROCESS or a parameter such as FILEACCESS)";
+                let because = "not a known script: its first line is neither a fio `[section]` nor a word of \
+                               Response Probe (THREAD, PROCESS or a parameter such as FILEACCESS)";
                 Err(wrong(&file, 0, because.into()))
             }
         }

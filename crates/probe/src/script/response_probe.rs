@@ -1,5 +1,5 @@
 //! Response Probe's scripts, as documents describe them: `.scr` names processes,
-//! `.scp` the threads of one, `.sct` what a thread does. Sources: doc 003;
+//! `.scp` the threads of one, `.sct` what a thread does. Sources: NT Resource Kit;
 //! Windows NT Workstation 4.0 Resource Kit, ch. 11 ("Response Probe"); Blake,
 //! "Optimizing Windows NT", appendix C ("Script Files").
 //!
@@ -50,7 +50,7 @@ pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>
     }
     let file = path.display().to_string();
     if reader.jobs.is_empty() {
-        return Err(wrong(&file, 0, "names no thread".into()));
+        return Err(wrong(&file, 0, "the script names no thread".into()));
     }
     super::unique(&mut reader.jobs);
     Ok(Script {
@@ -83,7 +83,8 @@ fn repeated<'w>(file: &str, line: usize, words: &'w [&'w str]) -> Result<(u32, &
     match times {
         Some(times) if words.len() > 2 => Ok((times, &words[2..])),
         _ => {
-            Err(wrong(file, line, format!("REPEAT: a number from 1 to {MOST_JOBS} and the line to repeat belong here")))
+            let because = format!("REPEAT: expected a number from 1 to {MOST_JOBS}, then the line to repeat");
+            Err(wrong(file, line, because))
         }
     }
 }
@@ -115,7 +116,7 @@ impl ResponseProbeReader<'_> {
             }
         }
         let because = error.map(|e| e.to_string()).unwrap_or_default();
-        Err(wrong(&by.display().to_string(), line, format!("{name}: {because}; it belongs beside this file")))
+        Err(wrong(&by.display().to_string(), line, format!("{name}: {because}; put it in the folder of this file")))
     }
 
     /// A `.scr`: `[REPEAT n] PROCESS file.scp DataSize [CodePages] [ProcessName [Priority]]`.
@@ -124,25 +125,21 @@ impl ResponseProbeReader<'_> {
         for (line, words) in lines(text) {
             let (times, words) = repeated(&file, line, &words)?;
             if !words[0].eq_ignore_ascii_case("PROCESS") {
-                let because =
-                    format!("`{}`: only lines `[REPEAT n] PROCESS file.scp DataSize …` belong here", words[0]);
+                let because = format!("expected `[REPEAT n] PROCESS file.scp DataSize …`, found `{}`", words[0]);
                 return Err(wrong(&file, line, because));
             }
             let [_, description, pages, more @ ..] = words else {
-                return Err(wrong(
-                    &file,
-                    line,
-                    "PROCESS: the name of a .scp and a number of data pages belong here".into(),
-                ));
+                let because = "PROCESS: expected the name of a .scp and a number of data pages";
+                return Err(wrong(&file, line, because.into()));
             };
             if pages.parse::<u64>().is_err() || more.len() > 3 {
                 let because = format!(
-                    "PROCESS: `{}` should be `file.scp DataSize [CodePages] [ProcessName [Priority]]`",
+                    "PROCESS: expected `file.scp DataSize [CodePages] [ProcessName [Priority]]`, found `{}`",
                     words[1..].join(" ")
                 );
                 return Err(wrong(&file, line, because));
             }
-            self.note(&file, line, "data pages, process name and priority make no I/O: not done".into());
+            self.note(&file, line, "data pages, process name and priority are ignored; they cause no I/O".into());
             let (path, text) = self.named(path, line, description)?;
             self.threads(&path, &text, times)?;
         }
@@ -153,17 +150,16 @@ impl ResponseProbeReader<'_> {
     fn threads(&mut self, path: &Path, text: &str, processes: u32) -> Result<(), ProbeError> {
         let file = path.display().to_string();
         if lines(text).next().is_none() {
-            return Err(wrong(&file, 0, "names no thread".into()));
+            return Err(wrong(&file, 0, "the script names no thread".into()));
         }
         for (line, words) in lines(text) {
             let (times, words) = repeated(&file, line, &words)?;
             if !words[0].eq_ignore_ascii_case("THREAD") || !(2..=3).contains(&words.len()) {
-                let because =
-                    format!("`{}`: only lines `[REPEAT n] THREAD file.sct [priority]` belong here", words.join(" "));
+                let because = format!("expected `[REPEAT n] THREAD file.sct [priority]`, found `{}`", words.join(" "));
                 return Err(wrong(&file, line, because));
             }
             if words.len() == 3 {
-                self.note(&file, line, format!("priority {}: threads run at one priority here", words[2]));
+                self.note(&file, line, format!("priority {} is ignored; all threads have the same priority", words[2]));
             }
             let (path, text) = self.named(path, line, words[1])?;
             self.thread(&path, &text, times.saturating_mul(processes))?;
@@ -221,17 +217,17 @@ impl ThreadScript<'_> {
         let key = words[0].to_uppercase();
         let Some(&key) = PAIRS.iter().chain(WORDS).find(|k| **k == key) else {
             let known = [PAIRS, WORDS].concat().join(", ");
-            return Err(self.wrong(line, format!("`{}` is not a parameter of a thread; there are {known}", words[0])));
+            return Err(self.wrong(line, format!("`{}` is not a parameter of a thread; expected {known}", words[0])));
         };
         if self.seen.contains(&key) {
-            return Err(self.wrong(line, format!("{key} is there twice; once is right")));
+            return Err(self.wrong(line, format!("{key} is given twice")));
         }
         self.seen.push(key);
         if PAIRS.contains(&key) {
             return self.pair(line, key, &words[1..]);
         }
         let [_, word] = words else {
-            return Err(self.wrong(line, format!("{key}: one word belongs behind it, not {}", words.len() - 1)));
+            return Err(self.wrong(line, format!("{key}: expected one word, found {}", words.len() - 1)));
         };
         self.word(line, key, word)
     }
@@ -243,12 +239,12 @@ impl ThreadScript<'_> {
             _ => None,
         };
         let Some((mean, deviation)) = pair else {
-            let because = format!("{key}: a mean and a standard deviation belong here, two numbers of at least 0");
+            let because = format!("{key}: expected a mean and a standard deviation, two numbers of at least 0");
             return Err(self.wrong(line, because));
         };
         self.pairs.push((key, NormalSpread { mean, deviation }));
         let memory = matches!(key, "DATAPAGE" | "CODEPAGE" | "FUNCTION");
-        Ok(memory.then(|| format!("{key}: what a thread does in memory makes no I/O: not done")))
+        Ok(memory.then(|| format!("{key} is ignored; memory accesses cause no I/O")))
     }
 
     fn word(&mut self, line: usize, key: &'static str, word: &str) -> Result<Option<String>, ProbeError> {
@@ -257,31 +253,30 @@ impl ThreadScript<'_> {
             ("FILEACCESS", _) => {
                 let last = word.rsplit('\\').next().unwrap_or(word);
                 if last.is_empty() || last.contains('\0') {
-                    return Err(self.wrong(line, format!("FILEACCESS: `{word}` names no file")));
+                    return Err(self.wrong(line, format!("FILEACCESS: `{word}` does not name a file")));
                 }
                 self.access = Some((line, last.to_owned()));
-                return Ok((last != word).then(|| format!("FILEACCESS: `{last}` in this folder stands for `{word}`")));
+                return Ok((last != word).then(|| format!("FILEACCESS: `{last}` in this folder replaces `{word}`")));
             }
             ("FILEATTRIBUTE", "RANDOM") => self.random = Some(true),
             ("FILEATTRIBUTE", "SEQUENTIAL") => self.random = Some(false),
             ("FILEATTRIBUTE", _) => {
-                return Err(self.wrong(line, format!("FILEATTRIBUTE: RANDOM or SEQUENTIAL belongs here, not `{word}`")));
+                return Err(self.wrong(line, format!("FILEATTRIBUTE: expected RANDOM or SEQUENTIAL, found `{word}`")));
             }
             ("FILEACCESSMODE", "BUFFER" | "BUFFERED") => self.buffered = Some(true),
             ("FILEACCESSMODE", "UNBUFFER" | "UNBUFFERED") => self.buffered = Some(false),
             ("FILEACCESSMODE", "MAPPED" | "MAP") => {
-                let because = "FILEACCESSMODE MAPPED reads by page faults, which this program does not do; BUFFER goes \
-                               through the cache, UNBUFFER does not";
+                let because = "FILEACCESSMODE MAPPED reads by page faults, which the probe does not support; use \
+                               BUFFER (through the cache) or UNBUFFER (past it)";
                 return Err(self.wrong(line, because.into()));
             }
             ("FILEACCESSMODE", _) => {
-                let because = format!("FILEACCESSMODE: BUFFER, UNBUFFER or MAPPED belongs here, not `{word}`");
+                let because = format!("FILEACCESSMODE: expected BUFFER or UNBUFFER, found `{word}`");
                 return Err(self.wrong(line, because));
             }
             ("RECORDSIZE", _) => {
                 let Some(bytes) = word.parse().ok().filter(|b| (1..=MOST_RECORD).contains(b)) else {
-                    let because =
-                        format!("RECORDSIZE: a number of bytes up to {MOST_RECORD} belongs here, not `{word}`");
+                    let because = format!("RECORDSIZE: expected 1 to {MOST_RECORD} bytes, found `{word}`");
                     return Err(self.wrong(line, because));
                 };
                 self.record = Some((line, bytes));
@@ -293,12 +288,10 @@ impl ThreadScript<'_> {
                     _ => None,
                 };
                 let turns: Option<Vec<MixStep>> = upper.chars().map(turn).collect();
-                self.actions = turns.filter(|t| !t.is_empty() && t.len() <= MOST_ACTIONS).ok_or_else(|| {
-                    self.wrong(
-                        line,
-                        format!("FILEACTION: letters R and W in the order wanted belong here, not `{word}`"),
-                    )
-                })?;
+                let because = || format!("FILEACTION: expected letters R and W, such as RRW, found `{word}`");
+                self.actions = turns
+                    .filter(|t| !t.is_empty() && t.len() <= MOST_ACTIONS)
+                    .ok_or_else(|| self.wrong(line, because()))?;
             }
         }
         Ok(None)
@@ -328,8 +321,7 @@ impl ThreadScript<'_> {
         // a RANDOM file's middle is where FILESEEK's mean is
         let file_bytes = seek_records.map(|s| (s.mean * 2.0 * f64::from(record)) as u64).filter(|bytes| *bytes > 0);
         if let Some(bytes) = file_bytes {
-            let text =
-                format!("FILEACCESS: a file that is not there is made with {bytes} bytes, twice FILESEEK's mean");
+            let text = format!("FILEACCESS: a missing file is created with {bytes} bytes, twice FILESEEK's mean");
             notes.push((line, text));
         }
         let series = self.actions.len();
@@ -365,7 +357,7 @@ impl ThreadScript<'_> {
     fn pace(&self, notes: &mut Vec<(usize, String)>) -> Result<Pace, ProbeError> {
         let mut or = |key: &str, spread: NormalSpread| {
             self.spread(key).unwrap_or_else(|| {
-                notes.push((0, format!("{key} is missing: taken as {} {}", spread.mean, spread.deviation)));
+                notes.push((0, format!("{key} is missing; using {} {}", spread.mean, spread.deviation)));
                 spread
             })
         };
@@ -373,7 +365,7 @@ impl ThreadScript<'_> {
         let (think, compute) = (or("THINKTIME", NormalSpread::default()), or("CPUTIME", NormalSpread::default()));
         let zero = |s: NormalSpread| s.mean == 0.0 && s.deviation == 0.0;
         if zero(reads) {
-            let because = "CYCLEREADS 0 0: a thread that asks for nothing is not measured here";
+            let because = "CYCLEREADS 0 0: a thread without requests cannot be measured";
             return Err(wrong(self.file, 0, because.into()));
         }
         if zero(think) && zero(compute) {

@@ -5,7 +5,7 @@ use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best, knee, size, wor
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
-/// Doc 003's Diskmax.
+/// NT Resource Kit's Diskmax.
 pub const DISKMAX: Suite = Suite {
     id: "diskmax",
     title: "maximum throughput: sequential reads of 64 KiB records",
@@ -30,7 +30,7 @@ fn diskmax(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Doc 003 (W23): how long a file of this size would take at a run's rate.
+/// NT Resource Kit (W23): how long a file of this size would take at a run's rate.
 fn elapsed(session: &mut SuiteSession<'_>, run: usize, bytes: f64) {
     let Some(run) = session.runs.get(run) else { return };
     if run.bytes_per_s > 0.0 {
@@ -40,7 +40,7 @@ fn elapsed(session: &mut SuiteSession<'_>, run: usize, bytes: f64) {
     }
 }
 
-/// Doc 003's Minread.
+/// NT Resource Kit's Minread.
 pub const MINREAD: Suite = Suite {
     id: "minread",
     title: "smallest reads: single sectors, sequential",
@@ -71,10 +71,10 @@ fn minread(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Doc 003's Sizeread: its sizes.
+/// NT Resource Kit's Sizeread: its sizes.
 const SIZES: &[u32] = &[2 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20];
 
-/// Doc 003's Sizeread.
+/// NT Resource Kit's Sizeread.
 pub const SIZEREAD: Suite = Suite {
     id: "sizeread",
     title: "throughput by record size, 2 KiB to 8 MiB, sequential",
@@ -112,7 +112,7 @@ fn plateau(session: &mut SuiteSession<'_>) {
     }
 }
 
-/// Doc 003: reading against writing.
+/// NT Resource Kit: reading against writing.
 pub const READING_WRITING: Suite = Suite {
     id: "reading-writing",
     title: "reads against writes, sequential and random",
@@ -145,7 +145,7 @@ pub const READING_WRITING: Suite = Suite {
     },
 };
 
-/// Doc 003: random against sequential.
+/// NT Resource Kit: random against sequential.
 pub const RANDOM_SEQUENTIAL: Suite = Suite {
     id: "random-sequential",
     title: "random against sequential access, at three sizes",
@@ -182,7 +182,7 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
     },
 };
 
-/// Doc 003: writing while reading.
+/// NT Resource Kit: writing while reading.
 pub const WRITE_WHILE_READ: Suite = Suite {
     id: "write-while-read",
     title: "how writers slow down a reader",
@@ -229,7 +229,7 @@ fn write_while_read(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Adaptec's Threadmark, doc 000.
+/// Adaptec's Threadmark, SAS 1998.
 pub const THREADMARK: Suite = Suite {
     id: "threadmark",
     title: "throughput and its processor cost",

@@ -5,7 +5,7 @@ use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::result::{Latency, RunResult};
 
-/// Users at first, and at most; doc 002's twenty are among them.
+/// Users at first, and at most; NT Magazine 1998's twenty are among them.
 const USERS_FIRST: &[u32] = &[1, 2, 4, 8, 12, 20, 32, 64, 128];
 const USERS_MOST: u32 = 8192;
 /// Time that a user thinks, seconds.
@@ -85,7 +85,7 @@ const MOST_DAEMONS: u32 = 4096;
 /// Runs between the last doubling within the limit and the first beyond it.
 const HALVINGS: u32 = 4;
 
-/// The CTO Labs load benchmark, doc 004.
+/// The CTO Labs load benchmark, InfoStor 1999.
 pub const LOAD: Suite = Suite {
     id: "load",
     title: "daemons doubled until the response time exceeds a limit (100 ms)",

@@ -7,7 +7,7 @@ use crate::cached;
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
-/// Doc 003's file cache effect.
+/// NT Resource Kit's file cache effect.
 pub const FILE_CACHE: Suite = Suite {
     id: "file-cache",
     title: "effect of the page cache on the same file: first read, second read, writes until the kernel stops them",

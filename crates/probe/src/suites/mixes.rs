@@ -109,10 +109,10 @@ pub const NETBENCH_MIX: Suite = Suite {
     },
 };
 
-/// What SQL Server 7 had outstanding by default (doc 004).
+/// What SQL Server 7 had outstanding by default (InfoStor 1999).
 const DEFAULT_LIMIT: u32 = 32;
 
-/// SQL Server's ways of asking, doc 000 and doc 004.
+/// SQL Server's ways of asking, SAS 1998 and InfoStor 1999.
 pub const SQL: Suite = Suite {
     id: "sql",
     title: "database lookups (random 8 KiB) and scans (sequential 64 KiB) by limit of requests in flight, 1 to 512",
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn sql_names_the_limit_from_which_on_nothing_is_gained() {
-        // doc 004's RAID 10 of twelve drives, 10 ms each: 12 at once, so 1200 lookups a second from a limit of 16 on
+        // InfoStor 1999's RAID 10 of twelve drives, 10 ms each: 12 at once, so 1200 lookups/s from a limit of 16 on
         let (_, remarks) = on_fake(&SQL, 64 * MIB, || FakeDevice::steady(12, 10_000_000));
         assert_eq!(value(&remarks, "lookup_limit"), 16.0);
         assert!((value(&remarks, "lookups_per_s") - 1200.0).abs() < 20.0, "{remarks:?}");

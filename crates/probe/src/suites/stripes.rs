@@ -29,7 +29,7 @@ pub const STRIPES: Suite = Suite {
 const DEPTH: u32 = 8;
 /// A record, bytes.
 const RECORD: u32 = 64 << 10;
-/// Doc 003, MB/s of one to four stripes: sequential (S1 to S4) and random (S5 to S8).
+/// NT Resource Kit, MB/s of one to four stripes: sequential (S1 to S4) and random (S5 to S8).
 const PRINTED: [(&str, [f64; 4]); 2] = [("sequential", [4.52, 4.86, 4.82, 6.72]), ("random", [2.95, 4.23, 5.31, 5.68])];
 /// Members that differ by more are told, and a part of the whole that is missed.
 const UNEQUAL: f64 = 0.1;
@@ -104,7 +104,7 @@ fn tell(session: &mut SuiteSession<'_>, kind: &str, members: &[(String, u64)], a
     }
 }
 
-/// What doc 003 printed for so many stripes.
+/// What NT Resource Kit printed for so many stripes.
 fn printed(kind: &str, count: usize) -> String {
     let rates = PRINTED.iter().find(|(k, _)| *k == kind).map(|(_, rates)| rates);
     match rates.and_then(|r| Some(r.get(count - 1)? / r[0])) {

@@ -152,8 +152,8 @@ impl HttpConnection {
         let (status, (kind, body)) = match request.want {
             HttpRequestKind::Page => ("200 OK", ("text/plain; version=0.0.4; charset=utf-8", page())),
             HttpRequestKind::Other => ("404 Not Found", plain("the counters are at /metrics\n")),
-            HttpRequestKind::Change => ("405 Method Not Allowed\r\nAllow: GET, HEAD", plain("only GET and HEAD\n")),
-            HttpRequestKind::Nonsense => ("400 Bad Request", plain("this is no request of HTTP/1\n")),
+            HttpRequestKind::Change => ("405 Method Not Allowed\r\nAllow: GET, HEAD", plain("use GET or HEAD\n")),
+            HttpRequestKind::Nonsense => ("400 Bad Request", plain("not an HTTP/1 request\n")),
             HttpRequestKind::Long => ("431 Request Header Fields Too Large", plain("the request is too long\n")),
         };
         let goes_on = if request.stays { "keep-alive" } else { "close" };

@@ -138,9 +138,9 @@ fn bind(address: &str) -> io::Result<TcpListener> {
     match address.parse::<u16>() {
         Ok(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
         Err(_) if address.starts_with(':') => {
-            Err(wrong("say the port alone for this machine, or 0.0.0.0:PORT ([::]:PORT) for all that reach it"))
+            Err(wrong("use PORT alone to serve this machine, or 0.0.0.0:PORT ([::]:PORT) to serve every network"))
         }
-        Err(_) if !address.contains(':') => Err(wrong("this is no PORT and no ADDRESS:PORT")),
+        Err(_) if !address.contains(':') => Err(wrong("expected PORT or ADDRESS:PORT")),
         Err(_) => TcpListener::bind(address),
     }
 }

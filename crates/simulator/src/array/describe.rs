@@ -36,7 +36,7 @@ impl ArrayDescription {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArrayError {
     /// Too few members for the level.
-    #[error("{level} needs at least {least} members, and there are {found}")]
+    #[error("{level} needs at least {least} members, but has {found}")]
     TooFewMembers {
         /// The level.
         level: ArrayLevel,
@@ -46,13 +46,13 @@ pub enum ArrayError {
         found: usize,
     },
     /// More members than are supported.
-    #[error("an array has at most {MOST_MEMBERS} members, and there are {0}")]
+    #[error("an array has at most {MOST_MEMBERS} members, not {0}")]
     TooManyMembers(usize),
     /// A striped level without a stripe unit.
     #[error("{0} needs a stripe unit of at least one block")]
     NoUnit(ArrayLevel),
     /// A member that cannot hold one unit.
-    #[error("the smallest member holds {member} blocks, which is less than {needed} ({why})")]
+    #[error("the smallest member holds {member} blocks; it needs at least {needed} ({why})")]
     TooSmall {
         /// Its blocks.
         member: u64,
@@ -62,7 +62,7 @@ pub enum ArrayError {
         why: &'static str,
     },
     /// A stripe unit beyond what one I/O can carry.
-    #[error("a stripe unit of {0} blocks is more than one I/O can carry (2147483647)")]
+    #[error("a stripe unit of {0} blocks is larger than a request can be (2147483647)")]
     UnitTooLarge(u64),
     /// More blocks than can be counted.
     #[error("the array would hold more blocks than can be counted in 63 bits")]
@@ -90,7 +90,7 @@ pub enum ArrayError {
         copies: u16,
     },
     /// Stripe sets of unequal size.
-    #[error("{level} with {copies} copies needs a number of members that {copies} divides, and there are {members}")]
+    #[error("{level} with {copies} copies needs a multiple of {copies} members, but has {members}")]
     Uneven {
         /// The level.
         level: ArrayLevel,
@@ -182,25 +182,25 @@ mod tests {
     fn wrong_descriptions_say_what_would_be_right() {
         let plain = |level, members| ArrayDescription::new(level, members, 1000, 128);
         let cases: Vec<(ArrayDescription, &str)> = vec![
-            (plain(ArrayLevel::Raid5, 2), "raid5 needs at least 3 members, and there are 2"),
-            (plain(ArrayLevel::Raid6, 3), "raid6 needs at least 4 members, and there are 3"),
-            (plain(ArrayLevel::Linear, 0), "linear needs at least 1 members, and there are 0"),
-            (plain(ArrayLevel::Raid0, 129), "an array has at most 128 members, and there are 129"),
+            (plain(ArrayLevel::Raid5, 2), "raid5 needs at least 3 members, but has 2"),
+            (plain(ArrayLevel::Raid6, 3), "raid6 needs at least 4 members, but has 3"),
+            (plain(ArrayLevel::Linear, 0), "linear needs at least 1 members, but has 0"),
+            (plain(ArrayLevel::Raid0, 129), "an array has at most 128 members, not 129"),
             (
                 ArrayDescription { unit_blocks: 0, ..plain(ArrayLevel::Raid0, 4) },
                 "raid0 needs a stripe unit of at least one block",
             ),
             (
                 ArrayDescription { unit_blocks: 1001, ..plain(ArrayLevel::Raid5, 4) },
-                "the smallest member holds 1000 blocks, which is less than 1001 (one stripe unit)",
+                "the smallest member holds 1000 blocks; it needs at least 1001 (one stripe unit)",
             ),
             (
                 ArrayDescription { unit_blocks: 1 << 31, ..plain(ArrayLevel::Raid0, 4) },
-                "a stripe unit of 2147483648 blocks is more than one I/O can carry (2147483647)",
+                "a stripe unit of 2147483648 blocks is larger than a request can be (2147483647)",
             ),
             (
                 ArrayDescription { members: vec![5, 0, 5], ..plain(ArrayLevel::Linear, 3) },
-                "the smallest member holds 0 blocks, which is less than 1 (one block)",
+                "the smallest member holds 0 blocks; it needs at least 1 (one block)",
             ),
             (
                 ArrayDescription { members: vec![u64::MAX, 5], ..plain(ArrayLevel::Linear, 2) },
@@ -222,13 +222,10 @@ mod tests {
                 ArrayDescription { copies: Some(2), ..plain(ArrayLevel::Raid0, 4) },
                 "raid0 of 4 members keeps 1 to 1 copies, not 2",
             ),
-            (
-                plain(ArrayLevel::Raid01, 5),
-                "raid01 with 2 copies needs a number of members that 2 divides, and there are 5",
-            ),
+            (plain(ArrayLevel::Raid01, 5), "raid01 with 2 copies needs a multiple of 2 members, but has 5"),
             (
                 ArrayDescription { layout: Some(ArrayLayout::Far), unit_blocks: 900, ..plain(ArrayLevel::Raid10, 4) },
-                "the smallest member holds 1000 blocks, which is less than 1800 (a stripe unit for each copy)",
+                "the smallest member holds 1000 blocks; it needs at least 1800 (a stripe unit for each copy)",
             ),
         ];
         for (description, message) in cases {

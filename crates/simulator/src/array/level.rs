@@ -179,7 +179,7 @@ impl ArrayLevel {
     }
 
     /// Member I/Os of one small write by read-modify-write, the textbook's and
-    /// doc 002's factor: 2 for a mirror, 4 for RAID 5, 6 for RAID 6; generally
+    /// NT Magazine 1998's factor: 2 for a mirror, 4 for RAID 5, 6 for RAID 6; generally
     /// C copies, or the data and P parities read and written, 2 (1 + P).
     pub fn small_write_factor(self, members: u16) -> f64 {
         let info = self.info();
@@ -204,7 +204,7 @@ impl ArrayLevel {
     }
 
     /// I/Os a second on each member under small `reads` and `writes` a second
-    /// (doc 002: reads plus the level's factor times writes, over the members).
+    /// (NT Magazine 1998: reads plus the level's factor times writes, over the members).
     pub fn member_load(self, members: u16, reads: f64, writes: f64) -> f64 {
         let all = self.read_factor(members) * reads + self.small_write_factor(members) * writes;
         all / f64::from(members.max(1))

@@ -162,7 +162,7 @@ impl Default for BlockCacheSpec {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CacheSpecError {
     /// The page.
-    #[error("page_blocks is {0}: a power of two from 1 to 32768 is needed")]
+    #[error("page_blocks is {0}; expected a power of two from 1 to 32768")]
     Page(u32),
     /// The size.
     #[error("{bytes} bytes are less than four pages of {page_bytes} bytes")]
@@ -173,7 +173,7 @@ pub enum CacheSpecError {
         page_bytes: u64,
     },
     /// A share.
-    #[error("{name} is {value}: a share from {from} to {to} is needed")]
+    #[error("{name} is {value}; expected a share from {from} to {to}")]
     Share {
         /// Which.
         name: &'static str,
@@ -185,7 +185,7 @@ pub enum CacheSpecError {
         to: f64,
     },
     /// A number that must not be 0.
-    #[error("{0} is 0: at least 1 is needed")]
+    #[error("{0} is 0; expected at least 1")]
     Zero(&'static str),
     /// Runs that double downwards.
     #[error("read-ahead doubles from {from} to {to} blocks: the first run must not be longer than the last")]
@@ -301,19 +301,19 @@ mod tests {
         let back = WriteBackPolicy::default();
         let with = |back| BlockCacheSpec { write: WritePolicy::Back(back), ..good };
         let table = [
-            (BlockCacheSpec { page_blocks: 0, ..good }, "page_blocks is 0: a power of two from 1 to 32768 is needed"),
-            (BlockCacheSpec { page_blocks: 12, ..good }, "page_blocks is 12: a power"),
+            (BlockCacheSpec { page_blocks: 0, ..good }, "page_blocks is 0; expected a power of two from 1 to 32768"),
+            (BlockCacheSpec { page_blocks: 12, ..good }, "page_blocks is 12; expected a power"),
             (BlockCacheSpec { bytes: 16383, ..good }, "16383 bytes are less than four pages of 4096 bytes"),
-            (BlockCacheSpec { reserve_for_writes: 1.0, ..good }, "reserve_for_writes is 1: a share from 0 to 0.9"),
+            (BlockCacheSpec { reserve_for_writes: 1.0, ..good }, "reserve_for_writes is 1; expected a share from 0"),
             (BlockCacheSpec { reserve_for_writes: f64::NAN, ..good }, "reserve_for_writes is NaN"),
             (BlockCacheSpec { read: CacheReadAhead::Fixed { blocks: 0 }, ..good }, "blocks of read-ahead is 0"),
             (
                 BlockCacheSpec { read: CacheReadAhead::Doubling { from: 9, to: 8 }, ..good },
                 "doubles from 9 to 8 blocks",
             ),
-            (BlockCacheSpec { streams: 0, ..good }, "streams is 0: at least 1"),
-            (with(WriteBackPolicy { dirty_limit: 1.5, ..back }), "dirty_limit is 1.5: a share from 0 to 1"),
-            (with(WriteBackPolicy { flush_at: 0.3, ..back }), "flush_at is 0.3: a share from 0 to 0.2"),
+            (BlockCacheSpec { streams: 0, ..good }, "streams is 0; expected at least 1"),
+            (with(WriteBackPolicy { dirty_limit: 1.5, ..back }), "dirty_limit is 1.5; expected a share from 0 to 1"),
+            (with(WriteBackPolicy { flush_at: 0.3, ..back }), "flush_at is 0.3; expected a share from 0 to 0.2"),
             (with(WriteBackPolicy { coalesce_blocks: 0, ..back }), "coalesce_blocks is 0"),
             (with(WriteBackPolicy { flush_depth: 0, ..back }), "flush_depth is 0"),
         ];

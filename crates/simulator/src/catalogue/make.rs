@@ -27,7 +27,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Proble
         place.problem(at, &item_at(text, at), error.message().to_owned())
     })?;
     if parsed.drive.len() > MOST {
-        return Err(place.problem(0, "", format!("{} drives, where {MOST} are the most", parsed.drive.len())));
+        return Err(place.problem(0, "", format!("{} drives; the limit is {MOST}", parsed.drive.len())));
     }
     let mut entries: Vec<CatalogueEntry> = Vec::with_capacity(parsed.drive.len());
     for drive in parsed.drive {
@@ -37,7 +37,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Proble
         let wrong = |message: String| place.problem(at, &item, message);
         let entry = entry(drive, place.line(at)).map_err(wrong)?;
         if let Some(same) = entries.iter().find(|other| other.id.eq_ignore_ascii_case(&entry.id)) {
-            return Err(wrong(format!("the id is that of line {} too; each has its own", same.line)));
+            return Err(wrong(format!("the id is already used at line {}", same.line)));
         }
         entry.device().map_err(wrong)?;
         entries.push(entry);
@@ -58,13 +58,13 @@ fn item_at(text: &str, at: usize) -> String {
 fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
     if drive.id.is_empty() || drive.id.len() > 64 || !drive.id.chars().all(plain) {
-        return Err(format!("id: `{}`, where small letters, digits, `-`, `.` and `_` are possible", drive.id));
+        return Err(format!("id: `{}`; expected lower-case letters, digits, `-`, `.` and `_`", drive.id));
     }
     if !(1950..=2100).contains(&drive.year) {
-        return Err(format!("year: {} where 1950 to 2100 are possible", drive.year));
+        return Err(format!("year: {}; expected 1950 to 2100", drive.year));
     }
     if !(1e-5..=1e7).contains(&drive.capacity_gb) {
-        return Err(format!("capacity_gb: {} where 0.00001 to 10,000,000 are possible", drive.capacity_gb));
+        return Err(format!("capacity_gb: {}; expected 0.00001 to 10,000,000", drive.capacity_gb));
     }
     let capacity = (drive.capacity_gb * 1e9).round() as u64;
     let blocks = (capacity / BLOCK_BYTES).max(1);
@@ -75,9 +75,9 @@ fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
         (None, None, Some(v), None) => EntryKind::Volume(Box::new(volume(&name, blocks, &v)?)),
         (None, None, None, Some(p)) => EntryKind::Plain(Box::new(plain_servers(&name, blocks, &p)?)),
         (None, None, None, None) => {
-            return Err("what is it? One of [drive.mechanical], [drive.flash], [drive.volume], [drive.plain]".into());
+            return Err("expected one of [drive.mechanical], [drive.flash], [drive.volume], [drive.plain]".into());
         }
-        _ => return Err("more than one of mechanical, flash, volume and plain; a drive is one of them".into()),
+        _ => return Err("expected only one of mechanical, flash, volume and plain".into()),
     };
     for check in &drive.checks {
         check.check()?;
@@ -146,7 +146,7 @@ fn by_key(sources: BTreeMap<String, Vec<String>>) -> Result<Vec<(String, String)
     for (source, of) in sources {
         for key in of {
             if keys.iter().any(|(other, _)| *other == key) {
-                return Err(format!("sources: `{key}` has two sources; it has one"));
+                return Err(format!("sources: `{key}` has two sources; give one"));
             }
             keys.push((key, source.clone()));
         }
@@ -155,14 +155,14 @@ fn by_key(sources: BTreeMap<String, Vec<String>>) -> Result<Vec<(String, String)
 }
 
 fn positive(item: &str, number: f64) -> Result<f64, String> {
-    if number > 0.0 && number < 1e15 { Ok(number) } else { Err(format!("{item}: {number}, where it is above 0")) }
+    if number > 0.0 && number < 1e15 { Ok(number) } else { Err(format!("{item}: {number}; expected more than 0")) }
 }
 
 fn within(item: &str, number: u32, least: u32, most: u32) -> Result<u32, String> {
     if (least..=most).contains(&number) {
         Ok(number)
     } else {
-        Err(format!("{item}: {number} where {least} to {most} are possible"))
+        Err(format!("{item}: {number}; expected {least} to {most}"))
     }
 }
 
@@ -171,7 +171,7 @@ fn us(item: &str, us: f64) -> Result<Ns, String> {
     if (0.0..=1e9).contains(&us) {
         Ok((us * 1e3).round() as Ns)
     } else {
-        Err(format!("{item}: {us} where 0 to 1,000,000,000 microseconds are possible"))
+        Err(format!("{item}: {us}; expected 0 to 1,000,000,000 microseconds"))
     }
 }
 
@@ -190,9 +190,7 @@ fn mechanical(name: &str, capacity: u64, m: raw::RawMechanical) -> Result<DataSh
     ];
     let mut told = told.into_iter().flatten();
     let (Some([outer, inner]), None) = (told.next(), told.next()) else {
-        return Err(
-            "one of `sectors`, `media_mb_s` and `sustained_mb_s`, each [outer, inner], says what is on a track".into(),
-        );
+        return Err("give one of `sectors`, `media_mb_s` and `sustained_mb_s`, as [outer, inner] tracks".into());
     };
     let seek = match (m.seek_ms, m.seek_curve) {
         (Some(ms), None) => DataSheetSeek::Points(ms),
@@ -204,11 +202,11 @@ fn mechanical(name: &str, capacity: u64, m: raw::RawMechanical) -> Result<DataSh
             slope: c.slope,
             first: Vec::new(),
         }),
-        _ => return Err("one of `seek_ms` and `seek_curve` says how the arm moves".into()),
+        _ => return Err("give one of `seek_ms` and `seek_curve`".into()),
     };
     let policy = QueuePolicy::from_name(&m.policy).ok_or_else(|| {
         let known: Vec<&str> = QueuePolicy::ALL.iter().map(|policy| policy.name()).collect();
-        format!("policy: `{}`, where {} are possible", m.policy, known.join(", "))
+        format!("policy: `{}`; expected one of {}", m.policy, known.join(", "))
     })?;
     Ok(DataSheet {
         name: name.to_owned(),
@@ -243,7 +241,7 @@ fn flash(name: &str, blocks: u64, f: &raw::RawFlash) -> Result<FlashSpec, String
             program: us("slc_program_us", program)?,
             fold: positive("slc_fold_mb_s", fold)? * 1e6,
         }),
-        _ => return Err("`slc_gb`, `slc_program_us` and `slc_fold_mb_s` are told together".into()),
+        _ => return Err("`slc_gb`, `slc_program_us` and `slc_fold_mb_s` must be given together".into()),
     };
     let size = |item: &str, kb: f64| bytes(item, kb, 1024.0).map(|b| u32::try_from(b).unwrap_or(u32::MAX));
     Ok(FlashSpec {
@@ -282,13 +280,13 @@ fn limit(item: &str, unit: f64, told: [Option<f64>; 3]) -> Result<RateLimit, Str
     let Some(baseline) = baseline else {
         return match (burst, credits) {
             (None, None) => Ok(RateLimit::none()),
-            _ => Err(format!("a burst needs `{item}`, the rate that is always allowed")),
+            _ => Err(format!("a burst needs `{item}`, the baseline rate")),
         };
     };
     match (burst, credits) {
         (None, None) => Ok(RateLimit::steady(baseline)),
         (Some(burst), Some(credits)) => Ok(RateLimit { baseline, burst, credits }),
-        _ => Err(format!("`{item}`: burst and credits are told together")),
+        _ => Err(format!("`{item}`: burst and credits must be given together")),
     }
 }
 
@@ -336,7 +334,7 @@ fn spread(item: &str, told: &raw::RawSpread) -> Result<ServiceTimeDistribution, 
     }
     let kinds = "`constant_us`, `exponential_us`, `erlang_us`, `uniform_us`, `median_us`, `quantiles_us`";
     let (Some(spread), true) = (found.pop(), found.is_empty()) else {
-        return Err(format!("{item}: a time is told by one of {kinds}"));
+        return Err(format!("{item}: expected one of {kinds}"));
     };
     if told.stages.is_some() && told.erlang_us.is_none() || told.sigma.is_some() && told.median_us.is_none() {
         return Err(format!("{item}: `stages` belongs to `erlang_us` and `sigma` to `median_us`"));

@@ -86,14 +86,14 @@ impl Check {
     /// A text that names the item and what would be right.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=MOST_DEPTH).contains(&self.depth) {
-            return Err(format!("checks: a depth of {} where 1 to {MOST_DEPTH} are possible", self.depth));
+            return Err(format!("checks: a depth of {}; expected 1 to {MOST_DEPTH}", self.depth));
         }
         if !(0.5..=65_536.0).contains(&self.kb) {
-            return Err(format!("checks: requests of {} KB where 0.5 to 65,536 are possible", self.kb));
+            return Err(format!("checks: requests of {} KB; expected 0.5 to 65,536", self.kb));
         }
         match (self.iops, self.mb_s) {
             (Some(_), None) | (None, Some(_)) => Ok(()),
-            _ => Err("checks: one of `iops` and `mb_s`, each [least, most]".into()),
+            _ => Err("checks: expected one of `iops` and `mb_s`, as [least, most]".into()),
         }
     }
 

@@ -42,7 +42,7 @@ pub(super) struct RawDrive {
     pub plain: Option<RawPlain>,
 }
 
-/// See [`crate::drive::Printed`].
+/// See [`crate::drive::DataSheet`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawMechanical {
@@ -156,7 +156,7 @@ pub(super) struct RawPlain {
     pub mb_s: Option<f64>,
 }
 
-/// See [`crate::spread::RawSpread`]: one of the first six.
+/// See [`crate::spread::ServiceTimeDistribution`]: one of the first six.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSpread {

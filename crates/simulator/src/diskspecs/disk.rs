@@ -98,7 +98,9 @@ const KNOWN: &[&str] = &[
 pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Diskspecs, DiskspecsError> {
     let document = syntax::read(file, text, load)?;
     let none =
-        || DiskspecsError { file: file.to_owned(), line: 1, what: "no `disksim_disk NAME { … }` in it".into() };
+        || DiskspecsError {
+            file: file.to_owned(), line: 1, what: "the file has no `disksim_disk NAME { … }`".into()
+        };
     let disks: Vec<&SpecBlock> = document.blocks.iter().filter(|b| b.kind == "disksim_disk").collect();
     let disk = match disks[..] {
         [] => return Err(none()),
@@ -111,7 +113,7 @@ pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Disk
                 (Some(only), None) => only,
                 _ => {
                     let names = format!("`{}` and `{}`", first.name, second.name);
-                    return Err(second.at.error(format!("a second drive: {names}; a file is read for one")));
+                    return Err(second.at.error(format!("the file describes two drives, {names}; expected one")));
                 }
             }
         }
@@ -194,7 +196,7 @@ fn drive(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> R
 /// `dm_disk`: layout and mechanics.
 fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> Result<Spec, DiskspecsError> {
     if block.kind != "dm_disk" {
-        return Err(block.at.error(format!("a model `{}`, where only `dm_disk` is known", block.kind)));
+        return Err(block.at.error(format!("model `{}` is not supported; expected `dm_disk`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let surfaces = fields.need_whole("Number of data surfaces", 1, 1024)? as u32;
@@ -230,7 +232,7 @@ fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>)
     spec.check().map_err(|e| block.at.error(e.to_string()))?;
     let model = crate::drive::Model::new(&spec).map_err(|e| block.at.error(e.to_string()))?;
     if let Some(told) = told.filter(|told| *told != model.blocks()) {
-        notes.push(format!("{} blocks are given, but its zones hold {}", told, model.blocks()));
+        notes.push(format!("{} blocks are given, but the zones hold {}", told, model.blocks()));
     }
     Ok(spec)
 }
@@ -263,7 +265,7 @@ fn overheads(fields: &mut DiskspecsFields<'_>, notes: &mut Vec<String>) -> Resul
     };
     if !times.missing.is_empty() {
         let keys = times.missing.join("`, `");
-        notes.push(format!("{}:{}: not told, and taken for none: `{keys}`", at.file, at.line));
+        notes.push(format!("{}:{}: missing, and treated as none: `{keys}`", at.file, at.line));
     }
     Ok(overheads)
 }
@@ -317,13 +319,13 @@ fn policy_of(number: u64) -> (QueuePolicy, bool) {
 
 fn scheduler(block: &SpecBlock, notes: &mut Vec<String>) -> Result<QueuePolicy, DiskspecsError> {
     if block.kind != "disksim_ioqueue" {
-        return Err(block.at.error(format!("a scheduler `{}`, where `disksim_ioqueue` is known", block.kind)));
+        return Err(block.at.error(format!("scheduler `{}` is not supported; expected `disksim_ioqueue`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let number = fields.need_whole("Scheduling policy", 1, 30)?;
     let (policy, exact) = policy_of(number);
     if !exact {
-        notes.push(format!("scheduling policy {number} is not modelled; {} is taken for it", policy.name()));
+        notes.push(format!("scheduling policy {number} is not modelled; {} is used instead", policy.name()));
     }
     for key in QUEUE {
         fields.entry(key);

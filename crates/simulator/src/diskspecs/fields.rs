@@ -19,7 +19,7 @@ impl<'a> DiskspecsFields<'a> {
         if let Some(twice) = seen.windows(2).find(|w| w[0] == w[1]) {
             let last = block.entries.iter().rfind(|e| e.key == twice[0]);
             let at = last.map_or(&block.at, |e| &e.at);
-            return Err(at.error(format!("`{}` stands twice in one block", twice[0])));
+            return Err(at.error(format!("`{}` is given twice in one block", twice[0])));
         }
         Ok(DiskspecsFields { block, asked: vec![false; block.entries.len()] })
     }
@@ -38,7 +38,7 @@ impl<'a> DiskspecsFields<'a> {
 
     /// The entry of a key that must be there.
     pub fn need(&mut self, key: &str) -> Result<&'a SpecEntry, DiskspecsError> {
-        let missing = format!("`{}` has no `{key}`, which it needs", self.block.kind);
+        let missing = format!("`{}` needs `{key}`, which is missing", self.block.kind);
         self.entry(key).ok_or_else(|| self.block.at.error(missing))
     }
 
@@ -69,7 +69,7 @@ impl<'a> DiskspecsFields<'a> {
         match self.entry(key) {
             None => Ok(None),
             Some(SpecEntry { value: SpecValue::Word(word), .. }) => Ok(Some(word)),
-            Some(entry) => Err(entry.at.error(format!("`{key}` is a word, not a block or a list"))),
+            Some(entry) => Err(entry.at.error(format!("`{key}` must be a word, not a block or a list"))),
         }
     }
 
@@ -77,7 +77,7 @@ impl<'a> DiskspecsFields<'a> {
     pub fn need_block(&mut self, key: &str) -> Result<&'a SpecBlock, DiskspecsError> {
         match self.need(key)? {
             SpecEntry { value: SpecValue::Block(block), .. } => Ok(block),
-            entry => Err(entry.at.error(format!("`{key}` is a block: `{key} = KIND {{ … }}` or `source FILE`"))),
+            entry => Err(entry.at.error(format!("`{key}` must be a block: `{key} = KIND {{ … }}` or `source FILE`"))),
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> DiskspecsFields<'a> {
         match self.entry(key) {
             None => Ok(&[]),
             Some(SpecEntry { value: SpecValue::List(values), .. }) => Ok(values),
-            Some(entry) => Err(entry.at.error(format!("`{key}` is a list: `{key} = [ … ]`"))),
+            Some(entry) => Err(entry.at.error(format!("`{key}` must be a list: `{key} = [ … ]`"))),
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> DiskspecsFields<'a> {
         let Some((entry, _)) = unknown else { return Ok(()) };
         let near = known.iter().filter(|k| k.eq_ignore_ascii_case(&entry.key) || starts_alike(k, &entry.key)).copied();
         let near: Vec<&str> = near.take(3).collect();
-        let hint = if near.is_empty() { String::new() } else { format!("; there is `{}`", near.join("`, `")) };
+        let hint = if near.is_empty() { String::new() } else { format!("; did you mean `{}`?", near.join("`, `")) };
         Err(entry.at.error(format!("`{}` is not a parameter of `{}`{hint}", entry.key, self.block.kind)))
     }
 }
@@ -129,12 +129,12 @@ pub(super) fn number(
     high: f64,
 ) -> Result<f64, DiskspecsError> {
     let SpecValue::Word(word) = value else {
-        return Err(at.error(format!("`{key}` is a number, not a block or a list")));
+        return Err(at.error(format!("`{key}` must be a number, not a block or a list")));
     };
     let number = word.parse::<f64>().ok().filter(|n| n.is_finite());
-    let number = number.ok_or_else(|| at.error(format!("`{key}` is `{word}`, where a number belongs")))?;
+    let number = number.ok_or_else(|| at.error(format!("`{key}` is `{word}`; expected a number")))?;
     if number < low || number > high {
-        return Err(at.error(format!("`{key}` is {word}, where {low} to {high} are possible")));
+        return Err(at.error(format!("`{key}` is {word}; expected {low} to {high}")));
     }
     Ok(number)
 }
@@ -156,13 +156,13 @@ pub(super) fn whole(
         None => {
             let number = number(at, key, value, low as f64, high as f64)?;
             if number.fract() != 0.0 {
-                return Err(at.error(format!("`{key}` is {number}, where a whole number belongs")));
+                return Err(at.error(format!("`{key}` is {number}; expected a whole number")));
             }
             number as u64
         }
     };
     if number < low || number > high {
-        return Err(at.error(format!("`{key}` is {number}, where {low} to {high} are possible")));
+        return Err(at.error(format!("`{key}` is {number}; expected {low} to {high}")));
     }
     Ok(number)
 }

@@ -39,7 +39,7 @@ pub(super) fn read(
     match block.kind.as_str() {
         "dm_layout_g1" => g1(block, surfaces, notes),
         "dm_layout_g2" => g2(block, surfaces, notes),
-        other => Err(block.at.error(format!("layout `{other}`, where `dm_layout_g1` and `dm_layout_g2` are known"))),
+        other => Err(block.at.error(format!("layout is `{other}`; expected `dm_layout_g1` or `dm_layout_g2`"))),
     }
 }
 
@@ -50,7 +50,7 @@ fn in_turns(fields: &mut DiskspecsFields<'_>, otherwise: bool) -> Result<bool, D
         (Some("revolutions"), _) => Ok(true),
         (Some("sectors"), _) => Ok(false),
         (Some(other), Some(at)) => {
-            Err(at.error(format!("skew units `{other}`, where `sectors` or `revolutions` is possible")))
+            Err(at.error(format!("skew units are `{other}`; expected `sectors` or `revolutions`")))
         }
         _ => Ok(otherwise),
     }
@@ -84,7 +84,7 @@ fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
     for (at, zone) in zones.iter_mut().enumerate() {
         let left = leave_out_outside(zone, surfaces, sparing);
         if left > 0 {
-            notes.push(format!("zone {}: {left} slips or defects lie outside it and are left out", at + 1));
+            notes.push(format!("zone {}: {left} slips or defects are outside it and are omitted", at + 1));
         }
         // in schemes 7 and 10 slipped sectors use none of the zone's spares, but its end
         let slipped = u32::try_from(zone.slips.len()).unwrap_or(u32::MAX);
@@ -114,11 +114,11 @@ fn blocks<'a>(fields: &mut DiskspecsFields<'a>, kind: &str) -> Result<Vec<&'a Sp
     let at = fields.need("Zones")?.at.clone();
     let zones = fields.list("Zones")?;
     if zones.is_empty() {
-        return Err(at.error("`Zones` is empty, where a drive has at least one"));
+        return Err(at.error("`Zones` is empty; a drive needs at least one"));
     }
     let block = |(at, value): &'a (SourcePosition, SpecValue)| match value {
         SpecValue::Block(block) if block.kind == kind => Ok(block),
-        _ => Err(at.error(format!("`Zones` holds blocks `{kind} {{ … }}` and nothing else"))),
+        _ => Err(at.error(format!("`Zones` must hold only blocks `{kind} {{ … }}`"))),
     };
     zones.iter().map(block).collect()
 }
@@ -159,7 +159,7 @@ fn g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
     let defects = fields.wholes("defects", MOST_SECTORS)?;
     if !defects.len().is_multiple_of(2) {
         let at = fields.entry("defects").map_or(fields.at(), |e| &e.at);
-        return Err(at.error("`defects` are pairs: a bad place and what stands for it; their number is odd"));
+        return Err(at.error("`defects` must be pairs, a bad place and its replacement; the number is odd"));
     }
     let defects = defects.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     fields.finish(ZONE)?;
@@ -171,9 +171,7 @@ fn g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
 fn g2(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<DiskspecsLayout, DiskspecsError> {
     let mut fields = DiskspecsFields::new(block)?;
     if let Some(map) = fields.word("Layout Map File")? {
-        notes.push(format!(
-            "the map of tracks `{map}` is not read: spare and bad sectors are taken for the ends of zones"
-        ));
+        notes.push(format!("the track map `{map}` is not read; spare and bad sectors are put at the ends of zones"));
     }
     let turns = in_turns(&mut fields, false)?;
     let mut zones = Vec::new();
@@ -187,8 +185,8 @@ fn g2(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
         let all = cylinders * u64::from(surfaces) * u64::from(zone.sectors);
         let spares = all.checked_sub(last - first + 1).filter(|_| first == next);
         let spares = spares.ok_or_else(|| {
-            let right = format!("begin at {next}, and at most {all} fit its cylinders");
-            block.at.error(format!("blocks {first} to {last} of this zone, where they {right}"))
+            let right = format!("begin at {next}, and at most {all} fit the cylinders");
+            block.at.error(format!("blocks {first} to {last} of this zone; they must {right}"))
         })?;
         next = last + 1;
         fields.finish(&["First LBN", "Last LBN", "Zone Skew", "Blocks per track"])?;

@@ -49,7 +49,7 @@ pub(super) fn read(
     notes: &mut Vec<String>,
 ) -> Result<Mechanics, DiskspecsError> {
     if block.kind != "dm_mech_g1" {
-        return Err(block.at.error(format!("mechanics `{}`, where only `dm_mech_g1` is known", block.kind)));
+        return Err(block.at.error(format!("mechanics `{}` are not supported; expected `dm_mech_g1`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let ms = |fields: &mut DiskspecsFields<'_>, key: &str| fields.number(key, 0.0, MOST_MS);
@@ -64,7 +64,7 @@ pub(super) fn read(
         }
         other => {
             let right = "trackSwitchPlusRotation, averageRotation or constant";
-            return Err(access_at.error(format!("access time type `{other}`, where {right} is possible")));
+            return Err(access_at.error(format!("access time type is `{other}`; expected {right}")));
         }
     };
     let seek = seek(&mut fields, load)?;
@@ -72,7 +72,7 @@ pub(super) fn read(
     let write_settle = ns(ms(&mut fields, "Add. write settling delay")?.unwrap_or(0.0));
     let rpm = fields.need_number("Rotation speed (in rpms)", 1.0, 1e6)?;
     if let Some(error) = fields.number("Percent error in rpms", 0.0, 100.0)?.filter(|e| *e != 0.0) {
-        notes.push(format!("rotation speeds that differ by {error} % from drive to drive are not modelled"));
+        notes.push(format!("a rotation speed that varies by {error} % between drives is not modelled"));
     }
     fields.finish(KNOWN)?;
     Ok(Mechanics { rpm, access, seek, head_switch, write_settle })
@@ -122,7 +122,7 @@ fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek,
         },
         other => {
             let right = "constant, linear, curve, hpl, hplplus10 or extracted";
-            Err(at.error(format!("seek type `{other}`, where {right} is possible")))
+            Err(at.error(format!("seek type is `{other}`; expected {right}")))
         }
     }
 }
@@ -139,7 +139,7 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
         }
         if told.is_none() {
             let count = line.strip_prefix("Seek distances measured:").and_then(|n| n.trim().parse::<usize>().ok());
-            told = Some(count.ok_or_else(|| at.error("the first line is `Seek distances measured: NUMBER`"))?);
+            told = Some(count.ok_or_else(|| at.error("the first line must be `Seek distances measured: NUMBER`"))?);
             continue;
         }
         let parts = line.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect::<Vec<_>>();
@@ -149,13 +149,14 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
         };
         let (distance, time) = point
             .filter(|(d, t)| *d > 0_u32 && (0.0..=MOST_MS).contains(t))
-            .ok_or_else(|| at.error(format!("`{line}`, where `CYLINDERS, MILLISECONDS` belongs")))?;
+            .ok_or_else(|| at.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
         if told.is_some_and(|told| points.len() >= told) {
             // what stands behind the last point is no part of the curve
             break;
         }
         if points.last().is_some_and(|last| last.0 >= distance) {
-            return Err(at.error(format!("{distance} cylinders behind {}; distances grow", points[points.len() - 1].0)));
+            let before = points[points.len() - 1].0;
+            return Err(at.error(format!("{distance} cylinders after {before}; distances must grow")));
         }
         if points.len() >= MOST_POINTS {
             return Err(at.error(format!("more than {MOST_POINTS} points")));
@@ -164,7 +165,7 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
     }
     match told {
         Some(count) if count == points.len() && count > 0 => Ok(points),
-        Some(count) => Err(place(1).error(format!("{count} distances are announced, but {} follow", points.len()))),
-        None => Err(place(1).error("nothing, where `Seek distances measured: NUMBER` and points belong")),
+        Some(count) => Err(place(1).error(format!("it announces {count} distances, but {} follow", points.len()))),
+        None => Err(place(1).error("the file is empty; expected `Seek distances measured: NUMBER` and points")),
     }
 }

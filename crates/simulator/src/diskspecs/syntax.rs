@@ -170,9 +170,9 @@ impl Parser<'_> {
         let at = self.at();
         match self.take() {
             Some(SpecToken::Mark(found)) if found == mark => Ok(()),
-            Some(SpecToken::Mark(found)) => Err(at.error(format!("`{found}` {after}, where `{mark}` belongs"))),
-            Some(SpecToken::Word(found)) => Err(at.error(format!("`{found}` {after}, where `{mark}` belongs"))),
-            None => Err(at.error(format!("the file ends {after}, where `{mark}` belongs"))),
+            Some(SpecToken::Mark(found)) => Err(at.error(format!("expected `{mark}` {after}, found `{found}`"))),
+            Some(SpecToken::Word(found)) => Err(at.error(format!("expected `{mark}` {after}, found `{found}`"))),
+            None => Err(at.error(format!("expected `{mark}` {after}, but the file ends"))),
         }
     }
 
@@ -180,14 +180,14 @@ impl Parser<'_> {
         let at = self.at();
         match self.take() {
             Some(SpecToken::Word(word)) => Ok(word),
-            Some(SpecToken::Mark(found)) => Err(at.error(format!("`{found}`, where {what} belongs"))),
-            None => Err(at.error(format!("the file ends where {what} belongs"))),
+            Some(SpecToken::Mark(found)) => Err(at.error(format!("expected {what}, found `{found}`"))),
+            None => Err(at.error(format!("expected {what}, but the file ends"))),
         }
     }
 
     fn top(&mut self, document: &mut SpecDocument) -> Result<(), DiskspecsError> {
         let at = self.at();
-        let word = self.word("a block, such as `disksim_disk NAME {`,")?;
+        let word = self.word("a block such as `disksim_disk NAME {`")?;
         match word.as_str() {
             "source" => {
                 let name = self.word("the name of a file")?;
@@ -206,7 +206,7 @@ impl Parser<'_> {
 
     /// `instantiate [ a, b ] as block`.
     fn instantiate(&mut self, document: &mut SpecDocument) -> Result<(), DiskspecsError> {
-        self.expect('[', "behind `instantiate`")?;
+        self.expect('[', "after `instantiate`")?;
         let mut names = Vec::new();
         while !self.skip(']') {
             names.push(self.word("the name of a component or `]`")?);
@@ -214,7 +214,7 @@ impl Parser<'_> {
         }
         let at = self.at();
         if self.word("`as`")? != "as" {
-            return Err(at.error("`as` and the name of a block belong behind the names of `instantiate`"));
+            return Err(at.error("expected `as` and the name of a block after the names of `instantiate`"));
         }
         let block = self.word("the name of a block")?;
         document.instances.extend(names.into_iter().map(|name| (name, block.clone())));
@@ -225,14 +225,14 @@ impl Parser<'_> {
     fn topology(&mut self, on: Option<&str>, document: &mut SpecDocument, depth: usize) -> Result<(), DiskspecsError> {
         let at = self.at();
         if depth > MOST_DEPTH {
-            return Err(at.error(format!("more than {MOST_DEPTH} components on each other")));
+            return Err(at.error(format!("more than {MOST_DEPTH} nested components")));
         }
         self.word("the kind of a component")?;
         let name = self.word("the name of a component")?;
         if let Some(on) = on {
             document.hangs.push((name.clone(), on.to_owned()));
         }
-        self.expect('[', "behind a component")?;
+        self.expect('[', "after a component")?;
         while !self.skip(']') {
             self.topology(Some(&name), document, depth + 1)?;
             self.skip(',');
@@ -244,7 +244,7 @@ impl Parser<'_> {
     fn draw(&mut self, at: &SourcePosition, name: &str) -> Result<(String, String), DiskspecsError> {
         self.spent.files += 1;
         if self.spent.files > MOST_FILES || self.depth > MOST_DEPTH {
-            return Err(at.error(format!("`source {name}` is one too many: do files draw in each other?")));
+            return Err(at.error(format!("`source {name}`: too many files; do they include each other?")));
         }
         let path = beside(&self.file, name);
         let text = self.load.load(&path).map_err(|e| at.error(format!("`source {name}`: {e}")))?;
@@ -254,9 +254,9 @@ impl Parser<'_> {
     /// A block behind its kind: an optional name and `{ … }`.
     fn block(&mut self, kind: String, at: SourcePosition, depth: usize) -> Result<SpecBlock, DiskspecsError> {
         let name = if self.is('{') { String::new() } else { self.word("a name or `{`")? };
-        self.expect('{', &format!("behind `{kind}`"))?;
+        self.expect('{', &format!("after `{kind}`"))?;
         if depth > MOST_DEPTH {
-            return Err(at.error(format!("more than {MOST_DEPTH} blocks within each other")));
+            return Err(at.error(format!("more than {MOST_DEPTH} nested blocks")));
         }
         let mut entries = Vec::new();
         while !self.skip('}') {
@@ -275,11 +275,11 @@ impl Parser<'_> {
             key.push(' ');
             key.push_str(word);
             if key.len() > 200 {
-                return Err(at.error("a key of more than 200 letters; is a `=` missing?"));
+                return Err(at.error("the key has more than 200 characters; is a `=` missing?"));
             }
             self.next += 1;
         }
-        self.expect('=', &format!("behind `{key}`"))?;
+        self.expect('=', &format!("after `{key}`"))?;
         let value = self.value(depth)?;
         Ok(SpecEntry { key, at, value })
     }
@@ -302,7 +302,7 @@ impl Parser<'_> {
             let one = drawn.blocks.pop().filter(|_| drawn.blocks.is_empty());
             return one
                 .map(SpecValue::Block)
-                .ok_or_else(|| at.error(format!("`{path}` must hold one block to stand for a value")));
+                .ok_or_else(|| at.error(format!("`{path}` must hold one block to be a value")));
         }
         match self.peek() {
             Some(SpecToken::Mark('{')) => Ok(SpecValue::Block(self.block(word, at, depth + 1)?)),
@@ -318,7 +318,7 @@ impl Parser<'_> {
 
     fn list(&mut self, depth: usize, at: &SourcePosition) -> Result<SpecValue, DiskspecsError> {
         if depth > MOST_DEPTH {
-            return Err(at.error(format!("more than {MOST_DEPTH} lists within each other")));
+            return Err(at.error(format!("more than {MOST_DEPTH} nested lists")));
         }
         let mut values = Vec::new();
         while !self.skip(']') {

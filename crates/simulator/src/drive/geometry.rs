@@ -348,13 +348,13 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> 
     let spares = u64::from(zone.spares);
     let (region, spare, whole) = regions(spec.sparing, spares, sectors, cylinder, all);
     if spare >= region {
-        return Err(format!("{spare} spare sectors in each {region}, which leaves none for blocks"));
+        return Err(format!("{spare} spare sectors in each {region} leave none for blocks"));
     }
     let slips = sorted(zone.slips.clone());
     let limit = if spec.sparing == Sparing::Tracks { all / sectors } else { all };
     let replaced = zone.defects.iter().flat_map(|&(bad, good)| [bad, good]);
     if let Some(beyond) = slips.iter().copied().chain(replaced).find(|s| *s >= limit) {
-        return Err(format!("a slip or defect at {beyond} of {limit}"));
+        return Err(format!("a slip or defect at {beyond}, but the zone ends at {limit}"));
     }
     let (front, to_end) = match spec.sparing {
         Sparing::Cylinder { front, slips_to_end } => (if front { spares } else { 0 }, slips_to_end),
@@ -364,7 +364,7 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> 
     let usable = if whole { all - spare } else { all - (all / region) * spare };
     let pushed = if to_end { slips.len() as u64 } else { 0 };
     let blocks = usable.checked_sub(zone.empty + pushed).filter(|b| *b > 0);
-    let blocks = blocks.ok_or_else(|| format!("{} sectors empty at its front of {usable}", zone.empty))?;
+    let blocks = blocks.ok_or_else(|| format!("{} empty sectors at its front leave none of {usable}", zone.empty))?;
     let skews = matches!(spec.sparing, Sparing::Track | Sparing::Cylinder { .. }) && spare > 0;
     let plain = whole || spare == 0;
     Ok(DriveZone {

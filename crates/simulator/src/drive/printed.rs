@@ -119,11 +119,11 @@ impl DataSheet {
         let (outer, inner) = (self.sectors(self.outer), self.sectors(self.inner));
         for (item, sectors) in [("outer tracks", outer), ("inner tracks", inner)] {
             if !(1.0..=500_000.0).contains(&sectors) {
-                return Err(wrong(item, format!("{sectors:.1} sectors a track, where 1 to 500,000 are possible")));
+                return Err(wrong(item, format!("{sectors:.1} sectors per track; expected 1 to 500,000")));
             }
         }
         if inner > outer {
-            return Err(wrong("inner tracks", format!("{inner:.0} sectors, and {outer:.0} on the outer ones")));
+            return Err(wrong("inner tracks", format!("{inner:.0} sectors, more than the {outer:.0} of outer tracks")));
         }
         let (cylinders, shape) = self.shape(outer, inner)?;
         let seek = match &self.seek {
@@ -155,13 +155,13 @@ impl DataSheet {
 
     fn check(&self) -> Result<(), SpecError> {
         if !(60.0..=100_000.0).contains(&self.rpm) {
-            return Err(wrong("rpm", format!("{}, but 60 to 100,000 rpm are possible", self.rpm)));
+            return Err(wrong("rpm", format!("{}; expected 60 to 100,000", self.rpm)));
         }
         if !(1..=1024).contains(&self.heads) {
-            return Err(wrong("heads", format!("{} where 1 to 1024 are possible", self.heads)));
+            return Err(wrong("heads", format!("{}; expected 1 to 1024", self.heads)));
         }
         if !(1..=MOST_ZONES).contains(&self.zones) {
-            return Err(wrong("zones", format!("{} where 1 to {MOST_ZONES} are possible", self.zones)));
+            return Err(wrong("zones", format!("{}; expected 1 to {MOST_ZONES}", self.zones)));
         }
         let seeks = match &self.seek {
             DataSheetSeek::Points(ms) => *ms,
@@ -177,18 +177,18 @@ impl DataSheet {
             ("hit", self.hit_ms),
         ];
         if let Some((item, ms)) = times.into_iter().find(|(_, ms)| !(0.0..=1000.0).contains(ms)) {
-            return Err(wrong(item, format!("{ms} ms, where 0 to 1000 are possible")));
+            return Err(wrong(item, format!("{ms} ms; expected 0 to 1000")));
         }
         if !(1e3..=1e12).contains(&self.interface) {
-            let right = format!("{} bytes/s, where 1 KB/s to 1 TB/s are possible", self.interface);
+            let right = format!("{} bytes/s; expected 1 KB/s to 1 TB/s", self.interface);
             return Err(wrong("interface", right));
         }
         let cylinders = self.cylinders.unwrap_or(1);
         if !(1..=2_000_000).contains(&cylinders) {
-            return Err(wrong("cylinders", format!("{cylinders} where 1 to 2,000,000 are possible")));
+            return Err(wrong("cylinders", format!("{cylinders}; expected 1 to 2,000,000")));
         }
         if self.segments > 4096 || (self.segments == 0 && self.cache > 0) {
-            return Err(wrong("segments", format!("{} where a cache has 1 to 4096", self.segments)));
+            return Err(wrong("segments", format!("{}; a cache has 1 to 4096", self.segments)));
         }
         Ok(())
     }
@@ -220,12 +220,12 @@ impl DataSheet {
     fn shape(&self, outer: f64, inner: f64) -> Result<(u32, f64), SpecError> {
         let heads = f64::from(self.heads);
         match (self.cylinders, self.capacity) {
-            (None, None) => Err(wrong("capacity", "neither it nor cylinders are given; one is needed".into())),
+            (None, None) => Err(wrong("capacity", "it is missing; give it or the cylinders".into())),
             (Some(cylinders), None) => Ok((cylinders, 1.0)),
             (None, Some(bytes)) => {
                 let cylinders = bytes as f64 / BLOCK_BYTES as f64 / (heads * (outer + inner) / 2.0);
                 if !(1.0..=2_000_000.0).contains(&cylinders) {
-                    let right = format!("{cylinders:.0} cylinders come out, where 1 to 2,000,000 are possible");
+                    let right = format!("it gives {cylinders:.0} cylinders; expected 1 to 2,000,000");
                     return Err(wrong("capacity", right));
                 }
                 Ok((cylinders.round() as u32, 1.0))
@@ -239,9 +239,8 @@ impl DataSheet {
                     return Ok((cylinders, 1.0));
                 }
                 if !(0.2..=5.0).contains(&k) {
-                    let right = format!(
-                        "this gives {mean:.0} sectors per track, but {outer:.0} to {inner:.0} are given for its edges"
-                    );
+                    let right =
+                        format!("it gives {mean:.0} sectors per track, but the edges have {outer:.0} and {inner:.0}");
                     return Err(wrong("capacity", right));
                 }
                 Ok((cylinders, k))
@@ -333,12 +332,12 @@ pub(super) fn seek_curve(ms: [f64; 3], cylinders: u32) -> Result<Seek, SpecError
         return Ok(Seek::Constant(mean));
     }
     if !(one <= mean && mean <= full) {
-        let right = format!("{one}, {mean} and {full} ms, where they rise from next cylinder to mean to full stroke");
+        let right = format!("{one}, {mean} and {full} ms; they must rise from next cylinder to mean to full stroke");
         return Err(wrong("seek", right));
     }
     let share = (mean - one) / (full - one);
     if !(0.1..=0.9).contains(&share) {
-        let right = format!("a mean of {mean} ms between {one} and {full}, where it lies in the middle eight tenths");
+        let right = format!("a mean of {mean} ms; it must lie in the middle 80 % between {one} and {full} ms");
         return Err(wrong("seek", right));
     }
     let at = |knee: f64| Knee::new(one, full, last, knee);

@@ -58,10 +58,7 @@ impl Seek {
         if let Seek::Table(points) = self
             && points.is_empty()
         {
-            return Err(SpecError {
-                item: "seek curve".into(),
-                right: "no point, where at least one is needed".into(),
-            });
+            return Err(SpecError { item: "seek curve".into(), right: "no point; at least one is needed".into() });
         }
         let mut times = Vec::with_capacity(cylinders as usize);
         times.push(0);
@@ -77,7 +74,7 @@ impl Seek {
                 other => other.milliseconds(distance, cylinders),
             };
             if !(0.0..=4000.0).contains(&ms) {
-                let right = format!("{ms} ms for {distance} cylinders, where 0 to 4000 are possible");
+                let right = format!("{ms} ms for {distance} cylinders; expected 0 to 4000");
                 return Err(SpecError { item: "seek curve".into(), right });
             }
             times.push((ms * 1e6).round() as u32);

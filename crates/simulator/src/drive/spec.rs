@@ -257,36 +257,36 @@ impl Spec {
     pub fn check(&self) -> Result<(), SpecError> {
         let wrong = |what: &str, right: String| Err(SpecError { item: what.to_owned(), right });
         if self.surfaces == 0 || self.surfaces > 1024 {
-            return wrong("surfaces", format!("{} where 1 to 1024 are possible", self.surfaces));
+            return wrong("surfaces", format!("{}; expected 1 to 1024", self.surfaces));
         }
         if self.cylinders == 0 || self.cylinders > 2_000_000 {
-            return wrong("cylinders", format!("{} where 1 to 2 million are possible", self.cylinders));
+            return wrong("cylinders", format!("{}; expected 1 to 2 million", self.cylinders));
         }
         if !(self.rpm >= 1.0 && self.rpm <= 1e6) {
-            return wrong("rotation speed", format!("{} where 1 to 1,000,000 a minute are possible", self.rpm));
+            return wrong("rotation speed", format!("{} rpm; expected 1 to 1,000,000", self.rpm));
         }
         if self.zones.is_empty() {
-            return wrong("zones", "none, where a drive has at least one".into());
+            return wrong("zones", "none; a drive needs at least one".into());
         }
         if self.cache.segments > 4096 {
-            return wrong("segments", format!("{} where 4096 are the most", self.cache.segments));
+            return wrong("segments", format!("{}; the limit is 4096", self.cache.segments));
         }
         let mut after = 0;
         for (at, zone) in self.zones.iter().enumerate() {
             let item = format!("zone {}", at + 1);
             if zone.first_cylinder < after || zone.last_cylinder < zone.first_cylinder {
                 let right = format!(
-                    "cylinders {} to {}, where they begin at {after} or later and end after they begin",
+                    "cylinders {} to {}; the first must be at least {after}, and the last not below it",
                     zone.first_cylinder, zone.last_cylinder
                 );
                 return wrong(&item, right);
             }
             if zone.last_cylinder >= self.cylinders {
-                let right = format!("ends at cylinder {} of a drive of {}", zone.last_cylinder, self.cylinders);
+                let right = format!("it ends at cylinder {}, but the drive has {}", zone.last_cylinder, self.cylinders);
                 return wrong(&item, right);
             }
             if zone.sectors == 0 || zone.sectors > 1_000_000 {
-                return wrong(&item, format!("{} sectors a track where 1 to 1,000,000 are possible", zone.sectors));
+                return wrong(&item, format!("{} sectors per track; expected 1 to 1,000,000", zone.sectors));
             }
             after = zone.last_cylinder + 1;
         }

@@ -106,21 +106,19 @@ impl FlashSpec {
             ("buffer", self.buffer, 0, 1 << 34),
         ];
         if let Some((item, found, least, most)) = whole.into_iter().find(|(_, v, least, most)| v < least || v > most) {
-            return Err(format!("{item}: {found} where {least} to {most} are possible"));
+            return Err(format!("{item}: {found}; expected {least} to {most}"));
         }
         if !u64::from(self.unit).is_multiple_of(BLOCK_BYTES) || !self.page.is_multiple_of(self.unit) {
             let (page, unit) = (self.page, self.unit);
-            return Err(format!(
-                "unit: {unit} bytes, where whole blocks of 512 are, and whole units in a page of {page}"
-            ));
+            return Err(format!("unit: {unit} bytes; expected a multiple of 512 that divides a page of {page}"));
         }
         if self.blocks < u64::from(self.unit) / BLOCK_BYTES {
-            return Err(format!("capacity: {} blocks, where one unit is the least", self.blocks));
+            return Err(format!("capacity: {} blocks; expected at least one unit", self.blocks));
         }
         let rates = [("link", self.link), ("channel", self.channel)];
         let fold = self.slc.map(|slc| ("fold", slc.fold));
         if let Some((item, rate)) = rates.into_iter().chain(fold).find(|(_, rate)| !(1e3..=1e13).contains(rate)) {
-            return Err(format!("{item}: {rate} bytes/s, where 1 KB/s to 10 TB/s are possible"));
+            return Err(format!("{item}: {rate} bytes/s; expected 1 KB/s to 10 TB/s"));
         }
         let times = [
             ("read", self.read, 1),
@@ -132,7 +130,7 @@ impl FlashSpec {
             ("SLC program", self.slc.map_or(1, |slc| slc.program), 1),
         ];
         if let Some((item, time, _)) = times.into_iter().find(|(_, t, least)| t < least || *t > 10_000_000_000) {
-            return Err(format!("{item}: {time} ns, where above 0 and at most 10 s are possible"));
+            return Err(format!("{item}: {time} ns; expected more than 0 and at most 10 s"));
         }
         let shares = [
             ("spare", self.spare, 0.01, 10.0),
@@ -140,7 +138,7 @@ impl FlashSpec {
             ("overwritten", self.start.overwritten, 0.0, 10.0),
         ];
         match shares.into_iter().find(|(_, share, least, most)| !(*least..=*most).contains(share)) {
-            Some((item, share, least, most)) => Err(format!("{item}: {share} where {least} to {most} are possible")),
+            Some((item, share, least, most)) => Err(format!("{item}: {share}; expected {least} to {most}")),
             None => Ok(()),
         }
     }

@@ -47,16 +47,16 @@ impl LoadTimeline {
         for phase in phases {
             let right = |level: f64| (0.0..=MOST_LEVEL).contains(&level);
             if !right(phase.from) || !right(phase.to) {
-                return Err(LoadError::new("phases", "levels are from 0 to 1000"));
+                return Err(LoadError::new("phases", "levels must be from 0 to 1000"));
             }
             if begins == Ns::MAX {
-                return Err(LoadError::new("phases", "only the last phase may have no end"));
+                return Err(LoadError::new("phases", "only the last phase may be endless"));
             }
             if phase.lasts == Ns::MAX && phase.from != phase.to {
-                return Err(LoadError::new("phases", "a phase without end has one level"));
+                return Err(LoadError::new("phases", "an endless phase must have a single level"));
             }
             if !phase.weights.is_empty() && phase.weights.len() != weights.len() {
-                let why = format!("{} weights for {} classes", phase.weights.len(), weights.len());
+                let why = format!("{} weights, but {} classes", phase.weights.len(), weights.len());
                 return Err(LoadError::new("phases", why));
             }
             let weights = match phase.weights.is_empty() {
@@ -70,7 +70,7 @@ impl LoadTimeline {
             begins = ends;
         }
         if !phases.is_empty() && legs.is_empty() {
-            return Err(LoadError::new("phases", "a phase has a length"));
+            return Err(LoadError::new("phases", "a phase needs a length"));
         }
         let end = if phases.is_empty() { Ns::MAX } else { begins };
         Ok(LoadTimeline { legs, end, weights: own })

@@ -1,4 +1,4 @@
-//! The disk mix of NetBench (document 001): clients of a file server, each with
+//! The disk mix of NetBench (Compaq 1997): clients of a file server, each with
 //! a workspace of its own, each with one request at a time. What they ask for is
 //! data (`netbench.toml`, with its source).
 //!
@@ -31,7 +31,7 @@ const DIRECTORY: usize = 2;
 pub struct NetbenchSpec {
     /// How many.
     pub clients: u32,
-    /// Workspace of each, bytes; document 001 has 15 MB.
+    /// Workspace of each, bytes; Compaq 1997 has 15 MB.
     pub workspace_bytes: u64,
     /// Which target holds the workspaces.
     pub target: u16,
@@ -39,7 +39,7 @@ pub struct NetbenchSpec {
     pub part: TargetPart,
     /// Whether clients keep what they read and write, so that the server sees only the rest.
     pub oplocks: bool,
-    /// Before each request: the test's think time (0 in document 001), and what
+    /// Before each request: the test's think time (0 in Compaq 1997), and what
     /// the client and the network take.
     pub think: DurationDistribution,
     /// Processor time of the server for each request.
@@ -51,7 +51,7 @@ pub struct NetbenchSpec {
 }
 
 impl Default for NetbenchSpec {
-    /// Document 001's: a workspace of 15 MiB, MS-DOS clients, no think time; one client on the first target.
+    /// Compaq 1997's: a workspace of 15 MiB, MS-DOS clients, no think time; one client on the first target.
     fn default() -> NetbenchSpec {
         NetbenchSpec {
             clients: 1,
@@ -130,7 +130,7 @@ fn lengths(sizes: &[(u64, u64)]) -> Result<Lengths, LoadError> {
 impl Netbench {
     pub(super) fn new(spec: &NetbenchSpec, target_blocks: &[u64], dice: Rng) -> Result<Netbench, LoadError> {
         if !(1..=MOST_CLIENTS).contains(&spec.clients) {
-            return Err(LoadError::new("clients", format!("{} clients; 1 to {MOST_CLIENTS}", spec.clients)));
+            return Err(LoadError::new("clients", format!("{} clients; expected 1 to {MOST_CLIENTS}", spec.clients)));
         }
         spec.think.check("think")?;
         spec.compute.check("compute")?;
@@ -141,13 +141,13 @@ impl Netbench {
         let workspace = spec.workspace_bytes / BLOCK_BYTES / PAGE * PAGE;
         let touched = data.touched_pages * PAGE;
         if workspace < touched {
-            let why = format!("{} bytes; the mix touches {}", spec.workspace_bytes, touched * BLOCK_BYTES);
+            let why = format!("{} bytes; the mix needs {}", spec.workspace_bytes, touched * BLOCK_BYTES);
             return Err(LoadError::new("workspace_bytes", why));
         }
         // a page of the file system's own for each client, then the workspaces
         let needed = workspace.saturating_add(PAGE).saturating_mul(u64::from(spec.clients));
         if needed > blocks {
-            let why = format!("{} workspaces take {needed} blocks, the part has {blocks}", spec.clients);
+            let why = format!("{} workspaces need {needed} blocks; the area has {blocks}", spec.clients);
             return Err(LoadError::new("clients", why));
         }
         let capture = if spec.oplocks { &data.oplocks } else { &data.plain };

@@ -4,12 +4,12 @@
 //! from time to time all of them.
 //!
 //! Pages are 8 KB, read and written one by one by worker threads, lazy writer and
-//! checkpoint (document 004; Microsoft, SQL Server 7.0 performance tuning, MSDN
+//! checkpoint (InfoStor 1999; Microsoft, SQL Server 7.0 performance tuning, MSDN
 //! Library of April 2000). Log records go sequentially, whole sectors up to 60 KB
 //! at a time (Microsoft, TechEd 2006 DAT334, as quoted at
 //! prodata.ie/2010/08/08/sql-io-characteristics; that table has data pages written
 //! up to 256 KB together, which `most_write_bytes` allows for later versions).
-//! Writes of a checkpoint outstanding: "max async I/O", 32 (document 004).
+//! Writes of a checkpoint outstanding: "max async I/O", 32 (InfoStor 1999).
 
 mod dirty;
 
@@ -137,10 +137,10 @@ impl Oltp {
         let (log_first, log_blocks) = spec.log.stretch(target_blocks, "log")?;
         let pages = data_blocks / PAGE;
         if !(1..=MOST_PAGES).contains(&pages) {
-            return Err(LoadError::new("data", format!("{pages} pages of 8 KB; 1 to {MOST_PAGES}")));
+            return Err(LoadError::new("data", format!("{pages} pages of 8 KB; expected 1 to {MOST_PAGES}")));
         }
         if log_blocks * BLOCK_BYTES < spec.most_log_bytes {
-            return Err(LoadError::new("log", "is to hold the longest log write"));
+            return Err(LoadError::new("log", "the area must hold the longest log write"));
         }
         Ok(Oltp {
             places: PlaceGenerator::new(&spec.access, (data_first, pages * PAGE), PAGE, PAGE, spec.users)?,
@@ -359,14 +359,14 @@ fn check(spec: &OltpSpec) -> Result<(), LoadError> {
     ];
     for (item, number, least, most) in numbers {
         if !(least..=most).contains(&number) {
-            return Err(LoadError::new(item, format!("{number}; {least} to {most}")));
+            return Err(LoadError::new(item, format!("{number}; expected {least} to {most}")));
         }
     }
     if !(0.0..=1.0).contains(&spec.hit_share) {
-        return Err(LoadError::new("hit_share", format!("{} is not a share: 0 to 1", spec.hit_share)));
+        return Err(LoadError::new("hit_share", format!("{}; expected a share from 0 to 1", spec.hit_share)));
     }
     if !(0.0..=1e9).contains(&spec.checkpoint_s) {
-        return Err(LoadError::new("checkpoint_s", "0 to 1e9 s; 0 is none"));
+        return Err(LoadError::new("checkpoint_s", "expected 0 to 1e9 s; 0 means none"));
     }
     spec.think.check("think")?;
     spec.compute.check("compute")

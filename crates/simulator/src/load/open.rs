@@ -39,15 +39,14 @@ impl OpenLoad {
     pub(super) fn new(spec: &OpenSpec, target_blocks: &[u64], mut dice: Rng) -> Result<OpenLoad, LoadError> {
         spec.gap.check("gap")?;
         if spec.gap.mean_s() < 1e-9 {
-            return Err(LoadError::new("gap", "arrivals come at most one a nanosecond: a gap of at least 1e-9 s"));
+            return Err(LoadError::new("gap", "the mean gap between arrivals must be at least 1e-9 s"));
         }
         if let Some(Bursts { on, off }) = &spec.bursts {
             on.check("bursts")?;
             off.check("bursts")?;
             // arrivals seek their burst one by one
             if on.mean_s() * MOST_BURSTS < spec.gap.mean_s() || on.mean_s() < 1e-9 {
-                let why =
-                    format!("a burst lasts 1e-9 s or more, and a {MOST_BURSTS}th of the gap between arrivals or more");
+                let why = format!("a burst must last at least 1e-9 s and 1/{MOST_BURSTS} of the gap between arrivals");
                 return Err(LoadError::new("bursts", why));
             }
         }
@@ -57,10 +56,10 @@ impl OpenLoad {
             ArrivalBatch::Geometric(mean) => (1.0..=65_536.0).contains(&mean),
         };
         if !batch_fits {
-            return Err(LoadError::new("batch", "1 to 65536 operations at a time"));
+            return Err(LoadError::new("batch", "expected 1 to 65536 operations at a time"));
         }
         if !(1..POSTED).contains(&spec.most_outstanding) {
-            return Err(LoadError::new("most_outstanding", format!("at least 1 and below {POSTED}")));
+            return Err(LoadError::new("most_outstanding", format!("expected at least 1 and less than {POSTED}")));
         }
         let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
         let burst_left = spec.bursts.map_or(f64::INFINITY, |bursts| bursts.on.draw(&mut dice) * 1e9);

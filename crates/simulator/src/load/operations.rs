@@ -75,7 +75,7 @@ impl OperationBook {
         users: u32,
     ) -> Result<OperationBook, LoadError> {
         if classes.is_empty() || classes.len() > MOST {
-            return Err(LoadError::new("classes", format!("{} classes; 1 to {MOST}", classes.len())));
+            return Err(LoadError::new("classes", format!("{} classes; expected 1 to {MOST}", classes.len())));
         }
         let mut book = OperationBook { classes: Vec::new(), rounds: Vec::new(), posted_out: 0, operations: Vec::new() };
         for class in classes {
@@ -245,18 +245,21 @@ impl TransferPlan {
         };
         let total = match transfer.total_bytes {
             Some(bytes) if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) => {
-                return Err(LoadError::new("total_bytes", format!("{bytes} bytes: whole blocks of 512, at least one")));
+                return Err(LoadError::new(
+                    "total_bytes",
+                    format!("{bytes} bytes; expected a multiple of 512 above 0"),
+                ));
             }
             bytes => bytes.map(|bytes| bytes / BLOCK_BYTES),
         };
         if !(0.0..=1.0).contains(&transfer.read_share) {
-            return Err(LoadError::new("read_share", format!("{} is not a share: 0 to 1", transfer.read_share)));
+            return Err(LoadError::new("read_share", format!("{}; expected a share from 0 to 1", transfer.read_share)));
         }
         if !(1..=65_536).contains(&transfer.parallel) {
-            return Err(LoadError::new("parallel", "1 to 65536 pieces at a time"));
+            return Err(LoadError::new("parallel", "expected 1 to 65536 requests at a time"));
         }
         if !transfer.align_bytes.is_multiple_of(BLOCK_BYTES) {
-            return Err(LoadError::new("align_bytes", "whole blocks of 512"));
+            return Err(LoadError::new("align_bytes", "expected a multiple of 512 bytes"));
         }
         transfer.pause.check("pause")?;
         transfer.compute.check("compute")?;

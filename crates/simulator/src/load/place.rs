@@ -20,7 +20,7 @@ pub(super) fn room(target: u16, target_blocks: &[u64], item: &str) -> Result<u64
     target_blocks
         .get(usize::from(target))
         .copied()
-        .ok_or_else(|| LoadError::new(item, format!("target {target} of {}; they count from 0", target_blocks.len())))
+        .ok_or_else(|| LoadError::new(item, format!("target {target} of {}, counted from 0", target_blocks.len())))
 }
 
 impl Region {
@@ -38,7 +38,7 @@ pub(super) fn stretch(part: &TargetPart, target_blocks: u64) -> Result<(u64, u64
         TargetPart::Bytes { from, bytes } => (from / BLOCK_BYTES, bytes / BLOCK_BYTES),
         TargetPart::Share { from, to } => {
             if !((0.0..=1.0).contains(&from) && (0.0..=1.0).contains(&to) && from < to) {
-                return Err(LoadError::new("part", format!("{from} to {to} is no part: 0 <= from < to <= 1")));
+                return Err(LoadError::new("part", format!("{from} to {to} is not an area: 0 <= from < to <= 1")));
             }
             let first = (from * target_blocks as f64) as u64;
             (first, (to * target_blocks as f64) as u64 - first)
@@ -46,7 +46,7 @@ pub(super) fn stretch(part: &TargetPart, target_blocks: u64) -> Result<(u64, u64
     };
     if blocks == 0 || from.checked_add(blocks).is_none_or(|end| end > target_blocks) {
         let why = format!(
-            "{blocks} blocks from {from} on do not lie in a target of {target_blocks}; a part needs at least one block"
+            "{blocks} blocks from block {from} do not fit in a target of {target_blocks}; an area needs at least one"
         );
         return Err(LoadError::new("part", why));
     }
@@ -66,7 +66,7 @@ impl Lengths {
     pub(super) fn new(sizes: &RequestSizes, item: &str) -> Result<Lengths, LoadError> {
         let blocks = |bytes: u64| {
             let whole = bytes.is_multiple_of(BLOCK_BYTES) && (BLOCK_BYTES..=MOST_BYTES).contains(&bytes);
-            let why = || format!("{bytes} bytes: whole blocks of 512, from one to 1 GiB");
+            let why = || format!("{bytes} bytes; expected a multiple of 512, from 512 to 1 GiB");
             if whole { Ok((bytes / BLOCK_BYTES) as u32) } else { Err(LoadError::new(item, why())) }
         };
         match sizes {
@@ -74,7 +74,7 @@ impl Lengths {
             RequestSizes::Uniform { from, to } => {
                 let (from, to) = (blocks(*from)?, blocks(*to)?);
                 if from > to {
-                    return Err(LoadError::new(item, "the lesser size comes first"));
+                    return Err(LoadError::new(item, "the smaller size comes first"));
                 }
                 Ok(Lengths::Uniform(from, to))
             }
@@ -122,7 +122,7 @@ pub(super) fn cumulative(weights: impl Iterator<Item = f64>, item: &str) -> Resu
     let all: f64 = weights.iter().sum();
     let right = weights.iter().all(|w| *w >= 0.0) && all > 0.0 && all.is_finite();
     if !right {
-        return Err(LoadError::new(item, "weights are numbers of at least 0, and their sum is above 0"));
+        return Err(LoadError::new(item, "weights must be at least 0, and their sum greater than 0"));
     }
     let mut sum = 0.0;
     let up_to = weights.iter().map(|weight| {
@@ -169,23 +169,20 @@ impl PlaceGenerator {
     ) -> Result<PlaceGenerator, LoadError> {
         let align = align.max(1);
         if longest > blocks {
-            let why = format!("a transfer of {longest} blocks does not fit into a part of {blocks}");
+            let why = format!("a transfer of {longest} blocks does not fit in an area of {blocks}");
             return Err(LoadError::new("part", why));
         }
         let kind = match *access {
             AccessPattern::Uniform => PlaceKind::Uniform,
             AccessPattern::Normal { mean, deviation } => {
                 if !((0.0..=1.0).contains(&mean) && (0.0..=1e6).contains(&deviation)) {
-                    return Err(LoadError::new(
-                        "access",
-                        "the mean of a normal place is from 0 to 1, its deviation >= 0",
-                    ));
+                    return Err(LoadError::new("access", "expected a mean from 0 to 1 and a deviation of at least 0"));
                 }
                 PlaceKind::Normal { mean, deviation }
             }
             AccessPattern::Zipf { theta } => {
                 if !(0.0..=100.0).contains(&theta) {
-                    return Err(LoadError::new("access", format!("exponent {theta} of Zipf's law: 0 to 100")));
+                    return Err(LoadError::new("access", format!("a Zipf exponent of {theta}; expected 0 to 100")));
                 }
                 PlaceKind::Zipf(Zipf::new((blocks - longest) / align + 1, theta))
             }
@@ -225,14 +222,13 @@ impl PlaceGenerator {
 fn sequential(streams: u32, blocks: u64, align: u64, longest: u64, users: u32) -> Result<PlaceKind, LoadError> {
     let streams = if streams == 0 { users.max(1) } else { streams };
     if streams > MOST_STREAMS {
-        return Err(LoadError::new("access", format!("{streams} streams; up to {MOST_STREAMS}")));
+        return Err(LoadError::new("access", format!("{streams} streams; the limit is {MOST_STREAMS}")));
     }
     let slice = blocks / u64::from(streams) / align * align;
     // one stream has the whole part, a last piece of it too
     let slice = if streams == 1 { blocks } else { slice };
     if slice < longest {
-        let why =
-            format!("{streams} streams in a part of {blocks} blocks leave {slice} each, below a transfer of {longest}");
+        let why = format!("{streams} streams in {blocks} blocks have {slice} each, less than a transfer of {longest}");
         return Err(LoadError::new("access", why));
     }
     Ok(PlaceKind::Sequential { next: (0..u64::from(streams)).map(|s| s * slice).collect(), slice })
@@ -282,7 +278,7 @@ mod tests {
             assert!((found.0 - mean).abs() < 0.003 && (found.1 - deviation).abs() < 0.003, "{found:?}");
         };
         near(moments(AccessPattern::Uniform), 0.5, 12f64.sqrt().recip());
-        // document 003's settings, 156 and 52 of 312 records: a third of the half; cut at three deviations
+        // NT Resource Kit's settings, 156 and 52 of 312 records: a third of the half; cut at three deviations
         near(moments(AccessPattern::Normal { mean: 0.5, deviation: 1.0 / 6.0 }), 0.5, 0.1645);
     }
 

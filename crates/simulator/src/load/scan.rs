@@ -2,7 +2,7 @@
 //! threads, each reading extents ahead of the one it computes on.
 //!
 //! Pages are 8 KB and extents 64 KB, scans are read in extents, "max async I/O"
-//! bounds what is outstanding against a file at 32 reads (document 004; Microsoft,
+//! bounds what is outstanding against a file at 32 reads (InfoStor 1999; Microsoft,
 //! SQL Server 7.0 performance tuning, "Advertised Disk Transfer Rates and SQL
 //! Server", MSDN Library of April 2000: read-ahead in 64 KB, worker threads,
 //! checkpoint and lazy writer in 8 KB). How many extents a thread lies ahead is not
@@ -129,7 +129,7 @@ impl Scan {
         let extents = least * files.len() as u64;
         let query = spec.query_bytes.div_ceil(spec.extent_bytes);
         if !(1..=extents).contains(&query) {
-            let why = format!("{query} extents; the files have {extents}");
+            let why = format!("{query} extents; the files have only {extents}");
             return Err(LoadError::new("query_bytes", why));
         }
         Ok(Scan {
@@ -304,14 +304,14 @@ fn check(spec: &ScanSpec) -> Result<(), LoadError> {
     ];
     for (item, number, most) in numbers {
         if !(1..=most).contains(&number) {
-            return Err(LoadError::new(item, format!("{number}; 1 to {most}")));
+            return Err(LoadError::new(item, format!("{number}; expected 1 to {most}")));
         }
     }
     if !(BLOCK_BYTES..=1 << 30).contains(&spec.extent_bytes) || !spec.extent_bytes.is_multiple_of(BLOCK_BYTES) {
-        return Err(LoadError::new("extent_bytes", "whole blocks of 512, up to 1 GiB"));
+        return Err(LoadError::new("extent_bytes", "expected a multiple of 512 bytes, from 512 to 1 GiB"));
     }
     if !(1..=MOST_FILES).contains(&spec.files.len()) {
-        return Err(LoadError::new("files", format!("{} files; 1 to {MOST_FILES}", spec.files.len())));
+        return Err(LoadError::new("files", format!("{} files; expected 1 to {MOST_FILES}", spec.files.len())));
     }
     spec.think.check("think")?;
     spec.compute.check("compute")

@@ -1,4 +1,4 @@
-//! An external sort (document 000): runs are formed in memory and written to a
+//! An external sort (SAS 1998): runs are formed in memory and written to a
 //! work area, then merged into the output; where all fits into memory, there are
 //! no runs. One thread reads, sorts, merges and writes, with others helping to
 //! compare; the window says how many requests it lets go ahead of itself.
@@ -24,13 +24,13 @@ pub struct SortSpec {
     pub data_bytes: u64,
     /// One record, bytes.
     pub record_bytes: u64,
-    /// Keys of a record, each rounded up to 8 bytes (document 000); kept beside the record in memory.
+    /// Keys of a record, each rounded up to 8 bytes (SAS 1998); kept beside the record in memory.
     pub key_bytes: u64,
-    /// Memory a record takes, against the sum of it and its keys; document 000 says 1.1.
+    /// Memory a record takes, against the sum of it and its keys; SAS 1998 says 1.1.
     pub memory_factor: f64,
-    /// Memory for sorting, bytes (SORTSIZE in document 000).
+    /// Memory for sorting, bytes (SORTSIZE in SAS 1998).
     pub memory_bytes: u64,
-    /// Threads that sort runs together; document 000's program has one.
+    /// Threads that sort runs together; SAS 1998's program has one.
     pub processors: u32,
     /// Processor time of a comparison, s.
     pub compare_s: f64,
@@ -53,7 +53,7 @@ pub struct SortSpec {
 }
 
 impl Default for SortSpec {
-    /// Document 000's 100 MB: records of 100 bytes with four keys of 8, 2 MB of
+    /// SAS 1998's 100 MB: records of 100 bytes with four keys of 8, 2 MB of
     /// memory, everything on the first target, through the file cache. The
     /// processor's times are of its 200 MHz Pentium Pro, by order of magnitude.
     fn default() -> SortSpec {

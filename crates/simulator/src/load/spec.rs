@@ -245,7 +245,7 @@ pub enum AccessPattern {
     },
     /// Anywhere alike.
     Uniform,
-    /// Around a point (document 003: "mean" and "sd" in records); shares of the
+    /// Around a point (NT Resource Kit: "mean" and "sd" in records); shares of the
     /// part; what falls outside is drawn again.
     Normal {
         /// The point, 0 to 1.

@@ -110,7 +110,7 @@ impl DurationDistribution {
             DurationDistribution::Normal { mean_s, deviation_s } => within(mean_s) && within(deviation_s),
             DurationDistribution::Hyper { mean_s, cv2 } => within(mean_s) && (1.0..=1e6).contains(&cv2),
         };
-        let why = "times must be from 0 to 3.2e9 s, the lesser first; Erlang has 1 to 10000 stages, \
+        let why = "times must be from 0 to 3.2e9 s, the smaller first; Erlang has 1 to 10000 stages, \
                    hyperexponential a squared coefficient of variation of 1 to 1e6";
         if right { Ok(()) } else { Err(LoadError::new(item, why)) }
     }

@@ -115,29 +115,30 @@ impl TraceReplay {
         let (scale, lanes) = match spec.timing {
             Timing::Open { scale } => (scale, 0),
             Timing::Closed { depth, scale } if (1..=65_536).contains(&depth) => (scale, depth),
-            Timing::Closed { .. } => return Err(LoadError::new("depth", "1 to 65536 requests at a time")),
+            Timing::Closed { .. } => return Err(LoadError::new("depth", "expected 1 to 65536 requests at a time")),
         };
         if !(0.0..=1e6).contains(&scale) {
-            return Err(LoadError::new("scale", format!("{scale}: a factor from 0 to 1e6")));
+            return Err(LoadError::new("scale", format!("{scale}; expected a factor from 0 to 1e6")));
         }
         for (number, one) in spec.requests.iter().enumerate() {
             let number = number + 1;
             let Some(room) = target_blocks.get(usize::from(one.target)) else {
-                let why = format!("request {number} goes to device {} of {}; from 0", one.target, target_blocks.len());
+                let devices = target_blocks.len();
+                let why = format!("request {number} goes to device {} of {devices}, counted from 0", one.target);
                 return Err(LoadError::new("requests", why));
             };
             let ends = one.first.checked_add(u64::from(one.blocks));
             let fits = ends.is_some_and(|end| end <= *room) || (spec.fold && u64::from(one.blocks) <= *room);
             if one.blocks == 0 || !fits {
                 let why = format!(
-                    "request {number}, {} blocks from {}, does not lie in a target of {room}; `fold` lays it there",
+                    "request {number}, {} blocks from {}, does not fit in a target of {room}; use `fold`",
                     one.blocks, one.first
                 );
                 return Err(LoadError::new("requests", why));
             }
         }
         if !spec.requests.is_sorted_by_key(|one| one.at) {
-            return Err(LoadError::new("requests", "must be in the order of their times"));
+            return Err(LoadError::new("requests", "requests must be in order of time"));
         }
         Ok(TraceReplay {
             requests: Arc::clone(&spec.requests),

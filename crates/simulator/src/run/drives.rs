@@ -111,7 +111,7 @@ pub(super) struct DriveRun {
     pub round: u32,
 }
 
-/// What drives count besides [`crate::station::Totals`].
+/// What drives count besides [`crate::station::StationTotals`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads done.

@@ -44,7 +44,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             let found = value.get_ref().type_str();
-            source.wrong(value.span().start, item, format!("is a table with keys of its own, not {}", article(found)));
+            source.wrong(value.span().start, item, format!("expected a table, found {}", article(found)));
         }
         table.map(|table| DescriptionFields::new(source, item, table, value.span()))
     }
@@ -97,7 +97,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
 
     fn expected(&self, key: &str, what: &str, value: DescriptionValue<'_, '_>) {
         let found = value.get_ref().type_str();
-        let message = format!("`{key}` is {what}, not {}", article(found));
+        let message = format!("`{key}` must be {what}, not {}", article(found));
         self.source.wrong(value.span().start, &self.item, message);
     }
 
@@ -111,7 +111,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
             }
             Some(text) => Some(text),
             None => {
-                self.expected(key, "a text in quotes", value);
+                self.expected(key, "a string", value);
                 None
             }
         }
@@ -128,7 +128,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
 
     /// Notes that a key is missing; `right` is what would be right.
     pub fn missing(&self, key: &str, right: &str) {
-        self.wrong(format!("`{key}` is missing; such as {key} = {right}"));
+        self.wrong(format!("`{key}` is missing; example: {key} = {right}"));
     }
 
     /// True or false.
@@ -150,7 +150,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         };
         let fits = number >= low && number <= high;
         if !fits {
-            self.wrong_at(key, format!("`{key}` is {number}, where {low} to {high} are possible"));
+            self.wrong_at(key, format!("`{key}` is {number}; expected {low} to {high}"));
         }
         fits.then_some(number)
     }
@@ -172,8 +172,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
                 let at = value.span().start;
                 match number(value) {
                     Some(found) => {
-                        let message =
-                            format!("`{key}` is {found}, where whole numbers from {low} to {high} are possible");
+                        let message = format!("`{key}` is {found}; expected a whole number from {low} to {high}");
                         self.source.wrong(at, &self.item, message);
                     }
                     None => self.expected(key, "a whole number", value),
@@ -201,11 +200,9 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         match share {
             Some(share) if (0.0..=1.0).contains(&share) => Some(share),
             _ => {
-                let shown = text.map_or_else(|| share.map_or("no number".to_owned(), |s| s.to_string()), str::to_owned);
-                self.wrong_at(
-                    key,
-                    format!("`{key}` is {shown}, where a share belongs: 0.3 or \"30%\", from none to all"),
-                );
+                let shown =
+                    text.map_or_else(|| share.map_or("not a number".to_owned(), |s| s.to_string()), str::to_owned);
+                self.wrong_at(key, format!("`{key}` is {shown}; expected a share from 0 to 1, such as 0.3 or \"30%\""));
                 None
             }
         }
@@ -229,7 +226,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
                 Some(number) => format!("`{key}` is {number} without a unit"),
                 None => format!("`{key}` is {}", article(value.get_ref().type_str())),
             };
-            self.wrong_at(key, format!("{shown}, where {} belongs, such as {key} = {}", sort.what, sort.example));
+            self.wrong_at(key, format!("{shown}; expected {}, such as {key} = {}", sort.what, sort.example));
             return None;
         };
         read(text).map_err(|wrong| self.wrong_at(key, format!("`{key}` is {}", wrong.words()))).ok()
@@ -244,7 +241,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
     pub fn some_time(&self, key: &'static str) -> Option<Ns> {
         let time = self.time(key)?;
         if time == 0 {
-            self.wrong_at(key, format!("`{key}` is no time at all; it must be more than 0"));
+            self.wrong_at(key, format!("`{key}` is zero; it must be greater than 0"));
         }
         (time > 0).then_some(time)
     }
@@ -275,10 +272,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         let blocks = self.read(key, &quantity::SIZE, quantity::blocks)?;
         if !(1..=most).contains(&blocks) {
             let most = most.saturating_mul(crate::io::BLOCK_BYTES);
-            self.wrong_at(
-                key,
-                format!("`{key}` is {blocks} blocks of 512 bytes, where one to {most} bytes are possible"),
-            );
+            self.wrong_at(key, format!("`{key}` is {blocks} blocks of 512 bytes; expected one block to {most} bytes"));
             return None;
         }
         Some(blocks)
@@ -301,10 +295,8 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         if found.is_none() {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.wrong_at(
-                key,
-                format!("`{key}` cannot be `{text}`{}; it takes {}", did_you_mean(text, &known), known.join(", ")),
-            );
+            let near = did_you_mean(text, &known);
+            self.wrong_at(key, format!("`{key}` cannot be `{text}`; expected {}{near}", known.join(", ")));
         }
         found
     }
@@ -315,7 +307,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         let one = |value: DescriptionValue<'a, 't>| match value.get_ref().as_str() {
             Some(text) => Some((text, value.span().start)),
             None => {
-                self.expected(key, "a text in quotes, or a list of them", value);
+                self.expected(key, "a string or a list of strings", value);
                 None
             }
         };
@@ -351,7 +343,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         for (key, _) in self.table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
             let name = key.get_ref();
             let near = did_you_mean(name, &known);
-            let all = if near.is_empty() { format!("; known are {}", known.join(", ")) } else { near };
+            let all = if near.is_empty() { format!("; known keys are {}", known.join(", ")) } else { near };
             self.source.wrong(key.span().start, &self.item, format!("unknown key `{name}`{all}"));
         }
     }
@@ -365,8 +357,8 @@ pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
 /// TOML's word for a type, with its article.
 fn article(found: &str) -> String {
     match found {
-        "string" => "a text".to_owned(),
-        "boolean" => "true or false".to_owned(),
+        "string" => "a string".to_owned(),
+        "boolean" => "a boolean".to_owned(),
         "integer" | "array" => format!("an {found}"),
         "float" => "a number".to_owned(),
         other => format!("a {other}"),
@@ -393,22 +385,22 @@ mod tests {
     fn each_mistake_is_told_with_its_line_and_what_would_be_right() {
         type Ask = fn(&DescriptionFields<'_, '_>);
         let cases: [(&str, Ask, &str); 12] = [
-            ("\ntime = 5", |f| _ = f.time("time"), "a.toml:2: thing: `time` is 5 without a unit, where a time belongs"),
-            ("rate = true", |f| _ = f.rate("rate"), "`rate` is true or false, where a rate of bytes belongs"),
-            ("n = 3.5", |f| _ = f.whole("n", 1, 9), "`n` is 3.5, where whole numbers from 1 to 9 are possible"),
-            ("n = -3", |f| _ = f.whole("n", 1, 9), "`n` is -3, where whole"),
-            ("n = '3'", |f| _ = f.whole("n", 1, 9), "`n` is a whole number, not a text"),
-            ("s = 1.5", |f| _ = f.share("s"), "`s` is 1.5, where a share belongs"),
-            ("s = '150%'", |f| _ = f.share("s"), "`s` is 150%, where a share belongs"),
+            ("\ntime = 5", |f| _ = f.time("time"), "a.toml:2: thing: `time` is 5 without a unit; expected a time"),
+            ("rate = true", |f| _ = f.rate("rate"), "`rate` is a boolean; expected a byte rate"),
+            ("n = 3.5", |f| _ = f.whole("n", 1, 9), "`n` is 3.5; expected a whole number from 1 to 9"),
+            ("n = -3", |f| _ = f.whole("n", 1, 9), "`n` is -3; expected a whole"),
+            ("n = '3'", |f| _ = f.whole("n", 1, 9), "`n` must be a whole number, not a string"),
+            ("s = 1.5", |f| _ = f.share("s"), "`s` is 1.5; expected a share"),
+            ("s = '150%'", |f| _ = f.share("s"), "`s` is 150%; expected a share"),
             (
                 "w = 'lok'",
                 |f| _ = f.word("w", &[("look", 1), ("sptf", 2)]),
-                "did you mean `look`?; it takes look, sptf",
+                "expected look, sptf; did you mean `look`?",
             ),
             ("tme = '5s'", |f| _ = f.time("time"), "unknown key `tme`; did you mean `time`?"),
-            ("zzz = 1", |f| _ = (f.time("time"), f.truth("on")), "unknown key `zzz`; known are time, on"),
+            ("zzz = 1", |f| _ = (f.time("time"), f.truth("on")), "unknown key `zzz`; known keys are time, on"),
             ("b = '1000B'", |f| _ = f.blocks("b", 9), "`b` is `1000B`, which is not a multiple of 512 bytes"),
-            ("b = '64KB'", |f| _ = f.blocks("b", 9), "`b` is 128 blocks of 512 bytes, where one to 4608 bytes"),
+            ("b = '64KB'", |f| _ = f.blocks("b", 9), "`b` is 128 blocks of 512 bytes; expected one block to 4608"),
         ];
         for (text, ask, part) in cases {
             let told = problems(text, ask);
@@ -426,7 +418,7 @@ mod tests {
         });
         let lines: Vec<&str> = told.lines().map(|l| &l[..9]).collect();
         assert_eq!(lines, ["a.toml:1:", "a.toml:1:", "a.toml:2:", "a.toml:3:"], "{told}");
-        assert!(told.contains("write it as [[c]]") && told.contains("`name` is missing; such as name = \"disk\""));
+        assert!(told.contains("write it as [[c]]") && told.contains("`name` is missing; example: name = \"disk\""));
     }
 
     #[test]
@@ -447,6 +439,6 @@ mod tests {
         let source = DescriptionSource::new("a.toml", "a = \n\nb = [1,\n");
         let read = source.parse().map(|_| ());
         let told = source.finish(read).unwrap_err().to_string();
-        assert!(told.starts_with("a.toml:1: no TOML: "), "{told}");
+        assert!(told.starts_with("a.toml:1: invalid TOML: "), "{told}");
     }
 }

@@ -81,7 +81,7 @@ impl<'t> DescriptionSource<'t> {
         let (table, errors) = DeTable::parse_recoverable(self.text.text);
         for error in &errors {
             let at = error.span().map_or(0, |span| span.start);
-            self.wrong(at, "", format!("no TOML: {}", error.message()));
+            self.wrong(at, "", format!("invalid TOML: {}", error.message()));
         }
         errors.is_empty().then_some(table)
     }

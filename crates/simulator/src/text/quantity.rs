@@ -91,7 +91,7 @@ pub const SPACE: QuantityKind = QuantityKind {
 
 /// Bytes a second, decimal as links and drives are sold.
 pub const RATE: QuantityKind = QuantityKind {
-    what: "a rate of bytes",
+    what: "a byte rate",
     example: "\"20MB/s\" or \"6Gbit/s\"",
     units: &[
         ("b/s", 1.0),
@@ -110,7 +110,7 @@ pub const RATE: QuantityKind = QuantityKind {
 
 /// How often: times a second.
 pub const OFTEN: QuantityKind = QuantityKind {
-    what: "a number a second",
+    what: "a rate per second",
     example: "\"3000/s\"",
     units: &[("/s", 1.0), ("k/s", 1e3), ("/min", 1.0 / 60.0), ("/h", 1.0 / 3600.0)],
     range: (0.0, 1e12),
@@ -118,7 +118,7 @@ pub const OFTEN: QuantityKind = QuantityKind {
 
 /// Time of a byte; the base unit is the picosecond. A rate is understood too.
 pub const EACH_BYTE: QuantityKind = QuantityKind {
-    what: "a time of a byte",
+    what: "a time per byte",
     example: "\"5ns/B\" or \"200MB/s\"",
     units: &[
         ("ps/b", 1.0),
@@ -135,7 +135,7 @@ pub const EACH_BYTE: QuantityKind = QuantityKind {
 
 /// Turns a minute.
 pub const TURNS: QuantityKind =
-    QuantityKind { what: "a speed of rotation", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
+    QuantityKind { what: "a rotation speed", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
 
 /// What is wrong with a text as a quantity, in words that follow "is".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,7 +175,7 @@ fn split(text: &str) -> Option<(f64, String)> {
 /// Reads a quantity of a sort, in its base unit.
 pub fn read(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
     let unreadable = |because: &str| {
-        QuantityError::Unreadable(format!("{because}, where {} belongs, such as {}", sort.what, sort.example))
+        QuantityError::Unreadable(format!("{because}; expected {}, such as {}", sort.what, sort.example))
     };
     let Some((number, unit)) = split(text) else {
         return Err(unreadable(&format!("`{}`", shown(text))));
@@ -191,7 +191,7 @@ pub fn read(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
                 let known: Vec<&str> = sort.units.iter().map(|(name, _)| *name).filter(|n| n.is_ascii()).collect();
                 let have = known.join(", ");
                 return Err(unreadable(&format!(
-                    "`{}` with the unknown unit `{}` (there are {have})",
+                    "`{}` with the unknown unit `{}` (known are {have})",
                     shown(text),
                     shown(&unit)
                 )));
@@ -200,8 +200,8 @@ pub fn read(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
     };
     let (least, most) = sort.range;
     if !(value >= least && value <= most) {
-        let words = if value < least { "less" } else { "more" };
-        return Err(QuantityError::OutOfRange(format!("`{}`, which is {words} than is possible", shown(text))));
+        let words = if value < least { "small" } else { "large" };
+        return Err(QuantityError::OutOfRange(format!("`{}`, which is too {words}", shown(text))));
     }
     Ok(value)
 }
@@ -286,16 +286,16 @@ mod tests {
     #[test]
     fn what_is_no_quantity_is_told_with_what_would_be() {
         let cases: [(&QuantityKind, &str, &str); 12] = [
-            (&TIME, "5", "`5` without a unit, where a time belongs, such as \"0.3ms\""),
-            (&TIME, "5 KB", "unknown unit `KB` (there are ns, us, ms"),
-            (&TIME, "fast", "`fast`, where a time belongs"),
-            (&TIME, "-3ms", "`-3ms`, where a time belongs"),
-            (&TIME, "1e30s", "more than is possible"),
+            (&TIME, "5", "`5` without a unit; expected a time, such as \"0.3ms\""),
+            (&TIME, "5 KB", "unknown unit `KB` (known are ns, us, ms"),
+            (&TIME, "fast", "`fast`; expected a time"),
+            (&TIME, "-3ms", "`-3ms`; expected a time"),
+            (&TIME, "1e30s", "too large"),
             (&TIME, "1e", "unknown unit `e`"),
             (&RATE, "20MB", "unknown unit `MB`"),
-            (&RATE, "20Mb/s", "unknown unit `Mb/s` (there are b/s,"),
-            (&RATE, "0MB/s", "less than is possible"),
-            (&SIZE, "", "``, where a size belongs"),
+            (&RATE, "20Mb/s", "unknown unit `Mb/s` (known are b/s,"),
+            (&RATE, "0MB/s", "too small"),
+            (&SIZE, "", "``; expected a size"),
             (&OFTEN, "nan/s", "`nan/s`"),
             (&EACH_BYTE, "0MB/s", "unknown unit"),
         ];

@@ -42,7 +42,7 @@ pub fn slowest_rotation(drives: u32) -> f64 {
     n / (n + 1.0)
 }
 
-/// Mean rotational latency at so many turns a minute, s: half a turn (doc 000).
+/// Mean rotational latency at so many turns a minute, s: half a turn (SAS 1998).
 ///
 /// ```
 /// use diskwright_simulator::theory::rotational_latency_s;

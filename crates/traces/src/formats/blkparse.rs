@@ -16,9 +16,9 @@ use crate::text::{fields, nanoseconds, whole};
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blkparse",
-    title: "blkparse text: the events of a blktrace",
-    explain: "The default output of `blkparse -i NAME`; requests are built from Q, D and C as with blktrace. Times \
-              count from the start of the trace.",
+    title: "blkparse text: events of a blktrace",
+    explain: "Default output of `blkparse -i NAME`. Q, D and C events form requests, as with blktrace. Times count \
+              from the start of the trace.",
     recognise,
     wall_clock: false,
     shape: TraceShape::EventLines,
@@ -52,7 +52,7 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
     // the summary behind the events has no device in front
     let Some(device) = fields.next().and_then(device) else { return Ok(None) };
     let seconds = fields.nth(2).ok_or("fewer than four columns")?;
-    let time_ns = nanoseconds(seconds, 1_000_000_000).ok_or("column 4: no seconds")?;
+    let time_ns = nanoseconds(seconds, 1_000_000_000).ok_or("column 4: expected seconds")?;
     let action = fields.nth(1).ok_or("fewer than six columns")?;
     let kind = match action {
         b"Q" => TraceEventKind::Queue,
@@ -67,13 +67,13 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
     let (sector, sign, count) = (fields.next().and_then(whole), fields.next(), fields.next().and_then(whole));
     let (sector, sectors, other) = match (sector, sign, count) {
         (Some(sector), Some(b"+"), Some(count)) if count < MOST_LENGTH => (sector, count as u32, 0),
-        (Some(_), Some(b"+"), Some(_)) => return Err("column 10: more than 4 GiB"),
+        (Some(_), Some(b"+"), Some(_)) => return Err("column 10: a length of more than 4 GiB"),
         // a split names the place of its second part and not its length
         (Some(sector), Some(b"/"), Some(other)) => (sector, 1, other),
         _ => (0, 0, 0),
     };
     if sector >= MOST_SECTORS {
-        return Err("a sector beyond any disk");
+        return Err("a sector number beyond any disk");
     }
     let has = |letter: u8| letters.contains(&letter);
     let operation = match sectors {
@@ -82,7 +82,7 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
         _ if has(b'D') => Operation::Discard,
         _ if has(b'W') => Operation::Write,
         _ if has(b'R') => Operation::Read,
-        _ => return Err("column 7: neither read, write, flush nor discard"),
+        _ => return Err("column 7: expected a read, write, flush or discard"),
     };
     Ok(Some((time_ns, TraceEvent { device, kind, operation, sector, sectors, other })))
 }

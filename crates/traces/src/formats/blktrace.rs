@@ -15,9 +15,9 @@ use crate::events::{MOST_SECTORS, TraceEvent, TraceEventKind};
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blktrace",
     title: "blktrace binary events (NAME.blktrace.CPU, or the stream of `blktrace -o -`)",
-    explain: "Arrival is Q, issue is D, completion is C of the same sectors; requests that were merged stay apart, \
-              as they were asked for. Name one file of a set and all processors' files are read. Record it with \
-              `blktrace -d /dev/sdX`, or with the kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
+    explain: "Arrival is Q, issue is D, completion is C of the same sectors; merged requests stay separate, as they \
+              arrived. Name one file of a set to read those of all processors. Record with `blktrace -d /dev/sdX`, \
+              or with the kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
     recognise,
     wall_clock: false,
     shape: TraceShape::Records,
@@ -133,7 +133,7 @@ impl BlktraceRecord {
             _ => return Meaning::Nothing,
         };
         if category & PASSED_THROUGH != 0 {
-            return Meaning::Unusable("a command that was passed through to the drive, neither read nor write");
+            return Meaning::Unusable("a pass-through command, not a read or write");
         }
         let operation = match (self.bytes, category) {
             (0, c) if c & FLUSH != 0 => Operation::Flush,
@@ -142,13 +142,13 @@ impl BlktraceRecord {
             (_, c) if c & DISCARD != 0 => Operation::Discard,
             (_, c) if c & WRITE != 0 => Operation::Write,
             (_, c) if c & READ != 0 => Operation::Read,
-            _ => return Meaning::Unusable("neither read, write, flush nor discard"),
+            _ => return Meaning::Unusable("not a read, write, flush or discard"),
         };
         let other = behind.first_chunk::<8>().map_or(0, |eight| u64::from_be_bytes(*eight));
         // a flush has no place; the kernel writes -1 or 0
         let sector = if operation == Operation::Flush { 0 } else { self.sector };
         if sector >= MOST_SECTORS {
-            return Meaning::Unusable("a sector beyond any disk");
+            return Meaning::Unusable("a sector number beyond any disk");
         }
         let sectors = self.bytes.div_ceil(512);
         Meaning::Event(TraceEvent { device: self.device, kind, operation, sector, sectors, other })
@@ -156,7 +156,7 @@ impl BlktraceRecord {
 
     /// The time of day in seconds and nanoseconds, at the record's own time.
     fn wall_clock(&self, behind: &[u8]) -> Meaning {
-        let Some(eight) = behind.first_chunk::<8>() else { return Meaning::Unusable("a time of day cut off") };
+        let Some(eight) = behind.first_chunk::<8>() else { return Meaning::Unusable("a truncated time of day") };
         let word = |four: [u8; 4]| if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) };
         let [a, b, c, d, e, f, g, h] = *eight;
         let (seconds, nanoseconds) = (word([a, b, c, d]), word([e, f, g, h]));

@@ -19,7 +19,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "disksim",
     title: "DiskSim ASCII trace: arrivals only",
     explain: "Lines of `arrival_ms device block blocks flags`; a block is 512 bytes, and bit 0 of the hexadecimal \
-              flags is a read. Times count from the start of the trace; it does not say when a request was done.",
+              flags means a read. Times count from the start of the trace, which holds no completions.",
     recognise,
     wall_clock: false,
     shape: TraceShape::Lines(line),
@@ -53,8 +53,7 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
         5 => {}
         _ => return Err("fewer than five columns"),
     }
-    let (arrival, number, offset, length, reads) =
-        numbers(&found).ok_or("a column that is not a number in its range")?;
+    let (arrival, number, offset, length, reads) = numbers(&found).ok_or("a column is not a number in range")?;
     let device = context.devices.number(found[1], || number.to_string()).ok_or(DeviceTable::TOO_MANY)?;
     let operation = if reads { Operation::Read } else { Operation::Write };
     Ok(Some(Request::new(arrival, device, operation, offset, length)))

@@ -18,8 +18,8 @@ use crate::text::whole;
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "msr-cambridge",
     title: "MSR Cambridge CSV: arrival and response of each request",
-    explain: "Lines of `file_time,host,disk,Read|Write,offset,size,response`, times in 100 ns. When a request went \
-              to the device is not in it, so response times are known and queue and service times are not.",
+    explain: "Lines of `file_time,host,disk,Read|Write,offset,size,response`, times in 100 ns. The trace has \
+              no issue times, so response times are known, but queue and service times are not.",
     recognise,
     wall_clock: true,
     shape: TraceShape::Lines(line),
@@ -52,17 +52,17 @@ fn file_time(ticks: u64) -> Option<i64> {
 fn read(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let mut columns = line.split(|b| *b == b',');
     let mut next = || columns.next();
-    let arrival = next().and_then(whole).and_then(file_time).ok_or("column 1: no Windows file time")?;
-    let host = next().filter(|host| !host.is_empty()).ok_or("column 2: no host")?;
-    let disk = next().filter(|disk| whole(disk).is_some()).ok_or("column 3: no disk number")?;
+    let arrival = next().and_then(whole).and_then(file_time).ok_or("column 1: expected a Windows file time")?;
+    let host = next().filter(|host| !host.is_empty()).ok_or("column 2: expected a host")?;
+    let disk = next().filter(|disk| whole(disk).is_some()).ok_or("column 3: expected a disk number")?;
     let operation = match next() {
         Some(word) if word.eq_ignore_ascii_case(b"read") => Operation::Read,
         Some(word) if word.eq_ignore_ascii_case(b"write") => Operation::Write,
-        _ => return Err("column 4: neither Read nor Write"),
+        _ => return Err("column 4: expected Read or Write"),
     };
-    let offset = next().and_then(whole).ok_or("column 5: no offset")?;
-    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 6: no size")?;
-    let response = next().map(<[u8]>::trim_ascii_end).and_then(whole).ok_or("column 7: no response time")?;
+    let offset = next().and_then(whole).ok_or("column 5: expected an offset")?;
+    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 6: expected a size")?;
+    let response = next().map(<[u8]>::trim_ascii_end).and_then(whole).ok_or("column 7: expected a response time")?;
     if next().is_some() {
         return Err("more than seven columns");
     }
@@ -73,5 +73,5 @@ fn read(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str>
     let name = || format!("{}_{}", String::from_utf8_lossy(host), String::from_utf8_lossy(disk));
     let device = devices.number(key, name).ok_or(DeviceTable::TOO_MANY)?;
     let request = Request::new(arrival, device, operation, offset, length);
-    Ok(Request { completion_ns: done.ok_or("column 7: beyond any clock")?, ..request })
+    Ok(Request { completion_ns: done.ok_or("column 7: the time is out of range")?, ..request })
 }

@@ -16,8 +16,8 @@ use crate::text::{nanoseconds, whole};
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "requests-csv",
     title: "requests as `show TRACE --as csv` writes them",
-    explain: "A heading `arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s`, then a request a \
-              line; times in seconds on one clock, empty where they are not known.",
+    explain: "A heading `arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s`, then one request \
+              per line; times in seconds on one clock, empty where unknown.",
     recognise,
     wall_clock: false,
     shape: TraceShape::Lines(line),
@@ -62,21 +62,21 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
     if line.is_empty() || line == CSV_HEADING.trim_ascii_end().as_bytes() {
         return Ok(None);
     }
-    let comma = line.iter().position(|b| *b == b',').ok_or("one column only")?;
-    let arrival = nanoseconds(&line[..comma], 1_000_000_000).ok_or("column 1: no seconds")?;
-    let (device, rest) = device(&line[comma + 1..]).ok_or("column 2: no device")?;
+    let comma = line.iter().position(|b| *b == b',').ok_or("only one column")?;
+    let arrival = nanoseconds(&line[..comma], 1_000_000_000).ok_or("column 1: expected seconds")?;
+    let (device, rest) = device(&line[comma + 1..]).ok_or("column 2: expected a device")?;
     let mut columns = rest.split(|b| *b == b',');
     let mut next = || columns.next();
     let operation = next().and_then(|f| Operation::from_name(std::str::from_utf8(f).ok()?));
-    let operation = operation.ok_or("column 3: not read, write, flush or discard")?;
-    let offset = next().and_then(whole).ok_or("column 4: no offset")?;
-    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 5: no length")?;
+    let operation = operation.ok_or("column 3: expected read, write, flush or discard")?;
+    let offset = next().and_then(whole).ok_or("column 4: expected an offset")?;
+    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 5: expected a length")?;
     let mut moment = |because| match next() {
         Some(b"") => Ok(Request::UNKNOWN),
         field => field.and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or(because),
     };
-    let issued_ns = moment("column 6: no seconds")?;
-    let completion_ns = moment("column 7: no seconds")?;
+    let issued_ns = moment("column 6: expected seconds")?;
+    let completion_ns = moment("column 7: expected seconds")?;
     let name = || from_no_formula(&String::from_utf8_lossy(device)).to_owned();
     let number = context.devices.number(device, name).ok_or(DeviceTable::TOO_MANY)?;
     let request = Request::new(arrival, number, operation, offset, length);

@@ -20,7 +20,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "spc",
     title: "Storage Performance Council trace: arrivals only",
     explain: "Lines of `unit,block,bytes,R|W,seconds`; a block is 512 bytes. Times count from the start of the \
-              trace; it does not say when a request was done.",
+              trace, which holds no completions.",
     recognise,
     wall_clock: false,
     shape: TraceShape::Lines(line),
@@ -40,15 +40,15 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
 fn read(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let mut columns = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     let mut next = || columns.next();
-    let unit = next().filter(|unit| whole(unit).is_some()).ok_or("column 1: no unit number")?;
-    let offset = next().and_then(whole).and_then(sectors).ok_or("column 2: no block number")?;
-    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 3: no size")?;
+    let unit = next().filter(|unit| whole(unit).is_some()).ok_or("column 1: expected a unit number")?;
+    let offset = next().and_then(whole).and_then(sectors).ok_or("column 2: expected a block number")?;
+    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 3: expected a size")?;
     let operation = match next() {
         Some(b"R" | b"r") => Operation::Read,
         Some(b"W" | b"w") => Operation::Write,
-        _ => return Err("column 4: neither R nor W"),
+        _ => return Err("column 4: expected R or W"),
     };
-    let arrival = next().and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or("column 5: no seconds")?;
+    let arrival = next().and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or("column 5: expected seconds")?;
     let name = || String::from_utf8_lossy(unit).into_owned();
     let device = devices.number(unit, name).ok_or(DeviceTable::TOO_MANY)?;
     Ok(Request::new(arrival, device, operation, offset, length))

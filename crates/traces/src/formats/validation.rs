@@ -18,9 +18,10 @@ use crate::text::{fields, nanoseconds, sectors, whole};
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "disksim-validation",
-    title: "DiskSim validation trace: measured response and pause of each request",
+    title: "DiskSim validation trace: measured response time and pause of each request",
     explain: "Lines of `R|W Hit|Miss|Doub|Trip block blocks response_us pause_us`, one request at a time: each is \
-              issued when the one before was done and its pause has passed. Times count from the first request.",
+              issued after the previous one has completed and its pause has passed. Times count from the first \
+              request.",
     recognise,
     wall_clock: false,
     shape: TraceShape::Lines(line),
@@ -42,22 +43,22 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
         None => return Ok(None),
         Some(b"R") => Operation::Read,
         Some(b"W") => Operation::Write,
-        Some(_) => return Err("column 1: neither R nor W"),
+        Some(_) => return Err("column 1: expected R or W"),
     };
-    fields.next().filter(|word| CACHE.contains(word)).ok_or("column 2: not Hit, Miss, Doub or Trip")?;
-    let offset = fields.next().and_then(whole).and_then(sectors).ok_or("column 3: no block number")?;
+    fields.next().filter(|word| CACHE.contains(word)).ok_or("column 2: expected Hit, Miss, Doub or Trip")?;
+    let offset = fields.next().and_then(whole).and_then(sectors).ok_or("column 3: expected a block number")?;
     let length = fields.next().and_then(whole).and_then(sectors).and_then(|l| u32::try_from(l).ok());
-    let length = length.ok_or("column 4: no number of blocks")?;
-    let response = fields.next().and_then(|f| nanoseconds(f, 1000)).ok_or("column 5: no microseconds")?;
-    let pause = fields.next().and_then(|f| nanoseconds(f, 1000)).ok_or("column 6: no microseconds")?;
+    let length = length.ok_or("column 4: expected a number of blocks")?;
+    let response = fields.next().and_then(|f| nanoseconds(f, 1000)).ok_or("column 5: expected microseconds")?;
+    let pause = fields.next().and_then(|f| nanoseconds(f, 1000)).ok_or("column 6: expected microseconds")?;
     if fields.next().is_some() {
         return Err("more than six columns");
     }
     let device =
         context.devices.number(context.stem.as_bytes(), || context.stem.to_owned()).ok_or(DeviceTable::TOO_MANY)?;
     let arrival = *context.clock_ns;
-    let completion = arrival.checked_add(response).ok_or("column 5: beyond any clock")?;
-    *context.clock_ns = completion.checked_add(pause).ok_or("column 6: beyond any clock")?;
+    let completion = arrival.checked_add(response).ok_or("column 5: the time is out of range")?;
+    *context.clock_ns = completion.checked_add(pause).ok_or("column 6: the time is out of range")?;
     let request = Request::new(arrival, device, operation, offset, length);
     Ok(Some(Request { issued_ns: arrival, completion_ns: completion, ..request }))
 }

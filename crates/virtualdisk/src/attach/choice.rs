@@ -11,7 +11,7 @@ pub fn obstacle(by: AttachMethod) -> Option<String> {
     match by {
         AttachMethod::Nbd => kernel::line().err(),
         // Debian 12's kernel (6.1) is built without it, so that it could not be tried; nothing untried is offered
-        AttachMethod::Ublk => Some("this program does not know how to make ublk devices; nbd is as good".to_owned()),
+        AttachMethod::Ublk => Some("diskwright does not support ublk; use nbd instead".to_owned()),
         AttachMethod::Fuse => fuse::obstacle(),
     }
 }

@@ -61,15 +61,15 @@ pub fn sweep(journal: &Path) -> Vec<String> {
     let mut notes = Vec::new();
     for entry in JournalEntry::all(journal) {
         let Ok(Some(_lock)) = entry.abandoned() else { continue };
-        let name = entry.attached().map_or("what was left of an attach".to_owned(), |a| a.device);
+        let name = entry.attached().map_or("an incomplete attach".to_owned(), |a| a.device);
         let why = uses(&entry);
         if !why.is_empty() {
-            notes.push(format!("{name} has lost the process that looked after it and is in use ({})", why.join(", ")));
+            notes.push(format!("{name} has lost its keeper process and is in use ({})", why.join(", ")));
             continue;
         }
         notes.push(match keep::undo(&entry, true) {
-            Ok(()) => format!("{name} had lost the process that looked after it, and was undone"),
-            Err(error) => format!("{name} has lost the process that looked after it; {error}"),
+            Ok(()) => format!("{name} had lost its keeper process and was detached"),
+            Err(error) => format!("{name} has lost its keeper process; {error}"),
         });
     }
     notes
@@ -112,7 +112,7 @@ fn release(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachEr
     let open = File::open(device).map(OwnedFd::from).map_err(|e| AttachError::step(device.clone(), e))?;
     // until it is closed again nobody mounts it
     let claim = guard::claim(&open, OFlags::RDONLY).map_err(|error| match error {
-        Errno::BUSY => in_use(vec!["the kernel does not give it exclusively".to_owned()]),
+        Errno::BUSY => in_use(vec!["the kernel refuses exclusive access".to_owned()]),
         error => AttachError::step(device.clone(), error),
     })?;
     if !keep::flush(device) {

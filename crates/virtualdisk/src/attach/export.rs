@@ -27,7 +27,7 @@ pub struct ExportAddress {
 
 /// Why a text names no export.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} names no export: {why}; nbd+unix:///NAME?socket=PATH or nbd://HOST:PORT/NAME would")]
+#[error("{text:?} is not an export: {why}; expected nbd+unix:///NAME?socket=PATH or nbd://HOST:PORT/NAME")]
 pub struct UriError {
     /// What was read.
     pub text: String,
@@ -67,7 +67,7 @@ impl NbdAddress {
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
         let host = bare.unwrap_or(host);
         if host.is_empty() || bare.is_none() && host.contains(':') || host.contains(['[', ']', '/', '@']) {
-            return Err(fail("there is no host"));
+            return Err(fail("it has no host"));
         }
         Ok(NbdAddress::Tcp(host.to_owned(), port))
     }
@@ -80,8 +80,8 @@ impl ExportAddress {
     /// Where it is none of NBD, or asks for TLS, which is not spoken here.
     pub fn parse(text: &str) -> Result<ExportAddress, UriError> {
         let fail = |why| UriError::of(text, why);
-        let decoded = |part: &str| decode(part).ok_or(fail("a % is not followed by two digits, or it is not UTF-8"));
-        let (scheme, rest) = text.split_once("://").ok_or(fail("there is no scheme"))?;
+        let decoded = |part: &str| decode(part).ok_or(fail("it has a % without two hex digits, or is not UTF-8"));
+        let (scheme, rest) = text.split_once("://").ok_or(fail("it has no scheme"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, name) = rest.split_once('/').unwrap_or((rest, ""));
         if decoded(authority)?.contains('@') {
@@ -89,7 +89,7 @@ impl ExportAddress {
         }
         let name = decoded(name)?;
         if name.len() > 4096 || name.contains('\0') {
-            return Err(fail("the export's name has more than 4096 bytes, or a zero"));
+            return Err(fail("the export's name has more than 4096 bytes, or a zero byte"));
         }
         match scheme {
             "nbd" => {
@@ -97,11 +97,11 @@ impl ExportAddress {
             }
             "nbd+unix" => {
                 let socket = query.split('&').find_map(|pair| pair.strip_prefix("socket="));
-                let socket = decoded(socket.filter(|s| !s.is_empty()).ok_or(fail("there is no socket=PATH"))?)?;
+                let socket = decoded(socket.filter(|s| !s.is_empty()).ok_or(fail("it has no socket=PATH"))?)?;
                 Ok(ExportAddress { address: NbdAddress::Unix(socket.into()), name })
             }
-            "nbds" | "nbds+unix" => Err(fail("TLS is not spoken here")),
-            _ => Err(fail("its scheme is not NBD's")),
+            "nbds" | "nbds+unix" => Err(fail("TLS is not supported")),
+            _ => Err(fail("its scheme is not nbd or nbd+unix")),
         }
     }
 }
@@ -199,7 +199,7 @@ mod tests {
         for (text, why) in [
             ("", "no scheme"),
             ("/tmp/socket", "no scheme"),
-            ("http://host/", "scheme is not NBD's"),
+            ("http://host/", "scheme is not nbd"),
             ("nbds://host/", "TLS"),
             ("nbd+unix:///x", "no socket"),
             ("nbd+unix:///x?socket=", "no socket"),
@@ -208,8 +208,8 @@ mod tests {
             ("nbd://host:0/", "not a number from 1"),
             ("nbd://host:65536/", "not a number from 1"),
             ("nbd://host:a/", "not a number from 1"),
-            ("nbd://host/%4", "two digits"),
-            ("nbd://host/%zz", "two digits"),
+            ("nbd://host/%4", "two hex digits"),
+            ("nbd://host/%zz", "two hex digits"),
             ("nbd://host/%ff", "UTF-8"),
             ("nbd://host/%00", "a zero"),
             (&long, "4096"),

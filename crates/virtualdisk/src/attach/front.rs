@@ -83,7 +83,7 @@ fn absolute(export: &ExportAddress) -> ExportAddress {
 
 /// Starts the process that stays, and hears what it made.
 fn start(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result<AttachReport, AttachError> {
-    let step = |why: &dyn std::fmt::Display| AttachError::step("the process that stays with the device", why);
+    let step = |why: &dyn std::fmt::Display| AttachError::step("the keeper process", why);
     // the lock lives in its standard input
     let keeper = keeper.stdin(lock).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
     let mut child = keeper.spawn().map_err(|e| step(&e))?;
@@ -97,7 +97,7 @@ fn start(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result<Attach
         Err(_) => {
             let _ = tools::process(child.id(), entry.folder()).map(|it| pidfd_send_signal(it, Signal::KILL));
             let ended = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-            Err(step(&format_args!("it told nothing ({ended})")))
+            Err(step(&format_args!("it reported nothing ({ended})")))
         }
     }
 }

@@ -31,13 +31,9 @@ const GOING: Duration = Duration::from_secs(3);
 pub fn limits() -> Vec<String> {
     vec![
         format!("at most {} requests are in flight at the server", file::IN_FLIGHT),
-        "a request takes about 0.1 ms more than the server does, on its way through FUSE and the loop device"
-            .to_owned(),
-        format!(
-            "requests of more than {} KiB arrive in pieces, a forced write (FUA) as a write and a flush",
-            file::LARGEST >> 10
-        ),
-        "do not swap to it: under a shortage of memory what serves it may wait for memory too".to_owned(),
+        "FUSE and the loop device add about 0.1 ms to each request".to_owned(),
+        format!("requests of more than {} KiB are split; a FUA write becomes a write and a flush", file::LARGEST >> 10),
+        "do not swap to it: when memory is short, the server may wait for memory too".to_owned(),
     ]
 }
 
@@ -91,8 +87,8 @@ pub fn mount(entry: &JournalEntry, order: &KeeperTask) -> Result<Child, AttachEr
     });
     if ended || !came {
         let said = fs::read_to_string(entry.path("log")).unwrap_or_default();
-        let said = said.lines().last().unwrap_or("its process ended without a word").to_owned();
-        let why = if ended { said } else { format!("it is not there after {} s", PATIENCE.as_secs()) };
+        let said = said.lines().last().unwrap_or("its process ended without a message").to_owned();
+        let why = if ended { said } else { format!("it did not appear within {} s", PATIENCE.as_secs()) };
         return Err(AttachError::step("the export's file", why));
     }
     Ok(child)
@@ -120,7 +116,7 @@ pub fn attach(entry: &JournalEntry, read_only: bool, trims: bool) -> Result<Stri
     }
     let direct = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/dio")).unwrap_or_default();
     if direct.trim() != "1" {
-        return Err(AttachError::step("losetup", format!("{device} does not do direct I/O")));
+        return Err(AttachError::step("losetup", format!("{device} does not support direct I/O")));
     }
     Ok(device)
 }
@@ -177,7 +173,7 @@ pub fn undo(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
     let gone = !held && tools::until(GOING, || tools::running(PROGRAM, &point).is_empty())
         || tools::end(PROGRAM, &point, signal, GOING)
         || tools::end(PROGRAM, &point, Signal::KILL, GOING);
-    if gone { Ok(()) } else { Err(AttachError::step("the export's file", "its process does not end")) }
+    if gone { Ok(()) } else { Err(AttachError::step("the export's file", "its process does not exit")) }
 }
 
 /// Detaches a loop device; one that is in use is gone when its last user is.

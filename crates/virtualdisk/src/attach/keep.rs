@@ -86,7 +86,7 @@ fn make(entry: &JournalEntry) -> Result<KeeperResources, AttachError> {
         AttachMethod::Nbd => by_kernel(entry, &order, &export)?,
         AttachMethod::Fuse => by_fuse(entry, &order, &export)?,
         AttachMethod::Ublk => {
-            return Err(AttachError::step("ublk", "this program does not know how to make ublk devices"));
+            return Err(AttachError::step("ublk", "diskwright does not support it"));
         }
     };
     entry.note(&held.attached)?;

@@ -31,11 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn limits(connections: u32) -> Vec<String> {
     let mut limits = vec![
         format!("at most {IN_FLIGHT} requests are in flight on each connection"),
-        "do not swap to it: under a shortage of memory the network may wait for memory too".to_owned(),
+        "do not swap to it: when memory is short, the network may wait for memory too".to_owned(),
     ];
     if connections > 1 {
-        limits
-            .push("a connection that does not answer for 30 s is given up, and its requests go to another".to_owned());
+        limits.push("a connection that does not reply for 30 s is dropped, and its requests go to another".to_owned());
     }
     limits
 }
@@ -48,9 +47,9 @@ pub fn line() -> Result<NetlinkConnection, String> {
     let why = match NetlinkConnection::open() {
         Ok(line) => return Ok(line),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "this kernel has no NBD client (module nbd)",
-        Err(error) => return Err(format!("the kernel's NBD client does not answer: {error}")),
+        Err(error) => return Err(format!("the kernel's NBD client does not respond: {error}")),
     };
-    let modprobe = program::find("modprobe").ok_or(format!("{why}, and there is no modprobe (Debian: kmod)"))?;
+    let modprobe = program::find("modprobe").ok_or(format!("{why}, and modprobe is not installed (Debian: kmod)"))?;
     run(program::command(modprobe).arg("nbd"), PATIENCE).map_err(|e| format!("{why}; {e}"))?;
     NetlinkConnection::open().map_err(|e| format!("{why}, even with the module loaded: {e}"))
 }

@@ -82,10 +82,10 @@ pub struct AttachReport {
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// Block devices are the administrator's.
-    #[error("making and undoing block devices takes root; run it with sudo")]
+    #[error("attaching and detaching require root; run diskwright with sudo")]
     NotRoot,
     /// A program is not installed.
-    #[error("there is no program {program}; install the package {package} (Debian: apt-get install {package})")]
+    #[error("{program} is not installed; install the package {package} (Debian: apt-get install {package})")]
     Missing {
         /// Its name.
         program: &'static str,
@@ -101,7 +101,7 @@ pub enum AttachError {
         why: String,
     },
     /// No path works on this machine.
-    #[error("no path into this kernel: {0}")]
+    #[error("no attach method works on this machine: {0}")]
     NoPath(String),
     /// The server does not answer as one of NBD.
     #[error("{uri}: {why}")]
@@ -134,7 +134,7 @@ pub enum AttachError {
     #[error("{0}")]
     Told(String),
     /// A step did not end in time.
-    #[error("{step}: no end within {seconds} s")]
+    #[error("{step}: not finished after {seconds} s")]
     Slow {
         /// What was tried.
         step: String,
@@ -142,13 +142,13 @@ pub enum AttachError {
         seconds: u64,
     },
     /// What is to be detached holds data that the server does not take.
-    #[error("{device}: its server does not take what was written to it; --force gives that up")]
+    #[error("{device}: its server does not complete a flush; --force discards what it has not written")]
     Hangs {
         /// The device.
         device: String,
     },
     /// What is to be detached is in use.
-    #[error("{device} is in use ({why}); end that first, or use --force and let it see I/O errors")]
+    #[error("{device} is in use ({why}); end that first, or use --force, which causes I/O errors there")]
     InUse {
         /// The device.
         device: String,
@@ -156,7 +156,7 @@ pub enum AttachError {
         why: String,
     },
     /// What is to be detached is none of ours.
-    #[error("{device} was not made by `disk attach`{made}; nothing was touched")]
+    #[error("{device} was not made by `disk attach`{made}; nothing was changed")]
     NotOurs {
         /// The device.
         device: String,

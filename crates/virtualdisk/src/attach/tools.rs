@@ -142,7 +142,7 @@ mod tests {
         assert!(error.starts_with("ls: ") && error.contains("no such folder"), "{error}");
         assert!(matches!(need("no-such-program", "a-package"), Err(AttachError::Missing { .. })));
         let moment = Duration::from_millis(20);
-        assert!(run(Command::new("sleep").arg("60"), moment).unwrap_err().to_string().contains("no end within"));
+        assert!(run(Command::new("sleep").arg("60"), moment).unwrap_err().to_string().contains("not finished after"));
         // a length that nobody else sleeps
         let length = format!("{}.75", 10_000 + std::process::id());
         let mut child = Command::new("sleep").arg(&length).spawn().unwrap();

@@ -132,9 +132,9 @@ impl ArrayLedger {
     /// What a file's text says, held against the arrays that there are to be.
     pub fn read(text: &[u8], wanted: &[ArrayShape]) -> Result<ArrayLedger, String> {
         let ledger: ArrayLedger =
-            serde_json::from_slice(text).map_err(|e| format!("what it says of its arrays: {e}"))?;
+            serde_json::from_slice(text).map_err(|e| format!("its array metadata cannot be read: {e}"))?;
         if ledger.schema != SCHEMA {
-            return Err(format!("its arrays are written as `{}`, not {SCHEMA}", ledger.schema));
+            return Err(format!("its array metadata has the schema `{}`, not {SCHEMA}", ledger.schema));
         }
         if ledger.arrays.len() != wanted.len() {
             return Err(format!("it holds {} arrays, not {}", ledger.arrays.len(), wanted.len()));
@@ -145,7 +145,7 @@ impl ArrayLedger {
                 return Err(format!("it holds {found}, not {wanted}"));
             }
             if !entry.state.fits(wanted.members.len()) {
-                return Err(format!("it says of array `{}` what cannot be", wanted.name));
+                return Err(format!("its state of array `{}` is impossible", wanted.name));
             }
         }
         Ok(ledger)
@@ -157,8 +157,8 @@ impl ArrayShape {
         let ArrayShape { name, level, unit_blocks, members, .. } = self;
         let layout = self.layout.as_ref().map(|layout| format!(" {layout}")).unwrap_or_default();
         let copies = self.copies.map(|copies| format!(", {copies} copies")).unwrap_or_default();
-        let blocks = self.member_blocks.map(|blocks| format!(", {blocks} blocks of each")).unwrap_or_default();
-        let unit = format!("units of {unit_blocks} blocks{copies}{blocks}");
+        let blocks = self.member_blocks.map(|blocks| format!(", {blocks} blocks of each member")).unwrap_or_default();
+        let unit = format!("stripe units of {unit_blocks} blocks{copies}{blocks}");
         format!("array `{name}` ({level}{layout} of drives {members:?}, {unit})")
     }
 }
@@ -225,13 +225,13 @@ mod tests {
         let good = ArrayLedger::new(vec![LedgerEntry { shape: shape(), state: MemberStates::default() }]);
         let good = text(&good);
         let cases = [
-            (String::new(), "what it says of its arrays: EOF"),
-            ("\0\0\0".to_owned(), "what it says of its arrays: expected value"),
+            (String::new(), "its array metadata cannot be read: EOF"),
+            ("\0\0\0".to_owned(), "its array metadata cannot be read: expected value"),
             (good.replace("content/1", "content/9"), "not diskwright.content/1"),
-            (good.replace("\"raid5\"", "\"raid6\""), "it holds array `data` (raid6 of drives [0, 1, 2], units of"),
+            (good.replace("\"raid5\"", "\"raid6\""), "it holds array `data` (raid6 of drives [0, 1, 2], stripe"),
             (good.replace("[0,1,2]", "[0,1,3]"), "[0, 1, 3]"),
-            (good.replace("\"lost\":[]", "\"lost\":[[3,0]]"), "what cannot be"),
-            (good.replace("\"rebuilding\":[]", "\"rebuilding\":[0]"), "what cannot be"),
+            (good.replace("\"lost\":[]", "\"lost\":[[3,0]]"), "is impossible"),
+            (good.replace("\"rebuilding\":[]", "\"rebuilding\":[0]"), "is impossible"),
             (good.replace("\"lost\":[]", "\"lost\":[[-1,0]]"), "invalid value"),
             (good.replace("\"arrays\":[", "\"arrays\":[],\"more\":["), "unknown field"),
         ];

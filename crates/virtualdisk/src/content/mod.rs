@@ -111,7 +111,7 @@ impl Content {
                 // what is there is as good: the note is settled once more by the next server
                 Err(why) if existed && trouble::is_full(&why) => {}
                 kept => kept.map_err(|why| {
-                    let what = "what arrays need cannot be written";
+                    let what = "the array metadata cannot be written";
                     ContentError::File { path: path.clone(), what, why }
                 })?,
             }
@@ -125,8 +125,7 @@ impl Content {
         if self.ledger == 0 {
             return Ok(());
         }
-        let error =
-            |why| ContentError::File { path: path.to_owned(), what: "what it says of arrays cannot be read", why };
+        let error = |why| ContentError::File { path: path.to_owned(), what: "the array metadata cannot be read", why };
         file.settle().map_err(error)?;
         let (mut note, mut text) = ([0; 32], vec![0; (self.ledger - NOTE_BYTES) as usize]);
         file.read_ledger(0, &mut note).map_err(error)?;

@@ -18,7 +18,7 @@ const MARK: &str = "user.diskwright.disk";
 
 /// Looks at a file, or at the place of a new one, before it is opened for writing.
 pub fn check(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
-    let error = |why| ContentError::File { path: path.to_owned(), what: "cannot be looked at", why };
+    let error = |why| ContentError::File { path: path.to_owned(), what: "cannot be inspected", why };
     let file = match std::fs::metadata(path) {
         Ok(found) if found.is_file() => File::open(path).map_err(error)?,
         // a device, a pipe or a folder is refused when it is opened, a new file made

@@ -18,7 +18,7 @@ pub enum ContentError {
         why: ArrayError,
     },
     /// A drive in two arrays, or twice in one.
-    #[error("drive `{drive}` is in array `{array}` and elsewhere too: its data would be written twice")]
+    #[error("drive `{drive}` is used in array `{array}` and elsewhere; its data would be written twice")]
     Shared {
         /// The drive.
         drive: String,
@@ -34,10 +34,10 @@ pub enum ContentError {
         why: Trouble,
     },
     /// More than can be addressed.
-    #[error("the drives hold more bytes in all than a file can have (2^62)")]
+    #[error("the drives together are larger than a file can be (2^62 bytes)")]
     TooLarge,
     /// No memory for the tables of the pages.
-    #[error("no memory for the tables of {0} bytes of drives")]
+    #[error("not enough memory for the tables of {0} bytes of drives")]
     NoMemory(u64),
     /// A backing file that cannot be opened, made or sized.
     #[error("{}: {what}: {why}", path.display())]
@@ -62,7 +62,7 @@ pub enum ContentError {
     )]
     NotOurs(PathBuf),
     /// A backing file with other arrays.
-    #[error("{}: {what}; it belongs to another system: name another file, or remove it to begin anew", path.display())]
+    #[error("{}: {what}; it belongs to another system: name another file, or remove it to start over", path.display())]
     OtherArrays {
         /// The file.
         path: PathBuf,
@@ -71,8 +71,8 @@ pub enum ContentError {
     },
     /// A backing file of another size.
     #[error(
-        "{}: it holds {found} bytes, where these drives take {wanted}; it belongs to another system: \
-         name another file, or remove it to begin anew", path.display()
+        "{}: it has {found} bytes, but these drives need {wanted}; it belongs to another system: \
+         name another file, or remove it to start over", path.display()
     )]
     OtherSize {
         /// The file.
@@ -88,7 +88,7 @@ pub enum ContentError {
 #[derive(Debug, Error)]
 pub enum Trouble {
     /// Beyond the end.
-    #[error("bytes {from} to {to} are asked for, and there are {bytes}")]
+    #[error("bytes {from} to {to} are beyond the end, at byte {bytes}")]
     OutOfRange {
         /// First byte.
         from: u64,
@@ -98,23 +98,23 @@ pub enum Trouble {
         bytes: u64,
     },
     /// No array or drive of that number, or a drive that belongs to an array.
-    #[error("there is no such disk that can be used by itself")]
+    #[error("no disk of that number, or it is a member of an array")]
     NoSuchTarget,
     /// No array or member of that number.
-    #[error("there is no such member")]
+    #[error("no array or member of that number")]
     NoSuchMember,
     /// The backing disk or the memory allowed is full.
-    #[error("no space is left behind the virtual disk")]
+    #[error("no space left in the backing store")]
     NoSpace,
     /// Too many members failed.
     #[error("too many members have failed: these bytes are lost")]
     LostData,
     /// A write failed half-way and could not be undone: the parity of this row
     /// is not known to be right, so that nothing is computed from it.
-    #[error("the parity of row {0} is not known to be right after a write that failed")]
+    #[error("the parity of stripe {0} is not valid after a failed write")]
     Torn(u64),
     /// What the kernel says of the backing file.
-    #[error("the backing file: {0}")]
+    #[error("backing file: {0}")]
     Io(io::Error),
 }
 

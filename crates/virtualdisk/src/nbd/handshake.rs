@@ -208,7 +208,7 @@ impl Handshake {
             }
             let outcome = if option == option::ABORT { aborted(output) } else { OptionOutcome::Next };
             if matches!(outcome, OptionOutcome::Next) {
-                let message = format!("an option of {length} bytes; {} are looked at", wire::LONGEST_OPTION);
+                let message = format!("the option has {length} bytes; the limit is {}", wire::LONGEST_OPTION);
                 refuse(output, option, answer::TOO_BIG, &message);
             }
             return Ok(Some((16, outcome)));
@@ -229,10 +229,10 @@ impl Handshake {
             option::LIST | option::STRUCTURED_REPLY | option::STARTTLS if !data.is_empty() => {
                 refuse(output, asked, answer::INVALID, "this option takes no data");
             }
-            option::STARTTLS => refuse(output, asked, answer::POLICY, "no TLS here: use the Unix socket or a tunnel"),
+            option::STARTTLS => refuse(output, asked, answer::POLICY, "no TLS; use the Unix socket or a tunnel"),
             option::INFO | option::GO => return self.go(exports, asked, data, output),
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(exports, asked, data, output),
-            _ => refuse(output, asked, answer::UNSUPPORTED, "this option is not known here"),
+            _ => refuse(output, asked, answer::UNSUPPORTED, "the option is not supported"),
         }
         OptionOutcome::Next
     }
@@ -252,7 +252,7 @@ impl Handshake {
 
     fn go(&self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
         let Some((name, wanted)) = wanted(data) else {
-            refuse(output, asked, answer::INVALID, "lengths in this option do not fit its own");
+            refuse(output, asked, answer::INVALID, "lengths in this option do not match its own");
             return OptionOutcome::Next;
         };
         let Some((at, export)) = found(exports, name) else {
@@ -283,10 +283,10 @@ impl Handshake {
             self.context = None;
         }
         if !self.structured {
-            return refuse(output, asked, answer::INVALID, "structured replies come first");
+            return refuse(output, asked, answer::INVALID, "negotiate structured replies first");
         }
         let Some((name, count, meant)) = queries(data, set) else {
-            return refuse(output, asked, answer::INVALID, "lengths in this option do not fit its own");
+            return refuse(output, asked, answer::INVALID, "lengths in this option do not match its own");
         };
         let Some((at, export)) = found(exports, name) else { return unknown(exports, asked, name, output) };
         if export.block_status && (meant || count == 0 && !set) {
@@ -340,7 +340,7 @@ fn aborted(output: &mut Vec<u8>) -> OptionOutcome {
 
 fn unknown(exports: &Exports, asked: u32, name: &[u8], output: &mut Vec<u8>) {
     let name = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
-    let mut message = format!("no export {name:?} here; there are");
+    let mut message = format!("no export {name:?} here; available:");
     for export in exports.list.iter().take(20) {
         message += &format!(" {}", export.name);
     }

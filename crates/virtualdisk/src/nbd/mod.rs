@@ -4,7 +4,7 @@
 //! (public domain), whose names the constants in [`wire`] keep.
 //!
 //! A server's connection is a [`handshake::Handshake`] until that says
-//! [`handshake::State::Ready`], and from then on [`request::parse`],
+//! [`handshake::HandshakeState::Ready`], and from then on [`request::parse`],
 //! [`request::check`] and the functions of [`reply`], which need no memory of
 //! their own. [`client`] is the other side, for tests, benchmarks and attaching.
 
@@ -21,25 +21,25 @@ use handshake::NbdExport;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The client's first word has flags that were not offered.
-    #[error("client flags {0:#x} hold some that were not offered; known are 1 (fixed newstyle) and 2 (no zeroes)")]
+    #[error("client flags {0:#x} include some that were not offered; known are 1 (fixed newstyle) and 2 (no zeroes)")]
     ClientFlags(u32),
     /// An option that does not begin as options do.
-    #[error("an option begins with {found:#x}, which is no NBD (IHAVEOPT, 0x49484156454f5054, would be right)")]
+    #[error("an option begins with {found:#x}; expected IHAVEOPT (0x49484156454f5054)")]
     OptionMagic {
         /// What came, as far as it came.
         found: u64,
     },
     /// A request that does not begin as requests do.
-    #[error("a request begins with {found:#010x}, which is no NBD request (0x25609513 would be right)")]
+    #[error("a request begins with {found:#010x}; expected 0x25609513")]
     RequestMagic {
         /// What came.
         found: u32,
     },
     /// `NBD_OPT_EXPORT_NAME` for what is not served: that option knows no other answer.
-    #[error("NBD_OPT_EXPORT_NAME asks for {0:?}, which is not served here")]
+    #[error("NBD_OPT_EXPORT_NAME names {0:?}, which is not served here")]
     UnknownExport(String),
     /// A write whose data would take too long to skip.
-    #[error("a write of {length} bytes, more than the {most} that are read only to be refused")]
+    #[error("a write of {length} bytes is too long; at most {most} are read before a refusal")]
     Flood {
         /// Bytes announced, bytes skipped at most.
         length: u32,

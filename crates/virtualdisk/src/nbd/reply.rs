@@ -51,7 +51,7 @@ pub struct NbdExtent {
     pub allocated: bool,
 }
 
-/// The answer to [`super::wire::Command::BlockStatus`]. `extents` begin at the
+/// The answer to [`super::wire::NbdCommand::BlockStatus`]. `extents` begin at the
 /// request's offset; they are joined where they are alike and cut at the
 /// request's end. Fewer than asked for are fine; of what no extent tells, the
 /// client asks again, but where there is none at all everything counts as allocated.

@@ -124,7 +124,7 @@ fn known(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -
         }
         NbdCommand::BlockStatus => (session.block_status, CommandFlags::REQ_ONE),
         NbdCommand::Resize => return Some((ErrorCode::Inval, "an export cannot be resized")),
-        NbdCommand::Disconnect | NbdCommand::Unknown(_) => return Some((ErrorCode::Inval, "the command is not known")),
+        NbdCommand::Disconnect | NbdCommand::Unknown(_) => return Some((ErrorCode::Inval, "the command is unknown")),
     };
     if !offered {
         let because = match request.command {
@@ -136,7 +136,7 @@ fn known(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -
     // clients set it on any command, and the protocol lets them
     let own = if flags.has(Has::FUA) { own.with(CommandFlags::FUA) } else { own };
     if !own.has(request.flags) {
-        return Some((ErrorCode::Inval, "a flag is set that does not belong to the command or was not offered"));
+        return Some((ErrorCode::Inval, "a flag does not belong to the command or was not offered"));
     }
     let changes = matches!(request.command, NbdCommand::Write | NbdCommand::Trim | NbdCommand::WriteZeroes);
     (changes && flags.has(Has::READ_ONLY)).then_some((ErrorCode::Perm, "the export is read-only"))
@@ -146,10 +146,10 @@ fn known(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -
 fn place(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
     if request.command == NbdCommand::Flush {
         let placed = request.offset != 0 || request.length != 0;
-        return placed.then_some((ErrorCode::Inval, "a flush has neither offset nor length"));
+        return placed.then_some((ErrorCode::Inval, "a flush must have no offset and no length"));
     }
     if request.length == 0 {
-        return Some((ErrorCode::Inval, "a request of no bytes"));
+        return Some((ErrorCode::Inval, "the request has no bytes"));
     }
     let end = request.offset.checked_add(u64::from(request.length));
     if end.is_none_or(|end| end > export.bytes) {

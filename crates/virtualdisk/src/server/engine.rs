@@ -167,7 +167,7 @@ impl DiskEngine {
         match self.exports[usize::from(wish.export)].target {
             WorkloadTarget::Drive(drive) => {
                 if self.changes.fails(drive, io.write) {
-                    wish.error = Some((ErrorCode::Io, "the drive fails, as ordered"));
+                    wish.error = Some((ErrorCode::Io, "the drive fails, as commanded"));
                 }
                 FollowUp::Nothing
             }
@@ -290,7 +290,7 @@ const MOST_EXTENTS: usize = 4096;
 /// What a client is told of a trouble.
 fn code(trouble: Trouble) -> NbdFailure {
     match trouble {
-        Trouble::NoSpace => (ErrorCode::Nospc, "no room where the content is kept"),
+        Trouble::NoSpace => (ErrorCode::Nospc, "no space left in the backing store"),
         Trouble::OutOfRange { .. } => (ErrorCode::Inval, "beyond the end"),
         _ => (ErrorCode::Io, "the disk fails"),
     }

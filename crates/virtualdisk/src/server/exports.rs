@@ -74,7 +74,7 @@ pub fn drive_by_name(system: &System, name: &str) -> Option<u32> {
 pub fn unknown_drive(system: &System, name: &str) -> String {
     let names: Vec<String> = (0..system.drive_count().min(16)).map(|drive| system.drive_name(drive)).collect();
     let more = if system.drive_count() > 16 { ", …" } else { "" };
-    format!("no drive is called `{name}`; there are {}{more}", names.join(", "))
+    format!("no drive is called `{name}`; the drives are {}{more}", names.join(", "))
 }
 
 #[cfg(test)]

@@ -129,8 +129,8 @@ fn fits(path: &Path) -> Result<(), String> {
     match bytes <= MOST_PATH {
         true => Ok(()),
         false => Err(format!(
-            "its path has {bytes} bytes, and a socket's {MOST_PATH} at most, `.control` behind it counted; \
-             say a shorter one"
+            "its path has {bytes} bytes; the limit of a socket is {MOST_PATH}, `.control` included; \
+             use a shorter path"
         )),
     }
 }
@@ -139,10 +139,10 @@ fn fits(path: &Path) -> Result<(), String> {
 fn clear(path: &Path) -> Result<(), String> {
     let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
     if !there.file_type().is_socket() {
-        return Err("there is something else of that name".into());
+        return Err("another file has that name".into());
     }
     if UnixStream::connect(path).is_ok() {
-        return Err("another server serves there".into());
+        return Err("another server uses it".into());
     }
     fs::remove_file(path).map_err(|e| e.to_string())
 }
@@ -193,7 +193,7 @@ fn is_of(path: &Path, user: u32) -> Result<(), String> {
     let there = fs::symlink_metadata(path).map_err(|e| e.to_string())?;
     match there.is_dir() && there.uid() == user && there.mode() & 0o077 == 0 {
         true => Ok(()),
-        false => Err("it is no folder that only this user can enter".into()),
+        false => Err("it is not a folder that only this user can enter".into()),
     }
 }
 
@@ -354,7 +354,7 @@ mod tests {
         let place = ListenAddress::Unix(path.clone());
         let first = Listener::bind(&place).expect("free");
         let taken = Listener::bind(&place).expect_err("taken").to_string();
-        assert!(taken.contains("another server serves there"), "{taken}");
+        assert!(taken.contains("another server uses it"), "{taken}");
         drop(first);
         assert!(!path.exists());
         // a killed server leaves its file
@@ -364,6 +364,6 @@ mod tests {
         drop(second);
         fs::write(&path, "precious").expect("written");
         let kept = Listener::bind(&place).expect_err("a file").to_string();
-        assert!(kept.contains("something else"), "{kept}");
+        assert!(kept.contains("another file"), "{kept}");
     }
 }

@@ -41,7 +41,7 @@ pub enum ServeError {
     #[error("the system has no drive, so there is nothing to serve")]
     Nothing,
     /// A size that an export cannot have.
-    #[error("`{export}` holds {holds} bytes; it cannot be served as {asked}")]
+    #[error("`{export}` holds {holds} bytes and cannot be served with {asked}")]
     Size {
         /// The export.
         export: String,

@@ -73,7 +73,7 @@ impl DiskEngine {
     fn replace_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
         // what lies on it would be lost by a slip
         if self.is_alone(drive) && !self.changes.has_failed(drive) {
-            return Err(format!("`{name}` works; only a drive that has failed can be replaced"));
+            return Err(format!("`{name}` has not failed; only a failed drive can be replaced"));
         }
         self.forget_alone(drive, name)?;
         self.changes.forget(drive);
@@ -88,7 +88,7 @@ impl DiskEngine {
     fn forget_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
         let target = WorkloadTarget::Drive(drive);
         if !self.is_alone(drive) {
-            return Err(format!("`{name}` is in no array's place now: it is a spare, or one came into its place"));
+            return Err(format!("`{name}` is not an active member: it is a spare, or a spare replaced it"));
         }
         let bytes = self.content.bytes(target);
         self.content.trim(target, 0, bytes).map_err(|trouble| trouble.to_string())

@@ -99,10 +99,10 @@ pub fn parse(line: &[u8]) -> Result<DiskCommand, String> {
     let order: DiskCommand = serde_json::from_slice(line).map_err(|e| e.to_string())?;
     match &order {
         DiskCommand::Slow { factor, .. } if !(1e-3..=1e6).contains(factor) => {
-            Err(format!("a factor of {factor} is not between 0.001 and 1000000"))
+            Err(format!("the factor {factor} is not between 0.001 and 1000000"))
         }
         DiskCommand::Error { share, .. } if !(0.0..=1.0).contains(share) => {
-            Err(format!("a share of {share} is not 0 to 1"))
+            Err(format!("the share {share} is not between 0 and 1"))
         }
         _ => Ok(order),
     }
@@ -192,7 +192,7 @@ pub fn give(control: &Path, order: &DiskCommand) -> Result<Value, ServeError> {
     stream.write_all(&line).map_err(|e| wrong(e.to_string()))?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer).map_err(|e| wrong(e.to_string()))?;
-    let answer: Value = serde_json::from_str(&answer).map_err(|e| wrong(format!("its answer: {e}")))?;
+    let answer: Value = serde_json::from_str(&answer).map_err(|e| wrong(format!("its reply is invalid: {e}")))?;
     match answer.get("error").and_then(Value::as_str) {
         Some(error) => Err(wrong(error.to_owned())),
         None => Ok(answer),

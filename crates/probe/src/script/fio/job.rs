@@ -47,7 +47,7 @@ impl<'a> SectionOptions<'a> {
         let yes = |text: &str| match text {
             "0" | "false" => Ok(false),
             "1" | "true" => Ok(true),
-            _ => Err(format!("0 or 1 belongs here, not `{text}`")),
+            _ => Err(format!("expected 0 or 1, found `{text}`")),
         };
         Ok(self.get(key, yes)?.unwrap_or(false))
     }
@@ -68,14 +68,14 @@ pub(super) fn jobs(
     let base = |text: &str| match text {
         "1024" => Ok(1024),
         "1000" => Ok(1000),
-        _ => Err(format!("1000 or 1024 belongs here, not `{text}`")),
+        _ => Err(format!("expected 1000 or 1024, found `{text}`")),
     };
     asked.base = asked.get("kb_base", base)?.unwrap_or(1024);
     let one = job(&mut asked)?;
     let many = |text: &str| {
         numbers::count(text).and_then(|n| match n {
             1..=512 => Ok(n),
-            _ => Err(format!("from 1 to {MOST_JOBS} jobs are made")),
+            _ => Err(format!("expected 1 to {MOST_JOBS} jobs, found `{text}`")),
         })
     };
     let times = asked.get("numjobs", many)?.unwrap_or(1);
@@ -99,9 +99,7 @@ pub(super) fn jobs(
                 TargetAmount::Share((step * number as f64).min(1.0))
             }
             _ => {
-                return Err(
-                    asked.wrong("offset_increment", "`offset` is in other units; bytes for both would be right")
-                );
+                return Err(asked.wrong("offset_increment", "`offset` uses another unit; give both in bytes"));
             }
         };
         jobs.push(next);
@@ -120,18 +118,18 @@ fn name_file(asked: &SectionOptions<'_>, job: &str, number: u64) -> Result<Strin
         Some(name) => {
             let plain = name.replace("\\:", "\u{0}");
             if plain.contains(':') {
-                return Err(asked.wrong("filename", "a job has one file here; write a section for each of them"));
+                return Err(asked.wrong("filename", "a job has one file; write a section for each file"));
             }
             plain.replace('\u{0}', ":")
         }
         None => format!("{job}.{number}.0"),
     };
     if name.is_empty() || name.contains('\0') {
-        return Err(asked.wrong("filename", "a file or a block device belongs here"));
+        return Err(asked.wrong("filename", "expected a file or a block device"));
     }
     match asked.text("directory") {
         None | Some("") => Ok(name),
-        Some(folder) if folder.contains(':') => Err(asked.wrong("directory", "one folder belongs here")),
+        Some(folder) if folder.contains(':') => Err(asked.wrong("directory", "expected one folder")),
         Some(folder) => Ok(Path::new(folder).join(name.trim_start_matches('/')).display().to_string()),
     }
 }
@@ -148,7 +146,7 @@ fn job(asked: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> {
     let base = asked.base;
     let align = |text: &str| match numbers::directions(text) {
         [Some(both), other] if other.is_none() || other == Some(both) => numbers::size(both, base),
-        _ => Err("one size for reads and writes belongs here".into()),
+        _ => Err("expected one size for both reads and writes".into()),
     };
     let (durable, sync_every) = durable(asked, &way)?;
     let mut pattern = Pattern {
@@ -177,7 +175,7 @@ fn job(asked: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> {
     let runtime = asked.get("runtime", |t| numbers::time(t, 1.0))?.filter(|d| !d.is_zero());
     let time_based = asked.flag("time_based")?;
     if time_based && runtime.is_none() {
-        return Err(asked.wrong("time_based", "a `runtime` belongs to it"));
+        return Err(asked.wrong("time_based", "it needs a `runtime`"));
     }
     let total = if time_based { Total::None } else { total(asked, &pattern, size.filter(|_| file_bytes.is_some()))? };
     Ok(ScriptJob {
@@ -214,7 +212,7 @@ fn way(asked: &SectionOptions<'_>) -> Result<ReadWriteMode, ProbeError> {
     let (word, modifier) = text.split_once(':').map_or((text, None), |(word, number)| (word, Some(number)));
     let percent = |text: &str| match numbers::count(text)? {
         percent @ 0..=100 => Ok(percent as f64 / 100.0),
-        _ => Err(format!("a percentage belongs here, not `{text}`")),
+        _ => Err(format!("expected a percentage from 0 to 100, found `{text}`")),
     };
     let reads = asked.get("rwmixread", percent)?;
     let mixed = reads.or(asked.get("rwmixwrite", percent)?.map(|writes| 1.0 - writes)).unwrap_or(0.5);
@@ -225,14 +223,14 @@ fn way(asked: &SectionOptions<'_>) -> Result<ReadWriteMode, ProbeError> {
         "randread" => (true, 1.0),
         "randwrite" => (true, 0.0),
         "randrw" => (true, mixed),
-        _ if word.contains("trim") => return Err(asked.wrong("rw", "nothing is trimmed here")),
+        _ if word.contains("trim") => return Err(asked.wrong("rw", "trims are not supported")),
         _ => {
             let known = "read, write, rw, randread, randwrite or randrw";
-            return Err(asked.wrong("rw", format!("{known} belongs here, not `{word}`")));
+            return Err(asked.wrong("rw", format!("expected {known}, found `{word}`")));
         }
     };
     let number = |text: &str| match text.strip_prefix('-') {
-        Some(_) => Err("going backwards is not done here".to_owned()),
+        Some(_) => Err("sequences that run backwards are not supported".to_owned()),
         None => numbers::size(text, asked.base),
     };
     let modifier = modifier.map(|m| number(m).map_err(|because| asked.wrong("rw", because))).transpose()?;
@@ -269,32 +267,27 @@ fn sizes(asked: &SectionOptions<'_>, way: &ReadWriteMode) -> Result<(WeightedSiz
 fn depth(asked: &mut SectionOptions<'_>, buffered: bool) -> Result<u32, ProbeError> {
     let number = |text: &str| match numbers::count(text)? {
         depth @ 1..=65_536 => Ok(depth as u32),
-        _ => Err(format!("from 1 to 65536, not `{text}`")),
+        _ => Err(format!("expected 1 to 65536, found `{text}`")),
     };
     let depth = asked.get("iodepth", number)?.unwrap_or(1);
     let engine = asked.text("ioengine").unwrap_or("psync");
     if ONE_AT_A_TIME.contains(&engine) {
         if depth > 1 {
-            asked.note("iodepth", &format!("the engine {engine} has one request at a time, and so it is here"));
+            asked.note("iodepth", &format!("engine {engine} sends one request at a time, so the depth is 1"));
         }
         return Ok(1);
     }
     if !MANY.contains(&engine) {
         let known = [MANY, ONE_AT_A_TIME].concat().join(", ");
-        return Err(asked.wrong(
-            "ioengine",
-            format!(
-                "`{engine}` does other things than reading and writing a file or \
-                                                    device; known are {known}"
-            ),
-        ));
+        let because = format!("engine `{engine}` is not supported; expected one of {known}");
+        return Err(asked.wrong("ioengine", because));
     }
     if engine == "libaio" && buffered && depth > 1 {
-        asked.note("iodepth", "the kernel serves buffered requests of libaio one at a time, and so it is here");
+        asked.note("iodepth", "the kernel serves buffered libaio requests one at a time, so the depth is 1");
         return Ok(1);
     }
     if engine != "io_uring" {
-        asked.note("ioengine", "io_uring here (or threads where there is none), at the same depth");
+        asked.note("ioengine", "the probe uses io_uring, or threads where it is missing, at the same depth");
     }
     Ok(depth)
 }
@@ -306,11 +299,10 @@ fn durable(asked: &SectionOptions<'_>, way: &ReadWriteMode) -> Result<(Durable, 
         "0" | "none" => false,
         "dsync" => true,
         "1" | "sync" => {
-            return Err(
-                asked.wrong("sync", "O_SYNC is not done here; `sync=dsync` leaves out only the times of the file")
-            );
+            let because = "O_SYNC is not supported; use `sync=dsync`, which omits only the file's timestamps";
+            return Err(asked.wrong("sync", because));
         }
-        other => return Err(asked.wrong("sync", format!("none or dsync belongs here, not `{other}`"))),
+        other => return Err(asked.wrong("sync", format!("expected none or dsync, found `{other}`"))),
     };
     if way.read_share == 1.0 {
         return Ok((Durable::No, 1));
@@ -320,7 +312,7 @@ fn durable(asked: &SectionOptions<'_>, way: &ReadWriteMode) -> Result<(Durable, 
         (0, 0, true) => Ok((Durable::Dsync, 1)),
         (every, 0, false) => Ok((Durable::Fsync, every)),
         (0, every, false) => Ok((Durable::Fdatasync, every)),
-        _ => Err(asked.wrong("fsync", "one of fsync, fdatasync and sync is done, not several")),
+        _ => Err(asked.wrong("fsync", "give one of fsync, fdatasync and sync, not several")),
     }
 }
 
@@ -331,10 +323,10 @@ fn place(asked: &mut SectionOptions<'_>, way: &ReadWriteMode, pattern: &mut Patt
         pattern.apart = way.mixed();
         if let Some(hole) = way.modifier {
             let [(size, _)] = pattern.sizes[..] else {
-                return Err(asked.wrong("rw", "holes between requests of several sizes are not made"));
+                return Err(asked.wrong("rw", "holes need requests of a single size"));
             };
             if way.mixed() {
-                return Err(asked.wrong("rw", "holes in a mix of reads and writes are not made; write two jobs"));
+                return Err(asked.wrong("rw", "a mix of reads and writes cannot have holes; write two jobs"));
             }
             pattern.placement = Placement::Strided { stride_bytes: hole.saturating_add(u64::from(size)) };
         }
@@ -356,14 +348,14 @@ fn place(asked: &mut SectionOptions<'_>, way: &ReadWriteMode, pattern: &mut Patt
         }
         _ => {
             let because = format!(
-                "random, zipf:θ (θ above 0, not 1), pareto:h (h between 0 and 1) or normal:percent \
-                                   belongs here, not `{text}`"
+                "expected random, zipf:θ (θ above 0, not 1), pareto:h (h between 0 and 1) or \
+                 normal:percent, found `{text}`"
             );
             return Err(asked.wrong("random_distribution", because));
         }
     };
     if pattern.placement == Placement::Uniform && !asked.flag("norandommap")? {
-        asked.note("rw", "places are drawn independently, as with norandommap; fio goes to each place once a pass");
+        asked.note("rw", "places are drawn independently, as with norandommap; fio visits each once per pass");
     }
     Ok(())
 }
@@ -380,12 +372,12 @@ fn pace(
         let poisson = match asked.text("rate_process").unwrap_or("linear") {
             "linear" => false,
             "poisson" => true,
-            other => return Err(asked.wrong("rate_process", format!("linear or poisson belongs here, not `{other}`"))),
+            other => return Err(asked.wrong("rate_process", format!("expected linear or poisson, found `{other}`"))),
         };
         pattern.pace = Pace::Open { rate_per_s, poisson };
         pattern.most_outstanding = Some(depth);
         let key = if asked.value("rate").is_some() { "rate" } else { "rate_iops" };
-        asked.note(key, "latency counts from the moment at which a request should start");
+        asked.note(key, "latency counts from the time at which a request is due");
     }
     let microseconds = |text: &str| numbers::time(text, 1e-6);
     let thinks = asked.get("thinktime", microseconds)?.unwrap_or_default();
@@ -393,14 +385,14 @@ fn pace(
         return Ok(());
     }
     if matches!(pattern.pace, Pace::Open { .. }) {
-        return Err(asked.wrong("thinktime", "with a rate it is not done; one of the two would be right"));
+        return Err(asked.wrong("thinktime", "give a rate or a think time, not both"));
     }
     let blocks = asked.get("thinktime_blocks", numbers::count)?.unwrap_or(1).max(1);
     if depth > 1 && blocks > 1 {
-        return Err(asked.wrong("thinktime_blocks", "several blocks at several at a time are not done; `iodepth=1` is"));
+        return Err(asked.wrong("thinktime_blocks", "more than one block needs `iodepth=1`"));
     }
     if depth > 1 {
-        asked.note("thinktime", "one request at a time, whatever `iodepth` says, as in fio");
+        asked.note("thinktime", "as in fio, the depth is 1 whatever `iodepth` says");
     }
     let spins = asked.get("thinktime_spin", microseconds)?.unwrap_or_default().min(thinks);
     pattern.pace = Pace::Cycles {
@@ -416,14 +408,14 @@ fn pace(
 fn rate(asked: &SectionOptions<'_>, way: &ReadWriteMode, pattern: &Pattern) -> Result<Option<f64>, ProbeError> {
     let (key, text) = match (asked.text("rate_iops"), asked.text("rate")) {
         (Some(_), Some(_)) => {
-            return Err(asked.wrong("rate", "with rate_iops it is not done; one of the two would be right"));
+            return Err(asked.wrong("rate", "give `rate` or `rate_iops`, not both"));
         }
         (Some(text), None) => ("rate_iops", text),
         (None, Some(text)) => ("rate", text),
         (None, None) => return Ok(None),
     };
     if way.mixed() {
-        return Err(asked.wrong(key, "fio limits reads and writes of a mix each by itself; write two jobs"));
+        return Err(asked.wrong(key, "fio limits the reads and the writes of a mix separately; write two jobs"));
     }
     let [reads, writes] = numbers::directions(text);
     let Some(text) = (if way.read_share == 1.0 { reads } else { writes }) else { return Ok(None) };
@@ -442,7 +434,7 @@ fn total(asked: &SectionOptions<'_>, pattern: &Pattern, size: Option<TargetAmoun
     let loops = asked.get("loops", numbers::count)?.unwrap_or(1).max(1);
     if let Some(requests) = asked.get("number_ios", numbers::count)?.filter(|n| *n > 0) {
         let ([(size, _)], true) = (&pattern.sizes[..], pattern.write_sizes.is_empty()) else {
-            return Err(asked.wrong("number_ios", "with requests of several sizes it is not done; `io_size` is"));
+            return Err(asked.wrong("number_ios", "it needs requests of a single size; use `io_size`"));
         };
         return Ok(Total::Bytes(requests.saturating_mul(u64::from(*size)).saturating_mul(loops)));
     }
@@ -450,7 +442,7 @@ fn total(asked: &SectionOptions<'_>, pattern: &Pattern, size: Option<TargetAmoun
         (Some(TargetAmount::Bytes(bytes)), _) | (None, Some(TargetAmount::Bytes(bytes))) if bytes > 0 => {
             Ok(Total::Bytes(bytes.saturating_mul(loops)))
         }
-        (Some(TargetAmount::Share(_)), _) => Err(asked.wrong("io_size", "a number of bytes belongs here")),
+        (Some(TargetAmount::Share(_)), _) => Err(asked.wrong("io_size", "expected a number of bytes")),
         _ => Ok(Total::Passes(loops)),
     }
 }

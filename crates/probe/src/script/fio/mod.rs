@@ -51,7 +51,7 @@ pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) 
     }
     let mut rounds = rounds.jobs;
     if rounds.is_empty() {
-        return Err(wrong(file, 0, "has no section for a job, such as `[reads]`".into()));
+        return Err(wrong(file, 0, "no section defines a job; add one, such as `[reads]`".into()));
     }
     rounds.iter_mut().for_each(|round| unique(round));
     notes.sort_by_key(|n| n.line);
@@ -77,19 +77,19 @@ impl FioReader<'_> {
             return Ok(());
         }
         if line.len() > MOST_LINE {
-            return fail(format!("a line of more than {MOST_LINE} bytes"));
+            return fail(format!("the line is longer than {MOST_LINE} bytes"));
         }
         if let Some(rest) = line.strip_prefix('[') {
             let name = rest.strip_suffix(']').map(str::trim).filter(|n| !n.is_empty());
-            let Some(name) = name else { return fail(format!("`{line}`: `[name]` would be right")) };
+            let Some(name) = name else { return fail(format!("expected `[name]`, found `{line}`")) };
             self.section(at, name);
             return if self.sections.len() > MOST_JOBS { fail(format!("more than {MOST_JOBS} jobs")) } else { Ok(()) };
         }
         if line.starts_with("include ") {
-            return fail("`include`: other files are not read; put their text here".into());
+            return fail("`include` is not supported; copy the other file's text here".into());
         }
         if self.sections.is_empty() {
-            return fail(format!("`{line}` stands before the first section; `[global]` or `[name]` belongs above it"));
+            return fail(format!("`{line}` is before the first section; put `[global]` or `[name]` above it"));
         }
         let (key, value) = line.split_once('=').map_or((line, None), |(k, v)| (k.trim(), Some(v.trim())));
         let value = value.map(|v| self.expand(at, v)).transpose()?;
@@ -109,22 +109,22 @@ impl FioReader<'_> {
     fn expand(&self, at: usize, value: &str) -> Result<String, ProbeError> {
         let fail = |because: String| Err(wrong(self.file, at, because));
         if value.contains('`') {
-            return fail(format!("`{value}`: nothing is computed or run; write the result"));
+            return fail(format!("`{value}`: commands are not run; write their output"));
         }
         let (mut done, mut rest) = (String::new(), value);
         while let Some(start) = rest.find('$') {
             done += &rest[..start];
             let Some(end) = rest[start..].find('}').filter(|_| rest[start..].starts_with("${")) else {
-                return fail(format!("`{value}`: only `${{NAME}}` is replaced, by a variable of the environment"));
+                return fail(format!("`{value}`: only `${{NAME}}`, an environment variable, is replaced"));
             };
             let name = &rest[start + 2..start + end];
             match (self.variable)(name) {
                 Some(found) => done += &found,
-                None => return fail(format!("the environment has no variable {name}; set it, or write its value")),
+                None => return fail(format!("the environment variable {name} is not set; set it or write its value")),
             }
             rest = &rest[start + end + 1..];
             if done.len() > MOST_LINE {
-                return fail(format!("a value of more than {MOST_LINE} bytes"));
+                return fail(format!("the value is longer than {MOST_LINE} bytes"));
             }
         }
         Ok(done + rest)
@@ -133,8 +133,8 @@ impl FioReader<'_> {
     fn option(&mut self, at: usize, key: &str, value: Option<String>) -> Result<(), ProbeError> {
         let fail = |because: String| Err(wrong(self.file, at, because));
         let Some((name, treatment)) = option(key) else {
-            let hint = like(key).map_or(String::new(), |known| format!("; `{known}` is one"));
-            return fail(format!("`{key}` is not an option that is known here{hint}"));
+            let hint = like(key).map_or(String::new(), |known| format!("; did you mean `{known}`?"));
+            return fail(format!("`{key}` is not a known option{hint}"));
         };
         let said = value.as_deref().unwrap_or("1");
         let off = matches!(said, "0" | "none" | "false");
@@ -146,9 +146,9 @@ impl FioReader<'_> {
                 }
                 return Ok(());
             }
-            Treatment::Refused(why) if !off => return fail(format!("`{key}` would make another load: {why}")),
+            Treatment::Refused(why) if !off => return fail(format!("`{key}` would change the workload: {why}")),
             Treatment::Only(right, why) if !off && said != right => {
-                return fail(format!("`{key}={said}` would make another load: {why}"));
+                return fail(format!("`{key}={said}` would change the workload: {why}"));
             }
             Treatment::Refused(_) | Treatment::Only(..) => return Ok(()),
         }
@@ -182,7 +182,7 @@ impl Rounds {
     fn add(&mut self, file: &str, section: &FioSection, jobs: Vec<ScriptJob>) -> Result<(), ProbeError> {
         self.all += jobs.len();
         if self.all > MOST_JOBS {
-            return Err(wrong(file, section.line, format!("more than {MOST_JOBS} jobs in all; `numjobs` counts too")));
+            return Err(wrong(file, section.line, format!("more than {MOST_JOBS} jobs in all, `numjobs` included")));
         }
         let stonewall = section.values.get("stonewall").is_some_and(|v| v.text.as_deref() != Some("0"));
         if stonewall {
@@ -209,8 +209,8 @@ impl Rounds {
         };
         if self.sections[round].iter().any(|n| n != name) {
             let because = format!(
-                "wait_for={name}: other jobs run beside `{name}`, and would be waited for too; \
-                                   `stonewall` waits for all of them"
+                "wait_for={name}: other jobs run beside `{name}`, and this job would wait for them too; \
+                 use `stonewall` to wait for all of them"
             );
             return Err(wrong(file, value.line, because));
         }

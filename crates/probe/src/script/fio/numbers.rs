@@ -23,14 +23,14 @@ fn split(text: &str) -> Option<(u64, String)> {
 pub fn count(text: &str) -> Result<u64, String> {
     match split(text) {
         Some((number, rest)) if rest.is_empty() => Ok(number),
-        _ => Err(format!("a whole number belongs here, not `{text}`")),
+        _ => Err(format!("expected a whole number, found `{text}`")),
     }
 }
 
 /// A size. `base` is `kb_base`: with 1024, `k` is 1024 and `ki` is 1000, as old
 /// scripts have it; with 1000 it is the other way round.
 pub fn size(text: &str, base: u64) -> Result<u64, String> {
-    let wrong = || format!("a size such as 4096, 4k or 10g belongs here, not `{text}`");
+    let wrong = || format!("expected a size such as 4096, 4k or 10g, found `{text}`");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
     let (power, binary) = match unit.strip_suffix('i') {
@@ -55,7 +55,7 @@ pub fn amount(text: &str, base: u64) -> Result<TargetAmount, String> {
     match text.trim().strip_suffix('%') {
         Some(percent) => match percent.trim().parse::<f64>() {
             Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(TargetAmount::Share(percent / 100.0)),
-            _ => Err(format!("a size or a share up to 100% belongs here, not `{text}`")),
+            _ => Err(format!("expected a size or a share up to 100%, found `{text}`")),
         },
         None => size(text, base).map(TargetAmount::Bytes),
     }
@@ -63,7 +63,7 @@ pub fn amount(text: &str, base: u64) -> Result<TargetAmount, String> {
 
 /// A time; a number without a unit has this one, seconds.
 pub fn time(text: &str, unit_s: f64) -> Result<Duration, String> {
-    let wrong = || format!("a time such as 30, 10m or 500ms belongs here, not `{text}`");
+    let wrong = || format!("expected a time such as 30, 10m or 500ms, found `{text}`");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let unit_s = match unit.as_str() {
         "" => unit_s,
@@ -96,7 +96,7 @@ fn request(text: &str, base: u64) -> Result<u32, String> {
     let bytes = size(text, base)?;
     match u32::try_from(bytes) {
         Ok(small) if (1..=MOST_REQUEST).contains(&bytes) => Ok(small),
-        _ => Err(format!("requests of {bytes} bytes: from 1 to {MOST_REQUEST} are made")),
+        _ => Err(format!("expected a request of 1 to {MOST_REQUEST} bytes, found {bytes}")),
     }
 }
 
@@ -108,12 +108,12 @@ pub fn fixed(text: &str, base: u64) -> Result<WeightedSizes, String> {
 /// `bsrange`: every multiple of the least up to the most, equally often (fio
 /// draws a number up to the most, adds the least, and cuts it to a multiple).
 pub fn range(text: &str, base: u64) -> Result<WeightedSizes, String> {
-    let (least, most) = text.split_once(['-', ':']).ok_or("a range such as 4k-64k belongs here")?;
+    let (least, most) = text.split_once(['-', ':']).ok_or("expected a range such as 4k-64k")?;
     let (a, b) = (request(least, base)?, request(most, base)?);
     let (least, most) = (a.min(b), a.max(b));
     let steps = most / least;
     if most % least != 0 || steps as usize > MOST_SIZES {
-        return Err(format!("{text}: the larger must be a multiple of the smaller, at most {MOST_SIZES} times it"));
+        return Err(format!("{text}: the larger size must be a multiple of the smaller, up to {MOST_SIZES} times"));
     }
     Ok((1..=steps).map(|times| (least * times, 1.0)).collect())
 }
@@ -135,7 +135,7 @@ pub fn parts(text: &str, base: u64) -> Result<WeightedSizes, String> {
     let given: f64 = sizes.iter().filter_map(|s| s.1).sum();
     let open = sizes.iter().filter(|s| s.1.is_none()).count();
     if given > 100.0 || (open == 0 && given < 100.0) {
-        return Err(format!("{text}: the percentages are {given} together, and 100 would be right"));
+        return Err(format!("{text}: the percentages sum to {given}, not 100"));
     }
     let rest = if open > 0 { (100.0 - given) / open as f64 } else { 0.0 };
     let sizes: WeightedSizes = sizes.into_iter().map(|(s, p)| (s, p.unwrap_or(rest))).filter(|s| s.1 > 0.0).collect();

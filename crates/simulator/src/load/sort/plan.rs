@@ -29,30 +29,27 @@ impl SortPlan {
         check(spec)?;
         let blocks = spec.data_bytes.div_ceil(BLOCK_BYTES);
         let io_blocks = spec.io_bytes / BLOCK_BYTES;
-        // document 000: (keys + record) x 1.1 x records
+        // SAS 1998: (keys + record) x 1.1 x records
         let each = (spec.record_bytes + spec.key_bytes) as f64 * spec.memory_factor;
         let held = (spec.memory_bytes as f64 / each * spec.record_bytes as f64 / BLOCK_BYTES as f64) as u64;
         let run = if held >= blocks { blocks } else { held / io_blocks * io_blocks };
         if run == 0 {
-            let why = format!("{} bytes do not hold one request of {} with its keys", spec.memory_bytes, spec.io_bytes);
+            let why = format!("{} bytes cannot hold a request of {} with its keys", spec.memory_bytes, spec.io_bytes);
             return Err(LoadError::new("memory_bytes", why));
         }
         let runs = blocks.div_ceil(run);
         if runs > MOST_RUNS {
-            return Err(LoadError::new("memory_bytes", format!("{runs} runs; at most {MOST_RUNS}")));
+            return Err(LoadError::new("memory_bytes", format!("{runs} runs; the limit is {MOST_RUNS}")));
         }
         // one buffer is for what is written
         let fan_in = (spec.memory_bytes / spec.merge_bytes).saturating_sub(1);
         if runs > 1 && fan_in < 2 {
-            let why = format!(
-                "a merge needs memory for three requests of {}: two that are read, one written",
-                spec.merge_bytes
-            );
+            let why = format!("a merge needs memory for three requests of {}: two reads and a write", spec.merge_bytes);
             return Err(LoadError::new("merge_bytes", why));
         }
         let place = |region: &Region, needed: u64, item: &str| {
             let (first, has) = region.stretch(target_blocks, item)?;
-            let why = || LoadError::new(item, format!("{needed} blocks are needed, the part has {has}"));
+            let why = || LoadError::new(item, format!("{needed} blocks are needed; the area has {has}"));
             if has < needed { Err(why()) } else { Ok(first) }
         };
         let regions = if runs == 1 { 0 } else { u64::from(runs > fan_in) + 1 };
@@ -101,28 +98,28 @@ fn check(spec: &SortSpec) -> Result<(), LoadError> {
     ];
     for (item, bytes, most) in sizes {
         if !(1..=most).contains(&bytes) {
-            return Err(LoadError::new(item, format!("{bytes} bytes; 1 to {most}")));
+            return Err(LoadError::new(item, format!("{bytes} bytes; expected 1 to {most}")));
         }
     }
     for (item, bytes) in [("io_bytes", spec.io_bytes), ("merge_bytes", spec.merge_bytes)] {
         if !bytes.is_multiple_of(BLOCK_BYTES) {
-            return Err(LoadError::new(item, format!("{bytes} bytes: whole blocks of 512")));
+            return Err(LoadError::new(item, format!("{bytes} bytes; expected a multiple of 512")));
         }
     }
     if spec.key_bytes > 1 << 30 {
-        return Err(LoadError::new("key_bytes", "up to 1 GiB"));
+        return Err(LoadError::new("key_bytes", "expected up to 1 GiB"));
     }
     if !(0.1..=100.0).contains(&spec.memory_factor) {
-        return Err(LoadError::new("memory_factor", "a factor from 0.1 to 100"));
+        return Err(LoadError::new("memory_factor", "expected a factor from 0.1 to 100"));
     }
     for (item, seconds) in [("compare_s", spec.compare_s), ("record_s", spec.record_s)] {
         if !(0.0..=1.0).contains(&seconds) {
-            return Err(LoadError::new(item, "0 to 1 s"));
+            return Err(LoadError::new(item, "expected 0 to 1 s"));
         }
     }
     for (item, number) in [("processors", spec.processors), ("window", spec.window)] {
         if !(1..=1024).contains(&number) {
-            return Err(LoadError::new(item, "1 to 1024"));
+            return Err(LoadError::new(item, "expected 1 to 1024"));
         }
     }
     Ok(())

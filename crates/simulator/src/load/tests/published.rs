@@ -141,7 +141,7 @@ fn a_sort_in_memory_is_one_pass() {
     // one after the other: 32 requests, 8192 records moved, 13 comparisons each
     let seconds = 0.032 + 1e-6 * 8192.0 * 14.0;
     assert!((sort.operations()[0].totals.response_s() / seconds - 1.0).abs() < 1e-6);
-    // document 000's formula: with keys of 32 bytes and a tenth more it does not fit
+    // SAS 1998's formula: with keys of 32 bytes and a tenth more it does not fit
     let (_, asked) = sorted(SortSpec { memory_bytes: 1 << 20, key_bytes: 32, memory_factor: 1.1, ..a_sort() }, 0);
     assert!(asked.len() > 32);
 }

@@ -96,7 +96,7 @@ fn level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
     if level.is_none() {
         let known: Vec<&str> = levels().iter().map(|l| l.id.as_str()).collect();
         let near = did_you_mean(&text, &known);
-        fields.wrong_at("level", format!("no level is called `{text}`{near}; there are {}", known.join(", ")));
+        fields.wrong_at("level", format!("unknown level `{text}`; known are {}{near}", known.join(", ")));
     }
     level
 }
@@ -107,7 +107,7 @@ fn layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
     if layout.is_none() {
         let known: Vec<&str> = ArrayLayout::ALL.iter().map(|l| l.name()).collect();
         let near = did_you_mean(text, &known);
-        fields.wrong_at("layout", format!("no layout is called `{text}`{near}; there are {}", known.join(", ")));
+        fields.wrong_at("layout", format!("unknown layout `{text}`; known are {}{near}", known.join(", ")));
     }
     layout
 }
@@ -137,7 +137,7 @@ fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32]
     let mut members = Vec::new();
     for (drive, at) in referred(fields, "drives", drives) {
         if members.contains(&drive) {
-            let message = format!("`{}` is a member twice", called(drives, drive));
+            let message = format!("`{}` is listed twice as a member", called(drives, drive));
             fields.source.wrong(at, &fields.item, message);
         } else if members.len() <= MOST_MEMBERS {
             members.push(drive);
@@ -159,11 +159,11 @@ fn take(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dri
     let other = names.used_by.get(drive as usize).copied().flatten();
     match other {
         Some(other) if other == array => {
-            fields.wrong_at("spares", format!("`{}` is a member and a spare", called(drives, drive)));
+            fields.wrong_at("spares", format!("`{}` is both a member and a spare", called(drives, drive)));
         }
         Some(other) => {
             let other = names.arrays.name(other).to_owned();
-            fields.wrong_at("drives", format!("`{}` belongs to `{other}` already", called(drives, drive)));
+            fields.wrong_at("drives", format!("`{}` already belongs to `{other}`", called(drives, drive)));
         }
         None => {
             if let Some(used) = names.used_by.get_mut(drive as usize) {
@@ -180,7 +180,7 @@ fn run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
             Some(at) => RunBy::Controller(at),
             None => {
                 let message = names.controllers.unknown("controller", name);
-                fields.wrong_at("run_by", format!("{message}; \"host\" is the host's software"));
+                fields.wrong_at("run_by", format!("{message}; \"host\" means software RAID"));
                 RunBy::Host
             }
         },
@@ -203,7 +203,7 @@ fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]
         match members.iter().position(|m| *m == drive) {
             Some(member) => failed.push(member as u16),
             None => {
-                let message = format!("`{}` has failed but is no member of this array", called(drives, drive));
+                let message = format!("`{}` has failed but is not a member of this array", called(drives, drive));
                 fields.source.wrong(at, &fields.item, message);
             }
         }
@@ -234,11 +234,11 @@ fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
     let info = set.level.info();
     if least != most && info.form != LevelForm::Linear {
         let size = |blocks: u64| diskwright_base::units::display((blocks * BLOCK_BYTES) as f64, "bytes");
-        let message = format!("members are of {} to {}; the smallest counts for all", size(least), size(most));
+        let message = format!("members hold {} to {}; the size of the smallest counts", size(least), size(most));
         fields.note_at("drives", message);
     }
     if let Some(used) = set.member_blocks.filter(|used| *used > least || *used == 0) {
-        let message = format!("`member_space` is {used} blocks, where the smallest member holds {least}");
+        let message = format!("`member_space` is {used} blocks, but the smallest member holds {least}");
         fields.wrong_at("member_space", message);
         return;
     }
@@ -266,17 +266,17 @@ fn services(fields: &DescriptionFields<'_, '_>, set: &Set) {
     let lost = ArrayState::failed(set.failed.iter().copied()).failed.count() as usize;
     let survives = set.level.info().form != LevelForm::Linear && set.level != ArrayLevel::Raid0;
     if lost > 0 && !survives {
-        fields.note_at("failed", format!("{} loses its data with a member; what lay there is not served", set.level));
+        fields.note_at("failed", format!("{} has no redundancy; data of a failed member are not served", set.level));
     }
     // with a spare it waits for a failure in the course of a run
     if set.rebuild.is_some() && lost == 0 && set.spares.is_empty() {
-        fields.note_at("rebuild", "no member has failed: there is nothing to rebuild; failed = [0] would make it so");
+        fields.note_at("rebuild", "no member has failed, so there is nothing to rebuild; set failed = [0]");
     }
     if set.rebuild.is_some() && lost > 0 && set.spares.is_empty() {
-        fields.wrong_at("rebuild", "a rebuild needs a drive to write to: spares = [\"…\"]");
+        fields.wrong_at("rebuild", "a rebuild needs a spare drive: spares = [\"…\"]");
     }
     if !set.spares.is_empty() && set.rebuild.is_none() && lost > 0 {
-        fields.note_at("spares", "the spare stays idle without a rebuild: rebuild = true");
+        fields.note_at("spares", "the spare is idle without a rebuild: rebuild = true");
     }
 }
 

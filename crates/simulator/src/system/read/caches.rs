@@ -36,7 +36,7 @@ fn read_ahead(fields: &DescriptionFields<'_, '_>, usual: CacheReadAhead) -> Cach
     let from = fields.request_blocks("read_ahead_from");
     if let Some(blocks) = fetch {
         for key in ["read_ahead", "read_ahead_from"].into_iter().filter(|key| fields.has(key)) {
-            fields.wrong_at(key, format!("`{key}` and `fetch` are two ways of reading ahead; one of them is enough"));
+            fields.wrong_at(key, format!("`{key}` and `fetch` both set the read-ahead; use one of them"));
         }
         fields.know(&["read_ahead"]);
         return CacheReadAhead::Fixed { blocks };
@@ -61,7 +61,7 @@ fn write(fields: &DescriptionFields<'_, '_>, usual: WriteBackPolicy) -> WritePol
     let through = fields.word("write", &[("back", false), ("through", true)]).unwrap_or(false);
     if through {
         for key in KEYS.into_iter().filter(|key| fields.has(key)) {
-            fields.wrong_at(key, format!("`{key}` is for posted writes: write = \"back\""));
+            fields.wrong_at(key, format!("`{key}` applies only to write-back: write = \"back\""));
         }
         fields.know(&KEYS);
         return WritePolicy::Through;

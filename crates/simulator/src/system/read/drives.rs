@@ -37,14 +37,14 @@ pub(super) fn drives(
 ) -> Vec<Drives> {
     let mut groups: Vec<Drives> = Vec::new();
     if top.tables("drive").is_empty() {
-        top.wrong("there is no drive: at least one [[drive]] is needed, such as model = \"st32171w\"");
+        top.wrong("there is no drive; add a [[drive]], such as model = \"st32171w\"");
     }
     each(top, "drive", |fields| {
         let name = names.drives.add(fields, "disk", &[]);
         let before: u32 = groups.iter().map(|group| group.count).sum();
         let count = fields.whole("count", 1, u64::from(MOST_DRIVES)).map_or(1, |n| n as u32);
         if before + count > MOST_DRIVES {
-            fields.wrong_at("count", format!("{} drives in all, where {MOST_DRIVES} are the most", before + count));
+            fields.wrong_at("count", format!("{} drives in all; the limit is {MOST_DRIVES}", before + count));
         }
         let device = device(fields, &name, own, load);
         let channel = names.channels.refer(fields, "channel");
@@ -67,7 +67,7 @@ pub(super) fn drives(
             _ => QueuePolicy::FirstCome,
         };
         if order.is_some() && !matches!(device, DeviceModel::Mechanical(_)) {
-            fields.note_at("order", "`order` is how an arm goes through its queue; this device has none");
+            fields.note_at("order", "`order` schedules the arm of a mechanical drive; this device has none");
         }
         let depth = depth.unwrap_or_else(|| device.slots());
         groups.push(Drives { name, count, device, channel, order: order.unwrap_or(own_order), depth });
@@ -104,11 +104,11 @@ fn device(
         [sort] => printed(fields, name, sort)?,
         [] => {
             let near = "model = \"…\" of `list drives`, file = \"….diskspecs\", or a table such as [drive.mechanical]";
-            fields.wrong(format!("what is it? {near}"));
+            fields.wrong(format!("the device is missing; give {near}"));
             return None;
         }
         [first, second, ..] => {
-            fields.wrong_at(second, format!("`{first}` says what it is already; one of the two is enough"));
+            fields.wrong_at(second, format!("`{first}` already describes the device; remove one of the two"));
             return None;
         }
     };
@@ -119,15 +119,15 @@ fn device(
 /// A drive of the catalogue.
 fn model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<EntryKind> {
     if fields.has("capacity") {
-        fields.wrong_at("capacity", "a model of the catalogue has its own capacity; leave it out");
+        fields.wrong_at("capacity", "a catalogue model has its own capacity; remove `capacity`");
     }
     let id = fields.text("model")?;
     let found = own.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find(id));
     if found.is_none() {
         let known: Vec<&str> = own.iter().chain(catalogue::all()).map(|entry| entry.id.as_str()).collect();
         let near = did_you_mean(id, &known);
-        let all = if near.is_empty() { "; `list drives` shows all" } else { "" };
-        fields.wrong_at("model", format!("no drive of the catalogue is called `{id}`{near}{all}"));
+        let all = if near.is_empty() { "; `list drives` shows all of them" } else { "" };
+        fields.wrong_at("model", format!("the catalogue has no drive `{id}`{near}{all}"));
     }
     found.map(|entry| entry.kind.clone())
 }
@@ -135,7 +135,7 @@ fn model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<E
 /// A drive of DiskSim's format.
 fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceModel> {
     for key in ["capacity", "write_cache"].into_iter().filter(|key| fields.has(key)) {
-        fields.wrong_at(key, format!("`{key}` stands in the file itself"));
+        fields.wrong_at(key, format!("the file itself sets `{key}`; remove it here"));
     }
     let path = fields.text("file")?;
     let made = load(path).map_err(|because| format!("`{path}`: {because}")).and_then(|text| {
@@ -178,7 +178,7 @@ fn write_cache(fields: &DescriptionFields<'_, '_>, kind: EntryKind) -> EntryKind
             EntryKind::Mechanical(printed)
         }
         (Some(_), kind) => {
-            fields.wrong_at("write_cache", "`write_cache` is for mechanical drives");
+            fields.wrong_at("write_cache", "`write_cache` applies only to mechanical drives");
             kind
         }
         (None, kind) => kind,

@@ -24,17 +24,17 @@ fn event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut Vec<S
     let at = fields.time("at").unwrap_or(0);
     let end = system.watch.warm_up.saturating_add(system.watch.duration);
     if at > end {
-        fields.note_at("at", "this is after the end of the run: `[watch]` says how long it is");
+        fields.note_at("at", "this is after the end of the run, which `[watch]` sets");
     }
     let said: Vec<&str> = SORTS.into_iter().filter(|sort| fields.has(sort)).collect();
     match said.as_slice() {
-        [] => fields.wrong("nothing happens: one of fail, replace, slow, hang, release is needed"),
+        [] => fields.wrong("the event does nothing; give one of fail, replace, slow, hang, release"),
         [_] => {}
-        [_, second, ..] => fields.wrong_at(second, "two things happen; each needs an [[event]] of its own"),
+        [_, second, ..] => fields.wrong_at(second, "the event has two actions; write an [[event]] for each"),
     }
     let rebuild = background(fields, "rebuild");
     if rebuild.is_some() && !fields.has("replace") {
-        fields.wrong_at("rebuild", "`rebuild` says how a drive is rebuilt that comes by `replace`");
+        fields.wrong_at("rebuild", "`rebuild` applies only to `replace`");
     }
     let changes = [
         members(fields, system, "fail", |array, member| SystemChange::Fail { array, member }),
@@ -82,7 +82,7 @@ fn members(
                 Some((array, member)) => found.push(change(array, member as u16)),
                 None => {
                     let name = called(&system.drives, drive);
-                    let message = format!("`{name}` is no member of an array, and only members fail and are replaced");
+                    let message = format!("`{name}` is not a member of an array; only members can fail or be replaced");
                     fields.source.wrong(at, &fields.item, message);
                 }
             }

@@ -134,7 +134,7 @@ pub(super) fn trace(
     let scale = fields.number("scale", 0.0, 1e6).unwrap_or(1.0);
     let depth = fields.whole("depth", 1, 1 << 20);
     if depth.is_some() && !closed {
-        fields.wrong_at("depth", "`depth` is for requests that wait for one another: timing = \"closed\"");
+        fields.wrong_at("depth", "`depth` applies only to closed timing: timing = \"closed\"");
     }
     let fold = fields.truth("fold").unwrap_or(true);
     let cached = fields.truth("cached").unwrap_or(cached);
@@ -147,11 +147,11 @@ pub(super) fn trace(
         }
     };
     if requests.is_empty() {
-        fields.wrong_at("file", format!("`{path}`: no reads or writes in it"));
+        fields.wrong_at("file", format!("`{path}` has no reads or writes"));
         return None;
     }
     if left_out > 0 {
-        fields.note_at("file", format!("{left_out} requests that are neither read nor write were left out"));
+        fields.note_at("file", format!("{left_out} requests are neither reads nor writes and are omitted"));
     }
     let timing = match closed {
         true => Timing::Closed { depth: depth.map_or(1, |n| n as u32), scale },

@@ -123,7 +123,7 @@ fn watch(fields: &DescriptionFields<'_, '_>) -> WatchSpec {
         interval: fields.some_time("interval").unwrap_or(usual.interval),
     };
     if watch.interval > watch.duration {
-        fields.wrong_at("interval", "`interval` is longer than `duration`, where a run has at least one sample");
+        fields.wrong_at("interval", "`interval` is longer than `duration`; a run needs at least one sample");
     }
     fields.finish();
     watch

@@ -34,10 +34,10 @@ impl NameList {
             n => format!("{sort}{}", n + 1),
         });
         if own.is_some() && (name == NONE || name == "host") {
-            fields.wrong_at("name", format!("`{name}` is a word of this language; another name is needed"));
+            fields.wrong_at("name", format!("`{name}` is a reserved word; choose another name"));
         }
         if std::iter::once(&*self).chain(others.iter().copied()).any(|list| list.names.contains(&name)) {
-            fields.wrong_at("name", format!("there is another `{name}`; each needs a name of its own"));
+            fields.wrong_at("name", format!("the name `{name}` is already used; choose another name"));
         }
         self.names.push(name.clone());
         name
@@ -66,7 +66,7 @@ impl NameList {
             fields.know(&[key]);
             if self.len() > 1 {
                 let have = self.names.join(", ");
-                fields.wrong(format!("`{key}` is missing where there are several: {have}; or {key} = \"{NONE}\""));
+                fields.wrong(format!("`{key}` is missing; choose one of {have}, or {key} = \"{NONE}\""));
             }
             return (self.len() == 1).then_some(0);
         }
@@ -91,11 +91,11 @@ impl NameList {
 fn unknown(sort: &str, name: &str, names: &[&str]) -> String {
     const SHOWN: usize = 20;
     let have = match names.len() {
-        0 => "there is none".to_owned(),
-        n if n > SHOWN => format!("there are {} and {} more", names[..SHOWN].join(", "), n - SHOWN),
-        _ => format!("there is {}", names.join(", ")),
+        0 => "there are none".to_owned(),
+        n if n > SHOWN => format!("known are {} and {} more", names[..SHOWN].join(", "), n - SHOWN),
+        _ => format!("known are {}", names.join(", ")),
     };
-    format!("no {sort} is called `{name}`{}; {have}", did_you_mean(name, names))
+    format!("unknown {sort} `{name}`; {have}{}", did_you_mean(name, names))
 }
 
 /// First number of a group of drives.
@@ -150,7 +150,7 @@ pub(super) fn targets_of(drives: &[Drives], names: &PartNames, text: &str) -> Re
     match member {
         Some(array) => {
             let array = names.arrays.name(array);
-            Err(format!("`{text}` is a member of `{array}`, and its blocks belong to that; use on = \"{array}\""))
+            Err(format!("`{text}` is a member of `{array}`; use on = \"{array}\""))
         }
         None => Ok(found.into_iter().map(WorkloadTarget::Drive).collect()),
     }

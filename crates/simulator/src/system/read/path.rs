@@ -34,7 +34,7 @@ pub(super) fn each<'a, 't>(
 ) {
     let tables = top.tables(key);
     if tables.len() > MOST_TABLES {
-        top.wrong_at(key, format!("there are {} of [[{key}]], where {MOST_TABLES} are the most", tables.len()));
+        top.wrong_at(key, format!("there are {} [[{key}]] tables; the limit is {MOST_TABLES}", tables.len()));
     }
     for (number, value) in tables.into_iter().take(MOST_TABLES).enumerate() {
         let name = value.get_ref().as_table().and_then(|t| t.iter().find(|(k, _)| k.get_ref() == "name"));
@@ -92,12 +92,12 @@ fn transfer(fields: &DescriptionFields<'_, '_>) -> TransferMode {
     let byte = fields.each_byte("byte");
     if by_hand {
         if !fields.has("byte") {
-            fields.missing("byte", "\"250ns/B\" (a processor moves every byte under transfer = \"pio\")");
+            fields.missing("byte", "\"250ns/B\" (with transfer = \"pio\" a processor moves every byte)");
         }
         return TransferMode::Pio { interrupt_blocks: interrupt_blocks.unwrap_or(1), byte_ps: byte.unwrap_or(0) };
     }
     if byte.is_some() {
-        fields.wrong_at("byte", "`byte` is a processor's time of a byte, which only transfer = \"pio\" costs");
+        fields.wrong_at("byte", "`byte`, a processor's time per byte, applies only to transfer = \"pio\"");
     }
     TransferMode::Dma { interrupt_blocks }
 }

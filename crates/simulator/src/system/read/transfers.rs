@@ -45,7 +45,7 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
         };
     }
     for key in KEYS.into_iter().filter(|key| fields.has(key)) {
-        fields.wrong_at(key, format!("`{key}` stands in each [[workload.class]] where there are some"));
+        fields.wrong_at(key, format!("with [[workload.class]], `{key}` belongs to each class"));
     }
     fields.know(&KEYS);
     let mut classes = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
         let transfers = if class.has("transfer") {
             let mut transfers = Vec::new();
             for key in KEYS.into_iter().filter(|key| class.has(key)) {
-                class.wrong_at(key, format!("`{key}` stands in each [[workload.class.transfer]] where there are some"));
+                class.wrong_at(key, format!("with [[workload.class.transfer]], `{key}` belongs to each transfer"));
             }
             class.know(&KEYS);
             each(class, "transfer", |inner| {
@@ -86,8 +86,8 @@ pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> 
         None => {
             let known: Vec<&str> = targets.iter().map(String::as_str).collect();
             let near = did_you_mean(name, &known);
-            let message =
-                format!("`{name}` is not among what the workload uses{near}: on = [\"{}\"]", known.join("\", \""));
+            let known = known.join("\", \"");
+            let message = format!("`{name}` is not a target of the workload, on = [\"{known}\"]{near}");
             fields.wrong_at("on", message);
             0
         }
@@ -134,7 +134,7 @@ fn stretch(inner: &DescriptionFields<'_, '_>) -> TargetPart {
         TargetPart::Bytes { from: from * BLOCK_BYTES, bytes: size * BLOCK_BYTES }
     } else {
         if !inner.has("from") && !inner.has("to") {
-            inner.wrong("an area is such as { from = \"1GB\", size = \"60MB\" } or { from = \"0%\", to = \"10%\" }");
+            inner.wrong("expected { from = \"1GB\", size = \"60MB\" }, { from = \"0%\", to = \"10%\" } or the like");
         }
         inner.know(&["size"]);
         TargetPart::Share { from: inner.share("from").unwrap_or(0.0), to: inner.share("to").unwrap_or(1.0) }
@@ -158,16 +158,16 @@ pub(super) fn access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
     });
     if sequential == Some(true) || (sequential.is_none() && streams.is_some()) {
         for key in ["zipf", "around"].into_iter().filter(|key| fields.has(key)) {
-            fields.wrong_at(key, format!("`{key}` spreads random places: access = \"random\""));
+            fields.wrong_at(key, format!("`{key}` applies only to random access: access = \"random\""));
         }
         return AccessPattern::Sequential { streams: streams.unwrap_or(0) as u32 };
     }
     if streams.is_some() {
-        fields.wrong_at("streams", "`streams` are read one block behind the other: access = \"sequential\"");
+        fields.wrong_at("streams", "`streams` applies only to sequential access: access = \"sequential\"");
     }
     match (around, zipf) {
         (Some(_), Some(_)) => {
-            fields.wrong_at("zipf", "`zipf` and `around` are two ways of spreading places; one of them is enough");
+            fields.wrong_at("zipf", "`zipf` and `around` are both distributions of places; use one of them");
             AccessPattern::Uniform
         }
         (Some(normal), None) => normal,
@@ -195,7 +195,7 @@ fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Reques
     };
     let weighted: Option<Vec<(u64, f64)>> = list.iter().map(weighted).collect();
     if weighted.as_ref().is_none_or(Vec::is_empty) {
-        fields.wrong_at(key, format!("`{key}` as a list has sizes and weights: [[\"4KB\", 0.7], [\"64KB\", 0.3]]"));
+        fields.wrong_at(key, format!("`{key}` as a list needs sizes with weights: [[\"4KB\", 0.7], [\"64KB\", 0.3]]"));
         return None;
     }
     weighted.map(RequestSizes::Weighted)

@@ -74,7 +74,7 @@ fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &Syste
             }
         }
         if targets.len() > usize::from(u16::MAX) {
-            fields.wrong_at("on", "more targets than 65535");
+            fields.wrong_at("on", "more than 65535 targets");
         }
         return targets;
     }
@@ -85,7 +85,7 @@ fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &Syste
         (0, 0) => Vec::new(),
         _ => {
             let all: Vec<&str> = names.arrays.names().chain(names.drives.names()).take(20).collect();
-            fields.wrong(format!("`on` is missing, and there are several to choose from: {}", all.join(", ")));
+            fields.wrong(format!("`on` is missing; choose one of {}", all.join(", ")));
             Vec::new()
         }
     }
@@ -139,11 +139,11 @@ fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, o
     let phases = phases(fields, &classes);
     let most_operations = fields.whole("operations", 1, u64::MAX >> 1);
     if open {
-        refuse(fields, &["users", "outstanding", "think"], "users who wait: kind = \"closed\", without a rate");
+        refuse(fields, &["users", "outstanding", "think"], "closed arrivals: kind = \"closed\", without a rate");
         LoadSpec::Open(OpenSpec { classes, phases, most_operations, ..arrivals(fields) })
     } else {
         let open = ["arrivals", "batch", "bursts", "most_outstanding", "rate"];
-        refuse(fields, &open, "arrivals that do not wait for completions: kind = \"open\"");
+        refuse(fields, &open, "open arrivals: kind = \"open\"");
         let usual = ClosedSpec::default();
         LoadSpec::Closed(ClosedSpec {
             users: fields.whole("users", 1, 1 << 20).map_or(usual.users, |n| n as u32),
@@ -173,7 +173,7 @@ fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
     let rate = fields.often("rate").filter(|rate| {
         let some = *rate > 0.0;
         if !some {
-            fields.wrong_at("rate", "`rate` is nothing at all, where more than 0/s belongs");
+            fields.wrong_at("rate", "`rate` is zero; it must be greater than 0/s");
         }
         some
     });
@@ -185,7 +185,7 @@ fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
             Some(Bursts { on: on?, off: off? })
         });
         if bursts.is_none() {
-            inner.wrong("bursts have an `on` and an `off` time, such as { on = \"1s\", off = \"9s\" }");
+            inner.wrong("bursts need an `on` and an `off` time, such as { on = \"1s\", off = \"9s\" }");
         }
         inner.finish();
         bursts
@@ -227,7 +227,7 @@ fn phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec
         let to = phase.number("to", 0.0, 1000.0);
         let level = phase.number("level", 0.0, 1000.0);
         if level.is_some() && (from.is_some() || to.is_some()) {
-            phase.wrong_at("level", "`level` is one for the whole phase; `from` and `to` are for one that changes");
+            phase.wrong_at("level", "`level` holds for the whole phase; give either it or `from` and `to`");
         }
         let (from, to) = (level.or(from).or(to).unwrap_or(1.0), level.or(to).or(from).unwrap_or(1.0));
         if !phase.has("lasts") {
@@ -249,7 +249,7 @@ fn weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec
             list.into_iter().flatten().collect()
         }
         _ => {
-            let message = format!("`weights` is a list of {} numbers of 0 or more, one for each class", classes.len());
+            let message = format!("`weights` must be a list of {} numbers of at least 0, one per class", classes.len());
             phase.wrong_at("weights", message);
             Vec::new()
         }
@@ -284,7 +284,7 @@ pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Op
     inner.know(&["uniform"]);
     if found.len() != 1 && fields.source.is_well() {
         let kinds = "exponential, uniform, erlang, normal, hyper";
-        inner.wrong(format!("a time that is drawn is one of {kinds}, such as {{ exponential = \"7s\" }}"));
+        inner.wrong(format!("expected one distribution of {kinds}, such as {{ exponential = \"7s\" }}"));
     }
     inner.finish();
     found.into_iter().next()
@@ -297,7 +297,7 @@ fn uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
     match (times.len(), read(0), read(1)) {
         (2, Some(from_s), Some(to_s)) if from_s <= to_s => Some(DurationDistribution::Uniform { from_s, to_s }),
         _ => {
-            let right = format!("`uniform` is {} twice, the lesser first: [\"1s\", \"3s\"]", TIME.what);
+            let right = format!("`uniform` needs two values, each {}, the smaller first: [\"1s\", \"3s\"]", TIME.what);
             inner.wrong_at("uniform", right);
             None
         }
@@ -316,7 +316,7 @@ fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &
         LoadSpec::Scan(_) | LoadSpec::Trace(_) => return,
     };
     if let Some((name, _)) = targets.iter().zip(0..).find(|(_, at)| !used.contains(at)) {
-        let because = format!("nothing of this workload goes to `{name}`: leave it out, or let some part be `on` it");
+        let because = format!("no part of this workload uses `{name}`; remove it, or set `on` of a part to it");
         fields.wrong_at("on", because);
     }
 }

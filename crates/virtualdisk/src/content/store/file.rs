@@ -77,14 +77,14 @@ impl FileStore {
             TryLockError::WouldBlock => ContentError::InUse(path.to_owned()),
             TryLockError::Error(why) => error("cannot be locked")(why),
         })?;
-        let metadata = file.metadata().map_err(error("cannot be looked at"))?;
+        let metadata = file.metadata().map_err(error("cannot be inspected"))?;
         if !metadata.is_file() {
-            let why = io::Error::other("it is not a regular file; name one, or a new one");
+            let why = io::Error::other("it is not a regular file; name a regular file or a new one");
             return Err(error("cannot hold content")(why));
         }
         let (found, journal) = (metadata.len(), WriteJournal::new(all));
         if found == 0 {
-            file.set_len(all).map_err(error("cannot be made as long as the drives"))?;
+            file.set_len(all).map_err(error("cannot be extended to the size of the drives"))?;
         } else if found != all && !(ledger > 0 && journal.is_there(&file)) {
             return Err(ContentError::OtherSize { path: path.to_owned(), found, wanted: all });
         }

@@ -43,13 +43,13 @@ pub struct ExportListing {
 pub fn list(stream: impl Read + Write) -> Result<Vec<ExportListing>, ClientError> {
     let mut talk = Negotiation { stream, input: &mut InputBuffer::default() };
     if talk.greeting()? & wire::FIXED_NEWSTYLE == 0 {
-        return Err(ClientError::NoNbd("its handshake flags lack fixed newstyle".into()));
+        return Err(ClientError::NoNbd("its handshake flags do not include fixed newstyle".into()));
     }
     let mut found = Vec::new();
     talk.ask(option::LIST, "NBD_OPT_LIST", &[], |kind, data| {
         let mut rest = MessageRest(data);
         let name = rest.string().filter(|_| kind == answer::SERVER);
-        let name = name.ok_or_else(|| lie("an answer to NBD_OPT_LIST that is no export"))?;
+        let name = name.ok_or_else(|| lie("its reply to NBD_OPT_LIST is not an export"))?;
         found.push(ExportListing { name: text(name), description: text(rest.0) });
         Ok(())
     })?;
@@ -66,7 +66,7 @@ pub(super) fn go<S: Read + Write>(
     wishes: ClientOptions,
 ) -> Result<ExportInfo, ClientError> {
     if export.len() > wire::LONGEST_STRING {
-        let message = format!("its name has {} bytes, and a name at most 4096", export.len());
+        let message = format!("its name has {} bytes; the limit is 4096", export.len());
         return Err(ClientError::Refused { option: "the export", error: answer::TOO_BIG, message });
     }
     let mut talk = Negotiation { stream, input };
@@ -87,7 +87,7 @@ pub(super) fn go<S: Read + Write>(
     }
     if wishes.structured {
         about.structured = talk.may(option::STRUCTURED_REPLY, "NBD_OPT_STRUCTURED_REPLY", &[], |_, _| {
-            Err(lie("an answer to NBD_OPT_STRUCTURED_REPLY that is neither yes nor no"))
+            Err(lie("its reply to NBD_OPT_STRUCTURED_REPLY is neither yes nor no"))
         })?;
     }
     if about.structured && wishes.block_status {
@@ -106,7 +106,7 @@ pub(super) fn go<S: Read + Write>(
     match asked {
         Err(ClientError::Refused { error: answer::UNSUPPORTED, .. }) => talk.export_name(export, flags, about),
         Err(error) => Err(error),
-        Ok(()) if !told => Err(lie("NBD_OPT_GO ends well without telling the export's size")),
+        Ok(()) if !told => Err(lie("NBD_OPT_GO succeeds without the export's size")),
         Ok(()) => Ok(about),
     }
 }
@@ -115,11 +115,11 @@ pub(super) fn go<S: Read + Write>(
 fn information(kind: u32, data: &[u8], about: &mut ExportInfo) -> Result<bool, ClientError> {
     let mut rest = MessageRest(data);
     let what = rest.u16().filter(|_| kind == answer::INFO);
-    let what = what.ok_or_else(|| lie("an answer to NBD_OPT_GO that is no information"))?;
+    let what = what.ok_or_else(|| lie("its reply to NBD_OPT_GO is not NBD_REP_INFO"))?;
     match what {
         info::EXPORT => {
             let told = rest.u64().zip(rest.u16()).filter(|_| rest.0.is_empty());
-            let (bytes, flags) = told.ok_or_else(|| lie("NBD_INFO_EXPORT of a wrong length"))?;
+            let (bytes, flags) = told.ok_or_else(|| lie("NBD_INFO_EXPORT has the wrong length"))?;
             (about.bytes, about.flags) = (bytes, TransmissionFlags(flags));
             return Ok(true);
         }
@@ -128,7 +128,7 @@ fn information(kind: u32, data: &[u8], about: &mut ExportInfo) -> Result<bool, C
         info::BLOCK_SIZE => {
             let sizes = [rest.u32(), rest.u32(), rest.u32()];
             let [Some(minimum), Some(preferred), Some(largest)] = sizes else {
-                return Err(lie("NBD_INFO_BLOCK_SIZE of a wrong length"));
+                return Err(lie("NBD_INFO_BLOCK_SIZE has the wrong length"));
             };
             let right = minimum.is_power_of_two()
                 && minimum <= 1 << 16
@@ -136,7 +136,7 @@ fn information(kind: u32, data: &[u8], about: &mut ExportInfo) -> Result<bool, C
                 && preferred >= minimum.max(512)
                 && largest >= preferred;
             if !right {
-                return Err(lie(&format!("block sizes of {minimum}, {preferred} and at most {largest} bytes")));
+                return Err(lie(&format!("invalid block sizes of {minimum}, {preferred} and at most {largest} bytes")));
             }
             (about.minimum, about.preferred, about.largest) = (minimum, preferred, largest);
         }
@@ -161,7 +161,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
             return Err(ClientError::NoNbd(format!("it begins with {begins:?}")));
         }
         if second != Some(wire::IHAVEOPT) {
-            return Err(ClientError::NoNbd("its negotiation is of the old style".into()));
+            return Err(ClientError::NoNbd("it uses oldstyle negotiation".into()));
         }
         let both = flags & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
         self.stream.write_all(&u32::from(both).to_be_bytes())?;
@@ -188,16 +188,16 @@ impl<S: Read + Write> Negotiation<'_, S> {
     ) -> Result<(), ClientError> {
         self.option(option, data)?;
         for _ in 0..MOST_ANSWERS {
-            let all: [u8; 20] = self.input.array(&mut self.stream, "an answer to an option")?;
+            let all: [u8; 20] = self.input.array(&mut self.stream, "a reply to an option")?;
             let mut rest = MessageRest(&all);
             if rest.u64() != Some(wire::OPTION_REPLY_MAGIC) || rest.u32() != Some(option) {
-                return Err(lie(&format!("an answer to {name} that does not begin as one")));
+                return Err(lie(&format!("its reply to {name} has the wrong header")));
             }
             let (kind, length) = (rest.u32().unwrap_or(0), rest.u32().unwrap_or(0));
             if length > LONGEST_ANSWER {
-                return Err(lie(&format!("an answer to {name} of {length} bytes")));
+                return Err(lie(&format!("its reply to {name} has {length} bytes")));
             }
-            let data = self.input.take(&mut self.stream, length as usize, "an answer to an option")?;
+            let data = self.input.take(&mut self.stream, length as usize, "a reply to an option")?;
             if kind & answer::ERROR != 0 {
                 let message = if data.is_empty() { meaning(kind).to_owned() } else { text(data) };
                 return Err(ClientError::Refused { option: name, error: kind, message });
@@ -207,7 +207,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
             }
             take(kind, data)?;
         }
-        Err(lie(&format!("more than {MOST_ANSWERS} answers to {name}")))
+        Err(lie(&format!("it sends more than {MOST_ANSWERS} replies to {name}")))
     }
 
     /// As [`Self::ask`], where a refusal is an answer too.
@@ -233,7 +233,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
         let selected = self.may(option::SET_META_CONTEXT, "NBD_OPT_SET_META_CONTEXT", &data, |kind, data| {
             let mut rest = MessageRest(data);
             let id = rest.u32().filter(|_| kind == answer::META_CONTEXT && rest.0 == wire::ALLOCATION.as_bytes());
-            found = Some(id.ok_or_else(|| lie("a metadata context that was not asked for"))?);
+            found = Some(id.ok_or_else(|| lie("it selects a metadata context that was not requested"))?);
             Ok(())
         })?;
         Ok(found.filter(|_| selected))
@@ -241,7 +241,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
 
     fn export_name(&mut self, export: &str, flags: u16, mut about: ExportInfo) -> Result<ExportInfo, ClientError> {
         self.option(option::EXPORT_NAME, export.as_bytes())?;
-        let all: [u8; 10] = self.input.array(&mut self.stream, "the export's size (is there such an export?)")?;
+        let all: [u8; 10] = self.input.array(&mut self.stream, "the export's size (does the export exist?)")?;
         let mut rest = MessageRest(&all);
         about.bytes = rest.u64().unwrap_or(0);
         about.flags = TransmissionFlags(rest.u16().unwrap_or(0));

@@ -36,10 +36,10 @@ pub enum ClientError {
     #[error("the NBD server closed the connection while {0} was expected")]
     Closed(&'static str),
     /// The other side speaks something else, or an NBD that is too old.
-    #[error("no NBD server of this century (fixed newstyle): {0}")]
+    #[error("not an NBD server with fixed newstyle negotiation: {0}")]
     NoNbd(String),
     /// The server broke the protocol.
-    #[error("the NBD server breaks the protocol: {0}")]
+    #[error("the NBD server violates the protocol: {0}")]
     Lie(String),
     /// An option was refused.
     #[error("the NBD server refuses {option}: {message} (error {error:#x})")]
@@ -66,13 +66,13 @@ pub enum ClientError {
         message: String,
     },
     /// A call that waits for its own answer, while others are in flight.
-    #[error("{0} requests are in flight; their answers would be lost")]
+    #[error("{0} requests are in flight; their replies would be lost")]
     Busy(usize),
     /// A request that no message can hold.
-    #[error("a request of {0} bytes; 64 MiB are the most here")]
+    #[error("a request of {0} bytes; the limit is 64 MiB")]
     TooLong(u64),
     /// A call after an error that ended the connection.
-    #[error("the connection was given up before")]
+    #[error("the connection has already failed")]
     Over,
 }
 
@@ -383,10 +383,10 @@ fn meaning(error: u32) -> &'static str {
         wire::answer::UNSUPPORTED => "not supported",
         wire::answer::POLICY => "not allowed",
         wire::answer::INVALID => "invalid",
-        wire::answer::TLS_REQUIRED => "TLS is required, which is not spoken here",
+        wire::answer::TLS_REQUIRED => "TLS is required, but not supported here",
         wire::answer::UNKNOWN => "no such export",
         wire::answer::SHUTDOWN => "the server shuts down",
-        wire::answer::BLOCK_SIZE_REQUIRED => "block sizes have to be asked for",
+        wire::answer::BLOCK_SIZE_REQUIRED => "block sizes must be requested",
         wire::answer::TOO_BIG => "too big",
         _ => "unknown error",
     }

@@ -68,24 +68,24 @@ impl<S: Read + Write> NbdClient<S> {
 
     /// One message; the place of the request that it completes.
     fn message(&mut self) -> Result<Option<usize>, ClientError> {
-        let magic: [u8; 4] = self.input.array(&mut self.stream, "an answer")?;
+        let magic: [u8; 4] = self.input.array(&mut self.stream, "a reply")?;
         match u32::from_be_bytes(magic) {
             wire::SIMPLE_REPLY_MAGIC => self.simple().map(Some),
             wire::STRUCTURED_REPLY_MAGIC if self.about.structured => self.chunk(),
-            wire::STRUCTURED_REPLY_MAGIC => Err(lie("a structured reply, which was not agreed")),
-            other => Err(lie(&format!("an answer begins with {other:#010x}"))),
+            wire::STRUCTURED_REPLY_MAGIC => Err(lie("it sends a structured reply, which was not negotiated")),
+            other => Err(lie(&format!("a reply begins with {other:#010x}"))),
         }
     }
 
     fn simple(&mut self) -> Result<usize, ClientError> {
-        let all: [u8; 12] = self.input.array(&mut self.stream, "an answer")?;
+        let all: [u8; 12] = self.input.array(&mut self.stream, "a reply")?;
         let mut rest = MessageRest(&all);
         let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
         let at = self.place(cookie)?;
         let slot = &mut self.slots[at];
         let data = matches!(slot.command, Some(NbdCommand::Read | NbdCommand::BlockStatus));
         if data && self.about.structured {
-            return Err(lie(&format!("a simple reply to {:?} after structured ones were agreed", slot.command)));
+            return Err(lie(&format!("it sends a simple reply to {:?}, not a structured one", slot.command)));
         }
         if error != 0 {
             slot.error = Some(ErrorCode::of(error));
@@ -97,14 +97,14 @@ impl<S: Read + Write> NbdClient<S> {
     }
 
     fn chunk(&mut self) -> Result<Option<usize>, ClientError> {
-        let all: [u8; 16] = self.input.array(&mut self.stream, "a chunk's head")?;
+        let all: [u8; 16] = self.input.array(&mut self.stream, "a chunk's header")?;
         let mut rest = MessageRest(&all);
         let (flags, kind) = (rest.u16().unwrap_or(0), rest.u16().unwrap_or(0));
         let (cookie, length) = (rest.u64().unwrap_or(0), rest.u32().unwrap_or(0));
         let at = self.place(cookie)?;
         self.slots[at].chunks += 1;
         if self.slots[at].chunks > MOST_CHUNKS {
-            return Err(lie("an answer in more chunks than anybody needs"));
+            return Err(lie("a reply has too many chunks"));
         }
         let done = flags & chunk::DONE != 0;
         match kind {
@@ -113,7 +113,7 @@ impl<S: Read + Write> NbdClient<S> {
             chunk::OFFSET_HOLE if length == 12 => self.hole(at)?,
             chunk::BLOCK_STATUS if length >= 12 && length % 8 == 4 => self.status(at, (length - 4) / 8)?,
             kind if kind & chunk::ERRORS != 0 => self.failure(at, kind, length)?,
-            _ => return Err(lie(&format!("a chunk of type {kind} with {length} bytes"))),
+            _ => return Err(lie(&format!("a chunk of type {kind} has {length} bytes"))),
         }
         let slot = &self.slots[at];
         if done && slot.error.is_none() {
@@ -125,7 +125,7 @@ impl<S: Read + Write> NbdClient<S> {
     fn place(&self, cookie: u64) -> Result<usize, ClientError> {
         let at = (cookie & u64::from(u32::MAX)) as usize;
         let slot = self.slots.get(at).filter(|slot| slot.busy && u64::from(slot.generation) == cookie >> 32);
-        slot.map(|_| at).ok_or_else(|| lie(&format!("an answer to {cookie:#x}, which nobody asked")))
+        slot.map(|_| at).ok_or_else(|| lie(&format!("it replies to {cookie:#x}, which was not requested")))
     }
 
     fn data(&mut self, at: usize, length: u32) -> Result<(), ClientError> {
@@ -148,20 +148,20 @@ impl<S: Read + Write> NbdClient<S> {
     fn status(&mut self, at: usize, count: u32) -> Result<(), ClientError> {
         let slot = &mut self.slots[at];
         if slot.command != Some(NbdCommand::BlockStatus) || !slot.extents.is_empty() {
-            return Err(lie("a block status that nobody asked"));
+            return Err(lie("it sends a block status that was not requested"));
         }
         if count as usize > wire::MOST_EXTENTS {
-            return Err(lie(&format!("a block status of {count} extents")));
+            return Err(lie(&format!("a block status has {count} extents")));
         }
         let context = u32::from_be_bytes(self.input.array(&mut self.stream, "a metadata context")?);
         if Some(context) != self.about.context {
-            return Err(lie(&format!("a block status of context {context}, which was not selected")));
+            return Err(lie(&format!("a block status is of context {context}, which was not selected")));
         }
         for _ in 0..count {
             let bytes = u32::from_be_bytes(self.input.array(&mut self.stream, "an extent")?);
             let flags = u32::from_be_bytes(self.input.array(&mut self.stream, "an extent")?);
             if bytes == 0 {
-                return Err(lie("an extent of no bytes"));
+                return Err(lie("an extent is empty"));
             }
             slot.extents.push(NbdExtent { bytes: u64::from(bytes), allocated: flags & extent::HOLE == 0 });
         }
@@ -170,13 +170,13 @@ impl<S: Read + Write> NbdClient<S> {
 
     fn failure(&mut self, at: usize, kind: u16, length: u32) -> Result<(), ClientError> {
         if length as usize > 2 * wire::LONGEST_STRING {
-            return Err(lie(&format!("an error of {length} bytes")));
+            return Err(lie(&format!("an error has {length} bytes")));
         }
         let data = self.input.take(&mut self.stream, length as usize, "an error")?;
         let mut rest = MessageRest(data);
         let told = rest.u32().zip(rest.u16()).and_then(|(error, bytes)| Some((error, rest.take(bytes.into())?)));
         let Some((error, message)) = told.filter(|(error, _)| *error != 0) else {
-            return Err(lie(&format!("an error chunk of type {kind:#x} that tells no error")));
+            return Err(lie(&format!("an error chunk of type {kind:#x} holds no error")));
         };
         let slot = &mut self.slots[at];
         if slot.error.is_none() {
@@ -192,7 +192,7 @@ fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientE
     let fits = |start: &u64| start.checked_add(length.into()).is_some_and(|end| end <= slot.length.into());
     let within = offset.checked_sub(slot.offset).filter(fits);
     let Some(start) = within.filter(|_| slot.command == Some(NbdCommand::Read) && length > 0) else {
-        return Err(lie(&format!("{length} bytes at {offset}, which nobody asked")));
+        return Err(lie(&format!("it sends {length} bytes at {offset}, which were not requested")));
     };
     // no further than the read's length
     let (start, end) = (start as u32, start as u32 + length);
@@ -202,13 +202,13 @@ fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientE
     // those before `at` end before the start; of the others the first two may matter
     let (one, two) = (touches(slot.covered.get(at)), touches(slot.covered.get(at + 1)));
     if one.is_some_and(overlaps) || two.is_some_and(overlaps) {
-        return Err(lie(&format!("{length} bytes at {offset} for a second time")));
+        return Err(lie(&format!("its {length} bytes at {offset} overlap earlier ones")));
     }
     let joined = [one, two].into_iter().flatten().fold((start, end), |(a, b), (c, d)| (a.min(c), b.max(d)));
     let gone = usize::from(one.is_some()) + usize::from(two.is_some());
     slot.covered.splice(at..at + gone, [joined]);
     if slot.covered.len() > MOST_PIECES {
-        return Err(lie("a read in more pieces than anybody needs"));
+        return Err(lie("a read has too many pieces"));
     }
     Ok(start)
 }
@@ -217,9 +217,9 @@ fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientE
 fn complete(slot: &ClientSlot) -> Result<(), ClientError> {
     match slot.command {
         Some(NbdCommand::Read) if slot.length > 0 && slot.covered != [(0, slot.length)] => {
-            Err(lie("a read that ends well without all of its data"))
+            Err(lie("a read succeeds without all of its data"))
         }
-        Some(NbdCommand::BlockStatus) if slot.extents.is_empty() => Err(lie("a block status that tells nothing")),
+        Some(NbdCommand::BlockStatus) if slot.extents.is_empty() => Err(lie("a block status is empty")),
         _ => Ok(()),
     }
 }
