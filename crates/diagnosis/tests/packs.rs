@@ -1,5 +1,5 @@
 //! The document packs against print, peers' packs against what they publish,
-//! and our own pack against what it says. `tests/packs/<pack>.toml` has for every
+//! and our own pack against what it says. `tests/packs/<pack>.toml` (or the folder of that name) has for every
 //! rule a recording that is just over its limits, and for every condition of
 //! the rule one that is not; `tests/packs/disagreements.toml` has the table of
 //! `docs/documents.md`, one recording a row, with what each pack finds in it.
@@ -272,14 +272,26 @@ pub fn pack(id: &str) -> Pack {
     Pack::load(&format!("rules/{id}.toml"), &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn read(name: &str) -> String {
-    let path = format!("{}/tests/packs/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+/// A file of `tests/packs`, or all files of a folder there, with their names.
+fn read(name: &str) -> Vec<(String, String)> {
+    let folder = format!("{}/tests/packs", env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<String> = match std::fs::read_dir(format!("{folder}/{name}")) {
+        Ok(entries) => entries.map(|e| e.expect("readable").path().display().to_string()).collect(),
+        Err(_) => vec![format!("{folder}/{name}.toml")],
+    };
+    files.sort();
+    let text = |path: String| {
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        (path, text)
+    };
+    files.into_iter().map(text).collect()
 }
 
 pub fn cases(id: &str) -> Vec<Case> {
-    let cases: Cases = toml::from_str(&read(id)).unwrap_or_else(|error| panic!("{id}.toml: {error}"));
-    cases.case
+    let parse = |(path, text): (String, String)| -> Cases {
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    read(id).into_iter().flat_map(|file| parse(file).case).collect()
 }
 
 fn set_of<'a>(ids: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
@@ -386,7 +398,7 @@ fn every_rule_cites_its_document() {
 
 #[test]
 fn authorities_disagree_as_documented() {
-    let situations: Situations = toml::from_str(&read("disagreements")).unwrap_or_else(|error| panic!("{error}"));
+    let situations: Situations = toml::from_str(&read("disagreements")[0].1).unwrap_or_else(|error| panic!("{error}"));
     let documented = include_str!("../../../docs/documents.md");
     let mut wrong = Vec::new();
     for situation in &situations.situation {
