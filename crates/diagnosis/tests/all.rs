@@ -8,6 +8,7 @@ mod fitting;
 mod grammar;
 mod loading;
 mod memory_first;
+mod mutants;
 mod packs;
 mod pairs;
 mod ranking;

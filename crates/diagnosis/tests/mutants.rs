@@ -1,0 +1,184 @@
+//! Every limit of our own pack is held from both sides: whoever changes a rule
+//! a little sees one of its cases fail. One thing is changed at a time: a limit
+//! up or down by a twentieth, a comparison with or without the limit itself,
+//! how long the rule must hold, and each class, counter and other rule that it
+//! names, left out.
+
+use std::collections::BTreeSet;
+
+use diskwright_diagnosis::pseudo::Pseudo;
+use diskwright_diagnosis::rule::{Comparator, Condition, RuleLimit};
+use diskwright_diagnosis::{Pack, Rule};
+
+use crate::packs::{OWN, Recording, cases, pack, report};
+
+/// Changes that no recording shows, each with the reason: pack, rule, change.
+const UNSEEN: &[(&str, &str, &str)] = &[];
+
+/// A changed rule, and what was changed.
+type Mutant = (String, Rule);
+
+fn changed(rule: &Rule, what: String, change: impl FnOnce(&mut Rule)) -> Mutant {
+    let mut other = rule.clone();
+    change(&mut other);
+    (what, other)
+}
+
+fn condition(rule: &mut Rule, at: usize) -> &mut Condition {
+    let all = rule.all.len();
+    if at < all { &mut rule.all[at] } else { &mut rule.any[at - all] }
+}
+
+fn limit_text(limit: &RuleLimit) -> String {
+    match limit {
+        RuleLimit::Number(number) => number.to_string(),
+        RuleLimit::Counter { counter, times } => format!("{} x {times}", counter.id),
+    }
+}
+
+/// The limit a twentieth higher or lower; one of nothing by one.
+fn moved(limit: &RuleLimit, up: bool) -> RuleLimit {
+    let (by, one) = if up { (1.05, 1.0) } else { (0.95, -1.0) };
+    match limit {
+        RuleLimit::Number(number) if *number == 0.0 => RuleLimit::Number(one),
+        RuleLimit::Number(number) => RuleLimit::Number(number * by),
+        RuleLimit::Counter { counter, times } => RuleLimit::Counter { counter: counter.clone(), times: times * by },
+    }
+}
+
+fn swapped(compare: Comparator) -> Comparator {
+    match compare {
+        Comparator::Above => Comparator::AtLeast,
+        Comparator::AtLeast => Comparator::Above,
+        Comparator::Below => Comparator::AtMost,
+        Comparator::AtMost => Comparator::Below,
+    }
+}
+
+fn of_conditions(rule: &Rule) -> Vec<Mutant> {
+    let mut mutants = Vec::new();
+    for (at, of) in rule.conditions().enumerate() {
+        let told = format!("{} {} {}", of.quantity.text(), of.compare.name(), limit_text(&of.limit));
+        match of.quantity.counter.pseudo {
+            // yes or no: there is nothing beside the limit
+            Some(Pseudo::CeilingFirm | Pseudo::WaitingUnseen | Pseudo::PagingUnseen) => {
+                let opposite = if of.compare.is_upper() { Comparator::Below } else { Comparator::Above };
+                mutants.push(changed(rule, format!("{told}: reversed"), |r| condition(r, at).compare = opposite));
+                continue;
+            }
+            // a whole number
+            Some(Pseudo::Processors) => {}
+            _ => {
+                for (up, word) in [(true, "up"), (false, "down")] {
+                    let limit = moved(&of.limit, up);
+                    mutants.push(changed(rule, format!("{told}: {word}"), |r| condition(r, at).limit = limit));
+                }
+            }
+        }
+        // what is computed of the whole window meets its limit by chance alone
+        if !of.is_of_window() {
+            let other = swapped(of.compare);
+            mutants.push(changed(rule, format!("{told}: {}", other.name()), |r| condition(r, at).compare = other));
+        }
+    }
+    mutants
+}
+
+fn of_time(rule: &Rule) -> Vec<Mutant> {
+    let lasts = rule.sustained;
+    let mut mutants = Vec::new();
+    for (by, step, word) in [(1.05, 1.0, "longer"), (0.95, -1.0, "shorter")] {
+        let share = if lasts.share == 0.0 { by - 1.0 } else { lasts.share * by };
+        if share > 0.0 {
+            mutants.push(changed(rule, format!("share: {word}"), |r| r.sustained.share = share));
+        }
+        if lasts.at_least_s > 0.0 {
+            mutants.push(changed(rule, format!("at_least: {word}"), |r| r.sustained.at_least_s += step));
+        }
+        if lasts.in_a_row_s > 0.0 {
+            mutants.push(changed(rule, format!("in_a_row: {word}"), |r| r.sustained.in_a_row_s += step));
+        }
+        if lasts.times > 1 {
+            let times = if step > 0.0 { lasts.times + 1 } else { lasts.times - 1 };
+            mutants.push(changed(rule, format!("times: {word}"), |r| r.sustained.times = times));
+        }
+    }
+    mutants
+}
+
+/// What a rule's `none` lists: ids, and families that are there as a whole.
+fn explained_by(pack: &Pack, rule: &Rule) -> BTreeSet<String> {
+    let entry = |id: &String| {
+        let family = id.split_once('.').map_or("", |(family, _)| family).to_owned() + ".";
+        let others = |r: &&Rule| r.weight > 0.0 && r.id.starts_with(&family) && r.id != rule.id;
+        let whole = pack.rules.iter().filter(others).all(|r| rule.none.contains(&r.id));
+        if whole { family } else { id.clone() }
+    };
+    rule.none.iter().map(entry).collect()
+}
+
+fn of_lists(pack: &Pack, rule: &Rule) -> Vec<Mutant> {
+    let mut mutants = Vec::new();
+    for class in rule.classes.iter().copied() {
+        mutants.push(changed(rule, format!("classes: without {class:?}"), |r| r.classes.retain(|c| *c != class)));
+    }
+    for class in rule.except_classes.iter().copied() {
+        let what = format!("except_classes: without {class:?}");
+        mutants.push(changed(rule, what, |r| r.except_classes.retain(|c| *c != class)));
+    }
+    for counter in &rule.without {
+        let what = format!("without: without {}", counter.id);
+        mutants.push(changed(rule, what, |r| r.without.retain(|c| c.id != counter.id)));
+    }
+    for entry in explained_by(pack, rule) {
+        let family = entry.ends_with('.');
+        let is = |id: &String| if family { id.starts_with(&entry) } else { *id == entry };
+        mutants.push(changed(rule, format!("none: without {entry}"), |r| r.none.retain(|id| !is(id))));
+    }
+    mutants
+}
+
+/// The rule with those that may set it aside, and nothing else.
+fn around(bare: &Pack, pack: &Pack, rule: &Rule) -> Pack {
+    let mut wanted: BTreeSet<&str> = BTreeSet::new();
+    let mut pending: Vec<&str> = rule.none.iter().map(String::as_str).collect();
+    while let Some(id) = pending.pop() {
+        if wanted.insert(id) {
+            pending.extend(pack.rule(id).into_iter().flat_map(|r| &r.none).map(String::as_str));
+        }
+    }
+    let others = pack.rules.iter().filter(|r| wanted.contains(r.id.as_str())).cloned();
+    Pack { rules: others.chain([rule.clone()]).collect(), ..bare.clone() }
+}
+
+#[test]
+fn a_changed_rule_fails_one_of_its_cases() {
+    let mut wrong = Vec::new();
+    let mut unseen: Vec<(&str, &str, &str)> = UNSEEN.to_vec();
+    for id in OWN {
+        let (pack, cases) = (pack(id), cases(id));
+        let bare = Pack { rules: Vec::new(), advice: Vec::new(), ..pack.clone() };
+        for rule in &pack.rules {
+            let mut recordings: Vec<(Recording, bool)> = Vec::new();
+            for case in cases.iter().filter(|c| c.rule == rule.id) {
+                recordings.push((case.recording.clone(), true));
+                recordings.extend(case.not.iter().map(|not| (case.recording.with(&not.changes), false)));
+            }
+            for (what, changed) in of_conditions(rule).into_iter().chain(of_time(rule)).chain(of_lists(&pack, rule)) {
+                let around = around(&bare, &pack, &changed);
+                let as_before = |(r, found): &(Recording, bool)| r.findings(&around).contains(&rule.id) == *found;
+                if recordings.iter().all(as_before) {
+                    let known = unseen.iter().position(|u| *u == (*id, rule.id.as_str(), what.as_str()));
+                    match known {
+                        Some(at) => {
+                            unseen.remove(at);
+                        }
+                        None => wrong.push(format!("{id}: {}: no case fails with {what}", rule.id)),
+                    }
+                }
+            }
+        }
+    }
+    wrong.extend(unseen.iter().map(|(id, rule, what)| format!("{id}: {rule}: a case does fail with {what}")));
+    report(wrong);
+}
