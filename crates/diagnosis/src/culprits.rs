@@ -452,8 +452,10 @@ fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f6
     if !disk || processor >= 0.1 {
         say(processor, format!("{} of a processor", display(processor, "fraction")));
     }
-    if let Some((ThreadRow { tid, name, processor }, _)) = sum.thread().filter(|_| !disk) {
-        say(*processor, format!("its thread {name} ({tid}) {} of one", display(*processor, "fraction")));
+    if let Some((ThreadRow { tid, name, .. }, _)) = sum.thread().filter(|_| !disk) {
+        // over the same time as its process, so that a part is no larger than the whole
+        let used = rate(sum.thread_s()).min(processor);
+        say(used, format!("its thread {name} ({tid}) {} of one", display(used, "fraction")));
     }
     let together = if processes > 1 { format!("{processes} processes together: ") } else { String::new() };
     together + &parts.join(", ")

@@ -10,7 +10,7 @@ use crate::culprits::BlamedDisk;
 use crate::observation::Observation;
 use crate::origin::MissingCounters;
 use crate::outcome::{RuleOutcome, episodes, finding, lead, outcomes, relate};
-use crate::rank::{WindowVerdict, choose, place, ranking, score};
+use crate::rank::{LEAST_SCORE, WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::verdict::*;
 use crate::words::{Approach, approach, label, one_thread, sentence, value_text};

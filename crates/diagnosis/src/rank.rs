@@ -14,7 +14,7 @@ use crate::rule::Bottleneck;
 use crate::verdict::{Rank, UnjudgedRule};
 
 /// Score below which nothing is blamed.
-const LEAST_SCORE: f64 = 0.35;
+pub(crate) const LEAST_SCORE: f64 = 0.35;
 /// How much weaker than disk memory may be and still be the answer.
 const MEMORY_SHARE: f64 = 0.5;
 /// Scores within this share of each other count as equal.

@@ -156,6 +156,7 @@ mod tests {
     use diskwright_base::Schema;
 
     use super::*;
+    use diskwright_base::Tick;
 
     const SECOND: i64 = 1_000_000_000;
 

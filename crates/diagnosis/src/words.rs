@@ -2,6 +2,7 @@
 
 use diskwright_base::units::{digits, display};
 
+use crate::observation::Observation;
 use crate::outcome::{ConditionValue, RuleOutcome, over_window, quantity_text, unit_of};
 use crate::rule::{Bottleneck, Condition, ConditionSpan, Operand, RuleQuantity};
 use crate::verdict::{Culprit, Finding};

@@ -65,11 +65,11 @@ pub enum ProbeError {
         because: String,
     },
     /// A script that cannot be read.
-    #[error("{file}:{line}: {because}")]
+    #[error("{file}{}: {because}", if *line == 0 { String::new() } else { format!(":{line}") })]
     Script {
         /// The file.
         file: String,
-        /// The line, from 1.
+        /// The line, from 1; 0 where it is about the whole file.
         line: usize,
         /// What is wrong there.
         because: String,

@@ -9,7 +9,7 @@ use diskwright_statistics::{BlockMean, Contrast};
 use serde::Serialize;
 
 use super::load::{self, ChangeDirection, LEAST_CHANGE, READ_SHARE, REQUESTS, RESPONSE, SIZE};
-use super::{ComparisonRow, CounterWindow, Question, WHOLE};
+use super::{ComparisonRow, CounterWindow, Question};
 
 /// How long a request takes at the same load.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -13,7 +13,6 @@ use diskwright_statistics::{ERROR, Period, Rhythm, many};
 
 use crate::observation::Observation;
 use crate::outcome::unit_of;
-use crate::rule::Bottleneck;
 use analysis::{Analysis, SeriesModel};
 use choose::{Subject, TrendCondition, subjects};
 use diskwright_base::moment::rfc3339;
