@@ -242,7 +242,7 @@ fn read_object(fields: &mut PackFields<'_, '_>) -> Result<String, Problem> {
         return Ok(object);
     }
     let near = nearest(&object, known.iter().copied()).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
-    let known: Vec<&str> = known.into_iter().collect();
+    let known: Vec<&str> = known.iter().copied().collect();
     let value = fields.take("object");
     let message = format!("unknown object `{object}`{near}; it takes {}", known.join(", "));
     Err(value.map_or_else(|| fields.wrong(message.clone()), |v| fields.wrong_at(v, message.clone())))

@@ -2,8 +2,9 @@
 //! somebody who mistyped it may have meant.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use diskwright_base::words::nearest;
+use diskwright_base::words::did_you_mean;
 use diskwright_base::{Catalogue, CounterKind};
 use serde::{Serialize, Serializer};
 
@@ -34,15 +35,15 @@ impl RuleCounter {
     /// What `text` means in a rule on `object`: a counter of the object, a
     /// pseudo counter of it, or a full id. The error is a suggestion.
     pub fn settle(object: &str, text: &str) -> Result<RuleCounter, String> {
-        let own = format!("{object}.{text}");
-        if let Some(name) = RuleCounter::known(&own).or_else(|| RuleCounter::known(text)) {
-            return Ok(name);
-        }
-        let other = match nearest(text, candidates(object).iter().map(String::as_str)) {
-            Some(near) => format!("; did you mean `{near}`?"),
-            None => String::new(),
-        };
-        Err(format!("unknown counter `{text}`{other}"))
+        RuleCounter::find(object, text).ok_or_else(|| {
+            let near = did_you_mean(text, candidates(object).iter().map(String::as_str));
+            format!("unknown counter `{text}`{near}")
+        })
+    }
+
+    /// The same where nobody is to be told what else it could be: a suggestion takes long to find.
+    pub fn find(object: &str, text: &str) -> Option<RuleCounter> {
+        RuleCounter::known(&format!("{object}.{text}")).or_else(|| RuleCounter::known(text))
     }
 
     /// True where the value is one of the whole window.
@@ -83,9 +84,12 @@ fn candidates(object: &str) -> Vec<String> {
 }
 
 /// Objects that a rule can be about.
-pub fn objects() -> BTreeSet<&'static str> {
-    let known = Catalogue::builtin().counters().iter().map(|c| c.object());
-    known.chain(["machine"]).filter(|o| *o != "process").collect()
+pub fn objects() -> &'static BTreeSet<&'static str> {
+    static OBJECTS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+        let known = Catalogue::builtin().counters().iter().map(|c| c.object());
+        known.chain(["machine"]).filter(|o| *o != "process").collect()
+    });
+    &OBJECTS
 }
 
 /// Unit of `a / b`.

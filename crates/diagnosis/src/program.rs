@@ -469,7 +469,7 @@ fn places<'a>(scene: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
         if devices { names.into_iter().filter(fits).collect() } else { names }
     };
     // the object's text must live as long as the scene's
-    let Some(object) = crate::names::objects().into_iter().find(|o| *o == rule.object) else { return Vec::new() };
+    let Some(&object) = crate::names::objects().get(rule.object.as_str()) else { return Vec::new() };
     let one = |names: Vec<&'a str>| names.into_iter().map(|name| RuleScope::One(object, name)).collect();
     match rule.which {
         InstanceFilter::Total => {

@@ -62,7 +62,7 @@ fn logical(name: &RuleCounter) -> Option<RuleCounter> {
         return Some(name.clone());
     }
     let (_, short) = name.id.split_once('.')?;
-    let other = RuleCounter::settle(LOGICAL, short).ok()?;
+    let other = RuleCounter::find(LOGICAL, short)?;
     let same = name.pseudo.is_none() || name.pseudo == other.pseudo;
     (same && other.object == LOGICAL).then_some(other)
 }

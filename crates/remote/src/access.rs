@@ -91,7 +91,10 @@ impl StoreAccess {
 impl fmt::Debug for StoreAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().filter_map(|h| Some(h.split_once(':')?.0)).collect();
-        f.debug_struct("StoreAccess").field("url", &redacted(&self.url)).field("headers", &names).finish_non_exhaustive()
+        f.debug_struct("StoreAccess")
+            .field("url", &redacted(&self.url))
+            .field("headers", &names)
+            .finish_non_exhaustive()
     }
 }
 
