@@ -23,23 +23,7 @@ pub(crate) fn limits(
     let mut list = Vec::new();
     let seconds = seen.window.seconds();
     let rules: Vec<&Rule> = awake(seen, pack).collect();
-    let longest = rules.iter().map(|r| r.sustained.longest_s()).fold(0.0, f64::max);
-    if longest > seconds / 2.0 {
-        let (longest, window) = (display(longest, "s"), display(seconds, "s"));
-        let text = match rules.iter().filter(|r| r.sustained.longest_s() > seconds / 2.0).count() {
-            1 => format!(
-                "the window of {window} is short: one rule normally needs {longest}; here half of the window was \
-                 enough"
-            ),
-            count => {
-                format!(
-                    "the window of {window} is short: {count} rules normally need up to {longest}; here half of the \
-                     window was enough"
-                )
-            }
-        };
-        list.push(text);
-    }
+    list.extend(short_window(&rules, seconds));
     if seen.window.ticks < FEW_TICKS {
         list.push(format!("the window has only {} ticks", seen.window.ticks));
     }
@@ -75,6 +59,19 @@ pub(crate) fn limits(
         list.push("so many instances came and went that some were dropped; none of them had mattered".into());
     }
     list
+}
+
+/// That rules normally ask for a longer window than this.
+fn short_window(rules: &[&Rule], seconds: f64) -> Option<String> {
+    let longest = rules.iter().map(|r| r.sustained.longest_s()).fold(0.0, f64::max);
+    let count = rules.iter().filter(|r| r.sustained.longest_s() > seconds / 2.0).count();
+    let (longest, window) = (display(longest, "s"), display(seconds, "s"));
+    let need = match count {
+        0 => return None,
+        1 => format!("one rule normally needs {longest}"),
+        _ => format!("{count} rules normally need up to {longest}"),
+    };
+    Some(format!("the window of {window} is short: {need}; here half of the window was enough"))
 }
 
 /// Processes that did not show their I/O.

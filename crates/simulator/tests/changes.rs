@@ -337,7 +337,7 @@ fn what_is_not_there_cannot_change() {
     assert_eq!(said(&mut raid, SystemChange::Fail { array: 1, member: 0 }), "there is no array 1; there are 1");
     assert_eq!(said(&mut raid, fail(3)), "`set` has no member 3; it has 3");
     assert_eq!(said(&mut raid, hang(3, true)), "there is no drive 3; there are 3");
-    assert!(said(&mut raid, replace(0)).starts_with("`disk0` works"));
+    assert!(said(&mut raid, replace(0)).starts_with("`disk0` has not failed"));
     let mut stripes = serving(&set(ArrayLevel::Raid0, 2, 0));
     stripes.change(fail(0)).expect("possible");
     assert!(said(&mut stripes, replace(0)).starts_with("`set` has lost data"));

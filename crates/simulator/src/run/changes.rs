@@ -39,7 +39,7 @@ pub enum ChangeError {
     #[error("`{0}` has failed already; it can be replaced")]
     Failed(String),
     /// Only failed members are replaced.
-    #[error("`{0}` works; only a member that has failed can be replaced")]
+    #[error("`{0}` has not failed; only a member that has failed can be replaced")]
     Works(String),
     /// A replaced member is not replaced again.
     #[error("`{0}` has been replaced and is being rebuilt already")]
