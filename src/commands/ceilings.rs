@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::{Args, Subcommand};
-use diskwright_base::words::nearest;
 use diskwright_base::{Ceiling, Note, Topology, ceiling};
 use diskwright_counters::live::{Roots, sources::topology};
 use diskwright_probe::ProbeTarget;
@@ -15,7 +14,7 @@ use diskwright_results::facts::{DeviceFacts, ProfileUpdate};
 use diskwright_results::result::RunResult;
 use serde_json::{Value, json};
 
-use super::{Failure, output};
+use super::{Failure, find, output};
 
 /// Where root keeps them; everybody may read there.
 const MACHINE: &str = "/var/lib/diskwright";
@@ -91,7 +90,7 @@ fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<V
         1 => Ok(named),
         0 => {
             let names = all.iter().flat_map(|s| [s.profile.device.as_str(), s.profile.key.as_str()]);
-            let near = nearest(name, names).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
+            let near = find::hint(name, names);
             Err(format!("there is no saved profile of `{typed}`{near}; `diskwright list ceilings` shows all"))
         }
         _ => Err(format!("{} devices were called `{typed}`; give one by its key: {}", keys.len(), keys.join(", "))),

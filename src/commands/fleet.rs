@@ -155,8 +155,7 @@ fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> Fle
     let judged = member.samples.and_then(|samples| {
         let ticks = samples.frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
-        let start = first.time_ns.saturating_sub(i64::try_from(first.elapsed_ns).unwrap_or(0));
-        let mut judge = judging.judge(packs.to_vec(), Some((start, last.time_ns)));
+        let mut judge = judging.judge(packs.to_vec(), Some((first.start_ns(), last.time_ns)));
         judge.note(&Note::new(first.time_ns, Note::SOURCE, diskwright_remote::host::SOURCE));
         let topology = serde_json::to_string(&samples.topology).map_err(|e| e.to_string())?;
         judge.note(&Note::new(first.time_ns, Note::TOPOLOGY, topology));

@@ -113,9 +113,8 @@ impl Pacer {
         if !blank && covers < LATE.max(self.every * 10) {
             return;
         }
-        let end = stamp.time_ns;
-        let begin = end.saturating_sub(i64::try_from(stamp.elapsed_ns).unwrap_or(i64::MAX));
-        let (begin, end, seconds) = (when::rfc3339(begin), when::rfc3339(end), covers.as_secs_f64());
+        let (begin, end) = (when::rfc3339(stamp.start_ns()), when::rfc3339(stamp.time_ns));
+        let seconds = covers.as_secs_f64();
         let why = if blank {
             "this process was stopped"
         } else {

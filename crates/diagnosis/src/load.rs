@@ -2,7 +2,7 @@
 //! without a log is checked here: keys, words, counters, units, references.
 
 use diskwright_base::units::parse_duration;
-use diskwright_base::words::{nearest, number};
+use diskwright_base::words::{did_you_mean, number};
 
 use crate::advice::{self, Advice};
 use crate::names::{RuleCounter, comparable, objects, product_unit, quotient_unit};
@@ -66,8 +66,7 @@ impl AdviceSelection<'_> {
     fn want(&mut self, id: &str) -> Result<(), String> {
         let known = || self.own.iter().chain(advice::builtin());
         let Some(found) = known().find(|a| a.id == id) else {
-            let near = nearest(id, known().map(|a| a.id.as_str()));
-            return Err(near.map_or(String::new(), |n| format!("; did you mean `{n}`?")));
+            return Err(did_you_mean(id, known().map(|a| a.id.as_str())));
         };
         if !self.taken.iter().any(|a| a.id == id) {
             self.taken.push(found.clone());
@@ -106,8 +105,7 @@ fn check_relations(source: &ProblemSource<'_>, rules: &[Rule], tables: &[PackVal
         let wrong = |message: String| source.problem(table.span().start, &format!("rule {}", rule.id), message);
         for id in &rule.none {
             if !rules.iter().any(|r| r.id == *id) {
-                let near = nearest(id, rules.iter().map(|r| r.id.as_str()));
-                let near = near.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+                let near = did_you_mean(id, rules.iter().map(|r| r.id.as_str()));
                 return Err(wrong(format!("`none` names no rule of this pack: `{id}`{near}")));
             }
         }
@@ -241,7 +239,7 @@ fn read_object(fields: &mut PackFields<'_, '_>) -> Result<String, Problem> {
     if known.contains(object.as_str()) {
         return Ok(object);
     }
-    let near = nearest(&object, known.iter().copied()).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+    let near = did_you_mean(&object, known.iter().copied());
     let known: Vec<&str> = known.iter().copied().collect();
     let value = fields.take("object");
     let message = format!("unknown object `{object}`{near}; it takes {}", known.join(", "));

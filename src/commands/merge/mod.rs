@@ -216,7 +216,7 @@ fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
 }
 
 fn span_of(tick: &Tick) -> TickSpan {
-    (tick.time_ns.saturating_sub_unsigned(tick.elapsed_ns), tick.time_ns)
+    (tick.start_ns(), tick.time_ns)
 }
 
 /// Says on standard error what is joined, and whose counters are taken where several have them.
