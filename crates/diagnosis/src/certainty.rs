@@ -229,7 +229,12 @@ pub(crate) fn confidence(
     }
     let score = ranking.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
     let rival = ranking.iter().filter(|r| r.bottleneck != bottleneck).map(|r| r.score).fold(0.0, f64::max);
-    let mut confidence = lowered(seen, pack, bottleneck, unjudged) * plain(bottleneck, score, rival, seen.window.ticks);
+    let ticks = match bottleneck {
+        // that nothing was wrong for three seconds says little, however often they were looked at
+        Bottleneck::None => seen.window.ticks.min(seen.window.seconds().ceil() as u64),
+        _ => seen.window.ticks,
+    };
+    let mut confidence = lowered(seen, pack, bottleneck, unjudged) * plain(bottleneck, score, rival, ticks);
     if bottleneck == Bottleneck::None {
         if let Some((grade, _)) = waiting(seen) {
             confidence *= 1.0 - 0.8 * grade.powf(0.7);

@@ -217,7 +217,7 @@ fn evidence(seen: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evide
 }
 
 /// The quantity in full, with the span that it is of.
-pub(crate) fn quantity_text(condition: &Condition) -> String {
+fn quantity_text(condition: &Condition) -> String {
     let text = condition.quantity.text();
     match condition.over {
         ConditionSpan::Tick => text,

@@ -3,7 +3,7 @@
 use diskwright_base::units::{digits, display};
 
 use crate::observation::Observation;
-use crate::outcome::{ConditionValue, RuleOutcome, over_window, quantity_text, unit_of};
+use crate::outcome::{ConditionValue, RuleOutcome, over_window, unit_of};
 use crate::rule::{Bottleneck, Condition, ConditionSpan, Operand, RuleQuantity};
 use crate::verdict::{Culprit, Finding};
 
@@ -81,6 +81,8 @@ fn short(id: &str) -> String {
     match name {
         "ceiling.used" => return "share of the measured ceiling".into(),
         "ceiling.latency_ratio" => return "latency relative to queue depth 1".into(),
+        "busy_steadiness" => return "how the rate varies while requests queue".into(),
+        "light_load_s" => return "response time at light load".into(),
         _ => {}
     }
     let name = name.trim_end_matches("_per_s").trim_end_matches("_fraction").replace('_', " ");
@@ -158,7 +160,7 @@ pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<
     let needed = rule.sustained.share;
     let unknown = rule.all.iter().enumerate().find(|(at, c)| c.is_of_window() && of(*at, c).is_none());
     let text = if let Some((_, condition)) = unknown {
-        format!("this window does not show {}{place}", quantity_text(condition))
+        format!("{}{place}: cannot be told, too little of this window shows {}", rule.title, label(condition))
     } else if share < needed {
         let (share, needed) = (display(share, "fraction"), display(needed, "fraction"));
         format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)

@@ -140,3 +140,16 @@ fn a_plateau_of_long_ticks_is_no_cap() {
         assert_eq!(capped, found, "ticks of {tick_s} s");
     }
 }
+
+#[test]
+fn that_nothing_was_wrong_is_surer_the_longer_it_was_watched_not_the_oftener() {
+    let quiet = |ticks: usize| Recording::new(ticks).with("physical_disk.busy", "sda", |_| 0.0);
+    let confidence = |recording: Recording| {
+        let verdict = recording.by(&one("counter = 'busy', above = 0.9"));
+        assert_eq!(verdict.bottleneck, diskwright_diagnosis::Bottleneck::None);
+        verdict.confidence
+    };
+    let (three_seconds, minute) = (confidence(quiet(60).every_ms(50)), confidence(quiet(60)));
+    assert!(three_seconds < 0.6 && minute > 0.9, "{three_seconds} {minute}");
+    assert_eq!(three_seconds, confidence(quiet(3)));
+}

@@ -96,7 +96,8 @@ pub fn draw(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     for detail in FRONTS {
         front = Screen::new(style);
         let first_remedy_ends = front.tell_first(verdict, zone, *detail);
-        if first_remedy_ends <= FIRST_LOOK && front.lines.len() <= style.height {
+        // a row stays for what is said where no more of the second half fits
+        if first_remedy_ends <= FIRST_LOOK && front.lines.len() < style.height {
             break;
         }
     }
@@ -401,7 +402,12 @@ impl<'a> Screen<'a> {
         said.extend(verdict.notes.iter().filter(|r| r.kind != Note::UNSEEN).filter_map(remark));
         // the list of them is for whoever asks; one line says that there is one
         let not_judged = words::not_judged(verdict);
-        if detail.limits == 0 || said.is_empty() && not_judged.is_empty() {
+        if said.is_empty() && not_judged.is_empty() {
+            return;
+        }
+        if detail.limits == 0 {
+            let words = "How far to trust this, and what was ruled out: `--json` or `report`";
+            self.lines.push(self.style.paint(Ink::Dim, &cut(words, self.style.width, "")));
             return;
         }
         self.heading("How far to trust this");
@@ -510,6 +516,8 @@ mod tests {
                 for verdict in [&verdict, &nothing, &fixture::verdict(), &fixture::other_verdict()] {
                     let screen = draw(verdict, &DisplayZone::utc(), &style);
                     assert!(screen.lines().count() <= style.height, "{width}:\n{screen}");
+                    // where there is no room to say it, it is said where it stands
+                    assert!(screen.contains("How far to trust this"), "{width}:\n{screen}");
                     assert!(unicode || screen.is_ascii());
                     for line in screen.lines() {
                         assert!(text::width(line) <= width, "{width}: {line}");

@@ -20,19 +20,24 @@ type Values = Box<dyn Fn(usize) -> f64>;
 /// A recording being made up.
 pub struct Recording {
     pub ticks: usize,
-    tick_s: u64,
+    tick_ns: u64,
     series: Vec<(Series, Values)>,
     topology: Option<Topology>,
 }
 
 impl Recording {
     pub fn new(ticks: usize) -> Recording {
-        Recording { ticks, tick_s: 1, series: Vec::new(), topology: None }
+        Recording { ticks, tick_ns: SECOND, series: Vec::new(), topology: None }
     }
 
     /// The same with ticks of so many seconds.
     pub fn every(self, tick_s: u64) -> Recording {
-        Recording { tick_s, ..self }
+        Recording { tick_ns: tick_s * SECOND, ..self }
+    }
+
+    /// The same with ticks of so many milliseconds.
+    pub fn every_ms(self, tick_ms: u64) -> Recording {
+        Recording { tick_ns: tick_ms * SECOND / 1000, ..self }
     }
 
     /// A series whose cells are in the counter's unit.
@@ -75,16 +80,15 @@ impl Recording {
         let mut frame = Frame::new(Arc::new(schema), ticks.len());
         for i in ticks {
             let row: Vec<f64> = self.series.iter().map(|(_, values)| values(i)).collect();
-            let tick_ns = self.tick_s * SECOND;
-            let time_ns = START + (i as i64 + 1) * tick_ns as i64;
-            frame.push(Tick { time_ns, elapsed_ns: tick_ns }, &row);
+            let time_ns = START + (i as i64 + 1) * self.tick_ns as i64;
+            frame.push(Tick { time_ns, elapsed_ns: self.tick_ns }, &row);
         }
         frame
     }
 
     pub fn options(&self) -> JudgeOptions {
         JudgeOptions {
-            expected: Some((START, START + (self.ticks as u64 * self.tick_s * SECOND) as i64)),
+            expected: Some((START, START + (self.ticks as u64 * self.tick_ns) as i64)),
             ..JudgeOptions::default()
         }
     }
