@@ -51,13 +51,17 @@ fn iostat_of_half() -> String {
 
 /// Every 5 s, begun a second later.
 fn vmstat() -> String {
+    vmstat_from(1)
+}
+
+fn vmstat_from(from: u32) -> String {
     let mut text = String::from(
         "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----\n \
          r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC\n",
     );
     for tick in 0..=MINUTES * 12 {
         let blocked = 8 + tick % 3;
-        let when = at(1 + tick * 5);
+        let when = at(from + tick * 5);
         writeln!(
             text,
             " 2  {blocked}      0 800000  50000 400000    0    0   400  1200  700  900 13  3 45 39  0 2026-11-21 {when}"
@@ -154,6 +158,26 @@ fn logs_of_other_minutes_follow_each_other() {
     let both = success(&done);
     let ticks = |verdict: &Value| verdict["window"]["ticks"].as_u64().expect("ticks");
     assert_eq!(ticks(&both), 2 * ticks(&alone));
+}
+
+/// The second hour of a tool is not lost where another tool's log joins it with the first.
+#[test]
+fn each_part_of_a_log_in_parts_counts() {
+    let folder = folder("several-parts");
+    let first = file(&folder, "hour-1.txt", &iostat("db1", 0));
+    let second = file(&folder, "hour-2.txt", &iostat("db1", 310).replace("9.00 100.00", "4.00  90.00"));
+    let vmstat = file(&folder, "vmstat.txt", &vmstat_from(150));
+    let all = [first.as_str(), second.as_str(), vmstat.as_str()];
+    let queue = "physical_disk.avg_queue_length";
+    for (log, from, to) in [(&first, "10:01:00", "10:04:00"), (&second, "10:06:10", "10:09:10")] {
+        let mean = |logs: &[&str]| {
+            let words = ["--json", "--from", from, "--to", to, "--counter", queue];
+            let shown = success(&diskwright(&[&["show"], logs, &words].concat()));
+            shown["series"][0]["mean"].as_f64().unwrap_or_else(|| panic!("no mean from {from}: {shown:#}"))
+        };
+        let (alone, joined) = (mean(&[log.as_str()]), mean(&all));
+        assert!((joined / alone - 1.0).abs() < 1e-6, "from {from}: {joined} joined, {alone} alone");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::{Failure, output, output_file, processes, when};
 /// Arguments of `export`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs: folders made by `record` or `import`, one of their files, or logs of other tools
+    /// Logs: folders made by `record` or `import`, one of their files, logs of other tools, or an archive of them
     #[arg(required = true)]
     log: Vec<PathBuf>,
     /// The format

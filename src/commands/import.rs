@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use diskwright_datastore::{LogReader, is_log};
-use diskwright_logs::{LogInput, ReadSummary, Skip, prometheus};
+use diskwright_logs::{ReadSummary, Skip};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::bundle::{self, BundleSkips, GivenLog};
 use super::damage::Losses;
 use super::foreign::{self, ForeignOptions};
 use super::imported::{self, FileFingerprint};
@@ -21,7 +22,7 @@ use super::{Failure, output, temporary, when};
 /// Arguments of `import`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs of any known format (`list formats`), oldest first; `-` is standard input
+    /// Logs of any known format (`list formats`), or folders or archives of them; `-` is standard input
     #[arg(required_unless_present = "prometheus", conflicts_with = "prometheus", value_name = "FILE")]
     file: Vec<PathBuf>,
     /// The log to write: a folder, created or appended to
@@ -54,25 +55,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !arguments.json {
             output::text(&line(&store, &summary))?;
         }
-        summaries.push((&store, summary));
+        summaries.push((store, summary));
     }
     let stop = stop()?;
-    let mut pages = prometheus::joined(&arguments.file);
-    let files = if pages.is_some() { &arguments.file[..1] } else { &arguments.file[..] };
+    let logs = bundle::expand(&arguments.file)?;
     let held = held(&arguments.to);
-    // where it must be known of which time they are before they are written
-    let first_by_themselves = pages.is_none() && (files.len() > 1 || held.is_some() && files.len() == 1);
-    if first_by_themselves {
-        import_several(arguments, &stop, held, &mut summaries)?;
-    }
-    for file in files.iter().filter(|_| !first_by_themselves) {
-        let parts = if pages.is_some() { &arguments.file[..] } else { std::slice::from_ref(file) };
-        let known = known(arguments, parts)?;
-        let input = pages.take().map_or_else(|| LogInput::open(file), Ok)?;
-        let into = foreign::ImportTarget { to: &arguments.to, stop: &stop, temporary: None, files: &known };
-        let summary = foreign::import_input(file, input, &arguments.reading, &into)?;
-        report(arguments, file, &summary)?;
-        summaries.push((file, summary));
+    match logs.as_slice() {
+        [] => {}
+        [log] if held.is_none() || log.is_pages() => {
+            let known = known(arguments, log)?;
+            let into = foreign::ImportTarget { to: &arguments.to, stop: &stop, temporary: None, files: &known };
+            let name = PathBuf::from(&log.name);
+            let summary = foreign::import_input(&name, log.open()?, &arguments.reading, &into)?;
+            report(arguments, &name, &summary)?;
+            summaries.push((name, summary));
+        }
+        // it must be known of which time they are before they are written
+        several => import_several(arguments, several, &stop, held, &mut summaries)?,
     }
     diskwright_datastore::sync(&arguments.to)?;
     if !arguments.json {
@@ -82,26 +81,42 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Logs of one machine, those that overlap in time joined: each is read by itself first.
-fn import_several<'a>(
-    arguments: &'a Arguments,
+fn import_several(
+    arguments: &Arguments,
+    logs: &[GivenLog],
     stop: &AtomicBool,
     held: Option<(i64, i64)>,
-    summaries: &mut Vec<(&'a PathBuf, ReadSummary)>,
+    summaries: &mut Vec<(PathBuf, ReadSummary)>,
 ) -> Result<(), Failure> {
-    let mut members = Vec::new();
-    let mut folders = Vec::new();
-    for file in &arguments.file {
-        let known = known(arguments, std::slice::from_ref(file))?;
+    let (mut members, mut bundled, mut folders) = (Vec::new(), Vec::new(), Vec::new());
+    let mut skips = BundleSkips::default();
+    for log in logs {
+        let known = known(arguments, log)?;
         let made = temporary::Folder::new()?;
         let into = foreign::ImportTarget { to: made.log(), stop, temporary: Some(&made), files: &known };
-        let summary = foreign::import_input(file, LogInput::open(file)?, &arguments.reading, &into)?;
-        report(arguments, file, &summary)?;
+        let name = PathBuf::from(&log.name);
+        let read = log.open().and_then(|input| foreign::import_input(&name, input, &arguments.reading, &into));
+        let summary = match read {
+            Err(Failure::Failed(because)) if log.bundled && !stop.load(Ordering::Relaxed) => {
+                bundle::tell_left_out(&because);
+                continue;
+            }
+            read => read?,
+        };
+        if !arguments.json {
+            skips.add(log, &summary);
+            output::text(&line(&name, &summary))?;
+        }
         if let Some(range) = summary.range {
-            members.push(MergeMember { name: file.display().to_string(), path: made.log().to_owned(), range });
+            members.push(MergeMember { name: log.name.clone(), path: made.log().to_owned(), range });
+            bundled.push(log.bundled);
         }
         folders.push(made);
-        summaries.push((file, summary));
+        summaries.push((name, summary));
     }
+    skips.tell();
+    let mut other = bundle::of_other_machines(&members, &bundled)?.into_iter();
+    members.retain(|_| !other.next().unwrap_or(false));
     members.sort_by_key(|member| member.range);
     merge::same_host(&members)?;
     if let Some(held) = held {
@@ -141,12 +156,12 @@ fn report(arguments: &Arguments, file: &Path, summary: &ReadSummary) -> Result<(
 }
 
 /// What the files are known by; those that the log has already are refused.
-fn known(arguments: &Arguments, files: &[PathBuf]) -> Result<Vec<FileFingerprint>, Failure> {
+fn known(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, Failure> {
     let mut known = Vec::new();
-    for file in files {
-        let Some(now) = FileFingerprint::of(file) else { continue };
+    for (path, name) in log.files() {
+        let Some(now) = FileFingerprint::of(&path, name) else { continue };
         if !arguments.again {
-            imported::refuse_again(&arguments.to, file, &now)?;
+            imported::refuse_again(&arguments.to, &path, &now)?;
         }
         known.push(now);
     }
@@ -173,13 +188,13 @@ fn line(file: &Path, summary: &ReadSummary) -> String {
 }
 
 /// The answer for all files together; `files` has each.
-fn document(summaries: &[(&PathBuf, ReadSummary)]) -> Value {
+fn document(summaries: &[(PathBuf, ReadSummary)]) -> Value {
     let sum = |of: fn(&ReadSummary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
     let mut formats: Vec<&str> = summaries.iter().map(|(_, s)| s.format).collect();
     formats.dedup();
     let ranges = || summaries.iter().filter_map(|(_, s)| s.range);
     let skipped: Vec<Value> = summaries.iter().flat_map(|(file, s)| skipped(file, s)).collect();
-    let file = |(file, summary): &(&PathBuf, ReadSummary)| {
+    let file = |(file, summary): &(PathBuf, ReadSummary)| {
         let ReadSummary { format, host, ticks, .. } = summary;
         json!({ "file": file, "format": format, "host": host, "ticks": ticks })
     };

@@ -27,12 +27,12 @@ pub struct FileFingerprint {
 }
 
 impl FileFingerprint {
-    /// Of a regular file; nothing else can be known again.
-    pub fn of(path: &Path) -> Option<FileFingerprint> {
+    /// Of a regular file that messages call so; nothing else can be known again.
+    pub fn of(path: &Path, name: String) -> Option<FileFingerprint> {
         let file = File::open(path).ok()?;
         let found = file.metadata().ok().filter(|found| found.is_file() && found.len() > 0)?;
         let (head, tail) = ends(&file, found.len())?;
-        Some(FileFingerprint { file: path.display().to_string(), bytes: found.len(), head, tail })
+        Some(FileFingerprint { file: name, bytes: found.len(), head, tail })
     }
 
     /// As the note that an import leaves.

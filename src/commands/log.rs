@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use diskwright_base::{Device, Frame, LogPiece, Note, Topology};
-use diskwright_datastore::{LogItem, LogReader, TrimSummary, is_log};
-use diskwright_logs::{LogInput, prometheus};
+use diskwright_datastore::{LogItem, LogReader, TrimSummary};
 
 use super::arrays::{self, Arrays, MachineDescription};
+use super::bundle::{self, BundleSkips, GivenLog};
 use super::damage::Losses;
 use super::foreign::{self, ForeignOptions};
 use super::merge::{self, MergeMember};
@@ -81,8 +81,16 @@ struct LogSource {
     name: String,
     range: (i64, i64),
     trimmed: Option<TrimSummary>,
+    /// A log of a bundle.
+    bundled: bool,
     /// Where a foreign log was read into; it goes away with this.
     _made: Option<temporary::Folder>,
+}
+
+impl LogSource {
+    fn member(&self) -> MergeMember {
+        MergeMember { name: self.name.clone(), path: self.path.clone(), range: self.range }
+    }
 }
 
 impl Logs {
@@ -90,10 +98,19 @@ impl Logs {
     /// into one of ours first, which goes away with the value.
     pub fn open(paths: &[PathBuf], window: &LogWindow) -> Result<Logs, Failure> {
         let described = window.arrays.described()?;
-        let mut sources = match prometheus::joined(paths) {
-            Some(pages) => vec![open_foreign(&paths[0], pages, &window.reading)?],
-            None => paths.iter().map(|path| open(path, &window.reading)).collect::<Result<Vec<_>, _>>()?,
-        };
+        let mut sources = Vec::new();
+        let mut skips = BundleSkips::default();
+        for log in bundle::expand(paths)? {
+            match open(&log, &window.reading, &mut skips) {
+                Err(Failure::Failed(because)) if log.bundled => bundle::tell_left_out(&because),
+                opened => sources.push(opened?),
+            }
+        }
+        skips.tell();
+        let members: Vec<MergeMember> = sources.iter().map(LogSource::member).collect();
+        let bundled: Vec<bool> = sources.iter().map(|s| s.bundled).collect();
+        let mut other = bundle::of_other_machines(&members, &bundled)?.into_iter();
+        sources.retain(|_| !other.next().unwrap_or(false));
         sources.sort_by_key(|s| s.range);
         Logs::of(sources, window, described)
     }
@@ -104,7 +121,7 @@ impl Logs {
         let none = || Failure::Failed("the store returned no ticks".into());
         let range = LogReader::open(made.log())?.range()?.ok_or_else(none)?;
         let (path, name) = (made.log().to_owned(), "the store".to_owned());
-        let source = LogSource { path, name, range, trimmed: None, _made: Some(made) };
+        let source = LogSource { path, name, range, trimmed: None, bundled: false, _made: Some(made) };
         Logs::of(vec![source], &LogWindow::default(), described)
     }
 
@@ -229,8 +246,7 @@ fn trimmed(sources: &[LogSource]) -> Option<TrimSummary> {
 
 /// Logs of one machine, those that overlap in time made one.
 fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> Result<Vec<LogSource>, Failure> {
-    let member = |s: &LogSource| MergeMember { name: s.name.clone(), path: s.path.clone(), range: s.range };
-    let members: Vec<MergeMember> = sources.iter().map(member).collect();
+    let members: Vec<MergeMember> = sources.iter().map(LogSource::member).collect();
     if members.len() < 2 {
         return Ok(sources);
     }
@@ -250,21 +266,21 @@ fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> R
         let Some(range) = LogReader::open(made.log())?.range()? else { continue };
         let name = of_group.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
         let trimmed = trimmed(&of_group);
-        all.push(LogSource { path: made.log().to_owned(), name, range, trimmed, _made: Some(made) });
+        all.push(LogSource { path: made.log().to_owned(), name, range, trimmed, bundled: false, _made: Some(made) });
     }
     Ok(all)
 }
 
 /// A log of ours as it is, or another tool's read into one of ours.
-fn open(path: &Path, reading: &ForeignOptions) -> Result<LogSource, Failure> {
+fn open(log: &GivenLog, reading: &ForeignOptions, skips: &mut BundleSkips) -> Result<LogSource, Failure> {
     // a folder can only be a log of ours, whatever is wrong with it
-    if path.is_dir() || is_log(path) {
-        let reader = LogReader::open(path)?;
-        let Some(range) = reader.range()? else { return Err(nothing_left(path, reader)) };
-        let (name, trimmed) = (path.display().to_string(), reader.trimmed());
-        return Ok(LogSource { path: path.to_owned(), name, range, trimmed, _made: None });
+    if log.is_ours() {
+        let reader = LogReader::open(&log.path)?;
+        let Some(range) = reader.range()? else { return Err(nothing_left(&log.path, reader)) };
+        let (path, name, trimmed) = (log.path.clone(), log.name.clone(), reader.trimmed());
+        return Ok(LogSource { path, name, range, trimmed, bundled: log.bundled, _made: None });
     }
-    open_foreign(path, LogInput::open(path)?, reading)
+    open_foreign(log, reading, skips)
 }
 
 /// A log without any tick; what was lost of it is told.
@@ -280,15 +296,15 @@ fn nothing_left(path: &Path, mut reader: LogReader) -> Failure {
     Failure::Failed(format!("{}: contains no ticks", path.display()))
 }
 
-fn open_foreign(path: &Path, input: LogInput, reading: &ForeignOptions) -> Result<LogSource, Failure> {
-    let no_tick = || Failure::Failed(format!("{}: contains no ticks", path.display()));
+fn open_foreign(log: &GivenLog, reading: &ForeignOptions, skips: &mut BundleSkips) -> Result<LogSource, Failure> {
+    let no_tick = || Failure::Failed(format!("{}: contains no ticks", log.name));
     let made = temporary::Folder::new()?;
     // a signal removes the folder and ends the command
     let into =
         foreign::ImportTarget { to: made.log(), stop: &AtomicBool::new(false), temporary: Some(&made), files: &[] };
-    let summary = foreign::import_input(path, input, reading, &into)?;
-    foreign::tell_skipped(path, &summary);
+    let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
+    skips.add(log, &summary);
     let range = LogReader::open(made.log())?.range()?.ok_or_else(no_tick)?;
-    let (name, trimmed) = (path.display().to_string(), None);
-    Ok(LogSource { path: made.log().to_owned(), name, range, trimmed, _made: Some(made) })
+    let (path, name, bundled) = (made.log().to_owned(), log.name.clone(), log.bundled);
+    Ok(LogSource { path, name, range, trimmed: None, bundled, _made: Some(made) })
 }

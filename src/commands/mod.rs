@@ -5,6 +5,7 @@
 //! arm in [`run`].
 
 mod arrays;
+mod bundle;
 mod ceilings;
 mod columns;
 mod compare;

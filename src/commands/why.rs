@@ -20,7 +20,7 @@ use super::{Failure, ceilings, damage, find, fleet, output};
 /// Arguments of `why`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs to read; by default, watch this machine
+    /// Logs to read, or a folder or archive of logs (sosreport.tar.xz); by default, watch this machine
     #[arg(conflicts_with = "prometheus")]
     log: Vec<PathBuf>,
     /// How long to watch this machine

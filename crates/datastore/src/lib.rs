@@ -36,7 +36,7 @@ pub use ledger::TrimSummary;
 pub use marks::mark;
 pub use place::lies_on;
 pub use reader::{LogItem, LogReader};
-pub use recognise::is_log;
+pub use recognise::{is_file_of_log, is_log};
 pub use writer::{LogWriter, WriteOutcome, WriterOptions};
 
 /// Waits until the device has all files of the log in `dir`: after an import.

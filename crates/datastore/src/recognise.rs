@@ -13,6 +13,11 @@ pub fn is_log(path: &Path) -> bool {
     require_log(path).is_ok()
 }
 
+/// True for a name that files in a log's folder have.
+pub fn is_file_of_log(name: &str) -> bool {
+    name == TAIL || name == LEDGER || Path::new(name).extension().is_some_and(|ending| ending == "dwlog")
+}
+
 /// How far into a file a first sound record is looked for.
 const SEARCH: u64 = 1 << 20;
 

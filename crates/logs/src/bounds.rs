@@ -75,8 +75,11 @@ impl Read for FileHole {
     }
 }
 
-/// The largest copy of an unpacked log.
-pub(crate) fn limit() -> io::Result<u64> {
+/// The largest copy of unpacked logs, bytes: `DISKWRIGHT_SPOOL_LIMIT`, or 4 GiB.
+///
+/// # Errors
+/// When the variable holds no size.
+pub fn spool_limit() -> io::Result<u64> {
     match std::env::var(LIMIT) {
         Ok(text) => parse_size(&text).map_err(|e| invalid(format!("{LIMIT}: {e}"))),
         Err(_) => Ok(USUAL_LIMIT),
@@ -85,7 +88,7 @@ pub(crate) fn limit() -> io::Result<u64> {
 
 /// Copies a stream into a file that has no name, and so goes away whatever happens.
 pub(crate) fn copied(from: &mut dyn Read) -> io::Result<File> {
-    copied_within(from, limit()?, |copy: &File| DiskSpace::of(copy))
+    copied_within(from, spool_limit()?, |copy: &File| DiskSpace::of(copy))
 }
 
 fn copied_within(from: &mut dyn Read, limit: u64, room: impl Fn(&File) -> io::Result<DiskSpace>) -> io::Result<File> {

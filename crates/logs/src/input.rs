@@ -53,10 +53,18 @@ impl LogInput {
     /// # Errors
     /// When the system refuses, or a compressed file is broken at its beginning.
     pub fn open(path: &Path) -> Result<LogInput, LogError> {
-        let name = path.display().to_string();
+        LogInput::open_as(path, &path.display().to_string())
+    }
+
+    /// The same of a file that errors call otherwise: one that was unpacked from an archive.
+    ///
+    /// # Errors
+    /// As [`LogInput::open`].
+    pub fn open_as(path: &Path, name: &str) -> Result<LogInput, LogError> {
+        let name = name.to_owned();
         let error = |e| LogError::io(&name, e);
         let taken = Arc::new(AtomicU64::new(0));
-        if name == "-" {
+        if path == Path::new("-") {
             let raw = CountingReader { inner: io::stdin(), taken: Arc::clone(&taken) };
             return LogInput::of(name, None, Box::new(raw), None, taken);
         }
@@ -92,19 +100,22 @@ impl LogInput {
         Ok(LogInput { stream: Box::new(Cursor::new(head.clone()).chain(stream)), name, path, head, bytes, taken })
     }
 
-    /// Several inputs read as one, each behind the text that `before` makes of it.
-    pub fn joined(inputs: Vec<LogInput>, before: impl Fn(&LogInput) -> String) -> Result<LogInput, LogError> {
-        let name = match inputs.as_slice() {
-            [one] => one.name.clone(),
-            all => format!("{} and {} more", all.first().map_or("-", |i| &i.name), all.len().saturating_sub(1)),
+    /// Several files (path and name) read as one, opened one after another, each behind the text that
+    /// `before` makes of it.
+    ///
+    /// # Errors
+    /// When the first cannot be read; what is wrong with a later one ends the reading there.
+    pub fn joined(
+        files: Vec<(PathBuf, String)>,
+        before: impl Fn(&LogInput) -> String + 'static,
+    ) -> Result<LogInput, LogError> {
+        let name = match files.as_slice() {
+            [(_, one)] => one.clone(),
+            all => format!("{} and {} more", all.first().map_or("-", |(_, name)| name), all.len().saturating_sub(1)),
         };
-        let bytes = inputs.iter().map(|i| i.bytes).sum();
-        let mut stream: Box<dyn Read> = Box::new(io::empty());
-        for input in inputs {
-            let text = Cursor::new(before(&input).into_bytes());
-            stream = Box::new(stream.chain(text).chain(input));
-        }
-        LogInput::of(name, None, stream, bytes, Arc::default())
+        let bytes = files.iter().map(|(path, _)| path.metadata().ok().map(|found| found.len())).sum();
+        let stream = JoinedFiles { left: files.into_iter(), current: Box::new(io::empty()), before };
+        LogInput::of(name, None, Box::new(stream), bytes, Arc::default())
     }
 
     /// What errors call it: the path as given, or `-`.
@@ -146,6 +157,28 @@ impl Read for LogInput {
     }
 }
 
+/// Files that are opened when their turn comes, so that a thousand of them are not open at once.
+struct JoinedFiles<F> {
+    left: std::vec::IntoIter<(PathBuf, String)>,
+    current: Box<dyn Read>,
+    before: F,
+}
+
+impl<F: Fn(&LogInput) -> String> Read for JoinedFiles<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.current.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            let Some((path, name)) = self.left.next() else { return Ok(0) };
+            let input = LogInput::open_as(&path, &name).map_err(io::Error::other)?;
+            let text = Cursor::new((self.before)(&input).into_bytes());
+            self.current = Box::new(text.chain(input));
+        }
+    }
+}
+
 /// Reads up to `most` bytes; less only at the end.
 fn beginning(stream: &mut dyn Read, most: usize) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
@@ -166,6 +199,17 @@ fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>) -> io::Result<Box<dy
         _ => return Ok(Box::new(whole)),
     };
     Ok(Box::new(BoundedUnpacker { inner, taken: Arc::clone(taken), given: 0 }))
+}
+
+/// True for the beginning of a tar archive: a header block whose checksum is right, the sum of its bytes
+/// with blanks in the checksum's place. Its files may be logs; it is none itself.
+pub fn is_tar(head: &[u8]) -> bool {
+    const SUM: std::ops::Range<usize> = 148..156;
+    let Some(block) = head.get(..512) else { return false };
+    let digits = block[SUM].split(|b| !b.is_ascii_digit()).find(|digits| !digits.is_empty());
+    let told = digits.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+    let sum: u32 = block.iter().enumerate().map(|(at, b)| u32::from(if SUM.contains(&at) { b' ' } else { *b })).sum();
+    block[0] != 0 && told == Some(sum)
 }
 
 #[cfg(test)]
@@ -194,5 +238,21 @@ mod tests {
         assert!(LogInput::from_bytes("x", vec![0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]).is_err());
         let short = LogInput::from_bytes("x", vec![0x1f]).unwrap();
         assert_eq!(short.head().bytes, [0x1f]);
+    }
+
+    #[test]
+    fn a_tar_archive_is_known_by_its_header() {
+        let mut block = [0u8; 512];
+        block[..5].copy_from_slice(b"a.txt");
+        block[100..107].copy_from_slice(b"0000644");
+        block[124..135].copy_from_slice(b"00000000003");
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|b| u32::from(*b)).sum();
+        block[148..154].copy_from_slice(format!("{sum:06o}").as_bytes());
+        block[154] = 0;
+        assert!(is_tar(&block));
+        assert!(!is_tar(&block[..511]) && !is_tar(&[0; 512]) && !is_tar(&[b' '; 512]) && !is_tar(&[b'0'; 512]));
+        block[0] ^= 1;
+        assert!(!is_tar(&block));
     }
 }

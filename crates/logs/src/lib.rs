@@ -23,8 +23,9 @@ use std::time::Duration;
 pub use diskwright_base::LogPiece;
 
 pub use batch::{FrameBatch, ReadSummary};
+pub use bounds::spool_limit;
 pub use error::LogError;
-pub use input::{HEAD, InputHead, LogInput};
+pub use input::{HEAD, InputHead, LogInput, is_tar};
 pub use skips::{Skip, Skips};
 
 /// Takes the pieces; `Break` ends the reading early, without an error.
@@ -117,11 +118,18 @@ fn salvage_as(
 /// # Errors
 /// When no format is like it.
 pub fn recognise(input: &LogInput) -> Result<&'static LogFormat, LogError> {
-    let head = input.head();
-    FORMATS.iter().find(|format| (format.recognise)(&head)).copied().ok_or_else(|| LogError::Unknown {
+    of_head(&input.head()).ok_or_else(|| LogError::Unknown {
         file: input.name().to_owned(),
         known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
     })
+}
+
+/// The format of a file that begins so; `None` where it is of none, or an archive of files.
+pub fn of_head(head: &InputHead<'_>) -> Option<&'static LogFormat> {
+    if is_tar(head.bytes) {
+        return None;
+    }
+    FORMATS.iter().find(|format| (format.recognise)(head)).copied()
 }
 
 #[cfg(test)]

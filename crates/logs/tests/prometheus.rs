@@ -1,10 +1,11 @@
 //! Exposition pages of our own making, in the shapes of the exporters' pages.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use diskwright_base::{Catalogue, CounterPlan, Frame, Note, Topology};
-use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, prometheus, read};
 
 /// What came out.
 struct Got {
@@ -222,13 +223,15 @@ fn files_of_a_page_each_are_one_log() {
             path
         })
         .collect();
-    let mut input = diskwright_logs::prometheus::joined(&paths).unwrap();
+    let named = |paths: &[PathBuf]| paths.iter().map(|p| (p.clone(), p.display().to_string())).collect::<Vec<_>>();
+    assert!(prometheus::are_pages(&named(&paths)));
+    let mut input = prometheus::joined(named(&paths)).unwrap();
     let summary = read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(summary.ticks, 3);
     let skipped = &summary.skipped[0].at;
     assert!(skipped.ends_with("1.prom: line 28"), "{:?}", summary.skipped);
-    assert!(diskwright_logs::prometheus::joined(&paths[..1]).is_none());
-    assert!(diskwright_logs::prometheus::joined(&[paths[0].clone(), folder]).is_none());
+    assert!(!prometheus::are_pages(&named(&paths[..1])));
+    assert!(!prometheus::are_pages(&named(&[paths[0].clone(), folder])));
 }
 
 #[test]

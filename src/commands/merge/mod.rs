@@ -3,7 +3,7 @@
 //!
 //! The line is the log with the shortest interval. What others counted in a tick of theirs is spread over
 //! the line's ticks by time, so that totals stay; their levels and rates hold for each of them. A counter
-//! that several have is taken from one.
+//! that several have at the same time is taken from one.
 
 mod timeline;
 
@@ -35,6 +35,8 @@ struct MergeTarget {
     column: usize,
     factor: f64,
     kind: Option<CounterKind>,
+    /// Where other members give it, in [`MergeColumns::others`].
+    others: usize,
 }
 
 /// A tick of a member, on the line's grid.
@@ -45,6 +47,7 @@ struct MergeSample {
 
 /// What is known of a member before its values are read.
 struct Outline {
+    /// In order of time.
     spans: Vec<TickSpan>,
     series: BTreeSet<(String, String)>,
     topology: Option<Topology>,
@@ -85,13 +88,13 @@ pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
 }
 
 /// `db1` and `DB1.example.com` are one.
-fn is_same(one: &str, other: &str) -> bool {
+pub fn is_same(one: &str, other: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_lowercase();
     short(one) == short(other)
 }
 
 /// The machine that a log names first.
-fn host(path: &Path) -> Result<Option<String>, Failure> {
+pub fn host(path: &Path) -> Result<Option<String>, Failure> {
     let mut reader = LogReader::open(path)?;
     let mut frame = Frame::default();
     let mut frames = 0;
@@ -219,26 +222,50 @@ fn span_of(tick: &Tick) -> TickSpan {
     (tick.start_ns(), tick.time_ns)
 }
 
-/// Says on standard error what is joined, and whose counters are taken where several have them.
+impl Outline {
+    /// From the beginning of the first tick to the end of the last.
+    fn extent(&self) -> Option<TickSpan> {
+        Some((self.spans.first()?.0, self.spans.last()?.1))
+    }
+}
+
+/// True where two spans have some time in common, or one is a moment in the other.
+fn overlap(one: TickSpan, other: TickSpan) -> bool {
+    one.0.max(other.0) < one.1.min(other.1) || one.0 == one.1 && other.0 < one.0 && one.0 <= other.1
+}
+
+/// Lines about one thing; of more only their number is told.
+const MOST_LINES: usize = 5;
+
+/// Says on standard error what is joined, and whose counters are taken where several have them at once.
 fn tell(members: &[MergeMember], outlines: &[Outline]) {
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
-    output::warn(format_args!("{} overlap in time; they are merged as one log of one machine", names.join(", ")));
-    let mut owner: BTreeMap<&(String, String), usize> = BTreeMap::new();
+    let few = names.iter().take(MOST_LINES).copied().collect::<Vec<_>>().join(", ");
+    let more = if names.len() > MOST_LINES { format!(" and {} more", names.len() - MOST_LINES) } else { String::new() };
+    output::warn(format_args!("{few}{more} overlap in time; they are merged as one log of one machine"));
+    let mut owners: BTreeMap<&(String, String), Vec<usize>> = BTreeMap::new();
     let mut doubled: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
     for (rank, outline) in outlines.iter().enumerate() {
+        let Some(extent) = outline.extent() else { continue };
         for series in &outline.series {
-            let first = *owner.entry(series).or_insert(rank);
-            if first != rank {
-                doubled.entry((first, rank)).or_default().insert(&series.0);
+            let owners = owners.entry(series).or_default();
+            let at_once = |of: &&usize| outlines[**of].extent().is_some_and(|other| overlap(extent, other));
+            if let Some(first) = owners.iter().find(at_once) {
+                doubled.entry((*first, rank)).or_default().insert(&series.0);
             }
+            owners.push(rank);
         }
     }
-    for ((taken, left), counters) in doubled {
+    for ((taken, left), counters) in doubled.iter().take(MOST_LINES) {
         const MOST: usize = 4;
         let shown: Vec<&str> = counters.iter().copied().take(MOST).collect();
         let more = if counters.len() > MOST { format!(", … ({} in total)", counters.len()) } else { String::new() };
-        let (shown, from, not) = (shown.join(", "), names[taken], names[left]);
+        let (shown, from, not) = (shown.join(", "), names[*taken], names[*left]);
         output::warn(format_args!("{shown}{more}: taken from {from}, which has a shorter interval than {not}"));
+    }
+    if doubled.len() > MOST_LINES {
+        let more = doubled.len() - MOST_LINES;
+        output::warn(format_args!("{more} more pairs of logs have counters in common; the shorter interval is taken"));
     }
 }
 
@@ -246,8 +273,10 @@ fn tell(members: &[MergeMember], outlines: &[Outline]) {
 struct MergeColumns {
     series: Vec<Series>,
     places: HashMap<(String, String), usize>,
-    /// Who gives a series.
-    owners: HashMap<(String, String), usize>,
+    /// Who gives a series, and when: rank and extent, in order of ranks.
+    owners: HashMap<(String, String), Vec<(usize, TickSpan)>>,
+    /// Stretches in which a member's series is taken from others; the first is none.
+    others: Vec<Vec<TickSpan>>,
     schema: Option<Arc<Schema>>,
     row: Vec<f64>,
     /// Time that each level's mean in the row is of.
@@ -256,14 +285,15 @@ struct MergeColumns {
 
 impl MergeColumns {
     fn new(outlines: &[Outline]) -> MergeColumns {
-        let mut owners = HashMap::new();
+        let mut owners: HashMap<(String, String), Vec<(usize, TickSpan)>> = HashMap::new();
         for (rank, outline) in outlines.iter().enumerate() {
+            let Some(extent) = outline.extent() else { continue };
             for series in &outline.series {
-                owners.entry(series.clone()).or_insert(rank);
+                owners.entry(series.clone()).or_default().push((rank, extent));
             }
         }
         let (series, places, row, weights) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        MergeColumns { series, places, owners, schema: None, row, weights }
+        MergeColumns { series, places, owners, others: vec![Vec::new()], schema: None, row, weights }
     }
 
     fn schema(&mut self) -> Arc<Schema> {
@@ -275,14 +305,25 @@ impl MergeColumns {
         self.weights.fill(0.0);
     }
 
-    /// Where a member's series go; `None` for one that another member gives.
+    /// Where a member's series go; `None` for one that stands twice in it.
     fn targets(&mut self, rank: usize, schema: &Schema) -> Vec<Option<MergeTarget>> {
         let mut taken = BTreeSet::new();
         let mut target = |series: &Series| {
             let key = (series.counter.clone(), series.instance.clone());
-            if self.owners.get(&key) != Some(&rank) || !taken.insert(key.clone()) {
+            if !taken.insert(key.clone()) {
                 return None;
             }
+            let owners = self.owners.get(&key).map_or(&[][..], Vec::as_slice);
+            let own = owners.iter().find(|(of, _)| *of == rank).map(|(_, extent)| *extent)?;
+            let before = owners.iter().filter(|(of, extent)| *of < rank && overlap(*extent, own));
+            let before: Vec<TickSpan> = before.map(|(_, extent)| *extent).collect();
+            let others = match before.is_empty() {
+                true => 0,
+                false => {
+                    self.others.push(before);
+                    self.others.len() - 1
+                }
+            };
             let column = *self.places.entry(key).or_insert_with(|| {
                 self.schema = None;
                 self.series.push(series.clone());
@@ -291,7 +332,7 @@ impl MergeColumns {
                 self.series.len() - 1
             });
             let kind = Catalogue::builtin().get(&series.counter).map(|counter| counter.kind);
-            Some(MergeTarget { column, factor: series.scale / self.series[column].scale, kind })
+            Some(MergeTarget { column, factor: series.scale / self.series[column].scale, kind, others })
         };
         schema.series.iter().map(&mut target).collect()
     }
@@ -451,13 +492,14 @@ impl MergeCursor {
         }
         let index = self.at;
         self.at += 1;
+        let span = span_of(&self.frame.ticks()[index]);
+        let given = |target: &MergeTarget| columns.others[target.others].iter().any(|other| overlap(span, *other));
         let value = |(column, target): (usize, &Option<MergeTarget>)| {
-            let target = (*target)?;
+            let target = (*target).filter(|target| !given(target))?;
             let value = self.frame.column(column)[index] * target.factor;
             (!value.is_nan()).then_some((target, value))
         };
         let cells = self.targets.iter().enumerate().filter_map(value).collect();
-        let span = span_of(&self.frame.ticks()[index]);
         Ok(Some(MergeSample { span: grid.map_or(span, |grid| grid.place(span)), cells }))
     }
 }

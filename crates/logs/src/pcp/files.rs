@@ -35,6 +35,12 @@ fn split(name: &str) -> Option<(&str, &str)> {
     (matches!(part, "meta" | "index") || is_number).then_some((base, part))
 }
 
+/// The base name, with its folder, of the archive that a file belongs to by its name.
+pub fn archive_of(path: &Path) -> Option<PathBuf> {
+    let (base, _) = split(path.file_name()?.to_str()?)?;
+    Some(path.with_file_name(base))
+}
+
 /// The files of the archive that one of them belongs to.
 ///
 /// # Errors

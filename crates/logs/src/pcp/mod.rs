@@ -16,6 +16,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::io::{BufReader, Cursor, Read};
 
+pub use files::archive_of;
 use mapping::MetricUse;
 use meta::{Indoms, Metric};
 use records::{ArchiveLabel, RecordReader};
@@ -51,7 +52,8 @@ fn read(input: &mut LogInput, _options: &LogOptions, batch: &mut FrameBatch<'_>)
     };
     let files = files::find(path)?;
     let part = |path: std::path::PathBuf| {
-        let name = path.display().to_string();
+        // messages have the folder, or the archive that it was unpacked from, in front
+        let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let open = move || Ok(Box::new(BufReader::with_capacity(1 << 16, LogInput::open(&path)?)) as Box<dyn Read>);
         ArchiveFile { name, open: Box::new(open) }
     };

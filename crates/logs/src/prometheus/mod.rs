@@ -11,4 +11,4 @@ mod text;
 pub use machine::MachineFacts;
 pub use names::{FactMetrics, MetricConversion, MetricSource, MetricVocabulary};
 pub use targets::{SeriesTarget, SeriesTargets};
-pub use text::{TEXT, joined};
+pub use text::{TEXT, are_pages, joined};

@@ -30,19 +30,19 @@ pub const TEXT: LogFormat = LogFormat {
 /// Begins the line that [`joined`] puts before each file: its time, and its name.
 const FILE_LINE: &str = "# diskwright file ";
 
-/// Several files of one page each, or more, as one log in the order given;
-/// `None` where any of them is something else, or there is one alone.
-pub fn joined(paths: &[PathBuf]) -> Option<LogInput> {
-    // standard input can be opened but once
-    if paths.len() < 2 || !paths.iter().all(|path| path.is_file()) {
-        return None;
-    }
-    let inputs: Vec<LogInput> = paths.iter().map(|p| LogInput::open(p).ok()).collect::<Option<_>>()?;
-    if !inputs.iter().all(|input| recognise(&input.head())) {
-        return None;
-    }
+/// True where there are several files, and each is pages of metrics.
+pub fn are_pages(files: &[(PathBuf, String)]) -> bool {
+    let is_page = |path: &PathBuf| path.is_file() && LogInput::open(path).is_ok_and(|input| recognise(&input.head()));
+    files.len() > 1 && files.iter().all(|(path, _)| is_page(path))
+}
+
+/// Files that [`are_pages`], path and name of each, as one log in the order given.
+///
+/// # Errors
+/// When the first cannot be read.
+pub fn joined(files: Vec<(PathBuf, String)>) -> Result<LogInput, LogError> {
     let line = |input: &LogInput| format!("\n# EOF\n{FILE_LINE}{} {}\n", modified(input).unwrap_or(0), input.name());
-    LogInput::joined(inputs, line).ok()
+    LogInput::joined(files, line)
 }
 
 /// When a file was last written, nanoseconds since 1970.

@@ -57,7 +57,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
 fn newer(file: &File, name: &str) -> Result<File, LogError> {
     let io = |e| LogError::io(name, e);
     let newer = tempfile::tempfile().map_err(io)?;
-    let limits = ChildLimits { file_bytes: bounds::limit().map_err(io)?, ..ChildLimits::default() };
+    let limits = ChildLimits { file_bytes: bounds::spool_limit().map_err(io)?, ..ChildLimits::default() };
     let mut command = sadf(&["-c", FILE], file, name)?;
     let mut child = started(command.stdout(newer.try_clone().map_err(io)?), limits, name)?;
     let complaint = complaint(&mut child);
@@ -187,7 +187,7 @@ fn limit_hit(complaint: &[u8], status: Option<ExitStatus>) -> Option<String> {
     } else if ended_by(Signal::XCPU) || ended_by(Signal::KILL) {
         format!("{processor_s} s of processor time")
     } else if ended_by(Signal::XFSZ) {
-        display(bounds::limit().unwrap_or(file_bytes) as f64, "bytes") + " for its copy"
+        display(bounds::spool_limit().unwrap_or(file_bytes) as f64, "bytes") + " for its copy"
     } else {
         return None;
     };

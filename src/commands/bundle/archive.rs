@@ -1,0 +1,244 @@
+//! What is in a tar or zip archive: logs are unpacked into a private folder that goes away, all
+//! else is only counted. Names from an archive never lead out of that folder, and links in it
+//! are not made.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Cursor, Read, Write};
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use diskwright_base::units::display;
+use diskwright_datastore::is_log;
+use diskwright_hostfiles::private;
+use diskwright_logs::{HEAD, InputHead, LogInput, is_tar, spool_limit};
+
+use super::super::live;
+use super::{BundleContent, Failure, Folder};
+
+/// Archives inside archives that are looked into.
+const DEEPEST: usize = 3;
+/// Format of a log of ours, as messages call it.
+const OURS: &str = "diskwright";
+
+/// True for a tar archive, packed or not, and for a zip archive.
+pub fn is_one(path: &Path) -> bool {
+    LogInput::open(path).is_ok_and(|input| {
+        let head = input.head();
+        is_tar(head.bytes) || is_zip(head.bytes)
+    })
+}
+
+fn is_zip(head: &[u8]) -> bool {
+    head.starts_with(b"PK\x03\x04")
+}
+
+/// True for what may hold a log once it is unpacked.
+fn is_packed(head: &[u8]) -> bool {
+    const MAGIC: [&[u8]; 4] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"\xfd7zXZ\0", b"BZh"];
+    MAGIC.iter().any(|magic| head.starts_with(magic)) || is_zip(head) || is_tar(head)
+}
+
+/// Looks at one file of a bundle: a log, an archive, or neither.
+pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize) -> Result<(), Failure> {
+    if path.is_dir() {
+        content.logs.push((path, name.to_owned(), OURS));
+        return Ok(());
+    }
+    let input = match LogInput::open_as(&path, name) {
+        Ok(input) => input,
+        Err(error) => {
+            content.refused.push(error.to_string());
+            return Ok(());
+        }
+    };
+    let (tar, zip) = (is_tar(input.head().bytes), is_zip(input.head().bytes));
+    if (tar || zip) && depth < DEEPEST {
+        let mut unpacking = Unpacking::begin(name, content, depth)?;
+        let done = if tar { unpacking.tar(input) } else { unpacking.zip(input) };
+        if let Err(error) = done {
+            let what = format!("{name}: {error}; what stands before is read");
+            content.refused.push(what);
+        }
+        return Ok(());
+    }
+    match diskwright_logs::of_head(&input.head()) {
+        Some(format) => content.logs.push((path, name.to_owned(), format.id)),
+        None => content.others += 1,
+    }
+    Ok(())
+}
+
+/// One archive on its way into a folder.
+struct Unpacking<'a> {
+    /// What messages call the archive.
+    name: &'a str,
+    content: &'a mut BundleContent,
+    to: PathBuf,
+    depth: usize,
+}
+
+impl<'a> Unpacking<'a> {
+    fn begin(name: &'a str, content: &'a mut BundleContent, depth: usize) -> Result<Unpacking<'a>, Failure> {
+        let folder = match &content.unpacked {
+            Some(folder) => Rc::clone(folder),
+            None => Rc::clone(content.unpacked.insert(Rc::new(Folder::new()?))),
+        };
+        content.archives += 1;
+        let to = folder.log().join(format!("archive-{}", content.archives));
+        private::folder(&to)?;
+        Ok(Unpacking { name, content, to, depth })
+    }
+
+    fn tar(&mut self, input: LogInput) -> io::Result<()> {
+        let bar = live::progress(None, format!("looking into {}", self.name));
+        let mut ours = BTreeSet::new();
+        let mut archive = tar::Archive::new(input);
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            bar.tick();
+            let kind = entry.header().entry_type();
+            if !(kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse()) {
+                continue;
+            }
+            let inner = entry.path()?.into_owned();
+            let written = UNIX_EPOCH + Duration::from_secs(entry.header().mtime().unwrap_or(0));
+            self.file(&inner, written, &mut entry, &mut ours)?;
+        }
+        self.logs_of_ours(ours);
+        Ok(())
+    }
+
+    /// A zip archive tells at its end what is in it, so one that is packed itself is copied first.
+    fn zip(&mut self, mut input: LogInput) -> io::Result<()> {
+        let copy = self.to.join("archive.zip");
+        let mut file = private::create(&copy).map_err(io::Error::other)?;
+        self.copy(&mut input, &mut file)?;
+        let mut archive = zip::ZipArchive::new(File::open(&copy)?)?;
+        let mut ours = BTreeSet::new();
+        for at in 0..archive.len() {
+            let mut entry = match archive.by_index(at) {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.content.refused.push(format!("{}: file {}: {error}", self.name, at + 1));
+                    continue;
+                }
+            };
+            if !entry.is_file() {
+                continue;
+            }
+            let inner = PathBuf::from(String::from_utf8_lossy(entry.name_raw()).into_owned());
+            let written = entry.last_modified().and_then(written).unwrap_or(UNIX_EPOCH);
+            self.file(&inner, written, &mut entry, &mut ours)?;
+        }
+        self.logs_of_ours(ours);
+        std::fs::remove_file(&copy)
+    }
+
+    /// Unpacks a file that may be a log; counts any other.
+    fn file(
+        &mut self,
+        inner: &Path,
+        written: SystemTime,
+        stream: &mut dyn Read,
+        ours: &mut BTreeSet<(PathBuf, String)>,
+    ) -> io::Result<()> {
+        let mut head = Vec::new();
+        Read::take(&mut *stream, HEAD as u64).read_to_end(&mut head)?;
+        let file_name = inner.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let is_ours = file_name.ends_with(".dwlog") || diskwright_datastore::is_file_of_log(file_name);
+        let format = diskwright_logs::of_head(&InputHead { name: file_name, bytes: &head });
+        if !is_ours && format.is_none() && !is_packed(&head) {
+            self.content.others += 1;
+            return Ok(());
+        }
+        let to = self.to.join(inside(inner));
+        let folder = to.parent().unwrap_or(&self.to).to_owned();
+        private::folder(&folder).map_err(io::Error::other)?;
+        let mut file = private::create(&to).map_err(io::Error::other)?;
+        self.copy(&mut Cursor::new(head).chain(stream), &mut file)?;
+        file.set_modified(written)?;
+        let name = format!("{}: {}", self.name, inner.display());
+        if is_ours {
+            let of = inner.parent().unwrap_or(inner).display();
+            ours.insert((folder, format!("{}: {of}", self.name)));
+        } else if let Some(format) = format {
+            self.content.logs.push((to, name, format.id));
+        } else {
+            let before = self.content.logs.len();
+            let taken = take(to.clone(), &name, self.content, self.depth + 1);
+            taken.map_err(|failure| io::Error::other(failure.to_string()))?;
+            if self.content.logs.len() == before || self.content.logs[before].0 != to {
+                std::fs::remove_file(&to)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn logs_of_ours(&mut self, folders: BTreeSet<(PathBuf, String)>) {
+        let logs = folders.into_iter().filter(|(folder, _)| is_log(folder));
+        self.content.logs.extend(logs.map(|(folder, name)| (folder, name, OURS)));
+    }
+
+    /// Copies as much as may be unpacked in all, and no more than leaves the filesystem its reserve.
+    fn copy(&mut self, from: &mut dyn Read, to: &mut File) -> io::Result<()> {
+        const PIECE: u64 = 8 << 20;
+        let limit = spool_limit()?;
+        loop {
+            let room = PIECE.min(limit - self.content.bytes.min(limit)) + 1;
+            let copied = io::copy(&mut Read::take(&mut *from, room), to)?;
+            self.content.bytes += copied;
+            if self.content.bytes > limit {
+                let limit = display(limit as f64, "bytes");
+                return Err(io::Error::other(format!(
+                    "its logs unpack to more than {limit}; unpack it by hand, or set DISKWRIGHT_SPOOL_LIMIT"
+                )));
+            }
+            if copied < room {
+                return to.flush();
+            }
+            if let Some(Err(because)) = self.content.unpacked.as_ref().map(|folder| folder.check_room()) {
+                return Err(io::Error::other(because));
+            }
+        }
+    }
+}
+
+/// A name from an archive as a path below a folder, without what would lead out of it.
+fn inside(name: &Path) -> PathBuf {
+    let plain = name.components().filter_map(|part| match part {
+        Component::Normal(part) => Some(part),
+        _ => None,
+    });
+    let path: PathBuf = plain.collect();
+    if path.as_os_str().is_empty() { PathBuf::from("unnamed") } else { path }
+}
+
+/// A zip archive's time names no zone; it is taken as UTC.
+fn written(time: zip::DateTime) -> Option<SystemTime> {
+    let signed = |part: u8| i8::try_from(part).ok();
+    let date =
+        jiff::civil::Date::new(i16::try_from(time.year()).ok()?, signed(time.month())?, signed(time.day())?).ok()?;
+    let clock = jiff::civil::Time::new(signed(time.hour())?, signed(time.minute())?, signed(time.second())?, 0).ok()?;
+    let seconds = date.to_datetime(clock).to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second();
+    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_inside() {
+        for (name, path) in [
+            ("../../etc/passwd", "etc/passwd"),
+            ("/var/log/sa/sa01", "var/log/sa/sa01"),
+            ("./a/../b", "a/b"),
+            ("..", "unnamed"),
+            ("", "unnamed"),
+        ] {
+            assert_eq!(inside(Path::new(name)), Path::new(path), "{name}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! A folder, tar or zip archive of logs that is given as one (`why sosreport.tar.xz`): its
+//! files, those of them that are logs, and which are read as one.
+
+mod archive;
+mod walk;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use diskwright_datastore::is_log;
+use diskwright_logs::{LogInput, ReadSummary, prometheus};
+
+use super::merge::{self, MergeMember};
+use super::temporary::Folder;
+use super::{Failure, foreign, output};
+
+/// Logs of one bundle that are read at most; each is open while they are joined.
+const MOST_LOGS: usize = 900;
+
+/// A log to read: a file, or several that are one.
+pub struct GivenLog {
+    /// Where it lies. It may be a log of ours.
+    pub path: PathBuf,
+    /// What messages call it.
+    pub name: String,
+    /// True for a file of a bundle: if it cannot be read, the others are.
+    pub bundled: bool,
+    /// Pages of metrics that are read as one log; empty for all else.
+    pages: Vec<(PathBuf, String)>,
+    /// Where it was unpacked.
+    _unpacked: Option<Rc<Folder>>,
+}
+
+impl GivenLog {
+    /// True for a log of ours, and for a folder that must be one.
+    pub fn is_ours(&self) -> bool {
+        self.path.is_dir() || is_log(&self.path)
+    }
+
+    /// True for several files that are read as one log.
+    pub fn is_pages(&self) -> bool {
+        !self.pages.is_empty()
+    }
+
+    /// Opens a log of another tool.
+    pub fn open(&self) -> Result<LogInput, Failure> {
+        match self.pages.is_empty() {
+            true => Ok(LogInput::open_as(&self.path, &self.name)?),
+            false => Ok(prometheus::joined(self.pages.clone())?),
+        }
+    }
+
+    /// The files behind it.
+    pub fn files(&self) -> Vec<(PathBuf, String)> {
+        if self.pages.is_empty() { vec![(self.path.clone(), self.name.clone())] } else { self.pages.clone() }
+    }
+}
+
+/// What a bundle holds.
+#[derive(Default)]
+struct BundleContent {
+    /// Path and name of each log, with its format.
+    logs: Vec<(PathBuf, String, &'static str)>,
+    /// Files that are no logs.
+    others: usize,
+    /// What could not be looked at, and why.
+    refused: Vec<String>,
+    /// Archives that were unpacked, and bytes that were written for it.
+    archives: usize,
+    bytes: u64,
+    /// Where it was unpacked.
+    unpacked: Option<Rc<Folder>>,
+}
+
+/// The logs that are meant by what was given: files as they are, bundles as the logs in them.
+pub fn expand(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
+    let mut logs = Vec::new();
+    for path in paths {
+        match content(path)? {
+            None => {
+                let name = path.display().to_string();
+                logs.push(GivenLog { path: path.clone(), name, bundled: false, pages: Vec::new(), _unpacked: None });
+            }
+            Some(content) => logs.extend(logs_of(path, content)?),
+        }
+    }
+    let all_pages = logs.len() > 1 && logs.iter().all(|log| log.pages.is_empty() && log.path.is_file());
+    let files: Vec<(PathBuf, String)> = logs.iter().map(|log| (log.path.clone(), log.name.clone())).collect();
+    if all_pages && prometheus::are_pages(&files) {
+        logs.truncate(1);
+        logs[0].pages = files;
+    }
+    Ok(logs)
+}
+
+/// What a bundle holds; `None` for a log, or what is to be refused as one.
+fn content(path: &Path) -> Result<Option<BundleContent>, Failure> {
+    if path.is_dir() {
+        if is_log(path) {
+            return Ok(None);
+        }
+        let mut content = BundleContent::default();
+        walk::folder(path, &mut |file| {
+            let name = file.display().to_string();
+            archive::take(file.to_owned(), &name, &mut content, 0)
+        })?;
+        return Ok(Some(content));
+    }
+    if path == Path::new("-") || !path.is_file() || !archive::is_one(path) {
+        return Ok(None);
+    }
+    let mut content = BundleContent::default();
+    let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
+    archive::take(path.to_owned(), &name, &mut content, 0)?;
+    Ok(Some(content))
+}
+
+fn logs_of(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure> {
+    let bundle = path.display();
+    let BundleContent { mut logs, others, refused, unpacked, .. } = content;
+    logs.sort_by(|a, b| a.1.cmp(&b.1));
+    for because in refused.iter().take(5) {
+        output::warn(format_args!("{because}"));
+    }
+    if logs.is_empty() {
+        let files = if others == 1 {
+            "its 1 file is no log".to_owned()
+        } else {
+            format!("none of its {others} files is a log")
+        };
+        let ours = if path.is_dir() { ", and it is no log of Diskwright" } else { "" };
+        return Err(Failure::Failed(format!("{bundle}: {files} that can be read (see `list formats`){ours}")));
+    }
+    if logs.len() > MOST_LOGS {
+        let count = logs.len();
+        return Err(Failure::Failed(format!(
+            "{bundle}: holds {count} logs, more than are read as one ({MOST_LOGS}); give a part of it"
+        )));
+    }
+    let given = |path: PathBuf, name: String| GivenLog {
+        path,
+        name,
+        bundled: true,
+        pages: Vec::new(),
+        _unpacked: unpacked.clone(),
+    };
+    let logs = once_each(logs);
+    tell(path, &logs, others);
+    let (pages, logs): (Vec<_>, Vec<_>) = logs.into_iter().partition(|(_, _, format)| *format == prometheus::TEXT.id);
+    let mut all: Vec<GivenLog> = logs.into_iter().map(|(path, name, _)| given(path, name)).collect();
+    let pages: Vec<(PathBuf, String)> = pages.into_iter().map(|(path, name, _)| (path, name)).collect();
+    if let Some((path, name)) = pages.first().cloned() {
+        let pages = if pages.len() > 1 { pages } else { Vec::new() };
+        all.push(GivenLog { pages, ..given(path, name) });
+    }
+    Ok(all)
+}
+
+/// Says what of a bundle is read.
+fn tell(path: &Path, logs: &[(PathBuf, String, &str)], others: usize) {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    logs.iter().for_each(|(_, _, format)| *kinds.entry(*format).or_default() += 1);
+    let kinds: Vec<String> = kinds.iter().map(|(format, count)| format!("{count} {format}")).collect();
+    let others = match others {
+        0 => String::new(),
+        1 => "; 1 other file is no log".to_owned(),
+        count => format!("; {count} other files are no logs"),
+    };
+    output::note(format_args!("{}: reads {}{others}", path.display(), kinds.join(", ")));
+}
+
+/// Without what stands there a second time: the other files of a PCP archive, and sar's daily
+/// text beside the data that it was made of.
+fn once_each(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String, &'static str)> {
+    let mut archives = BTreeSet::new();
+    let binary: BTreeSet<PathBuf> =
+        logs.iter().filter(|(_, _, format)| *format == "sa-binary").map(|(path, ..)| path.clone()).collect();
+    let mut kept = Vec::new();
+    for (path, name, format) in logs {
+        let again = match format {
+            "pcp" => diskwright_logs::pcp::archive_of(&path).is_some_and(|archive| !archives.insert(archive)),
+            "sar-text" => twin(&path).is_some_and(|twin| binary.contains(&twin)),
+            _ => false,
+        };
+        if !again {
+            kept.push((path, name, format));
+        }
+    }
+    kept
+}
+
+/// That a log of a bundle could not be read; the others are.
+pub fn tell_left_out(because: &str) {
+    output::warn(format_args!("{because} (left out)"));
+}
+
+/// What was left out of a bundle's logs, each reason once: many logs of a tool have the same.
+#[derive(Default)]
+pub struct BundleSkips {
+    /// Where it was first, and how often.
+    reasons: BTreeMap<String, (String, u64)>,
+}
+
+impl BundleSkips {
+    /// Tells what was left out of a log that was given by itself; keeps what was of a bundle's.
+    pub fn add(&mut self, log: &GivenLog, summary: &ReadSummary) {
+        if !log.bundled {
+            return foreign::tell_skipped(Path::new(&log.name), summary);
+        }
+        for skip in &summary.skipped {
+            let first = || (format!("{}: {}", log.name, skip.at), 0);
+            self.reasons.entry(skip.because.clone()).or_insert_with(first).1 += skip.times;
+        }
+    }
+
+    /// Says it, the most frequent first.
+    pub fn tell(self) {
+        const MOST: usize = 8;
+        let mut reasons: Vec<_> = self.reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, (_, times))| std::cmp::Reverse(*times));
+        for (because, (first, times)) in reasons.iter().take(MOST) {
+            let times = if *times > 1 { format!(" ({times} times in all)") } else { String::new() };
+            output::warn(format_args!("{first}: {because}{times}"));
+        }
+        if reasons.len() > MOST {
+            let more = reasons.len() - MOST;
+            output::warn(format_args!("{more} more reasons; `import --json` lists them"));
+        }
+    }
+}
+
+/// Which logs are of another machine than the one that is read: that of a log which was given by
+/// itself, else the one with the longest logs. They are named. Without a bundle none is.
+pub fn of_other_machines(members: &[MergeMember], bundled: &[bool]) -> Result<Vec<bool>, Failure> {
+    assert_eq!(members.len(), bundled.len(), "each log is of a bundle or is not");
+    let mut other = vec![false; members.len()];
+    if !bundled.contains(&true) {
+        return Ok(other);
+    }
+    let hosts: Vec<Option<String>> =
+        members.iter().map(|member| merge::host(&member.path)).collect::<Result<_, Failure>>()?;
+    let length = |member: &MergeMember| member.range.1.abs_diff(member.range.0);
+    let recorded = |host: &str| -> u64 {
+        let of_it = |other: &Option<String>| other.as_deref().is_some_and(|other| merge::is_same(host, other));
+        members.iter().zip(&hosts).filter(|(_, other)| of_it(other)).map(|(member, _)| length(member)).sum()
+    };
+    let by_itself = hosts.iter().zip(bundled).find_map(|(host, bundled)| host.as_deref().filter(|_| !bundled));
+    let longest = || hosts.iter().flatten().max_by_key(|host| recorded(host)).map(String::as_str);
+    let Some(chosen) = by_itself.or_else(longest) else { return Ok(other) };
+    let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (at, host) in hosts.iter().enumerate().filter_map(|(at, host)| Some((at, host.as_deref()?))) {
+        if bundled[at] && !merge::is_same(chosen, host) {
+            other[at] = true;
+            left.entry(host).or_default().push(&members[at].name);
+        }
+    }
+    for (host, names) in left {
+        let logs = if names.len() == 1 { "its log".to_owned() } else { format!("{} logs", names.len()) };
+        output::warn(format_args!(
+            "the logs are of several machines: {chosen} is read; {host} is not ({logs}, as {}); read it with \
+             --host {host}",
+            names[0]
+        ));
+    }
+    Ok(other)
+}
+
+/// `sa22` of `sar22`.
+fn twin(path: &Path) -> Option<PathBuf> {
+    let day = path.file_name()?.to_str()?.strip_prefix("sar")?;
+    day.bytes().all(|b| b.is_ascii_digit()).then(|| path.with_file_name(format!("sa{day}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_twice_is_read_once() {
+        let log = |name: &str, format| (PathBuf::from(name), name.to_owned(), format);
+        let logs = vec![
+            log("p/20261121.0", "pcp"),
+            log("p/20261121.index", "pcp"),
+            log("p/20261121.meta.xz", "pcp"),
+            log("p/20261122.0", "pcp"),
+            log("sa/sa21", "sa-binary"),
+            log("sa/sar21", "sar-text"),
+            log("sa/sar20", "sar-text"),
+            log("sa/sarah", "sar-text"),
+        ];
+        let kept: Vec<String> = once_each(logs).into_iter().map(|(_, name, _)| name).collect();
+        assert_eq!(kept, ["p/20261121.0", "p/20261122.0", "sa/sa21", "sa/sar20", "sa/sarah"]);
+    }
+}

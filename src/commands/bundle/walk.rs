@@ -1,0 +1,43 @@
+//! The files below a folder, in order of their names. Links are not followed.
+
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::Path;
+
+use diskwright_datastore::is_log;
+
+use super::Failure;
+
+/// Folders inside each other that are looked into.
+const DEEPEST: usize = 24;
+/// Files and folders that are looked at.
+const MOST: usize = 200_000;
+
+/// Calls `each` with every file, and with every folder that is a log of ours.
+pub fn folder(path: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut left = MOST;
+    walk(path, 0, &mut left, each)
+}
+
+fn walk(
+    path: &Path,
+    depth: usize,
+    left: &mut usize,
+    each: &mut dyn FnMut(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let error = |e: io::Error| Failure::Failed(format!("{}: {e}", path.display()));
+    let mut entries: Vec<DirEntry> = fs::read_dir(path).and_then(Iterator::collect).map_err(error)?;
+    entries.sort_by_key(DirEntry::file_name);
+    *left = left.checked_sub(entries.len()).ok_or_else(|| {
+        Failure::Failed(format!("{}: holds more than {MOST} files; give a part of it", path.display()))
+    })?;
+    for entry in entries {
+        let (kind, path) = (entry.file_type().map_err(error)?, entry.path());
+        if kind.is_file() || kind.is_dir() && is_log(&path) {
+            each(&path)?;
+        } else if kind.is_dir() && depth < DEEPEST {
+            walk(&path, depth + 1, left, each)?;
+        }
+    }
+    Ok(())
+}
