@@ -230,3 +230,40 @@ fn what_a_full_disk_costs_is_counted_to_the_tick() {
     drop(disk);
     let _ = fs::remove_dir_all(&folder);
 }
+
+/// systemd starts what depends on the recorder once it records, and ends one that does not tick.
+#[test]
+fn a_service_manager_hears_that_it_records_still_does_and_stops() {
+    let folder = folder("record-service");
+    let socket = folder.join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&socket).expect("a socket");
+    let log = folder.join("log");
+    let arguments = ["record", text(&log), "--every", "100ms", "--for", "1s"];
+    let done = command(&arguments).env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "300000").output().expect("run");
+    assert!(done.status.success());
+    manager.set_nonblocking(true).expect("set");
+    let mut heard = Vec::new();
+    let mut buffer = [0; 200];
+    while let Ok(length) = manager.recv(&mut buffer) {
+        heard.push(String::from_utf8_lossy(&buffer[..length]).lines().next().unwrap_or_default().to_owned());
+    }
+    assert_eq!(
+        (heard.first().map(String::as_str), heard.last().map(String::as_str)),
+        (Some("READY=1"), Some("STOPPING=1"))
+    );
+    assert!(heard.len() > 2 && heard[1..heard.len() - 1].iter().all(|word| word == "WATCHDOG=1"), "{heard:?}");
+    // a watchdog that is meant for another process gets nothing
+    let other = command(&arguments[..2])
+        .args(["--for", "200ms", "--every", "50ms"])
+        .env("NOTIFY_SOCKET", &socket)
+        .env("WATCHDOG_USEC", "3000")
+        .env("WATCHDOG_PID", "1")
+        .output()
+        .expect("run");
+    assert!(other.status.success());
+    let mut words = 0;
+    while manager.recv(&mut buffer).is_ok() {
+        words += 1;
+    }
+    assert_eq!(words, 2, "ready and stopping");
+}

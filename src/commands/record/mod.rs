@@ -1,10 +1,11 @@
 //! `record DIR`: appends this machine's counters to a log until told to stop. The
 //! sampler's thread never waits for a disk: `log_thread` stands between it and the
 //! log, `keeper` writes there, `standing` asks the kernel to let the recorder live
-//! through what it records.
+//! through what it records; `service` tells systemd how it fares.
 
 mod keeper;
 mod log_thread;
+mod service;
 mod standing;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use super::live::{self, Pacer};
 use super::{Failure, damage, output};
 use keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
+use service::ServiceManager;
 
 /// What is queued at the end is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -81,10 +83,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let dir = arguments.dir.as_deref();
     standing::raise();
     let (mut ticks, mut slack) = (0, standing::DeviceLossWatch::default());
+    let mut manager = ServiceManager::from_environment();
     sampler.tick();
+    manager.ready();
     while keep(&mut sampler, log.as_mut(), &mut feeds, dir)? {
         ticks += 1;
-        if !pacer.wait(|elapsed| bar.set_position(elapsed.as_secs())) {
+        let meanwhile = |elapsed: Duration| {
+            bar.set_position(elapsed.as_secs());
+            manager.alive(elapsed);
+        };
+        if !pacer.wait(meanwhile) {
             break;
         }
         pacer.tick(&mut sampler);
@@ -92,6 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             standing::trim();
         }
     }
+    manager.stopping();
     let ended = log.map(ActiveLog::end);
     let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.sum);
     let (fed, fate) = feeds.finish(dir.map(|dir| (dir, sum.lost)));
