@@ -7,6 +7,7 @@
 
 mod batch;
 mod bounds;
+mod clean;
 mod error;
 mod input;
 pub mod nt;
@@ -16,6 +17,7 @@ mod perfmon_blg;
 pub mod prometheus;
 mod skips;
 mod sysstat;
+mod wide;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
