@@ -202,7 +202,8 @@ mod tests {
         let halves = [bzip2.clone(), bzip2.clone()].concat();
         let twice = LogInput::from_bytes("x", halves).unwrap();
         assert_eq!(io::read_to_string(twice).unwrap().len(), 2 * text.len());
-        let packed = [bzip2, gzip.finish().unwrap(), zstd::encode_all(text.as_bytes(), 1).unwrap(), text.clone().into_bytes()];
+        let packed =
+            [bzip2, gzip.finish().unwrap(), zstd::encode_all(text.as_bytes(), 1).unwrap(), text.clone().into_bytes()];
         for bytes in packed {
             let mut input = LogInput::from_bytes("x", bytes).unwrap();
             assert_eq!(input.head().bytes, &text.as_bytes()[..HEAD]);

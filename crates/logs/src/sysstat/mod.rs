@@ -1,6 +1,7 @@
 //! The sysstat family: what sadf, sar, iostat and mpstat print.
 
 mod binary;
+mod calendar;
 mod clock;
 mod collector;
 mod columns;

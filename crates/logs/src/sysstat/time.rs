@@ -2,6 +2,8 @@
 
 use diskwright_base::moment::day_of;
 
+use super::calendar;
+
 /// Seconds of a day.
 pub const DAY: i64 = 86_400;
 
@@ -17,7 +19,8 @@ pub struct Date {
 }
 
 impl Date {
-    fn of(year: u32, month: u32, day: u32) -> Option<Date> {
+    /// A day that there is; years of two digits are those from 1970 on.
+    pub fn of(year: u32, month: u32, day: u32) -> Option<Date> {
         let year = match year {
             0..=69 => 2000 + year,
             70..=99 => 1900 + year,
@@ -51,8 +54,6 @@ pub struct ReadDate {
     pub guessed: bool,
 }
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-
 /// Reads `2026-11-21`, `11/21/26`, `21.11.2026`, `2026年11月21日`, `Sat 21 Nov
 /// 2026`. `order` is what the rest of the log hints at, for a date with slashes
 /// that could be read both ways.
@@ -60,12 +61,8 @@ pub fn date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
     let numbers: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
     let value = |i: usize| numbers.get(i).and_then(|n| n.parse::<u32>().ok());
     let sure = |date: Option<Date>| date.map(|date| ReadDate { date, guessed: false });
-    let lower = text.to_lowercase();
-    let month = lower.split(|c: char| !c.is_alphabetic()).find_map(|w| MONTHS.iter().position(|m| w.starts_with(m)));
-    if let (Some(month), 2) = (month, numbers.len()) {
-        let (a, b) = (value(0)?, value(1)?);
-        let (day, year) = if numbers[0].len() == 4 { (b, a) } else { (a, b) };
-        return sure(Date::of(year, month as u32 + 1, day));
+    if numbers.len() == 2 && text.contains(char::is_alphabetic) {
+        return sure(calendar::named_day(text));
     }
     if numbers.len() != 3 {
         return None;
