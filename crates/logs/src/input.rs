@@ -1,6 +1,7 @@
 //! A file, or standard input, ready to be read: opened, unpacked where it is
 //! compressed, its beginning looked at.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bounds::{self, BoundedUnpacker};
+use crate::clean;
 use crate::error::LogError;
 use crate::pcp::files;
 use crate::wide;
@@ -21,6 +23,13 @@ pub struct InputHead<'a> {
     pub name: &'a str,
     /// At most [`HEAD`] bytes, unpacked; less where the file is shorter.
     pub bytes: &'a [u8],
+}
+
+impl InputHead<'_> {
+    /// Its lines as text, without codes of terminals.
+    pub fn lines(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        clean::lines(self.bytes, self.bytes.len() == HEAD)
+    }
 }
 
 /// An input. It reads as a stream from its beginning, unpacked.

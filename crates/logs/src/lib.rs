@@ -9,6 +9,7 @@ mod batch;
 mod bounds;
 mod clean;
 mod error;
+mod hosts;
 mod input;
 pub mod nt;
 pub mod pcp;
@@ -81,13 +82,7 @@ pub const FORMATS: &[&LogFormat] = &[
 /// When the file cannot be read, is of no known format, or is broken in a way
 /// that leaves nothing to go on with; what came before has gone to the sink.
 pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
-    let format = recognise(input)?;
-    let mut batch = FrameBatch::new(format.id, sink);
-    let read = (format.read)(input, options, &mut batch);
-    // hands on what is held, also before an error
-    let summary = batch.finish(input.name());
-    read?;
-    summary
+    read_as(None, input, options, sink, false)
 }
 
 /// The same, content with what can be had: an error behind the first tick
@@ -96,19 +91,34 @@ pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>
 /// # Errors
 /// Those of [`read`] that leave no tick at all.
 pub fn salvage(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
-    salvage_as(recognise(input)?, input, options, sink)
+    read_as(None, input, options, sink, true)
 }
 
-fn salvage_as(
-    format: &LogFormat,
+fn read_as(
+    format: Option<&LogFormat>,
     input: &mut LogInput,
     options: &LogOptions,
     sink: &mut PieceSink<'_>,
+    is_salvage: bool,
 ) -> Result<ReadSummary, LogError> {
+    let split = if format.is_none() { hosts::split(input, options)? } else { None };
+    let (format, options, skips) = match (format, &split) {
+        (Some(format), _) => (format, options, None),
+        (None, Some(split)) => (split.format, &split.options, Some(&split.skips)),
+        (None, None) => (recognise(input)?, options, None),
+    };
     let mut batch = FrameBatch::new(format.id, sink);
-    match (format.read)(input, options, &mut batch) {
-        Err(error) if !batch.has_ticks() => return Err(error),
-        Err(error) => batch.skip("the rest", error.to_string()),
+    let read = (format.read)(input, options, &mut batch);
+    if let Some(skips) = skips {
+        batch.skip_all(skips.take());
+    }
+    match read {
+        Err(error) if is_salvage && batch.has_ticks() => batch.skip("the rest", error.to_string()),
+        Err(error) => {
+            // hands on what is held, also before an error
+            let _ = batch.finish(input.name());
+            return Err(error);
+        }
         Ok(()) => {}
     }
     batch.finish(input.name())
@@ -119,11 +129,14 @@ fn salvage_as(
 /// # Errors
 /// When no format is like it.
 pub fn recognise(input: &LogInput) -> Result<&'static LogFormat, LogError> {
-    let head = input.head();
-    FORMATS.iter().find(|format| (format.recognise)(&head)).copied().ok_or_else(|| LogError::Unknown {
+    format_of(&input.head()).ok_or_else(|| LogError::Unknown {
         file: input.name().to_owned(),
         known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
     })
+}
+
+fn format_of(head: &InputHead<'_>) -> Option<&'static LogFormat> {
+    FORMATS.iter().find(|format| (format.recognise)(head)).copied()
 }
 
 #[cfg(test)]
@@ -158,7 +171,7 @@ mod tests {
             ControlFlow::Continue(())
         };
         let mut input = LogInput::from_bytes("file", Vec::new()).unwrap();
-        let summary = salvage_as(&format, &mut input, &LogOptions::default(), &mut sink);
+        let summary = read_as(Some(&format), &mut input, &LogOptions::default(), &mut sink, true);
         (ticks, summary)
     }
 

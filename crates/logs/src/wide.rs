@@ -17,6 +17,7 @@ pub(crate) struct TextForm {
     wide: Option<&'static Encoding>,
     is_marked: bool,
     is_returned: bool,
+    has_codes: bool,
 }
 
 /// The form of a text, from its beginning; `None` where it is as it should be, or no text.
@@ -24,8 +25,9 @@ pub(crate) fn form(head: &[u8]) -> Option<TextForm> {
     let wide = encoding(head);
     let rest = head.strip_prefix(b"\xef\xbb\xbf");
     let is_returned = wide.is_none() && has_bare_returns(rest.unwrap_or(head));
-    let form = TextForm { wide, is_marked: rest.is_some(), is_returned };
-    (wide.is_some() || form.is_marked || is_returned).then_some(form)
+    let has_codes = wide.is_none() && has_codes(head);
+    let form = TextForm { wide, is_marked: rest.is_some(), is_returned, has_codes };
+    (wide.is_some() || form.is_marked || is_returned || has_codes).then_some(form)
 }
 
 impl TextForm {
@@ -34,6 +36,7 @@ impl TextForm {
         if let Some(encoding) = self.wide {
             return with_line_feeds(Box::new(Utf8Stream::new(stream, encoding)));
         }
+        let stream = if self.has_codes { Box::new(CodelessStream { from: stream, code: None }) } else { stream };
         let stream = if self.is_marked { Box::new(MarklessStream { from: stream, mark: 3 }) } else { stream };
         if self.is_returned { Box::new(LineFeedStream(stream)) } else { stream }
     }
@@ -60,6 +63,12 @@ fn encoding(head: &[u8]) -> Option<&'static Encoding> {
 fn has_bare_returns(head: &[u8]) -> bool {
     let is_other = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\r' | 0x07 | 0x08 | 0x1b);
     head.contains(&b'\r') && !head.iter().any(is_other)
+}
+
+/// True for text with codes of a terminal, which begin with an escape.
+fn has_codes(head: &[u8]) -> bool {
+    let is_other = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\n' | b'\r' | 0x07 | 0x08 | 0x0f | 0x1b);
+    memchr::memchr(0x1b, head).is_some() && !head.iter().any(is_other)
 }
 
 /// The same with line feeds, if its first part has none.
@@ -96,6 +105,68 @@ impl Read for LineFeedStream {
         let read = self.0.read(to)?;
         to[..read].iter_mut().filter(|b| **b == b'\r').for_each(|b| *b = b'\n');
         Ok(read)
+    }
+}
+
+/// Where in a code the stream is.
+#[derive(Clone, Copy, PartialEq)]
+enum CodePart {
+    /// Behind the escape.
+    Begun,
+    /// Up to a final letter.
+    Control,
+    /// Text, up to a bell or an escape.
+    Text,
+    /// One more letter.
+    Letter,
+}
+
+/// A stream without codes of a terminal.
+struct CodelessStream {
+    from: Box<dyn Read>,
+    code: Option<CodePart>,
+}
+
+impl CodelessStream {
+    /// Whether a byte is none of a code.
+    fn is_text(&mut self, byte: u8) -> bool {
+        self.code = match (self.code, byte) {
+            (None, 0x1b) => Some(CodePart::Begun),
+            (None, _) => return true,
+            (Some(CodePart::Begun), b'[') => Some(CodePart::Control),
+            (Some(CodePart::Begun), b']' | b'P' | b'_' | b'^' | b'X') => Some(CodePart::Text),
+            (Some(CodePart::Begun), b'(' | b')' | b'*' | b'+' | b'#' | b'%' | b' ') => Some(CodePart::Letter),
+            (Some(CodePart::Begun | CodePart::Letter), _) => None,
+            (Some(CodePart::Control), b'@'..=b'~') => None,
+            (Some(CodePart::Text), 0x07) => None,
+            // the end of it is an escape and a backslash
+            (Some(CodePart::Text), 0x1b) => Some(CodePart::Letter),
+            // no code goes on behind the end of a line
+            (Some(_), b'\n') => {
+                self.code = None;
+                return true;
+            }
+            (going_on, _) => going_on,
+        };
+        false
+    }
+}
+
+impl Read for CodelessStream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.from.read(to)?;
+            let mut kept = 0;
+            for at in 0..read {
+                if self.is_text(to[at]) {
+                    to[kept] = to[at];
+                    kept += 1;
+                }
+            }
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
+        }
     }
 }
 
@@ -162,6 +233,21 @@ mod tests {
         assert_eq!(read(b"\xef\xbb\xbfone\ntwo\r\n").as_deref(), Some("one\ntwo\r\n"));
         assert_eq!(read(b"\xef\xbb\xbfone\rtwo\r").as_deref(), Some("one\ntwo\n"));
         assert_eq!(read(b"one\rtwo\r").as_deref(), Some("one\ntwo\n"));
+    }
+
+    #[test]
+    fn codes_of_terminals_go_wherever_reads_end() {
+        let text = b"\x1b]0;root@db1: ~\x07\x1b[?2004h# sar\r\n\x1b(B\x1b[0;32m{\x1b]2;x\x1b\\ \"a\": 1}\n\x1b[";
+        assert_eq!(read(text).as_deref(), Some("# sar\r\n{ \"a\": 1}\n"));
+        let mut slow = CodelessStream { from: Box::new(Cursor::new(text.to_vec())), code: None };
+        let mut all = Vec::new();
+        let mut byte = [0];
+        while slow.read(&mut byte).unwrap() > 0 {
+            all.push(byte[0]);
+        }
+        assert_eq!(all, b"# sar\r\n{ \"a\": 1}\n");
+        // a code that is not finished ends with its line
+        assert_eq!(read(b"\x1b]0;title\nsda 1\n").as_deref(), Some("\nsda 1\n"));
     }
 
     #[test]

@@ -12,8 +12,12 @@ use super::table::{self, HeadingTable};
 use super::time::{self, NumericDateOrder};
 use super::xml_log::plain_number;
 use crate::batch::FrameBatch;
+use crate::clean;
 use crate::error::LogError;
-use crate::{LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions};
+
+/// Said of a row that is none of its table.
+const WORDS: &str = "a row with words where its headings have numbers";
 
 /// What rows of `sadf -d` begin with.
 const FIRST: &str = "hostname;interval;timestamp";
@@ -40,13 +44,15 @@ enum Headings {
 }
 
 /// True for the beginning of such rows.
-pub fn recognise(text: &str) -> bool {
-    let is_row = |line: &str| {
+pub fn recognise(head: &InputHead<'_>) -> bool {
+    head.lines().any(|line| {
+        let line = line.trim_start();
+        if line.starts_with('#') {
+            return line.contains(FIRST);
+        }
         let cells: Vec<&str> = line.split('\t').collect();
         cells.len() == 6 && cells[1].parse::<i64>().is_ok() && stamp(cells[2]).is_some()
-    };
-    text.lines().take(50).any(|line| line.starts_with('#') && line.contains(FIRST))
-        || text.lines().take(5).filter(|line| !line.is_empty()).any(is_row)
+    })
 }
 
 /// Reads all of an input.
@@ -63,10 +69,14 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         line: 0,
     };
     while let Some((bare, whole)) = stream.line()? {
-        let text = String::from_utf8_lossy(&stream.rest()[..bare]).into_owned();
+        let text = clean::bare(&stream.rest()[..bare]).into_owned();
         stream.skip(whole);
         log.line += 1;
-        log.read_line(&text)?;
+        if stream.is_unfinished() && !text.trim().is_empty() {
+            log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);
+            break;
+        }
+        log.read_line(text.trim_start())?;
         if log.batch.is_stopped() {
             return Ok(());
         }
@@ -192,12 +202,21 @@ impl SadfRowsLog<'_, '_> {
                 let text = format!("a row of `{}` with another number of cells than it has headings", table.report);
                 self.skip(&text);
             }
-            Headings::Table(table, _) => put_row(&mut self.collector, at, table, cells)?,
-            Headings::List(table, width) => {
-                for part in cells.chunks_exact(*width) {
-                    put_row(&mut self.collector, at, table, part)?;
+            Headings::Table(table, _) => {
+                if !put_row(&mut self.collector, at, table, cells)? {
+                    self.skip(WORDS);
                 }
-                if !cells.len().is_multiple_of(*width) {
+            }
+            Headings::List(table, width) => {
+                let mut are_rows = true;
+                for part in cells.chunks_exact(*width) {
+                    are_rows &= put_row(&mut self.collector, at, table, part)?;
+                }
+                let is_cut = !cells.len().is_multiple_of(*width);
+                if !are_rows {
+                    self.skip(WORDS);
+                }
+                if is_cut {
                     self.skip("a list of instances that ends within one");
                 }
             }
@@ -236,13 +255,13 @@ impl SadfRowsLog<'_, '_> {
     }
 }
 
-fn put_row(to: &mut Collector, at: &ValueOrigin<'_>, table: &HeadingTable, cells: &[&str]) -> Result<(), LogError> {
-    if let Ok((instance, values)) = table.row(cells) {
-        for (name, value) in values {
-            to.put(at, [&table.report, name, &instance], value)?;
-        }
+/// Puts the values of a row; false where it is none of the table.
+fn put_row(to: &mut Collector, at: &ValueOrigin<'_>, table: &HeadingTable, cells: &[&str]) -> Result<bool, LogError> {
+    let Ok((instance, values)) = table.row(cells) else { return Ok(false) };
+    for (name, value) in values {
+        to.put(at, [&table.report, name, &instance], value)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]
