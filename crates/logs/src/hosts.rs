@@ -175,7 +175,7 @@ impl HostFilter {
             }
             self.line += 1;
             let end = if raw.ends_with(b"\n") { "\n" } else { "" };
-            let line = clean::bare(&raw).into_owned();
+            let line = clean::decoded(&raw).trim_end_matches(['\r', '\n']).to_owned();
             let own = match self.place {
                 HostPlace::EachLine(separator) => self.prefixed(&line, separator),
                 HostPlace::Above(heading) => self.of_part(&line, heading),

@@ -204,7 +204,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             if is_cut && bytes[behind - 2] == dialect.separator && row.last().is_some_and(|c| c.is_nan()) {
                 odd.few = odd.few.max(1);
             }
-            odd.cut |= is_cut && bytes[behind - 2] != b'"';
+            odd.cut |= is_cut && bytes[at..behind].trim_ascii_end().last() != Some(&b'"');
             if !odd.is_none() {
                 self.tell(log, start, &odd, is_cut, bytes[behind - 2] == b'"');
             }

@@ -283,6 +283,9 @@ impl IostatTextLog<'_, '_> {
             return Err(SysstatMachine::needs_interval(&self.file, &at));
         };
         if let Some(warning) = self.reports.take_warning() {
+            if self.head.date.is_empty() && warning == SysstatMachine::ASSUMED {
+                self.skip(SysstatMachine::NO_DATE);
+            }
             self.batch.note(Note::new(time_ns, Note::WARNING, warning));
         }
         if !self.is_announced {

@@ -28,6 +28,8 @@ impl SysstatMachine<'_> {
     pub const ASSUMED: &'static str = "the reports have no timestamps: they are counted from midnight UTC of the \
                                        log's date with the given interval (iostat -t prints times); durations are \
                                        right, times of day are not";
+    /// Said where the line with the date is missing.
+    pub const NO_DATE: &'static str = "no line of sysstat's head tells the date: times are counted from 1970-01-01";
     /// Said of reports of which only the first of each start bears a time.
     pub const SPACED: &'static str = "only the first report of each start has a timestamp: those behind it are counted \
                                       one second apart (--interval tells the true distance)";

@@ -30,6 +30,8 @@ struct SadfRowsLog<'b, 'c> {
     wanted: Option<String>,
     collector: Collector,
     headings: Headings,
+    /// The time of the last row below these headings.
+    last_ns: Option<i64>,
     line: u64,
 }
 
@@ -66,6 +68,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         wanted: options.host.clone(),
         collector: Collector::new(),
         headings: Headings::Nothing,
+        last_ns: None,
         line: 0,
     };
     while let Some((bare, whole)) = stream.line()? {
@@ -137,6 +140,10 @@ impl SadfRowsLog<'_, '_> {
             return Ok(());
         }
         let elapsed_ns = (1..=31_536_000).contains(&interval).then(|| interval.unsigned_abs() * 1_000_000_000);
+        if !is_tabbed && self.last_ns.replace(time_ns).is_some_and(|last| time_ns < last) {
+            // a table goes through time once: the headings of the next one were lost
+            self.headings = Headings::Nothing;
+        }
         let file = std::mem::take(&mut self.file);
         let at = ValueOrigin { file: &file, line: self.line, time_ns, elapsed_ns };
         let put = if is_tabbed { self.single(&at, &cells[3..]) } else { self.cells(&at, &cells[3..]) };
@@ -176,6 +183,7 @@ impl SadfRowsLog<'_, '_> {
             self.skip("headings that are not of sadf -d");
             return;
         };
+        self.last_ns = None;
         let rest = rest.trim_start_matches(';');
         let lists = rest.matches("[...]").count();
         let words: Vec<&str> = rest.trim_end_matches("[...]").split(';').collect();

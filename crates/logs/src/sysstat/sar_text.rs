@@ -294,7 +294,7 @@ impl SarTextLog<'_, '_> {
         let since = self.before.filter(|_| is_known).map(|before| (local - before).unsigned_abs());
         let elapsed_ns = since.map(|s| s.saturating_mul(1_000_000_000));
         if self.head.date.is_empty() && self.zone == ZoneHint::Nothing {
-            self.skip("no line of sysstat's head tells the date: times are counted from 1970-01-01");
+            self.skip(SysstatMachine::NO_DATE);
         }
         let time_ns = self.utc(local);
         let at = ValueOrigin { file: &self.file, line: self.line, time_ns, elapsed_ns };
