@@ -11,6 +11,7 @@ mod clean;
 mod error;
 mod hosts;
 mod input;
+mod kinds;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
@@ -129,7 +130,14 @@ fn read_as(
 /// # Errors
 /// When no format is like it.
 pub fn recognise(input: &LogInput) -> Result<&'static LogFormat, LogError> {
-    format_of(&input.head()).ok_or_else(|| LogError::Unknown {
+    let head = input.head();
+    if let Some(format) = format_of(&head) {
+        return Ok(format);
+    }
+    if let Some((what, instead)) = kinds::of(&head) {
+        return Err(LogError::NotRead { file: input.name().to_owned(), what, instead });
+    }
+    Err(LogError::Unknown {
         file: input.name().to_owned(),
         known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
     })

@@ -44,7 +44,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("-err", "refuses"),
     ("-SARerr", "refuses"),
     ("data-12.7.1-A_IRQ_overflow", "refuses"),
-    ("data-9.1.5", "Cannot convert"),
+    ("data-9.1.5", "older than any"),
     ("data-non-printable", "no sample"),
     ("data-trunc", "no sample"),
     ("expected.iostat-foo", "no sample"),

@@ -30,8 +30,8 @@ struct SadfRowsLog<'b, 'c> {
     wanted: Option<String>,
     collector: Collector,
     headings: Headings,
-    /// The time of the last row below these headings.
-    last_ns: Option<i64>,
+    /// The times of the first and the last row below these headings.
+    times_ns: Option<(i64, i64)>,
     line: u64,
 }
 
@@ -68,7 +68,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         wanted: options.host.clone(),
         collector: Collector::new(),
         headings: Headings::Nothing,
-        last_ns: None,
+        times_ns: None,
         line: 0,
     };
     while let Some((bare, whole)) = stream.line()? {
@@ -140,8 +140,11 @@ impl SadfRowsLog<'_, '_> {
             return Ok(());
         }
         let elapsed_ns = (1..=31_536_000).contains(&interval).then(|| interval.unsigned_abs() * 1_000_000_000);
-        if !is_tabbed && self.last_ns.replace(time_ns).is_some_and(|last| time_ns < last) {
-            // a table goes through time once: the headings of the next one were lost
+        let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
+        self.times_ns = Some((first, time_ns));
+        if !is_tabbed && time_ns < last && time_ns <= first && !matches!(self.headings, Headings::Nothing) {
+            // a table goes through time once
+            self.skip("time begins anew: the headings of another table were lost");
             self.headings = Headings::Nothing;
         }
         let file = std::mem::take(&mut self.file);
@@ -183,7 +186,7 @@ impl SadfRowsLog<'_, '_> {
             self.skip("headings that are not of sadf -d");
             return;
         };
-        self.last_ns = None;
+        self.times_ns = None;
         let rest = rest.trim_start_matches(';');
         let lists = rest.matches("[...]").count();
         let words: Vec<&str> = rest.trim_end_matches("[...]").split(';').collect();
@@ -316,11 +319,13 @@ mod tests {
     fn rows_that_do_not_fit_are_left_out_with_their_line() {
         let good = "db1;10;2026-11-21 19:05:20 UTC;sda;6;1;0.6;3\n";
         for (wrong, because) in [
-            ("db1;10;2026-11-21 19:05:10 UTC;sda;6", "number of cells"),
+            ("db1;10;2026-11-21 19:05:30 UTC;sda;6", "number of cells"),
             ("db1;ten;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "should stand first"),
             ("db1;10;yesterday;sda;6;1;0.6;3", "should stand first"),
             ("db2;10;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "--host db2"),
             ("# something else", "not of sadf"),
+            ("db1;10;2026-11-21 19:05:10 UTC;eth0;6;1;0.6;3", "headings of another table"),
+            ("nohup: ignoring input", "should stand first"),
         ] {
             let read = run(&format!("{DISK}{good}{wrong}\n"));
             assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [6.0], "{wrong}");
