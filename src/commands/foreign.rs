@@ -112,7 +112,9 @@ pub fn import_input(
     }
     store.finish()?;
     match read {
-        Err(LogError::Unknown { .. }) if diskwright_traces::recognise(&input.head()).is_some() => {
+        Err(LogError::Unknown { .. } | LogError::NotRead { .. })
+            if diskwright_traces::recognise(&input.head()).is_some() =>
+        {
             let what = "a request trace has no counters to judge; summarize it with `diskwright show`";
             Err(Failure::Failed(format!("{}: {what}", file.display())))
         }
@@ -192,6 +194,12 @@ pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
     for skipped in summary.skipped.iter().take(MOST) {
         let times = if skipped.times > 1 { format!(" ({} times)", skipped.times) } else { String::new() };
         output::warn(format_args!("{}: {}: {}{times}", file.display(), skipped.at, skipped.because));
+    }
+    if summary.series > 0 && summary.foreign == summary.series {
+        let (file, series) = (file.display(), summary.series);
+        output::warn(format_args!(
+            "{file}: none of its {series} series is a counter of the catalogue, so no rule can be judged; `show` lists them"
+        ));
     }
     if summary.skipped.len() > MOST {
         let more = summary.skipped.len() - MOST;

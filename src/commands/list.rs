@@ -51,6 +51,16 @@ enum Registry {
 const OWN: (&str, &str, &str) =
     ("diskwright", "our own log", "A folder made by `record` or `import`, or one of its .dwlog files.");
 
+/// What files may be packed with; each is unpacked on the way, whatever the file's name.
+const PACKED: &[(&str, &str)] = &[
+    ("gzip", "compression: gzip (.gz), several in a row as well"),
+    ("bzip2", "compression: bzip2 (.bz2), several in a row as well"),
+    ("xz", "compression: xz (.xz), with up to 256 MiB of memory"),
+    ("zstd", "compression: Zstandard (.zst)"),
+];
+const UNPACKED: &str = "Any log or request trace may be packed with it. What unpacks to more than 256 MiB and to 500 \
+                        times its size is not read on.";
+
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (name, entries, table) = match arguments.what {
         Registry::Counters => counters(),
@@ -123,7 +133,8 @@ fn formats() -> Listing {
     let mut entries = Vec::new();
     let foreign = diskwright_logs::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
     let traces = diskwright_traces::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
-    for (id, title, explain) in std::iter::once(OWN).chain(foreign).chain(traces) {
+    let packed = PACKED.iter().map(|(id, title)| (*id, *title, UNPACKED));
+    for (id, title, explain) in std::iter::once(OWN).chain(foreign).chain(traces).chain(packed) {
         table.row([id, title, explain]);
         entries.push(json!({ "id": id, "title": title, "explain": explain }));
     }

@@ -54,11 +54,17 @@ pub fn choose(
 ) -> Result<Vec<(String, String)>, Failure> {
     let catalogue = Catalogue::builtin();
     let mut ids: Vec<&str> = Vec::new();
+    let mut wanted: Vec<(String, String)> = Vec::new();
     let patterns: Vec<&str> = match counters {
         [] => OVERVIEW.to_vec(),
         given => given.iter().map(String::as_str).collect(),
     };
     for pattern in patterns {
+        let own = if is_own(pattern) { foreign(pattern, instances, schemas) } else { Vec::new() };
+        if !own.is_empty() {
+            wanted.extend(own);
+            continue;
+        }
         let found: Vec<&str> = if pattern.contains('*') {
             catalogue.counters().iter().map(|c| c.id.as_str()).filter(|id| names(pattern, id)).collect()
         } else {
@@ -70,7 +76,6 @@ pub fn choose(
         }
         ids.extend(found.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
     }
-    let mut wanted: Vec<(String, String)> = Vec::new();
     let mut known: HashSet<(String, String)> = HashSet::new();
     for id in ids {
         let object = id.split('.').next().unwrap_or(id);
@@ -86,9 +91,47 @@ pub fn choose(
         }
     }
     if wanted.is_empty() {
-        return Err(Failure::Failed("the log contains none of these counters and instances".into()));
+        return Err(none_of_these(schemas));
     }
     Ok(wanted)
+}
+
+/// Said where nothing of what is asked for is there.
+pub fn none_of_these(schemas: &[Arc<Schema>]) -> Failure {
+    let mut text = "the log contains none of these counters and instances".to_owned();
+    let own = foreign("foreign.*", &[], schemas);
+    if let (true, Some((first, _))) = (is_foreign(schemas), own.first()) {
+        let count = own.len();
+        text = format!(
+            "the log has no counter of the catalogue, only {count} series of its own, such as {first}; `diskwright show` \
+             lists them"
+        );
+    }
+    Failure::Failed(text)
+}
+
+/// True for the name of what the catalogue does not know.
+fn is_own(name: &str) -> bool {
+    name.to_ascii_lowercase().starts_with("foreign.")
+}
+
+/// True where the catalogue knows nothing of what a log has.
+pub fn is_foreign(schemas: &[Arc<Schema>]) -> bool {
+    let mut series = schemas.iter().flat_map(|schema| &schema.series).peekable();
+    series.peek().is_some() && series.all(|series| is_own(&series.counter))
+}
+
+/// The series that the catalogue does not know, and the user wants.
+pub fn foreign(pattern: &str, instances: &[String], schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
+    let mut known: HashSet<(&str, &str)> = HashSet::new();
+    let mut found = Vec::new();
+    for series in schemas.iter().flat_map(|schema| &schema.series).filter(|series| is_own(&series.counter)) {
+        let is_named = instances.is_empty() || instances.iter().any(|p| matches(p, &series.instance));
+        if is_named && names(pattern, &series.counter) && known.insert((&series.counter, &series.instance)) {
+            found.push((series.counter.clone(), series.instance.clone()));
+        }
+    }
+    found
 }
 
 /// Matches a counter's id, whatever case the pattern is in.

@@ -97,7 +97,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     processes::tell_left_out(&logs);
     let (schemas, mut bookmarks) = select::look(&logs)?;
     bookmarks.retain(|n| n.kind == Note::BOOKMARK);
-    let wanted = select::choose(&arguments.counter, &arguments.instance, &schemas)?;
+    let wanted = if arguments.counter.is_empty() && select::is_foreign(&schemas) {
+        own_series(&schemas, &arguments.instance)?
+    } else {
+        select::choose(&arguments.counter, &arguments.instance, &schemas)?
+    };
     if arguments.form == ShowForm::Csv && !arguments.json {
         csv(&logs, &wanted, arguments.cells)?;
         return if arguments.allow_damage { Ok(()) } else { logs.losses().require_none() };
@@ -133,6 +137,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         0 => Ok(()),
         _ => output::text(&format!("{idle} series of idle disks and links are left out; use --counter to see them\n")),
     }
+}
+
+/// What there is in a log that has no counter of the catalogue.
+fn own_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    const MOST: usize = 200;
+    let mut own = select::foreign("foreign.*", instances, schemas);
+    if own.is_empty() {
+        return Err(select::none_of_these(schemas));
+    }
+    let all = own.len();
+    own.truncate(MOST);
+    let shown = if all > MOST {
+        format!("; the first {MOST} are shown, --counter 'foreign.NAME*' chooses")
+    } else {
+        String::new()
+    };
+    output::warn(format_args!("this log has no counter of the catalogue, only {all} series of its own{shown}"));
+    Ok(own)
 }
 
 /// The same command on a request trace, which has requests and no counters.
@@ -256,7 +278,10 @@ fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Fai
     logs.read(|piece| {
         let LogPiece::Frame(frame) = piece else { return Ok(()) };
         if known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
-            let plan = |(c, i): &(String, String)| CounterPlan::resolve(Catalogue::builtin(), frame.schema(), c, i);
+            let plan = |(c, i): &(String, String)| {
+                CounterPlan::resolve(Catalogue::builtin(), frame.schema(), c, i)
+                    .or_else(|| CounterPlan::foreign(frame.schema(), c, i))
+            };
             known = Some((Arc::clone(frame.schema()), wanted.iter().map(plan).collect()));
         }
         let plans = known.as_ref().map(|(_, plans)| plans.as_slice()).unwrap_or_default();

@@ -85,6 +85,19 @@ impl CounterPlan {
         }
     }
 
+    /// The plan of a series that the catalogue does not know: its cells as they are, as a level.
+    pub fn foreign(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
+        let column = schema.column(counter, instance)?;
+        Some(CounterPlan {
+            terms: vec![(column, schema.series[column].scale)],
+            divisor: PlanDivisor::Nothing,
+            complement: false,
+            cap: f64::INFINITY,
+            kind: CounterKind::Level,
+            by_rate: false,
+        })
+    }
+
     fn stored(catalogue: &Catalogue, schema: &Schema, entry: &Counter, column: usize, instance: &str) -> CounterPlan {
         let weight = match (entry.kind, entry.weight.as_deref()) {
             (CounterKind::AveragePerOperation, Some(weight)) => weight_columns(catalogue, schema, weight, instance),

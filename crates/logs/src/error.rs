@@ -21,6 +21,16 @@ pub enum LogError {
         /// Ids of the formats.
         known: String,
     },
+    /// It is known what it is, and nothing here reads it.
+    #[error("{file}: {what}, which is not read here; {instead}")]
+    NotRead {
+        /// The file.
+        file: String,
+        /// What it is, with its version where it says that.
+        what: String,
+        /// What reads it, or what to do.
+        instead: &'static str,
+    },
     /// It is of the format, and broken.
     #[error("{file}: {at}: {because}")]
     Broken {

@@ -1,6 +1,7 @@
 //! A file, or standard input, ready to be read: opened, unpacked where it is
 //! compressed, its beginning looked at.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -8,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bounds::{self, BoundedUnpacker};
+use crate::clean;
 use crate::error::LogError;
 use crate::pcp::files;
+use crate::wide;
 
 /// Bytes of the beginning that formats are recognised by.
 pub const HEAD: usize = 64 << 10;
@@ -20,6 +23,13 @@ pub struct InputHead<'a> {
     pub name: &'a str,
     /// At most [`HEAD`] bytes, unpacked; less where the file is shorter.
     pub bytes: &'a [u8],
+}
+
+impl InputHead<'_> {
+    /// Its lines as text, without codes of terminals.
+    pub fn lines(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        clean::lines(self.bytes, self.bytes.len() == HEAD)
+    }
 }
 
 /// An input. It reads as a stream from its beginning, unpacked.
@@ -47,7 +57,8 @@ impl<R: Read> Read for CountingReader<R> {
 }
 
 impl LogInput {
-    /// Opens a file; `-` is standard input. gzip, zstd and xz are unpacked on the way.
+    /// Opens a file; `-` is standard input. gzip, bzip2, zstd and xz are unpacked on the way,
+    /// and UTF-16 becomes UTF-8.
     /// The base name of a PCP archive, which is no file, stands for its `.meta`.
     ///
     /// # Errors
@@ -97,7 +108,20 @@ impl LogInput {
         let error = |e| LogError::io(&name, e);
         let mut stream = unpacked(raw, &taken).map_err(error)?;
         let head = beginning(&mut stream, HEAD).map_err(error)?;
-        Ok(LogInput { stream: Box::new(Cursor::new(head.clone()).chain(stream)), name, path, head, bytes, taken })
+        let stream: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(stream));
+        let mut input = LogInput { stream, name, path, head, bytes, taken };
+        if let Some(form) = wide::form(&input.head) {
+            input.turn(|stream| form.plain(stream)).map_err(|e| LogError::io(&input.name, e))?;
+        }
+        Ok(input)
+    }
+
+    /// Puts something between the stream and its readers; the beginning is what comes out of it.
+    pub(crate) fn turn(&mut self, filter: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) -> io::Result<()> {
+        let mut turned = filter(std::mem::replace(&mut self.stream, Box::new(io::empty())));
+        self.head = beginning(&mut turned, HEAD)?;
+        self.stream = Box::new(Cursor::new(self.head.clone()).chain(turned));
+        Ok(())
     }
 
     /// Several files (path and name) read as one, opened one after another, each behind the text that
@@ -186,7 +210,7 @@ fn beginning(stream: &mut dyn Read, most: usize) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The stream behind gzip, zstd or xz; itself where it is none of these.
+/// The stream behind gzip, bzip2, zstd or xz; itself where it is none of these.
 fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>) -> io::Result<Box<dyn Read>> {
     /// Memory for unpacking xz, KiB; what `xz -9` packs takes 65 MiB.
     const XZ_KIB: u32 = 256 << 10;
@@ -194,6 +218,7 @@ fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>) -> io::Result<Box<dy
     let whole = Cursor::new(magic.clone()).chain(raw);
     let inner: Box<dyn Read> = match magic.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => Box::new(bzip2::read::MultiBzDecoder::new(whole)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(whole)?),
         [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(lzma_rust2::XzReader::new_mem_limit(whole, true, XZ_KIB)),
         _ => return Ok(Box::new(whole)),
@@ -223,7 +248,15 @@ mod tests {
         let text = "some, text\n".repeat(20_000);
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(text.as_bytes()).unwrap();
-        let packed = [gzip.finish().unwrap(), zstd::encode_all(text.as_bytes(), 1).unwrap(), text.clone().into_bytes()];
+        let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        bzip2.write_all(text.as_bytes()).unwrap();
+        let bzip2 = bzip2.finish().unwrap();
+        // two packed files in a row are one, as `cat` makes them
+        let halves = [bzip2.clone(), bzip2.clone()].concat();
+        let twice = LogInput::from_bytes("x", halves).unwrap();
+        assert_eq!(io::read_to_string(twice).unwrap().len(), 2 * text.len());
+        let packed =
+            [bzip2, gzip.finish().unwrap(), zstd::encode_all(text.as_bytes(), 1).unwrap(), text.clone().into_bytes()];
         for bytes in packed {
             let mut input = LogInput::from_bytes("x", bytes).unwrap();
             assert_eq!(input.head().bytes, &text.as_bytes()[..HEAD]);
@@ -236,6 +269,7 @@ mod tests {
     #[test]
     fn a_broken_archive_is_an_error() {
         assert!(LogInput::from_bytes("x", vec![0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]).is_err());
+        assert!(LogInput::from_bytes("x", b"BZh91AY&SY and then something else".to_vec()).is_err());
         let short = LogInput::from_bytes("x", vec![0x1f]).unwrap();
         assert_eq!(short.head().bytes, [0x1f]);
     }

@@ -7,8 +7,11 @@
 
 mod batch;
 mod bounds;
+mod clean;
 mod error;
+mod hosts;
 mod input;
+mod kinds;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
@@ -16,6 +19,7 @@ mod perfmon_blg;
 pub mod prometheus;
 mod skips;
 mod sysstat;
+mod wide;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -80,13 +84,7 @@ pub const FORMATS: &[&LogFormat] = &[
 /// When the file cannot be read, is of no known format, or is broken in a way
 /// that leaves nothing to go on with; what came before has gone to the sink.
 pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
-    let format = recognise(input)?;
-    let mut batch = FrameBatch::new(format.id, sink);
-    let read = (format.read)(input, options, &mut batch);
-    // hands on what is held, also before an error
-    let summary = batch.finish(input.name());
-    read?;
-    summary
+    read_as(None, input, options, sink, false)
 }
 
 /// The same, content with what can be had: an error behind the first tick
@@ -95,19 +93,34 @@ pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>
 /// # Errors
 /// Those of [`read`] that leave no tick at all.
 pub fn salvage(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
-    salvage_as(recognise(input)?, input, options, sink)
+    read_as(None, input, options, sink, true)
 }
 
-fn salvage_as(
-    format: &LogFormat,
+fn read_as(
+    format: Option<&LogFormat>,
     input: &mut LogInput,
     options: &LogOptions,
     sink: &mut PieceSink<'_>,
+    is_salvage: bool,
 ) -> Result<ReadSummary, LogError> {
+    let split = if format.is_none() { hosts::split(input, options)? } else { None };
+    let (format, options, skips) = match (format, &split) {
+        (Some(format), _) => (format, options, None),
+        (None, Some(split)) => (split.format, &split.options, Some(&split.skips)),
+        (None, None) => (recognise(input)?, options, None),
+    };
     let mut batch = FrameBatch::new(format.id, sink);
-    match (format.read)(input, options, &mut batch) {
-        Err(error) if !batch.has_ticks() => return Err(error),
-        Err(error) => batch.skip("the rest", error.to_string()),
+    let read = (format.read)(input, options, &mut batch);
+    if let Some(skips) = skips {
+        batch.skip_all(skips.take());
+    }
+    match read {
+        Err(error) if is_salvage && batch.has_ticks() => batch.skip("the rest", error.to_string()),
+        Err(error) => {
+            // hands on what is held, also before an error
+            let _ = batch.finish(input.name());
+            return Err(error);
+        }
         Ok(()) => {}
     }
     batch.finish(input.name())
@@ -118,7 +131,14 @@ fn salvage_as(
 /// # Errors
 /// When no format is like it.
 pub fn recognise(input: &LogInput) -> Result<&'static LogFormat, LogError> {
-    of_head(&input.head()).ok_or_else(|| LogError::Unknown {
+    let head = input.head();
+    if let Some(format) = of_head(&head) {
+        return Ok(format);
+    }
+    if let Some((what, instead)) = kinds::of(&head) {
+        return Err(LogError::NotRead { file: input.name().to_owned(), what, instead });
+    }
+    Err(LogError::Unknown {
         file: input.name().to_owned(),
         known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
     })
@@ -164,7 +184,7 @@ mod tests {
             ControlFlow::Continue(())
         };
         let mut input = LogInput::from_bytes("file", Vec::new()).unwrap();
-        let summary = salvage_as(&format, &mut input, &LogOptions::default(), &mut sink);
+        let summary = read_as(Some(&format), &mut input, &LogOptions::default(), &mut sink, true);
         (ticks, summary)
     }
 

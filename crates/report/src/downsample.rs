@@ -181,7 +181,8 @@ impl Downsampler {
             return;
         }
         for line in &mut self.lines {
-            line.plan = CounterPlan::resolve(self.catalogue, schema, &line.counter, &line.instance);
+            line.plan = CounterPlan::resolve(self.catalogue, schema, &line.counter, &line.instance)
+                .or_else(|| CounterPlan::foreign(schema, &line.counter, &line.instance));
             if line.plan.is_some() {
                 line.finish = line.plan.clone();
             }

@@ -107,6 +107,9 @@ fn archive(meta: &ArchiveFile<'_>, volumes: &[ArchiveFile<'_>], batch: &mut Fram
     let uses = mapping::uses(&metrics, survey.page_bytes);
     batch.skip_all(skips);
     tell_unused(&metrics, &uses, meta, batch);
+    if let Some(because) = nothing_of_use(&metrics, &uses) {
+        return Err(LogError::Empty { file: meta.name.to_owned(), because });
+    }
     batch.topology(survey.first_ns.unwrap_or(label.start_ns), &survey.topology);
     let mut reading = ArchiveReader {
         version: label.version,
@@ -169,6 +172,21 @@ fn tell_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>, b
             batch.skip(format!("{}, {name}", meta.name), because);
         }
     }
+}
+
+/// What is said of an archive of which no metric is read.
+fn nothing_of_use(metrics: &[Metric], uses: &[MetricUse]) -> Option<String> {
+    const NAMED: usize = 3;
+    if uses.iter().any(|what| !matches!(what, MetricUse::Nothing(_))) {
+        return None;
+    }
+    let names: Vec<&str> = metrics.iter().take(NAMED).map(|metric| metric.name.as_str()).collect();
+    let more = if metrics.len() > NAMED { ", …" } else { "" };
+    Some(format!(
+        "none of its {} metrics says something of the machine: {}{more}; log disk, kernel and mem as well",
+        metrics.len(),
+        names.join(", ")
+    ))
 }
 
 /// The reading of all volumes.

@@ -29,12 +29,26 @@ pub(super) fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// A line without blanks, codes for a terminal and a mark of the byte order before it.
+pub(super) fn at_start(line: &[u8]) -> &[u8] {
+    let line = line.trim_ascii_start();
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    // a sequence of codes ends in a letter
+    let Some(codes) = line.strip_prefix(b"\x1b[") else { return line };
+    codes.iter().position(|b| b.is_ascii_alphabetic()).map_or(line, |end| at_start(&codes[end + 1..]))
+}
+
+/// True where a line begins with the mark of the format.
+pub(super) fn is_marked(line: &[u8]) -> bool {
+    let line = at_start(line);
+    line.strip_prefix(b"\"").unwrap_or(line).starts_with(b"(PDH-")
+}
+
 /// True where a line begins like the header of a PerfMon log: with the mark of
 /// its format, or with any field and then a path that names a machine.
 pub(super) fn is_header(line: &[u8]) -> bool {
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    let open = line.strip_prefix(b"\"").unwrap_or(line);
-    if open.starts_with(b"(PDH-") {
+    let line = at_start(line);
+    if is_marked(line) {
         return true;
     }
     let Some(at) = memchr::memmem::find(line, b"\\\\") else { return false };
@@ -51,8 +65,7 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 impl PerfmonHeader {
     /// Reads a header line. `None` where it names no column at all.
     pub fn read(line: &[u8]) -> Option<PerfmonHeader> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let line = without_end(line);
+        let line = without_end(at_start(line));
         let separator = separator(line)?;
         let mut best: Option<(usize, PerfmonHeader)> = None;
         let candidates: &[Charset] = if std::str::from_utf8(line).is_ok() {

@@ -32,25 +32,15 @@ disk: record PhysicalDisk(*). Record with: logman create counter NAME -f csv -si
     read,
 };
 
+/// Lines that may stand before the header: what a shell or typeperf prints.
+const BEFORE: usize = 200;
+
 fn recognise(head: &InputHead<'_>) -> bool {
-    let narrow;
-    let bytes = match charset::wide(head.bytes) {
-        Some(encoding) => {
-            narrow = encoding.decode_without_bom_handling(&head.bytes[..head.bytes.len() & !1]).0.into_owned();
-            narrow.trim_start_matches('\u{feff}').as_bytes()
-        }
-        None => head.bytes,
-    };
-    // typeperf's output begins with an empty line
-    let first = bytes.split_inclusive(|b| *b == b'\n').find(|line| !line.trim_ascii().is_empty());
-    first.is_some_and(header::is_header)
+    let mut lines = head.bytes.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    // a header is at its best as the first line; behind others it must have the mark
+    lines.next().is_some_and(header::is_header) || lines.take(BEFORE).any(header::is_marked)
 }
 
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let wide = charset::wide(input.head().bytes);
-    let mut reader = reader::PerfmonReader::new(input.name(), options, batch);
-    match wide {
-        Some(encoding) => reader.read(&mut charset::Utf8Stream::new(input, encoding)),
-        None => reader.read(input),
-    }
+    reader::PerfmonReader::new(input.name(), options, batch).read(input)
 }

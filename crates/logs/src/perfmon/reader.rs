@@ -204,6 +204,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             if is_cut && bytes[behind - 2] == dialect.separator && row.last().is_some_and(|c| c.is_nan()) {
                 odd.few = odd.few.max(1);
             }
+            odd.cut |= is_cut && bytes[at..behind].trim_ascii_end().last() != Some(&b'"');
             if !odd.is_none() {
                 self.tell(log, start, &odd, is_cut, bytes[behind - 2] == b'"');
             }
@@ -400,6 +401,8 @@ fn first_field(bytes: &[u8], at: usize, separator: u8) -> (&[u8], usize) {
     {
         return (&usual[1..24], at + 26);
     }
+    // lines that were set in
+    let at = at + bytes[at..].iter().take_while(|b| **b == b' ').count();
     let rest = &bytes[at..];
     let end = rest.iter().position(|b| *b == separator || *b == b'\n').unwrap_or(rest.len());
     let field = header::without_end(&rest[..end]);

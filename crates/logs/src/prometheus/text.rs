@@ -13,6 +13,8 @@ use super::line::{self, ExpositionLine, ExpositionSample};
 use super::machine::MachineFacts;
 use super::names::{MetricConversion, MetricVocabulary};
 use super::targets::SeriesTargets;
+use crate::clean;
+use crate::sysstat::StreamWindow;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// The format.
@@ -60,19 +62,11 @@ const LONGEST_LINE: usize = 1 << 20;
 fn recognise(head: &InputHead<'_>) -> bool {
     const KINDS: &[&str] =
         &["counter", "gauge", "histogram", "summary", "untyped", "unknown", "info", "stateset", "gaugehistogram"];
-    let text = String::from_utf8_lossy(head.bytes);
-    let lines = text.lines().filter(|l| !l.trim().is_empty()).take(40);
-    for line in lines {
-        match line::parse(line) {
-            Ok(ExpositionLine::Type { kind, .. }) if KINDS.contains(&kind) => return true,
-            Ok(ExpositionLine::Sample(sample)) if !MetricVocabulary::builtin().sources(sample.metric).is_empty() => {
-                return true;
-            }
-            Ok(_) => {}
-            Err(_) => return false,
-        }
-    }
-    false
+    head.lines().any(|line| match line::parse(&line) {
+        Ok(ExpositionLine::Type { kind, .. }) => KINDS.contains(&kind),
+        Ok(ExpositionLine::Sample(sample)) => !MetricVocabulary::builtin().sources(sample.metric).is_empty(),
+        Ok(_) | Err(_) => false,
+    })
 }
 
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
@@ -98,7 +92,13 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
             skip_line(&mut reader).map_err(|e| LogError::io(&file, e))?;
             continue;
         }
+        let is_unfinished = line.last() != Some(&b'\n') && !line.trim_ascii_start().starts_with(b"#");
+        if is_unfinished && !line.trim_ascii().is_empty() {
+            pages.batch.skip(format!("{}line {number}", pages.place), StreamWindow::UNFINISHED);
+            break;
+        }
         match std::str::from_utf8(&line) {
+            Ok(text) if text.contains('\u{1b}') => pages.line(number, &clean::bare(&line))?,
             Ok(text) => pages.line(number, text)?,
             Err(_) => pages.batch.skip(format!("{}line {number}", pages.place), "no UTF-8"),
         }

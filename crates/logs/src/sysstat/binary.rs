@@ -37,8 +37,70 @@ pub fn is_data_file(bytes: &[u8]) -> bool {
         .any(|(sysstat, format)| sysstat == 0xd596 && (0x2170..=0x217f).contains(&format))
 }
 
+/// What wrote a data file: its format, and the release of sysstat.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct SadcOrigin {
+    format: u16,
+    release: (u8, u8, u8),
+}
+
+impl SadcOrigin {
+    /// The last format that no `sadf` since converts.
+    const LAST_OLD: u16 = 0x2170;
+
+    fn of(bytes: &[u8]) -> Option<SadcOrigin> {
+        let [a, b, c, d, version, patch, sub, ..] = *bytes else { return None };
+        let format = if [a, b] == [0x96, 0xd5] { u16::from_le_bytes([c, d]) } else { u16::from_be_bytes([c, d]) };
+        Some(SadcOrigin { format, release: (version, patch, sub) })
+    }
+
+    /// Why a `sadf` of some release does not read it; `None` where that is not the reason.
+    fn reason(self, installed: Option<(u8, u8, u8)>) -> Option<String> {
+        let text = |(a, b, c): (u8, u8, u8)| format!("{a}.{b}.{c}");
+        let written = text(self.release);
+        if self.format <= Self::LAST_OLD {
+            return Some(format!(
+                "a binary file of sysstat {written}, older than any `sadf` since 9.1.6 reads or converts: where sysstat \
+                 {written} is installed, run `LC_ALL=C sar -A -f FILE > TEXT` and read the text"
+            ));
+        }
+        let installed = installed.filter(|installed| *installed < self.release)?;
+        Some(format!(
+            "a binary file of sysstat {written}, newer than `sadf` here ({}): install sysstat {written} or later, or \
+             run `sadf -j FILE -- -A` where it was recorded and read that",
+            text(installed)
+        ))
+    }
+}
+
+/// The release of the `sadf` that is installed.
+fn installed() -> Option<(u8, u8, u8)> {
+    let mut command = program::command(program::find("sadf")?);
+    let answer = command.arg("-V").env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+    release(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()))
+}
+
+/// `sysstat version 12.6.1`
+fn release(text: &str) -> Option<(u8, u8, u8)> {
+    let words = text.split_whitespace().skip_while(|word| *word != "version").nth(1)?;
+    let mut parts = words.split('.').map(|part| part.parse::<u8>().ok());
+    Some((parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)))
+}
+
 /// Reads a data file through sadf.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let name = input.name().to_owned();
+    let origin = SadcOrigin::of(input.head().bytes);
+    let read = through_sadf(input, options, batch);
+    let has_nothing = !batch.has_ticks() && !batch.is_stopped();
+    match origin.filter(|_| has_nothing).and_then(|origin| origin.reason(installed())) {
+        // where sadf is missing that is said first
+        Some(because) if program::find("sadf").is_some() => Err(LogError::Tool { file: name, because }),
+        _ => read,
+    }
+}
+
+fn through_sadf(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let name = input.name().to_owned();
     let file = on_disk(input)?;
     match convert(&file, &name, options, batch) {
@@ -222,6 +284,23 @@ fn refused(name: &str, complaint: &[u8], status: Option<ExitStatus>) -> LogError
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_too_old_or_too_new_says_so() {
+        let origin = |bytes: &[u8]| SadcOrigin::of(bytes).unwrap();
+        let new = origin(&[0x96, 0xd5, 0x76, 0x21, 13, 0, 1, 0]);
+        assert_eq!(new, SadcOrigin { format: 0x2176, release: (13, 0, 1) });
+        assert_eq!(origin(&[0xd5, 0x96, 0x21, 0x76, 13, 0, 1, 0]), new);
+        let reason = new.reason(Some((12, 6, 1))).unwrap();
+        assert!(reason.contains("13.0.1") && reason.contains("12.6.1"), "{reason}");
+        assert_eq!(new.reason(Some((13, 0, 1))), None);
+        assert_eq!(new.reason(None), None);
+        let old = origin(&[0x96, 0xd5, 0x70, 0x21, 9, 0, 4, 0]).reason(Some((12, 6, 1))).unwrap();
+        assert!(old.contains("sysstat 9.0.4") && old.contains("sar -A"), "{old}");
+        assert_eq!(release("sysstat version 12.6.1\n(C) Sebastien Godard"), Some((12, 6, 1)));
+        assert_eq!(release("sysstat version 12.7"), Some((12, 7, 0)));
+        assert_eq!(release("command not found"), None);
+    }
 
     #[test]
     fn data_files_are_told_by_their_magic_of_either_byte_order() {

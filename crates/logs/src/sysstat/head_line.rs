@@ -20,7 +20,7 @@ impl HeadLine {
     /// `Linux 6.1.0 (db1) \t11/21/26 \t_x86_64_\t(4 CPU)`; older releases end
     /// behind the date. `None` for other lines.
     pub fn parse(line: &str) -> Option<HeadLine> {
-        let rest = line.strip_prefix("Linux ")?;
+        let rest = line.trim_start().strip_prefix("Linux ")?;
         let (kernel, rest) = rest.split_once(" (")?;
         let (host, rest) = rest.split_once(')')?;
         let date = match rest.trim_start().split_once(['\t', '_']) {

@@ -4,16 +4,18 @@
 
 use diskwright_base::Note;
 
-use super::clock::{SysstatClock, ZoneHint};
+use super::calendar;
+use super::clock::SysstatClock;
 use super::head_line::HeadLine;
-use super::machine::SysstatMachine;
+use super::machine::{ReportClock, SysstatMachine};
 use super::shaper::Shaper;
 use super::stream::StreamWindow;
-use super::table::{self, HeadingTable, Misfit};
+use super::table::{HeadingTable, Misfit};
 use super::time::{self, NumericDateOrder};
 use crate::batch::FrameBatch;
+use crate::clean;
 use crate::error::LogError;
-use crate::{LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions};
 
 struct IostatTextLog<'b, 'c> {
     file: String,
@@ -22,30 +24,58 @@ struct IostatTextLog<'b, 'c> {
     clock: SysstatClock,
     order: NumericDateOrder,
     head: HeadLine,
+    /// The machine that is read, once it is known.
+    wanted: Option<String>,
     shaper: Shaper,
     table: Option<HeadingTable>,
+    /// Blanks before the headings: sums over groups of disks are set in further.
+    indent: usize,
+    /// A blank line stands behind the last row: the table is at its end, unless blank lines are everywhere.
+    is_behind_blank: bool,
     /// Headings of this report so far; one that comes again begins another report.
     headings: Vec<String>,
     /// The time printed above this report, UTC.
     printed: Option<i64>,
-    /// Times of the report that is read and of the one before.
-    before_ns: Option<i64>,
-    /// Reports since the head.
-    reports: u64,
+    reports: ReportClock,
+    /// Reports since the head, and heads.
+    count: u64,
+    starts: u64,
     /// Values in the row.
     values: u64,
     /// iostat -y leaves out the report since boot, and a blank line behind it.
     is_without_first: bool,
-    blanks: u32,
+    /// Blank lines that follow each other; none where every other line of the file is blank.
+    blanks: Option<u32>,
     is_announced: bool,
     line: u64,
 }
 
+/// True where a head has headings of iostat.
+pub fn recognise(head: &InputHead<'_>) -> bool {
+    head.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        is_of_processors(&words) || is_of_disks(&words)
+    })
+}
+
+/// The headings above the processors.
+fn is_of_processors(words: &[&str]) -> bool {
+    words.first() == Some(&"avg-cpu:") && words[1..].iter().all(|word| word.starts_with('%')) && words.len() > 1
+}
+
+/// The headings above iostat's disks: `Device` stands first, or last with `-h`.
+fn is_of_disks(words: &[&str]) -> bool {
+    let is_device = |word: Option<&&str>| word.is_some_and(|w| matches!(*w, "Device" | "Device:"));
+    let has_device = is_device(words.first()) || is_device(words.last());
+    has_device && words.iter().any(|w| matches!(*w, "tps" | "r/s" | "%util"))
+}
+
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let head = input.head().lines().fold(String::new(), |all, line| all + &line + "\n");
     let first = head.lines().find_map(HeadLine::parse).unwrap_or_default();
     let order = time::order(&head, &first.date);
+    let blanks = if is_doubled(&head) { None } else { Some(0) };
     let mut stream = StreamWindow::new(input);
     let mut log = IostatTextLog {
         file: stream.name().to_owned(),
@@ -54,64 +84,116 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         clock: SysstatClock::new(options),
         order,
         head: HeadLine::default(),
+        wanted: options.host.clone(),
         shaper: Shaper::new(),
         table: None,
+        indent: 0,
+        is_behind_blank: false,
         headings: Vec::new(),
         printed: None,
-        before_ns: None,
-        reports: 0,
+        reports: ReportClock::default(),
+        count: 0,
+        starts: 0,
         values: 0,
         is_without_first: false,
-        blanks: 0,
+        blanks,
         is_announced: false,
         line: 0,
     };
-    let mut wanted = options.host.clone();
     while let Some((bare, whole)) = stream.line()? {
-        let text = table::bare(&stream.rest()[..bare]);
+        let text = clean::bare(&stream.rest()[..bare]).into_owned();
         stream.skip(whole);
         log.line += 1;
-        log.read_line(&text, &mut wanted)?;
+        if stream.is_unfinished() && !text.trim().is_empty() {
+            log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);
+            break;
+        }
+        log.read_line(&text)?;
         if log.batch.is_stopped() {
             return Ok(());
         }
     }
-    log.end_of_report()
+    log.end_of_report()?;
+    log.end()
+}
+
+/// True where a blank line stands behind headings, which iostat never prints: the file was copied badly.
+fn is_doubled(head: &str) -> bool {
+    let mut lines = head.lines().skip_while(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        !is_of_processors(&words) && !is_of_disks(&words)
+    });
+    lines.nth(1).is_some_and(|line| line.trim().is_empty())
+}
+
+fn indent(text: &str) -> usize {
+    text.len() - text.trim_start().len()
 }
 
 impl IostatTextLog<'_, '_> {
-    fn read_line(&mut self, text: &str, wanted: &mut Option<String>) -> Result<(), LogError> {
+    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
         if let Some(head) = HeadLine::parse(text) {
             self.end_of_report()?;
             self.head = head;
-            (self.reports, self.before_ns, self.blanks, self.is_without_first) = (0, None, 0, false);
+            self.begin();
             return Ok(());
         }
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() {
-            self.table = None;
-            self.blanks += 1;
-            self.is_without_first |= self.blanks == 2 && self.headings.is_empty() && self.reports == 0;
-            return Ok(());
-        }
-        let chosen = wanted.get_or_insert_with(|| self.head.host.clone());
-        if !chosen.eq_ignore_ascii_case(&self.head.host) {
-            self.batch.skip_host(format!("line {}", self.line), &self.head.host);
-            return Ok(());
-        }
-        if words[0] == "avg-cpu:" {
-            return self.heading(&[&["CPU"], &words[1..]].concat());
-        }
-        if words.iter().any(|w| matches!(*w, "Device" | "Device:")) {
-            return self.heading(&words);
-        }
-        match self.table.take() {
-            Some(table) => {
-                self.row(&table, text, &words);
-                self.table = Some(table);
-                Ok(())
+            self.is_behind_blank = true;
+            if let Some(blanks) = &mut self.blanks {
+                *blanks += 1;
+                self.is_without_first |= *blanks == 2 && self.headings.is_empty() && self.count == 0;
             }
-            None => self.time(text),
+            return Ok(());
+        }
+        self.blanks = self.blanks.map(|_| 0);
+        let is_blank_before = std::mem::take(&mut self.is_behind_blank);
+        let is_of_processors = is_of_processors(&words);
+        if is_of_processors || is_of_disks(&words) {
+            if !self.is_of_host() {
+                return Ok(());
+            }
+            self.indent = indent(text);
+            return if is_of_processors {
+                self.heading(&[&["CPU"], &words[1..]].concat())
+            } else {
+                self.heading(&words)
+            };
+        }
+        if let Some(table) = self.table.take() {
+            let is_row = self.row(&table, text, &words, is_blank_before);
+            // rows end with a blank line, unless blank lines stand between all
+            self.table = (is_row || !is_blank_before).then_some(table);
+            if is_row {
+                return Ok(());
+            }
+        }
+        self.time(text)
+    }
+
+    /// True where the machine at hand is the one that is read; else that is told.
+    fn is_of_host(&mut self) -> bool {
+        if self.head.host.is_empty() {
+            return true;
+        }
+        let chosen = self.wanted.get_or_insert_with(|| self.head.host.clone());
+        let is_chosen = chosen.eq_ignore_ascii_case(&self.head.host);
+        if !is_chosen {
+            self.table = None;
+            self.batch.skip_host(format!("line {}", self.line), &self.head.host);
+        }
+        is_chosen
+    }
+
+    /// iostat is started.
+    fn begin(&mut self) {
+        (self.count, self.is_without_first, self.table) = (0, false, None);
+        self.blanks = self.blanks.map(|_| 0);
+        self.reports.begin();
+        self.starts += 1;
+        if let Some(printed) = self.printed.take() {
+            self.reports.printed(printed);
         }
     }
 
@@ -121,17 +203,18 @@ impl IostatTextLog<'_, '_> {
 
     fn time(&mut self, text: &str) -> Result<(), LogError> {
         // `Time: 07:05:46 PM` of old releases has no date of its own
-        let text = match text.trim().strip_prefix("Time:") {
-            Some(clock) => format!("{} {clock}", self.head.date),
-            None => text.to_owned(),
-        };
-        let Some((local, zone, _)) = time::moment(&text, self.order) else {
+        let clock = text.trim().strip_prefix("Time:").filter(|clock| clock.split_whitespace().count() < 3);
+        let text = clock.map_or_else(|| text.to_owned(), |clock| format!("{} {clock}", self.head.date));
+        let Some(printed) = calendar::moment(&text, self.order) else {
             self.skip("neither headings nor a time nor a row under headings");
             return Ok(());
         };
         self.end_of_report()?;
-        let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
-        self.printed = Some(self.clock.utc_ns(local, &zone, self.batch));
+        self.printed = Some(self.clock.utc_ns(printed.local, &printed.zone, self.batch));
+        // OSWatcher writes it each time that it starts a tool
+        if text.trim_start().starts_with("zzz") {
+            self.begin();
+        }
         Ok(())
     }
 
@@ -145,15 +228,14 @@ impl IostatTextLog<'_, '_> {
         Ok(())
     }
 
-    fn row(&mut self, table: &HeadingTable, text: &str, words: &[&str]) {
-        if self.is_first() {
-            // what it says is left out with the report
-            self.values += 1;
-            return;
-        }
+    /// Reads a row; false where the line is none of this table.
+    fn row(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
         let all = [&["all"], words].concat();
-        let (words, is_group) = if table.report == "cpu" { (&all[..], false) } else { (words, text.starts_with(' ')) };
+        let is_group = table.report != "cpu" && indent(text) > self.indent;
+        let words = if table.report == "cpu" { &all[..] } else { words };
         match table.row(words) {
+            // what it says is left out with the report
+            Ok(_) if self.is_first() => self.values += 1,
             Ok((instance, values)) => {
                 // groups (iostat -g) are set in by a blank where disks stand first
                 let instance = if is_group && words[0] == instance { format!(" {instance}") } else { instance };
@@ -164,56 +246,65 @@ impl IostatTextLog<'_, '_> {
                     }
                 }
             }
+            Err(Misfit::Words) => return false,
+            Err(_) if is_behind_blank || calendar::moment(text, self.order).is_some() => return false,
             Err(misfit) => {
                 let said = if misfit == Misfit::Short { "fewer" } else { "more" };
                 self.skip(&format!("a row with {said} cells than its table has headings"));
             }
         }
+        true
     }
 
     fn is_first(&self) -> bool {
-        self.reports == 0 && !self.is_without_first
+        self.count == 0 && !self.is_without_first
     }
 
     fn end_of_report(&mut self) -> Result<(), LogError> {
         self.table = None;
-        self.headings.clear();
-        let printed = self.printed.take();
         // headings without a row are a report too: `-z` leaves out idle disks
-        if self.values == 0 && printed.is_none() {
+        let is_empty = self.values == 0 && (self.headings.is_empty() || self.printed.is_none());
+        self.headings.clear();
+        if is_empty {
             return Ok(());
         }
-        let time_ns = match printed {
-            Some(printed) => printed,
-            None => self.counted_time()?,
-        };
-        let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
-        self.before_ns = Some(time_ns);
+        let printed = self.printed.take();
         let is_first = self.is_first();
-        self.reports += 1;
+        self.count += 1;
         self.values = 0;
         if is_first {
+            self.reports.pass(printed, self.options.interval);
             self.skip("the first report of iostat covers the time since boot");
             return Ok(());
+        }
+        let midnight_ns = self.head.machine().midnight_ns(self.order);
+        let at = format!("line {}", self.line);
+        let Some((time_ns, since)) = self.reports.next(printed, self.options.interval, midnight_ns) else {
+            return Err(SysstatMachine::needs_interval(&self.file, &at));
+        };
+        if let Some(warning) = self.reports.take_warning() {
+            if self.head.date.is_empty() && warning == SysstatMachine::ASSUMED {
+                self.skip(SysstatMachine::NO_DATE);
+            }
+            self.batch.note(Note::new(time_ns, Note::WARNING, warning));
         }
         if !self.is_announced {
             self.is_announced = true;
             self.batch.topology(time_ns, &self.head.machine().topology());
         }
-        self.shaper.emit(self.batch, time_ns, since.map(i64::unsigned_abs));
+        self.shaper.emit(self.batch, time_ns, since);
         self.shaper.tidy();
         Ok(())
     }
 
-    /// The time of a report that has none printed.
-    fn counted_time(&mut self) -> Result<i64, LogError> {
-        let at = format!("line {}", self.line);
-        let start = self.head.machine().assumed_start(&self.file, &at, self.options, self.order)?;
-        let step = self.options.interval.map_or(0, |i| i64::try_from(i.as_nanos()).unwrap_or(i64::MAX));
-        if self.before_ns.is_none() {
-            self.batch.note(Note::new(start, Note::WARNING, SysstatMachine::ASSUMED));
+    /// Says what is missing where each start printed one report.
+    fn end(&mut self) -> Result<(), LogError> {
+        if self.batch.has_ticks() || self.batch.is_stopped() || self.count != 1 || self.is_without_first {
+            return Ok(());
         }
-        Ok(self.before_ns.map_or(start, |before| before.saturating_add(step)))
+        let record = "S_TIME_FORMAT=ISO iostat -t -x 10 > FILE";
+        let because = SysstatMachine::since_boot(self.starts.max(1), "report", record);
+        Err(LogError::Empty { file: self.file.clone(), because })
     }
 }
 

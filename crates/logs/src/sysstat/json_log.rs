@@ -22,6 +22,16 @@ struct SysstatJsonLog<'a, 'b, 'c> {
     keep: SysstatSession<'b, 'c>,
     templates: Vec<Template>,
     generation: u32,
+    /// Text outside of documents goes on that was told already.
+    is_outside_told: bool,
+}
+
+/// Where a document of sysstat begins: a brace, and the key of them all.
+pub fn document_at(bytes: &[u8]) -> Option<usize> {
+    memchr::memmem::find_iter(bytes, b"\"sysstat\"").find_map(|key| {
+        let before = bytes[..key].iter().rposition(|b| !b.is_ascii_whitespace())?;
+        (bytes[before] == b'{').then_some(before)
+    })
 }
 
 /// Reads all documents of an input.
@@ -45,7 +55,7 @@ pub fn read_stream(
     writer: DocumentWriter,
 ) -> Result<(), LogError> {
     let keep = SysstatSession::new(stream.name(), batch, options, order, writer);
-    let mut log = SysstatJsonLog { stream, keep, templates: Vec::new(), generation: 0 };
+    let mut log = SysstatJsonLog { stream, keep, templates: Vec::new(), generation: 0, is_outside_told: false };
     log.documents()
 }
 
@@ -66,19 +76,32 @@ impl SysstatJsonLog<'_, '_, '_> {
         let mut last = String::new();
         let mut key = String::new();
         while !self.keep.batch.is_stopped() {
+            if depth == 0 && !self.find_document()? {
+                return self.keep.end();
+            }
             let token = match self.token() {
                 Ok(Some(token)) => token,
                 Ok(None) => {
                     if depth > 0 {
                         self.unfinished();
                     }
-                    return Ok(());
+                    return self.keep.end();
                 }
-                Err(error) => return self.end_or(error),
+                // a line of something else between those of the document
+                Err(LogError::Broken { at, because, .. }) => {
+                    self.keep.batch.skip(at, format!("{because}; the line was left out"));
+                    self.skip_line()?;
+                    continue;
+                }
+                Err(error) => return Err(error),
             };
             let under = std::mem::take(&mut key);
             match token {
-                BufferedToken::Open(b'[') if under == "statistics" => self.samples()?,
+                BufferedToken::Open(b'[') if under == "statistics" => {
+                    if !self.samples()? {
+                        depth = 0;
+                    }
+                }
                 BufferedToken::Open(b'[') if under == "restarts" => self.restarts()?,
                 BufferedToken::Open(_) => depth += 1,
                 BufferedToken::Close => depth = depth.saturating_sub(1),
@@ -94,6 +117,49 @@ impl SysstatJsonLog<'_, '_, '_> {
                 let error = self.stream.broken(0, "nested too deeply");
                 return self.end_or(error);
             }
+        }
+        Ok(())
+    }
+
+    /// Moves to where the next document begins, and tells what stands before it; false at the end.
+    fn find_document(&mut self) -> Result<bool, LogError> {
+        /// A document's first brace and key, with blanks between.
+        const LEAST: usize = 64;
+        loop {
+            let rest = self.stream.rest();
+            let found = document_at(rest);
+            let end = found.unwrap_or_else(|| rest.len().saturating_sub(LEAST));
+            if end > 0 && (found.is_some() || !self.is_outside_told) {
+                self.tell_outside(end);
+            }
+            self.is_outside_told = found.is_none() && end > 0;
+            self.stream.skip(end);
+            if found.is_some() {
+                return Ok(true);
+            }
+            let was = self.stream.rest().len();
+            if !self.stream.more()? || self.stream.rest().len() == was {
+                self.tell_outside(was);
+                self.stream.skip(was);
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Counts the lines of so many bytes that are no document.
+    fn tell_outside(&mut self, end: usize) {
+        let place = self.stream.place();
+        let bytes = &self.stream.rest()[..end];
+        for line in bytes.split(|b| *b == b'\n').filter(|line| line.iter().any(u8::is_ascii_alphanumeric)) {
+            let at = line.as_ptr() as usize - bytes.as_ptr() as usize;
+            self.keep.batch.skip(format!("byte {}", place + at as u64), "a line outside of the documents");
+        }
+    }
+
+    /// Moves behind the end of the line.
+    fn skip_line(&mut self) -> Result<(), LogError> {
+        if let Some((_, whole)) = self.stream.line()? {
+            self.stream.skip(whole);
         }
         Ok(())
     }
@@ -138,27 +204,48 @@ impl SysstatJsonLog<'_, '_, '_> {
         }
     }
 
-    /// The elements of `"statistics"`, up to the end of the list.
-    fn samples(&mut self) -> Result<(), LogError> {
+    /// The elements of `"statistics"`, up to the end of the list; false where the document ends in them.
+    fn samples(&mut self) -> Result<bool, LogError> {
         while !self.keep.batch.is_stopped() {
             let Some(first) = self.peek()? else {
                 self.unfinished();
-                return Ok(());
+                return Ok(false);
             };
             match first {
                 b',' => self.stream.skip(1),
                 b']' => {
                     self.stream.skip(1);
-                    return Ok(());
+                    return Ok(true);
+                }
+                // the writer was stopped, and another begun
+                _ if self.is_document()? => {
+                    self.unfinished();
+                    return Ok(false);
                 }
                 _ => {
                     if !self.sample()? {
-                        return Ok(());
+                        return Ok(false);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// True where a document begins here.
+    fn is_document(&mut self) -> Result<bool, LogError> {
+        const KEY: usize = 64;
+        if self.stream.rest().first() != Some(&b'{') {
+            return Ok(false);
+        }
+        while self.stream.rest().len() < KEY && self.stream.more()? && self.stream.rest().len() < KEY {
+            let was = self.stream.rest().len();
+            if !self.stream.more()? || self.stream.rest().len() == was {
+                break;
+            }
+        }
+        let rest = self.stream.rest();
+        Ok(document_at(&rest[..rest.len().min(KEY)]) == Some(0))
     }
 
     /// The next byte that is no blank.
@@ -196,10 +283,6 @@ impl SysstatJsonLog<'_, '_, '_> {
                 }
                 Err(TokenStop::Wrong(at, because)) => {
                     self.keep.shaper.clear();
-                    let error = self.stream.broken(at, because);
-                    if self.keep.is_at_start() {
-                        return Err(error);
-                    }
                     let place = format!("byte {}", self.stream.place() + at as u64);
                     self.keep.batch.skip(place, format!("a sample is broken: {because}"));
                     return self.resume(at);
@@ -237,7 +320,12 @@ impl SysstatJsonLog<'_, '_, '_> {
         self.stream.skip(from.max(1));
         loop {
             let bytes = self.stream.rest();
-            if let Some(found) = bytes.windows(SIGN.len()).position(|w| w == SIGN) {
+            let found = memchr::memmem::find(bytes, SIGN);
+            if let Some(document) = document_at(bytes).filter(|at| found.is_none_or(|found| *at < found)) {
+                self.stream.skip(document);
+                return Ok(true);
+            }
+            if let Some(found) = found {
                 let open = bytes[..found].iter().rposition(|b| *b == b'{').unwrap_or(found);
                 self.stream.skip(if open < found { open } else { found + SIGN.len() });
                 if open < found {
@@ -381,7 +469,7 @@ mod tests {
             (format!("{HEAD}{}", "{\"a\":".repeat(200_000)), "nested too deeply"),
             (format!("{HEAD}#]"), "no JSON"),
             (format!("{HEAD}7]"), "a sample should be an object"),
-            (format!("{}{HEAD}", "[".repeat(100)), "not a log"),
+            (format!("{}{HEAD}", "[".repeat(100)), "not finished"),
             (format!("{HEAD}] \u{1} }}"), "no JSON"),
             (format!("{HEAD}]}}]}}}}"), "no sample"),
         ] {
@@ -424,9 +512,12 @@ mod tests {
     #[test]
     fn reports_without_times_need_an_interval() {
         let head = HEAD.replace("file-date", "date");
-        let text = format!("{head}{{\"disk\": [{{\"disk_device\": \"sda\", \"tps\": 1.0}}]}}]}}]}}}}");
-        let error = run(&text).summary.unwrap_err().to_string();
+        let sample = "{\"disk\": [{\"disk_device\": \"sda\", \"tps\": 1.0}]}";
+        let error = run(&format!("{head}{sample}, {sample}]}}]}}}}")).summary.unwrap_err().to_string();
         assert!(error.contains("--interval"), "{error}");
+        // one alone is of no use with an interval either
+        let error = run(&format!("{head}{sample}]}}]}}}}")).summary.unwrap_err().to_string();
+        assert!(error.contains("since boot") && !error.contains("--interval"), "{error}");
     }
 
     #[test]

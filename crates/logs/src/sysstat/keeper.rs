@@ -3,6 +3,7 @@
 
 use diskwright_base::Note;
 
+use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
 use super::machine::SysstatMachine;
 use super::shaper::Shaper;
@@ -85,6 +86,8 @@ pub struct SysstatSession<'b, 'c> {
     /// The time of the sample before, of this document.
     before_ns: Option<i64>,
     is_announced: bool,
+    /// Heads of hosts that were read.
+    documents: u64,
     /// Samples handed over.
     pub ticks: u64,
 }
@@ -110,6 +113,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
             shaper: Shaper::new(),
             before_ns: None,
             is_announced: false,
+            documents: 0,
             ticks: 0,
         }
     }
@@ -120,6 +124,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
             "nodename" => {
                 self.host = HostHead { name: text.to_owned(), ..HostHead::default() };
                 self.before_ns = None;
+                self.documents += 1;
             }
             "release" => self.host.kernel = text.to_owned(),
             "date" | "file-date" => self.host.date = text.to_owned(),
@@ -128,14 +133,20 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
             _ => {}
         }
     }
-
-    /// True where no sample of this document was seen.
-    pub fn is_at_start(&self) -> bool {
-        self.ticks == 0 && self.host.samples == 0
-    }
 }
 
 impl SysstatSession<'_, '_> {
+    const SINCE_BOOT: &'static str = "the first report of iostat covers the time since boot";
+
+    /// Says what is missing where there was one report alone.
+    pub fn end(&self) -> Result<(), LogError> {
+        if self.writer == DocumentWriter::Iostat && self.ticks == 0 && self.host.samples == 1 {
+            let because = SysstatMachine::since_boot(self.documents, "report", "iostat -t -x -o JSON 10 > FILE");
+            return Err(LogError::Empty { file: self.file.clone(), because });
+        }
+        Ok(())
+    }
+
     /// The row is read: gives it its time and hands it over.
     pub fn tick(&mut self, said: &[(StampPart, String)], place: u64) -> Result<(), LogError> {
         self.host.samples += 1;
@@ -143,6 +154,14 @@ impl SysstatSession<'_, '_> {
             return Ok(());
         }
         let at = || format!("byte {place}");
+        let is_first = self.writer == DocumentWriter::Iostat && self.host.samples == 1;
+        let is_dated = said.iter().any(|(part, _)| *part == StampPart::Whole);
+        if is_first && !is_dated {
+            // it is left out, so nobody need be asked when it was
+            self.shaper.clear();
+            self.batch.skip(at(), Self::SINCE_BOOT);
+            return Ok(());
+        }
         let Some((time_ns, elapsed)) = self.time(said, place)? else {
             self.shaper.clear();
             self.batch.skip(at(), "a sample without a time that can be read");
@@ -150,9 +169,9 @@ impl SysstatSession<'_, '_> {
         };
         let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
         self.before_ns = Some(time_ns);
-        if self.writer == DocumentWriter::Iostat && self.host.samples == 1 {
+        if is_first {
             self.shaper.clear();
-            self.batch.skip(at(), "the first report of iostat covers the time since boot");
+            self.batch.skip(at(), Self::SINCE_BOOT);
             return Ok(());
         }
         self.announce(time_ns);
@@ -182,14 +201,13 @@ impl SysstatSession<'_, '_> {
         let Some(whole) = part(StampPart::Whole) else {
             return self.counted_time(place).map(|time| Some((time, None)));
         };
-        let (local, zone) = match time::moment(&whole, self.order) {
-            Some((local, zone, _)) => (local, zone),
-            None => match self.time_of_day(&whole) {
-                Some(local) => (local, None),
-                None => return Ok(None),
-            },
-        };
-        let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
+        let quick = time::moment(&whole, self.order).map(|(local, zone, _)| {
+            let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
+            (local, zone)
+        });
+        let of_locale = || calendar::moment(&whole, self.order).map(|found| (found.local, found.zone));
+        let of_clock = |keep: &mut Self| keep.time_of_day(&whole).map(|local| (local, ZoneHint::Nothing));
+        let Some((local, zone)) = quick.or_else(of_locale).or_else(|| of_clock(self)) else { return Ok(None) };
         Ok(Some((self.clock.utc_ns(local, &zone, self.batch), None)))
     }
 
@@ -213,7 +231,10 @@ impl SysstatSession<'_, '_> {
     fn counted_time(&mut self, place: u64) -> Result<i64, LogError> {
         let machine = SysstatMachine { date: &self.host.date, ..SysstatMachine::default() };
         let first = self.before_ns.is_none();
-        let start = machine.assumed_start(&self.file, &format!("byte {place}"), self.options, self.order)?;
+        if self.options.interval.is_none() {
+            return Err(SysstatMachine::needs_interval(&self.file, &format!("byte {place}")));
+        }
+        let start = machine.midnight_ns(self.order);
         let step = self.options.interval.map_or(0, |i| i.as_nanos().min(i64::MAX as u128) as i64);
         let time = self.before_ns.map_or(start, |before| before.saturating_add(step));
         if first {

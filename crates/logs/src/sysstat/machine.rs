@@ -1,10 +1,11 @@
 //! What the head of a log says of its machine, and sentences that several
 //! readers say.
 
+use std::time::Duration;
+
 use diskwright_base::Topology;
 
 use super::time::{self, DAY, NumericDateOrder};
-use crate::LogOptions;
 use crate::error::LogError;
 
 /// The machine.
@@ -27,6 +28,22 @@ impl SysstatMachine<'_> {
     pub const ASSUMED: &'static str = "the reports have no timestamps: they are counted from midnight UTC of the \
                                        log's date with the given interval (iostat -t prints times); durations are \
                                        right, times of day are not";
+    /// Said where the line with the date is missing.
+    pub const NO_DATE: &'static str = "no line of sysstat's head tells the date: times are counted from 1970-01-01";
+    /// Said of reports of which only the first of each start bears a time.
+    pub const SPACED: &'static str = "only the first report of each start has a timestamp: those behind it are counted \
+                                      one second apart (--interval tells the true distance)";
+
+    /// Said of a log that has nothing but what was printed at once.
+    pub fn since_boot(starts: u64, what: &str, record: &str) -> String {
+        let each = if starts == 1 {
+            format!("one {what}, and it")
+        } else {
+            format!("{starts} starts of one {what}, and each")
+        };
+        format!("it has {each} covers the time since boot; record with an interval: {record}")
+    }
+
     /// Said at a restart.
     pub const RESTARTED: &'static str = "the machine was restarted";
 
@@ -42,24 +59,100 @@ impl SysstatMachine<'_> {
     }
 
     /// Where reports without times begin: midnight of the log's date.
-    ///
-    /// # Errors
-    /// When the user gave no interval.
-    pub fn assumed_start(
-        &self,
-        file: &str,
-        at: &str,
-        options: &LogOptions,
-        order: NumericDateOrder,
-    ) -> Result<i64, LogError> {
-        if options.interval.is_none() {
-            return Err(LogError::Needs {
-                file: file.to_owned(),
-                because: format!("{at}: the reports have no timestamps, and their interval is unknown"),
-                option: "--interval 5s (iostat -t prints times next time)",
-            });
-        }
+    pub fn midnight_ns(&self, order: NumericDateOrder) -> i64 {
         let days = time::date(self.date, order).map_or(0, |read| read.date.days());
-        Ok(days.saturating_mul(DAY).saturating_mul(1_000_000_000))
+        days.saturating_mul(DAY).saturating_mul(1_000_000_000)
     }
+
+    /// Said where nothing tells when reports were.
+    pub fn needs_interval(file: &str, at: &str) -> LogError {
+        LogError::Needs {
+            file: file.to_owned(),
+            because: format!("{at}: the reports have no timestamps, and their interval is unknown"),
+            option: "--interval 5s (iostat -t prints times next time)",
+        }
+    }
+}
+
+/// When reports were: each may bear its time, or only the first of each start of the tool, or none.
+#[derive(Default)]
+pub struct ReportClock {
+    /// A time on a line of its own, before the tool was started or before a report.
+    start_ns: Option<i64>,
+    /// The report before.
+    before_ns: Option<i64>,
+    /// The latest report of all.
+    latest_ns: Option<i64>,
+    /// Nothing told the time of this start.
+    is_counted: bool,
+    warning: Option<&'static str>,
+    warned: [bool; 2],
+}
+
+impl ReportClock {
+    /// Distance of reports that only follow a time.
+    const SPACE: Duration = Duration::from_secs(1);
+
+    /// A time on a line of its own.
+    pub fn printed(&mut self, time_ns: i64) {
+        self.start_ns = Some(time_ns);
+    }
+
+    /// The tool is started: what comes first is no difference to what came before.
+    pub fn begin(&mut self) {
+        self.before_ns = None;
+    }
+
+    /// A report that is left out because it covers the time since boot.
+    pub fn pass(&mut self, printed: Option<i64>, interval: Option<Duration>) {
+        self.before_ns = printed.or_else(|| self.start_ns.take());
+        self.is_counted = self.before_ns.is_none();
+        if self.is_counted {
+            // later starts go on where the earlier ended
+            self.before_ns = interval.and_then(|step| Some(step_on(self.latest_ns?, step)));
+        }
+    }
+
+    /// Moment of the next report and the time that it covers; `None` where neither the log nor the user tells.
+    /// `midnight_ns` is where reports without any time are counted from.
+    pub fn next(
+        &mut self,
+        printed: Option<i64>,
+        interval: Option<Duration>,
+        midnight_ns: i64,
+    ) -> Option<(i64, Option<u64>)> {
+        let own = printed.or_else(|| self.start_ns.take());
+        let time_ns = match (own, self.before_ns) {
+            (Some(own), _) => own,
+            (None, Some(before)) if !self.is_counted => {
+                self.warn(0, interval.is_none(), SysstatMachine::SPACED);
+                step_on(before, interval.unwrap_or(Self::SPACE))
+            }
+            (None, before) => {
+                let step = interval?;
+                self.warn(1, true, SysstatMachine::ASSUMED);
+                self.is_counted = true;
+                step_on(before.unwrap_or(midnight_ns), step)
+            }
+        };
+        let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
+        self.before_ns = Some(time_ns);
+        self.latest_ns = self.latest_ns.max(self.before_ns);
+        Some((time_ns, since.map(i64::unsigned_abs).or(interval.map(|i| i.as_nanos() as u64))))
+    }
+
+    fn warn(&mut self, which: usize, is_wanted: bool, text: &'static str) {
+        if is_wanted && !std::mem::replace(&mut self.warned[which], true) {
+            self.warning = Some(text);
+        }
+    }
+
+    /// What must be said of the times, once.
+    pub fn take_warning(&mut self) -> Option<&'static str> {
+        self.warning.take()
+    }
+}
+
+fn step_on(before: i64, step: Duration) -> i64 {
+    before.saturating_add(i64::try_from(step.as_nanos()).unwrap_or(i64::MAX))
 }

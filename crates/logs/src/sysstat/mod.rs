@@ -1,6 +1,7 @@
 //! The sysstat family: what sadf, sar, iostat and mpstat print.
 
 mod binary;
+mod calendar;
 mod clock;
 mod collector;
 mod columns;
@@ -23,9 +24,11 @@ mod template;
 mod testing;
 mod time;
 mod vmstat;
+mod vmstat_headings;
 mod xml_log;
 
 use keeper::DocumentWriter;
+pub(crate) use stream::StreamWindow;
 
 use crate::{InputHead, LogFormat};
 
@@ -45,11 +48,8 @@ pub static SADF_XML: LogFormat = LogFormat {
     id: "sadf-xml",
     title: "sysstat: sadf -x (XML)",
     explain: "The same reports as sadf-json. Convert with `sadf -x FILE -- -A`.",
-    recognise: |head| {
-        let beginning = &head.bytes[..head.bytes.len().min(2000)];
-        let start = beginning.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
-        beginning[start..].starts_with(b"<") && has(beginning, "<sysstat")
-    },
+    // the element's name has nothing behind it but attributes
+    recognise: |head| head.lines().any(|line| line.trim_start().starts_with("<sysstat")),
     read: xml_log::read,
 };
 
@@ -80,7 +80,7 @@ pub static SAR_TEXT: LogFormat = LogFormat {
     explain: "All tables, in any locale, with repeated headings, midnights and restarts; averages are omitted. \
               pidstat's processes become process tables. The text has no time zone; use --utc-offset. Print it with \
               `S_TIME_FORMAT=ISO sar -A -f FILE`.",
-    recognise: is_sar_text,
+    recognise: sar_text::recognise,
     read: sar_text::read,
 };
 
@@ -91,11 +91,7 @@ pub static IOSTAT_TEXT: LogFormat = LogFormat {
     explain: "Columns of every version, with and without -x, -t, -h, -k, -m, -N; columns are found by heading. The \
               first report covers the time since boot and is omitted. Record with `S_TIME_FORMAT=ISO iostat -t -x 1`; \
               without -t the reports have no times, and --interval is required.",
-    recognise: |head| {
-        let text = String::from_utf8_lossy(head.bytes);
-        let mut lines = text.lines().take(LINES).map(|line| table::bare(line.as_bytes()));
-        lines.any(|line| line.starts_with("avg-cpu:") || is_of_disks(&line))
-    },
+    recognise: iostat_text::recognise,
     read: iostat_text::read,
 };
 
@@ -105,7 +101,7 @@ pub static SADF_ROWS: LogFormat = LogFormat {
     title: "sysstat: sadf -d (semicolons) and sadf -p (tabs)",
     explain: "All tables of sadf -d and sadf -p, and those of sadf -dh with one list of instances per row. Convert \
               with `sadf -d FILE -- -A`; sadf -j contains more.",
-    recognise: |head| rows::recognise(&String::from_utf8_lossy(head.bytes)),
+    recognise: rows::recognise,
     read: rows::read,
 };
 
@@ -116,7 +112,7 @@ pub static VMSTAT: LogFormat = LogFormat {
     explain: "Memory, swap and processors; no disks. The first row covers the time since boot and is omitted. Record \
               with `vmstat -t 1`; without -t, --interval is required. Sizes are read as KiB; do not use -S, because \
               the text does not name its unit.",
-    recognise: |head| String::from_utf8_lossy(head.bytes).lines().take(5).any(vmstat::is_title),
+    recognise: vmstat::recognise,
     read: vmstat::read,
 };
 
@@ -131,46 +127,14 @@ pub static SA_BINARY: LogFormat = LogFormat {
 };
 
 fn has(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|w| w == text.as_bytes())
+    memchr::memmem::find(bytes, text.as_bytes()).is_some()
 }
 
-/// Lines of a head that are looked at.
-const LINES: usize = 300;
-
-/// The headings above iostat's disks.
-fn is_of_disks(line: &str) -> bool {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let has_device = words.iter().any(|w| matches!(*w, "Device" | "Device:"));
-    has_device && words.iter().any(|w| matches!(*w, "tps" | "r/s" | "%util"))
-}
-
-/// Text with a time and known headings in a line.
-fn is_sar_text(head: &InputHead<'_>) -> bool {
-    let text = String::from_utf8_lossy(head.bytes);
-    text.lines().take(LINES).any(|line| {
-        let line = table::bare(line.as_bytes());
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let headings = match (time::time_of_day(&words), words.as_slice()) {
-            (Some((_, taken)), _) => &words[taken..],
-            (None, ["#", "Time", headings @ ..]) => headings,
-            _ => return false,
-        };
-        // rows of `sadf -r` begin with a time as well
-        if headings.iter().any(|w| w.ends_with(';')) {
-            return false;
-        }
-        let has = |wanted: &str| headings.contains(&wanted);
-        let is_of_processes = has("Command") && (has("PID") || has("TGID"));
-        is_of_processes || table::HeadingTable::of(headings).is_some_and(|t| !t.is_unknown())
-    })
-}
-
-/// Which of the tools that write JSON began this.
+/// Which of the tools that write JSON began the first document.
 fn is_document(head: &InputHead<'_>, writer: DocumentWriter) -> bool {
-    let start = head.bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
+    let Some(start) = json_log::document_at(head.bytes) else { return false };
     let bytes = &head.bytes[start..];
-    let beginning = &bytes[..bytes.len().min(200)];
-    if !bytes.starts_with(b"{") || !has(beginning, "\"sysstat\"") || !has(bytes, "\"hosts\"") {
+    if !has(bytes, "\"hosts\"") {
         return false;
     }
     let is_sadf = has(bytes, "\"file-date\"");

@@ -37,6 +37,12 @@ impl SysstatProcesses {
         is_table
     }
 
+    /// True for words that can be a row below the headings.
+    pub fn is_row(&self, words: &[&str]) -> bool {
+        let id = self.headings.iter().position(|h| h == "PID" || h == "TGID").and_then(|at| words.get(at));
+        words.len() >= self.headings.len() && id.is_some_and(|id| *id == "-" || id.parse::<u32>().is_ok())
+    }
+
     /// A row; what it says is also summed over processes, as ticks.
     ///
     /// # Errors

@@ -12,8 +12,12 @@ use super::table::{self, HeadingTable};
 use super::time::{self, NumericDateOrder};
 use super::xml_log::plain_number;
 use crate::batch::FrameBatch;
+use crate::clean;
 use crate::error::LogError;
-use crate::{LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions};
+
+/// Said of a row that is none of its table.
+const WORDS: &str = "a row with words where its headings have numbers";
 
 /// What rows of `sadf -d` begin with.
 const FIRST: &str = "hostname;interval;timestamp";
@@ -26,6 +30,8 @@ struct SadfRowsLog<'b, 'c> {
     wanted: Option<String>,
     collector: Collector,
     headings: Headings,
+    /// The times of the first and the last row below these headings.
+    times_ns: Option<(i64, i64)>,
     line: u64,
 }
 
@@ -40,13 +46,15 @@ enum Headings {
 }
 
 /// True for the beginning of such rows.
-pub fn recognise(text: &str) -> bool {
-    let is_row = |line: &str| {
+pub fn recognise(head: &InputHead<'_>) -> bool {
+    head.lines().any(|line| {
+        let line = line.trim_start();
+        if line.starts_with('#') {
+            return line.contains(FIRST);
+        }
         let cells: Vec<&str> = line.split('\t').collect();
         cells.len() == 6 && cells[1].parse::<i64>().is_ok() && stamp(cells[2]).is_some()
-    };
-    text.lines().take(50).any(|line| line.starts_with('#') && line.contains(FIRST))
-        || text.lines().take(5).filter(|line| !line.is_empty()).any(is_row)
+    })
 }
 
 /// Reads all of an input.
@@ -60,13 +68,18 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         wanted: options.host.clone(),
         collector: Collector::new(),
         headings: Headings::Nothing,
+        times_ns: None,
         line: 0,
     };
     while let Some((bare, whole)) = stream.line()? {
-        let text = String::from_utf8_lossy(&stream.rest()[..bare]).into_owned();
+        let text = clean::bare(&stream.rest()[..bare]).into_owned();
         stream.skip(whole);
         log.line += 1;
-        log.read_line(&text)?;
+        if stream.is_unfinished() && !text.trim().is_empty() {
+            log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);
+            break;
+        }
+        log.read_line(text.trim_start())?;
         if log.batch.is_stopped() {
             return Ok(());
         }
@@ -127,6 +140,13 @@ impl SadfRowsLog<'_, '_> {
             return Ok(());
         }
         let elapsed_ns = (1..=31_536_000).contains(&interval).then(|| interval.unsigned_abs() * 1_000_000_000);
+        let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
+        self.times_ns = Some((first, time_ns));
+        if !is_tabbed && time_ns < last && time_ns <= first && !matches!(self.headings, Headings::Nothing) {
+            // a table goes through time once
+            self.skip("time begins anew: the headings of another table were lost");
+            self.headings = Headings::Nothing;
+        }
         let file = std::mem::take(&mut self.file);
         let at = ValueOrigin { file: &file, line: self.line, time_ns, elapsed_ns };
         let put = if is_tabbed { self.single(&at, &cells[3..]) } else { self.cells(&at, &cells[3..]) };
@@ -166,6 +186,7 @@ impl SadfRowsLog<'_, '_> {
             self.skip("headings that are not of sadf -d");
             return;
         };
+        self.times_ns = None;
         let rest = rest.trim_start_matches(';');
         let lists = rest.matches("[...]").count();
         let words: Vec<&str> = rest.trim_end_matches("[...]").split(';').collect();
@@ -192,12 +213,21 @@ impl SadfRowsLog<'_, '_> {
                 let text = format!("a row of `{}` with another number of cells than it has headings", table.report);
                 self.skip(&text);
             }
-            Headings::Table(table, _) => put_row(&mut self.collector, at, table, cells)?,
-            Headings::List(table, width) => {
-                for part in cells.chunks_exact(*width) {
-                    put_row(&mut self.collector, at, table, part)?;
+            Headings::Table(table, _) => {
+                if !put_row(&mut self.collector, at, table, cells)? {
+                    self.skip(WORDS);
                 }
-                if !cells.len().is_multiple_of(*width) {
+            }
+            Headings::List(table, width) => {
+                let mut are_rows = true;
+                for part in cells.chunks_exact(*width) {
+                    are_rows &= put_row(&mut self.collector, at, table, part)?;
+                }
+                let is_cut = !cells.len().is_multiple_of(*width);
+                if !are_rows {
+                    self.skip(WORDS);
+                }
+                if is_cut {
                     self.skip("a list of instances that ends within one");
                 }
             }
@@ -236,13 +266,13 @@ impl SadfRowsLog<'_, '_> {
     }
 }
 
-fn put_row(to: &mut Collector, at: &ValueOrigin<'_>, table: &HeadingTable, cells: &[&str]) -> Result<(), LogError> {
-    if let Ok((instance, values)) = table.row(cells) {
-        for (name, value) in values {
-            to.put(at, [&table.report, name, &instance], value)?;
-        }
+/// Puts the values of a row; false where it is none of the table.
+fn put_row(to: &mut Collector, at: &ValueOrigin<'_>, table: &HeadingTable, cells: &[&str]) -> Result<bool, LogError> {
+    let Ok((instance, values)) = table.row(cells) else { return Ok(false) };
+    for (name, value) in values {
+        to.put(at, [&table.report, name, &instance], value)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -289,11 +319,13 @@ mod tests {
     fn rows_that_do_not_fit_are_left_out_with_their_line() {
         let good = "db1;10;2026-11-21 19:05:20 UTC;sda;6;1;0.6;3\n";
         for (wrong, because) in [
-            ("db1;10;2026-11-21 19:05:10 UTC;sda;6", "number of cells"),
+            ("db1;10;2026-11-21 19:05:30 UTC;sda;6", "number of cells"),
             ("db1;ten;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "should stand first"),
             ("db1;10;yesterday;sda;6;1;0.6;3", "should stand first"),
             ("db2;10;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "--host db2"),
             ("# something else", "not of sadf"),
+            ("db1;10;2026-11-21 19:05:10 UTC;eth0;6;1;0.6;3", "headings of another table"),
+            ("nohup: ignoring input", "should stand first"),
         ] {
             let read = run(&format!("{DISK}{good}{wrong}\n"));
             assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [6.0], "{wrong}");

@@ -12,11 +12,12 @@ use super::head_line::HeadLine;
 use super::machine::SysstatMachine;
 use super::processes::SysstatProcesses;
 use super::stream::StreamWindow;
-use super::table::{self, HeadingTable, Misfit};
+use super::table::{HeadingTable, Misfit};
 use super::time::{self, DAY, NumericDateOrder};
 use crate::batch::FrameBatch;
+use crate::clean;
 use crate::error::LogError;
-use crate::{LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions};
 
 /// Tables of one stretch that are told apart; sar has some fifty.
 const MOST_TABLES: usize = 1000;
@@ -27,6 +28,8 @@ struct SarTextLog<'b, 'c> {
     clock: SysstatClock,
     order: NumericDateOrder,
     head: HeadLine,
+    /// The machine that is read, once it is known.
+    wanted: Option<String>,
     collector: Collector,
     processes: SysstatProcesses,
     kind: HeadingKind,
@@ -40,7 +43,39 @@ struct SarTextLog<'b, 'c> {
     before: Option<i64>,
     /// Local time of the tick that is being read.
     tick: Option<i64>,
+    /// What the times of rows say of their zone: seconds since 1970 are of UTC.
+    zone: ZoneHint,
+    is_behind_blank: bool,
     line: u64,
+}
+
+/// True where a head has a table of sar, mpstat or pidstat.
+pub fn recognise(head: &InputHead<'_>) -> bool {
+    head.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let headings = match (row_time(&words), words.as_slice()) {
+            (Some((_, taken)), _) => &words[taken..],
+            (None, ["#", "Time", headings @ ..] | ["#Time", headings @ ..]) => headings,
+            _ => return false,
+        };
+        // rows of `sadf -r` begin with a time as well
+        !headings.iter().any(|word| word.ends_with(';')) && is_known(headings)
+    })
+}
+
+/// True for the headings of a table that is known.
+fn is_known(headings: &[&str]) -> bool {
+    let has = |wanted: &str| headings.contains(&wanted);
+    let is_of_processes = has("Command") && (has("PID") || has("TGID"));
+    is_of_processes || HeadingTable::of(headings).is_some_and(|table| !table.is_unknown())
+}
+
+/// The time of day before a row. Finnish has points where others have colons.
+fn row_time(words: &[&str]) -> Option<(i64, usize)> {
+    time::time_of_day(words).or_else(|| {
+        let first = words.first().filter(|word| word.len() == 8 && word.matches('.').count() == 2)?;
+        time::time_of_day(&[&first.replace('.', ":")])
+    })
 }
 
 /// What stands under the headings that were read last.
@@ -52,7 +87,7 @@ enum HeadingKind {
 
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let head = input.head().lines().fold(String::new(), |all, line| all + &line + "\n");
     let first = head.lines().find_map(HeadLine::parse).unwrap_or_default();
     let order = time::order(&head, &first.date);
     let mut stream = StreamWindow::new(input);
@@ -62,6 +97,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         clock: SysstatClock::new(options),
         order,
         head: HeadLine::default(),
+        wanted: options.host.clone(),
         collector: Collector::new(),
         processes: SysstatProcesses::default(),
         kind: HeadingKind::Nothing,
@@ -70,14 +106,19 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         start: None,
         before: None,
         tick: None,
+        zone: ZoneHint::Nothing,
+        is_behind_blank: true,
         line: 0,
     };
-    let mut wanted = options.host.clone();
     while let Some((bare, whole)) = stream.line()? {
-        let text = table::bare(&stream.rest()[..bare]);
+        let text = clean::bare(&stream.rest()[..bare]).into_owned();
         stream.skip(whole);
         log.line += 1;
-        log.read_line(&text, &mut wanted)?;
+        if stream.is_unfinished() && !text.trim().is_empty() {
+            log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);
+            break;
+        }
+        log.read_line(&text)?;
         if log.batch.is_stopped() {
             return Ok(());
         }
@@ -87,31 +128,31 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
 }
 
 impl SarTextLog<'_, '_> {
-    fn read_line(&mut self, text: &str, wanted: &mut Option<String>) -> Result<(), LogError> {
+    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
         if let Some(head) = HeadLine::parse(text) {
             self.end_of_stretch();
             self.begin_with(head);
+            self.is_behind_blank = false;
+            return Ok(());
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        if words.is_empty() || text.starts_with("Linux ") {
+        let is_behind_blank = std::mem::replace(&mut self.is_behind_blank, words.is_empty());
+        if words.is_empty() {
             return Ok(());
         }
-        let chosen = wanted.get_or_insert_with(|| self.head.host.clone());
-        if !chosen.eq_ignore_ascii_case(&self.head.host) {
-            self.batch.skip_host(format!("line {}", self.line), &self.head.host);
-            return Ok(());
-        }
-        if words.len() > 2 && words[..2] == ["#", "Time"] {
-            self.heading(None, &words[2..]);
-            return Ok(());
-        }
-        let Some((clock, taken)) = time::time_of_day(&words) else {
-            let is_average = words.iter().take(2).any(|w| w.ends_with([':', '：']));
-            if !is_average {
-                self.skip("neither a heading nor a row that begins with a time");
+        if let ["#", "Time", ref headings @ ..] | ["#Time", ref headings @ ..] = words[..] {
+            if self.is_of_host() {
+                self.heading(None, headings);
             }
             return Ok(());
+        }
+        let Some((clock, taken)) = row_time(&words) else {
+            return self.line_without_time(&words);
         };
+        if !self.is_of_host() {
+            return Ok(());
+        }
+        self.zone = ZoneHint::Nothing;
         match words[taken..] {
             [] => self.skip("a time and nothing else"),
             ["LINUX", "RESTART", ..] => self.restart(clock),
@@ -119,10 +160,51 @@ impl SarTextLog<'_, '_> {
                 let time_ns = self.utc(self.after(clock));
                 self.collector.note(Note::new(time_ns, Note::BOOKMARK, words.join(" ")));
             }
-            ref rest if HeadingTable::of(rest).is_some() => self.heading(Some(clock), rest),
-            ref rest => return self.row(clock, rest),
+            ref rest if is_known(rest) => self.heading(Some(clock), rest),
+            // a table of which nothing is known stands below a blank line, as all of them do
+            ref rest if is_behind_blank && HeadingTable::of(rest).is_some() => self.heading(Some(clock), rest),
+            ref rest => return self.row(self.after(clock), rest),
         }
         Ok(())
+    }
+
+    /// Averages, rows of `pidstat -h`, and what is none of sysstat.
+    fn line_without_time(&mut self, words: &[&str]) -> Result<(), LogError> {
+        let is_epoch = |word: &str| (9..=10).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
+        if let (HeadingKind::Processes, true, Ok(epoch)) = (&self.kind, is_epoch(words[0]), words[0].parse::<i64>()) {
+            self.zone = ZoneHint::Offset(0);
+            if self.tick.is_none() && self.start.is_none() {
+                // midnight of the head's date is one of local time
+                self.before = None;
+            }
+            return if self.is_of_host() { self.row(epoch, &words[1..]) } else { Ok(()) };
+        }
+        // `Moyenne :` is two words
+        let end = words.iter().take(2).position(|word| word.ends_with([':', '：']));
+        let rest = end.map_or(&[][..], |end| &words[end + 1..]);
+        let is_average = match &self.kind {
+            _ if rest.is_empty() => false,
+            HeadingKind::Table(table) => table.row(rest).is_ok() || is_known(rest),
+            HeadingKind::Processes => true,
+            HeadingKind::Nothing => is_known(rest),
+        };
+        if !is_average {
+            self.skip("neither a heading nor a row that begins with a time");
+        }
+        Ok(())
+    }
+
+    /// True where the machine at hand is the one that is read; else that is told.
+    fn is_of_host(&mut self) -> bool {
+        if self.head.host.is_empty() {
+            return true;
+        }
+        let chosen = self.wanted.get_or_insert_with(|| self.head.host.clone());
+        let is_chosen = chosen.eq_ignore_ascii_case(&self.head.host);
+        if !is_chosen {
+            self.batch.skip_host(format!("line {}", self.line), &self.head.host);
+        }
+        is_chosen
     }
 
     fn skip(&mut self, because: &str) {
@@ -157,7 +239,7 @@ impl SarTextLog<'_, '_> {
     }
 
     fn utc(&mut self, local: i64) -> i64 {
-        self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch)
+        self.clock.utc_ns(local, &self.zone.clone(), self.batch)
     }
 
     fn heading(&mut self, clock: Option<i64>, words: &[&str]) {
@@ -187,8 +269,13 @@ impl SarTextLog<'_, '_> {
         }
     }
 
-    fn row(&mut self, clock: i64, words: &[&str]) -> Result<(), LogError> {
-        let local = self.after(clock);
+    /// A row at a local time.
+    fn row(&mut self, local: i64, words: &[&str]) -> Result<(), LogError> {
+        // what is no row must not move the time
+        if let Some(because) = self.misfit(words) {
+            self.skip(&because);
+            return Ok(());
+        }
         let last = self.tick.or(self.before).unwrap_or(local - 1);
         if local < last {
             self.skip("time goes back within a table");
@@ -206,26 +293,39 @@ impl SarTextLog<'_, '_> {
         let is_known = self.start.is_some() || !self.tables.is_empty();
         let since = self.before.filter(|_| is_known).map(|before| (local - before).unsigned_abs());
         let elapsed_ns = since.map(|s| s.saturating_mul(1_000_000_000));
+        if self.head.date.is_empty() && self.zone == ZoneHint::Nothing {
+            self.skip(SysstatMachine::NO_DATE);
+        }
         let time_ns = self.utc(local);
         let at = ValueOrigin { file: &self.file, line: self.line, time_ns, elapsed_ns };
         match &self.kind {
-            HeadingKind::Nothing => self.skip("a row without headings"),
+            HeadingKind::Nothing => {}
             HeadingKind::Processes => self.processes.row(words, &at, &mut self.collector)?,
-            HeadingKind::Table(table) => match table.row(words) {
-                Ok((instance, values)) => {
-                    for (name, value) in values {
-                        self.collector.put(&at, [&table.report, name, &instance], value)?;
-                    }
+            HeadingKind::Table(table) => {
+                let (instance, values) = table.row(words).unwrap_or_default();
+                for (name, value) in values {
+                    self.collector.put(&at, [&table.report, name, &instance], value)?;
                 }
-                Err(misfit) => {
-                    let said = if misfit == Misfit::Short { "fewer" } else { "more" };
-                    let text = format!("a row with {said} cells than the table `{}` has headings", table.report);
-                    self.skip(&text);
-                }
-            },
+            }
         }
         self.collector.make_room(self.batch, &self.head.machine());
         Ok(())
+    }
+
+    /// Why a row is none of the table at hand.
+    fn misfit(&self, words: &[&str]) -> Option<String> {
+        let table = match &self.kind {
+            HeadingKind::Nothing => return Some("a row without headings".to_owned()),
+            HeadingKind::Processes if self.processes.is_row(words) => return None,
+            HeadingKind::Processes => return Some("no row of processes below their headings".to_owned()),
+            HeadingKind::Table(table) => table,
+        };
+        let said = match table.row(words).err()? {
+            Misfit::Short => "fewer cells",
+            Misfit::Long => "more cells",
+            Misfit::Words => "other words",
+        };
+        Some(format!("a row with {said} than the table `{}` has headings", table.report))
     }
 
     fn restart(&mut self, clock: i64) {

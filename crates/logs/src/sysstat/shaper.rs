@@ -1,7 +1,7 @@
 //! From the tools' names to series: every value has a report, a name and an
 //! instance; here it gets its column, and a row of columns becomes a tick.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use diskwright_base::{Catalogue, Schema, Series};
@@ -36,6 +36,8 @@ pub struct ValueSlot {
 pub struct Shaper {
     by_name: HashMap<Vec<u8>, Option<ValueSlot>>,
     by_target: HashMap<(String, String), u32>,
+    /// Disks that have partitions perhaps.
+    disks: HashSet<String>,
     series: Vec<Series>,
     schema: Arc<Schema>,
     extras: Vec<ComputedCell>,
@@ -56,6 +58,7 @@ impl Shaper {
         Shaper {
             by_name: HashMap::new(),
             by_target: HashMap::new(),
+            disks: HashSet::new(),
             series: Vec::new(),
             schema: Arc::default(),
             extras: Vec::new(),
@@ -112,11 +115,9 @@ impl Shaper {
             return None;
         }
         let (counter, instance, times) = named(report, name, instance);
-        let is_part = disk_of(&instance).is_some_and(|disk| {
-            self.by_target.contains_key(&("physical_disk.transfers_per_s".to_owned(), disk.clone()))
-                || self.by_target.contains_key(&("physical_disk.reads_per_s".to_owned(), disk))
-        });
+        let is_part = disk_of(&instance).is_some_and(|disk| self.disks.contains(&disk));
         if !is_part {
+            self.disks.insert(instance.clone());
             return Some((counter, instance, times));
         }
         let own = counter.replacen("physical_disk.", "logical_disk.", 1);

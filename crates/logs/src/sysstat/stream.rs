@@ -22,6 +22,7 @@ pub struct StreamWindow<'a> {
     /// Bytes of the input before the window's first.
     before: u64,
     ended: bool,
+    is_unfinished: bool,
 }
 
 impl<'a> StreamWindow<'a> {
@@ -33,7 +34,16 @@ impl<'a> StreamWindow<'a> {
 
     /// A window on any reader; `name` is for errors.
     pub fn over(input: &'a mut dyn Read, name: String) -> StreamWindow<'a> {
-        StreamWindow { input, name, buffer: Vec::new(), at: 0, filled: 0, before: 0, ended: false }
+        StreamWindow {
+            input,
+            name,
+            buffer: Vec::new(),
+            at: 0,
+            filled: 0,
+            before: 0,
+            ended: false,
+            is_unfinished: false,
+        }
     }
 
     /// What is in the window.
@@ -93,6 +103,14 @@ impl<'a> StreamWindow<'a> {
         Ok(self.filled > 0)
     }
 
+    /// Said of a last line without its end: nobody knows how many digits its last number had.
+    pub const UNFINISHED: &'static str = "the last line has no end and may be cut; it was left out";
+
+    /// True where the line that came last has no end.
+    pub fn is_unfinished(&self) -> bool {
+        self.is_unfinished
+    }
+
     /// The next line without its end, or `None` at the end; read it with
     /// [`StreamWindow::rest`] cut to the length, then [`StreamWindow::skip`] both lengths.
     ///
@@ -108,6 +126,7 @@ impl<'a> StreamWindow<'a> {
             seen = self.rest().len();
             let was = seen;
             if !self.more()? || self.rest().len() == was {
+                self.is_unfinished = was > 0;
                 return Ok((was > 0).then_some((was, was)));
             }
         }

@@ -31,6 +31,8 @@ pub enum Misfit {
     Short,
     /// More cells than headings, and none that may hold blanks.
     Long,
+    /// Words where numbers should be: a line of something else.
+    Words,
 }
 
 /// Tables whose cells are words.
@@ -75,6 +77,11 @@ impl HeadingTable {
         let taken = self.instance.map_or(0, |_| more + 1);
         let instance = words[at..at + taken].join(" ");
         let cells = words[..at].iter().chain(&words[at + taken..]);
+        let wordy = cells.clone().filter(|cell| number(cell, 1.0).is_none()).count();
+        // a name of several words, or most of a row: that is a sentence
+        if !is_wordy && (wordy > 0 && more > 0 || 2 * wordy > self.names.len()) {
+            return Err(Misfit::Words);
+        }
         let values = self.names.iter().zip(cells).filter_map(|(name, cell)| {
             let value = number(cell, name.unit_bytes)?;
             Some((name.text.as_str(), value))
@@ -118,20 +125,6 @@ pub fn number(text: &str, unit_bytes: f64) -> Option<f64> {
     Some(plain_number(&text[..text.len() - 1])? * bytes / unit_bytes)
 }
 
-/// A line without the colours that `S_COLORS=always` puts into it.
-pub fn bare(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    if !text.contains('\u{1b}') {
-        return text.into_owned();
-    }
-    let mut pieces = text.split('\u{1b}');
-    let mut clean = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        clean.push_str(piece.split_once('m').map_or(piece, |(_, rest)| rest));
-    }
-    clean
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +147,8 @@ mod tests {
         assert_eq!(row(&first, "my disk 1.5 2.0"), Ok(("my disk".into(), vec![1.5, 2.0])));
         assert_eq!(row(&first, "sda 1.5"), Err(Misfit::Short));
         assert_eq!(row(&table("tps rtps wtps"), "1 2 3 4"), Err(Misfit::Long));
+        assert_eq!(row(&first, "nohup: ignoring input"), Err(Misfit::Words));
+        assert_eq!(row(&first, "[root@db1 ~]# iostat -x 1"), Err(Misfit::Words));
     }
 
     #[test]
@@ -174,14 +169,5 @@ mod tests {
         for word in ["sda", "", "1x", "-", "k", "CPU0", "1.2.3", "node"] {
             assert_eq!(number(word, 1.0), None, "{word}");
         }
-    }
-
-    #[test]
-    fn colours_are_taken_off() {
-        assert_eq!(
-            bare(b"13:20:19   \x1b[32;22m     all\x1b[0m\x1b[34;1m      2.15\x1b[0m"),
-            "13:20:19        all      2.15"
-        );
-        assert_eq!(bare(b"\xff x"), "\u{fffd} x");
     }
 }

@@ -2,6 +2,8 @@
 
 use diskwright_base::moment::day_of;
 
+use super::calendar;
+
 /// Seconds of a day.
 pub const DAY: i64 = 86_400;
 
@@ -17,7 +19,8 @@ pub struct Date {
 }
 
 impl Date {
-    fn of(year: u32, month: u32, day: u32) -> Option<Date> {
+    /// A day that there is; years of two digits are those from 1970 on.
+    pub fn of(year: u32, month: u32, day: u32) -> Option<Date> {
         let year = match year {
             0..=69 => 2000 + year,
             70..=99 => 1900 + year,
@@ -51,8 +54,6 @@ pub struct ReadDate {
     pub guessed: bool,
 }
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-
 /// Reads `2026-11-21`, `11/21/26`, `21.11.2026`, `2026年11月21日`, `Sat 21 Nov
 /// 2026`. `order` is what the rest of the log hints at, for a date with slashes
 /// that could be read both ways.
@@ -60,12 +61,8 @@ pub fn date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
     let numbers: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
     let value = |i: usize| numbers.get(i).and_then(|n| n.parse::<u32>().ok());
     let sure = |date: Option<Date>| date.map(|date| ReadDate { date, guessed: false });
-    let lower = text.to_lowercase();
-    let month = lower.split(|c: char| !c.is_alphabetic()).find_map(|w| MONTHS.iter().position(|m| w.starts_with(m)));
-    if let (Some(month), 2) = (month, numbers.len()) {
-        let (a, b) = (value(0)?, value(1)?);
-        let (day, year) = if numbers[0].len() == 4 { (b, a) } else { (a, b) };
-        return sure(Date::of(year, month as u32 + 1, day));
+    if numbers.len() == 2 && text.contains(char::is_alphabetic) {
+        return sure(calendar::named_day(text));
     }
     if numbers.len() != 3 {
         return None;
@@ -102,11 +99,45 @@ pub fn order(head: &str, date: &str) -> NumericDateOrder {
 }
 
 /// A time of day at the beginning of some words, in seconds, and how many
-/// words it takes: `19:05:46`, `07:05:46 PM`, `19时05分46秒`, `19h05m46s`.
+/// words it takes: `19:05:46`, `07:05:46 PM`, `19时05分46秒`, `19h05m46s`,
+/// `오후 07시 05분 46초`, `午後07時05分46秒`.
 pub fn time_of_day(words: &[&str]) -> Option<(i64, usize)> {
+    let first = words.first()?;
+    if first.is_ascii() {
+        return clock_of(words, None);
+    }
+    let digits = first.find(|c: char| c.is_ascii_digit());
+    match digits {
+        // the half of the day stands before the clock
+        None => {
+            let half = foreign_half(first)?;
+            clock_of(&words[1..], Some(half)).map(|(clock, taken)| (clock, taken + 1))
+        }
+        Some(0) => clock_of(words, None),
+        Some(digits) => {
+            let half = foreign_half(&first[..digits])?;
+            clock_of(&[&first[digits..]], Some(half))
+        }
+    }
+}
+
+/// The half of the day in other scripts than ours: words such as `md` are names of devices too.
+fn foreign_half(word: &str) -> Option<bool> {
+    if word.is_ascii() { None } else { calendar::half_of(word) }
+}
+
+fn clock_of(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
     let first = words.first()?;
     if !first.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
+    }
+    if let [hours, minutes, seconds, ..] = words
+        && hours.ends_with('시')
+        && minutes.ends_with('분')
+        && seconds.ends_with('초')
+    {
+        let joined = [*hours, *minutes, *seconds].concat();
+        return clock_of(&[&joined], half).map(|(clock, _)| (clock, 3));
     }
     let mut parts = first.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
     let mut part = |most: i64| {
@@ -118,12 +149,19 @@ pub fn time_of_day(words: &[&str]) -> Option<(i64, usize)> {
         return None;
     }
     let mut taken = 1;
-    if let Some(half) = words.get(1) {
-        let half: String = half.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_uppercase();
-        if (half == "AM" || half == "PM") && (1..=12).contains(&hours) {
-            hours = hours % 12 + if half == "PM" { 12 } else { 0 };
-            taken = 2;
-        }
+    let half = half.or_else(|| {
+        let word = words.get(1)?;
+        let letters: String = word.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_uppercase();
+        let found = match letters.as_str() {
+            "AM" => Some(false),
+            "PM" => Some(true),
+            _ => foreign_half(word),
+        };
+        taken += usize::from(found.is_some() && (1..=12).contains(&hours));
+        found
+    });
+    if let Some(half) = half.filter(|_| (1..=12).contains(&hours)) {
+        hours = hours % 12 + if half { 12 } else { 0 };
     }
     Some((hours * 3600 + minutes * 60 + seconds, taken))
 }
@@ -230,6 +268,14 @@ mod tests {
         assert_eq!(of("12:00:01 AM"), Some((1, 2)));
         assert_eq!(of("12:00:01 p.m."), Some((43_201, 2)));
         assert_eq!(of("19时05分46秒 CPU"), Some((68_746, 1)));
+        assert_eq!(of("20時45分12秒 CPU"), Some((74_712, 1)));
+        assert_eq!(of("午後08時45分12秒 CPU"), Some((74_712, 1)));
+        assert_eq!(of("下午 08时45分12秒 CPU"), Some((74_712, 2)));
+        assert_eq!(of("오후 08시 45분 12초 CPU"), Some((74_712, 4)));
+        assert_eq!(of("20시 45분 12초 CPU"), Some((74_712, 3)));
+        assert_eq!(of("08:45:12 μμ CPU"), Some((74_712, 2)));
+        // a disk, and no half of a day
+        assert_eq!(of("08:45:12 md 1"), Some((31_512, 1)));
         for wrong in ["Average:", "24:00:00", "1:2", "1.5", "sda", "12:13:14:15", "12.13.14"] {
             assert_eq!(of(wrong), None, "{wrong}");
         }

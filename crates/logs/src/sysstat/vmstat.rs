@@ -1,88 +1,175 @@
-//! Text of vmstat. The first row after each start covers the time since boot;
-//! `-t` puts the time at the end of each row.
+//! Text of vmstat, in any language of procps. The first row after each start covers the
+//! time since boot; `-t` puts the time at the end of each row, and others put one in front
+//! of it or on a line of its own.
 
 use diskwright_base::Note;
 
+use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
-use super::machine::SysstatMachine;
+use super::machine::{ReportClock, SysstatMachine};
 use super::shaper::Shaper;
 use super::stream::StreamWindow;
 use super::table::number;
-use super::time::{self, NumericDateOrder};
+use super::time::NumericDateOrder;
+use super::vmstat_headings::{self, VmstatHeadings};
 use crate::batch::FrameBatch;
+use crate::clean;
 use crate::error::LogError;
-use crate::{LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions};
 
-/// True for a line that vmstat prints above its headings.
-pub fn is_title(line: &str) -> bool {
-    line.trim_start_matches('-').starts_with("procs") && line.contains("memory")
+/// True where a head has headings of vmstat.
+pub fn recognise(head: &InputHead<'_>) -> bool {
+    let mut is_titled = false;
+    head.lines().any(|line| {
+        let found = VmstatHeadings::of(&line, is_titled).is_some();
+        is_titled = vmstat_headings::is_title(&line);
+        found
+    })
+}
+
+struct VmstatLog<'b, 'c> {
+    file: String,
+    batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    clock: SysstatClock,
+    shaper: Shaper,
+    headings: Option<VmstatHeadings>,
+    is_titled: bool,
+    /// A line of something else stands before this: headings that follow are those of another start.
+    is_interrupted: bool,
+    reports: ReportClock,
+    /// Rows bear their times.
+    has_times: bool,
+    /// Rows since vmstat was started, and starts.
+    rows: u64,
+    starts: u64,
+    line: u64,
 }
 
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let mut stream = StreamWindow::new(input);
-    let (mut clock, mut shaper) = (SysstatClock::new(options), Shaper::new());
-    let mut headings: Vec<String> = Vec::new();
-    let (mut line, mut rows, mut before) = (0u64, 0u64, None);
+    let mut log = VmstatLog {
+        file: stream.name().to_owned(),
+        batch,
+        options,
+        clock: SysstatClock::new(options),
+        shaper: Shaper::new(),
+        headings: None,
+        is_titled: false,
+        is_interrupted: true,
+        reports: ReportClock::default(),
+        has_times: false,
+        rows: 0,
+        starts: 0,
+        line: 0,
+    };
     while let Some((bare, whole)) = stream.line()? {
-        let text = String::from_utf8_lossy(&stream.rest()[..bare]).into_owned();
+        let text = clean::bare(&stream.rest()[..bare]).into_owned();
         stream.skip(whole);
-        line += 1;
-        let words: Vec<&str> = text.split_whitespace().collect();
-        if words.is_empty() || is_title(&text) {
-            continue;
+        log.line += 1;
+        if stream.is_unfinished() && !text.trim().is_empty() {
+            log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);
+            break;
         }
-        if words[..2.min(words.len())] == ["r", "b"] {
-            headings = words.iter().map(|w| (*w).to_owned()).collect();
-            continue;
-        }
-        let at = format!("line {line}");
-        let numbers = words.iter().take_while(|w| !w.contains(['-', ':', '/']) && number(w, 1.0).is_some()).count();
-        let zone = headings.get(numbers).map_or(ZoneHint::Nothing, |zone| ZoneHint::Name(zone.clone()));
-        let columns = headings.len() - usize::from(headings.len() > numbers && zone != ZoneHint::Nothing);
-        if headings.is_empty() || numbers < columns.max(1) {
-            batch.skip(at, "no row of vmstat under its headings");
-            continue;
-        }
-        let printed = time::moment(&words[numbers..].join(" "), NumericDateOrder::MonthFirst);
-        let time_ns = match (printed, options.interval, before) {
-            (Some((local, _, _)), _, _) => clock.utc_ns(local, &zone, batch),
-            (None, Some(step), Some(before)) => step_on(before, step),
-            (None, Some(_), None) => {
-                batch.note(Note::new(0, Note::WARNING, SysstatMachine::ASSUMED));
-                0
-            }
-            (None, None, _) => return Err(needs_interval(stream.name(), at)),
-        };
-        let since = before.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
-        before = Some(time_ns);
-        rows += 1;
-        if rows == 1 {
-            batch.skip(at, "the first row of vmstat covers the time since boot");
-            continue;
-        }
-        for (name, word) in headings.iter().zip(&words[..numbers]) {
-            if let (Some(value), Some(slot)) = (number(word, 1.0), shaper.slot("vmstat", name, "")) {
-                shaper.put(slot, value);
-            }
-        }
-        shaper.emit(batch, time_ns, since.map(i64::unsigned_abs));
-        if batch.is_stopped() {
+        log.read_line(&text)?;
+        if log.batch.is_stopped() {
             return Ok(());
         }
     }
-    Ok(())
+    log.end()
 }
 
-fn step_on(before: i64, step: std::time::Duration) -> i64 {
-    before.saturating_add(i64::try_from(step.as_nanos()).unwrap_or(i64::MAX))
-}
+impl VmstatLog<'_, '_> {
+    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        if vmstat_headings::is_title(text) {
+            self.is_titled = true;
+            self.begin();
+            return Ok(());
+        }
+        if let Some(headings) = VmstatHeadings::of(text, std::mem::take(&mut self.is_titled)) {
+            self.begin();
+            self.headings = Some(headings);
+            return Ok(());
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if let Some((from, zone)) = self.headings.as_ref().and_then(|headings| headings.fit(&words)) {
+            return self.row(&words, from, zone);
+        }
+        match calendar::moment(text, NumericDateOrder::MonthFirst) {
+            Some(printed) => {
+                let time_ns = self.clock.utc_ns(printed.local, &printed.zone, self.batch);
+                self.reports.printed(time_ns);
+            }
+            None => self.batch.skip(format!("line {}", self.line), "no row of vmstat under its headings"),
+        }
+        self.is_interrupted = true;
+        Ok(())
+    }
 
-fn needs_interval(file: &str, at: String) -> LogError {
-    LogError::Needs {
-        file: file.to_owned(),
-        because: format!("{at}: the rows have no timestamps, and their interval is unknown"),
-        option: "--interval 5s (vmstat -t prints times next time)",
+    /// Headings: another start, unless they only come again after a screen of rows.
+    fn begin(&mut self) {
+        if std::mem::take(&mut self.is_interrupted) {
+            self.rows = 0;
+            self.starts += 1;
+            self.reports.begin();
+        }
+    }
+
+    /// A row whose numbers begin at a word.
+    fn row(&mut self, words: &[&str], from: usize, zone: ZoneHint) -> Result<(), LogError> {
+        let Some(headings) = &self.headings else { return Ok(()) };
+        let numbers = &words[from..from + headings.columns().min(words.len() - from)];
+        let beside = [&words[..from], &words[from + numbers.len()..]].concat().join(" ");
+        let printed = calendar::moment(&beside, NumericDateOrder::MonthFirst);
+        let has_time = printed.is_some();
+        if self.has_times && !has_time {
+            self.batch.skip(format!("line {}", self.line), "a row without the time that others have");
+            return Ok(());
+        }
+        self.has_times |= has_time;
+        self.rows += 1;
+        self.is_interrupted = false;
+        let is_first = self.rows == 1;
+        let at = format!("line {}", self.line);
+        let printed = printed.map(|found| {
+            let zone = if found.zone == ZoneHint::Nothing { zone } else { found.zone };
+            self.clock.utc_ns(found.local, &zone, self.batch)
+        });
+        if is_first {
+            self.reports.pass(printed, self.options.interval);
+            self.batch.skip(at, "the first row of vmstat covers the time since boot");
+            return Ok(());
+        }
+        let Some((time_ns, since)) = self.reports.next(printed, self.options.interval, 0) else {
+            return Err(LogError::Needs {
+                file: self.file.clone(),
+                because: format!("{at}: the rows have no timestamps, and their interval is unknown"),
+                option: "--interval 5s (vmstat -t prints times next time)",
+            });
+        };
+        if let Some(warning) = self.reports.take_warning() {
+            self.batch.note(Note::new(time_ns, Note::WARNING, warning));
+        }
+        for (name, word) in headings.names().iter().zip(numbers) {
+            if let (Some(value), Some(slot)) = (number(word, 1.0), self.shaper.slot("vmstat", name, "")) {
+                self.shaper.put(slot, value);
+            }
+        }
+        self.shaper.emit(self.batch, time_ns, since);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), LogError> {
+        let is_alone = !self.batch.has_ticks() && self.starts > 0 && self.rows == 1;
+        if is_alone && !self.batch.is_stopped() {
+            let because = SysstatMachine::since_boot(self.starts, "row", "vmstat -t 10 > FILE");
+            return Err(LogError::Empty { file: self.file.clone(), because });
+        }
+        Ok(())
     }
 }
 

@@ -68,12 +68,22 @@ impl SysstatXmlLog<'_, '_, '_> {
         self.keep.batch.skip(place, "the document is not finished: its writer was stopped, or the file was cut");
     }
 
+    /// Counts lines of text that is outside of the documents.
+    fn tell_outside(&mut self, text: &str) {
+        let place = self.stream.place();
+        for _ in text.lines().filter(|line| line.contains(char::is_alphanumeric)) {
+            self.keep.batch.skip(format!("byte {place}"), "a line outside of the documents");
+        }
+    }
+
     /// Text up to the next tag, and the tag; false at the end.
     fn step(&mut self) -> Result<bool, LogError> {
         let Some(text) = self.find(b"<", 0)? else { return Ok(false) };
         let words = String::from_utf8_lossy(&self.stream.rest()[..text]).trim().to_owned();
         self.stream.skip(text);
-        if !words.is_empty() {
+        if self.open.is_empty() {
+            self.tell_outside(&words);
+        } else if !words.is_empty() {
             self.text(&words);
         }
         let until: &[u8] = match self.stream.rest() {
@@ -93,6 +103,10 @@ impl SysstatXmlLog<'_, '_, '_> {
         }
         match parse(&tag) {
             Some(tag) => self.tag(tag, place),
+            None if self.open.is_empty() => {
+                self.tell_outside(&tag);
+                Ok(())
+            }
             None => Err(LogError::broken(self.stream.name(), format!("byte {place}"), "no XML tag")),
         }
         .map(|()| true)
@@ -139,6 +153,11 @@ impl SysstatXmlLog<'_, '_, '_> {
             parts.filter_map(|(part, name)| Some((part, attribute(name)?))).collect::<Vec<_>>()
         };
         match tag.name.as_str() {
+            // what is open still belongs to a document whose writer was stopped
+            "sysstat" => {
+                self.finish()?;
+                self.open.clear();
+            }
             "host" => self.keep.head("nodename", &attribute("nodename").unwrap_or_default()),
             "timestamp" => {
                 self.finish()?;
@@ -237,7 +256,7 @@ fn parse(tag: &str) -> Option<Tag> {
     let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
     let (tag, is_end) = tag.strip_prefix('/').map_or((tag, false), |tag| (tag, true));
     let (name, mut rest) = tag.split_once(|c: char| c.is_whitespace()).unwrap_or((tag, ""));
-    if name.is_empty() {
+    if !name.starts_with(char::is_alphabetic) {
         return None;
     }
     let mut attributes = Vec::new();

@@ -1,0 +1,107 @@
+//! Lines of text as they were meant: without colours, codes for a terminal and a carriage
+//! return at the end; what is no UTF-8 is read as the code page of the West.
+
+use std::borrow::Cow;
+
+/// A line without what only a terminal needs.
+pub(crate) fn bare(line: &[u8]) -> Cow<'_, str> {
+    let line = decoded(line);
+    let line = trimmed(line);
+    if !line.bytes().any(|b| b < 0x20 && b != b'\t' || b == 0x7f) && !line.contains('\u{feff}') {
+        return line;
+    }
+    Cow::Owned(without_codes(&line))
+}
+
+/// Text of bytes; where they are no UTF-8, as windows-1252, which has a letter for almost each byte.
+pub(crate) fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes).0,
+    }
+}
+
+/// The lines of a text's beginning. The last one is left out where the text goes on behind it.
+pub(crate) fn lines(head: &[u8], is_cut: bool) -> impl Iterator<Item = Cow<'_, str>> {
+    let whole = match memchr::memrchr(b'\n', head) {
+        Some(end) if is_cut => &head[..=end],
+        _ => head,
+    };
+    whole.split(|b| *b == b'\n').map(bare)
+}
+
+fn trimmed(line: Cow<'_, str>) -> Cow<'_, str> {
+    match line {
+        Cow::Borrowed(text) => Cow::Borrowed(text.trim_end_matches(['\r', '\n'])),
+        Cow::Owned(text) => Cow::Owned(text.trim_end_matches(['\r', '\n']).to_owned()),
+    }
+}
+
+/// Takes codes for a terminal (colours, titles, character sets) and other controls out.
+fn without_codes(line: &str) -> String {
+    let mut clean = String::with_capacity(line.len());
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\u{1b}' => code(&mut letters),
+            // what was typed and taken back
+            '\u{8}' => {
+                clean.pop();
+            }
+            '\t' => clean.push('\t'),
+            '\u{feff}' => {}
+            other if other.is_control() => {}
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+/// Passes over the rest of a code behind its escape.
+fn code(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match letters.next() {
+        // CSI: parameters up to a letter or another final byte
+        Some('[') => drop(letters.find(|c| matches!(c, '@'..='~'))),
+        // OSC, DCS and the like: text up to a bell, or to an escape and a backslash
+        Some(']' | 'P' | '_' | '^' | 'X') => {
+            while let Some(letter) = letters.next() {
+                if letter == '\u{7}' || letter == '\u{1b}' && letters.next_if_eq(&'\\').is_some() {
+                    return;
+                }
+            }
+        }
+        // a character set, named by one more letter
+        Some('(' | ')' | '*' | '+' | '#' | '%' | ' ') => drop(letters.next()),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_and_codes_are_taken_off() {
+        for (line, clean) in [
+            (&b"13:20:19   \x1b[32;22m     all\x1b[0m\x1b[34;1m      2.15\x1b[0m"[..], "13:20:19        all      2.15"),
+            (b"\x1b]0;root@db1: ~\x07\x1b[?2004h[root@db1 ~]# vmstat 1\r", "[root@db1 ~]# vmstat 1"),
+            (b"\x1b]0;title\x1b\\sda 1\r\r", "sda 1"),
+            (b"\x1b(B\x1b[msda\t1", "sda\t1"),
+            (b"vmx\x08stat", "vmstat"),
+            (b"\xef\xbb\xbfLinux 6.1.0", "Linux 6.1.0"),
+            (b"\0\0\0sda 1", "sda 1"),
+            (b"Gr\xf6\xdfe", "Größe"),
+            (b"\x1b[", ""),
+            (b"\x1b", ""),
+            (b"", ""),
+        ] {
+            assert_eq!(bare(line), clean);
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_cut_loses_the_line_that_is_cut() {
+        assert_eq!(lines(b"one\ntwo\nthr", true).collect::<Vec<_>>(), ["one", "two", ""]);
+        assert_eq!(lines(b"one\ntwo\nthree", false).collect::<Vec<_>>(), ["one", "two", "three"]);
+    }
+}

@@ -1,0 +1,232 @@
+//! Output of several machines in one file: `pdsh`, `clush`, `docker compose` and others put
+//! the machine before each line; `ansible`, `salt`, `pssh` and `dshbak` put it above each part.
+//! The lines of one machine are what a reader gets.
+
+use std::cell::RefCell;
+use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
+
+use crate::clean;
+use crate::input::{HEAD, InputHead, LogInput};
+use crate::skips::Skips;
+use crate::{LogError, LogFormat, LogOptions};
+
+/// Lines of a head that must agree before a word at their beginning is taken for a machine.
+const FEWEST: usize = 4;
+/// The longest line; what is longer is cut into several.
+const LONGEST: u64 = 8 << 20;
+
+/// Where the machine's name stands.
+#[derive(Clone, Copy)]
+enum HostPlace {
+    /// Before each line, with this behind it.
+    EachLine(&'static str),
+    /// On a line above each part.
+    Above(fn(&str, &str) -> Option<String>),
+}
+
+/// How machines are written before lines.
+const SEPARATORS: [&str; 2] = [": ", " | "];
+/// How they are written above parts: from a line and the one before it.
+const ABOVE: [fn(&str, &str) -> Option<String>; 4] = [ansible, pssh, dshbak, salt];
+
+/// What was done to an input.
+pub(crate) struct HostSplit {
+    /// The format of the machine's lines.
+    pub format: &'static LogFormat,
+    /// The options for its reader: the machine is chosen.
+    pub options: LogOptions,
+    /// Lines that are of other machines or of none; they are complete when the input is read.
+    pub skips: Rc<RefCell<Skips>>,
+}
+
+/// Leaves one machine's lines of an input that has those of several, or one's with its name before each.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn split(input: &mut LogInput, options: &LogOptions) -> Result<Option<HostSplit>, LogError> {
+    let (format, place, host, is_of_several) = {
+        let head = input.head();
+        let Some(place) = place(&head) else { return Ok(None) };
+        let hosts = hosts(&head, place);
+        let named = hosts.iter().find(|host| options.host.as_ref().is_some_and(|h| h.eq_ignore_ascii_case(host)));
+        let Some(host) = named.or(hosts.first()).cloned() else { return Ok(None) };
+        // a part that says itself whose it is needs no splitting
+        if matches!(place, HostPlace::Above(_)) && hosts.len() < 2 {
+            return Ok(None);
+        }
+        let mut filter = HostFilter::new(Box::new(io::Cursor::new(head.bytes.to_vec())), place, host.clone());
+        let mut own = Vec::new();
+        filter.by_ref().take(HEAD as u64).read_to_end(&mut own).map_err(|e| LogError::io(input.name(), e))?;
+        let own = InputHead { name: head.name, bytes: &own };
+        let Some(format) = crate::of_head(&own) else { return Ok(None) };
+        (format, place, host, hosts.len() > 1 || named.is_some())
+    };
+    let skips = Rc::new(RefCell::new(Skips::default()));
+    let kept = Rc::clone(&skips);
+    let filter = |stream| Box::new(HostFilter { skips: kept, ..HostFilter::new(stream, place, host) }) as Box<dyn Read>;
+    input.turn(filter).map_err(|e| LogError::io(input.name(), e))?;
+    let host = if is_of_several { None } else { options.host.clone() };
+    Ok(Some(HostSplit { format, options: LogOptions { host, ..options.clone() }, skips }))
+}
+
+/// Where machines stand in a head, if they do.
+fn place(head: &InputHead<'_>) -> Option<HostPlace> {
+    let lines: Vec<_> = head.lines().filter(|line| !line.trim().is_empty()).collect();
+    let share = |separator: &str| lines.iter().filter(|line| before(line, separator).is_some()).count();
+    let is_each = |separator: &&&str| lines.len() >= FEWEST && share(separator) * 10 >= lines.len() * 9;
+    if let Some(separator) = SEPARATORS.iter().find(is_each) {
+        return Some(HostPlace::EachLine(separator));
+    }
+    let is_above = |heading: &&fn(&str, &str) -> Option<String>| {
+        lines.iter().enumerate().any(|(at, line)| heading(line, at.checked_sub(1).map_or("", |b| &lines[b])).is_some())
+    };
+    ABOVE.iter().find(is_above).map(|heading| HostPlace::Above(*heading))
+}
+
+/// The machines of a head in the order in which they come.
+fn hosts(head: &InputHead<'_>, place: HostPlace) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut last = String::new();
+    for line in head.lines() {
+        let host = match place {
+            HostPlace::EachLine(separator) => before(&line, separator).map(|(host, _)| host.to_owned()),
+            HostPlace::Above(heading) => heading(&line, &last),
+        };
+        if let Some(host) = host.filter(|host| !found.contains(host)) {
+            found.push(host);
+        }
+        last = line.into_owned();
+    }
+    found
+}
+
+/// A machine's name before a line, and the line.
+fn before<'a>(line: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
+    let line = line.trim_start();
+    // a blank line loses the blank behind the sign
+    let (host, rest) = line.split_once(separator).or_else(|| Some((line.strip_suffix(separator.trim_end())?, "")))?;
+    is_host(host.trim_end()).then_some((host.trim_end(), rest))
+}
+
+fn is_host(word: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    (1..=253).contains(&word.len()) && word.chars().all(is_part) && !word.starts_with(['-', '.'])
+}
+
+/// `db1 | CHANGED | rc=0 >>`
+fn ansible(line: &str, _: &str) -> Option<String> {
+    let (host, rest) = line.split_once(" | ")?;
+    let is_state = ["CHANGED", "SUCCESS", "FAILED", "UNREACHABLE"].iter().any(|state| rest.starts_with(state));
+    (is_state && is_host(host)).then(|| host.to_owned())
+}
+
+/// `[1] 13:20:09 [SUCCESS] db1`
+fn pssh(line: &str, _: &str) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        [number, _, "[SUCCESS]" | "[FAILURE]", host, ..] if number.starts_with('[') && is_host(host) => {
+            Some(host.to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// A name below a line of hyphens.
+fn dshbak(line: &str, last: &str) -> Option<String> {
+    let is_ruled = last.len() >= 8 && last.bytes().all(|b| b == b'-');
+    (is_ruled && is_host(line.trim())).then(|| line.trim().to_owned())
+}
+
+/// `db1:` on a line of its own; what it printed is set in below.
+fn salt(line: &str, _: &str) -> Option<String> {
+    let host = line.strip_suffix(':')?;
+    (is_host(host) && !matches!(host, "avg-cpu" | "Device" | "Average")).then(|| host.to_owned())
+}
+
+/// The lines of one machine.
+struct HostFilter {
+    from: BufReader<Box<dyn Read>>,
+    place: HostPlace,
+    host: String,
+    /// Whose part it is.
+    current: String,
+    last: String,
+    line: u64,
+    given: Vec<u8>,
+    at: usize,
+    skips: Rc<RefCell<Skips>>,
+}
+
+impl HostFilter {
+    fn new(from: Box<dyn Read>, place: HostPlace, host: String) -> HostFilter {
+        let (current, last) = (String::new(), String::new());
+        let from = BufReader::with_capacity(1 << 16, from);
+        HostFilter { from, place, host, current, last, line: 0, given: Vec::new(), at: 0, skips: Rc::default() }
+    }
+
+    /// The next line of the machine; false at the end.
+    fn next_line(&mut self) -> io::Result<bool> {
+        let mut raw = Vec::new();
+        loop {
+            raw.clear();
+            if self.from.by_ref().take(LONGEST).read_until(b'\n', &mut raw)? == 0 {
+                return Ok(false);
+            }
+            self.line += 1;
+            let end = if raw.ends_with(b"\n") { "\n" } else { "" };
+            let line = clean::decoded(&raw).trim_end_matches(['\r', '\n']).to_owned();
+            let own = match self.place {
+                HostPlace::EachLine(separator) => self.prefixed(&line, separator),
+                HostPlace::Above(heading) => self.of_part(&line, heading),
+            };
+            if let Some(own) = own {
+                self.given = own.into_bytes();
+                self.given.extend_from_slice(end.as_bytes());
+                self.at = 0;
+                return Ok(true);
+            }
+        }
+    }
+
+    fn skip(&self, because: &str) {
+        self.skips.borrow_mut().add(format!("line {}", self.line), because);
+    }
+
+    fn prefixed(&self, line: &str, separator: &str) -> Option<String> {
+        match before(line, separator) {
+            Some((host, rest)) if host == self.host => return Some(rest.to_owned()),
+            Some((host, _)) => self.skips.borrow_mut().add_host(format!("line {}", self.line), host),
+            None if line.trim().is_empty() => {}
+            None => self.skip("a line without the machine that stands before the others"),
+        }
+        None
+    }
+
+    fn of_part(&mut self, line: &str, heading: fn(&str, &str) -> Option<String>) -> Option<String> {
+        let last = std::mem::replace(&mut self.last, line.to_owned());
+        if let Some(host) = heading(line, &last) {
+            self.current = host;
+            return None;
+        }
+        if self.current == self.host {
+            return Some(line.to_owned());
+        }
+        if !self.current.is_empty() && !line.trim().is_empty() {
+            self.skips.borrow_mut().add_host(format!("line {}", self.line), &self.current);
+        }
+        None
+    }
+}
+
+impl Read for HostFilter {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.given.len() && !self.next_line()? {
+            return Ok(0);
+        }
+        let count = to.len().min(self.given.len() - self.at);
+        to[..count].copy_from_slice(&self.given[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,162 @@
+//! Files that are known and not read, so that a refusal says what a file is and what would
+//! read it. All of it is data (`kinds.toml`).
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::InputHead;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindsFile {
+    kind: Vec<FileKind>,
+}
+
+/// A kind of file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileKind {
+    what: String,
+    instead: String,
+    #[serde(default)]
+    magic: Vec<MagicBytes>,
+    #[serde(default)]
+    lines: Vec<String>,
+    version: Option<VersionPlace>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MagicBytes {
+    at: usize,
+    bytes: String,
+}
+
+/// Where the release of the program stands.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VersionPlace {
+    at: Option<usize>,
+    line: Option<String>,
+}
+
+fn kinds() -> &'static [FileKind] {
+    static BUILTIN: OnceLock<Vec<FileKind>> = OnceLock::new();
+    BUILTIN.get_or_init(|| {
+        let file: KindsFile = toml::from_str(include_str!("kinds.toml")).expect("built-in kinds are valid");
+        file.kind
+    })
+}
+
+/// What a file is that no reader takes, and what to do with it.
+pub(crate) fn of(head: &InputHead<'_>) -> Option<(String, &'static str)> {
+    if head.bytes.is_empty() {
+        return Some(("an empty file".to_owned(), "name a log"));
+    }
+    let kind = kinds().iter().find(|kind| kind.is_of(head))?;
+    let version = kind.version.as_ref().and_then(|place| place.read(head));
+    let what = version.map_or_else(|| kind.what.clone(), |version| format!("{} (version {version})", kind.what));
+    Some((what, &kind.instead))
+}
+
+impl FileKind {
+    fn is_of(&self, head: &InputHead<'_>) -> bool {
+        let has_magic = self.magic.iter().any(|magic| {
+            let bytes = magic.value();
+            head.bytes.get(magic.at..magic.at + bytes.len()).is_some_and(|found| *found == bytes[..])
+        });
+        // a word that is a whole line, or the beginning of one
+        let is_start = |line: &str, start: &String| {
+            line.strip_prefix(start.as_str()).is_some_and(|rest| {
+                rest.is_empty() || !start.ends_with(char::is_alphanumeric) || !rest.starts_with(char::is_alphanumeric)
+            })
+        };
+        let has_line = || head.lines().any(|line| self.lines.iter().any(|start| is_start(line.trim_start(), start)));
+        has_magic || !self.lines.is_empty() && !head.bytes.contains(&0) && has_line()
+    }
+}
+
+impl MagicBytes {
+    fn value(&self) -> Vec<u8> {
+        let digits = self.bytes.as_bytes();
+        let of = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        digits.chunks_exact(2).filter_map(of).collect()
+    }
+}
+
+impl VersionPlace {
+    fn read(&self, head: &InputHead<'_>) -> Option<String> {
+        if let Some(at) = self.at {
+            let [minor, major] = *head.bytes.get(at..at + 2)?.first_chunk::<2>()?;
+            // the highest bit says that a version stands there
+            return (major & 0x80 != 0).then(|| format!("{}.{minor}", major & 0x7f));
+        }
+        let start = self.line.as_ref()?;
+        head.lines().find_map(|line| {
+            let rest = line.trim_start().strip_prefix(start.as_str())?;
+            let version = rest.split([' ', ',', '"', '\t']).find(|word| !word.is_empty())?;
+            let is_version = version.len() <= 20 && version.contains(|c: char| c.is_ascii_digit());
+            is_version.then(|| version.trim_start_matches('V').to_owned())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LogInput;
+
+    fn what(bytes: &[u8]) -> Option<String> {
+        of(&InputHead { name: "x", bytes }).map(|(what, _)| what)
+    }
+
+    #[test]
+    fn every_row_is_told_by_its_own_signs() {
+        assert!(kinds().len() >= 20);
+        for kind in kinds() {
+            assert!(!kind.magic.is_empty() || !kind.lines.is_empty(), "{}: nothing tells it", kind.what);
+            for magic in &kind.magic {
+                let bytes = magic.value();
+                assert_eq!(bytes.len() * 2, magic.bytes.len(), "{}: {}", kind.what, magic.bytes);
+                let found = what(&[&vec![1; magic.at], &bytes[..], &[1; 300]].concat());
+                assert!(found.as_ref().is_some_and(|f| f.starts_with(&kind.what)), "{}: {found:?}", kind.what);
+            }
+            for line in &kind.lines {
+                let found = what(format!("\n{line}\n").as_bytes());
+                assert!(found.as_ref().is_some_and(|f| f.starts_with(&kind.what)), "{line}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn versions_stand_beside_the_name() {
+        for (bytes, version) in [
+            (&b"AAA,progname,nmon\nAAA,version,16m\n"[..], "(version 16m)"),
+            (b"\xef\xbe\xed\xfe\x07\x82\0\0", "(version 2.7)"),
+            (b"################\n# Collectl:   V4.3.1-1  HiRes: 1\n", "(version 4.3.1-1)"),
+            (b"\"Dstat 0.7.4 CSV output\"\n", "(version 0.7.4)"),
+        ] {
+            let found = what(bytes).unwrap_or_default();
+            assert!(found.ends_with(version), "{found}");
+        }
+        assert_eq!(what(b"\xef\xbe\xed\xfe").as_deref(), Some("a raw file of atop"));
+    }
+
+    #[test]
+    fn what_is_none_of_them_is_not_called_one() {
+        for bytes in [&b"hello\n"[..], b"SEPARATOR\nRESETTING\n", b"\x7fEL", b"topmost - 1\n", b"PK", &[0; 600]] {
+            assert_eq!(what(bytes), None, "{bytes:?}");
+        }
+        let refusal = |bytes: &[u8]| {
+            let input = LogInput::from_bytes("x", bytes.to_vec()).unwrap();
+            crate::recognise(&input).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(
+            refusal(b"%PDF-1.4\n"),
+            "x: a PDF document, which is not read here; ask for the log that it was made of"
+        );
+        assert!(refusal(b"hello\n").contains("not a log of a known format"));
+        assert_eq!(refusal(b""), "x: an empty file, which is not read here; name a log");
+    }
+}

@@ -1,0 +1,522 @@
+//! A date with its time as `date` prints it in any locale: names of months and
+//! weekdays, halves of a day before or behind the clock, zones, digits of other scripts.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use super::clock::ZoneHint;
+use super::time::{self, DAY, Date, NumericDateOrder};
+
+/// A moment as a log prints it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CalendarTime {
+    /// Seconds since 1970 as the clock shows them.
+    pub local: i64,
+    /// What stands beside it of its zone.
+    pub zone: ZoneHint,
+    /// Day and month could be the other way round.
+    pub is_guess: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CalendarFile {
+    am: Vec<String>,
+    pm: Vec<String>,
+    language: Vec<LanguageEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LanguageEntry {
+    #[allow(dead_code, reason = "for who reads the file")]
+    id: String,
+    #[serde(default)]
+    months: String,
+    days: String,
+}
+
+/// Names in one language.
+struct CalendarNames {
+    months: Vec<Vec<String>>,
+    /// From Sunday on.
+    days: Vec<Vec<String>>,
+}
+
+struct Calendar {
+    am: Vec<String>,
+    pm: Vec<String>,
+    languages: Vec<CalendarNames>,
+}
+
+/// Words that stand in dates and tell nothing.
+const FILLERS: [&str; 24] = [
+    "de",
+    "del",
+    "den",
+    "der",
+    "le",
+    "el",
+    "kl",
+    "klo",
+    "gada",
+    "m",
+    "d",
+    "n",
+    "г",
+    "წლის",
+    "eko",
+    "tháng",
+    "thứ",
+    "năm",
+    "chủ",
+    "西元",
+    "ساعت",
+    "a",
+    "at",
+    "um",
+];
+/// Signs for year, month and day, and the same without a meaning of their own.
+const UNITS: [&str; 6] = ["年", "月", "日", "년", "월", "일"];
+/// What stands before a time in a log.
+const LABELS: [&str; 7] = ["zzz", "time", "date", "timestamp", "datetime", "ts", "now"];
+
+fn calendar() -> &'static Calendar {
+    static BUILTIN: OnceLock<Calendar> = OnceLock::new();
+    BUILTIN.get_or_init(|| {
+        let file: CalendarFile = toml::from_str(include_str!("calendar.toml")).expect("built-in names are valid");
+        let groups = |text: &str| -> Vec<Vec<String>> {
+            let names = |group: &str| group.split_whitespace().map(str::to_owned).collect();
+            if text.is_empty() { Vec::new() } else { text.split('|').map(names).collect() }
+        };
+        let names = |l: &LanguageEntry| CalendarNames { months: groups(&l.months), days: groups(&l.days) };
+        Calendar { languages: file.language.iter().map(names).collect(), am: file.am, pm: file.pm }
+    })
+}
+
+/// Reads a line that is a moment and nothing else, but for signs around it and a label.
+/// `order` is what the rest of the log hints at for numeric dates.
+pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
+    // no moment is longer, and none has no digit
+    if text.len() > 200 || !text.contains(|c: char| c.is_numeric()) {
+        return None;
+    }
+    let plain: String = text.chars().filter_map(plain).collect();
+    let text = without_labels(&plain);
+    if let Some(local) = epoch(text) {
+        return Some(CalendarTime { local, zone: ZoneHint::Offset(0), is_guess: false });
+    }
+    let words = words(text);
+    if lacks_half(text, &words) {
+        return None;
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let clock = (0..words.len()).find_map(|at| clock(&words, at))?;
+    let mut rest = Vec::new();
+    let mut zone = clock.zone;
+    for (at, word) in words.iter().enumerate().filter(|(at, _)| !clock.words.contains(at)) {
+        match zone_of(word) {
+            Some(found) if zone == ZoneHint::Nothing && (at > 0 || words.len() > 3) => zone = found,
+            _ => rest.push(*word),
+        }
+    }
+    let (date, is_guess) = date(&rest, order)?;
+    Some(CalendarTime { local: date.days() * DAY + clock.seconds, zone, is_guess })
+}
+
+/// Some locales have a clock of twelve hours and no words for the halves of the day: an empty one stands there.
+fn lacks_half(text: &str, words: &[String]) -> bool {
+    let is_empty = |word: &&String| {
+        let hours = word.split(':').next().and_then(|h| h.parse::<u32>().ok());
+        word.matches(':').count() == 2 && hours.is_some_and(|h| h <= 12) && text.contains(&format!("{word}  "))
+    };
+    words.iter().any(|word| is_empty(&word))
+}
+
+/// Digits of all scripts as ASCII; marks of direction go.
+fn plain(letter: char) -> Option<char> {
+    match letter {
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => None,
+        '٠'..='٩' => char::from_digit(u32::from(letter) - 0x660, 10),
+        '۰'..='۹' => char::from_digit(u32::from(letter) - 0x6f0, 10),
+        '０'..='９' => char::from_digit(u32::from(letter) - 0xff10, 10),
+        '：' => Some(':'),
+        '\u{a0}' | '\u{202f}' | '،' | '、' | '，' | '\u{3000}' => Some(' '),
+        other => Some(other),
+    }
+}
+
+/// The text without signs around it and words such as `zzz` and `Time:`.
+fn without_labels(text: &str) -> &str {
+    let sign = |c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '@' | '+' | ')' | '.');
+    let mut text = text.trim_start_matches(sign).trim_end_matches(|c| sign(c) && c != '-');
+    loop {
+        let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let is_label = LABELS.iter().any(|label| text[..end].eq_ignore_ascii_case(label));
+        if !is_label {
+            return text.trim_end_matches(['*', '=', '#', '-', '>', '<', ']']);
+        }
+        text = text[end..].trim_start_matches(|c: char| sign(c) || c == ')');
+    }
+}
+
+/// Seconds, or thousandths of them, since 1970.
+fn epoch(text: &str) -> Option<i64> {
+    let text = text.trim().trim_start_matches('@');
+    let (whole, fraction) = text.split_once(['.', ',']).unwrap_or((text, ""));
+    if !whole.bytes().all(|b| b.is_ascii_digit()) || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    match whole.len() {
+        9 | 10 => whole.parse().ok(),
+        13 if fraction.is_empty() => whole.parse::<i64>().ok().map(|ms| ms / 1000),
+        _ => None,
+    }
+}
+
+/// Words between blanks, with what belongs together made one and what does not taken apart.
+fn words(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for word in text.split([' ', '\t', ';']).filter(|w| !w.is_empty()) {
+        let word = word.trim_matches([',', '(', ')', '[', ']', '<', '>']);
+        let is_iso =
+            word.len() > 11 && word.as_bytes()[10] == b'T' && word.as_bytes()[..4].iter().all(u8::is_ascii_digit);
+        if is_iso && word.is_char_boundary(10) {
+            found.extend([word[..10].to_owned(), word[11..].to_owned()]);
+            continue;
+        }
+        // 午後05時12分34秒
+        let letters = word.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+        if letters > 0 && half_of(&word[..letters]).is_some() {
+            found.extend([word[..letters].to_owned(), word[letters..].to_owned()]);
+            continue;
+        }
+        // 05시 12분 34초
+        let joins = found.last().is_some_and(|last| last.ends_with(['시', '분', '時', '时', '分']));
+        match found.last_mut() {
+            Some(last) if joins && word.starts_with(|c: char| c.is_ascii_digit()) => last.push_str(word),
+            _ if !word.is_empty() => found.push(word.to_owned()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A time of day among words.
+struct ClockWords {
+    seconds: i64,
+    words: Vec<usize>,
+    zone: ZoneHint,
+}
+
+/// The time of day that stands at a word, with the half of the day beside it.
+fn clock(words: &[&str], at: usize) -> Option<ClockWords> {
+    let word = words[at];
+    // a date has these
+    if word.contains(['/', '年', '년']) || word.find('-').is_some_and(|sign| !word[..sign].contains(':')) {
+        return None;
+    }
+    let (clock, zone) = match word.find(['+', '-', 'Z']).filter(|end| word[..*end].contains(':')) {
+        Some(end) => (&word[..end], time::zone(&word[end..]).map(ZoneHint::Offset)?),
+        None => (word, ZoneHint::Nothing),
+    };
+    let others = || words.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, w)| *w);
+    let has_year = || others().any(|w| w.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4));
+    let is_dotted = clock.matches('.').count() == 2 && clock.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let is_norwegian = at > 0 && words[at - 1].trim_end_matches('.') == "kl" && clock.matches('.').count() == 1;
+    let is_short = clock.matches(':').count() == 1 && clock.bytes().all(|b| b.is_ascii_digit() || b == b':');
+    let whole = match clock.split_once(['.', ',']) {
+        _ if is_norwegian => format!("{}:00", clock.replace('.', ":")),
+        _ if is_dotted && has_year() => clock.replace('.', ":"),
+        // parts of a second
+        Some((whole, parts)) if !is_dotted && parts.bytes().all(|b| b.is_ascii_digit()) => whole.to_owned(),
+        _ if is_short && has_year() => format!("{clock}:00"),
+        _ => clock.to_owned(),
+    };
+    let (seconds, _) = time::time_of_day(&[&whole])?;
+    let mut taken = vec![at];
+    let mut half = words.get(at + 1).and_then(|next| half_of(next));
+    if half.is_some() {
+        taken.push(at + 1);
+    } else if let (Some(first), Some(second)) = (words.get(at + 1), words.get(at + 2)) {
+        // `p. m.`
+        half = half_of(&format!("{first}{second}"));
+        taken.extend(half.map(|_| [at + 1, at + 2]).into_iter().flatten());
+    }
+    if half.is_none() && at > 0 {
+        half = half_of(words[at - 1]);
+        taken.extend(half.map(|_| at - 1));
+    }
+    let hours = seconds / 3600;
+    let seconds = match half {
+        Some(is_after) if (1..=12).contains(&hours) => (hours % 12 + 12 * i64::from(is_after)) * 3600 + seconds % 3600,
+        _ => seconds,
+    };
+    Some(ClockWords { seconds, words: taken, zone })
+}
+
+/// Whether a word means the half of the day behind noon, or the one before it.
+pub fn half_of(word: &str) -> Option<bool> {
+    let word: String = word.chars().filter(|c| !matches!(c, '.' | ' ')).flat_map(char::to_lowercase).collect();
+    let names = calendar();
+    if names.pm.contains(&word) { Some(true) } else { names.am.contains(&word).then_some(false) }
+}
+
+/// A zone by its offset or by its short name.
+fn zone_of(word: &str) -> Option<ZoneHint> {
+    let bare = word.strip_prefix("UTC").or_else(|| word.strip_prefix("GMT")).filter(|rest| !rest.is_empty());
+    let numeric = bare.unwrap_or(word);
+    if numeric.starts_with(['+', '-']) && numeric.len() > 2 {
+        return time::zone(numeric).map(ZoneHint::Offset);
+    }
+    let is_name = (1..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase());
+    let is_zone = is_name && (word.len() > 2 || word == "Z");
+    let lower = word.to_lowercase();
+    // `SAT` is a day where a log shouts
+    let is_day = calendar().languages.iter().any(|l| l.days.iter().chain(&l.months).flatten().any(|n| *n == lower));
+    match time::zone(word) {
+        Some(0) if is_zone => Some(ZoneHint::Offset(0)),
+        _ if is_zone && !is_day => Some(ZoneHint::Name(word.to_owned())),
+        _ => None,
+    }
+}
+
+/// A date with the name of its month.
+pub fn named_day(text: &str) -> Option<Date> {
+    let plain: String = text.chars().filter_map(plain).collect();
+    let (names, numbers) = parts(&plain.split_whitespace().collect::<Vec<_>>());
+    if let [_, _] = numbers[..] { named(&names, &numbers) } else { None }
+}
+
+/// The date that is left when clock and zone are taken away, and whether it is a guess.
+fn date(words: &[&str], order: NumericDateOrder) -> Option<(Date, bool)> {
+    let (names, numbers) = parts(words);
+    match numbers.len() {
+        2 => named(&names, &numbers).map(|date| (date, false)),
+        3 => numeric(&names, &numbers, words.iter().any(|w| w.contains('/')), order),
+        _ => None,
+    }
+}
+
+/// Names in lower case, and numbers.
+fn parts<'a>(words: &[&'a str]) -> (Vec<String>, Vec<&'a str>) {
+    let mut names = Vec::new();
+    let mut numbers = Vec::new();
+    for word in words {
+        let mut rest = *word;
+        while let Some(first) = rest.chars().next() {
+            let is_digit = first.is_ascii_digit();
+            let end = rest.find(|c: char| c.is_ascii_digit() != is_digit).unwrap_or(rest.len());
+            let part = &rest[..end];
+            rest = &rest[end..];
+            if is_digit {
+                numbers.push(part);
+                continue;
+            }
+            let whole = part.trim_matches([',', '.', '-', '/', ':', '(', ')', '॰']).to_lowercase();
+            let whole = whole.strip_suffix("-ին").map(str::to_owned).unwrap_or(whole);
+            if !whole.is_empty() && !UNITS.contains(&whole.as_str()) {
+                names.push(whole);
+            }
+        }
+    }
+    (names, numbers)
+}
+
+/// Years of the Buddhist era are 543 more.
+fn gregorian(year: i64) -> i64 {
+    if (2500..2700).contains(&year) { year - 543 } else { year }
+}
+
+fn day(year: &str, month: u32, day: &str) -> Option<Date> {
+    let year = u32::try_from(gregorian(year.parse().ok()?)).ok()?;
+    Date::of(year, month, day.parse().ok().filter(|_| day.len() <= 2)?)
+}
+
+/// The day of the week, from Sunday on.
+fn weekday(date: Date) -> usize {
+    (date.days() + 4).rem_euclid(7) as usize
+}
+
+/// A date with the name of its month. All names must be of one language, and a weekday must be that of the
+/// date: `lis` is October in one language and November in the next.
+fn named(names: &[String], numbers: &[&str]) -> Option<Date> {
+    let (first, second) = (numbers[0], numbers[1]);
+    let (year, number) = if first.len() == 4 { (first, second) } else { (second, first) };
+    let mut found: Option<Date> = None;
+    for language in &calendar().languages {
+        let is_of = |group: &[String], name: &String| group.contains(name);
+        for month in 0..language.months.len() {
+            let Some(at) = names.iter().position(|name| is_of(&language.months[month], name)) else { continue };
+            let Some(date) = day(year, month as u32 + 1, number) else { continue };
+            let others = names.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, name)| name);
+            let fits = |name: &String| {
+                FILLERS.contains(&name.as_str()) || language.days.get(weekday(date)).is_some_and(|d| is_of(d, name))
+            };
+            if !others.clone().all(fits) || found == Some(date) {
+                continue;
+            }
+            if found.is_some() {
+                return None;
+            }
+            found = Some(date);
+        }
+    }
+    found
+}
+
+/// A date of three numbers, with or without a weekday, which settles what the order leaves open.
+fn numeric(names: &[String], numbers: &[&str], has_slash: bool, order: NumericDateOrder) -> Option<(Date, bool)> {
+    let of_era =
+        |number: &&str| number.parse().map_or_else(|_| (*number).to_owned(), |n| format!("{:02}", gregorian(n)));
+    let text = numbers.iter().map(of_era).collect::<Vec<_>>().join(if has_slash { "/" } else { "-" });
+    let fits = |date: Date| {
+        names.iter().all(|name| {
+            let is_filler = FILLERS.contains(&name.as_str());
+            let of = |l: &CalendarNames| l.days.get(weekday(date)).is_some_and(|names| names.contains(name));
+            is_filler || calendar().languages.iter().any(of)
+        })
+    };
+    let read = time::date(&text, order)?;
+    if fits(read.date) {
+        return Some((read.date, read.guessed && names.is_empty()));
+    }
+    let other = match order {
+        NumericDateOrder::MonthFirst => NumericDateOrder::DayFirst,
+        NumericDateOrder::DayFirst => NumericDateOrder::MonthFirst,
+    };
+    time::date(&text, other).filter(|read| fits(read.date)).map(|read| (read.date, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One moment as `date` prints it in many locales.
+    const LOCALES: &[&str] = &[
+        "Mon Nov 23 17:12:34 UTC 2026",
+        "Ma 23 Nov 2026 17:12:34 UTC",
+        "الإثنين 23 نوفمبر 2026 UTC 17:12:34",
+        "23.11.2026 (пн) 17:12:34 UTC",
+        "dilluns, 23 de novembre de 2026, 17:12:34 UTC",
+        "Po 23. listopadu 2026, 17:12:34 UTC",
+        "man 23 nov 17:12:34 UTC 2026",
+        "Mo 23. Nov 17:12:34 UTC 2026",
+        "Δευ 23 Νοε 2026 05:12:34 μμ UTC",
+        "2026-11-23T17:12:34 UTC",
+        "Mon 23 Nov 17:12:34 UTC 2026",
+        "Monday 23 November 2026 05:12:34 PM UTC",
+        "Monday 23 November 2026 05:12:34 PM",
+        "Mon Nov 23 05:12:34 PM UTC 2026",
+        "lun 23 nov 2026 17:12:34 UTC",
+        "E 23 nov   2026 17:12:34 UTC",
+        "\u{202b}دوشنبه ۲۳ نوامبر ۲۶، ساعت ۱۷:۱۲:۳۴ (UTC)\u{202c}",
+        "ma 23.11.2026 17.12.34 +0000",
+        "lun. 23 nov. 2026 17:12:34 UTC",
+        "UTC 17:12:34 2026 נוב 23 ב'",
+        "सोमवार 23 नव॰ 2026 05:12:34 अपराह्न UTC",
+        "pon, 23.11.2026.  17:12:34 UTC",
+        "ponedjeljak, 23. studenoga 2026. 17:12:34 UTC",
+        "2026. nov. 23., hétfő, 17:12:34 UTC",
+        "lun 23 nov 2026, 17:12:34, UTC",
+        "2026年 11月 23日 月曜日 17:12:34 UTC",
+        "2026年11月23日 17時12分34秒",
+        "2026 წლის 23 ნოემბერი, 17:12:34 UTC",
+        "2026. 11. 23. (월) 17:12:34 UTC",
+        "2026년 11월 23일 (월) 오후 05시 12분 34초",
+        "2026 m. lapkričio 23 d. 17:12:34 UTC",
+        "pirmdiena, 2026. gada 23. novembris, 17:12:34 UTC",
+        "ma. 23. nov. 17:12:34 +0000 2026",
+        "ma 23 nov 2026 17:12:34 UTC",
+        "pon, 23 lis 2026, 17:12:34 UTC",
+        "seg 23 nov 2026 17:12:34 UTC",
+        "luni 23 noiembrie 2026, 17:12:34 +0000",
+        "Пн 23 ноя 2026 17:12:34 UTC",
+        "Po 23. november 2026, 17:12:34 UTC",
+        "пон, 23. нов 2026.  17:12:34 UTC",
+        "mån 23 nov 2026 17:12:34 UTC",
+        "จ. 23 พ.ย. 2569 17:12:34 UTC",
+        "Pzt 23 Kas 2026 17:12:34 UTC",
+        "понеділок, 23 листопада 2026 17:12:34 +0000",
+        "пн, 23-лис-2026 17:12:34 +0000",
+        "Thứ hai, 23 Tháng 11 năm 2026 17:12:34 UTC",
+        "2026年 11月 23日 星期一 17:12:34 UTC",
+        "2026年11月23日 星期一 17时12分34秒",
+        "西元2026年11月23日 (週一) 17時12分34秒 UTC",
+        "2026年11月23日 (週一) 17時12分34秒",
+    ];
+
+    fn of(text: &str) -> Option<(i64, ZoneHint)> {
+        moment(text, NumericDateOrder::DayFirst).map(|found| (found.local, found.zone))
+    }
+
+    /// 2026-11-23 17:12:34.
+    const LOCAL: i64 = 20_780 * DAY + 61_954;
+
+    #[test]
+    fn a_moment_is_the_same_in_all_locales() {
+        for text in LOCALES {
+            let (local, zone) = of(text).unwrap_or_else(|| panic!("{text}: no moment"));
+            assert_eq!(local, LOCAL, "{text}");
+            assert!(matches!(zone, ZoneHint::Nothing | ZoneHint::Offset(0)), "{text}: {zone:?}");
+        }
+    }
+
+    #[test]
+    fn other_forms_signs_and_labels() {
+        let at = |hours: i64| Some((LOCAL, ZoneHint::Offset(hours * 3600)));
+        let cet = || Some((LOCAL, ZoneHint::Name("CET".into())));
+        for (text, expected) in [
+            ("zzz ***Mon Nov 23 17:12:34 CET 2026", cet()),
+            ("zzz <11/23/2026 17:12:34> subcount: 1", None),
+            ("zzz <11/23/2026 17:12:34>", Some((LOCAL, ZoneHint::Nothing))),
+            ("#### Mon Nov 23 17:12:34 CET 2026 ####", cet()),
+            ("Date: Mo 23. Nov 17:12:34 CET 2026", cet()),
+            ("Mon, 23 Nov 2026 17:12:34 +0100", at(1)),
+            ("2026-11-23T17:12:34,123456789+01:00", at(1)),
+            ("2026-11-23 17:12:34.5+01:00", at(1)),
+            ("2026-11-23T17:12:34Z", at(0)),
+            ("lundi 23 novembre 2026, 17:12:34 (UTC+0100)", at(1)),
+            ("1795453954", at(0)),
+            ("@1795453954.25", at(0)),
+            ("1795453954250", at(0)),
+            ("23/11/2026 17:12:34", Some((LOCAL, ZoneHint::Nothing))),
+            ("11/23/2026 05:12:34 PM", Some((LOCAL, ZoneHint::Nothing))),
+        ] {
+            assert_eq!(of(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_moment_or_could_be_two_is_none() {
+        for text in [
+            "",
+            "nohup: ignoring input",
+            "Linux 6.1.0 (db1) 11/23/26 _x86_64_ (4 CPU)",
+            "17:12:34 up 5 days, load average: 0.00, 0.01, 0.05",
+            "Mon Nov 23 17:12:34 CET 2026 sshd restarted",
+            "[root@db1 ~]# date 2026-11-23 17:12:34",
+            "2026-11-23",
+            "17:12:34",
+            "sda 1 2 3",
+            // a Tuesday
+            "Tue Nov 23 17:12:34 UTC 2026",
+            // October in one language, November in another
+            "23 lis 2026 17:12:34",
+            // a clock of twelve hours without its half
+            "Sen 23 Nov 2026 05:12:34  UTC",
+            "31 Feb 2026 17:12:34",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_weekday_settles_which_number_is_the_month() {
+        let read = |text| moment(text, NumericDateOrder::MonthFirst).map(|m| (m.local / DAY, m.is_guess));
+        let fifth_of_april = Date::of(2026, 4, 5).map(Date::days).unwrap();
+        assert_eq!(read("Sun 05/04/2026 17:12:34"), Some((fifth_of_april, false)));
+        assert_eq!(read("04/05/2026 17:12:34"), Some((fifth_of_april, true)));
+    }
+}

@@ -1,0 +1,195 @@
+//! The two lines above vmstat's rows: the groups, and the names of the columns, in every
+//! language into which procps is translated (`vmstat_headings.toml`).
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use super::calendar;
+use super::clock::ZoneHint;
+use super::table::number;
+use super::time::NumericDateOrder;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeadingsFile {
+    column: Vec<VmstatColumn>,
+}
+
+/// A column, by all its names.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VmstatColumn {
+    name: String,
+    #[serde(default)]
+    also: Vec<String>,
+}
+
+/// Columns that headings without a title have at least: all of the oldest vmstat.
+const FEWEST: usize = 12;
+/// The same below a title.
+const FEWEST_TITLED: usize = 3;
+
+fn columns() -> &'static [VmstatColumn] {
+    static BUILTIN: OnceLock<Vec<VmstatColumn>> = OnceLock::new();
+    BUILTIN.get_or_init(|| {
+        let file: HeadingsFile =
+            toml::from_str(include_str!("vmstat_headings.toml")).expect("built-in headings are valid");
+        file.column
+    })
+}
+
+/// True for a line that vmstat prints above its headings: names of groups between hyphens.
+pub fn is_title(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let group = |word: &&&str| word.contains("--") && word.contains(char::is_alphabetic);
+    let is_drawn = words.len() >= 3 && words.iter().filter(group).count() >= 3 && !line.contains(char::is_numeric);
+    let is_old = words.first().is_some_and(|w| w.trim_start_matches('-').starts_with("procs"));
+    is_drawn || is_old && line.contains("memory") && !line.contains(char::is_numeric)
+}
+
+/// The names of the columns, in English where they are known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VmstatHeadings {
+    names: Vec<String>,
+    /// Words that stand before the first name: where a time is put before each line.
+    before: usize,
+}
+
+impl VmstatHeadings {
+    /// The headings in a line; below a title a few known names are enough.
+    pub fn of(line: &str, is_titled: bool) -> Option<VmstatHeadings> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_first = |word: &str| columns()[0].has(word);
+        let before = words.iter().position(|word| is_first(word))?;
+        let is_dated = || calendar::moment(&words[..before].join(" "), NumericDateOrder::MonthFirst).is_some();
+        if before > 0 && !is_dated() {
+            return None;
+        }
+        let mut next = 0;
+        let (mut names, mut known) = (Vec::new(), 0);
+        for word in &words[before..] {
+            if number(word, 1.0).is_some() {
+                return None;
+            }
+            match columns()[next..].iter().position(|column| column.has(word)) {
+                Some(at) => {
+                    names.push(columns()[next + at].name.clone());
+                    next += at + 1;
+                    known += 1;
+                }
+                None => names.push((*word).to_owned()),
+            }
+        }
+        let is_whole = known >= FEWEST && known * 4 >= names.len() * 3;
+        let is_short = known >= FEWEST_TITLED && names[1] == "b" && (known == names.len() || is_titled);
+        (is_whole || is_short).then_some(VmstatHeadings { names, before })
+    }
+
+    /// The names of the columns; the last may be that of the time zone.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How many columns have numbers below them; what is left stands above the time.
+    pub fn columns(&self) -> usize {
+        self.names.len() - usize::from(self.has_zone())
+    }
+
+    fn has_zone(&self) -> bool {
+        self.names.last().is_some_and(|last| !columns().iter().any(|column| column.name == *last))
+    }
+
+    /// Where the numbers of a row begin, and what the headings say of its time's zone; `None` where it is no row
+    /// of these headings.
+    pub fn fit(&self, words: &[&str]) -> Option<(usize, ZoneHint)> {
+        let words = words.get(self.before..)?;
+        let is_count = |word: &&&str| !word.contains(['-', ':', '/', '.']) && number(word, 1.0).is_some();
+        let numbers = words.iter().take_while(is_count).count();
+        if numbers != self.columns() {
+            // a column of which we have never heard
+            let is_whole = numbers == self.names.len() && words.len() == numbers;
+            return is_whole.then_some((self.before, ZoneHint::Nothing));
+        }
+        let zone = self.names.get(numbers).map_or(ZoneHint::Nothing, |zone| ZoneHint::Name(zone.clone()));
+        Some((self.before, zone))
+    }
+}
+
+impl VmstatColumn {
+    fn has(&self, word: &str) -> bool {
+        self.name == word || self.also.iter().any(|name| name == word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENGLISH: &str = "r b swpd free buff cache si so bi bo in cs us sy id wa st";
+
+    #[test]
+    fn headings_of_all_languages_mean_the_same() {
+        for (line, more) in [
+            (" r  b   swpd   frei Puffer  Cache   si   so    bi    bo   in   cs us sy id wa st", &[][..]),
+            (" r  b   swpd  libre tampon  cache   si   so    bi    bo   in   cs us sy id wa st gu", &["gu"]),
+            ("   r    b   swpd   libre  búf  caché   si   so    bi    bo   in   cs  us  sy  id  wa  st  gu", &["gu"]),
+            ("  dz   bl swap wolna bufor cache si so bi bo in cs uż  sy  be  io  sk  go  UTC", &["gu", "UTC"]),
+            ("   k    b växl fritt buff cache   vi   vu    bi    bu  avb ktxb  an  sy  ia  vä  st gä", &["gu"]),
+            ("   r    b 스왑 가용 버퍼 캐시  입  출   입   출   in   cs  us  sy  id  wa  st", &[]),
+            ("   r    b 交换 空闲 缓冲 缓存   si   so    bi    bo   in   cs  us  sy  id  wa  st", &[]),
+            ("   r    b swpd trống buff nhớtạm si so bi bo in cs us sy id wa st", &[]),
+            ("   r    b swpd liber buff cache  sin   so   bin    bo   in   cs  us  sy  id  wa  st", &[]),
+        ] {
+            let found = VmstatHeadings::of(line, false).unwrap_or_else(|| panic!("{line}"));
+            let wanted: Vec<&str> = ENGLISH.split(' ').chain(more.iter().copied()).collect();
+            assert_eq!(found.names(), wanted, "{line}");
+        }
+        let active = VmstatHeadings::of("r b swpd frei inakt aktiv si so bi bo in cs us sy id wa st", false).unwrap();
+        assert_eq!(active.names()[4..6], ["inact", "active"]);
+    }
+
+    #[test]
+    fn headings_of_other_systems_are_not_taken() {
+        for line in [
+            "r b w swap free re mf pi po fr de sr s0 s1 s2 in sy cs us sy id",
+            "r b avm fre re pi po fr sr cy in sy cs us sy id wa",
+            "r b w avm fre flt re pi po fr sr da0 in sy cs us sy id",
+            "r b",
+            "r b c d e",
+            "reader: block swpd free",
+            "",
+        ] {
+            assert_eq!(VmstatHeadings::of(line, false), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn titles_are_drawn_in_any_language() {
+        for line in [
+            "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----",
+            "--proc.-- -----pamięć---- ---swap-- ---we/wy--- -system-- ----------cpu----------",
+            "проц  -----------пам’ять--------- ---своп-- ----в/в---- -система- ------процесор-----",
+            "   procs                      memory      swap          io     system      cpu",
+        ] {
+            assert!(is_title(line), "{line}");
+        }
+        for line in ["", "procs", "---- 1 -- two -- 3 --", " r b swpd free", "-- a -- b"] {
+            assert!(!is_title(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn rows_fit_with_the_time_at_either_end_or_without() {
+        let fit = |headings: &str, row: &str| {
+            let headings = VmstatHeadings::of(headings, true).unwrap();
+            headings.fit(&row.split(' ').collect::<Vec<_>>()).map(|(from, _)| from)
+        };
+        assert_eq!(fit("r b swpd free", "1 2 3 4"), Some(0));
+        assert_eq!(fit("r b swpd free CET", "1 2 3 4 2026-11-21 13:20:09"), Some(0));
+        assert_eq!(fit("2026-11-21 13:20:09 r b swpd free", "2026-11-21 13:20:10 1 2 3 4"), Some(2));
+        for row in ["1 2 3", "1 2 3 4 5", "1 2 x 4", "one two three four", "2026-11-21 13:20:10", ""] {
+            assert_eq!(fit("r b swpd free", row), None, "{row}");
+        }
+    }
+}

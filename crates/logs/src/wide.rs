@@ -1,0 +1,268 @@
+//! Text that is not written as the readers expect it: UTF-16, a mark of the byte order
+//! in front, lines that end with a carriage return alone. It is turned on its way in, so
+//! that no reader sees a difference.
+
+use std::io::{self, Cursor, Read};
+
+use encoding_rs::{Decoder, Encoding, UTF_16BE, UTF_16LE};
+
+/// Bytes that a text must have to be taken for UTF-16 without a mark.
+const LEAST: usize = 16;
+/// Bytes that are looked at.
+const LOOK: usize = 1 << 10;
+
+/// How a text is written that is not as it should be.
+#[derive(Clone, Copy)]
+pub(crate) struct TextForm {
+    wide: Option<&'static Encoding>,
+    is_marked: bool,
+    is_returned: bool,
+    has_codes: bool,
+}
+
+/// The form of a text, from its beginning; `None` where it is as it should be, or no text.
+pub(crate) fn form(head: &[u8]) -> Option<TextForm> {
+    let wide = encoding(head);
+    let rest = head.strip_prefix(b"\xef\xbb\xbf");
+    let is_returned = wide.is_none() && has_bare_returns(rest.unwrap_or(head));
+    let has_codes = wide.is_none() && has_codes(head);
+    let form = TextForm { wide, is_marked: rest.is_some(), is_returned, has_codes };
+    (wide.is_some() || form.is_marked || is_returned || has_codes).then_some(form)
+}
+
+impl TextForm {
+    /// The stream as UTF-8 with line feeds.
+    pub(crate) fn plain(self, stream: Box<dyn Read>) -> Box<dyn Read> {
+        if let Some(encoding) = self.wide {
+            return with_line_feeds(Box::new(Utf8Stream::new(stream, encoding)));
+        }
+        let stream = if self.has_codes { Box::new(CodelessStream { from: stream, code: None }) } else { stream };
+        let stream = if self.is_marked { Box::new(MarklessStream { from: stream, mark: 3 }) } else { stream };
+        if self.is_returned { Box::new(LineFeedStream(stream)) } else { stream }
+    }
+}
+
+/// The encoding of a text in UTF-16, with a mark or without.
+fn encoding(head: &[u8]) -> Option<&'static Encoding> {
+    let look = &head[..head.len().min(LOOK) & !1];
+    let units = |read: fn([u8; 2]) -> u16| look.chunks_exact(2).map(move |pair| read([pair[0], pair[1]]));
+    // a letter, a digit, a sign or an end of line; what is not is no text of ours
+    let is_text = |unit: u16| matches!(unit, 0x09 | 0x0a | 0x0d | 0x1b | 0x20..=0x7e);
+    let share = |read: fn([u8; 2]) -> u16| units(read).filter(|unit| is_text(*unit)).count() * 2;
+    let is_wide = |read: fn([u8; 2]) -> u16| look.len() >= LEAST && share(read) * 4 >= look.len() * 3;
+    match look {
+        [0xff, 0xfe, ..] if share(u16::from_le_bytes) * 2 >= look.len() - 2 => Some(UTF_16LE),
+        [0xfe, 0xff, ..] if share(u16::from_be_bytes) * 2 >= look.len() - 2 => Some(UTF_16BE),
+        _ if is_wide(u16::from_le_bytes) => Some(UTF_16LE),
+        _ if is_wide(u16::from_be_bytes) => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// True for text whose lines end with carriage returns alone.
+fn has_bare_returns(head: &[u8]) -> bool {
+    let is_other = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\r' | 0x07 | 0x08 | 0x1b);
+    head.contains(&b'\r') && !head.iter().any(is_other)
+}
+
+/// True for text with codes of a terminal, which begin with an escape.
+fn has_codes(head: &[u8]) -> bool {
+    let is_other = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\n' | b'\r' | 0x07 | 0x08 | 0x0f | 0x1b);
+    memchr::memchr(0x1b, head).is_some() && !head.iter().any(is_other)
+}
+
+/// The same with line feeds, if its first part has none.
+fn with_line_feeds(mut stream: Box<dyn Read>) -> Box<dyn Read> {
+    let mut head = Vec::new();
+    // an error comes again with the rest
+    let _ = stream.by_ref().take(LOOK as u64 * 8).read_to_end(&mut head);
+    let is_bare = has_bare_returns(&head);
+    let whole: Box<dyn Read> = Box::new(Cursor::new(head).chain(stream));
+    if is_bare { Box::new(LineFeedStream(whole)) } else { whole }
+}
+
+/// A stream behind so many bytes of a mark.
+struct MarklessStream {
+    from: Box<dyn Read>,
+    mark: u64,
+}
+
+impl Read for MarklessStream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.mark > 0 {
+            let mark = std::mem::take(&mut self.mark);
+            io::copy(&mut self.from.by_ref().take(mark), &mut io::sink())?;
+        }
+        self.from.read(to)
+    }
+}
+
+/// A stream with a line feed for each carriage return.
+struct LineFeedStream(Box<dyn Read>);
+
+impl Read for LineFeedStream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(to)?;
+        to[..read].iter_mut().filter(|b| **b == b'\r').for_each(|b| *b = b'\n');
+        Ok(read)
+    }
+}
+
+/// Where in a code the stream is.
+#[derive(Clone, Copy, PartialEq)]
+enum CodePart {
+    /// Behind the escape.
+    Begun,
+    /// Up to a final letter.
+    Control,
+    /// Text, up to a bell or an escape.
+    Text,
+    /// One more letter.
+    Letter,
+}
+
+/// A stream without codes of a terminal.
+struct CodelessStream {
+    from: Box<dyn Read>,
+    code: Option<CodePart>,
+}
+
+impl CodelessStream {
+    /// Whether a byte is none of a code.
+    fn is_text(&mut self, byte: u8) -> bool {
+        self.code = match (self.code, byte) {
+            (None, 0x1b) => Some(CodePart::Begun),
+            (None, _) => return true,
+            (Some(CodePart::Begun), b'[') => Some(CodePart::Control),
+            (Some(CodePart::Begun), b']' | b'P' | b'_' | b'^' | b'X') => Some(CodePart::Text),
+            (Some(CodePart::Begun), b'(' | b')' | b'*' | b'+' | b'#' | b'%' | b' ') => Some(CodePart::Letter),
+            (Some(CodePart::Begun | CodePart::Letter), _) => None,
+            (Some(CodePart::Control), b'@'..=b'~') => None,
+            (Some(CodePart::Text), 0x07) => None,
+            // the end of it is an escape and a backslash
+            (Some(CodePart::Text), 0x1b) => Some(CodePart::Letter),
+            // no code goes on behind the end of a line
+            (Some(_), b'\n') => {
+                self.code = None;
+                return true;
+            }
+            (going_on, _) => going_on,
+        };
+        false
+    }
+}
+
+impl Read for CodelessStream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.from.read(to)?;
+            let mut kept = 0;
+            for at in 0..read {
+                if self.is_text(to[at]) {
+                    to[kept] = to[at];
+                    kept += 1;
+                }
+            }
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
+        }
+    }
+}
+
+/// A stream of UTF-16 as UTF-8, without the mark.
+struct Utf8Stream {
+    from: Box<dyn Read>,
+    decoder: Decoder,
+    wide: Vec<u8>,
+    narrow: Vec<u8>,
+    given: usize,
+    is_last: bool,
+}
+
+impl Utf8Stream {
+    fn new(from: Box<dyn Read>, encoding: &'static Encoding) -> Utf8Stream {
+        let decoder = encoding.new_decoder_with_bom_removal();
+        Utf8Stream { from, decoder, wide: vec![0; 64 << 10], narrow: Vec::new(), given: 0, is_last: false }
+    }
+}
+
+impl Read for Utf8Stream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.narrow.len() && !self.is_last {
+            let read = self.from.read(&mut self.wide)?;
+            self.is_last = read == 0;
+            let room = self.decoder.max_utf8_buffer_length(read).unwrap_or(4 * self.wide.len());
+            self.narrow.resize(room, 0);
+            let (_, _, written, _) = self.decoder.decode_to_utf8(&self.wide[..read], &mut self.narrow, self.is_last);
+            self.narrow.truncate(written);
+            self.given = 0;
+        }
+        let count = to.len().min(self.narrow.len() - self.given);
+        to[..count].copy_from_slice(&self.narrow[self.given..self.given + count]);
+        self.given += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Option<String> {
+        let stream = form(bytes)?.plain(Box::new(Cursor::new(bytes.to_vec())));
+        Some(io::read_to_string(stream).expect("text"))
+    }
+
+    fn wide(text: &str, big: bool, marked: bool) -> Vec<u8> {
+        let units = marked.then_some(0xfeff).into_iter().chain(text.encode_utf16());
+        units.flat_map(|u| if big { u.to_be_bytes() } else { u.to_le_bytes() }).collect()
+    }
+
+    #[test]
+    fn utf_16_becomes_utf_8_in_both_orders() {
+        let text = "(PDH-CSV 4.0),\"Größe ж 😀\"\n".repeat(9000);
+        for (big, marked) in [(false, false), (false, true), (true, false), (true, true)] {
+            assert!(read(&wide(&text, big, marked)).as_deref() == Some(text.as_str()), "{big} {marked}");
+        }
+        assert_eq!(read(&wide("one line\rand another\r", false, true)).as_deref(), Some("one line\nand another\n"));
+    }
+
+    #[test]
+    fn a_mark_goes_and_bare_returns_become_line_feeds() {
+        assert_eq!(read(b"\xef\xbb\xbfone\ntwo\r\n").as_deref(), Some("one\ntwo\r\n"));
+        assert_eq!(read(b"\xef\xbb\xbfone\rtwo\r").as_deref(), Some("one\ntwo\n"));
+        assert_eq!(read(b"one\rtwo\r").as_deref(), Some("one\ntwo\n"));
+    }
+
+    #[test]
+    fn codes_of_terminals_go_wherever_reads_end() {
+        let text = b"\x1b]0;root@db1: ~\x07\x1b[?2004h# sar\r\n\x1b(B\x1b[0;32m{\x1b]2;x\x1b\\ \"a\": 1}\n\x1b[";
+        assert_eq!(read(text).as_deref(), Some("# sar\r\n{ \"a\": 1}\n"));
+        let mut slow = CodelessStream { from: Box::new(Cursor::new(text.to_vec())), code: None };
+        let mut all = Vec::new();
+        let mut byte = [0];
+        while slow.read(&mut byte).unwrap() > 0 {
+            all.push(byte[0]);
+        }
+        assert_eq!(all, b"# sar\r\n{ \"a\": 1}\n");
+        // a code that is not finished ends with its line
+        assert_eq!(read(b"\x1b]0;title\nsda 1\n").as_deref(), Some("\nsda 1\n"));
+    }
+
+    #[test]
+    fn what_is_as_it_should_be_or_no_text_is_left_alone() {
+        let all: [&[u8]; 7] = [
+            b"",
+            b"one\ntwo\r\n",
+            b"one",
+            b"\0\0\x01\x84\x50\x05\x26\x02\0\0\x0d\0\0\0\x01\0\0\0",
+            b"\x96\xd5\x75\x21\x0c\x06\x01\0\x01\0\0\0\x0d\0",
+            b"\xff\xfe\0\0\x01\x02\x03\x04\x05\x06\x07\x08\x09\0\x0b\x0c",
+            &[0; 64],
+        ];
+        for bytes in all {
+            assert_eq!(read(bytes), None, "{bytes:?}");
+        }
+    }
+}
