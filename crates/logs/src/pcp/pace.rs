@@ -97,24 +97,24 @@ impl TickPace {
         TickPace(middle.map_or(0, |(interval, _)| *interval))
     }
 
-    /// True where a record, `age` nanoseconds after the first of a tick, may still belong to it.
-    pub fn is_near(self, age: i64) -> bool {
-        age <= TOGETHER_NS.max(self.0 / 2)
+    /// True where a record may still belong to a tick. A tick ends with its leading metrics; `led`
+    /// is the time since they came, `age` that since its first record, nanoseconds.
+    pub fn is_near(self, age: i64, led: Option<i64>) -> bool {
+        match led {
+            Some(led) => led <= TOGETHER_NS,
+            None => age <= TOGETHER_NS.max(self.0.saturating_add(self.0 / 2)),
+        }
     }
 
     /// True where a metric that the tick has already goes into it again: from another group
-    /// of the same moment, or because it comes far more often than the tick's own metrics.
-    pub fn takes_again(self, pace: &MetricPace, time_ns: i64, age: i64) -> bool {
-        pace.is_echo(time_ns) || (self.is_faster(pace) && age < self.0 - pace.usual_ns / 2)
+    /// of the same moment, or because it comes far more often than the leading ones.
+    pub fn takes_again(self, pace: &MetricPace, time_ns: i64, led: Option<i64>) -> bool {
+        pace.is_echo(time_ns) || (led.is_none() && self.is_faster(pace))
     }
 
-    fn is_faster(self, pace: &MetricPace) -> bool {
+    /// True for a metric that comes far more often than the ticks.
+    pub fn is_faster(self, pace: &MetricPace) -> bool {
         pace.usual_ns > 0 && pace.usual_ns.saturating_mul(3) / 2 < self.0
-    }
-
-    /// True where the metric has ticks of its own beside: a tick waits longer for it then.
-    pub fn waits(self, pace: &MetricPace, age: i64) -> bool {
-        self.is_faster(pace) && age < self.0 - pace.usual_ns / 2
     }
 }
 

@@ -103,6 +103,8 @@ struct OpenTick {
     first_ns: i64,
     last_ns: i64,
     time_ns: i64,
+    /// When its leading metrics came.
+    led_ns: Option<i64>,
     /// Leading values of the record that has most of them.
     most: usize,
 }
@@ -188,33 +190,31 @@ impl PcpRows {
             if values > 0 {
                 follow.pace.came(time_ns, values);
                 opens |= follow.opens;
-                leading += if follow.leads { values } else { 0 };
+                leading += if follow.leads && !self.pace.is_faster(&follow.pace) { values } else { 0 };
             }
             self.follows.insert(set.pmid, follow);
         }
         if !self.tick.is_open && opens {
-            self.tick = OpenTick { is_open: true, first_ns: time_ns, last_ns: time_ns, time_ns, most: 0 };
+            self.tick = OpenTick { is_open: true, first_ns: time_ns, ..OpenTick::default() };
         }
         if self.tick.is_open {
             self.tick.last_ns = time_ns;
             // the later of two that are alike: what they grew by ends there
-            if leading > 0 && leading >= self.tick.most {
+            if leading >= self.tick.most {
                 (self.tick.most, self.tick.time_ns) = (leading, time_ns);
+            }
+            if leading > 0 {
+                self.tick.led_ns.get_or_insert(time_ns);
             }
         }
     }
 
     /// True where a record goes into the open tick.
     fn belongs(&self, time_ns: i64, sets: &[ValueSet]) -> bool {
-        let age = time_ns.saturating_sub(self.tick.first_ns);
-        let mut near = self.pace.is_near(age);
-        for follow in sets.iter().filter(|s| s.count > 0).filter_map(|s| self.follows.get(&s.pmid)) {
-            if follow.tick == self.ticks && !self.pace.takes_again(&follow.pace, time_ns, age) {
-                return false;
-            }
-            near |= self.pace.waits(&follow.pace, age);
-        }
-        near
+        let led = self.tick.led_ns.map(|led| time_ns.saturating_sub(led));
+        let follows = || sets.iter().filter(|s| s.count > 0).filter_map(|s| self.follows.get(&s.pmid));
+        self.pace.is_near(time_ns.saturating_sub(self.tick.first_ns), led)
+            && follows().all(|f| f.tick != self.ticks || self.pace.takes_again(&f.pace, time_ns, led))
     }
 
     /// One metric's values. Gives how many there were.
