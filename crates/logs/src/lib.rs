@@ -13,6 +13,7 @@ pub mod nt;
 pub mod pcp;
 mod perfmon;
 mod perfmon_blg;
+mod plausible;
 pub mod prometheus;
 mod skips;
 mod sysstat;
@@ -25,6 +26,7 @@ pub use diskwright_base::LogPiece;
 pub use batch::{FrameBatch, ReadSummary};
 pub use error::LogError;
 pub use input::{HEAD, InputHead, LogInput};
+pub use plausible::ValueLimits;
 pub use skips::{Skip, Skips};
 
 /// Takes the pieces; `Break` ends the reading early, without an error.

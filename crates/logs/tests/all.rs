@@ -1,6 +1,7 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
 mod blg_encoder;
+mod impossible;
 mod pcp;
 mod pcp_encoder;
 mod pcp_samples;

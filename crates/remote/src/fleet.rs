@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use diskwright_base::catalogue::DeriveDivisor;
 use diskwright_base::{Catalogue, Frame, Tick, Topology};
 use diskwright_logs::prometheus::{MachineFacts, MetricVocabulary};
+use diskwright_logs::{Skips, ValueLimits};
 
 use crate::answer::{AnswerFault, QueryGrid, QueryRow, label};
 use crate::client::MetricStore;
@@ -69,6 +70,8 @@ pub struct FleetSamples {
     pub topology: Topology,
     /// All ticks.
     pub frame: Frame,
+    /// Values that cannot be; they are gaps.
+    pub left_out: u64,
 }
 
 /// Which stored counters the given ones are computed from, themselves included.
@@ -322,7 +325,10 @@ impl ChunkAnswers<'_> {
         if frame.ticks().len() < 2 {
             return none("fewer than two steps with samples in the window");
         }
-        FleetMember { host: host.to_owned(), samples: Ok(FleetSamples { topology, frame }) }
+        let mut skips = Skips::default();
+        let frame = ValueLimits::of(&schema).cleared(&frame, &mut skips).unwrap_or(frame);
+        let left_out = skips.finish().iter().map(|skip| skip.times).sum();
+        FleetMember { host: host.to_owned(), samples: Ok(FleetSamples { topology, frame, left_out }) }
     }
 }
 

@@ -56,7 +56,10 @@ fn the_usual_interval_is_the_median() {
 fn grids_lie_within_their_window() {
     let grid = QueryGrid::within(1_000, 100_000, 15_000);
     assert_eq!((grid.first_ms, grid.count, grid.last_ms()), (30_000, 5, 90_000));
-    assert_eq!(QueryGrid::within(0, 60_000, 15_000), QueryGrid { first_ms: 15_000, step_ms: 15_000, count: 4, shift_ms: 0 });
+    assert_eq!(
+        QueryGrid::within(0, 60_000, 15_000),
+        QueryGrid { first_ms: 15_000, step_ms: 15_000, count: 4, shift_ms: 0 }
+    );
     assert_eq!(QueryGrid::within(50_000, 10_000, 15_000).count, 0);
     let between = QueryGrid::through(7_000, 100_000, 15_000, 1_000_000_007_500);
     assert_eq!((between.first_ms, between.last_ms(), between.count), (32_500, 77_500, 4));
