@@ -29,6 +29,8 @@ struct FleetRank {
     host: String,
     /// `Err` says why it could not be judged.
     verdict: Result<Verdict, String>,
+    /// Values that cannot be and were left out.
+    left_out: u64,
 }
 
 impl FleetRank {
@@ -58,6 +60,7 @@ pub fn run(
     let others = fleet.others.iter().map(|host| FleetRank {
         host: host.clone(),
         verdict: Err("no metrics of node_exporter or windows_exporter".into()),
+        left_out: 0,
     });
     places.extend(others);
     places.sort_by(|a, b| {
@@ -152,6 +155,7 @@ fn judge_all(
 }
 
 fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> FleetRank {
+    let left_out = member.samples.as_ref().map_or(0, |samples| samples.left_out);
     let judged = member.samples.and_then(|samples| {
         let ticks = samples.frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
@@ -162,7 +166,7 @@ fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> Fle
         judge.frame(&samples.frame);
         judge.finish().into_iter().next().ok_or_else(|| "no rule pack gave a verdict".to_owned())
     });
-    FleetRank { host: member.host, verdict: judged }
+    FleetRank { host: member.host, verdict: judged, left_out }
 }
 
 /// What the ranking took.
@@ -177,9 +181,13 @@ fn summary(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
     let held = count(|p| p.badness().0);
     let unjudged = count(|p| p.verdict.is_err());
     let (queries, seconds, bytes) = took.spent;
+    let left_out = match places.iter().map(|p| p.left_out).sum::<u64>() {
+        0 => String::new(),
+        values => format!("; {values} values that cannot be were left out"),
+    };
     format!(
         "{} machines, {held} with a bottleneck, {unjudged} not judged; {} ticks of {} s; {:.1} s in total; {queries} \
-         queries to the store took {seconds:.1} s (two at a time) and returned {}",
+         queries to the store took {seconds:.1} s (two at a time) and returned {}{left_out}",
         places.len(),
         fleet.grid.count,
         fleet.grid.step_ms as f64 / 1e3,
@@ -254,6 +262,7 @@ fn document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, took: &Fle
         "metrics": fleet.metrics(),
         "hosts": hosts,
         "unjudged": unjudged,
+        "left_out": places.iter().map(|p| p.left_out).sum::<u64>(),
         "elapsed_s": took.seconds,
         "store_queries": queries,
         "store_s": seconds,

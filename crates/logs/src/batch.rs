@@ -7,6 +7,7 @@ use std::sync::Arc;
 use diskwright_base::{Frame, Note, Schema, Tick, Topology};
 
 use crate::error::LogError;
+use crate::plausible::ValueLimits;
 use crate::skips::{Skip, Skips};
 use crate::{LogPiece, PieceSink};
 
@@ -49,6 +50,9 @@ pub struct FrameBatch<'a> {
     named: Arc<Schema>,
     summary: ReadSummary,
     skips: Skips,
+    limits: ValueLimits,
+    /// A row of which something was left out.
+    cleared: Vec<f64>,
     /// The usual time between two ticks, nanoseconds; 0 while unknown.
     usual_ns: u64,
     /// The time before the last tick, where that was a gap; 0 otherwise.
@@ -67,6 +71,8 @@ impl<'a> FrameBatch<'a> {
             named: Arc::default(),
             summary: ReadSummary { format, ..ReadSummary::default() },
             skips: Skips::default(),
+            limits: ValueLimits::default(),
+            cleared: Vec::new(),
             usual_ns: 0,
             gap_ns: 0,
             stopped: false,
@@ -124,11 +130,31 @@ impl<'a> FrameBatch<'a> {
     pub fn tick(&mut self, schema: &Arc<Schema>, time_ns: i64, elapsed_ns: Option<u64>, row: &[f64]) {
         let Some(tick) = self.place(time_ns, elapsed_ns) else { return };
         self.adopt(schema);
-        self.frame.push(tick, row);
-        self.count(row);
+        // equal schemas of a reader are one here
+        if !self.limits.are_of(self.frame.schema()) {
+            self.limits = ValueLimits::of(self.frame.schema());
+        }
+        if self.limits.hold(row, tick.elapsed_ns) {
+            self.frame.push(tick, row);
+            self.count(row);
+        } else {
+            self.push_cleared(tick, row);
+        }
         if self.frame.is_full() {
             self.hand_over();
         }
+    }
+
+    /// Takes a row of which something cannot be.
+    #[cold]
+    fn push_cleared(&mut self, tick: Tick, row: &[f64]) {
+        let mut cleared = std::mem::take(&mut self.cleared);
+        cleared.clear();
+        cleared.extend_from_slice(row);
+        self.limits.clear(&mut cleared, tick.elapsed_ns, &mut self.skips);
+        self.frame.push(tick, &cleared);
+        self.count(&cleared);
+        self.cleared = cleared;
     }
 
     /// Many ticks at once, for a reader that fills columns itself: the frame's
@@ -138,6 +164,11 @@ impl<'a> FrameBatch<'a> {
         self.begin(first.time_ns);
         self.hand_over();
         self.name_series(frame.schema());
+        if !self.limits.are_of(frame.schema()) {
+            self.limits = ValueLimits::of(frame.schema());
+        }
+        let cleared = self.limits.cleared(frame, &mut self.skips);
+        let frame = cleared.as_ref().unwrap_or(frame);
         for column in 0..frame.schema().series.len() {
             self.count(frame.column(column));
         }

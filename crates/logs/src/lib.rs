@@ -16,6 +16,7 @@ pub mod nt;
 pub mod pcp;
 mod perfmon;
 mod perfmon_blg;
+mod plausible;
 pub mod prometheus;
 mod skips;
 mod sysstat;
@@ -30,6 +31,7 @@ pub use batch::{FrameBatch, ReadSummary};
 pub use bounds::spool_limit;
 pub use error::LogError;
 pub use input::{HEAD, InputHead, LogInput, is_tar};
+pub use plausible::ValueLimits;
 pub use skips::{Skip, Skips};
 
 /// Takes the pieces; `Break` ends the reading early, without an error.

@@ -2,6 +2,7 @@
 
 mod blg_encoder;
 mod corpus;
+mod impossible;
 mod pcp;
 mod pcp_encoder;
 mod pcp_samples;

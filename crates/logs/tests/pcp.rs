@@ -182,6 +182,129 @@ fn a_span_that_is_not_the_ticks_gives_the_same_rate() {
     same(got.values("physical_disk.writes", "sda"), &[NAN, NAN, 30.0, NAN, 30.0]);
 }
 
+/// An archive of two disk counters and a load, described and nothing more.
+fn disks_and_load() -> Archive {
+    use pcp_encoder::{COUNT, COUNTER, DISKS, FREE, INSTANT, KBYTE, NONE, OWN, READS, U32, U64};
+    let mut a = Archive::new(3, "h", 1);
+    a.describe(READS, "disk.dev.read", U64, DISKS, COUNTER, COUNT);
+    a.describe(WRITES, "disk.dev.write", U64, DISKS, COUNTER, COUNT);
+    a.describe(FREE, "mem.util.free", U64, NONE, INSTANT, KBYTE);
+    a.describe(OWN, "kernel.all.pswitch", U32, NONE, COUNTER, COUNT);
+    a.instances(START as f64, DISKS, &[(0, "sda"), (1, "sdb")]);
+    a
+}
+
+const WRITES: u32 = 60 << 22 | 5;
+
+/// Both disks' values of a counter that grows by `each` a second.
+fn of_disks(at: f64, each: f64) -> Result<Vec<(u32, pcp_encoder::Value)>, i32> {
+    let value = pcp_encoder::Value::U64;
+    Ok(vec![(0, value((at * each).round() as u64)), (1, value((at * each).round() as u64 * 2))])
+}
+
+/// What `pmdumplog` would add up: the disks' writes are as they were counted.
+fn whole(found: &[f64], wanted: f64) {
+    let sum: f64 = found.iter().filter(|v| !v.is_nan()).sum();
+    assert!((sum - wanted).abs() <= 0.003 * wanted, "{sum} is not {wanted}: {found:?}");
+}
+
+#[test]
+fn a_metric_in_two_groups_of_one_moment_does_not_cut_ticks() {
+    use pcp_encoder::{FREE, READS, Value};
+    // groups that follow at once, whatever is in both: nothing, a level, a counter, all
+    for (both, groups) in [(0, 2), (1, 2), (2, 2), (3, 2), (3, 4)] {
+        let mut a = disks_and_load();
+        for n in 0..40 {
+            for group in 0..groups {
+                let at = f64::from(n) * 10.0 + f64::from(group) * 0.015 + f64::from(n % 3) * 0.002;
+                let mut sets = Vec::new();
+                if group == 0 || both >= 2 {
+                    sets.push((WRITES, of_disks(at, 100.0)));
+                }
+                if group > 0 || both >= 3 {
+                    sets.push((READS, of_disks(at, 200.0)));
+                }
+                if group == 0 || both >= 1 {
+                    sets.push((FREE, Ok(vec![(0, Value::U64(1024))])));
+                }
+                a.record(START as f64 + at, &sets);
+            }
+        }
+        let (got, _) = bytes(&a.meta, &[&a.volume]);
+        let shown = format!("{both} in {groups}: {:?}", got.elapsed_ns);
+        assert_eq!(got.times_ns.len(), 40, "{shown}");
+        assert!(got.elapsed_ns[1..].iter().all(|e| e.abs_diff(10_000_000_000) < 10_000_000), "{shown}");
+        whole(got.values("physical_disk.writes", "sda"), 39.0 * 1000.0);
+        whole(got.values("physical_disk.reads", "sdb"), 39.0 * 4000.0);
+        same(got.values("memory.free_bytes", ""), &[1_048_576.0; 40]);
+        assert!(got.notes.iter().all(|n| n.kind != Note::GAP), "{shown}");
+    }
+}
+
+#[test]
+fn groups_that_start_seconds_apart_are_ticks_of_the_disks() {
+    use pcp_encoder::{FREE, Value};
+    for behind in [0.7, 2.0, 3.0, 6.0, 8.0, 9.8] {
+        let mut a = disks_and_load();
+        for n in 0..40 {
+            let at = f64::from(n) * 10.0;
+            a.record(START as f64 + at, &[(WRITES, of_disks(at, 100.0))]);
+            a.record(START as f64 + at + behind, &[(FREE, Ok(vec![(0, Value::U64(1024))]))]);
+        }
+        let (got, _) = bytes(&a.meta, &[&a.volume]);
+        let all = &got.elapsed_ns;
+        let tens = all.iter().filter(|e| **e == 10_000_000_000).count();
+        // the last of the other group has no disks behind it
+        assert!(tens >= 38 && all.len() <= 41, "{behind}: {all:?}");
+        whole(got.values("physical_disk.writes", "sda"), 39.0 * 1000.0);
+    }
+}
+
+#[test]
+fn a_small_group_on_a_shorter_interval_goes_into_the_ticks_of_the_disks() {
+    use pcp_encoder::{FREE, OWN, Value};
+    let mut a = disks_and_load();
+    for n in 0..200u32 {
+        let at = f64::from(n);
+        let fast = [(OWN, Ok(vec![(0, Value::Word(7 * n))])), (FREE, Ok(vec![(0, Value::U64(u64::from(n % 2) * 2))]))];
+        a.record(START as f64 + at, &fast);
+        if n % 10 == 0 {
+            a.record(START as f64 + at + 0.02, &[(WRITES, of_disks(at, 100.0))]);
+        }
+    }
+    let (got, _) = bytes(&a.meta, &[&a.volume]);
+    let tens = got.elapsed_ns.iter().filter(|e| e.abs_diff(10_000_000_000) < 10_000_000).count();
+    assert!(tens >= 19 && got.elapsed_ns.len() <= 21, "{:?}", got.elapsed_ns);
+    whole(got.values("physical_disk.writes", "sda"), 19.0 * 1000.0);
+    whole(got.values("system.context_switches", ""), 199.0 * 7.0);
+    // 0 and 2 kB by turns
+    let free = got.values("memory.free_bytes", "");
+    assert!(free[1..19].iter().all(|v| (v - 1024.0).abs() < 1e-6), "{free:?}");
+    // and where the disks are logged as often, no tick is lost
+    let mut a = disks_and_load();
+    for n in 0..200 {
+        let at = f64::from(n) * 0.1;
+        a.record(START as f64 + at, &[(WRITES, of_disks(at, 100.0))]);
+    }
+    let (got, _) = bytes(&a.meta, &[&a.volume]);
+    assert_eq!(got.times_ns.len(), 200);
+}
+
+#[test]
+fn old_loggers_number_what_has_no_instances_as_they_like() {
+    use pcp_encoder::{OWN, READS, Value};
+    let mut a = disks_and_load();
+    for n in 0..6u32 {
+        let any = [0, 0, 131_585, 7, 7, u32::MAX][n as usize];
+        let reads = vec![(0, Value::Untold((1 << 40) + u64::from(n) * 1000))];
+        a.record(START as f64 + f64::from(n), &[(OWN, Ok(vec![(any, Value::Word(9 * n))])), (READS, Ok(reads))]);
+    }
+    let (got, _) = bytes(&a.meta, &[&a.volume]);
+    same(got.values("system.context_switches", ""), &[NAN, 9.0, 9.0, 9.0, 9.0, 9.0]);
+    same(got.values("physical_disk.reads", "sda"), &[NAN, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0]);
+    assert_eq!(got.skipped(), [""; 0]);
+}
+
 #[test]
 fn any_of_the_names_will_do() {
     let folder = Folder::new("names");

@@ -1,6 +1,7 @@
 //! Answers of the query API, read as they come: a series at a time goes to who
 //! asked, and nothing else of the answer is kept.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{BufReader, Read};
 
@@ -15,6 +16,8 @@ const MOST_LABELS: usize = 64 << 10;
 const MOST_WARNINGS: usize = 20;
 /// Intervals between samples that the usual one is taken from.
 const MOST_INTERVALS: usize = 100_000;
+/// Times of last samples that are kept.
+const LAST_TIMES: usize = 31;
 /// Letters of a store's own words that are shown.
 pub(crate) const SHOWN: usize = 400;
 
@@ -28,21 +31,34 @@ pub struct QueryGrid {
     pub step_ms: i64,
     /// Ticks.
     pub count: usize,
+    /// By so much later a store is asked, milliseconds, with data of so long before: some stores
+    /// answer at multiples of the step alone, and ticks may end elsewhere.
+    pub shift_ms: i64,
 }
 
 impl QueryGrid {
     /// Ticks of `step_ms` that lie wholly in a window; on multiples of the
     /// step, so that stores can cache.
     pub fn within(from_ms: i64, to_ms: i64, step_ms: i64) -> QueryGrid {
+        QueryGrid::through(from_ms, to_ms, step_ms, 0)
+    }
+
+    /// The same, in steps from any moment at which a tick ends. The store is asked for
+    /// nothing behind the window.
+    pub fn through(from_ms: i64, to_ms: i64, step_ms: i64, moment_ms: i64) -> QueryGrid {
         let step_ms = step_ms.max(1);
+        let phase_ms = moment_ms.rem_euclid(step_ms);
+        let shift_ms = (step_ms - phase_ms) % step_ms;
+        let from_ms = from_ms.saturating_sub(phase_ms);
         let start = from_ms.div_euclid(step_ms) + i64::from(from_ms.rem_euclid(step_ms) != 0);
-        let end = to_ms.div_euclid(step_ms);
-        QueryGrid { first_ms: (start + 1) * step_ms, step_ms, count: usize::try_from(end - start).unwrap_or(0) }
+        let end = to_ms.saturating_sub(phase_ms + shift_ms).div_euclid(step_ms);
+        let first_ms = (start + 1) * step_ms + phase_ms;
+        QueryGrid { first_ms, step_ms, count: usize::try_from(end - start).unwrap_or(0), shift_ms }
     }
 
     /// One moment; stores may round it to a second.
     pub fn moment(at_ms: i64) -> QueryGrid {
-        QueryGrid { first_ms: at_ms, step_ms: 3_600_000, count: 1 }
+        QueryGrid { first_ms: at_ms, step_ms: 3_600_000, count: 1, shift_ms: 0 }
     }
 
     /// Moment of a tick, milliseconds since 1970.
@@ -60,12 +76,12 @@ impl QueryGrid {
         let most = most.max(1);
         (0..self.count.div_ceil(most)).map(move |part| {
             let from = part * most;
-            QueryGrid { first_ms: self.at_ms(from), step_ms: self.step_ms, count: most.min(self.count - from) }
+            QueryGrid { first_ms: self.at_ms(from), count: most.min(self.count - from), ..self }
         })
     }
 
     fn tick(&self, seconds: f64) -> Option<usize> {
-        let tick = (seconds * 1e3 - self.first_ms as f64) / self.step_ms as f64;
+        let tick = (seconds * 1e3 - (self.first_ms + self.shift_ms) as f64) / self.step_ms as f64;
         let near = tick.round();
         let fits = (tick - near).abs() < 0.01 && near >= 0.0 && near < self.count as f64;
         fits.then_some(near as usize)
@@ -115,17 +131,27 @@ pub fn matrix(
     document(source, most_bytes, AnswerForm::Result, &mut place)
 }
 
-/// The usual time between two samples in an answer of raw samples, seconds:
-/// the median; `None` where no series has two.
+/// When samples were taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampleTimes {
+    /// The usual time between two, seconds: the median.
+    pub interval_s: f64,
+    /// The last ones of a series, seconds since 1970.
+    pub last_s: Vec<f64>,
+}
+
+/// The usual time between two samples in an answer of raw samples; `None` where
+/// no series has two.
 ///
 /// # Errors
 /// What is wrong with the answer.
-pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<f64>, AnswerFault> {
-    let mut between = Vec::new();
-    let mut place = AnswerSink::Intervals { between: &mut between, last: f64::NAN };
+pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<SampleTimes>, AnswerFault> {
+    let (mut between, mut times) = (Vec::new(), VecDeque::new());
+    let mut place = AnswerSink::Intervals { between: &mut between, times: &mut times };
     document(source, most_bytes, AnswerForm::Result, &mut place)?;
     between.sort_by(f64::total_cmp);
-    Ok(between.get(between.len() / 2).copied())
+    let usual = between.get(between.len() / 2).copied();
+    Ok(usual.map(|interval_s| SampleTimes { interval_s, last_s: times.into() }))
 }
 
 /// Reads the answer of `label/…/values`.
@@ -147,7 +173,7 @@ pub fn series(source: impl Read, most_bytes: u64, each: ItemCallback<'_, Labels>
 /// Where the parts of an answer go.
 enum AnswerSink<'a> {
     Grid { grid: &'a QueryGrid, row: QueryRow, each: ItemCallback<'a, QueryRow> },
-    Intervals { between: &'a mut Vec<f64>, last: f64 },
+    Intervals { between: &'a mut Vec<f64>, times: &'a mut VecDeque<f64> },
     Names(ItemCallback<'a, String>),
     Series { labels: Labels, each: ItemCallback<'a, Labels> },
 }
@@ -160,7 +186,7 @@ impl AnswerSink<'_> {
                 row.values.clear();
                 row.values.resize(grid.count, f64::NAN);
             }
-            AnswerSink::Intervals { last, .. } => *last = f64::NAN,
+            AnswerSink::Intervals { times, .. } => times.clear(),
             AnswerSink::Names(_) | AnswerSink::Series { .. } => {}
         }
     }
@@ -172,11 +198,13 @@ impl AnswerSink<'_> {
                     row.values[tick] = if value.is_finite() { value } else { f64::NAN };
                 }
             }
-            AnswerSink::Intervals { between, last } => {
-                if seconds > *last && between.len() < MOST_INTERVALS {
-                    between.push(seconds - *last);
+            AnswerSink::Intervals { between, times } => {
+                let since = times.back().map(|last| seconds - last);
+                between.extend(since.filter(|s| *s > 0.0 && between.len() < MOST_INTERVALS));
+                if times.len() == LAST_TIMES {
+                    times.pop_front();
                 }
-                *last = seconds;
+                times.push_back(seconds);
             }
             AnswerSink::Names(_) | AnswerSink::Series { .. } => {}
         }

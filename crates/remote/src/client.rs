@@ -1,7 +1,7 @@
 //! Requests to a store.
 
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ureq::http::{HeaderMap, Response};
@@ -28,7 +28,6 @@ pub struct MetricStore {
     asked: AtomicU64,
     waited_ns: AtomicU64,
     received: AtomicU64,
-    victoria: AtomicBool,
 }
 
 impl MetricStore {
@@ -79,7 +78,6 @@ impl MetricStore {
             asked: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             received: AtomicU64::new(0),
-            victoria: AtomicBool::new(false),
         })
     }
 
@@ -97,12 +95,6 @@ impl MetricStore {
     pub fn spent(&self) -> (u64, f64, u64) {
         let waited = self.waited_ns.load(Ordering::Relaxed);
         (self.asked.load(Ordering::Relaxed), waited as f64 * 1e-9, self.received.load(Ordering::Relaxed))
-    }
-
-    /// True where an answer came from VictoriaMetrics: its `rate` knows the
-    /// sample before the window, so that windows need no overlap.
-    pub fn is_victoria(&self) -> bool {
-        self.victoria.load(Ordering::Relaxed)
     }
 
     /// Ends all requests in flight, from another thread.
@@ -187,9 +179,6 @@ impl MetricStore {
             let because = self.without_secrets(&self.trouble(&e));
             RemoteError::Connection { url: url(), because }
         })?;
-        if response.headers().contains_key("x-server-hostname") {
-            self.victoria.store(true, Ordering::Relaxed);
-        }
         if !response.status().is_success() {
             return Err(self.refusal(url(), &mut response));
         }

@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use diskwright_base::catalogue::DeriveDivisor;
 use diskwright_base::{Catalogue, Frame, Tick, Topology};
 use diskwright_logs::prometheus::{MachineFacts, MetricVocabulary};
+use diskwright_logs::{Skips, ValueLimits};
 
 use crate::answer::{AnswerFault, QueryGrid, QueryRow, label};
 use crate::client::MetricStore;
 use crate::error::RemoteError;
 use crate::host::{
-    HostQuery, HostTable, MOST_HOSTS, chosen, each_series, label_values, level_range, range, range_of, scrape_interval,
+    HostQuery, HostTable, MOST_HOSTS, ScrapeClock, chosen, each_series, label_values, range, total_range,
 };
-use crate::query::{self, EXPORTERS, Processors};
+use crate::query::{self, EXPORTERS, Processors, TickSpan};
 
 /// Ticks that a window has, where no step is given: five minutes of a day.
 const USUAL_TICKS: i64 = 288;
@@ -69,6 +70,8 @@ pub struct FleetSamples {
     pub topology: Topology,
     /// All ticks.
     pub frame: Frame,
+    /// Values that cannot be; they are gaps.
+    pub left_out: u64,
 }
 
 /// Which stored counters the given ones are computed from, themselves included.
@@ -134,7 +137,7 @@ impl Fleet {
         // a few machines tell it for all
         let few = query::any_of(&wanted.by, &hosts[..hosts.len().min(5)]);
         let selector = wanted.selector.metric("", &format!("__name__=~\"{pattern}\",{few}"));
-        let scrape_ms = scrape_interval(store, &wanted, &selector)?;
+        let scrape_ms = ScrapeClock::read(store, &wanted, &selector)?.interval_ms;
         let window_ms = wanted.to_ms - wanted.from_ms;
         let step_ms = wanted.step_ms.unwrap_or(window_ms / USUAL_TICKS).max(scrape_ms);
         let step_ms = (step_ms + scrape_ms - 1) / scrape_ms * scrape_ms;
@@ -195,7 +198,7 @@ impl Fleet {
         let by = &self.wanted.by;
         let count = |probe: &String| {
             let selector = self.wanted.selector.metric(probe, &only);
-            format!("max by ({by}) (count_over_time({selector}[{}ms]))", level_range(self.grid.step_ms, self.scrape_ms))
+            format!("max by ({by}) (count_over_time({selector}[{}ms]))", self.level_ms())
         };
         let presence: Vec<String> = self.probes.iter().map(count).collect();
         range(store, &presence.join(" or "), &self.grid, |row| asked.present(by, row))?;
@@ -203,6 +206,12 @@ impl Fleet {
             self.ask_metric(store, metric, &only, &mut asked)?;
         }
         Ok(hosts.iter().map(|host| asked.member(host)).collect())
+    }
+
+    /// How far back a level looks: its tick, and a little further, because machines are scraped
+    /// at moments of their own and a tick of one scrape must not miss it.
+    fn level_ms(&self) -> i64 {
+        self.grid.step_ms + self.scrape_ms / 10
     }
 
     fn ask_metric(
@@ -214,16 +223,16 @@ impl Fleet {
     ) -> Result<(), RemoteError> {
         let by = &self.wanted.by;
         let selector = self.wanted.selector.metric(metric, only);
-        let range_ms = range_of(store, self.grid.step_ms, self.scrape_ms);
-        let level_ms = level_range(self.grid.step_ms, self.scrape_ms);
-        let text = query::expression(metric, &selector, by, Processors::Together, level_ms, range_ms);
+        let (step_ms, level_ms) = (self.grid.step_ms, self.level_ms());
+        let span = TickSpan { step_ms, level_ms, shift_ms: 0, total_ms: total_range(self.scrape_ms) };
+        let text = query::expression(metric, &selector, by, Processors::Together, span);
         range(store, &text, &self.grid, |row| asked.fill(by, metric, row))?;
         if matches!(metric, "node_cpu_seconds_total" | "windows_cpu_time_total" | "wmi_cpu_time_total") {
             let idle = self.wanted.selector.metric(metric, &format!("{only},mode=\"idle\""));
             // some moments of the window are enough to count processors
             let half_ms = self.grid.step_ms * (self.grid.count as i64).max(2) / 2;
-            let few =
-                QueryGrid { first_ms: self.grid.first_ms - self.grid.step_ms + half_ms, step_ms: half_ms, count: 2 };
+            let first_ms = self.grid.first_ms - self.grid.step_ms + half_ms;
+            let few = QueryGrid { first_ms, step_ms: half_ms, count: 2, shift_ms: 0 };
             let text = format!("count by ({by}) (count_over_time({idle}[{}ms]))", few.step_ms);
             range(store, &text, &few, |row| asked.count_processors(by, row))?;
         }
@@ -316,7 +325,10 @@ impl ChunkAnswers<'_> {
         if frame.ticks().len() < 2 {
             return none("fewer than two steps with samples in the window");
         }
-        FleetMember { host: host.to_owned(), samples: Ok(FleetSamples { topology, frame }) }
+        let mut skips = Skips::default();
+        let frame = ValueLimits::of(&schema).cleared(&frame, &mut skips).unwrap_or(frame);
+        let left_out = skips.finish().iter().map(|skip| skip.times).sum();
+        FleetMember { host: host.to_owned(), samples: Ok(FleetSamples { topology, frame, left_out }) }
     }
 }
 

@@ -7,10 +7,10 @@ use diskwright_base::Schema;
 use diskwright_logs::prometheus::{MachineFacts, MetricConversion, MetricSource, MetricVocabulary, SeriesTargets};
 use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
 
-use crate::answer::{self, AnswerFault, QueryGrid, QueryRow, label};
+use crate::answer::{self, AnswerFault, QueryGrid, QueryRow, SampleTimes, label};
 use crate::client::MetricStore;
 use crate::error::RemoteError;
-use crate::query::{self, EXPORTERS, METRIC, Processors, Selector};
+use crate::query::{self, EXPORTERS, METRIC, Processors, Selector, TickSpan};
 
 /// What is wanted of a store.
 #[derive(Clone, Debug)]
@@ -56,9 +56,11 @@ const PRESENCE: &str = "presence";
 /// matches, or when there is no sample in the window.
 pub fn read(store: &MetricStore, wanted: &HostQuery, sink: &mut PieceSink<'_>) -> Result<ReadSummary, RemoteError> {
     let found = find(store, wanted)?;
-    let scrape_ms = scrape_interval(store, wanted, &wanted.selector.metric(&found.probe, ""))?;
+    let scrapes = ScrapeClock::read(store, wanted, &wanted.selector.metric(&found.probe, ""))?;
+    let scrape_ms = scrapes.interval_ms;
     let step_ms = step(wanted, scrape_ms);
-    let grid = QueryGrid::within(wanted.from_ms, wanted.to_ms, step_ms);
+    // ticks end half way between two scrapes, so that none falls out of one for being early or late
+    let grid = QueryGrid::through(wanted.from_ms, wanted.to_ms, step_ms, scrapes.at_ms + scrape_ms / 2);
     if grid.count < 2 {
         let because = format!("the window holds only {} ticks of {} s; widen it", grid.count, step_ms as f64 / 1e3);
         return Err(RemoteError::Nothing(because));
@@ -178,19 +180,41 @@ pub(crate) fn label_values(
     Ok(values)
 }
 
-/// The time between two scrapes, milliseconds: from raw samples at the end of
-/// the window, or, where there are none, from all of it.
-pub(crate) fn scrape_interval(store: &MetricStore, wanted: &HostQuery, probe: &str) -> Result<i64, RemoteError> {
-    let whole_ms = (wanted.to_ms - wanted.from_ms).max(1);
-    for span_ms in [whole_ms.min(1_800_000), whole_ms] {
-        let query = format!("{probe}[{span_ms}ms]");
-        let form = [("query", query.as_str()), ("time", &seconds(wanted.to_ms))];
-        let usual = store.post("/api/v1/query", &form, |source| answer::usual_interval(source, store.most_bytes()))?;
-        if let Some(seconds) = usual.filter(|s| *s > 0.0) {
-            return Ok(tidy_interval(seconds * 1e3));
+/// When a machine is scraped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScrapeClock {
+    /// Time between two scrapes, milliseconds.
+    pub interval_ms: i64,
+    /// A moment at which it is scraped, milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+impl ScrapeClock {
+    /// From raw samples at the end of the window, or, where there are none, from all of it.
+    pub fn read(store: &MetricStore, wanted: &HostQuery, probe: &str) -> Result<ScrapeClock, RemoteError> {
+        let whole_ms = (wanted.to_ms - wanted.from_ms).max(1);
+        for span_ms in [whole_ms.min(1_800_000), whole_ms] {
+            let query = format!("{probe}[{span_ms}ms]");
+            let form = [("query", query.as_str()), ("time", &seconds(wanted.to_ms))];
+            let times =
+                store.post("/api/v1/query", &form, |source| answer::usual_interval(source, store.most_bytes()))?;
+            if let Some(times) = times.filter(|t| t.interval_s > 0.0) {
+                return Ok(ScrapeClock::of(&times));
+            }
         }
+        Err(RemoteError::Nothing(format!("{}: fewer than two samples of {probe} in the window", store.shown())))
     }
-    Err(RemoteError::Nothing(format!("{}: fewer than two samples of {probe} in the window", store.shown())))
+
+    fn of(times: &SampleTimes) -> ScrapeClock {
+        let interval_ms = tidy_interval(times.interval_s * 1e3);
+        let all: Vec<i64> = times.last_s.iter().map(|s| (s * 1e3).round() as i64).collect();
+        let last = all.last().copied().unwrap_or(0);
+        // early or late against the last one; the middle of them is no odd one
+        let half = interval_ms / 2;
+        let mut off: Vec<i64> = all.iter().map(|at| (at - last + half).rem_euclid(interval_ms) - half).collect();
+        off.sort_unstable();
+        ScrapeClock { interval_ms, at_ms: last + off.get(off.len() / 2).copied().unwrap_or(0) }
+    }
 }
 
 /// The interval that people set which a measured one means: scrapes come a little early or late.
@@ -225,7 +249,7 @@ impl HostFetch<'_> {
     /// Asks for a stretch of ticks and hands them over.
     fn part(&self, grid: QueryGrid, batch: &mut FrameBatch<'_>) -> Result<(), RemoteError> {
         let mut table = HostTable::new(grid);
-        for query in self.queries(grid.count) {
+        for query in self.queries(&grid) {
             for warning in range(self.store, &query, &grid, |row| table.take(row))? {
                 batch.skip(self.store.shown(), warning);
             }
@@ -238,12 +262,13 @@ impl HostFetch<'_> {
     }
 
     /// As few queries as may be, each of a size that stores take.
-    fn queries(&self, ticks: usize) -> Vec<String> {
-        let range_ms = range_of(self.store, self.step_ms, self.scrape_ms);
-        let level_ms = level_range(self.step_ms, self.scrape_ms);
+    fn queries(&self, grid: &QueryGrid) -> Vec<String> {
+        let (ticks, step_ms) = (grid.count, grid.step_ms);
+        let total_ms = total_range(self.scrape_ms);
+        let span = TickSpan { step_ms, level_ms: step_ms, shift_ms: grid.shift_ms, total_ms };
         let selector = |metric: &str| self.wanted.selector.metric(metric, "");
-        let presence =
-            format!("max by ({}) (count_over_time({}[{}ms]))", self.wanted.by, selector(&self.found.probe), level_ms);
+        let scrapes = span.samples(&selector(&self.found.probe), span.level_ms, 0);
+        let presence = format!("max by ({}) (count_over_time({scrapes}))", self.wanted.by);
         let mut queries = Vec::new();
         let mut group = vec![(PRESENCE.to_owned(), presence)];
         let mut points = ticks;
@@ -254,8 +279,7 @@ impl HostFetch<'_> {
                 group.clear();
                 points = 0;
             }
-            let text =
-                query::expression(metric, &selector(metric), &self.wanted.by, Processors::Each, level_ms, range_ms);
+            let text = query::expression(metric, &selector(metric), &self.wanted.by, Processors::Each, span);
             group.push((metric.to_owned(), text));
             points += more;
         }
@@ -279,17 +303,10 @@ impl HostFetch<'_> {
     }
 }
 
-/// How far back a rate looks. Prometheus sees only samples inside; so that what
-/// was added between two ticks is not lost, it must reach back to the last
-/// sample of the tick before. VictoriaMetrics does so by itself.
-pub(crate) fn range_of(store: &MetricStore, step_ms: i64, scrape_ms: i64) -> i64 {
-    if store.is_victoria() { step_ms } else { level_range(step_ms, scrape_ms) + scrape_ms }
-}
-
-/// How far back a level looks: its tick, and a little further, because scrapes
-/// come a little early or late and a tick of one scrape must not miss it.
-pub(crate) fn level_range(step_ms: i64, scrape_ms: i64) -> i64 {
-    step_ms + scrape_ms / 10
+/// How far back the last scrape may lie: one, and a little, because scrapes come a little early
+/// or late. Where one is missing the ticks beside it have gaps, not the growth of two.
+pub(crate) fn total_range(scrape_ms: i64) -> i64 {
+    scrape_ms + scrape_ms / 5
 }
 
 /// Metrics to ask for: of two of one exporter that bring the same counters, the
@@ -319,7 +336,7 @@ pub(crate) fn range(
     grid: &QueryGrid,
     mut each: impl FnMut(&QueryRow) -> Result<(), AnswerFault>,
 ) -> Result<Vec<String>, RemoteError> {
-    let (start, end) = (seconds(grid.first_ms), seconds(grid.last_ms()));
+    let (start, end) = (seconds(grid.first_ms + grid.shift_ms), seconds(grid.last_ms() + grid.shift_ms));
     let step = seconds(grid.step_ms);
     let form = [("query", query), ("start", &start), ("end", &end), ("step", &step)];
     store.post("/api/v1/query_range", &form, |source| answer::matrix(source, store.most_bytes(), grid, &mut each))
@@ -379,8 +396,8 @@ impl HostTable {
             let source = place.source;
             for (to, &value) in column.iter_mut().zip(&row.values) {
                 let cell = match source.how {
-                    MetricConversion::Added => value * step_s,
-                    MetricConversion::Rate | MetricConversion::Level => value,
+                    MetricConversion::Rate => value / step_s,
+                    MetricConversion::Added | MetricConversion::Level => value,
                 };
                 let cell = if source.complement && !cell.is_nan() { (1.0 - cell).max(0.0) } else { cell };
                 if cell.is_nan() || (source.positive && cell <= 0.0) {
@@ -456,6 +473,15 @@ mod tests {
         assert_eq!(tidy_interval(15_012.0), 15_000);
         assert_eq!(tidy_interval(59_990.5), 60_000);
         assert_eq!(tidy_interval(7_300.4), 7_300);
+    }
+
+    #[test]
+    fn a_tick_ends_between_scrapes_whatever_one_of_them_did() {
+        let times = |last_s: Vec<f64>| ScrapeClock::of(&SampleTimes { interval_s: 15.0, last_s });
+        assert_eq!(times(vec![7.0, 22.1, 37.0, 52.0, 67.001]).at_ms, 67_000);
+        assert_eq!(times(vec![7.0, 22.0, 37.0, 56.0]).at_ms, 52_000, "the last one was late");
+        assert_eq!(times(vec![0.0, 14.9, 30.0, 45.1]).at_ms.rem_euclid(15_000), 0);
+        assert_eq!(times(vec![]), ScrapeClock { interval_ms: 15_000, at_ms: 0 });
     }
 
     #[test]

@@ -15,6 +15,16 @@ pub struct Selector {
     matchers: String,
 }
 
+impl TickSpan {
+    /// A selector's samples of this length, up to so long before the end of the tick.
+    pub fn samples(&self, selector: &str, length_ms: i64, before_ms: i64) -> String {
+        match self.shift_ms + before_ms {
+            0 => format!("{selector}[{length_ms}ms]"),
+            offset => format!("{selector}[{length_ms}ms] offset {offset}ms"),
+        }
+    }
+}
+
 impl Selector {
     /// Reads `{job="node",instance=~"db.*"}`, with or without braces.
     ///
@@ -66,16 +76,28 @@ pub enum Processors {
     Together,
 }
 
-/// The query for one metric: a value a tick for every machine and instance.
-/// `level_ms` and `range_ms` are how far back each tick looks for a level and for a rate.
-pub fn expression(
-    metric: &str,
-    selector: &str,
-    by: &str,
-    processors: Processors,
-    level_ms: i64,
-    range_ms: i64,
-) -> String {
+/// What each tick of a query looks at, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickSpan {
+    /// The tick.
+    pub step_ms: i64,
+    /// How far back a level is looked for.
+    pub level_ms: i64,
+    /// How long before the moment that is asked for it ends.
+    pub shift_ms: i64,
+    /// How far before a moment the last scrape may lie that tells a total at it.
+    pub total_ms: i64,
+}
+
+/// The query for one metric: a value a tick for every machine and instance. Of a
+/// running total it is what was added in the tick.
+///
+/// `rate` and `increase` look at a window alone: what was added between its first sample
+/// and the one before is lost, or told twice by windows that overlap, and both guess what
+/// was added up to the window's ends. A difference of totals at two moments counts each
+/// scrape once, and all ticks together are what the counter grew by. Where it began anew
+/// the difference is negative, and the tick has a gap.
+pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors, span: TickSpan) -> String {
     let sources = MetricVocabulary::builtin().sources(metric);
     let running = sources.first().is_some_and(|s| s.how.is_running());
     let folded = processors == Processors::Together && is_of_processors(metric);
@@ -94,10 +116,11 @@ pub fn expression(
         () => "max",
     };
     let value = if running {
-        format!("rate({selector}[{range_ms}ms])")
+        let total = |before_ms| span.samples(selector, span.total_ms, before_ms);
+        format!("(last_over_time({}) - last_over_time({})) >= 0", total(0), total(span.step_ms))
     } else {
         // a level is what it was on average since the last tick
-        format!("avg_over_time({selector}[{level_ms}ms])")
+        format!("avg_over_time({})", span.samples(selector, span.level_ms, 0))
     };
     format!("{join} by ({}) ({value})", labels.join(","))
 }
@@ -160,23 +183,19 @@ mod tests {
 
     #[test]
     fn totals_are_rates_and_levels_are_means() {
-        let query = |metric, processors| expression(metric, metric, "instance", processors, 60_000, 75_000);
+        let span = TickSpan { step_ms: 60_000, level_ms: 60_000, shift_ms: 0, total_ms: 18_000 };
+        let query = |metric, processors| expression(metric, metric, "instance", processors, span);
         assert_eq!(
             query("node_disk_io_time_seconds_total", Processors::Each),
-            "max by (instance,device) (rate(node_disk_io_time_seconds_total[75000ms]))"
+            "max by (instance,device) ((last_over_time(node_disk_io_time_seconds_total[18000ms]) - \
+             last_over_time(node_disk_io_time_seconds_total[18000ms] offset 60000ms)) >= 0)"
         );
         assert_eq!(query("node_load1", Processors::Together), "max by (instance) (avg_over_time(node_load1[60000ms]))");
-        assert_eq!(
-            query("node_cpu_seconds_total", Processors::Each),
-            "max by (instance,cpu,mode) (rate(node_cpu_seconds_total[75000ms]))"
-        );
-        assert_eq!(
-            query("node_cpu_seconds_total", Processors::Together),
-            "sum by (instance,mode) (rate(node_cpu_seconds_total[75000ms]))"
-        );
+        assert!(query("node_cpu_seconds_total", Processors::Each).starts_with("max by (instance,cpu,mode) ((last_"));
+        assert!(query("node_cpu_seconds_total", Processors::Together).starts_with("sum by (instance,mode) ((last_"));
         assert!(query("windows_cpu_time_total", Processors::Together).starts_with("avg by (instance,mode)"));
         assert!(query("windows_cpu_interrupts_total", Processors::Together).starts_with("sum by (instance)"));
-        assert!(query("node_interrupts_total", Processors::Each).starts_with("sum by (instance) (rate"));
+        assert!(query("node_interrupts_total", Processors::Each).starts_with("sum by (instance) ((last_"));
         assert!(query("node_filesystem_avail_bytes", Processors::Each).contains("(instance,mountpoint,fstype)"));
     }
 

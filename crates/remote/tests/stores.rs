@@ -217,6 +217,112 @@ fn what_victoria_metrics_was_written_gives_the_same_verdict_back() {
     }
 }
 
+/// Milliseconds by which a scrape comes early or late.
+fn jitter(n: i64) -> i64 {
+    (n * 7919) % 181 - 90
+}
+
+/// What is written between two scrapes: bursts, so that a scrape told twice or lost is seen.
+fn written(n: i64) -> f64 {
+    if n % 7 == 0 { 10_000.0 } else { (n * 37 % 101) as f64 }
+}
+
+/// Machines scraped every 15 s, each a second later than the one before, early or late by up to 90 ms.
+fn scraped_at_every_second(store: &Running, flush: &str, end_s: i64) {
+    let schema = Arc::new(Schema::new(vec![
+        Series { counter: "physical_disk.writes".into(), instance: "sda".into(), scale: 1.0 },
+        Series { counter: "system.load_1".into(), instance: String::new(), scale: 1.0 },
+        Series { counter: "memory.available_bytes".into(), instance: String::new(), scale: 1.0 },
+    ]));
+    for offset in 0..STEP_S {
+        let labels = vec![("instance".to_owned(), format!("at{offset:02}")), ("job".to_owned(), "made".to_owned())];
+        let to = MetricStore::for_writing(&StoreAccess::new(&store.url)).unwrap();
+        let mut writer = RemoteWriter::start(to, labels).unwrap();
+        let mut feed = SeriesFeed::new();
+        for n in 0..TICKS {
+            let time_ns = scrape_ms(end_s, offset, n) * 1_000_000;
+            feed.tick(Tick { time_ns, elapsed_ns: 15_000_000_000 }, &schema, &[written(n), 1.0, 1e9]);
+            writer.push(feed.shot());
+        }
+        assert_eq!(writer.finish().lost, 0, "{:?}", writer.trouble());
+    }
+    let _ = store.store().get(flush, &[], whole);
+}
+
+fn scrape_ms(end_s: i64, offset: i64, n: i64) -> i64 {
+    (end_s - (TICKS - n) * STEP_S + offset) * 1000 + jitter(n)
+}
+
+/// What was added in scrapes from one moment to another.
+fn added(end_s: i64, offset: i64, from_ms: i64, to_ms: i64) -> f64 {
+    let inside = |n: &i64| (from_ms + 1..=to_ms).contains(&scrape_ms(end_s, offset, *n));
+    (0..TICKS).filter(inside).map(written).sum()
+}
+
+/// Sum of writes over a frame, and the stretch that its ticks cover, milliseconds.
+fn writes(frame: &Frame) -> (f64, i64, i64) {
+    let column = frame.schema().column("physical_disk.writes", "sda").unwrap();
+    assert!(frame.column(column).iter().all(|v| !v.is_nan()), "{:?}", frame.column(column));
+    let (first, last) = (frame.ticks()[0], *frame.ticks().last().unwrap());
+    let from_ms = (first.time_ns - i64::try_from(first.elapsed_ns).unwrap()) / 1_000_000;
+    (frame.column(column).iter().sum(), from_ms, last.time_ns / 1_000_000)
+}
+
+fn totals_are_whole(store: &Running, flush: &str) {
+    let end_s = now_s() - 60;
+    scraped_at_every_second(store, flush, end_s);
+    // the window begins behind the first scrapes, so that each tick has one before it
+    let wanted = |matches: &str, step_ms| HostQuery {
+        selector: Selector::parse(matches).unwrap(),
+        by: "instance".into(),
+        from_ms: (end_s - (TICKS - 4) * STEP_S) * 1000,
+        to_ms: end_s * 1000,
+        step_ms,
+    };
+    for offset in 0..STEP_S {
+        for step_ms in [None, Some(60_000), Some(75_000)] {
+            let mut frames = Vec::new();
+            let only = wanted(&format!("{{instance=\"at{offset:02}\"}}"), step_ms);
+            host::read(&store.store(), &only, &mut |piece| {
+                if let LogPiece::Frame(frame) = piece {
+                    frames.push(frame.clone());
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+            let [frame] = frames.as_slice() else { panic!("{} frames", frames.len()) };
+            let (sum, from_ms, to_ms) = writes(frame);
+            assert_eq!(sum, added(end_s, offset, from_ms, to_ms), "scraped at {offset} s, ticks of {step_ms:?}");
+            let each = (step_ms.unwrap_or(15_000) / 15_000) as f64;
+            let column = frame.schema().column("physical_disk.writes", "sda").unwrap();
+            let most = frame.column(column).iter().copied().fold(0.0, f64::max);
+            assert!(most < 10_000.0 * (each / 7.0).ceil() + 101.0 * each, "no tick has a scrape too many: {most}");
+        }
+    }
+    let counters = needed(["physical_disk.writes", "system.load_1", "memory.available_bytes"]);
+    let fleet = Fleet::find(&store.store(), wanted("", Some(60_000)), &counters).unwrap();
+    assert_eq!(fleet.hosts.len() as i64, STEP_S);
+    for member in fleet.ask(&store.store(), &fleet.hosts).unwrap() {
+        let offset: i64 = member.host[2..].parse().unwrap();
+        let (sum, from_ms, to_ms) = writes(&member.samples.unwrap().frame);
+        assert_eq!(sum, added(end_s, offset, from_ms, to_ms), "of a fleet, scraped at {offset} s");
+    }
+}
+
+#[test]
+fn prometheus_counts_each_scrape_once_whenever_it_came() {
+    if let Some(store) = prometheus() {
+        totals_are_whole(&store, "/-/healthy");
+    }
+}
+
+#[test]
+fn victoria_metrics_counts_each_scrape_once_whenever_it_came() {
+    if let Some(store) = victoria_metrics() {
+        totals_are_whole(&store, "/internal/force_flush");
+    }
+}
+
 #[test]
 fn a_small_fleet_is_ranked_by_what_is_true_of_it() {
     let Some(running) = victoria_metrics() else { return };

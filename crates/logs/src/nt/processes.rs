@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema};
 
+use crate::plausible as limits;
+
 /// Time between two tables at least, in the log's first minutes and later: a
 /// table of a thousand processes costs as much as reading some hundred rows.
 const BEATS_NS: [u64; 2] = [10_000_000_000, 60_000_000_000];
@@ -105,7 +107,13 @@ impl NtProcesses {
                 let Some(column) = column else { continue };
                 let cells = &frame.column(*column as usize)[ticks.clone()];
                 if kind < WORKING_SET {
-                    let (more, count) = sum_of(cells);
+                    let most = limits::most(COUNTERS[kind]) / self.scales[*column as usize];
+                    let (mut more, mut count) = sum_of(cells);
+                    if !(0.0..=most).contains(&more) {
+                        // the frame's own cells are judged and told where it is handed over
+                        let held: Vec<f64> = cells.iter().copied().filter(|c| (0.0..=most).contains(c)).collect();
+                        (more, count) = sum_of(&held);
+                    }
                     *sum = (sum.0 + more, sum.1 + count);
                 } else if let Some(last) = cells.last().filter(|c| !c.is_nan()) {
                     *sum = (*last, 1);

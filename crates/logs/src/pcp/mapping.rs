@@ -190,6 +190,11 @@ impl PcpTarget {
         !self.counter.starts_with("foreign.")
     }
 
+    /// It is about disks.
+    pub fn is_of_disk(&self) -> bool {
+        self.counter.starts_with("physical_disk.")
+    }
+
     /// Instance of ours for an instance of PCP's; `None` where this target is
     /// not about it.
     pub fn instance<'a>(&self, name: Option<&'a str>) -> Option<&'a str> {

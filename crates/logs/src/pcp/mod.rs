@@ -6,6 +6,7 @@
 pub(crate) mod files;
 mod mapping;
 mod meta;
+mod pace;
 mod processes;
 mod records;
 mod rows;

@@ -1,12 +1,12 @@
 //! Ticks out of records.
 //!
 //! A logger writes a record for each group of metrics, each at its own time
-//! and interval. Records that follow each other at once are one tick: within
-//! half a second and half the shortest interval of any metric, and as long as no
-//! metric comes twice. The tick's time is that of its fullest record. What a
-//! counter grew by over another span than the tick's (a group on a longer
-//! interval, a record a few milliseconds later) is brought to the tick's
-//! length, so that its rate is right.
+//! and interval; `pace.rs` says which of them are one tick. A metric that comes
+//! again in a tick (it is in two groups, or on a shorter interval) is added up,
+//! or its mean where it is a level. The tick's time is that of the record that
+//! has most of the leading metrics. What a counter grew by over another span
+//! than the tick's (a group on a longer interval, a record a few milliseconds
+//! later) is brought to the tick's length, so that its rate is right.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -16,6 +16,7 @@ use diskwright_base::{Note, Schema, Series};
 
 use super::mapping::{MetricUse, PcpConversion, PcpTarget};
 use super::meta::{Indoms, Metric, SINGULAR, Semantics};
+use super::pace::{MetricPace, TickPace};
 use super::survey::ArchiveSurvey;
 use super::values::{PcpNumber, ValueSet};
 use crate::FrameBatch;
@@ -27,8 +28,8 @@ const MOST_COLUMNS: usize = 1 << 16;
 const MOST_SERIES: usize = 1 << 20;
 /// A column without a value for so many ticks goes, when others come.
 const STALE_TICKS: u64 = 100;
-/// Records later than this are another tick in any case, nanoseconds.
-const WINDOW_NS: i64 = 500_000_000;
+/// Ticks between two looks at the interval that leads.
+const PACE_TICKS: u64 = 32;
 
 /// A column of the rows.
 struct PcpColumn {
@@ -51,6 +52,13 @@ struct MetricInstance {
     name: Option<String>,
     columns: Vec<usize>,
     before: Option<(PcpNumber, i64)>,
+    /// Number of the tick that had it last.
+    tick: u64,
+    /// Where what it grew by in that tick begins.
+    from_ns: Option<i64>,
+    /// Its mean in that tick, of so many values.
+    mean: f64,
+    values: f64,
 }
 
 /// A metric that is followed.
@@ -59,6 +67,9 @@ struct MetricFollower {
     targets: Vec<PcpTarget>,
     /// It opens a tick of its own.
     opens: bool,
+    /// The ticks go by it.
+    leads: bool,
+    pace: MetricPace,
     slots: Vec<MetricInstance>,
     places: HashMap<u32, usize>,
     generation: u64,
@@ -80,8 +91,7 @@ pub(super) struct PcpRows {
     tick: OpenTick,
     /// Time of the tick before, nanoseconds; `None` before the first and after a mark.
     before_ns: Option<i64>,
-    /// Records as near as this to the first of a tick belong to it, nanoseconds.
-    window_ns: i64,
+    pace: TickPace,
     /// Ticks so far.
     ticks: u64,
 }
@@ -93,7 +103,9 @@ struct OpenTick {
     first_ns: i64,
     last_ns: i64,
     time_ns: i64,
-    /// Values of its fullest record.
+    /// When its leading metrics came.
+    led_ns: Option<i64>,
+    /// Leading values of the record that has most of them.
     most: usize,
 }
 
@@ -103,6 +115,9 @@ impl PcpRows {
     pub fn new(metrics: &[Metric], uses: &[MetricUse], survey: ArchiveSurvey) -> PcpRows {
         let known = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_known));
         let any_known = uses.iter().any(known);
+        let of_disk = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_of_disk));
+        let is_paced = |metric: &Metric| survey.paces.get(&metric.pmid).is_some_and(MetricPace::is_known);
+        let any_disk = metrics.iter().zip(uses).any(|(m, u)| of_disk(u) && is_paced(m));
         let mut follows = HashMap::new();
         for (metric, what) in metrics.iter().zip(uses) {
             let MetricUse::Series(targets) = what else { continue };
@@ -111,6 +126,8 @@ impl PcpRows {
                 metric: metric.clone(),
                 targets: targets.clone(),
                 opens,
+                leads: opens && (of_disk(what) || !any_disk),
+                pace: survey.paces.get(&metric.pmid).copied().unwrap_or_default(),
                 slots: Vec::new(),
                 places: HashMap::new(),
                 generation: 0,
@@ -119,13 +136,13 @@ impl PcpRows {
             follows.insert(metric.pmid, follow);
         }
         PcpRows {
+            pace: pace_of(&follows),
             follows,
             columns: Vec::new(),
             names: HashMap::new(),
             made: 0,
             schema: None,
             row: Vec::new(),
-            window_ns: survey.interval_ns.map_or(WINDOW_NS, |i| (i / 2).min(WINDOW_NS)),
             mounts: survey.mounts,
             tick: OpenTick::default(),
             before_ns: None,
@@ -142,6 +159,7 @@ impl PcpRows {
         }
         for follow in self.follows.values_mut() {
             follow.slots.iter_mut().for_each(|s| s.before = None);
+            follow.pace.mark();
         }
     }
 
@@ -163,31 +181,40 @@ impl PcpRows {
         if self.tick.is_open && !self.belongs(time_ns, sets) {
             self.close(batch);
         }
-        let mut filled = 0;
+        let mut leading = 0;
         let mut opens = false;
         for set in sets {
             let Some(mut follow) = self.follows.remove(&set.pmid) else { continue };
             let values = self.set(&mut follow, time_ns, set, body, indoms, at, batch);
             follow.tick = self.ticks;
-            opens |= follow.opens && values > 0;
-            filled += values;
+            if values > 0 {
+                follow.pace.came(time_ns, values);
+                opens |= follow.opens;
+                leading += if follow.leads && !self.pace.is_faster(&follow.pace) { values } else { 0 };
+            }
             self.follows.insert(set.pmid, follow);
         }
         if !self.tick.is_open && opens {
-            self.tick = OpenTick { is_open: true, first_ns: time_ns, last_ns: time_ns, time_ns, most: 0 };
+            self.tick = OpenTick { is_open: true, first_ns: time_ns, ..OpenTick::default() };
         }
         if self.tick.is_open {
             self.tick.last_ns = time_ns;
-            if filled > self.tick.most {
-                (self.tick.most, self.tick.time_ns) = (filled, time_ns);
+            // the later of two that are alike: what they grew by ends there
+            if leading >= self.tick.most {
+                (self.tick.most, self.tick.time_ns) = (leading, time_ns);
+            }
+            if leading > 0 {
+                self.tick.led_ns.get_or_insert(time_ns);
             }
         }
     }
 
     /// True where a record goes into the open tick.
     fn belongs(&self, time_ns: i64, sets: &[ValueSet]) -> bool {
-        time_ns.saturating_sub(self.tick.first_ns) <= self.window_ns
-            && !sets.iter().any(|s| self.follows.get(&s.pmid).is_some_and(|f| f.tick == self.ticks))
+        let led = self.tick.led_ns.map(|led| time_ns.saturating_sub(led));
+        let follows = || sets.iter().filter(|s| s.count > 0).filter_map(|s| self.follows.get(&s.pmid));
+        self.pace.is_near(time_ns.saturating_sub(self.tick.first_ns), led)
+            && follows().all(|f| f.tick != self.ticks || self.pace.takes_again(&f.pace, time_ns, led))
     }
 
     /// One metric's values. Gives how many there were.
@@ -213,6 +240,8 @@ impl PcpRows {
         }
         let mut filled = 0;
         for (turn, (instance, place)) in set.values(body).enumerate() {
+            // old loggers wrote any number where there are no instances
+            let instance = if follow.metric.indom == SINGULAR { SINGULAR } else { instance };
             let Some(number) = set.number(body, place, follow.metric.kind) else {
                 batch.skip(format!("{}, {}", follow.metric.name, at()), "a value that is not of its metric's type");
                 continue;
@@ -243,9 +272,9 @@ impl PcpRows {
         batch: &mut FrameBatch<'_>,
     ) {
         let slot = &mut follow.slots[slot];
-        let is_counter = follow.metric.semantics == Semantics::Counter;
+        let again = std::mem::replace(&mut slot.tick, self.ticks) == self.ticks;
         let (mut value, mut span_ns) = (number.as_f64(), 0);
-        if is_counter {
+        if follow.metric.semantics == Semantics::Counter {
             let before = slot.before.replace((number, time_ns));
             // a hostile archive can have two values of one moment
             let before = before.filter(|(_, before_ns)| *before_ns < time_ns);
@@ -255,12 +284,22 @@ impl PcpRows {
             }
             // a sum that lacks one of its parts is not known
             value = grown.flatten().unwrap_or(f64::NAN);
-            span_ns = before.map_or(0, |(_, before_ns)| time_ns - before_ns);
+            if !again {
+                slot.from_ns = before.map(|(_, before_ns)| before_ns);
+            }
+            span_ns = slot.from_ns.map_or(0, |from| time_ns - from);
+        } else if again {
+            // what its mean changes by
+            slot.values += 1.0;
+            value = (value - slot.mean) / slot.values;
+            slot.mean += value;
+        } else {
+            (slot.mean, slot.values) = (value, 1.0);
         }
         for &column in &slot.columns {
             let column = &mut self.columns[column];
-            let again = column.tick == self.ticks;
-            column.value = if again && column.is_sum { column.value + value } else { value };
+            let adds = again || (column.is_sum && column.tick == self.ticks);
+            column.value = if adds { column.value + value } else { value };
             (column.span_ns, column.tick) = (span_ns, self.ticks);
         }
     }
@@ -292,7 +331,9 @@ impl PcpRows {
             return None;
         }
         follow.places.insert(instance, follow.slots.len());
-        follow.slots.push(MetricInstance { instance, name, columns, before: None });
+        let (from_ns, mean, values) = (None, f64::NAN, 0.0);
+        let slot = MetricInstance { instance, name, columns, before: None, tick: u64::MAX, from_ns, mean, values };
+        follow.slots.push(slot);
         Some(follow.slots.len() - 1)
     }
 
@@ -354,6 +395,9 @@ impl PcpRows {
         batch.tick(schema, time_ns, Some(elapsed.unwrap_or(0).unsigned_abs()), &self.row);
         self.before_ns = Some(time_ns);
         self.ticks += 1;
+        if self.ticks.is_multiple_of(PACE_TICKS) {
+            self.pace = pace_of(&self.follows);
+        }
     }
 
     /// Forgets columns that had nothing for long, so that names that come and
@@ -387,6 +431,10 @@ impl PcpRows {
             follow.places = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
         }
     }
+}
+
+fn pace_of(follows: &HashMap<u32, MetricFollower>) -> TickPace {
+    TickPace::of(follows.values().filter(|f| f.leads).map(|f| &f.pace))
 }
 
 /// What a column holds of a tick that is `elapsed` long.

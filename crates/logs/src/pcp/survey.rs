@@ -8,6 +8,7 @@ use std::io::Read;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Topology};
 
 use super::meta::{Indoms, Metric, SINGULAR};
+use super::pace::MetricPace;
 use super::records::{ArchiveLabel, RecordReader};
 use super::values::{self, ValueSet};
 use crate::Skips;
@@ -26,8 +27,8 @@ pub(super) struct ArchiveSurvey {
     pub mounts: HashMap<String, String>,
     /// Time of the first record, nanoseconds since 1970.
     pub first_ns: Option<i64>,
-    /// Least time between two values of one metric, nanoseconds.
-    pub interval_ns: Option<i64>,
+    /// How often metrics come, by identifier.
+    pub paces: HashMap<u32, MetricPace>,
 }
 
 /// Metrics that are looked for.
@@ -61,7 +62,7 @@ pub(super) fn look<R: Read>(
             }
         }
     }
-    let mut seen: HashMap<u32, i64> = HashMap::new();
+    let mut seen: HashMap<u32, (Option<i64>, Vec<i64>, usize)> = HashMap::new();
     // what is broken is told by the reading itself
     let mut unheard = Skips::default();
     let mut sets = Vec::new();
@@ -70,11 +71,16 @@ pub(super) fn look<R: Read>(
         let body = volume.body();
         let Some(time_ns) = values::sets(body, label.version, &mut sets) else { continue };
         found.first_ns.get_or_insert(time_ns);
+        if sets.is_empty() {
+            seen.values_mut().for_each(|(last, ..)| *last = None);
+        }
         indoms.advance(time_ns, &mut unheard);
         for set in &sets {
-            let since = seen.insert(set.pmid, time_ns).and_then(|before| time_ns.checked_sub(before));
-            if let Some(since) = since.filter(|s| *s > 0) {
-                found.interval_ns = Some(found.interval_ns.map_or(since, |i| i.min(since)));
+            if let Ok(values @ 1..) = usize::try_from(set.count) {
+                let (last, intervals, most) = seen.entry(set.pmid).or_insert((None, Vec::new(), 0));
+                let since = last.replace(time_ns).map(|before: i64| time_ns.saturating_sub(before));
+                intervals.extend(since.filter(|s| *s > 0));
+                *most = values.max(*most);
             }
             if let Some(metric) = wanted.get(&set.pmid) {
                 found.take(metric, set, body, indoms);
@@ -84,6 +90,7 @@ pub(super) fn look<R: Read>(
             break;
         }
     }
+    found.paces = seen.into_iter().map(|(id, (_, all, values))| (id, MetricPace::seen(all, values))).collect();
     found.devices(&devices, indoms);
     found
 }

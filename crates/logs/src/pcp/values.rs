@@ -132,7 +132,9 @@ impl ValueSet {
             });
         }
         let (code, bytes) = block(body, place)?;
-        if PcpType::of(i32::from(code)) != kind {
+        // loggers before PCP 2.0 left the type of 64-bit blocks empty, which reads as that of 32 bits
+        let is_untold = code == 0 && bytes.len() == 8 && matches!(kind, PcpType::I64 | PcpType::U64 | PcpType::F64);
+        if PcpType::of(i32::from(code)) != kind && !is_untold {
             return None;
         }
         let mut fields = BodyFields(bytes);

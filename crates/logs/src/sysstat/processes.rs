@@ -8,6 +8,7 @@ use diskwright_base::{Note, ProcessRow, ProcessTable};
 use super::collector::{Collector, ValueOrigin};
 use super::table::number;
 use crate::error::LogError;
+use crate::plausible;
 
 /// Seconds between two tables at least.
 const BEAT_S: f64 = 10.0;
@@ -58,7 +59,14 @@ impl SysstatProcesses {
             to.put(at, ["pidstat", "reports", ""], 1.0)?;
         }
         let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i));
-        let value = |name: &str| cell(name).and_then(|text| number(text, 1.0)).filter(|v| (0.0..1e15).contains(v));
+        let mut absurd = false;
+        let mut value = |name: &str| {
+            let value = cell(name).and_then(|text| number(text, 1.0))?;
+            // percent and kB: ten thousand processors, 2 TB/s
+            let most = if name.starts_with('%') { 1e6 } else { 2e9 };
+            absurd |= !(0.0..=most).contains(&value) && name != "RSS";
+            (0.0..=most).contains(&value).then_some(value)
+        };
         let pid = cell("PID").or(cell("TGID")).and_then(|pid| pid.parse::<u32>().ok());
         // threads have a hyphen here: their process has a row of its own
         let Some(pid) = pid else { return Ok(()) };
@@ -72,6 +80,9 @@ impl SysstatProcesses {
         let (read, written) = (value("kB_rd/s"), value("kB_wr/s"));
         let (processor, system, faults) = (value("%CPU"), value("%system"), value("majflt/s"));
         let (delay, resident) = (value("iodelay"), value("RSS"));
+        if absurd {
+            to.shaper.leave_out(&format!("line {}, process {pid}", at.line), plausible::ABOVE);
+        }
         if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&pid) {
             return Ok(());
         }

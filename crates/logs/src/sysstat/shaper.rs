@@ -190,7 +190,7 @@ impl Shaper {
     }
 
     /// To be told with the next tick.
-    fn leave_out(&mut self, at: &str, because: &'static str) {
+    pub fn leave_out(&mut self, at: &str, because: &'static str) {
         if self.left_out.len() < MOST_LEFT_OUT {
             self.left_out.push((at.to_owned(), because));
         }

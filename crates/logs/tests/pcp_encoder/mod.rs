@@ -35,6 +35,8 @@ pub const PLAIN: u32 = 0;
 pub enum Value {
     Word(u32),
     U64(u64),
+    /// As loggers before PCP 2.0 wrote it: the block does not say its type.
+    Untold(u64),
     Float(f32),
     Text(&'static str),
 }
@@ -184,6 +186,7 @@ impl Archive {
                         continue;
                     }
                     Value::U64(v) => (U64, v.to_be_bytes().to_vec()),
+                    Value::Untold(v) => (0, v.to_be_bytes().to_vec()),
                     Value::Float(v) => (FLOAT, v.to_be_bytes().to_vec()),
                     Value::Text(v) => (STRING, [v.as_bytes(), &[0]].concat()),
                 };

@@ -13,7 +13,7 @@ fn rows(body: &[u8]) -> Result<(Vec<QueryRow>, Vec<String>), AnswerFault> {
     Ok((rows, warnings))
 }
 
-const GRID: QueryGrid = QueryGrid { first_ms: 1_000_000, step_ms: 15_000, count: 3 };
+const GRID: QueryGrid = QueryGrid { first_ms: 1_000_000, step_ms: 15_000, count: 3, shift_ms: 0 };
 
 #[test]
 fn points_fall_on_their_ticks_and_gaps_stay() {
@@ -48,7 +48,7 @@ fn broken_answers_are_told() {
 fn the_usual_interval_is_the_median() {
     let body = br#"{"status":"success","data":{"result":[{"metric":{},"values":
         [[100,"1"],[115.1,"1"],[130,"1"],[145,"1"],[900,"1"]]},{"metric":{},"values":[[7,"1"]]}]}}"#;
-    assert!((usual_interval(&body[..], ALL).unwrap().unwrap() - 15.0).abs() < 0.2);
+    assert!((usual_interval(&body[..], ALL).unwrap().unwrap().interval_s - 15.0).abs() < 0.2);
     assert_eq!(usual_interval(&br#"{"status":"success","data":{"result":[]}}"#[..], ALL), Ok(None));
 }
 
@@ -56,8 +56,14 @@ fn the_usual_interval_is_the_median() {
 fn grids_lie_within_their_window() {
     let grid = QueryGrid::within(1_000, 100_000, 15_000);
     assert_eq!((grid.first_ms, grid.count, grid.last_ms()), (30_000, 5, 90_000));
-    assert_eq!(QueryGrid::within(0, 60_000, 15_000), QueryGrid { first_ms: 15_000, step_ms: 15_000, count: 4 });
+    assert_eq!(
+        QueryGrid::within(0, 60_000, 15_000),
+        QueryGrid { first_ms: 15_000, step_ms: 15_000, count: 4, shift_ms: 0 }
+    );
     assert_eq!(QueryGrid::within(50_000, 10_000, 15_000).count, 0);
+    let between = QueryGrid::through(7_000, 100_000, 15_000, 1_000_000_007_500);
+    assert_eq!((between.first_ms, between.last_ms(), between.count), (32_500, 77_500, 4));
+    assert_eq!(between.shift_ms, 12_500, "asked at multiples of the step, none behind the window");
     let parts: Vec<QueryGrid> = grid.parts(2).collect();
     assert_eq!(parts.iter().map(|p| p.count).collect::<Vec<_>>(), [2, 2, 1]);
     assert_eq!(parts[1].first_ms, 60_000);

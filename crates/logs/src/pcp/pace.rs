@@ -1,0 +1,164 @@
+//! How often metrics are logged: what tells one tick from the next.
+//!
+//! A logger may have a metric in two groups that run milliseconds apart, groups that start
+//! seconds apart, and groups of different intervals. Ticks follow the interval that most
+//! values of disks have (of all counters where no disk is logged).
+
+use std::collections::HashMap;
+
+/// Groups that run one after the other are as near as this, nanoseconds.
+const TOGETHER_NS: i64 = 500_000_000;
+
+const SECOND: i64 = 1_000_000_000;
+
+/// What an interval counts for: all of a second and more alike, shorter ones by their length.
+fn weight(interval_ns: i64) -> i64 {
+    interval_ns.clamp(0, SECOND)
+}
+
+/// How often one metric comes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MetricPace {
+    /// When it came last; `None` before and after a mark.
+    last_ns: Option<i64>,
+    /// Its usual interval, nanoseconds; 0 while unknown.
+    usual_ns: i64,
+    /// Values that it brought last.
+    values: usize,
+}
+
+impl MetricPace {
+    /// A metric whose intervals (nanoseconds) were seen in a look ahead. The middle one counts,
+    /// but groups of one moment lie as near as nothing between two.
+    pub fn seen(mut intervals: Vec<i64>, values: usize) -> MetricPace {
+        intervals.sort_unstable();
+        let all: i64 = intervals.iter().map(|i| weight(*i)).sum();
+        let mut passed = 0;
+        let middle = intervals.iter().find(|i| {
+            passed += weight(**i);
+            2 * passed >= all
+        });
+        MetricPace { last_ns: None, usual_ns: middle.copied().unwrap_or(0), values }
+    }
+
+    /// A mark record: the time since the last value is no interval.
+    pub fn mark(&mut self) {
+        self.last_ns = None;
+    }
+
+    /// True where it came more than once.
+    pub fn is_known(&self) -> bool {
+        self.usual_ns > 0
+    }
+
+    /// It came. What is usual follows slowly, so that no pause counts for an interval.
+    pub fn came(&mut self, time_ns: i64, values: usize) {
+        let (since, usual) = (self.since(time_ns), self.usual_ns);
+        (self.last_ns, self.values) = (Some(time_ns), values);
+        let step = (usual as f64 / 8.0 * weight(since) as f64 / SECOND as f64) as i64;
+        self.usual_ns = match () {
+            () if since <= 0 => usual,
+            () if usual == 0 => since,
+            () if since > usual => since.min(usual.saturating_add(step)),
+            () => since.max(usual - step),
+        };
+    }
+
+    fn since(&self, time_ns: i64) -> i64 {
+        self.last_ns.map_or(0, |last| time_ns.saturating_sub(last))
+    }
+
+    /// True where it comes again from another group of the same moment.
+    fn is_echo(&self, time_ns: i64) -> bool {
+        let since = self.since(time_ns);
+        since <= TOGETHER_NS && since.saturating_mul(8) < self.usual_ns
+    }
+}
+
+/// The paces that lead: their common interval, nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TickPace(i64);
+
+impl TickPace {
+    /// The interval of most values of these metrics.
+    pub fn of<'a>(leading: impl Iterator<Item = &'a MetricPace>) -> TickPace {
+        let mut intervals: HashMap<i64, usize> = HashMap::new();
+        for pace in leading.filter(|p| p.usual_ns > 0) {
+            *intervals.entry(pace.usual_ns).or_default() += pace.values.max(1);
+        }
+        let mut sorted: Vec<(i64, usize)> = intervals.into_iter().collect();
+        sorted.sort_unstable();
+        let all: usize = sorted.iter().map(|(_, values)| values).sum();
+        let mut passed = 0;
+        let middle = sorted.iter().find(|(_, values)| {
+            passed += values;
+            2 * passed >= all
+        });
+        TickPace(middle.map_or(0, |(interval, _)| *interval))
+    }
+
+    /// True where a record may still belong to a tick. A tick ends with its leading metrics; `led`
+    /// is the time since they came, `age` that since its first record, nanoseconds.
+    pub fn is_near(self, age: i64, led: Option<i64>) -> bool {
+        match led {
+            Some(led) => led <= TOGETHER_NS,
+            None => age <= TOGETHER_NS.max(self.0.saturating_add(self.0 / 2)),
+        }
+    }
+
+    /// True where a metric that the tick has already goes into it again: from another group
+    /// of the same moment, or because it comes far more often than the leading ones.
+    pub fn takes_again(self, pace: &MetricPace, time_ns: i64, led: Option<i64>) -> bool {
+        pace.is_echo(time_ns) || (led.is_none() && self.is_faster(pace))
+    }
+
+    /// True for a metric that comes far more often than the ticks.
+    pub fn is_faster(self, pace: &MetricPace) -> bool {
+        pace.usual_ns > 0 && pace.usual_ns.saturating_mul(3) / 2 < self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = SECOND;
+
+    #[test]
+    fn an_interval_is_learnt_and_a_pause_forgotten() {
+        let mut pace = MetricPace::default();
+        (0..20).for_each(|n| pace.came(n * 10 * S, 1));
+        assert_eq!(pace.usual_ns, 10 * S);
+        pace.came(4000 * S, 1);
+        assert!(pace.usual_ns < 12 * S, "an hour's pause is not an interval: {}", pace.usual_ns);
+        (1..40).for_each(|n| pace.came((4000 + n) * S, 1));
+        assert_eq!(pace.usual_ns, S);
+        assert_eq!(MetricPace::seen(vec![S, S, 3600 * S, S], 1).usual_ns, S);
+        assert_eq!(MetricPace::seen(vec![S / 4, S / 4, S / 4, S / 4, S / 4, S / 4, 9 * S], 1).usual_ns, S / 4);
+    }
+
+    #[test]
+    fn a_second_group_of_a_moment_is_an_echo_and_a_fast_logger_is_not() {
+        let mut twice = MetricPace::seen(vec![S / 100, S / 50, 10 * S], 1);
+        for n in 1..1000 {
+            twice.came(n * 10 * S, 1);
+            for echo in 1..5 {
+                assert!(twice.is_echo(n * 10 * S + echo * S / 100), "{n}");
+                twice.came(n * 10 * S + echo * S / 100, 1);
+            }
+            assert!(!twice.is_echo((n + 1) * 10 * S));
+        }
+        (0..2000).for_each(|n| twice.came(10_000 * S + n * S / 10, 1));
+        assert!(!twice.is_echo(twice.last_ns.unwrap_or(0) + S / 10), "ten a second are ten ticks");
+    }
+
+    #[test]
+    fn most_values_lead() {
+        let pace = |usual_ns, values| MetricPace { last_ns: None, usual_ns, values };
+        let of = |all: &[MetricPace]| TickPace::of(all.iter()).0;
+        assert_eq!(of(&[pace(10 * S, 500), pace(S, 20), pace(60 * S, 30)]), 10 * S);
+        assert_eq!(of(&[pace(2 * S, 1), pace(S, 1)]), S, "nothing is lost where it is even");
+        assert_eq!(of(&[pace(0, 500)]), 0, "a metric of one record has no interval");
+        assert_eq!(of(&[]), 0);
+    }
+}

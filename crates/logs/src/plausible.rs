@@ -1,0 +1,368 @@
+//! Values that cannot be, whatever reader brought them: a kernel's underflow, a share above
+//! all, a row of zeros after a pause. They become gaps, counted with their reason.
+//!
+//! Limits are far above what machines do, so that nothing true is lost: a disk's share of busy
+//! time may pass 100 % a little, a process may take many processors, guests' time may stand
+//! beside the time that holds it.
+
+use std::sync::Arc;
+
+use diskwright_base::catalogue::CounterKind;
+use diskwright_base::{Catalogue, Counter, Frame, Schema};
+
+use crate::Skips;
+
+/// A 32-bit counter that ran backwards shows at least this much.
+const UNDERFLOW: f64 = 2_147_483_648.0;
+/// No machine moves so many bytes a second.
+const MOST_BYTES_PER_S: f64 = 2e12;
+const SHARES: &str = "shares of a processor's time that do not add up to 100 %";
+const BELOW: &str = "a value below 0, where none can be";
+pub(crate) const ABOVE: &str = "a value larger than there can be, such as of a counter that ran backwards";
+
+/// The largest value of a column.
+#[derive(Clone, Copy, Debug)]
+struct ColumnLimit {
+    most: f64,
+    /// `most` is for a second: the column holds what was added in the tick.
+    is_added: bool,
+    /// It may be negative.
+    is_signed: bool,
+}
+
+impl ColumnLimit {
+    fn holds(self, value: f64, seconds: f64) -> bool {
+        let most = if self.is_added { self.most * seconds } else { self.most };
+        // gaps hold
+        !(value > most || (value < 0.0 && !self.is_signed))
+    }
+}
+
+/// Shares of one processor's time, or of all.
+#[derive(Debug, Default)]
+struct ProcessorShares {
+    instance: String,
+    idle: Option<usize>,
+    user: Option<usize>,
+    system: Option<usize>,
+    /// Part of `privileged`, where that is what a log tells of the kernel's time.
+    interrupts: Vec<usize>,
+    others: Vec<usize>,
+    /// Beside the time of users in some tools, in it in others.
+    guests: Vec<usize>,
+    has_steal: bool,
+    has_interrupts: bool,
+}
+
+impl ProcessorShares {
+    fn columns(&self) -> impl Iterator<Item = usize> + '_ {
+        let main = [self.idle, self.user, self.system].into_iter().flatten();
+        main.chain(self.others.iter().chain(&self.interrupts).chain(&self.guests).copied())
+    }
+
+    /// True where they may be all of the time; false also for a row of zeros.
+    fn add_up(&self, value: impl Fn(usize) -> f64) -> bool {
+        let known = |column: Option<usize>| column.map(&value).filter(|v| !v.is_nan());
+        let (Some(idle), Some(user), Some(system)) = (known(self.idle), known(self.user), known(self.system)) else {
+            return true;
+        };
+        let sum = |columns: &[usize]| columns.iter().map(|c| value(*c)).filter(|v| !v.is_nan()).sum::<f64>();
+        let interrupts = if self.has_interrupts { sum(&self.interrupts) } else { 0.0 };
+        let all = idle + user + system + interrupts + sum(&self.others);
+        // tools of before 2.6.11 do not tell what a hypervisor took
+        let least = if self.has_steal { 0.5 } else { 0.1 };
+        all + sum(&self.guests) >= least && all <= 1.5
+    }
+}
+
+/// The limits of a schema's columns.
+#[derive(Debug, Default)]
+pub struct ValueLimits {
+    schema: Arc<Schema>,
+    limits: Vec<ColumnLimit>,
+    shares: Vec<ProcessorShares>,
+}
+
+impl ValueLimits {
+    /// The limits of these columns.
+    pub fn of(schema: &Arc<Schema>) -> ValueLimits {
+        let limits = schema.series.iter().map(|s| limit(&s.counter, &s.instance, s.scale)).collect();
+        ValueLimits { shares: shares(schema), schema: Arc::clone(schema), limits }
+    }
+
+    /// True where these are of the schema.
+    pub fn are_of(&self, schema: &Arc<Schema>) -> bool {
+        Arc::ptr_eq(&self.schema, schema)
+    }
+
+    /// True where nothing of a row is left out.
+    pub fn hold(&self, row: &[f64], elapsed_ns: u64) -> bool {
+        let seconds = seconds(elapsed_ns);
+        self.limits.iter().zip(row).all(|(limit, value)| limit.holds(*value, seconds))
+            && self.shares.iter().all(|shares| shares.add_up(|column| self.scaled(column, row[column])))
+    }
+
+    /// Makes gaps of what cannot be.
+    pub fn clear(&self, row: &mut [f64], elapsed_ns: u64, skips: &mut Skips) {
+        let seconds = seconds(elapsed_ns);
+        let name = |column: usize| {
+            let series = &self.schema.series[column];
+            format!("{} {}", series.counter, series.instance).trim_end().to_owned()
+        };
+        for (column, (limit, value)) in self.limits.iter().zip(row.iter_mut()).enumerate() {
+            if !limit.holds(*value, seconds) {
+                skips.add(name(column), if *value < 0.0 { BELOW } else { ABOVE });
+                *value = f64::NAN;
+            }
+        }
+        for shares in &self.shares {
+            if shares.add_up(|column| self.scaled(column, row[column])) {
+                continue;
+            }
+            skips.add(format!("processor {}", shares.instance), SHARES);
+            shares.columns().for_each(|column| row[column] = f64::NAN);
+        }
+    }
+
+    /// The same for all ticks; `None` where nothing is left out.
+    pub fn cleared(&self, frame: &Frame, skips: &mut Skips) -> Option<Frame> {
+        let ticks = frame.ticks();
+        let column_holds = |(column, limit): (usize, &ColumnLimit)| {
+            let cells = frame.column(column);
+            match limit.is_added {
+                false => cells.iter().all(|v| limit.holds(*v, 1.0)),
+                true => cells.iter().zip(ticks).all(|(v, t)| limit.holds(*v, seconds(t.elapsed_ns))),
+            }
+        };
+        let adds_up = |shares: &ProcessorShares| {
+            let cell = |tick: usize| move |column: usize| self.scaled(column, frame.column(column)[tick]);
+            (0..ticks.len()).all(|tick| shares.add_up(cell(tick)))
+        };
+        if self.limits.iter().enumerate().all(column_holds) && self.shares.iter().all(adds_up) {
+            return None;
+        }
+        let mut cleared = Frame::new(Arc::clone(frame.schema()), ticks.len());
+        for (at, tick) in ticks.iter().enumerate() {
+            let mut row: Vec<f64> = (0..self.limits.len()).map(|column| frame.column(column)[at]).collect();
+            self.clear(&mut row, tick.elapsed_ns, skips);
+            cleared.push(*tick, &row);
+        }
+        Some(cleared)
+    }
+
+    fn scaled(&self, column: usize, value: f64) -> f64 {
+        value * self.schema.series[column].scale
+    }
+}
+
+/// What limits of a second are multiplied by: short ticks are short of exactness too.
+fn seconds(elapsed_ns: u64) -> f64 {
+    if elapsed_ns == 0 { f64::INFINITY } else { (elapsed_ns as f64 * 1e-9).max(1.0) }
+}
+
+/// The largest value of a counter, in its unit.
+pub(crate) fn most(id: &str) -> f64 {
+    Catalogue::builtin().get(id).map_or(f64::INFINITY, |counter| most_of(counter, ""))
+}
+
+fn limit(id: &str, instance: &str, scale: f64) -> ColumnLimit {
+    let is_odd = scale.is_nan() || scale <= 0.0;
+    let Some(counter) = Catalogue::builtin().get(id).filter(|_| !is_odd) else {
+        return ColumnLimit { most: f64::INFINITY, is_added: false, is_signed: true };
+    };
+    let is_added = counter.kind == CounterKind::Total;
+    ColumnLimit { most: most_of(counter, instance) / scale, is_added, is_signed: false }
+}
+
+/// The largest value in the counter's unit; of what is added in a tick, that of a second.
+fn most_of(counter: &Counter, instance: &str) -> f64 {
+    let id = counter.id.as_str();
+    let (object, name) = id.split_once('.').unwrap_or(("", id));
+    let is_added = counter.kind == CounterKind::Total;
+    let of_one = object == "pressure" || (object == "processor" && instance != "_total" && !instance.is_empty());
+    match (counter.unit.as_str(), counter.kind) {
+        ("fraction", CounterKind::BusyFraction) => match object {
+            // rounding, and ticks of the clock that fall into the next row
+            "processor" | "pressure" | "cgroup" => 1.1,
+            // a queue under another name, and what a process's threads wait together
+            _ if name.ends_with("_nt") || object == "process" => 1e5,
+            _ => 10.0,
+        },
+        ("fraction", _) => 100.0,
+        ("processors" | "requests", _) => 1e6,
+        ("s", _) if is_added && of_one => 10.0,
+        ("s", CounterKind::Total | CounterKind::AveragePerOperation) => 1e6,
+        ("per_s" | "pages_per_s", _) => UNDERFLOW,
+        ("count" | "pages", _) if is_added => UNDERFLOW,
+        ("count", _) if object == "system" => 1e7,
+        ("bytes_per_s", _) => MOST_BYTES_PER_S,
+        ("bytes", _) if is_added => MOST_BYTES_PER_S,
+        ("bytes", CounterKind::AveragePerOperation) => 1e12,
+        _ => 1e18,
+    }
+}
+
+/// The shares that a schema has, a processor each.
+fn shares(schema: &Schema) -> Vec<ProcessorShares> {
+    let mut found: Vec<ProcessorShares> = Vec::new();
+    let mut privileged: Vec<(usize, usize)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for (column, series) in schema.series.iter().enumerate() {
+        let is_guest = series.counter.starts_with("foreign.") && is_guest(&series.counter);
+        let Some(name) = series.counter.strip_prefix("processor.").or(is_guest.then_some("guest")) else { continue };
+        if !matches!(
+            name,
+            "idle" | "user" | "system" | "privileged" | "nice" | "iowait" | "steal" | "irq" | "softirq" | "guest"
+        ) {
+            continue;
+        }
+        let instance = if series.instance.is_empty() { "_total" } else { &series.instance };
+        let at = *places.entry(instance).or_insert_with(|| {
+            found.push(ProcessorShares { instance: instance.to_owned(), ..ProcessorShares::default() });
+            found.len() - 1
+        });
+        let shares = &mut found[at];
+        match name {
+            "idle" => shares.idle = Some(column),
+            "user" => shares.user = Some(column),
+            "system" => (shares.system, shares.has_interrupts) = (Some(column), true),
+            "privileged" => privileged.push((at, column)),
+            "irq" | "softirq" => shares.interrupts.push(column),
+            "guest" => shares.guests.push(column),
+            _ => {
+                shares.has_steal |= name == "steal";
+                shares.others.push(column);
+            }
+        }
+    }
+    for (at, column) in privileged {
+        found[at].system.get_or_insert(column);
+    }
+    found.retain(|s| s.idle.is_some() && s.user.is_some() && s.system.is_some());
+    found
+}
+
+/// mpstat's and sar's `%guest` and `%gnice`, and vmstat's `gu`.
+fn is_guest(counter: &str) -> bool {
+    let known = ["foreign.cpu.", "foreign.vmstat."].iter().find_map(|report| counter.strip_prefix(report));
+    known.is_some_and(|name| matches!(name.trim_start_matches('%'), "guest" | "gnice" | "guest_nice" | "gu"))
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Series;
+
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn schema(series: &[(&str, &str, f64)]) -> Arc<Schema> {
+        let of = |(counter, instance, scale): &(&str, &str, f64)| Series {
+            counter: (*counter).into(),
+            instance: (*instance).into(),
+            scale: *scale,
+        };
+        Arc::new(Schema::new(series.iter().map(of).collect()))
+    }
+
+    /// What is left of a value over a tick, and why it went.
+    fn left(series: (&str, &str, f64), value: f64, elapsed_ns: u64) -> (bool, Vec<String>) {
+        let limits = ValueLimits::of(&schema(&[series]));
+        let (mut row, mut skips) = ([value], Skips::default());
+        let held = limits.hold(&row, elapsed_ns);
+        limits.clear(&mut row, elapsed_ns, &mut skips);
+        assert_eq!(held, !row[0].is_nan(), "{series:?} {value}");
+        (held, skips.finish().into_iter().map(|s| s.because).collect())
+    }
+
+    #[test]
+    fn what_cannot_be_goes_and_what_is_odd_stays() {
+        let wrapped = 4_294_967_295.0;
+        for (counter, instance, scale, good, bad) in [
+            ("processor.iowait", "_total", 0.01, 100.6, 3_035_110_221.0),
+            ("processor.idle", "cpu3", 0.01, 101.0, 120.0),
+            ("pressure.io_some", "", 0.01, 100.3, 250.0),
+            ("physical_disk.busy", "md0", 0.01, 130.0, 42_949_672.0),
+            ("physical_disk.disk_time_nt", "0 C:", 0.01, 80_000.0, 1e9),
+            ("physical_disk.avg_queue_length", "sda", 1.0, 5000.0, 4_294_967.3),
+            ("physical_disk.current_queue_length", "sda", 1.0, 300.0, wrapped),
+            ("physical_disk.avg_s_per_transfer", "sda", 0.001, 300_000.0, wrapped),
+            ("physical_disk.reads_per_s", "sda", 1.0, 14e6, wrapped),
+            ("physical_disk.read_bytes_per_s", "sda", 1024.0, 2e7, wrapped),
+            ("physical_disk.reads", "sda", 1.0, 14e7, 10.0 * wrapped),
+            ("physical_disk.read_bytes", "sda", 512.0, 4e8, 1.8e19),
+            ("physical_disk.busy_time_s", "sda", 0.001, 10_600.0, 1.8e19),
+            ("processor.user_s", "cpu0", 0.01, 1010.0, wrapped),
+            ("processor.idle_s", "_total", 0.01, 400_000.0, 1.8e19),
+            ("pressure.io_some_s", "", 1e-6, 10_100_000.0, 1.8e19),
+            ("paging.swap_in_pages_per_s", "", 1.0, 1e6, wrapped),
+            ("system.running", "", 1.0, 4000.0, wrapped),
+            ("system.blocked", "", 1.0, 4000.0, 18_446_744_073_709_551_615.0),
+            ("memory.free_bytes", "", 1024.0, 3e10, 18_446_744_073_709_551_000.0),
+        ] {
+            assert_eq!(left((counter, instance, scale), good, 10 * S), (true, vec![]), "{counter}");
+            assert_eq!(left((counter, instance, scale), bad, 10 * S), (false, vec![ABOVE.to_owned()]), "{counter}");
+            assert_eq!(left((counter, instance, scale), -1.0, 10 * S), (false, vec![BELOW.to_owned()]), "{counter}");
+        }
+        assert!(left(("foreign.node.temperature", "", 1.0), -40.0, S).0, "what is not known is not judged");
+        assert!(left(("process.processor", "7", 1.0), 63.9, S).0, "a process takes many processors");
+        assert!(left(("processor.user_s", "cpu0", 0.01), 1e9, 0).0, "nor what is of no known time");
+    }
+
+    #[test]
+    fn shares_add_up_or_go_together() {
+        let names = ["user", "nice", "system", "iowait", "steal", "irq", "softirq", "idle"];
+        let of = |names: &[&str]| -> Arc<Schema> {
+            let id = |n: &&str| if n.starts_with("foreign") { (*n).to_owned() } else { format!("processor.{n}") };
+            let ids: Vec<String> = names.iter().map(id).collect();
+            schema(&ids.iter().map(|id| (id.as_str(), "cpu1", 0.01)).collect::<Vec<_>>())
+        };
+        let holds = |names: &[&str], row: &[f64]| {
+            let limits = ValueLimits::of(&of(names));
+            let (mut cells, mut skips) = (row.to_vec(), Skips::default());
+            let held = limits.hold(row, S);
+            limits.clear(&mut cells, S, &mut skips);
+            assert!(held || cells.iter().all(|v| v.is_nan()), "{cells:?}");
+            assert_eq!(skips.finish().len(), usize::from(!held));
+            held
+        };
+        assert!(holds(&names, &[2.0, 0.0, 1.0, 0.5, 0.0, 0.0, 0.1, 96.4]));
+        assert!(holds(&names, &[100.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]), "busy for all of the time");
+        assert!(!holds(&names, &[0.0; 8]), "after a pause");
+        assert!(!holds(&names, &[90.0, 0.0, 80.0, 0.0, 0.0, 0.0, 0.0, 30.0]));
+        let guest = [&names[..], &["foreign.cpu.%guest"]].concat();
+        assert!(holds(&guest, &[5.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0, 5.0, 85.0]), "guests stand beside in mpstat");
+        assert!(holds(&guest, &[90.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0, 5.0, 85.0]), "and in user elsewhere");
+        assert!(!holds(&guest, &[0.0; 9]));
+        // Windows: interrupts are part of the privileged time
+        let nt = ["user", "privileged", "softirq", "idle"];
+        assert!(holds(&nt, &[5.0, 90.0, 80.0, 5.0]));
+        // before steal was told, it was missing in the sum
+        assert!(holds(&["user", "system", "idle"], &[20.0, 10.0, 5.0]));
+        assert!(!holds(&["user", "system", "idle"], &[0.0, 0.0, 0.0]));
+        // and a selection of columns is no sum
+        assert!(holds(&["user", "idle"], &[0.0, 0.0]) && holds(&["idle"], &[0.0]));
+        assert!(holds(&names, &[f64::NAN; 8]));
+    }
+
+    #[test]
+    fn a_frame_is_copied_only_for_a_fault() {
+        let schema = schema(&[("processor.iowait", "_total", 0.01), ("physical_disk.reads", "sda", 1.0)]);
+        let frame = |rows: &[[f64; 2]]| {
+            let mut frame = Frame::new(Arc::clone(&schema), rows.len());
+            for (at, row) in rows.iter().enumerate() {
+                let time_ns = (at as i64 + 1) * S as i64;
+                frame.push(diskwright_base::Tick { time_ns, elapsed_ns: S }, row);
+            }
+            frame
+        };
+        let limits = ValueLimits::of(&schema);
+        let mut skips = Skips::default();
+        assert!(limits.cleared(&frame(&[[1.0, 5.0], [f64::NAN, 6.0]]), &mut skips).is_none());
+        let bad = frame(&[[1.0, 5.0], [4e9, 6.0], [2.0, 1e18]]);
+        let cleared = limits.cleared(&bad, &mut skips).expect("two faults");
+        assert!(cleared.column(0)[1].is_nan() && cleared.column(1)[2].is_nan());
+        assert_eq!((cleared.column(0)[2], cleared.column(1)[1], cleared.ticks()), (2.0, 6.0, bad.ticks()));
+        assert_eq!(skips.finish().iter().map(|s| s.times).collect::<Vec<_>>(), [2]);
+    }
+}
