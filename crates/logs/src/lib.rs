@@ -7,6 +7,7 @@
 
 mod batch;
 mod bounds;
+mod dstat;
 mod error;
 mod input;
 pub mod nt;
@@ -16,6 +17,7 @@ mod perfmon_blg;
 pub mod prometheus;
 mod skips;
 mod sysstat;
+mod tool;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -71,6 +73,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
     &pcp::FORMAT,
+    &dstat::FORMAT,
 ];
 
 /// Reads one log of any known format from beginning to end.

@@ -1,10 +1,10 @@
 //! The sysstat family: what sadf, sar, iostat and mpstat print.
 
 mod binary;
-mod clock;
+pub(crate) mod clock;
 mod collector;
 mod columns;
-mod extras;
+pub(crate) mod extras;
 mod head_line;
 mod iostat_text;
 mod json;
@@ -15,13 +15,13 @@ mod processes;
 mod rows;
 mod sample;
 mod sar_text;
-mod shaper;
+pub(crate) mod shaper;
 mod stream;
 mod table;
 mod template;
 #[cfg(test)]
-mod testing;
-mod time;
+pub(crate) mod testing;
+pub(crate) mod time;
 mod vmstat;
 mod xml_log;
 
