@@ -10,6 +10,7 @@ mod bounds;
 mod dstat;
 mod error;
 mod input;
+mod nmon;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
@@ -74,6 +75,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::SA_BINARY,
     &pcp::FORMAT,
     &dstat::FORMAT,
+    &nmon::FORMAT,
 ];
 
 /// Reads one log of any known format from beginning to end.

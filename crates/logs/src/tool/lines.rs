@@ -75,6 +75,11 @@ impl<'a> LineCursor<'a> {
         format!("line {}", self.number)
     }
 
+    /// What errors call the input.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// True for a last line without its end: its last cell may be cut.
     pub fn is_cut(&self) -> bool {
         self.is_cut

@@ -4,4 +4,5 @@
 pub(crate) mod cells;
 pub(crate) mod lines;
 pub(crate) mod names;
+pub(crate) mod processes;
 pub(crate) mod row;
