@@ -7,6 +7,7 @@
 
 mod batch;
 mod bounds;
+mod collectl;
 mod dstat;
 mod error;
 mod input;
@@ -76,6 +77,8 @@ pub const FORMATS: &[&LogFormat] = &[
     &pcp::FORMAT,
     &dstat::FORMAT,
     &nmon::FORMAT,
+    &collectl::TABLE,
+    &collectl::RAW,
 ];
 
 /// Reads one log of any known format from beginning to end.

@@ -6,3 +6,4 @@ pub(crate) mod lines;
 pub(crate) mod names;
 pub(crate) mod processes;
 pub(crate) mod row;
+pub(crate) mod totals;

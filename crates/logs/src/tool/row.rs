@@ -57,7 +57,8 @@ pub(crate) struct TickRow {
     ranges: Vec<ValueRange>,
     schema: Arc<Schema>,
     formulas: Vec<RowFormula>,
-    shares: Vec<Vec<u32>>,
+    /// Columns that make up a processor's time, idle last, and whether they are shares of it.
+    shares: Vec<(Vec<u32>, bool)>,
     is_stale: bool,
     is_full: bool,
     /// The values; `NaN` is a gap.
@@ -165,13 +166,13 @@ impl TickRow {
         if self.cells.iter().zip(&self.ranges).any(outside) {
             self.mend(batch, at);
         }
-        for group in &self.shares {
+        for (group, is_share) in &self.shares {
             let sum: f64 = group.iter().map(|&c| self.cells[c as usize]).filter(|v| !v.is_nan()).sum();
             let has_idle = group.last().is_some_and(|&idle| !self.cells[idle as usize].is_nan());
             let scale = self.series[group[0] as usize].scale;
-            let because = if has_idle && sum * scale > MOST_SUM && scale < 1.0 {
+            let because = if has_idle && *is_share && sum * scale > MOST_SUM {
                 "shares of a processor that add up to more than all of its time"
-            } else if has_idle && sum * scale < LEAST_SUM {
+            } else if has_idle && sum * scale < if *is_share { LEAST_SUM } else { f64::MIN_POSITIVE } {
                 "shares of a processor that are all zero: nothing was counted, or it was off"
             } else {
                 continue;
@@ -217,10 +218,10 @@ impl TickRow {
         for (suffix, idle) in [("", "processor.idle"), ("_s", "processor.idle_s")] {
             for one in self.series.iter().filter(|s| s.counter == idle) {
                 let of = |name: &str| self.find(&format!("processor.{name}{suffix}"), &one.instance);
-                self.shares.push(SHARES.into_iter().filter_map(of).collect());
+                self.shares.push((SHARES.into_iter().filter_map(of).collect(), suffix.is_empty()));
             }
         }
-        self.shares.retain(|group| group.len() > 1);
+        self.shares.retain(|(group, _)| group.len() > 1);
         self.is_stale = false;
         self.schema = Arc::new(Schema::new(self.series.clone()));
     }
