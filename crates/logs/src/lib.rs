@@ -5,6 +5,7 @@
 //! what it finds to a [`FrameBatch`], which makes frames of it, keeps time in order
 //! and counts. Nothing here writes.
 
+mod atop;
 mod batch;
 mod bounds;
 mod collectl;
@@ -79,6 +80,8 @@ pub const FORMATS: &[&LogFormat] = &[
     &nmon::FORMAT,
     &collectl::TABLE,
     &collectl::RAW,
+    &atop::TEXT,
+    &atop::RAW,
 ];
 
 /// Reads one log of any known format from beginning to end.
