@@ -14,3 +14,4 @@ mod recognise;
 mod sysstat;
 mod sysstat_live;
 mod sysstat_samples;
+mod tools;

@@ -114,7 +114,8 @@ fn hint(wrote: &str) -> String {
 }
 
 fn absent(name: &str, wrote: &str, error: &io::Error) -> LogError {
-    let because = format!("a raw file of atop {wrote}, which `atop` must read; it cannot be run here ({error}): {}", hint(wrote));
+    let because =
+        format!("a raw file of atop {wrote}, which `atop` must read; it cannot be run here ({error}): {}", hint(wrote));
     LogError::Tool { file: name.to_owned(), because }
 }
 

@@ -46,7 +46,8 @@ impl AtopProcesses {
         (row.pid, row.name) = (pid, name.to_owned());
         let fits = match label {
             "PRC" => {
-                let (Some(hertz), Some(user), Some(system)) = (number(0).filter(|h| *h > 0.0), number(1), number(2)) else {
+                let (Some(hertz), Some(user), Some(system)) = (number(0).filter(|h| *h > 0.0), number(1), number(2))
+                else {
                     return false;
                 };
                 row.processor = (user + system) / hertz / seconds;

@@ -37,7 +37,8 @@ impl<'t> AtopLine<'t> {
         let mut parts = text.splitn(7, ' ');
         let (label, host, epoch) = (parts.next()?, parts.next()?, parts.next()?);
         let (date, clock, interval) = (parts.next()?, parts.next()?, parts.next()?);
-        let is_moment = date.len() == 10 && date.as_bytes()[4] == b'/' && clock.len() == 8 && clock.as_bytes()[2] == b':';
+        let is_moment =
+            date.len() == 10 && date.as_bytes()[4] == b'/' && clock.len() == 8 && clock.as_bytes()[2] == b':';
         let epoch = epoch.parse::<i64>().ok().filter(|e| (100_000_000..100_000_000_000).contains(e) && is_moment)?;
         let interval = interval.parse().ok().filter(|i| *i <= 31_536_000)?;
         Some(AtopLine { label, host, epoch, interval, rest: parts.next().unwrap_or_default() })
@@ -139,7 +140,8 @@ impl AtopLog<'_, '_> {
             label => self.values(label, parsed.rest),
         };
         if !fits {
-            self.batch.skip(lines.at(), "a line with fewer fields than its label has, or text where a number should be");
+            self.batch
+                .skip(lines.at(), "a line with fewer fields than its label has, or text where a number should be");
         }
     }
 

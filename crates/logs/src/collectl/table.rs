@@ -60,7 +60,8 @@ fn target(group: &str, name: &str) -> ColumnTarget {
 /// The plan of a line of headings.
 fn plan(line: &[u8], separator: u8, row: &mut TickRow) -> Vec<CellPlan> {
     let headings = cells::texts(line, separator);
-    let disk = |h: &String| h.strip_prefix("[DSK:").and_then(|rest| rest.split_once(']')).map(|(disk, _)| disk.to_owned());
+    let disk =
+        |h: &String| h.strip_prefix("[DSK:").and_then(|rest| rest.split_once(']')).map(|(disk, _)| disk.to_owned());
     let disks: HashSet<String> = headings.iter().filter_map(disk).collect();
     let mut taken = HashSet::new();
     let one = |heading: &String| match heading.as_str() {

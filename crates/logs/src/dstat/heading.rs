@@ -53,11 +53,8 @@ impl DstatHeading {
             pairs.push((group, name));
         }
         let targets: Vec<ColumnTarget> = pairs.iter().map(|(group, name)| names().column(group, name)).collect();
-        let disks: HashSet<String> = targets
-            .iter()
-            .filter(|t| t.counter.starts_with("physical_disk."))
-            .map(|t| t.instance.clone())
-            .collect();
+        let disks: HashSet<String> =
+            targets.iter().filter(|t| t.counter.starts_with("physical_disk.")).map(|t| t.instance.clone()).collect();
         let mut taken = HashSet::new();
         for ((group, name), target) in pairs.into_iter().zip(targets) {
             let plan = match (group, name) {

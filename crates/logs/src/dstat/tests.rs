@@ -79,7 +79,10 @@ fn appended_runs_begin_anew() {
     let read = run(&format!("{first}\n\n{appended}"));
     assert_eq!(seconds(&read), [11, 12, 51, 52]);
     let because = "the first row of dstat and dool covers the time since boot";
-    assert_eq!(read.summary.unwrap().skipped.iter().map(|s| (s.because.as_str(), s.times)).collect::<Vec<_>>(), [(because, 2)]);
+    assert_eq!(
+        read.summary.unwrap().skipped.iter().map(|s| (s.because.as_str(), s.times)).collect::<Vec<_>>(),
+        [(because, 2)]
+    );
     // of another machine
     let other = format!("{first}\n\n{}", appended.replace("db1", "db2"));
     assert_eq!(seconds(&run(&other)), [11, 12]);
@@ -91,7 +94,8 @@ fn appended_runs_begin_anew() {
 fn times_are_epochs_or_counted() {
     let title = log("Dstat 0.7.3", "dstat -c 5", "");
     let title = title.split_once("\n\n").unwrap().0;
-    let epochs = "\n\"epoch\",\"load avg\",,\n\"epoch\",\"1m\",\"5m\",\"15m\"\n1795244746.1,1,2,3\n1795244756.25,1,2,3\n";
+    let epochs =
+        "\n\"epoch\",\"load avg\",,\n\"epoch\",\"1m\",\"5m\",\"15m\"\n1795244746.1,1,2,3\n1795244756.25,1,2,3\n";
     let read = run(&format!("{title}\n{epochs}"));
     assert_eq!(read.ticks, [(1_795_244_756_250_000_000, 10_150_000_000)]);
     let without = "\n\"load avg\",,\n\"1m\",\"5m\",\"15m\"\n1,2,3\n1,2,3\n4,5,6\n";

@@ -115,7 +115,10 @@ mod tests {
         // month first, as the head's date tells
         assert_eq!(days(&["11-12 01:00:00"], &title(2026, 11, 12)), [Some("2026-11-12T01:00:00Z".into())]);
         assert_eq!(days(&["12-11 01:00:00"], &title(2026, 11, 12)), [Some("2026-11-12T01:00:00Z".into())]);
-        assert_eq!(days(&["30-02 01:00:00", "x", "12:61:00", "13-13 01:02:03"], &title(2026, 2, 3)), [None, None, None, None]);
+        assert_eq!(
+            days(&["30-02 01:00:00", "x", "12:61:00", "13-13 01:02:03"], &title(2026, 2, 3)),
+            [None, None, None, None]
+        );
         assert_eq!(days(&["21-11 01:00:00"], &DstatTitle::default()), [None]);
     }
 }

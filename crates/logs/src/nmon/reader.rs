@@ -56,7 +56,8 @@ struct NmonLog<'b, 'c> {
 
 /// The number of `T0001`.
 pub fn tick_number(cell: &[u8]) -> Option<u32> {
-    let digits = cell.strip_prefix(b"T").filter(|d| !d.is_empty() && d.len() <= 9 && d.iter().all(u8::is_ascii_digit))?;
+    let digits =
+        cell.strip_prefix(b"T").filter(|d| !d.is_empty() && d.len() <= 9 && d.iter().all(u8::is_ascii_digit))?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -224,8 +225,7 @@ impl NmonLog<'_, '_> {
         if is_current {
             return Ok(());
         }
-        let cells: Vec<(u32, f64)> =
-            (0u32..).zip(aside).filter(|(_, value)| !value.is_nan()).collect();
+        let cells: Vec<(u32, f64)> = (0u32..).zip(aside).filter(|(_, value)| !value.is_nan()).collect();
         self.hold(number, cells.len(), lines)?.cells.extend(cells);
         Ok(())
     }
@@ -288,7 +288,8 @@ impl NmonLog<'_, '_> {
             self.machine.memory_bytes = memory.map_or(0, |bytes| bytes as u64);
             self.batch.topology(time_ns, &self.machine);
         }
-        self.row.emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| format!("the moment before {}", lines.at()));
+        self.row
+            .emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| format!("the moment before {}", lines.at()));
         self.processes.tick(self.batch, time_ns, seconds);
         self.before_ns = Some(time_ns);
         self.is_first = false;

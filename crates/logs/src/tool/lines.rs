@@ -84,7 +84,6 @@ impl<'a> LineCursor<'a> {
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
-
 }
 
 #[cfg(test)]

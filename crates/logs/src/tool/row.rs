@@ -153,8 +153,7 @@ impl TickRow {
         for formula in &self.formulas {
             if self.cells[formula.column as usize].is_nan() {
                 let values = formula.parts.iter().map(|(part, times)| self.cells[*part as usize] * times);
-                self.cells[formula.column as usize] =
-                    if formula.is_product { values.product() } else { values.sum() };
+                self.cells[formula.column as usize] = if formula.is_product { values.product() } else { values.sum() };
             }
         }
         batch.tick(&self.schema, time_ns, elapsed_ns, &self.cells);
@@ -309,7 +308,10 @@ mod tests {
     fn a_counter_has_one_unit() {
         let mut row = TickRow::new();
         let first = row.column("physical_disk.busy", "sda", 0.01);
-        assert_eq!((row.column("physical_disk.busy", "sda", 0.01), row.column("physical_disk.busy", "sda", 1.0)), (first, None));
+        assert_eq!(
+            (row.column("physical_disk.busy", "sda", 0.01), row.column("physical_disk.busy", "sda", 1.0)),
+            (first, None)
+        );
         assert!(row.is_empty());
     }
 }
