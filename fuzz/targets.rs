@@ -143,7 +143,8 @@ pub fn drive_catalogue(data: &[u8]) {
 fn foreign(format: &str, data: &[u8]) {
     let Some(format) = FORMATS.iter().find(|f| f.id == format) else { panic!("no format {format}") };
     let Ok(mut input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };
-    let options = LogOptions { utc_offset_s: Some(0), interval: Some(std::time::Duration::from_secs(1)), host: None };
+    let interval = Some(std::time::Duration::from_secs(1));
+    let options = LogOptions { utc_offset_s: Some(0), interval, ..LogOptions::default() };
     let mut sink = |_: diskwright_logs::LogPiece<'_>| ControlFlow::Continue(());
     let mut batch = FrameBatch::new(format.id, &mut sink);
     let _ = (format.read)(&mut input, &options, &mut batch);
@@ -185,6 +186,11 @@ pub fn sysstat_xml(data: &[u8]) {
 /// Any bytes as the text of sar, iostat, sadf or vmstat; their length chooses which.
 pub fn sysstat_text(data: &[u8]) {
     foreign(["sar-text", "iostat-text", "sadf-rows", "vmstat-text"][data.len() % 4], data);
+}
+
+/// Any bytes as what dstat, nmon, collectl or atop write; their length chooses which.
+pub fn tool_text(data: &[u8]) {
+    foreign(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text"][data.len() % 5], data);
 }
 
 /// Any bytes as exposition pages.

@@ -13,12 +13,16 @@ pub use crate::origin::{LogOrigin, MissingCounters};
 use crate::verdict::UnjudgedRule;
 
 impl LogOrigin {
-    const ALL: [(&str, LogOrigin); 5] = [
+    const ALL: [(&str, LogOrigin); 9] = [
         ("live", LogOrigin::Live),
         ("perfmon", LogOrigin::Perfmon),
         ("sysstat", LogOrigin::Sysstat),
         ("pcp", LogOrigin::Pcp),
         ("prometheus", LogOrigin::Prometheus),
+        ("dstat", LogOrigin::Dstat),
+        ("nmon", LogOrigin::Nmon),
+        ("collectl", LogOrigin::Collectl),
+        ("atop", LogOrigin::Atop),
     ];
 
     /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
@@ -345,6 +349,10 @@ mod tests {
             ("iostat-text", LogOrigin::Sysstat),
             ("pcp", LogOrigin::Pcp),
             ("prometheus-text", LogOrigin::Prometheus),
+            ("dstat-csv", LogOrigin::Dstat),
+            ("nmon", LogOrigin::Nmon),
+            ("collectl-raw", LogOrigin::Collectl),
+            ("atop-text", LogOrigin::Atop),
             ("blktrace", LogOrigin::Unknown),
         ] {
             assert_eq!(LogOrigin::of_format(format), source, "{format}");
@@ -391,6 +399,24 @@ mod tests {
         let text = how(&["pressure.io_some", "physical_disk.ceiling.requests_per_s"], LogOrigin::Live);
         assert!(text.contains("psi=1"), "{text}");
         assert!(text.contains("no probe has measured this disk: physical_disk.ceiling.requests_per_s"), "{text}");
+    }
+
+    #[test]
+    fn tools_are_given_their_options() {
+        let wanted =
+            ["physical_disk.avg_s_per_read", "memory.available_bytes", "memory.free_bytes", "pressure.io_some"];
+        for (source, given, lacks) in [
+            (LogOrigin::Dstat, "dool --epoch --bytes --full -dr --disk-wait -m --output FILE 10", "pressure.io_some"),
+            (LogOrigin::Nmon, "nmon -f -t -s 10 -c 8640", "physical_disk.avg_s_per_read"),
+            (LogOrigin::Collectl, "collectl -s dm -i 10 -f DIR", "pressure.io_some"),
+            (LogOrigin::Atop, "atop -w FILE 10", "physical_disk.avg_s_per_read"),
+        ] {
+            let text = how(&wanted, source);
+            assert!(text.contains(given) && text.contains("has no such counter"), "{source:?}: {text}");
+            assert!(text.lines().any(|l| l.contains("no such counter") && l.contains(lacks)), "{source:?}: {text}");
+        }
+        let text = how(&["physical_disk.avg_queue_length", "memory.free_bytes"], LogOrigin::Atop);
+        assert!(text.contains("`atop -w FILE 10`") && !text.contains("no such counter"), "{text}");
     }
 
     #[test]

@@ -17,6 +17,14 @@ pub enum LogOrigin {
     Pcp,
     /// Prometheus exporters.
     Prometheus,
+    /// dstat and dool.
+    Dstat,
+    /// nmon.
+    Nmon,
+    /// collectl.
+    Collectl,
+    /// atop.
+    Atop,
     /// Something else.
     Unknown,
 }

@@ -5,13 +5,17 @@
 //! what it finds to a [`FrameBatch`], which makes frames of it, keeps time in order
 //! and counts. Nothing here writes.
 
+mod atop;
 mod batch;
 mod bounds;
 mod clean;
+mod collectl;
+mod dstat;
 mod error;
 mod hosts;
 mod input;
 mod kinds;
+mod nmon;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
@@ -21,6 +25,7 @@ pub mod prometheus;
 mod skips;
 mod sysstat;
 mod wide;
+mod tool;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -78,6 +83,12 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
     &pcp::FORMAT,
+    &dstat::FORMAT,
+    &nmon::FORMAT,
+    &collectl::TABLE,
+    &collectl::RAW,
+    &atop::TEXT,
+    &atop::RAW,
 ];
 
 /// Reads one log of any known format from beginning to end.

@@ -16,3 +16,4 @@ mod recognise;
 mod sysstat;
 mod sysstat_live;
 mod sysstat_samples;
+mod tools;

@@ -41,6 +41,9 @@ const PROBES: [&str; 6] = [
     "diskwright_memory_available_bytes",
 ];
 
+/// Metrics with a series for each processor and mode; `node_cpu` is that of old exporters.
+const PROCESSORS: [&str; 4] = ["node_cpu_seconds_total", "node_cpu", "windows_cpu_time_total", "wmi_cpu_time_total"];
+
 /// A fleet, ready to be asked for.
 pub struct Fleet {
     wanted: HostQuery,
@@ -227,7 +230,7 @@ impl Fleet {
         let span = TickSpan { step_ms, level_ms, shift_ms: 0, total_ms: total_range(self.scrape_ms) };
         let text = query::expression(metric, &selector, by, Processors::Together, span);
         range(store, &text, &self.grid, |row| asked.fill(by, metric, row))?;
-        if matches!(metric, "node_cpu_seconds_total" | "windows_cpu_time_total" | "wmi_cpu_time_total") {
+        if PROCESSORS.contains(&metric) {
             let idle = self.wanted.selector.metric(metric, &format!("{only},mode=\"idle\""));
             // some moments of the window are enough to count processors
             let half_ms = self.grid.step_ms * (self.grid.count as i64).max(2) / 2;

@@ -11,7 +11,7 @@ const CHUNK: usize = 256 << 10;
 const MOST_LINE: usize = 64 << 20;
 
 /// A piece of the file.
-pub(super) struct LineBuffer {
+pub(crate) struct LineBuffer {
     bytes: Vec<u8>,
     /// Where the lines begin that were not taken yet.
     at: usize,

@@ -6,12 +6,12 @@
 //! gigabytes of it: [`rows`] turns bytes into columns without anything in
 //! between, [`number`] the digits.
 
-mod buffer;
+pub(crate) mod buffer;
 mod charset;
 mod clock;
 mod columns;
 mod header;
-mod number;
+pub(crate) mod number;
 mod reader;
 mod rows;
 

@@ -7,12 +7,12 @@
 
 /// Bytes that must lie behind any number in the buffer, so that a word can be
 /// loaded anywhere in it.
-pub(super) const PADDING: usize = 16;
+pub(crate) const PADDING: usize = 16;
 
 /// A number at a place of `bytes`, and the place behind it. `POINT` stands
 /// before the fraction. `None` where there is no number.
 #[inline(always)]
-pub(super) fn read<const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
+pub(crate) fn read<const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
     let first = word(bytes, at)?;
     let mut count = digits(first);
     if count == 0 {

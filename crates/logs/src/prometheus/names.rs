@@ -150,7 +150,33 @@ struct MetricNamesFile {
     family: Vec<Family>,
     fix: Vec<Fix>,
     metric: Vec<ExtraMetric>,
+    renamed: Vec<RenamedMetric>,
     facts: FactMetrics,
+}
+
+/// A metric that had another name, and maybe another unit, in older exporters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RenamedMetric {
+    /// Its name today; `*` stands for anything.
+    now: String,
+    /// What it was called; `*` is the same.
+    old: String,
+    scale: Option<f64>,
+}
+
+impl RenamedMetric {
+    /// A source under its old name.
+    fn old(&self, source: &MetricSource) -> Option<MetricSource> {
+        let metric = match self.now.split_once('*') {
+            None => (self.now == source.metric).then(|| self.old.clone())?,
+            Some((before, after)) => {
+                let middle = source.metric.strip_prefix(before)?.strip_suffix(after)?;
+                self.old.replace('*', middle)
+            }
+        };
+        Some(MetricSource { metric, scale: source.scale * self.scale.unwrap_or(1.0), ..source.clone() })
+    }
 }
 
 #[derive(Clone, Deserialize)]
@@ -241,6 +267,9 @@ fn load(text: &str) -> Result<MetricVocabulary, String> {
         (source.sum, source.add) = (extra.sum, extra.add);
         sources.push(source);
     }
+    let old: Vec<MetricSource> =
+        sources.iter().flat_map(|source| file.renamed.iter().filter_map(|renamed| renamed.old(source))).collect();
+    sources.extend(old);
     sources.extend(own_sources());
     let mut by_metric: HashMap<String, Vec<MetricSource>> = HashMap::new();
     for source in sources {
@@ -354,6 +383,30 @@ mod tests {
         assert_eq!(instance("node_filesystem_size_bytes", &root)[0].1, "/");
         let shm = [("mountpoint", "/dev/shm"), ("fstype", "tmpfs")];
         assert!(instance("node_filesystem_size_bytes", &shm).is_empty());
+    }
+
+    #[test]
+    fn names_before_0_16_are_read_with_their_units() {
+        for (old, now, times) in [
+            ("node_disk_reads_completed", "node_disk_reads_completed_total", 1.0),
+            ("node_disk_sectors_read", "node_disk_read_bytes_total", 512.0),
+            ("node_disk_bytes_written", "node_disk_written_bytes_total", 1.0),
+            ("node_disk_io_time_ms", "node_disk_io_time_seconds_total", 0.001),
+            ("node_disk_io_time_weighted", "node_disk_io_time_weighted_seconds_total", 0.001),
+            ("node_memory_MemFree", "node_memory_MemFree_bytes", 1.0),
+            ("node_network_receive_bytes", "node_network_receive_bytes_total", 1.0),
+            ("node_context_switches", "node_context_switches_total", 1.0),
+        ] {
+            let (old, now) = (only(old), only(now));
+            assert_eq!((&old.counter, &old.label, old.how), (&now.counter, &now.label, now.how), "{}", old.metric);
+            assert_eq!(old.scale, now.scale * times, "{}", old.metric);
+        }
+        let cpu = instance("node_cpu", &[("cpu", "cpu3"), ("mode", "iowait")]);
+        assert_eq!(cpu, [("processor.iowait_s".to_owned(), "cpu3".to_owned())]);
+        let root = [("mountpoint", "/"), ("fstype", "ext4")];
+        assert_eq!(instance("node_filesystem_size", &root)[0].1, "/");
+        assert!(instance("node_filesystem_size", &[("mountpoint", "/run"), ("fstype", "tmpfs")]).is_empty());
+        assert!(MetricVocabulary::builtin().facts.is_clock("node_time"));
     }
 
     #[test]

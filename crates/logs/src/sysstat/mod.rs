@@ -2,10 +2,10 @@
 
 mod binary;
 mod calendar;
-mod clock;
+pub(crate) mod clock;
 mod collector;
 mod columns;
-mod extras;
+pub(crate) mod extras;
 mod head_line;
 mod iostat_text;
 mod json;
@@ -16,13 +16,13 @@ mod processes;
 mod rows;
 mod sample;
 mod sar_text;
-mod shaper;
+pub(crate) mod shaper;
 mod stream;
 mod table;
 mod template;
 #[cfg(test)]
-mod testing;
-mod time;
+pub(crate) mod testing;
+pub(crate) mod time;
 mod vmstat;
 mod vmstat_headings;
 mod xml_log;

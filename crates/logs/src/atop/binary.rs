@@ -1,0 +1,148 @@
+//! Raw files of atop. Their layout is that of atop's own structures and changes
+//! from release to release, so the installed `atop` prints them, and what it
+//! prints is read as it comes out of the pipe.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::process::{Child, Stdio};
+
+use diskwright_hostfiles::program::{self, ChildLimits};
+
+use super::reader;
+use crate::batch::FrameBatch;
+use crate::bounds;
+use crate::error::LogError;
+use crate::{LogInput, LogOptions};
+
+/// Beginning of a raw file, in the byte order of the machine that wrote it.
+const MAGIC: u32 = 0xfeed_beef;
+/// Set in the version, so that it is never mistaken for a length.
+const VERSION_MARK: u16 = 0x8000;
+/// The file is atop's standard input, so that it needs no name.
+const FILE: &str = "/proc/self/fd/0";
+/// Bytes of what atop complains that are told.
+const COMPLAINT: usize = 200;
+
+/// The version of atop that wrote a file that begins so, as `2.8`.
+pub fn version(bytes: &[u8]) -> Option<String> {
+    let [a, b, c, d, e, f, ..] = *bytes else { return None };
+    let number = match [a, b, c, d] {
+        magic if u32::from_le_bytes(magic) == MAGIC => u16::from_le_bytes([e, f]),
+        magic if u32::from_be_bytes(magic) == MAGIC => u16::from_be_bytes([e, f]),
+        _ => return None,
+    };
+    let number = number & !VERSION_MARK;
+    Some(format!("{}.{}", number >> 8, number & 0xff))
+}
+
+/// Reads a raw file through atop.
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let name = input.name().to_owned();
+    let wrote = version(input.head().bytes).unwrap_or_default();
+    let file = on_disk(input)?;
+    let mut child = started(&file, &name, &wrote)?;
+    let read = match child.stdout.take() {
+        Some(mut pipe) => reader::read(&mut pipe, format!("{name} (through atop -P)"), options, batch),
+        None => Ok(()),
+    };
+    if batch.is_stopped() {
+        // it may be gone already
+        let _ = child.kill();
+    }
+    let mut complaint = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        let _ = stderr.take(64 << 10).read_to_end(&mut complaint);
+    }
+    let is_done = child.wait().is_ok_and(|status| status.success());
+    read?;
+    if is_done && batch.has_ticks() || batch.is_stopped() {
+        return Ok(());
+    }
+    if !batch.has_ticks() {
+        return Err(refused(&name, &wrote, &tell(&complaint)));
+    }
+    batch.skip(name, format!("atop stopped before the end: {}", tell(&complaint)));
+    Ok(())
+}
+
+/// The file where it lies there unpacked, else a copy that goes away.
+fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
+    let name = input.name().to_owned();
+    if let Some(mut file) = input.path().and_then(|path| File::open(path).ok()) {
+        let mut magic = [0; 6];
+        if file.read_exact(&mut magic).is_ok() && version(&magic).is_some() {
+            return match bounds::hole(&file) {
+                Some((_, because)) => Err(LogError::Tool { file: name, because }),
+                None => Ok(file),
+            };
+        }
+    }
+    bounds::copied(input).map_err(|e| LogError::io(&name, e))
+}
+
+/// Starts atop with limits: what it makes of a damaged file can be gigabytes.
+fn started(file: &File, name: &str, wrote: &str) -> Result<Child, LogError> {
+    let none = |error: &io::Error| absent(name, wrote, error);
+    let found = program::find("atop")
+        .ok_or_else(|| none(&io::Error::new(io::ErrorKind::NotFound, "there is no such program")))?;
+    let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
+    file.rewind().map_err(|e| LogError::io(name, e))?;
+    let mut command = program::command(found);
+    command.args(["-r", FILE, "-P", "ALL"]).env("LC_ALL", "C").stdin(file);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| none(&e))?;
+    if let Err(error) = program::limit(&child, ChildLimits::default()) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(LogError::io(name, error));
+    }
+    Ok(child)
+}
+
+fn tell(complaint: &[u8]) -> String {
+    // what it says last is why it stopped
+    let from = complaint.len().saturating_sub(COMPLAINT);
+    let text = String::from_utf8_lossy(&complaint[from..]).replace('\n', "; ");
+    match text.trim_end_matches("; ").trim() {
+        "" => "it said nothing".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+/// How to go on without the right atop.
+fn hint(wrote: &str) -> String {
+    format!("install atop {wrote}, or run `atop -r FILE -P ALL` where it was recorded and read that")
+}
+
+fn absent(name: &str, wrote: &str, error: &io::Error) -> LogError {
+    let because =
+        format!("a raw file of atop {wrote}, which `atop` must read; it cannot be run here ({error}): {}", hint(wrote));
+    LogError::Tool { file: name.to_owned(), because }
+}
+
+fn refused(name: &str, wrote: &str, complaint: &str) -> LogError {
+    let because = format!("a raw file of atop {wrote} that `atop` here refuses ({complaint}): {}", hint(wrote));
+    LogError::Tool { file: name.to_owned(), because }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_files_are_told_by_their_magic_and_tell_their_version() {
+        assert_eq!(version(&[0xef, 0xbe, 0xed, 0xfe, 0x08, 0x82, 0, 0]).as_deref(), Some("2.8"));
+        assert_eq!(version(&[0xfe, 0xed, 0xbe, 0xef, 0x82, 0x0a]).as_deref(), Some("2.10"));
+        for other in [&[0xef, 0xbe, 0xed, 0xfe, 0x08][..], b"RESET\n", &[]] {
+            assert_eq!(version(other), None);
+        }
+    }
+
+    #[test]
+    fn a_file_that_atop_refuses_says_which_version_wrote_it() {
+        let bytes = [&[0xef, 0xbe, 0xed, 0xfe, 0x04, 0x82][..], &[0; 4096]].concat();
+        let mut input = LogInput::from_bytes("file", bytes).unwrap();
+        let mut sink = |_: crate::LogPiece<'_>| std::ops::ControlFlow::Continue(());
+        let error = crate::read(&mut input, &LogOptions::default(), &mut sink).unwrap_err().to_string();
+        assert!(error.contains("a raw file of atop 2.4") && error.contains("atop -r FILE -P ALL"), "{error}");
+    }
+}

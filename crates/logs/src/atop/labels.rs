@@ -1,0 +1,221 @@
+//! The labels of parseable output: which field of a line is which counter.
+//! atop writes what was counted in the interval, and levels as they are.
+
+use crate::tool::row::TickRow;
+
+/// A field of a line.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelField {
+    /// Its place behind label, host, times and interval.
+    place: usize,
+    counter: &'static str,
+    times: f64,
+    unit: FieldUnit,
+}
+
+/// What a number is besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldUnit {
+    /// Nothing.
+    Plain,
+    /// Ticks of the clock, of which the first field says how many are a second; or pages, of
+    /// which it says how many bytes they are.
+    First,
+    /// The queue while the disk was busy: times the milliseconds of the second field.
+    Busy,
+    /// Megabits a second, 0 where unknown.
+    Megabits,
+}
+
+const fn plain(place: usize, counter: &'static str, times: f64) -> LabelField {
+    LabelField { place, counter, times, unit: FieldUnit::Plain }
+}
+
+const fn of(place: usize, counter: &'static str, unit: FieldUnit) -> LabelField {
+    LabelField { place, counter, times: 1.0, unit }
+}
+
+const PROCESSOR: [LabelField; 8] = [
+    of(2, "processor.system_s", FieldUnit::First),
+    of(3, "processor.user_s", FieldUnit::First),
+    of(4, "processor.nice_s", FieldUnit::First),
+    of(5, "processor.idle_s", FieldUnit::First),
+    of(6, "processor.iowait_s", FieldUnit::First),
+    of(7, "processor.irq_s", FieldUnit::First),
+    of(8, "processor.softirq_s", FieldUnit::First),
+    of(9, "processor.steal_s", FieldUnit::First),
+];
+const LOAD: [LabelField; 6] = [
+    plain(0, "system.processors", 1.0),
+    plain(1, "system.load_1", 1.0),
+    plain(2, "system.load_5", 1.0),
+    plain(3, "system.load_15", 1.0),
+    plain(4, "system.context_switches", 1.0),
+    plain(5, "system.interrupts", 1.0),
+];
+const MEMORY: [LabelField; 9] = [
+    of(1, "memory.total_bytes", FieldUnit::First),
+    of(2, "memory.free_bytes", FieldUnit::First),
+    of(3, "memory.cached_bytes", FieldUnit::First),
+    of(4, "memory.buffers_bytes", FieldUnit::First),
+    of(5, "memory.slab_bytes", FieldUnit::First),
+    of(6, "memory.dirty_bytes", FieldUnit::First),
+    of(7, "memory.slab_reclaimable_bytes", FieldUnit::First),
+    of(9, "memory.shared_bytes", FieldUnit::First),
+    of(20, "memory.page_tables_bytes", FieldUnit::First),
+];
+const SWAP: [LabelField; 4] = [
+    of(1, "memory.swap_total_bytes", FieldUnit::First),
+    of(2, "memory.swap_free_bytes", FieldUnit::First),
+    of(4, "memory.committed_bytes", FieldUnit::First),
+    of(5, "memory.commit_limit_bytes", FieldUnit::First),
+];
+const PAGING: [LabelField; 6] = [
+    plain(1, "paging.scanned_pages", 1.0),
+    plain(2, "paging.allocation_stalls", 1.0),
+    plain(4, "paging.swap_in_pages", 1.0),
+    plain(5, "paging.swap_out_pages", 1.0),
+    plain(6, "paging.oom_kills", 1.0),
+    plain(7, "paging.compact_stalls", 1.0),
+];
+const PRESSURE: [LabelField; 5] = [
+    plain(4, "pressure.cpu_some_s", 1e-6),
+    plain(8, "pressure.memory_some_s", 1e-6),
+    plain(12, "pressure.memory_full_s", 1e-6),
+    plain(16, "pressure.io_some_s", 1e-6),
+    plain(20, "pressure.io_full_s", 1e-6),
+];
+const DISK: [LabelField; 9] = [
+    plain(1, "physical_disk.busy_time_s", 0.001),
+    plain(2, "physical_disk.reads", 1.0),
+    plain(3, "physical_disk.read_bytes", 512.0),
+    plain(4, "physical_disk.writes", 1.0),
+    plain(5, "physical_disk.write_bytes", 512.0),
+    plain(6, "physical_disk.discards", 1.0),
+    plain(7, "physical_disk.discard_bytes", 512.0),
+    plain(8, "physical_disk.current_queue_length", 1.0),
+    LabelField { place: 9, counter: "physical_disk.weighted_time_s", times: 0.001, unit: FieldUnit::Busy },
+];
+/// Volumes and software arrays stand on disks.
+const VOLUME: [LabelField; 7] = [
+    plain(1, "logical_disk.busy_time_s", 0.001),
+    plain(2, "logical_disk.reads", 1.0),
+    plain(3, "logical_disk.read_bytes", 512.0),
+    plain(4, "logical_disk.writes", 1.0),
+    plain(5, "logical_disk.write_bytes", 512.0),
+    plain(8, "logical_disk.current_queue_length", 1.0),
+    LabelField { place: 9, counter: "logical_disk.weighted_time_s", times: 0.001, unit: FieldUnit::Busy },
+];
+const NETWORK: [LabelField; 5] = [
+    plain(1, "network.received_packets", 1.0),
+    plain(2, "network.received_bytes", 1.0),
+    plain(3, "network.sent_packets", 1.0),
+    plain(4, "network.sent_bytes", 1.0),
+    LabelField { place: 5, counter: "network.link_bytes_per_s", times: 125_000.0, unit: FieldUnit::Megabits },
+];
+
+/// Fields of a label, and whether its first field (of `cpu` its second) is the instance; `None` where it is not read.
+fn fields(label: &str) -> Option<(&'static [LabelField], bool)> {
+    Some(match label {
+        "CPU" => (&PROCESSOR, false),
+        "cpu" => (&PROCESSOR, true),
+        "CPL" => (&LOAD, false),
+        "MEM" => (&MEMORY, false),
+        "SWP" => (&SWAP, false),
+        "PAG" => (&PAGING, false),
+        "PSI" => (&PRESSURE, false),
+        "DSK" => (&DISK, true),
+        "LVM" | "MDD" => (&VOLUME, true),
+        "NET" => (&NETWORK, true),
+        _ => return None,
+    })
+}
+
+/// All labels of atop, for telling its lines from others.
+pub const LABELS: [&str; 24] = [
+    "CPU", "cpu", "CPL", "GPU", "MEM", "SWP", "PAG", "PSI", "LVM", "MDD", "DSK", "NFM", "NFC", "NFS", "NET", "IFB",
+    "LLC", "NUM", "NUC", "PRG", "PRC", "PRM", "PRD", "PRN",
+];
+
+/// Columns of a line.
+#[derive(Clone, Debug, Default)]
+pub struct LabelColumns {
+    fields: Vec<(LabelField, u32)>,
+    /// Fields of the line that they were learnt from.
+    words: usize,
+}
+
+impl LabelColumns {
+    /// Of the words behind the interval.
+    pub fn of(label: &str, words: &[&str], row: &mut TickRow) -> LabelColumns {
+        let Some((fields, has_instance)) = fields(label) else { return LabelColumns::default() };
+        let instance = match label {
+            "CPU" => "_total".to_owned(),
+            "cpu" => format!("cpu{}", words.get(1).copied().unwrap_or_default()),
+            // what the protocols counted, in another order
+            "NET" if words.first() == Some(&"upper") => return LabelColumns::default(),
+            "PSI" if words.first() == Some(&"n") => return LabelColumns::default(),
+            _ if has_instance => words.first().copied().unwrap_or_default().to_owned(),
+            _ => String::new(),
+        };
+        let first = words.first().and_then(|w| w.parse::<f64>().ok()).filter(|f| *f > 0.0);
+        let column = |field: &LabelField| {
+            let times = match (field.unit, label) {
+                (FieldUnit::First, "CPU" | "cpu") => 1.0 / first?,
+                (FieldUnit::First, _) => first?,
+                _ => field.times,
+            };
+            words.get(field.place)?;
+            Some((*field, row.column(field.counter, &instance, times)?))
+        };
+        LabelColumns { fields: fields.iter().filter_map(column).collect(), words: words.len() }
+    }
+
+    /// True where nothing is read.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// True for a line with more fields, of which the one they were learnt from had lost some.
+    pub fn is_outgrown(&self, words: &[&str]) -> bool {
+        words.len() > self.words
+    }
+
+    /// Puts a line's numbers into the row; false where one of them is none.
+    pub fn put(&self, words: &[&str], row: &mut TickRow) -> bool {
+        let mut is_whole = true;
+        let number = |place: usize| words.get(place).and_then(|w| w.parse::<f64>().ok()).filter(|v| v.is_finite());
+        for (field, column) in &self.fields {
+            let Some(value) = number(field.place) else {
+                is_whole = false;
+                continue;
+            };
+            // -1 stands for what the kernel does not count
+            let value = match field.unit {
+                _ if value < 0.0 => f64::NAN,
+                FieldUnit::Busy => number(1).map_or(f64::NAN, |busy_ms| value * busy_ms),
+                FieldUnit::Megabits if value == 0.0 => f64::NAN,
+                _ => value,
+            };
+            row.cells[*column as usize] = value;
+        }
+        is_whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::{Catalogue, CounterKind};
+
+    use super::*;
+
+    #[test]
+    fn every_field_is_in_the_catalogue() {
+        for label in LABELS {
+            for field in fields(label).map_or(&[][..], |(fields, _)| fields) {
+                let counter = Catalogue::builtin().get(field.counter).unwrap_or_else(|| panic!("no {}", field.counter));
+                assert!(matches!(counter.kind, CounterKind::Total | CounterKind::Level), "{}", field.counter);
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! atop: its parseable output (`-P`), and its raw files through an installed atop.
+
+mod binary;
+mod labels;
+mod processes;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use crate::LogFormat;
+
+/// Parseable output.
+pub static TEXT: LogFormat = LogFormat {
+    id: "atop-text",
+    title: "atop: parseable output (atop -P)",
+    explain: "Processors, load, memory, swap, paging, pressure, disks, volumes, network and processes; other labels are \
+              not read. The sample since boot is omitted. Print it with `atop -r FILE -P ALL`.",
+    recognise: |head| reader::is_text(head.bytes),
+    read: |input, options, batch| {
+        let name = input.name().to_owned();
+        reader::read(input, name, options, batch)
+    },
+};
+
+/// Raw files.
+pub static RAW: LogFormat = LogFormat {
+    id: "atop-raw",
+    title: "atop: raw files (atop -w, /var/log/atop), through an installed atop",
+    explain: "Files of the version that is installed (package atop), which prints them; atopconvert brings older ones \
+              to it. Record with `atop -w FILE 10`.",
+    recognise: |head| binary::version(head.bytes).is_some(),
+    read: binary::read,
+};

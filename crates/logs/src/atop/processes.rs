@@ -1,0 +1,101 @@
+//! Lines of processes: PRC (processor), PRM (memory) and PRD (disk), a line of
+//! each for every process and every thread.
+
+use std::collections::HashMap;
+
+use diskwright_base::ProcessRow;
+
+/// Processes of a sample at most.
+const MOST_PROCESSES: usize = 50_000;
+
+/// The processes of a sample.
+#[derive(Default)]
+pub struct AtopProcesses(HashMap<u32, ProcessRow>);
+
+/// Pid, name, and the words behind the state, of `42 (post gres) S 100 ...`.
+fn parts(text: &str) -> Option<(u32, &str, Vec<&str>)> {
+    let (pid, rest) = text.split_once(' ')?;
+    let pid = pid.parse().ok()?;
+    let (name, rest) = match rest.strip_prefix('(') {
+        // a name may hold blanks and brackets; behind it stand `) `, a letter and a blank
+        Some(inner) => {
+            let is_end = |at: &usize| matches!(inner.as_bytes().get(at + 2..at + 4), Some([state, b' ']) if state.is_ascii_alphabetic());
+            let end = inner.match_indices(") ").map(|(at, _)| at).find(is_end)?;
+            (&inner[..end], &inner[end + 2..])
+        }
+        None => rest.split_once(' ')?,
+    };
+    Some((pid, name, rest.split_whitespace().skip(1).collect()))
+}
+
+impl AtopProcesses {
+    /// Takes a line behind its interval; false where it does not fit.
+    pub fn take(&mut self, label: &str, text: &str, seconds: f64) -> bool {
+        let Some((pid, name, words)) = parts(text) else { return false };
+        let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok()).map(|v| v.max(0.0));
+        // threads stand beside their process
+        let is_process = match label {
+            "PRC" => words.get(10),
+            "PRM" => words.get(13),
+            _ => words.get(9),
+        };
+        if is_process.is_some_and(|w| *w == "n") || self.0.len() >= MOST_PROCESSES && !self.0.contains_key(&pid) {
+            return true;
+        }
+        let row = self.0.entry(pid).or_default();
+        (row.pid, row.name) = (pid, name.to_owned());
+        let fits = match label {
+            "PRC" => {
+                let (Some(hertz), Some(user), Some(system)) = (number(0).filter(|h| *h > 0.0), number(1), number(2))
+                else {
+                    return false;
+                };
+                row.processor = (user + system) / hertz / seconds;
+                row.processor_system = system / hertz / seconds;
+                // the wait channel stands in brackets before it
+                let has_delay = words.get(12).is_some_and(|w| w.starts_with('(') && w.ends_with(')'));
+                row.block_delay = number(13).filter(|_| has_delay).map(|ticks| ticks / hertz / seconds);
+                true
+            }
+            "PRM" => {
+                row.resident_bytes = number(2).unwrap_or(0.0) * 1024.0;
+                row.major_faults_per_s = number(7).unwrap_or(0.0) / seconds;
+                row.swapped_bytes = number(11).map(|kib| kib * 1024.0);
+                words.len() > 11
+            }
+            _ => {
+                // without the kernel's accounting these are no numbers of anything
+                let is_counted = words.get(1) == Some(&"y");
+                row.read_bytes_per_s = number(3).filter(|_| is_counted).map(|sectors| sectors * 512.0 / seconds);
+                row.write_bytes_per_s = number(5).filter(|_| is_counted).map(|sectors| sectors * 512.0 / seconds);
+                words.len() > 6
+            }
+        };
+        fits
+    }
+
+    /// All of them; the next sample begins.
+    pub fn take_all(&mut self) -> impl Iterator<Item = ProcessRow> {
+        std::mem::take(&mut self.0).into_values()
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_blanks_and_brackets() {
+        let of = |text: &str| parts(text).map(|(pid, name, words)| (pid, name.to_owned(), words.len()));
+        assert_eq!(of("42 (a b) S 1 2"), Some((42, "a b".into(), 2)));
+        assert_eq!(of("42 (a ) (b) S 1 2"), Some((42, "a ) (b".into(), 2)));
+        assert_eq!(of("42 a_b S 1 2"), Some((42, "a_b".into(), 2)));
+        assert_eq!(of("x (a) S 1"), None);
+        assert_eq!(of("42 (a"), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Reads samples: lines of one moment, each with label, host, moment and
+//! interval, up to a line `SEP`.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use diskwright_base::Topology;
+
+use super::labels::{LABELS, LabelColumns};
+use super::processes::AtopProcesses;
+use crate::LogOptions;
+use crate::batch::FrameBatch;
+use crate::error::LogError;
+use crate::tool::lines::LineCursor;
+use crate::tool::processes::ProcessTables;
+use crate::tool::row::TickRow;
+
+const S: i64 = 1_000_000_000;
+/// Lines of a head that are looked at.
+const LINES: usize = 40;
+/// Lines that are told apart at most; more are names that come and go.
+const MOST_LINES: usize = 100_000;
+
+/// What every line begins with.
+struct AtopLine<'t> {
+    label: &'t str,
+    host: &'t str,
+    /// Seconds since 1970.
+    epoch: i64,
+    /// Seconds.
+    interval: u64,
+    rest: &'t str,
+}
+
+impl<'t> AtopLine<'t> {
+    fn of(text: &'t str) -> Option<AtopLine<'t>> {
+        let mut parts = text.splitn(7, ' ');
+        let (label, host, epoch) = (parts.next()?, parts.next()?, parts.next()?);
+        let (date, clock, interval) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_moment =
+            date.len() == 10 && date.as_bytes()[4] == b'/' && clock.len() == 8 && clock.as_bytes()[2] == b':';
+        let epoch = epoch.parse::<i64>().ok().filter(|e| (100_000_000..100_000_000_000).contains(e) && is_moment)?;
+        let interval = interval.parse().ok().filter(|i| *i <= 31_536_000)?;
+        Some(AtopLine { label, host, epoch, interval, rest: parts.next().unwrap_or_default() })
+    }
+}
+
+/// True where a line of atop stands at the beginning.
+pub fn is_text(bytes: &[u8]) -> bool {
+    bytes.split(|b| *b == b'\n').take(LINES).any(|line| {
+        let line = std::str::from_utf8(line).ok().and_then(AtopLine::of);
+        line.is_some_and(|line| LABELS.contains(&line.label))
+    })
+}
+
+struct AtopLog<'b, 'c> {
+    batch: &'c mut FrameBatch<'b>,
+    row: TickRow,
+    known: HashMap<Vec<u8>, LabelColumns>,
+    processes: AtopProcesses,
+    tables: ProcessTables,
+    /// Moment and length of the sample, seconds.
+    current: Option<(i64, u64)>,
+    /// The sample covers the time since boot.
+    is_since_boot: bool,
+    host: String,
+    chosen: Option<String>,
+    is_announced: bool,
+    last_ns: i64,
+}
+
+/// Reads all of a stream; `name` is for errors.
+pub fn read(
+    input: &mut dyn Read,
+    name: String,
+    options: &LogOptions,
+    batch: &mut FrameBatch<'_>,
+) -> Result<(), LogError> {
+    let mut lines = LineCursor::over(input, name);
+    let mut log = AtopLog {
+        batch,
+        row: TickRow::new(),
+        known: HashMap::new(),
+        processes: AtopProcesses::default(),
+        tables: ProcessTables::default(),
+        current: None,
+        is_since_boot: false,
+        host: String::new(),
+        chosen: options.host.clone(),
+        is_announced: false,
+        last_ns: 0,
+    };
+    while lines.advance()? {
+        log.line(&lines);
+        if log.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    log.hand_over(&lines);
+    log.tables.finish(log.batch, log.last_ns);
+    Ok(())
+}
+
+impl AtopLog<'_, '_> {
+    fn line(&mut self, lines: &LineCursor<'_>) {
+        let line = lines.line();
+        match line {
+            b"" => return,
+            b"SEP" => return self.hand_over(lines),
+            b"RESET" => {
+                self.hand_over(lines);
+                self.is_since_boot = true;
+                return;
+            }
+            _ => {}
+        }
+        if line.get(..3).is_some_and(|label| matches!(label, b"PRG" | b"PRE" | b"PRN")) {
+            return;
+        }
+        // a number that is cut is another number
+        if lines.is_cut() {
+            self.batch.skip(lines.at(), "the last line has no end and is left out");
+            return;
+        }
+        let text = String::from_utf8_lossy(line);
+        let Some(parsed) = AtopLine::of(&text) else {
+            self.batch.skip(lines.at(), "not a line of atop -P");
+            return;
+        };
+        if !self.is_of_host(&parsed, lines) {
+            return;
+        }
+        if self.current.is_some_and(|(epoch, _)| epoch != parsed.epoch) {
+            self.hand_over(lines);
+        }
+        self.current = Some((parsed.epoch, parsed.interval));
+        let fits = match parsed.label {
+            _ if self.is_since_boot => true,
+            "PRC" | "PRM" | "PRD" => self.processes.take(parsed.label, parsed.rest, parsed.interval.max(1) as f64),
+            label => self.values(label, parsed.rest),
+        };
+        if !fits {
+            self.batch
+                .skip(lines.at(), "a line with fewer fields than its label has, or text where a number should be");
+        }
+    }
+
+    fn is_of_host(&mut self, line: &AtopLine<'_>, lines: &LineCursor<'_>) -> bool {
+        let chosen = self.chosen.get_or_insert_with(|| line.host.to_owned());
+        if !chosen.eq_ignore_ascii_case(line.host) {
+            self.batch.skip_host(lines.at(), line.host);
+            return false;
+        }
+        if self.host.is_empty() {
+            line.host.clone_into(&mut self.host);
+        }
+        true
+    }
+
+    fn values(&mut self, label: &str, rest: &str) -> bool {
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let instance = match label {
+            "cpu" => words.get(1),
+            "DSK" | "LVM" | "MDD" | "NET" => words.first(),
+            _ => None,
+        };
+        let key = [label.as_bytes(), b" ", instance.map_or(&b""[..], |name| name.as_bytes())].concat();
+        if self.known.get(&key).is_none_or(|columns| columns.is_outgrown(&words)) {
+            if self.known.len() >= MOST_LINES {
+                self.known.clear();
+            }
+            let columns = LabelColumns::of(label, &words, &mut self.row);
+            self.known.insert(key.clone(), columns);
+        }
+        let Some(columns) = self.known.get(&key).filter(|columns| !columns.is_empty()) else { return true };
+        columns.put(&words, &mut self.row)
+    }
+
+    fn hand_over(&mut self, lines: &LineCursor<'_>) {
+        let is_since_boot = std::mem::take(&mut self.is_since_boot);
+        let Some((epoch, interval)) = self.current.take() else { return };
+        if is_since_boot {
+            self.batch.skip(lines.at(), "the sample behind RESET covers the time since boot");
+            return;
+        }
+        let time_ns = epoch * S;
+        if !self.is_announced {
+            self.is_announced = true;
+            let number = |counter: &str| self.row.value(counter, "").unwrap_or(0.0);
+            let machine = Topology {
+                host: self.host.clone(),
+                processors: number("system.processors") as u32,
+                memory_bytes: number("memory.total_bytes") as u64,
+                ..Topology::default()
+            };
+            self.batch.topology(time_ns, &machine);
+        }
+        if interval == 0 {
+            self.row.clear();
+            self.processes.clear();
+            self.batch.skip(lines.at(), "a sample of no time");
+            return;
+        }
+        let elapsed = interval.saturating_mul(S as u64);
+        self.row.emit(self.batch, time_ns, Some(elapsed), &|| format!("the sample before {}", lines.at()));
+        let seconds = interval as f64;
+        self.processes.take_all().for_each(|row| self.tables.add(row, seconds));
+        self.tables.tick(self.batch, time_ns, seconds);
+        self.last_ns = time_ns;
+    }
+}

@@ -1,0 +1,134 @@
+//! Whole outputs, and broken ones.
+
+use diskwright_base::{Note, ProcessTable};
+
+use crate::LogOptions;
+use crate::sysstat::testing::{Read, run, run_with};
+
+fn sample(at: u32, interval: u32) -> String {
+    let head = format!("db1 17952447{at:02} 2026/11/21 07:05:{at:02} {interval}");
+    format!(
+        "CPU {head} 100 2 300 1000 0 600 100 0 0 0 0 2596 100 0 0\ncpu {head} 100 1 300 100 0 500 100 0 0 0 0 0 0 0 0\n\
+         CPL {head} 2 5.26 3.20 1.58 1000 500\n\
+         MEM {head} 4096 1000 250 100 10 20 5 3 0 7 0 0 2097152 0 0 0 0 0 0 0 8\nSWP {head} 4096 100 50 0 30 40 0 0 0\n\
+         PAG {head} 4096 9 1 0 5 6 -1 0 0 0 7 8\n\
+         PSI {head} y 1.0 2.0 3.0 400000 1.0 2.0 3.0 100000 1.0 2.0 3.0 50000 1.0 2.0 3.0 5000000 1.0 2.0 3.0 2500000\n\
+         LVM {head} vg-root 5000 100 800 50 400 0 0 1 2.00\nDSK {head} sda 5000 {at} 800 50 400 -1 -1 3 2.00\n\
+         NET {head} upper 3687 2378 45 46 3734 2429 3734 0 0 0 21 2 0 0 0 9\nNET {head} eth0 10 2000 20 4000 1000 1\n\
+         NUM {head} 0 4096 6 1000 250\nPRG {head} 42 (post gres) S 0 0 42 1 0 1 (postgres -D x) 1 0 1 0 0 0 0 0 0 0 0 y\n\
+         PRC {head} 42 (post gres) S 100 300 200 0 120 0 0 1 0 42 y 0 (ep_poll) 100 -3 -3\n\
+         PRC {head} 43 (post gres) S 100 300 200 0 120 0 0 1 0 42 n 0 (ep_poll) 100 -3 -3\n\
+         PRM {head} 42 (post gres) S 4096 9000 2048 1 0 0 5 20 1 1 1 64 42 y 0 0 -3 -3 -3 -3\n\
+         PRD {head} 42 (post gres) S n y 10 800 20 1600 0 42 n y\nSEP\n"
+    )
+}
+
+fn output() -> String {
+    "RESET\n".to_owned() + &sample(10, 999) + &sample(20, 10) + &sample(30, 10)
+}
+
+fn expect(read: &Read) {
+    for (counter, instance, value) in [
+        ("processor.user_s", "_total", 10.0),
+        ("processor.idle_s", "cpu1", 5.0),
+        ("system.load_5", "", 3.2),
+        ("system.context_switches", "", 1000.0),
+        ("memory.free_bytes", "", 1_024_000.0),
+        ("memory.swap_free_bytes", "", 204_800.0),
+        ("paging.swap_out_pages", "", 6.0),
+        ("pressure.io_full_s", "", 2.5),
+        ("physical_disk.busy_time_s", "sda", 5.0),
+        ("physical_disk.read_bytes", "sda", 409_600.0),
+        ("physical_disk.weighted_time_s", "sda", 10.0),
+        ("physical_disk.current_queue_length", "sda", 3.0),
+        ("logical_disk.reads", "vg-root", 100.0),
+        ("network.sent_bytes", "eth0", 4000.0),
+        ("network.link_bytes_per_s", "eth0", 125_000_000.0),
+    ] {
+        assert_eq!(read.column(counter, instance)[..2], [value; 2], "{counter} {instance}");
+    }
+    assert_eq!(read.column("physical_disk.reads", "sda")[..2], [20.0, 30.0]);
+    // what the kernel does not count
+    assert!(read.column("physical_disk.discards", "sda").iter().all(|v| v.is_nan()));
+    assert!(read.column("paging.oom_kills", "").iter().all(|v| v.is_nan()));
+}
+
+#[test]
+fn an_output_of_all_labels() {
+    let read = run(&output());
+    expect(&read);
+    assert_eq!(read.ticks, [(1_795_244_720_000_000_000, 10_000_000_000), (1_795_244_730_000_000_000, 10_000_000_000)]);
+    let table = read.notes.iter().find(|n| n.kind == Note::PROCESSES).unwrap();
+    let table: ProcessTable = serde_json::from_str(&table.text).unwrap();
+    assert_eq!(table.rows.len(), 1, "threads are no processes");
+    let row = &table.rows[0];
+    assert_eq!((row.pid, row.name.as_str(), row.processor, row.processor_system), (42, "post gres", 0.5, 0.2));
+    assert_eq!((row.read_bytes_per_s, row.write_bytes_per_s), (Some(40_960.0), Some(81_920.0)));
+    assert_eq!((row.resident_bytes, row.major_faults_per_s, row.block_delay), (2_097_152.0, 2.0, Some(0.1)));
+    let summary = read.summary.unwrap();
+    assert_eq!((summary.format, summary.host.as_str()), ("atop-text", "db1"));
+    let told: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+    assert_eq!(told, ["the sample behind RESET covers the time since boot"]);
+}
+
+#[test]
+fn samples_without_separators_and_old_lines() {
+    expect(&run(&output().replace("SEP\n", "")));
+    // before 2.7 a disk had no discards, before 2.8 no queue
+    let old = output().replace(" -1 -1 3 2.00", "").replace(" 0 0 1 2.00", "");
+    let read = run(&old);
+    assert_eq!(read.column("physical_disk.write_bytes", "sda"), [204_800.0; 2]);
+    assert!(read.column("physical_disk.weighted_time_s", "sda").iter().all(|v| v.is_nan()));
+    assert_eq!(read.summary.unwrap().skipped.len(), 1);
+    let underscores = output().replace("(post gres)", "post_gres");
+    expect(&run(&underscores));
+}
+
+#[test]
+fn a_first_line_that_is_cut_does_not_stand_for_the_others() {
+    let text = output().replacen(&sample(20, 10), &sample(20, 10).replace(" 20 800 50 400 -1 -1 3 2.00", ""), 1);
+    let read = run(&text);
+    assert_eq!(read.column("physical_disk.reads", "sda")[1], 30.0);
+}
+
+#[test]
+fn of_two_machines_one_is_read() {
+    let two = output() + &sample(40, 10).replace("db1", "db2");
+    let read = run(&two);
+    assert_eq!(read.ticks.len(), 2);
+    assert!(read.summary.unwrap().skipped.iter().any(|s| s.because.contains("--host db2")));
+    let options = LogOptions { host: Some("db2".into()), ..LogOptions::default() };
+    assert_eq!(run_with(two.as_bytes(), &options).ticks.len(), 1);
+}
+
+#[test]
+fn broken_lines_are_told_and_the_rest_is_kept() {
+    let head = "db1 1795244740 2026/11/21 07:05:40 10";
+    for (wrong, because) in [
+        (format!("DSK {head} sda 5000 x 800 50 400 -1 -1 3 2.00\n"), "text where a number"),
+        (format!("DSK {head} sda 5000\n"), "fewer fields"),
+        (format!("PRC {head} 42 (x\n"), "fewer fields"),
+        (format!("CPU {head} 100 2 0 0 0 0 0 0 0 0 0\n"), "all zero"),
+        (format!("DSK {head} sda 1e30 1 1 1 1\n"), "a value that cannot be: physical_disk.busy_time_s sda"),
+        ("DSK db1 x 2026/11/21 07:05:40 10 sda\n".to_owned(), "not a line of atop"),
+        (format!("DSK {head} sda 5000 1"), "no end"),
+        (sample(5, 10), "time goes backwards"),
+        (sample(50, 0), "no time"),
+        ("\u{fffd}rubbish\n".to_owned(), "not a line of atop"),
+    ] {
+        let read = run(&(output() + &wrong));
+        expect(&read);
+        let skipped = read.summary.unwrap().skipped;
+        assert!(skipped.iter().any(|s| s.because.contains(because)), "{wrong}: {skipped:?}");
+    }
+}
+
+#[test]
+fn an_output_cut_anywhere_gives_what_was_whole() {
+    let whole = output();
+    for cut in 0..whole.len() {
+        for value in run(&whole[..cut]).column("physical_disk.reads", "sda").iter().filter(|v| !v.is_nan()) {
+            assert!([20.0, 30.0].contains(value), "cut at {cut}");
+        }
+    }
+}

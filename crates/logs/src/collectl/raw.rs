@@ -1,0 +1,264 @@
+//! Recordings: `>>> seconds <<<`, then lines of the kernel's files.
+
+use std::collections::HashMap;
+
+use diskwright_base::ProcessRow;
+
+use super::header::{self, CollectlHeader};
+use super::kernel::{self, LineColumns};
+use crate::batch::FrameBatch;
+use crate::error::LogError;
+use crate::tool::lines::LineCursor;
+use crate::tool::processes::ProcessTables;
+use crate::tool::row::TickRow;
+use crate::tool::totals::RunningTotals;
+use crate::{LogInput, LogOptions};
+
+/// Lines of a head that are looked at.
+const LINES: usize = 60;
+/// Ticks of the kernel's clock in a second where the head does not say.
+const HERTZ: f64 = 100.0;
+/// Lines that are told apart at most; more are names that come and go.
+const MOST_LINES: usize = 100_000;
+/// Processes that are followed at most.
+const MOST_PROCESSES: usize = 50_000;
+
+/// True where a moment stands at the beginning.
+pub fn is_raw(bytes: &[u8]) -> bool {
+    bytes.split(|b| *b == b'\n').take(LINES).any(|line| moment(line).is_some())
+}
+
+/// Nanoseconds since 1970 of `>>> 1795453693.001 <<<`.
+fn moment(line: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(line).ok()?.trim();
+    let text = text.strip_prefix(">>> ")?.strip_suffix(" <<<")?;
+    let seconds = text.parse::<f64>().ok().filter(|s| (1e8..1e11).contains(s))?;
+    Some((seconds * 1000.0).round() as i64 * 1_000_000)
+}
+
+/// Running totals of a process.
+#[derive(Clone, Debug, Default)]
+struct ProcessTotals {
+    name: String,
+    user: f64,
+    system: f64,
+    faults: f64,
+    /// Read and written at the disk, and asked for.
+    bytes: [Option<f64>; 4],
+    resident: f64,
+}
+
+struct RawLog<'b, 'c> {
+    batch: &'c mut FrameBatch<'b>,
+    header: CollectlHeader,
+    row: TickRow,
+    totals: RunningTotals,
+    /// A line's name to its columns.
+    known: HashMap<Vec<u8>, LineColumns>,
+    processes: HashMap<u32, ProcessTotals>,
+    /// The same a round before, and when that was.
+    before: HashMap<u32, ProcessTotals>,
+    before_at: Option<i64>,
+    tables: ProcessTables,
+    current: Option<i64>,
+    before_ns: Option<i64>,
+    chosen: Option<String>,
+    is_announced: bool,
+}
+
+/// Reads all of an input.
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let mut lines = LineCursor::new(input);
+    let mut log = RawLog {
+        batch,
+        header: CollectlHeader::default(),
+        row: TickRow::new(),
+        totals: RunningTotals::default(),
+        known: HashMap::new(),
+        processes: HashMap::new(),
+        before: HashMap::new(),
+        before_at: None,
+        tables: ProcessTables::default(),
+        current: None,
+        before_ns: None,
+        chosen: options.host.clone(),
+        is_announced: false,
+    };
+    while lines.advance()? {
+        log.line(&lines);
+        if log.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    log.hand_over(&lines);
+    if let Some(last) = log.before_ns {
+        log.tables.finish(log.batch, last);
+    }
+    Ok(())
+}
+
+impl RawLog<'_, '_> {
+    fn line(&mut self, lines: &LineCursor<'_>) {
+        let line = lines.line();
+        if header::is_of_head(line) {
+            if self.header.take(&lines.text()) {
+                self.hand_over(lines);
+                self.totals.forget();
+                self.known.clear();
+                self.before.clear();
+                self.before_at = None;
+            }
+            return;
+        }
+        if line.starts_with(b">>>") {
+            self.hand_over(lines);
+            let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
+            if !chosen.eq_ignore_ascii_case(&self.header.machine.host) {
+                self.batch.skip_host(lines.at(), &self.header.machine.host);
+                return;
+            }
+            match moment(line) {
+                Some(time_ns) if !lines.is_cut() => {
+                    self.current = Some(time_ns);
+                    self.totals.begin();
+                }
+                _ => self.batch.skip(lines.at(), "a moment that cannot be read"),
+            }
+            return;
+        }
+        if self.current.is_none() || line.is_empty() {
+            return;
+        }
+        // a number that is cut is another number
+        if lines.is_cut() {
+            self.batch.skip(lines.at(), "the last line has no end and is left out");
+            return;
+        }
+        if line.starts_with(b"proc") && line.get(4) == Some(&b':') {
+            self.process(&lines.text());
+        } else {
+            self.values(lines);
+        }
+    }
+
+    fn values(&mut self, lines: &LineCursor<'_>) {
+        let line = lines.line();
+        // the name that a line is known by: its first word, and of disks and interfaces the next ones
+        let more = if line.starts_with(b"disk ") { 3 } else { usize::from(line.starts_with(b"Net ")) };
+        let Some(end) = end_of_words(line, more + 1) else { return };
+        if !self.known.contains_key(&line[..end]) {
+            if self.known.len() >= MOST_LINES {
+                self.known.clear();
+            }
+            let text = lines.text();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let (_, columns) = kernel::columns(&words, self.header.hertz.unwrap_or(HERTZ), &mut self.row);
+            self.known.insert(line[..end].to_vec(), columns);
+        }
+        let Some(columns) = self.known.get(&line[..end]).filter(|columns| !columns.is_empty()) else { return };
+        let mut numbers = line[end..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let mut at = 0;
+        for (place, column, is_total) in columns {
+            let Some(word) = numbers.nth(place - at) else { break };
+            at = place + 1;
+            let Some(value) = std::str::from_utf8(word).ok().and_then(|word| word.parse::<f64>().ok()) else {
+                self.batch.skip(lines.at(), "text where a number should be");
+                return;
+            };
+            let value = if *is_total { self.totals.added(*column, value) } else { value };
+            self.row.cells[*column as usize] = value;
+        }
+    }
+
+    /// `proc:PID stat ...`, `proc:PID io read_bytes: ...`, `proc:PID VmRSS: ...`.
+    fn process(&mut self, text: &str) {
+        let Some((pid, rest)) = text["proc:".len()..].split_once(' ') else { return };
+        let Ok(pid) = pid.parse::<u32>() else { return };
+        if self.processes.len() >= MOST_PROCESSES && !self.processes.contains_key(&pid) {
+            return;
+        }
+        let number = |text: &str| text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+        if let Some(stat) = rest.strip_prefix("stat ") {
+            // the name may hold anything but stands between the first ( and the last )
+            let (Some(open), Some(close)) = (stat.find('('), stat.rfind(')')) else { return };
+            let fields: Vec<&str> = stat.get(close + 1..).unwrap_or_default().split_whitespace().collect();
+            let field = |at: usize| fields.get(at).and_then(|f| f.parse::<f64>().ok());
+            let (Some(faults), Some(user), Some(system)) = (field(9), field(11), field(12)) else { return };
+            let to = self.processes.entry(pid).or_default();
+            to.name = stat.get(open + 1..close).unwrap_or_default().to_owned();
+            (to.faults, to.user, to.system) = (faults, user, system);
+        } else if let Some(io) = rest.strip_prefix("io ") {
+            let to = self.processes.entry(pid).or_default();
+            for (at, name) in ["read_bytes:", "write_bytes:", "rchar:", "wchar:"].into_iter().enumerate() {
+                if let Some(value) = io.strip_prefix(name) {
+                    to.bytes[at] = number(value);
+                }
+            }
+        } else if let Some(kib) = rest.strip_prefix("VmRSS:").and_then(number) {
+            self.processes.entry(pid).or_default().resident = kib * 1024.0;
+        }
+    }
+
+    /// The lines of the current moment are all there.
+    fn hand_over(&mut self, lines: &LineCursor<'_>) {
+        let Some(time_ns) = self.current.take() else { return };
+        if self.totals.back > 0 {
+            self.batch.skip(lines.at(), "totals went back: the machine was restarted, or a device was exchanged");
+        }
+        self.hand_processes_over(time_ns);
+        if self.row.is_empty() && self.before_ns.is_some() {
+            return;
+        }
+        if !self.is_announced {
+            self.is_announced = true;
+            self.batch.topology(time_ns, &self.header.machine);
+        }
+        let since = self.before_ns.map_or(0, |before| time_ns.saturating_sub(before)).max(0).unsigned_abs();
+        self.row.emit(self.batch, time_ns, Some(since), &|| format!("the moment before {}", lines.at()));
+        self.before_ns = Some(time_ns);
+    }
+
+    fn hand_processes_over(&mut self, time_ns: i64) {
+        if self.processes.is_empty() {
+            return;
+        }
+        let hertz = self.header.hertz.unwrap_or(HERTZ);
+        let now = std::mem::take(&mut self.processes);
+        if let Some(seconds) = self.before_at.map(|at| (time_ns - at) as f64 * 1e-9).filter(|s| *s > 0.0) {
+            for (pid, process) in &now {
+                let Some(before) = self.before.get(pid).filter(|b| b.user + b.system <= process.user + process.system)
+                else {
+                    continue;
+                };
+                let rate = |at: usize| Some((process.bytes[at]? - before.bytes[at]?).max(0.0) / seconds);
+                let row = ProcessRow {
+                    pid: *pid,
+                    name: process.name.clone(),
+                    processor: (process.user + process.system - before.user - before.system) / hertz / seconds,
+                    processor_system: (process.system - before.system).max(0.0) / hertz / seconds,
+                    read_bytes_per_s: rate(0),
+                    write_bytes_per_s: rate(1),
+                    asked_read_bytes_per_s: rate(2),
+                    asked_write_bytes_per_s: rate(3),
+                    major_faults_per_s: (process.faults - before.faults).max(0.0) / seconds,
+                    resident_bytes: process.resident,
+                    ..ProcessRow::default()
+                };
+                self.tables.add(row, seconds);
+            }
+            self.tables.tick(self.batch, time_ns, seconds);
+        }
+        self.before = now;
+        self.before_at = Some(time_ns);
+    }
+}
+
+/// The place behind a line's first words; `None` where it has fewer, or nothing behind them.
+fn end_of_words(line: &[u8], count: usize) -> Option<usize> {
+    let mut at = 0;
+    for _ in 0..count {
+        at += line[at..].iter().position(|b| !b.is_ascii_whitespace())?;
+        at += line[at..].iter().position(u8::is_ascii_whitespace)?;
+    }
+    Some(at)
+}

@@ -1,0 +1,207 @@
+//! Tables: a line of headings that begins with `#Date` or `#UTC`, and rows.
+
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+use super::header::{self, CollectlHeader};
+use crate::batch::FrameBatch;
+use crate::error::LogError;
+use crate::sysstat::clock::SysstatClock;
+use crate::sysstat::shaper::disk_of;
+use crate::sysstat::time::{self, DAY, NumericDateOrder};
+use crate::tool::cells::{self, CellPlan, RowFit};
+use crate::tool::lines::LineCursor;
+use crate::tool::names::{ColumnTarget, ToolNames};
+use crate::tool::row::TickRow;
+use crate::{LogInput, LogOptions};
+
+/// Texts that rows are asked for.
+const DATE: u8 = 0;
+const CLOCK: u8 = 1;
+const EPOCH: u8 = 2;
+/// Lines of a head that are looked at.
+const LINES: usize = 60;
+
+fn names() -> &'static ToolNames {
+    static NAMES: OnceLock<ToolNames> = OnceLock::new();
+    NAMES.get_or_init(|| ToolNames::builtin(include_str!("names.toml")))
+}
+
+/// The separator of a line of headings: what stands between its first words.
+fn separator(line: &[u8]) -> Option<u8> {
+    let of = |first: &[u8]| {
+        let rest = line.strip_prefix(first)?;
+        rest.first().copied().filter(|separator| !separator.is_ascii_alphanumeric())
+    };
+    let separator = of(b"#Date").or_else(|| of(b"#UTC"))?;
+    line.contains(&b'[').then_some(separator)
+}
+
+/// True where a line of headings stands at the beginning.
+pub fn is_table(bytes: &[u8]) -> bool {
+    bytes.split(|b| *b == b'\n').take(LINES).any(|line| separator(line).is_some())
+}
+
+/// The group and name of `[DSK:sda]Reads`.
+fn parts(heading: &str) -> Option<(&str, &str)> {
+    heading.strip_prefix('[')?.split_once(']')
+}
+
+fn target(group: &str, name: &str) -> ColumnTarget {
+    if group == "CPU" {
+        let machine = names().column("SYS", name);
+        if !machine.counter.starts_with("foreign.") {
+            return machine;
+        }
+    }
+    names().column(group, name)
+}
+
+/// The plan of a line of headings.
+fn plan(line: &[u8], separator: u8, row: &mut TickRow) -> Vec<CellPlan> {
+    let headings = cells::texts(line, separator);
+    let disk =
+        |h: &String| h.strip_prefix("[DSK:").and_then(|rest| rest.split_once(']')).map(|(disk, _)| disk.to_owned());
+    let disks: HashSet<String> = headings.iter().filter_map(disk).collect();
+    let mut taken = HashSet::new();
+    let one = |heading: &String| match heading.as_str() {
+        "#Date" => CellPlan::Text(DATE),
+        "Time" => CellPlan::Text(CLOCK),
+        "#UTC" => CellPlan::Text(EPOCH),
+        heading => match parts(heading) {
+            None | Some((_, "Name")) => CellPlan::Leave,
+            Some((group, name)) => {
+                let mut target = target(group, name);
+                if disk_of(&target.instance).is_some_and(|disk| disks.contains(&disk)) {
+                    target = target.of_partition();
+                }
+                let column = row.target(&target).filter(|column| taken.insert(*column));
+                CellPlan::of(column, target.rest)
+            }
+        },
+    };
+    headings.iter().map(one).collect()
+}
+
+struct TableLog<'b, 'c> {
+    batch: &'c mut FrameBatch<'b>,
+    clock: SysstatClock,
+    header: CollectlHeader,
+    separator: u8,
+    plan: Vec<CellPlan>,
+    row: TickRow,
+    before_ns: Option<i64>,
+    /// The first row of a run: what it covers is not known.
+    is_first: bool,
+    chosen: Option<String>,
+    is_announced: bool,
+}
+
+/// Reads all of an input.
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let mut lines = LineCursor::new(input);
+    let mut log = TableLog {
+        batch,
+        clock: SysstatClock::new(options),
+        header: CollectlHeader::default(),
+        separator: b' ',
+        plan: Vec::new(),
+        row: TickRow::new(),
+        before_ns: None,
+        is_first: true,
+        chosen: options.host.clone(),
+        is_announced: false,
+    };
+    while lines.advance()? {
+        let line = lines.line();
+        if line.is_empty() {
+            continue;
+        }
+        if let Some(separator) = separator(line) {
+            log.separator = separator;
+            log.plan = plan(line, separator, &mut log.row);
+        } else if header::is_of_head(line) {
+            log.is_first |= log.header.take(&lines.text());
+        } else {
+            log.data(&lines);
+        }
+        if log.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+impl TableLog<'_, '_> {
+    fn data(&mut self, lines: &LineCursor<'_>) {
+        if self.plan.is_empty() || !lines.line()[0].is_ascii_digit() {
+            self.batch.skip(lines.at(), "neither headings nor a row under headings");
+            return;
+        }
+        let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
+        if !chosen.eq_ignore_ascii_case(&self.header.machine.host) {
+            self.batch.skip_host(lines.at(), &self.header.machine.host);
+            return;
+        }
+        let (bytes, length) = lines.padded();
+        let fit = cells::numbers(bytes, length, self.separator, &self.plan, &mut self.row.cells);
+        self.told(lines, &fit);
+        let text = |number: u8| cells::unquoted(&bytes[fit.texts[usize::from(number)].clone()]);
+        let Some(time_ns) = self.time(&text(DATE), &text(CLOCK), &text(EPOCH)) else {
+            self.row.clear();
+            self.batch.skip(lines.at(), "a row without a time that can be read");
+            return;
+        };
+        if !self.is_announced {
+            self.is_announced = true;
+            self.batch.topology(time_ns, &self.header.machine);
+        }
+        let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
+        let elapsed = if self.is_first { Some(0) } else { since.map(i64::unsigned_abs) };
+        (self.before_ns, self.is_first) = (Some(time_ns), false);
+        self.row.emit(self.batch, time_ns, elapsed, &|| lines.at());
+    }
+
+    fn told(&mut self, lines: &LineCursor<'_>, fit: &RowFit) {
+        let columns = self.plan.len();
+        if fit.cells < columns {
+            self.batch.skip(lines.at(), "a row with fewer cells than headings");
+        } else if fit.cells > columns {
+            // a trailing separator is no cell
+            let line = lines.line();
+            if fit.cells > columns + 1 || line.last() != Some(&self.separator) {
+                self.batch.skip(lines.at(), "a row with more cells than headings");
+            }
+        }
+        if fit.odd > 0 {
+            self.batch.skip(lines.at(), "text where a number should be");
+        }
+        if lines.is_cut() && fit.cells <= columns {
+            if let CellPlan::Number(column) | CellPlan::Rest(column) = self.plan[fit.cells - 1] {
+                self.row.cells[column as usize] = f64::NAN;
+            }
+            self.batch.skip(lines.at(), "the last line has no end: its last cell is left out");
+        }
+    }
+
+    fn time(&mut self, date: &str, clock: &str, epoch: &str) -> Option<i64> {
+        if let Some(seconds) = cells::loose_number(epoch).filter(|s| (1e8..1e11).contains(s)) {
+            return Some((seconds * 1000.0).round() as i64 * 1_000_000);
+        }
+        let day = day(date)?;
+        let (whole, part) = clock.split_once('.').unwrap_or((clock, ""));
+        let (seconds, _) = time::time_of_day(&[whole])?;
+        let thousandths = format!("{part:0<3}").get(..3)?.parse::<i64>().ok()?;
+        let time_ns = self.clock.utc_ns(day * DAY + seconds, &self.header.zone(), self.batch);
+        Some(time_ns + thousandths * 1_000_000)
+    }
+}
+
+/// `20261121`, and what other locales of collectl write (`2026/11/21`).
+fn day(text: &str) -> Option<i64> {
+    let spread = match (text.len(), text.bytes().all(|b| b.is_ascii_digit())) {
+        (8, true) => format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]),
+        _ => text.to_owned(),
+    };
+    time::date(&spread, NumericDateOrder::MonthFirst).map(|read| read.date.days())
+}

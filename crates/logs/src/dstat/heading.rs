@@ -1,0 +1,134 @@
+//! Two lines of headings, groups above columns, become a plan for the rows.
+
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+use super::title::DstatTitle;
+use crate::sysstat::shaper::disk_of;
+use crate::tool::cells::CellPlan;
+use crate::tool::names::{ColumnTarget, ToolNames};
+use crate::tool::row::TickRow;
+
+/// Texts that rows are asked for.
+pub const CLOCK: u8 = 0;
+/// Seconds since 1970.
+pub const EPOCH: u8 = 1;
+
+fn names() -> &'static ToolNames {
+    static NAMES: OnceLock<ToolNames> = OnceLock::new();
+    NAMES.get_or_init(|| ToolNames::builtin(include_str!("names.toml")))
+}
+
+/// True for two lines that are headings of dstat, where the titles are lost.
+pub fn is_known(groups: &[String], columns: &[String]) -> bool {
+    let has_group = |name: &str| groups.iter().any(|g| g == name);
+    let has_column = |name: &str| columns.iter().any(|c| c == name);
+    (has_group("total cpu usage") && has_column("usr") && has_column("idl"))
+        || (groups.iter().any(|g| g.starts_with("dsk/")) && columns.iter().any(|c| c == "writ" || c.ends_with(":writ")))
+}
+
+/// Headings, ready for rows.
+#[derive(Debug, Default)]
+pub struct DstatHeading {
+    /// What becomes of each cell.
+    pub plan: Vec<CellPlan>,
+    /// Rows have a time of day.
+    pub has_clock: bool,
+    /// Rows have seconds since 1970.
+    pub has_epoch: bool,
+    /// Columns are left out because nobody says whether they count bits.
+    pub is_unit_unknown: bool,
+}
+
+impl DstatHeading {
+    /// Of two lines.
+    pub fn of(groups: &[String], columns: &[String], title: &DstatTitle, row: &mut TickRow) -> DstatHeading {
+        let mut heading = DstatHeading::default();
+        let mut pairs = Vec::new();
+        let mut group = "";
+        for (at, column) in columns.iter().enumerate() {
+            group = groups.get(at).map(String::as_str).filter(|g| !g.is_empty()).unwrap_or(group);
+            // several of a kind bear their group's name once more
+            let name = column.strip_prefix(group).and_then(|rest| rest.strip_prefix(':')).unwrap_or(column);
+            pairs.push((group, name));
+        }
+        let targets: Vec<ColumnTarget> = pairs.iter().map(|(group, name)| names().column(group, name)).collect();
+        let disks: HashSet<String> =
+            targets.iter().filter(|t| t.counter.starts_with("physical_disk.")).map(|t| t.instance.clone()).collect();
+        let mut taken = HashSet::new();
+        for ((group, name), target) in pairs.into_iter().zip(targets) {
+            let plan = match (group, name) {
+                ("system", "time") if !heading.has_clock => {
+                    heading.has_clock = true;
+                    CellPlan::Text(CLOCK)
+                }
+                ("epoch", "epoch") if !heading.has_epoch => {
+                    heading.has_epoch = true;
+                    CellPlan::Text(EPOCH)
+                }
+                ("epoch", "epoch") | ("system", "time") => CellPlan::Leave,
+                _ => heading.column(group, target, title, &disks, row),
+            };
+            let is_new = match plan {
+                CellPlan::Number(column) | CellPlan::Rest(column) => taken.insert(column),
+                CellPlan::Leave | CellPlan::Text(_) => true,
+            };
+            heading.plan.push(if is_new { plan } else { CellPlan::Leave });
+        }
+        add_swap(row);
+        heading
+    }
+
+    fn column(
+        &mut self,
+        group: &str,
+        target: ColumnTarget,
+        title: &DstatTitle,
+        disks: &HashSet<String>,
+        row: &mut TickRow,
+    ) -> CellPlan {
+        let mut target = target;
+        // a plugin's group that is called like nothing known is a disk only with a disk's columns
+        if target.counter.starts_with("foreign.disk.") {
+            target.counter = format!("foreign.{group}.{}", &target.counter["foreign.disk.".len()..]);
+            target.instance.clear();
+        }
+        let is_part = disk_of(&target.instance).is_some_and(|disk| disks.contains(&disk));
+        if is_part {
+            target = target.of_partition();
+        }
+        let is_bytes = group.starts_with("dsk/") && target.counter.contains("_bytes_per_s");
+        if is_bytes || group.starts_with("net/") || group == "paging" {
+            match title.bytes() {
+                // pages are no bits
+                Some(bytes) if group != "paging" => target.times *= bytes,
+                Some(_) => {}
+                None => {
+                    self.is_unit_unknown = true;
+                    return CellPlan::Leave;
+                }
+            }
+        }
+        CellPlan::of(row.target(&target), target.rest)
+    }
+}
+
+/// The size of swap space from its two parts.
+fn add_swap(row: &mut TickRow) {
+    let used = row.find("foreign.swap.used", "");
+    if let (Some(free), Some(used)) = (row.find("memory.swap_free_bytes", ""), used) {
+        row.sum("memory.swap_total_bytes", "", 1.0, &[free, used]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_of_the_catalogue() {
+        assert_eq!(names().column("dsk/sda", "read").counter, "physical_disk.read_bytes_per_s");
+        assert_eq!(names().column("dsk/total", "read").counter, "foreign.dsk-total.read");
+        assert_eq!(names().column("sda", "util").counter, "physical_disk.busy");
+    }
+}

@@ -1,0 +1,39 @@
+//! dstat, dool and pcp-dstat: their CSV (`--output`).
+
+mod heading;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod title;
+mod when;
+
+use crate::LogFormat;
+use crate::tool::cells;
+
+/// The CSV of all of them.
+pub static FORMAT: LogFormat = LogFormat {
+    id: "dstat-csv",
+    title: "dstat, dool and pcp-dstat: CSV (--output)",
+    explain: "All columns; those that the catalogue does not know become foreign.GROUP.NAME, sums over disks and \
+              interfaces with them. The first row covers the time since boot and is omitted. Record with `dstat -tTcmgsdrpy \
+              -f --disk-util --output FILE 10` or `dool --epoch --bytes --full -cmgsdrpy --output FILE 10`; without -t or \
+              -T the rows have no times, which are then counted from the head's date.",
+    recognise: |head| is_dstat(head.bytes),
+    read: reader::read,
+};
+
+/// Lines of a head that are looked at.
+const LINES: usize = 40;
+
+fn is_dstat(bytes: &[u8]) -> bool {
+    let mut before: Vec<String> = Vec::new();
+    for line in bytes.split(|b| *b == b'\n').take(LINES) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let cells = cells::texts(line, b',');
+        if title::program(&cells[0]).is_some() || heading::is_known(&before, &cells) {
+            return true;
+        }
+        before = cells;
+    }
+    false
+}

@@ -1,0 +1,214 @@
+//! Reads titles, headings and rows as they come; a file holds several runs
+//! where it was appended to.
+
+use diskwright_base::{Note, Topology};
+
+use super::heading::{CLOCK, DstatHeading, EPOCH};
+use super::title::DstatTitle;
+use super::when::RowDates;
+use crate::batch::FrameBatch;
+use crate::error::LogError;
+use crate::sysstat::clock::{SysstatClock, ZoneHint};
+use crate::tool::cells::{self, CellPlan, RowFit};
+use crate::tool::lines::LineCursor;
+use crate::tool::row::TickRow;
+use crate::{LogInput, LogOptions};
+
+const S: i64 = 1_000_000_000;
+const DELIMITER: u8 = b',';
+
+/// Said of rows without a time.
+const ASSUMED: &str = "the rows have no timestamps: they are counted from the head's date with the command's delay \
+                       (dstat -t or -T writes times); durations are right, times of day are not sure";
+
+struct DstatLog<'b, 'c> {
+    batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    clock: SysstatClock,
+    title: DstatTitle,
+    /// The first line of headings, until the second comes.
+    groups: Option<Vec<String>>,
+    heading: DstatHeading,
+    dates: RowDates,
+    row: TickRow,
+    /// Rows of this run.
+    rows: u64,
+    before_ns: Option<i64>,
+    /// The machine that is read.
+    chosen: Option<String>,
+    is_announced: bool,
+}
+
+/// Reads all of an input.
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let mut lines = LineCursor::new(input);
+    let mut log = DstatLog {
+        batch,
+        options,
+        clock: SysstatClock::new(options),
+        title: DstatTitle::default(),
+        groups: None,
+        heading: DstatHeading::default(),
+        dates: RowDates::default(),
+        row: TickRow::new(),
+        rows: 0,
+        before_ns: None,
+        chosen: options.host.clone(),
+        is_announced: false,
+    };
+    while lines.advance()? {
+        if log.is_data(lines.line()) {
+            log.data(&lines);
+        } else {
+            log.text(&lines);
+        }
+        if log.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+impl DstatLog<'_, '_> {
+    /// True for a row; titles and headings begin with a quote, or lost theirs.
+    fn is_data(&self, line: &[u8]) -> bool {
+        match line.first() {
+            None | Some(b'"') => false,
+            Some(b'0'..=b'9' | b'-') => true,
+            // a row may begin with text: `Nov-21 07:05:46`, the name of a process
+            Some(_) => !self.heading.plan.is_empty() && line.iter().any(u8::is_ascii_digit),
+        }
+    }
+
+    fn skip(&mut self, at: String, because: &str) {
+        self.batch.skip(at, because);
+    }
+
+    fn text(&mut self, lines: &LineCursor<'_>) {
+        let cells = cells::texts(lines.line(), DELIMITER);
+        if cells.iter().all(String::is_empty) {
+            return;
+        }
+        if self.title.take(&cells) {
+            self.begin_run();
+            return;
+        }
+        match self.groups.take() {
+            Some(groups) => {
+                self.heading = DstatHeading::of(&groups, &cells, &self.title, &mut self.row);
+                if self.heading.is_unit_unknown {
+                    let because = "it is not said whether disks, interfaces and swapping are counted in bytes (dstat) or \
+                                   bits (dool): these columns are left out";
+                    self.skip(lines.at(), because);
+                }
+            }
+            None if cells.len() > 1 || self.heading.plan.is_empty() && super::title::program(&cells[0]).is_none() => {
+                // one group alone is a heading where a program says that one comes
+                if cells.len() > 1 || !self.title.host.is_empty() {
+                    self.groups = Some(cells);
+                } else {
+                    self.skip(lines.at(), "neither a title nor a heading nor a row");
+                }
+            }
+            None => self.skip(lines.at(), "neither a title nor a heading nor a row"),
+        }
+    }
+
+    /// Title lines begin another run, whose first row covers the time since boot again.
+    fn begin_run(&mut self) {
+        self.heading = DstatHeading::default();
+        self.dates = RowDates::default();
+        self.groups = None;
+        self.rows = 0;
+    }
+
+    fn data(&mut self, lines: &LineCursor<'_>) {
+        if self.heading.plan.is_empty() {
+            self.groups = None;
+            self.skip(lines.at(), "a row without headings above it");
+            return;
+        }
+        let chosen = self.chosen.get_or_insert_with(|| self.title.host.clone());
+        if !chosen.eq_ignore_ascii_case(&self.title.host) {
+            self.batch.skip_host(lines.at(), &self.title.host);
+            return;
+        }
+        let (bytes, length) = lines.padded();
+        let fit = cells::numbers(bytes, length, DELIMITER, &self.heading.plan, &mut self.row.cells);
+        self.told(lines, &fit);
+        let time = self.time(bytes, &fit);
+        self.rows += 1;
+        let Some(time_ns) = time else {
+            self.row.clear();
+            self.skip(lines.at(), "a row without a time that can be read");
+            return;
+        };
+        let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
+        self.before_ns = Some(time_ns);
+        if self.rows == 1 && self.title.is_first_since_boot() {
+            self.row.clear();
+            self.skip(lines.at(), "the first row of dstat and dool covers the time since boot");
+            return;
+        }
+        if !self.is_announced {
+            self.is_announced = true;
+            let host = self.title.host.clone();
+            let memory_bytes = self.row.value("memory.total_bytes", "").map_or(0, |bytes| bytes as u64);
+            self.batch.topology(time_ns, &Topology { host, memory_bytes, ..Topology::default() });
+        }
+        // what was between two runs is a gap, and no row's time
+        let elapsed = if self.rows == 1 { Some(0) } else { since.map(i64::unsigned_abs) };
+        self.row.emit(self.batch, time_ns, elapsed, &|| lines.at());
+    }
+
+    /// Tells of cells that are missing, too many, cut or no numbers.
+    fn told(&mut self, lines: &LineCursor<'_>, fit: &RowFit) {
+        let columns = self.heading.plan.len();
+        if fit.cells < columns {
+            self.skip(lines.at(), "a row with fewer cells than headings");
+        } else if fit.cells > columns {
+            self.skip(lines.at(), "a row with more cells than headings");
+        }
+        if fit.odd > 0 {
+            self.skip(lines.at(), "text where a number should be");
+        }
+        if lines.is_cut() && fit.cells <= columns {
+            if let CellPlan::Number(column) | CellPlan::Rest(column) = self.heading.plan[fit.cells - 1] {
+                self.row.cells[column as usize] = f64::NAN;
+            }
+            self.skip(lines.at(), "the last line has no end: its last cell is left out");
+        }
+    }
+
+    /// UTC of a row.
+    fn time(&mut self, bytes: &[u8], fit: &RowFit) -> Option<i64> {
+        if self.heading.has_epoch {
+            let text = cells::unquoted(&bytes[fit.texts[usize::from(EPOCH)].clone()]);
+            let seconds = cells::loose_number(&text).filter(|s| (1e8..1e11).contains(s));
+            if let Some(seconds) = seconds {
+                return Some((seconds * 1000.0).round() as i64 * 1_000_000);
+            }
+        }
+        let zone = self.title.zone();
+        if self.heading.has_clock {
+            let text = cells::unquoted(&bytes[fit.texts[usize::from(CLOCK)].clone()]);
+            let local = self.dates.local(&text, &self.title)?;
+            return Some(self.clock.utc_ns(local, &zone, self.batch));
+        }
+        if self.heading.has_epoch {
+            return None;
+        }
+        Some(self.counted(&zone))
+    }
+
+    fn counted(&mut self, zone: &ZoneHint) -> i64 {
+        let told = self.options.interval.map(|step| i64::try_from(step.as_nanos()).unwrap_or(i64::MAX));
+        let step = told.unwrap_or_else(|| self.title.delay() * S);
+        if let (Some(before), true) = (self.before_ns, self.rows > 0) {
+            return before.saturating_add(step);
+        }
+        let start = self.clock.utc_ns(self.title.begun.unwrap_or(0), zone, self.batch);
+        self.batch.note(Note::new(start, Note::WARNING, ASSUMED));
+        start
+    }
+}

@@ -1,0 +1,40 @@
+//! nmon of Linux and AIX: its recordings (`nmon -f`).
+
+mod processes;
+mod reader;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use crate::LogFormat;
+
+/// The recordings.
+pub static FORMAT: LogFormat = LogFormat {
+    id: "nmon",
+    title: "nmon of Linux and AIX (nmon -f)",
+    explain: "All sections; those that the catalogue does not know become foreign.SECTION.NAME. Processes (TOP) become \
+              process tables. Sorted files are read too, but are held in memory. The file names no time zone; use \
+              --utc-offset. Record with `nmon -f -t -s 10 -c 360` (AIX: `nmon -f -t -d -s 10 -c 360`, whose -d adds \
+              the disks' service and wait times).",
+    recognise: |head| is_nmon(head.bytes),
+    read: reader::read,
+};
+
+/// Lines of a head that are looked at.
+const LINES: usize = 100;
+
+/// True where lines begin as those of nmon do: `AAA,` and a known word, or a
+/// section and its first moment, where the beginning was lost.
+fn is_nmon(bytes: &[u8]) -> bool {
+    let known = ["progname", "command", "version", "host", "runname", "interval", "snapshots", "disks_per_line"];
+    bytes.split(|b| *b == b'\n').take(LINES).any(|line| {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        let Some(delimiter) = line.iter().copied().find(|b| matches!(b, b',' | b';')) else { return false };
+        let mut cells = line.split(|b| *b == delimiter);
+        match (cells.next(), cells.next()) {
+            (Some(b"AAA"), Some(word)) => known.iter().any(|k| k.as_bytes() == word),
+            (Some(b"ZZZZ"), Some(tick)) => reader::tick_number(tick).is_some(),
+            _ => false,
+        }
+    })
+}

@@ -1,0 +1,150 @@
+//! The headings of a section become a plan for its rows.
+
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+use crate::sysstat::shaper::disk_of;
+use crate::tool::cells::CellPlan;
+use crate::tool::names::{ColumnTarget, ToolNames};
+use crate::tool::row::TickRow;
+
+fn names() -> &'static ToolNames {
+    static NAMES: OnceLock<ToolNames> = OnceLock::new();
+    NAMES.get_or_init(|| ToolNames::builtin(include_str!("names.toml")))
+}
+
+/// Sections whose columns are instances: counter, factor, and whether it is what is left of 100.
+const BY_INSTANCE: [(&str, &str, f64, bool); 13] = [
+    ("DISKBUSY", "physical_disk.busy", 0.01, false),
+    ("DISKREAD", "physical_disk.read_bytes_per_s", 1024.0, false),
+    ("DISKWRITE", "physical_disk.write_bytes_per_s", 1024.0, false),
+    ("DISKXFER", "physical_disk.transfers_per_s", 1.0, false),
+    ("DISKRXFER", "physical_disk.reads_per_s", 1.0, false),
+    ("DISKRIO", "physical_disk.reads_per_s", 1.0, false),
+    ("DISKWIO", "physical_disk.writes_per_s", 1.0, false),
+    ("DISKBSIZE", "physical_disk.avg_bytes_per_transfer", 1024.0, false),
+    // AIX counts the wait in the driver's queue and the time behind it apart
+    ("DISKSERV", SERVICE, 0.001, false),
+    ("DISKWAIT", WAIT, 0.001, false),
+    ("JFSFILE", "logical_disk.free_fraction", 0.01, true),
+    ("JFSINODE", "logical_disk.inodes_free_fraction", 0.01, true),
+    ("DISKINFLIGHT", "physical_disk.current_queue_length", 1.0, false),
+];
+const SERVICE: &str = "foreign.DISKSERV";
+const WAIT: &str = "foreign.DISKWAIT";
+
+/// Parts of the tree of files that are no filesystem on a disk.
+const NO_DISK: [&str; 4] = ["/dev", "/proc", "/sys", "/run"];
+
+/// What becomes of the cells of a section, from the third on.
+#[derive(Clone, Debug, Default)]
+pub struct NmonSection {
+    /// The plan of all cells: the section's name and the moment are left.
+    pub plan: Vec<CellPlan>,
+}
+
+/// A section's name without the number that counts its parts (`DISKBUSY1`): lines of AIX and Linux hold 150 disks.
+fn family(tag: &str) -> &str {
+    if tag.starts_with("DISK") { tag.trim_end_matches(|c: char| c.is_ascii_digit()) } else { tag }
+}
+
+/// `CPU001`, `CPU01` as `cpu0`.
+fn processor(tag: &str) -> Option<String> {
+    let number: u32 = tag.strip_prefix("CPU").filter(|n| n.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
+    Some(format!("cpu{}", number.checked_sub(1)?))
+}
+
+/// The part of a name before one of these ends.
+fn before<'n>(name: &'n str, ends: &[&str]) -> Option<&'n str> {
+    ends.iter().find_map(|end| name.strip_suffix(end)).filter(|n| !n.is_empty())
+}
+
+fn target(tag: &str, name: &str) -> ColumnTarget {
+    let of = |counter: &str, instance: &str, times: f64, rest: bool| ColumnTarget {
+        counter: counter.to_owned(),
+        instance: instance.to_owned(),
+        times,
+        rest,
+    };
+    let family = family(tag);
+    if let Some((_, counter, times, rest)) = BY_INSTANCE.into_iter().find(|(known, ..)| *known == family) {
+        return of(counter, name, times, rest);
+    }
+    let (reads, writes) = (["-read-KB/s", "-read/s", "-reads/s"], ["-write-KB/s", "-write/s", "-writes/s"]);
+    let found = match family {
+        "NET" => before(name, &reads[..1])
+            .map(|face| of("network.received_bytes_per_s", face, 1024.0, false))
+            .or_else(|| before(name, &writes[..1]).map(|face| of("network.sent_bytes_per_s", face, 1024.0, false))),
+        "NETPACKET" => before(name, &reads[1..])
+            .map(|face| of("network.received_packets_per_s", face, 1.0, false))
+            .or_else(|| before(name, &writes[1..]).map(|face| of("network.sent_packets_per_s", face, 1.0, false))),
+        _ if family.starts_with("DISK") => Some(of(&format!("foreign.{family}"), name, 1.0, false)),
+        _ => processor(tag).map(|cpu| names().column(&cpu, name)),
+    };
+    found.unwrap_or_else(|| names().column(tag, name))
+}
+
+impl NmonSection {
+    /// Of a heading's cells: the section, its title, its columns.
+    pub fn of(cells: &[String], row: &mut TickRow) -> NmonSection {
+        let tag = cells[0].as_str();
+        let columns: Vec<&str> = cells.iter().skip(2).map(|c| c.trim()).collect();
+        let disks: HashSet<&str> = columns.iter().copied().collect();
+        let mut taken = HashSet::new();
+        let mut plan = vec![CellPlan::Leave; 2];
+        for name in &columns {
+            let is_file = tag.starts_with("JFS");
+            let is_no_disk = |root: &str| *name == root || name.starts_with(&format!("{root}/"));
+            if name.is_empty() || is_file && NO_DISK.iter().any(|root| is_no_disk(root)) {
+                plan.push(CellPlan::Leave);
+                continue;
+            }
+            let mut target = target(tag, name);
+            if !is_file && disk_of(name).is_some_and(|disk| disks.contains(disk.as_str())) {
+                target = target.of_partition();
+            }
+            let column = row.target(&target).filter(|column| taken.insert(*column));
+            plan.push(CellPlan::of(column, target.rest));
+        }
+        if matches!(family(tag), "DISKSERV" | "DISKWAIT") {
+            columns.iter().for_each(|disk| add_response(disk, row));
+        }
+        NmonSection { plan }
+    }
+}
+
+/// How long a transfer takes as who waits for it sees it.
+fn add_response(disk: &str, row: &mut TickRow) {
+    if let (Some(service), Some(wait)) = (row.find(SERVICE, disk), row.find(WAIT, disk)) {
+        row.sum("physical_disk.avg_s_per_transfer", disk, 0.001, &[service, wait]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_of_linux_and_aix() {
+        let of = |tag: &str, name: &str| {
+            let found = target(tag, name);
+            (found.counter, found.instance, found.times)
+        };
+        for (tag, name, counter, instance, times) in [
+            ("DISKBUSY", "hdisk0", "physical_disk.busy", "hdisk0", 0.01),
+            ("DISKREAD12", "hdisk1800", "physical_disk.read_bytes_per_s", "hdisk1800", 1024.0),
+            ("DISKREADSERV", "hdisk0", "foreign.DISKREADSERV", "hdisk0", 1.0),
+            ("CPU001", "User%", "processor.user", "cpu0", 0.01),
+            ("CPU16", "Idle%", "processor.idle", "cpu15", 0.01),
+            ("CPU_ALL", "Sys%", "processor.privileged", "_total", 0.01),
+            ("PCPU01", "User", "foreign.PCPU01.User", "", 1.0),
+            ("NET", "en0-read-KB/s", "network.received_bytes_per_s", "en0", 1024.0),
+            ("NETPACKET", "en0-writes/s", "network.sent_packets_per_s", "en0", 1.0),
+            ("NETPACKET", "lo-read/s", "network.received_packets_per_s", "lo", 1.0),
+            ("MEM", "Real free(MB)", "memory.free_bytes", "", 1_048_576.0),
+            ("LPAR", "PhysicalCPU", "foreign.LPAR.PhysicalCPU", "", 1.0),
+        ] {
+            assert_eq!(of(tag, name), (counter.into(), instance.into(), times), "{tag} {name}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Cells of a line: text with and without quotes, and rows of numbers that go
+//! straight into a tick's row.
+
+use std::ops::Range;
+
+use crate::perfmon::number;
+
+/// No column: the cell is not kept.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What becomes of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CellPlan {
+    /// It is not kept.
+    Leave,
+    /// Its number goes into this column.
+    Number(u32),
+    /// 100 less its number goes into this column.
+    Rest(u32),
+    /// Its text is asked for, under this number.
+    Text(u8),
+}
+
+impl CellPlan {
+    /// For a column that may not be there.
+    pub fn of(column: Option<u32>, is_rest: bool) -> CellPlan {
+        match column {
+            Some(column) if is_rest => CellPlan::Rest(column),
+            Some(column) => CellPlan::Number(column),
+            None => CellPlan::Leave,
+        }
+    }
+
+    fn column(self) -> u32 {
+        match self {
+            CellPlan::Number(column) | CellPlan::Rest(column) => column,
+            CellPlan::Leave | CellPlan::Text(_) => NONE,
+        }
+    }
+}
+
+/// Texts of a row that were asked for.
+pub(crate) type CellTexts = [Range<usize>; 4];
+
+/// How a row fits its plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RowFit {
+    /// Cells that the row has.
+    pub cells: usize,
+    /// Cells that should hold a number and hold something else.
+    pub odd: usize,
+    /// Place of the first of these.
+    pub first_odd: Range<usize>,
+    /// The texts that were asked for.
+    pub texts: CellTexts,
+}
+
+/// Cells of a line as text, without their quotes.
+pub(crate) fn texts(line: &[u8], delimiter: u8) -> Vec<String> {
+    let mut cells = Vec::new();
+    let mut at = 0;
+    loop {
+        let range = cell(line, at, line.len(), delimiter);
+        cells.push(unquoted(&line[range.clone()]));
+        at = range.end + 1;
+        if range.end >= line.len() {
+            return cells;
+        }
+    }
+}
+
+/// A cell's text without blanks and quotes around it.
+pub(crate) fn unquoted(cell: &[u8]) -> String {
+    let text = String::from_utf8_lossy(cell);
+    let text = text.trim();
+    match text.strip_prefix('"').map(|rest| rest.strip_suffix('"').unwrap_or(rest)) {
+        Some(inner) => inner.replace("\"\"", "\""),
+        None => text.to_owned(),
+    }
+}
+
+/// The cell that begins at a place.
+fn cell(line: &[u8], at: usize, end: usize, delimiter: u8) -> Range<usize> {
+    let mut close = at;
+    if line[at..end].first() == Some(&b'"') {
+        // quotes in a cell are doubled, so an odd number of them is open
+        let mut open = true;
+        close = at + 1;
+        while close < end && (open || line[close] != delimiter) {
+            open ^= line[close] == b'"';
+            close += 1;
+        }
+        return at..close;
+    }
+    close += memchr::memchr(delimiter, &line[at..end]).unwrap_or(end - at);
+    at..close
+}
+
+/// Reads a row of numbers into `row`. `bytes` has room behind the row's `length`.
+/// A blank, `-` and `nan` are gaps; anything else that is no number is counted.
+pub(crate) fn numbers(bytes: &[u8], length: usize, delimiter: u8, plan: &[CellPlan], row: &mut [f64]) -> RowFit {
+    let mut fit = RowFit::default();
+    let mut at = 0;
+    let ends = |at: usize| at == length || at < length && bytes[at] == delimiter;
+    loop {
+        let kind = plan.get(fit.cells).copied().unwrap_or(CellPlan::Leave);
+        fit.cells += 1;
+        if let CellPlan::Number(column) | CellPlan::Rest(column) = kind
+            && let Some((value, next)) = number::read::<b'.'>(bytes, at)
+            && ends(next)
+        {
+            row[column as usize] = if matches!(kind, CellPlan::Rest(_)) { 100.0 - value } else { value };
+            at = next;
+        } else {
+            let range = cell(bytes, at, length, delimiter);
+            at = range.end;
+            if let CellPlan::Text(number) = kind {
+                fit.texts[usize::from(number)] = range;
+            } else if kind.column() != NONE {
+                odd_cell(bytes, range, kind, row, &mut fit);
+            }
+        }
+        if at >= length {
+            return fit;
+        }
+        at += 1;
+    }
+}
+
+#[cold]
+fn odd_cell(bytes: &[u8], range: Range<usize>, kind: CellPlan, row: &mut [f64], fit: &mut RowFit) {
+    let text = unquoted(&bytes[range.clone()]);
+    let value = loose_number(&text);
+    match (value, kind) {
+        (Some(value), CellPlan::Number(column)) => row[column as usize] = value,
+        (Some(value), CellPlan::Rest(column)) => row[column as usize] = 100.0 - value,
+        (None, _) if !is_blank(&text) => {
+            if fit.odd == 0 {
+                fit.first_odd = range;
+            }
+            fit.odd += 1;
+        }
+        _ => {}
+    }
+}
+
+/// What tools write where they have no value.
+pub(crate) fn is_blank(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty()
+        || ["-", "--", "?", "n/a", "na", "nan", "-nan", "null", "none", "unknown"]
+            .iter()
+            .any(|w| text.eq_ignore_ascii_case(w))
+}
+
+/// A number with blanks around it or a decimal comma; no unit.
+pub(crate) fn loose_number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.')) {
+        return None;
+    }
+    let value = text.parse::<f64>().ok().or_else(|| text.replacen(',', ".", 1).parse().ok());
+    value.filter(|v| v.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn padded(line: &str) -> Vec<u8> {
+        [line.as_bytes(), b"\n", &[0; number::PADDING + 16]].concat()
+    }
+
+    #[test]
+    fn cells_with_and_without_quotes() {
+        assert_eq!(texts(b"\"a, b\",,c d,\"say \"\"x\"\"\"", b','), ["a, b", "", "c d", "say \"x\""]);
+        assert_eq!(texts(b"", b','), [""]);
+        assert_eq!(texts(b"a,", b','), ["a", ""]);
+        assert_eq!(texts(b"\"open, a", b','), ["open, a"]);
+    }
+
+    #[test]
+    fn numbers_go_to_their_columns_and_gaps_stay() {
+        let plan = [CellPlan::Text(1), CellPlan::Number(0), CellPlan::Leave, CellPlan::Rest(1), CellPlan::Number(2)];
+        let mut row = [f64::NAN; 3];
+        let line = "12:00:01,1.5,x,25,\" 7,5 \"";
+        let fit = numbers(&padded(line), line.len(), b',', &plan, &mut row);
+        assert_eq!((row, fit.cells, fit.odd), ([1.5, 75.0, 7.5], 5, 0));
+        assert_eq!(&line[fit.texts[1].clone()], "12:00:01");
+        let mut row = [f64::NAN; 3];
+        for (line, cells, odd) in [("a,-,,,nan", 5, 0), ("a,bad,1,2x,3", 5, 2), ("a,1", 2, 0), ("a,1,2,3,4,5", 6, 0)] {
+            row.fill(f64::NAN);
+            let fit = numbers(&padded(line), line.len(), b',', &plan, &mut row);
+            assert_eq!((fit.cells, fit.odd), (cells, odd), "{line}");
+        }
+        assert_eq!(row, [1.0, 97.0, 4.0]);
+    }
+
+    #[test]
+    fn loose_numbers_and_blanks() {
+        for (text, value) in [("1,5", Some(1.5)), ("-2", Some(-2.0)), ("1e3", Some(1000.0)), ("1.2.3", None)] {
+            assert_eq!(loose_number(text), value, "{text}");
+        }
+        assert_eq!(loose_number("inf"), None);
+        assert!(is_blank(" - ") && is_blank("NaN") && !is_blank("0") && !is_blank("x"));
+    }
+}

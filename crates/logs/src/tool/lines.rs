@@ -1,0 +1,106 @@
+//! Lines of an input one by one, with room behind them, so that numbers are
+//! read straight from the buffer.
+
+use std::io::Read;
+
+use crate::error::LogError;
+use crate::input::LogInput;
+use crate::perfmon::buffer::LineBuffer;
+
+/// What some programs write at the beginning of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A place in an input, line by line.
+pub(crate) struct LineCursor<'a> {
+    input: &'a mut dyn Read,
+    name: String,
+    buffer: LineBuffer,
+    start: usize,
+    end: usize,
+    number: u64,
+    is_cut: bool,
+}
+
+impl<'a> LineCursor<'a> {
+    /// Before the first line of an input.
+    pub fn new(input: &'a mut LogInput) -> LineCursor<'a> {
+        let name = input.name().to_owned();
+        LineCursor::over(input, name)
+    }
+
+    /// The same of any reader; `name` is for errors.
+    pub fn over(input: &'a mut dyn Read, name: String) -> LineCursor<'a> {
+        LineCursor { input, name, buffer: LineBuffer::new(), start: 0, end: 0, number: 0, is_cut: false }
+    }
+
+    /// Goes to the next line; false at the end.
+    ///
+    /// # Errors
+    /// When the system refuses, or a line has no end.
+    pub fn advance(&mut self) -> Result<bool, LogError> {
+        if !self.buffer.fill(self.input).map_err(|e| LogError::io(&self.name, e))? {
+            return Ok(false);
+        }
+        let (bytes, at, whole) = self.buffer.lines();
+        let end = memchr::memchr(b'\n', &bytes[at..whole]).map_or(whole, |length| at + length);
+        self.is_cut = self.buffer.is_unfinished() && end + 1 >= whole;
+        self.start = at;
+        self.end = if end > at && bytes[end - 1] == b'\r' { end - 1 } else { end };
+        if self.number == 0 && bytes[at..end].starts_with(BYTE_ORDER_MARK) {
+            self.start += BYTE_ORDER_MARK.len();
+        }
+        self.number += 1;
+        self.buffer.take_until(end + 1);
+        Ok(true)
+    }
+
+    /// The line without its end.
+    pub fn line(&self) -> &[u8] {
+        &self.buffer.lines().0[self.start..self.end]
+    }
+
+    /// The buffer from the line's first byte on, with room behind the line, and
+    /// the line's length.
+    pub fn padded(&self) -> (&[u8], usize) {
+        (&self.buffer.lines().0[self.start..], self.end - self.start)
+    }
+
+    /// The line as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(self.line()).into_owned()
+    }
+
+    /// `line 12`.
+    pub fn at(&self) -> String {
+        format!("line {}", self.number)
+    }
+
+    /// What errors call the input.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// True for a last line without its end: its last cell may be cut.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_one_by_one_with_any_end() {
+        let mut input = LogInput::from_bytes("x", b"\xef\xbb\xbfone\r\n\ntwo\ncut".to_vec()).unwrap();
+        let mut lines = LineCursor::new(&mut input);
+        let mut found = Vec::new();
+        while lines.advance().unwrap() {
+            let (bytes, length) = lines.padded();
+            assert!(bytes.len() >= length + 8, "room behind {}", lines.text());
+            found.push((lines.text(), lines.at(), lines.is_cut()));
+        }
+        let line = |text: &str, at: u32, is_cut| (text.to_owned(), format!("line {at}"), is_cut);
+        assert_eq!(found, [line("one", 1, false), line("", 2, false), line("two", 3, false), line("cut", 4, true)]);
+    }
+}

@@ -1,0 +1,9 @@
+//! What the readers of other tools' tables share: lines with room behind them,
+//! cells, tables of names, and the row of a tick with its checks.
+
+pub(crate) mod cells;
+pub(crate) mod lines;
+pub(crate) mod names;
+pub(crate) mod processes;
+pub(crate) mod row;
+pub(crate) mod totals;

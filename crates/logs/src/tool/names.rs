@@ -1,0 +1,147 @@
+//! Tables of names, one a tool: what its groups and columns are called, and
+//! which counter that is. A tool's table is TOML beside its reader.
+
+use diskwright_base::Catalogue;
+use serde::Deserialize;
+
+/// A column that the catalogue knows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolColumn {
+    /// Canonical id.
+    pub counter: String,
+    /// A value of the log times this is in the catalogue's unit.
+    pub times: f64,
+    /// The log has what is left of 100.
+    #[serde(default)]
+    pub rest: bool,
+    /// What the tool calls it.
+    pub names: Vec<String>,
+}
+
+/// Columns that stand together.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ColumnGroup {
+    /// Our name of it.
+    pub id: String,
+    /// What the tool calls it; `*` stands for the instance.
+    pub names: Vec<String>,
+    /// The instance of all its columns, where the name holds none; {} is what `*` stands for.
+    #[serde(default)]
+    pub instance: String,
+    /// The columns.
+    #[serde(default)]
+    pub columns: Vec<ToolColumn>,
+}
+
+/// All of a tool.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolNames {
+    group: Vec<ColumnGroup>,
+}
+
+/// What a column of a log is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnTarget {
+    /// Counter, `foreign.…` where the catalogue lacks it.
+    pub counter: String,
+    /// Its instance.
+    pub instance: String,
+    /// A value of the log times this is in the counter's unit.
+    pub times: f64,
+    /// The value is 100 less the log's.
+    pub rest: bool,
+}
+
+impl ToolNames {
+    /// A table that is built in.
+    ///
+    /// # Panics
+    /// When it is wrong, which a test rules out.
+    pub fn builtin(text: &str) -> ToolNames {
+        let names: ToolNames = toml::from_str(text).unwrap_or_else(|e| panic!("built-in names: {e}"));
+        let known = |c: &&ToolColumn| Catalogue::builtin().get(&c.counter).is_none();
+        let unknown = names.group.iter().flat_map(|g| &g.columns).find(known);
+        assert!(unknown.is_none(), "built-in names: {unknown:?} is not in the catalogue");
+        names
+    }
+
+    /// A group, and what its `*` stands for.
+    pub fn group<'n>(&self, name: &'n str) -> Option<(&ColumnGroup, &'n str)> {
+        let fits = |group: &ColumnGroup| group.names.iter().find_map(|pattern| star(pattern, name));
+        self.group.iter().find_map(|group| Some((group, fits(group)?)))
+    }
+
+    /// What a column of a group is.
+    pub fn column(&self, group: &str, name: &str) -> ColumnTarget {
+        let Some((found, star)) = self.group(group) else {
+            let counter = format!("foreign.{}.{name}", group.trim());
+            return ColumnTarget { counter, instance: String::new(), times: 1.0, rest: false };
+        };
+        let instance = match found.instance.as_str() {
+            "" => star.to_owned(),
+            form => form.replace("{}", star),
+        };
+        match found.columns.iter().find(|c| c.names.iter().any(|n| n == name)) {
+            Some(c) => ColumnTarget { counter: c.counter.clone(), instance, times: c.times, rest: c.rest },
+            None => ColumnTarget { counter: format!("foreign.{}.{name}", found.id), instance, times: 1.0, rest: false },
+        }
+    }
+}
+
+impl ColumnTarget {
+    /// The same of a partition, where it is one of a disk that the log has too.
+    pub fn of_partition(mut self) -> ColumnTarget {
+        if let Some(name) = self.counter.strip_prefix("physical_disk.") {
+            let own = format!("logical_disk.{name}");
+            self.counter = match Catalogue::builtin().get(&own) {
+                Some(_) => own,
+                None => format!("foreign.partition.{name}"),
+            };
+        }
+        self
+    }
+}
+
+/// What `*` of a pattern stands for; empty where the pattern has none.
+fn star<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
+    match pattern.split_once('*') {
+        None => (pattern == name).then_some(""),
+        Some((before, after)) => {
+            let middle = name.strip_prefix(before)?.strip_suffix(after)?;
+            (!middle.is_empty()).then_some(middle)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_and_columns_find_their_counters() {
+        let names = ToolNames::builtin(
+            r#"
+            group = [
+                { id = "sum", names = ["disk/total"] },
+                { id = "disk", names = ["disk/*"], columns = [
+                    { counter = "physical_disk.busy", times = 0.01, names = ["util"] },
+                    { counter = "physical_disk.avg_s_per_read", times = 0.001, names = ["wait"] }] },
+                { id = "cpu", names = ["cpu* usage"], instance = "cpu{}", columns = [
+                    { counter = "processor.busy", times = 0.01, rest = true, names = ["idl"] }] },
+            ]"#,
+        );
+        let of = |group: &str, name: &str| {
+            let found = names.column(group, name);
+            (found.counter, found.instance, found.times, found.rest)
+        };
+        assert_eq!(of("disk/sda", "util"), ("physical_disk.busy".into(), "sda".into(), 0.01, false));
+        assert_eq!(of("disk/total", "util"), ("foreign.sum.util".into(), String::new(), 1.0, false));
+        assert_eq!(of("disk/sda", "temp"), ("foreign.disk.temp".into(), "sda".into(), 1.0, false));
+        assert_eq!(of("cpu3 usage", "idl"), ("processor.busy".into(), "cpu3".into(), 0.01, true));
+        assert_eq!(of("else", "x").0, "foreign.else.x");
+        assert_eq!(names.column("disk/sda1", "util").of_partition().counter, "logical_disk.busy");
+    }
+}

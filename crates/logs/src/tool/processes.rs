@@ -1,0 +1,89 @@
+//! Processes of a log as tables, one for every ten seconds of it, so that
+//! culprits have names. What a table says is the mean over its ticks.
+
+use std::collections::HashMap;
+
+use diskwright_base::{Note, ProcessRow, ProcessTable};
+
+use crate::batch::FrameBatch;
+
+/// Seconds between two tables at least.
+const BEAT_S: f64 = 10.0;
+/// Processes of one table at most.
+const MOST_ROWS: usize = 20_000;
+
+/// Gathers the processes of ticks.
+#[derive(Default)]
+pub(crate) struct ProcessTables {
+    /// Sums over the ticks so far, each times the seconds of its tick.
+    rows: HashMap<u32, ProcessRow>,
+    seconds: f64,
+}
+
+impl ProcessTables {
+    /// A process in a tick: rates and shares are those of the tick.
+    pub fn add(&mut self, row: ProcessRow, seconds: f64) {
+        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&row.pid) {
+            return;
+        }
+        let add = |to: &mut Option<f64>, value: Option<f64>| {
+            if let Some(value) = value {
+                *to = Some(to.unwrap_or(0.0) + value * seconds);
+            }
+        };
+        let to = self.rows.entry(row.pid).or_default();
+        add(&mut to.read_bytes_per_s, row.read_bytes_per_s);
+        add(&mut to.write_bytes_per_s, row.write_bytes_per_s);
+        add(&mut to.asked_read_bytes_per_s, row.asked_read_bytes_per_s);
+        add(&mut to.asked_write_bytes_per_s, row.asked_write_bytes_per_s);
+        add(&mut to.block_delay, row.block_delay);
+        to.processor += row.processor * seconds;
+        to.processor_system += row.processor_system * seconds;
+        to.major_faults_per_s += row.major_faults_per_s * seconds;
+        to.resident_bytes = row.resident_bytes;
+        to.swapped_bytes = row.swapped_bytes.or(to.swapped_bytes);
+        (to.pid, to.name, to.cgroup) = (row.pid, row.name, "/".to_owned());
+    }
+
+    /// The tick that the processes were of is over; makes a table when it is time.
+    pub fn tick(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, seconds: f64) {
+        if self.rows.is_empty() {
+            return;
+        }
+        self.seconds += seconds;
+        if self.seconds >= BEAT_S {
+            self.finish(batch, time_ns);
+        }
+    }
+
+    /// Makes a table of what was gathered.
+    pub fn finish(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64) {
+        let seconds = std::mem::take(&mut self.seconds);
+        let mut rows: Vec<ProcessRow> = self.rows.drain().map(|(_, row)| row).collect();
+        if seconds <= 0.0 || rows.is_empty() {
+            return;
+        }
+        for row in &mut rows {
+            for rate in [
+                &mut row.read_bytes_per_s,
+                &mut row.write_bytes_per_s,
+                &mut row.asked_read_bytes_per_s,
+                &mut row.asked_write_bytes_per_s,
+                &mut row.block_delay,
+            ] {
+                *rate = rate.map(|sum| sum / seconds);
+            }
+            for rate in [&mut row.processor, &mut row.processor_system, &mut row.major_faults_per_s] {
+                *rate /= seconds;
+            }
+        }
+        let bytes = |row: &ProcessRow| row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0);
+        rows.sort_by(|a, b| {
+            bytes(b).total_cmp(&bytes(a)).then(b.processor.total_cmp(&a.processor)).then(a.pid.cmp(&b.pid))
+        });
+        let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
+        if let Ok(text) = serde_json::to_string(&table) {
+            batch.note(Note::new(time_ns, Note::PROCESSES, text));
+        }
+    }
+}

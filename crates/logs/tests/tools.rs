@@ -1,0 +1,191 @@
+//! The same machine as dstat, dool, nmon, collectl, atop and an old node_exporter
+//! record it: each
+//! gives the same counters. And nothing is too broken to survive.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_base::{Catalogue, Note};
+use diskwright_logs::{FORMATS, FrameBatch, LogInput, LogOptions, LogPiece};
+
+const FIXTURES: [&str; 8] = [
+    "dstat-csv.csv",
+    "dstat-csv_dool.csv",
+    "nmon.nmon",
+    "nmon_aix.nmon",
+    "collectl-table.txt",
+    "collectl-raw.raw",
+    "atop-text.txt",
+    "prometheus-text_node15.prom",
+];
+
+fn path(fixture: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture)
+}
+
+/// The mean of a counter, and the kinds of notes.
+fn mean(fixture: &str, counter: &str, instance: &str) -> (Option<f64>, Vec<String>) {
+    let mut input = LogInput::open(&path(fixture)).unwrap();
+    let (mut sum, mut plan, mut kinds) = (CounterSummary::default(), None, Vec::new());
+    let mut sink = |piece: LogPiece<'_>| {
+        match piece {
+            LogPiece::Note(note) => kinds.push(note.kind),
+            LogPiece::Frame(frame) => {
+                if let Some(found) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance) {
+                    sum.add(&found.summarise(frame, |_| true));
+                    plan = Some(found);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    diskwright_logs::read(&mut input, &LogOptions::default(), &mut sink).unwrap_or_else(|e| panic!("{e}"));
+    (plan.and_then(|p| p.value(&sum)), kinds)
+}
+
+#[test]
+fn every_tool_says_the_same() {
+    for fixture in FIXTURES {
+        let disk = if fixture.contains("aix") { "hdisk0" } else { "sda" };
+        for (counter, instance, expected) in [
+            ("physical_disk.transfers_per_s", disk, 150.0),
+            ("physical_disk.read_bytes_per_s", disk, 819_200.0),
+            ("physical_disk.write_bytes_per_s", disk, 204_800.0),
+            ("physical_disk.busy", disk, 0.75),
+            ("processor.iowait", "_total", 0.2),
+            ("processor.idle", "_total", 0.4),
+        ] {
+            // exporters know no sum
+            let is_page = fixture.starts_with("prometheus") && instance == "_total";
+            let instance = if is_page { "cpu1" } else { instance };
+            let found = mean(fixture, counter, instance).0.unwrap_or(f64::NAN);
+            assert!((found / expected - 1.0).abs() < 1e-9, "{fixture}: {counter} is {found}, not {expected}");
+        }
+        let of_disks = mean(fixture, "physical_disk.busy", "dsk/total").0;
+        assert!(of_disks.is_none(), "{fixture}: a sum is no disk");
+    }
+    for fixture in FIXTURES.iter().filter(|f| !f.starts_with("dstat") && **f != "nmon.nmon") {
+        let disk = if fixture.contains("aix") { "hdisk0" } else { "sda" };
+        let found = mean(fixture, "physical_disk.avg_s_per_transfer", disk).0.unwrap_or(f64::NAN);
+        assert!((found - 0.005).abs() < 1e-9, "{fixture}: {found}");
+    }
+    for fixture in ["dstat-csv.csv", "nmon.nmon", "collectl-table.txt", "collectl-raw.raw"] {
+        assert_eq!(mean(fixture, "system.blocked", "").0, Some(2.0), "{fixture}");
+    }
+    assert_eq!(mean("atop-text.txt", "pressure.io_some", "").0, Some(0.5));
+}
+
+#[test]
+fn tools_that_see_processes_name_them() {
+    for fixture in ["nmon.nmon", "collectl-raw.raw", "atop-text.txt"] {
+        let kinds = mean(fixture, "physical_disk.busy", "sda").1;
+        assert!(kinds.iter().any(|kind| kind == Note::PROCESSES), "{fixture}: {kinds:?}");
+    }
+}
+
+/// Mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
+const ROUNDS: u64 = 150;
+
+fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
+    let mut state = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut roll = |sides: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % sides.max(1) as u64) as usize
+    };
+    let mut data = seed.to_vec();
+    for _ in 0..=roll(4) {
+        let at = roll(data.len());
+        match roll(6) {
+            0 if round.is_multiple_of(3) => data.truncate(at),
+            1 if at < data.len() => data[at] ^= 1 << roll(8),
+            2 => data.insert(at, b"\0\xff9-\"[{<;,\n\t #("[roll(15)]),
+            3 => drop(data.drain(at..(at + roll(60)).min(data.len()))),
+            // a line twice, or another's place
+            4 => {
+                let line = data[at..(at + 90).min(data.len())].to_vec();
+                let to = roll(data.len());
+                data.splice(to..to, line).for_each(drop);
+            }
+            _ => data.splice(at..at, b"18446744073709551616".iter().copied()).for_each(drop),
+        }
+    }
+    data
+}
+
+#[test]
+fn nothing_is_too_broken_to_survive() {
+    let options = LogOptions { interval: Some(Duration::from_secs(1)), ..LogOptions::default() };
+    for fixture in FIXTURES {
+        let id = fixture.split(['.', '_']).next().unwrap();
+        let format = FORMATS.iter().find(|f| f.id == id).unwrap();
+        let seed = std::fs::read(path(fixture)).unwrap();
+        for round in 0..ROUNDS {
+            let mut last = i64::MIN;
+            let mut sink = |piece: LogPiece<'_>| {
+                if let LogPiece::Frame(frame) = piece {
+                    for tick in frame.ticks() {
+                        assert!(tick.time_ns > last, "{fixture}, round {round}: out of order");
+                        last = tick.time_ns;
+                    }
+                    for (at, series) in frame.schema().series.iter().enumerate() {
+                        let is_known = !series.counter.starts_with("foreign.");
+                        let cannot_be = |v: &f64| *v < 0.0 || v.is_infinite();
+                        let wrong = frame.column(at).iter().find(|v| is_known && cannot_be(v));
+                        assert!(wrong.is_none(), "{fixture}, round {round}: {} {wrong:?}", series.counter);
+                    }
+                }
+                ControlFlow::Continue(())
+            };
+            let mut input = LogInput::from_bytes("x", mutated(&seed, round)).unwrap();
+            let mut batch = FrameBatch::new(format.id, &mut sink);
+            // an error is an answer, too
+            let _ = (format.read)(&mut input, &options, &mut batch);
+            let _ = batch.finish("x");
+        }
+    }
+}
+
+/// What often stands before a log, or became of it on its way.
+#[test]
+fn heads_that_were_changed_give_the_same_values() {
+    // pages have no head
+    for fixture in FIXTURES.iter().filter(|f| !f.starts_with("prometheus")) {
+        let whole = String::from_utf8(std::fs::read(path(fixture)).unwrap()).unwrap();
+        let disk = if fixture.contains("aix") { "hdisk0" } else { "sda" };
+        let value = |text: &str| {
+            let mut input = LogInput::from_bytes("x", text.as_bytes().to_vec()).unwrap();
+            let mut found = Vec::new();
+            let mut sink = |piece: LogPiece<'_>| {
+                if let LogPiece::Frame(frame) = piece
+                    && let Some(plan) = CounterPlan::resolve(
+                        Catalogue::builtin(),
+                        frame.schema(),
+                        "physical_disk.read_bytes_per_s",
+                        disk,
+                    )
+                {
+                    found.push(plan.value(&plan.summarise(frame, |_| true)));
+                }
+                ControlFlow::Continue(())
+            };
+            let read = diskwright_logs::read(&mut input, &LogOptions::default(), &mut sink);
+            assert!(read.is_ok(), "{fixture}: {read:?}");
+            found
+        };
+        let right = value(&whole);
+        assert!(right.iter().all(Option::is_some) && !right.is_empty(), "{fixture}");
+        for changed in [
+            format!("nohup: ignoring input\n{whole}"),
+            format!("\n\n{whole}"),
+            format!("root@db1:~# cat log\n{whole}"),
+            format!("\u{feff}{whole}"),
+            whole.replace('\n', "\r\n"),
+        ] {
+            assert_eq!(value(&changed), right, "{fixture}: {:?}", &changed[..40]);
+        }
+    }
+}
