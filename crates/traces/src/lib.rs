@@ -19,6 +19,7 @@ mod lines;
 mod matching;
 mod order;
 mod records;
+mod remaps;
 pub mod statistics;
 mod summary;
 mod text;
@@ -35,7 +36,7 @@ pub use formats::{CSV_HEADING, FORMATS, TraceFormat, csv_line, recognise};
 use lines::LineTrace;
 use records::EventTrace;
 pub use statistics::Statistics;
-pub use summary::{Skip, TraceSummary};
+pub use summary::{PassedOn, Skip, TraceSummary};
 
 enum TraceEngine {
     Lines(Box<LineTrace>),
@@ -109,6 +110,15 @@ pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace
 const A_DAY_NS: i64 = 631_152_000_000_000_000;
 
 impl Trace {
+    /// Hands out a request that a device passed on to another at each of them.
+    /// Without this it counts once, at the last one.
+    pub fn every_layer(mut self) -> Trace {
+        if let TraceEngine::Records(records) = &mut self.engine {
+            records.matcher.every_layer = true;
+        }
+        self
+    }
+
     /// The format.
     pub fn format(&self) -> &'static TraceFormat {
         self.format
@@ -132,6 +142,10 @@ impl Trace {
                 (skips, matcher.unfinished, matcher.without_arrival, records.wall_clock())
             }
         };
+        let passed_on = match &self.engine {
+            TraceEngine::Lines(_) => Vec::new(),
+            TraceEngine::Records(records) => records.matcher.passed_on(),
+        };
         let of_day = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > A_DAY_NS);
         TraceSummary {
             format: self.format.id,
@@ -140,6 +154,7 @@ impl Trace {
             unfinished,
             without_arrival,
             out_of_order: self.out_of_order,
+            passed_on,
             skipped: skips.into_iter().flat_map(|s| s.clone().finish()).collect(),
             devices: self.devices().to_vec(),
             wall_clock: self.format.wall_clock || told || of_day,

@@ -28,6 +28,7 @@ pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) ->
         "unfinished": summary.unfinished,
         "without_arrival": summary.without_arrival,
         "out_of_order": summary.out_of_order,
+        "passed_on": summary.passed_on.iter().map(|p| json!({ "device": p.device, "requests": p.requests })).collect::<Vec<_>>(),
         "of_further_devices": report.of_further_devices,
         "skipped": Value::Array(skipped),
         "all": figures(&report.all),

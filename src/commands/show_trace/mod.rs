@@ -45,7 +45,9 @@ pub fn is_one(paths: &[PathBuf]) -> bool {
 
 /// Reads the trace and shows it.
 pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
-    let mut trace = open(paths)?;
+    let trace = open(paths)?;
+    // who names devices means what was asked of these, passed on or not
+    let mut trace = if wanted.devices.is_empty() { trace } else { trace.every_layer() };
     if wanted.csv && !wanted.json {
         return csv(&mut trace, wanted.devices, wanted.cells);
     }
@@ -64,11 +66,12 @@ pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
     if wanted.json {
         return output::json(&document::of(trace.format(), &summary, &report));
     }
-    show(trace.format().title, &summary, &report, wanted.charts)
+    show(trace.format().title, &summary, &report, wanted)
 }
 
-fn show(title: &str, summary: &TraceSummary, report: &TraceReport, charts: bool) -> Result<(), Failure> {
-    output::text(&tables::of(title, summary, report, charts, &output::style()))
+fn show(title: &str, summary: &TraceSummary, report: &TraceReport, wanted: &TraceView<'_>) -> Result<(), Failure> {
+    let once = wanted.devices.is_empty();
+    output::text(&tables::of(title, summary, report, once, wanted.charts, &output::style()))
 }
 
 /// Why there is nothing to show.
@@ -114,7 +117,7 @@ fn csv(trace: &mut Trace, devices: &[String], cells: Cells) -> Result<(), Failur
         Ok(())
     })?;
     output::data(out.as_bytes())?;
-    for line in tables::remarks(&trace.summary()) {
+    for line in tables::remarks(&trace.summary(), devices.is_empty()) {
         output::warn(format_args!("{line}"));
     }
     Ok(())
