@@ -25,6 +25,8 @@ pub struct TraceSummary {
     /// Requests that devices only passed on to others; they count there, unless
     /// every layer was asked for.
     pub passed_on: Vec<PassedOn>,
+    /// What was taken for granted where the trace does not say it, a sentence.
+    pub assumed: Option<String>,
     /// What was left out, and why.
     pub skipped: Vec<Skip>,
     /// Names of the devices; [`diskwright_base::Request::device`] is a position here.

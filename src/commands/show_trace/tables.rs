@@ -63,13 +63,14 @@ fn heading(title: &str, summary: &TraceSummary, report: &TraceReport) -> String 
 
 /// What limits the figures, a line each.
 pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = summary.assumed.iter().cloned().collect();
     for passed in &summary.passed_on {
         let PassedOn { device, requests } = passed;
+        let what = format!("{requests} requests of {device} were passed on");
         lines.push(if once {
-            format!("{requests} requests of {device} were passed on: they count at the device below (--instance {device} shows them)")
+            format!("{what}: they count at the device below (--instance {device} shows them)")
         } else {
-            format!("{requests} requests of {device} were passed on to a device below, which has them too")
+            format!("{what} to a device below, which has them too")
         });
     }
     let mut counted = |count: u64, what: &str| {

@@ -16,8 +16,9 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blktrace",
     title: "blktrace binary events (NAME.blktrace.CPU, or the stream of `blktrace -o -`)",
     explain: "Arrival is Q, issue is D, completion is C of the same sectors; merged requests stay separate, as they \
-              arrived. A request that LVM, md or a partition passes on counts once, at the last device. Name one file of a set to read those of all processors. Record with `blktrace -d /dev/sdX`, \
-              or with the kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
+              arrived. A request that LVM, md or a partition passes on counts once, at the last device. Name one \
+              file of a set to read those of all processors. Record with `blktrace -d /dev/sdX`, or with the \
+              kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
     recognise,
     wall_clock: false,
     shape: TraceShape::Records,
