@@ -187,6 +187,12 @@ pub fn sysstat_text(data: &[u8]) {
     foreign(["sar-text", "iostat-text", "sadf-rows", "vmstat-text"][data.len() % 4], data);
 }
 
+/// Any bytes as what loops and other systems' tools print; their length chooses which.
+pub fn system_text(data: &[u8]) {
+    const FORMATS: [&str; 1] = ["proc-loop"];
+    foreign(FORMATS[data.len() % FORMATS.len()], data);
+}
+
 /// Any bytes as exposition pages.
 pub fn prometheus_text(data: &[u8]) {
     foreign("prometheus-text", data);

@@ -13,12 +13,13 @@ pub use crate::origin::{LogOrigin, MissingCounters};
 use crate::verdict::UnjudgedRule;
 
 impl LogOrigin {
-    const ALL: [(&str, LogOrigin); 5] = [
+    const ALL: [(&str, LogOrigin); 6] = [
         ("live", LogOrigin::Live),
         ("perfmon", LogOrigin::Perfmon),
         ("sysstat", LogOrigin::Sysstat),
         ("pcp", LogOrigin::Pcp),
         ("prometheus", LogOrigin::Prometheus),
+        ("loop", LogOrigin::Loop),
     ];
 
     /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
@@ -345,10 +346,21 @@ mod tests {
             ("iostat-text", LogOrigin::Sysstat),
             ("pcp", LogOrigin::Pcp),
             ("prometheus-text", LogOrigin::Prometheus),
+            ("proc-loop", LogOrigin::Loop),
             ("blktrace", LogOrigin::Unknown),
         ] {
             assert_eq!(LogOrigin::of_format(format), source, "{format}");
         }
+    }
+
+    #[test]
+    fn a_loop_is_told_which_files_to_dump() {
+        let text = how(&["physical_disk.busy", "memory.available_bytes", "paging.swap_in_pages"], LogOrigin::Loop);
+        let files = "cat /proc/diskstats /proc/meminfo /proc/vmstat; done > FILE";
+        assert!(text.contains("date +%s") && text.contains(files), "{text}");
+        // pressure is of no use to it: the files of the three kinds look alike
+        let text = how(&["pressure.io_some"], LogOrigin::Loop);
+        assert!(text.contains("diskwright record"), "{text}");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub enum LogOrigin {
     Pcp,
     /// Prometheus exporters.
     Prometheus,
+    /// A loop that dumps files of /proc.
+    Loop,
     /// Something else.
     Unknown,
 }

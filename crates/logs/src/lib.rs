@@ -13,8 +13,10 @@ pub mod nt;
 pub mod pcp;
 mod perfmon;
 mod perfmon_blg;
+mod procfs;
 pub mod prometheus;
 mod skips;
+mod stamp;
 mod sysstat;
 
 use std::ops::ControlFlow;
@@ -70,6 +72,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::IOSTAT_JSON,
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
+    &procfs::FORMAT,
     &pcp::FORMAT,
 ];
 

@@ -8,6 +8,7 @@ mod perfmon;
 mod perfmon_blg;
 mod perfmon_blg_samples;
 mod perfmon_samples;
+mod procfs;
 mod prometheus;
 mod prometheus_samples;
 mod recognise;

@@ -1,7 +1,7 @@
 //! The sysstat family: what sadf, sar, iostat and mpstat print.
 
 mod binary;
-mod clock;
+pub(crate) mod clock;
 mod collector;
 mod columns;
 mod extras;
@@ -15,13 +15,13 @@ mod processes;
 mod rows;
 mod sample;
 mod sar_text;
-mod shaper;
-mod stream;
-mod table;
+pub(crate) mod shaper;
+pub(crate) mod stream;
+pub(crate) mod table;
 mod template;
 #[cfg(test)]
 mod testing;
-mod time;
+pub(crate) mod time;
 mod vmstat;
 mod xml_log;
 
