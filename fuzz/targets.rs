@@ -189,7 +189,7 @@ pub fn sysstat_text(data: &[u8]) {
 
 /// Any bytes as what loops and other systems' tools print; their length chooses which.
 pub fn system_text(data: &[u8]) {
-    const FORMATS: [&str; 1] = ["proc-loop"];
+    const FORMATS: [&str; 2] = ["proc-loop", "top-text"];
     foreign(FORMATS[data.len() % FORMATS.len()], data);
 }
 

@@ -13,13 +13,14 @@ pub use crate::origin::{LogOrigin, MissingCounters};
 use crate::verdict::UnjudgedRule;
 
 impl LogOrigin {
-    const ALL: [(&str, LogOrigin); 6] = [
+    const ALL: [(&str, LogOrigin); 7] = [
         ("live", LogOrigin::Live),
         ("perfmon", LogOrigin::Perfmon),
         ("sysstat", LogOrigin::Sysstat),
         ("pcp", LogOrigin::Pcp),
         ("prometheus", LogOrigin::Prometheus),
         ("loop", LogOrigin::Loop),
+        ("top", LogOrigin::Top),
     ];
 
     /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
@@ -347,6 +348,7 @@ mod tests {
             ("pcp", LogOrigin::Pcp),
             ("prometheus-text", LogOrigin::Prometheus),
             ("proc-loop", LogOrigin::Loop),
+            ("top-text", LogOrigin::Top),
             ("blktrace", LogOrigin::Unknown),
         ] {
             assert_eq!(LogOrigin::of_format(format), source, "{format}");

@@ -19,6 +19,8 @@ pub enum LogOrigin {
     Prometheus,
     /// A loop that dumps files of /proc.
     Loop,
+    /// `top -b`.
+    Top,
     /// Something else.
     Unknown,
 }

@@ -9,6 +9,7 @@ mod batch;
 mod bounds;
 mod error;
 mod input;
+mod levels;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
@@ -18,6 +19,7 @@ pub mod prometheus;
 mod skips;
 mod stamp;
 mod sysstat;
+mod top;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -73,6 +75,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
     &procfs::FORMAT,
+    &top::FORMAT,
     &pcp::FORMAT,
 ];
 

@@ -15,3 +15,5 @@ mod recognise;
 mod sysstat;
 mod sysstat_live;
 mod sysstat_samples;
+mod text_log;
+mod top;

@@ -1,68 +1,17 @@
 //! Loops over files of /proc: what was added from dump to dump, whatever stands
 //! between the dumps.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
+use crate::text_log::{ReadLog, read_as};
 use diskwright_base::Note;
-use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
+use diskwright_logs::LogOptions;
 
-struct ReadLoop {
-    summary: Result<ReadSummary, LogError>,
-    notes: Vec<Note>,
-    /// Moment and length of each tick, seconds.
-    ticks: Vec<(f64, f64)>,
-    /// Values by counter and instance, in the counter's unit.
-    cells: Vec<BTreeMap<(String, String), f64>>,
+fn with(text: &str, options: &LogOptions) -> ReadLog {
+    read_as("proc-loop", text, options)
 }
 
-impl ReadLoop {
-    fn column(&self, counter: &str, instance: &str) -> Vec<f64> {
-        let key = (counter.to_owned(), instance.to_owned());
-        self.cells.iter().map(|cells| cells.get(&key).copied().unwrap_or(f64::NAN)).collect()
-    }
-
-    /// The column behind the first tick, which holds no totals.
-    fn added(&self, counter: &str, instance: &str) -> Vec<f64> {
-        let column = self.column(counter, instance);
-        assert!(column[0].is_nan(), "{counter}: {column:?}");
-        column[1..].to_vec()
-    }
-
-    fn skipped(&self) -> Vec<(String, u64)> {
-        let summary = self.summary.as_ref().expect("read");
-        summary.skipped.iter().map(|skip| (skip.because.clone(), skip.times)).collect()
-    }
-}
-
-fn with(text: &str, options: &LogOptions) -> ReadLoop {
-    let (mut notes, mut ticks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
-    let mut sink = |piece: LogPiece<'_>| {
-        match piece {
-            LogPiece::Note(note) => notes.push(note),
-            LogPiece::Frame(frame) => {
-                for (at, tick) in frame.ticks().iter().enumerate() {
-                    ticks.push((tick.time_ns as f64 * 1e-9, tick.elapsed_ns as f64 * 1e-9));
-                    let cell = |(column, s): (usize, &diskwright_base::Series)| {
-                        let value = (frame.column(column)[at] * s.scale * 1e6).round() / 1e6;
-                        ((s.counter.clone(), s.instance.clone()), value)
-                    };
-                    cells.push(frame.schema().series.iter().enumerate().map(cell).collect());
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    };
-    let summary = LogInput::from_bytes("loop", text.as_bytes().to_vec())
-        .and_then(|mut input| read(&mut input, options, &mut sink));
-    if let Ok(summary) = &summary {
-        assert_eq!(summary.format, "proc-loop");
-    }
-    ReadLoop { summary, notes, ticks, cells }
-}
-
-fn of(text: &str) -> ReadLoop {
+fn of(text: &str) -> ReadLog {
     with(text, &LogOptions::default())
 }
 
