@@ -129,13 +129,15 @@ impl TopLog<'_, '_> {
         if self.now.is_some() && self.of_frame(text) {
             return;
         }
-        self.is_foreign = true;
         match stamp(text, self.order) {
-            Some(found) if !found.is_of_no_day => {
-                self.finish();
-                self.dated(&found);
+            Some(found) => {
+                // a loop of `date` and top
+                self.is_foreign = true;
+                if !found.is_of_no_day {
+                    self.finish();
+                    self.dated(&found);
+                }
             }
-            Some(_) => {}
             None => self.skip("a line that is not of top"),
         }
     }
