@@ -193,6 +193,12 @@ pub fn tool_text(data: &[u8]) {
     foreign(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text"][data.len() % 5], data);
 }
 
+/// Any bytes as what loops and other systems' tools print; their length chooses which.
+pub fn system_text(data: &[u8]) {
+    const FORMATS: [&str; 2] = ["proc-loop", "top-text"];
+    foreign(FORMATS[data.len() % FORMATS.len()], data);
+}
+
 /// Any bytes as exposition pages.
 pub fn prometheus_text(data: &[u8]) {
     foreign("prometheus-text", data);

@@ -230,6 +230,11 @@ fn tool_text_takes_anything() {
 }
 
 #[test]
+fn loops_and_other_systems_take_anything() {
+    run(targets::system_text, &foreign_logs(&["proc-loop", "top-text"]));
+}
+
+#[test]
 fn prometheus_takes_anything() {
     run(targets::prometheus_text, &foreign_logs(&["prometheus"]));
     let whole = br#"{"status":"success","warnings":["half"],"data":{"resultType":"matrix","result":[

@@ -60,7 +60,9 @@ fn text_of_blkparse_says_the_same_as_the_records() {
 
 #[test]
 fn csv_is_read_again_also_from_a_pipe() {
-    for name in ["small.blktrace.0", "small.msr.csv", "small.validation", "small.disksim", "small.spc"] {
+    let names = "small.blktrace.0 small.msr.csv small.validation small.disksim small_whole.disksim small.mqsim \
+                 small.spc small.alibaba.csv small.tencent.csv small.systor.csv small_1.vscsi small_2.vscsi";
+    for name in names.split_whitespace() {
         let csv = of(name, &["--as", "csv"]);
         assert!(csv.status.success() && csv.stdout.starts_with(b"arrival_s,device,"), "{name}");
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.csv"));
@@ -113,4 +115,52 @@ fn wrong_use_is_said() {
     let mixed = show(&[one.to_str().expect("plain"), two.to_str().expect("plain")], Stdio::null());
     assert_eq!(mixed.status.code(), Some(1));
     assert!(said(&mixed).contains("one at a time"), "{}", said(&mixed));
+}
+
+/// A volume (253,0) on a partition of a disk (8,0), as blkparse prints it.
+#[test]
+fn devices_of_several_layers_count_once_or_each_by_name() {
+    let request = |i: usize| {
+        let (s, t) = (i * 64, format!("0.{:09}", i * 1000));
+        let line = |device: &str, action: &str, sector: usize, rest: &str| {
+            format!("{device} 0 1 {t} 7 {action} R {sector} + 8 {rest}\n")
+        };
+        line("253,0", "Q", s, "[x]")
+            + &line("8,2", "A", s + 2048, &format!("<- (253,0) {s}"))
+            + &line("8,0", "A", s + 4096, &format!("<- (8,2) {}", s + 2048))
+            + &["Q", "D", "C"].map(|action| line("8,0", action, s + 4096, "[x]")).concat()
+            + &line("253,0", "C", s, "[x]")
+    };
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("layers.blkparse");
+    std::fs::write(&path, (0..113).map(request).collect::<String>()).expect("written");
+    let shown = |more: &[&str]| show(&[&[path.to_str().expect("plain"), "--json"], more].concat(), Stdio::null());
+    let once = document(&shown(&[]));
+    assert_eq!((&once["requests"], &once["devices"][0]["name"]), (&113.into(), &"8,0".into()));
+    assert_eq!(once["passed_on"][0]["requests"], 113);
+    let upper = document(&shown(&["--instance", "253,0"]));
+    assert_eq!((&upper["requests"], &upper["devices"][0]["name"]), (&113.into(), &"253,0".into()));
+    assert_eq!(document(&shown(&["--instance", "*"]))["requests"], 226);
+    let told = show(&[path.to_str().expect("plain")], Stdio::null());
+    assert!(String::from_utf8_lossy(&told.stdout).contains("113 requests of 253,0 were passed on"));
+}
+
+#[test]
+fn a_format_that_cannot_be_told_is_asked_for() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unsure.trace");
+    let lines: String = (0..50).map(|i| format!("{} 0 {} 8 1\n", i * 1000, i * 16)).collect();
+    std::fs::write(&path, lines).expect("written");
+    let path = path.to_str().expect("plain");
+    let refused = show(&[path], Stdio::null());
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--trace-format disksim"));
+    for (format, seconds) in [("disksim", 49.0), ("mqsim", 49e-6)] {
+        let told = document(&show(&[path, "--trace-format", format, "--json"], Stdio::null()));
+        assert!(
+            (told["seconds"].as_f64().expect("known") / seconds - 1.0).abs() < 1e-9,
+            "{format}: {}",
+            told["seconds"]
+        );
+    }
+    let unknown = show(&[path, "--trace-format", "disk"], Stdio::null());
+    assert_eq!(unknown.status.code(), Some(2));
 }

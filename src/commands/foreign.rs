@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::imported::FileFingerprint;
 use super::temporary::Folder;
-use super::{Failure, output};
+use super::{Failure, output, show_trace};
 
 /// What a log of another tool may not say itself.
 #[derive(Args, Clone, Default)]
@@ -112,9 +112,7 @@ pub fn import_input(
     }
     store.finish()?;
     match read {
-        Err(LogError::Unknown { .. } | LogError::NotRead { .. })
-            if diskwright_traces::recognise(&input.head()).is_some() =>
-        {
+        Err(LogError::Unknown { .. } | LogError::NotRead { .. }) if show_trace::could_be(&input.head()) => {
             let what = "a request trace has no counters to judge; summarize it with `diskwright show`";
             Err(Failure::Failed(format!("{}: {what}", file.display())))
         }

@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Show only these instances, with * as a wildcard (repeatable)
     #[arg(long, value_name = "GLOB")]
     instance: Vec<String>,
+    /// Read a request trace as this format (`list formats`), where its content does not tell
+    #[arg(long, value_name = "FORMAT")]
+    trace_format: Option<String>,
     #[command(flatten)]
     window: LogWindow,
     /// How to show it
@@ -89,7 +92,7 @@ const CELLS: usize = 2 << 20;
 const FEWEST: usize = 12;
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if show_trace::is_one(&arguments.log) {
+    if arguments.trace_format.is_some() || show_trace::is_one(&arguments.log) {
         return trace(arguments);
     }
     let logs =
@@ -165,7 +168,8 @@ fn trace(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (charts, csv) = (arguments.form == ShowForm::Chart, arguments.form == ShowForm::Csv);
     let cells = arguments.cells;
-    let wanted = show_trace::TraceView { devices: &arguments.instance, charts, csv, cells, json: arguments.json };
+    let (devices, format) = (arguments.instance.as_slice(), arguments.trace_format.as_deref());
+    let wanted = show_trace::TraceView { devices, charts, csv, cells, json: arguments.json, format };
     show_trace::run(&arguments.log, &wanted)
 }
 

@@ -13,7 +13,7 @@ pub use crate::origin::{LogOrigin, MissingCounters};
 use crate::verdict::UnjudgedRule;
 
 impl LogOrigin {
-    const ALL: [(&str, LogOrigin); 9] = [
+    const ALL: [(&str, LogOrigin); 11] = [
         ("live", LogOrigin::Live),
         ("perfmon", LogOrigin::Perfmon),
         ("sysstat", LogOrigin::Sysstat),
@@ -23,6 +23,8 @@ impl LogOrigin {
         ("nmon", LogOrigin::Nmon),
         ("collectl", LogOrigin::Collectl),
         ("atop", LogOrigin::Atop),
+        ("loop", LogOrigin::Loop),
+        ("top", LogOrigin::Top),
     ];
 
     /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
@@ -353,10 +355,22 @@ mod tests {
             ("nmon", LogOrigin::Nmon),
             ("collectl-raw", LogOrigin::Collectl),
             ("atop-text", LogOrigin::Atop),
+            ("proc-loop", LogOrigin::Loop),
+            ("top-text", LogOrigin::Top),
             ("blktrace", LogOrigin::Unknown),
         ] {
             assert_eq!(LogOrigin::of_format(format), source, "{format}");
         }
+    }
+
+    #[test]
+    fn a_loop_is_told_which_files_to_dump() {
+        let text = how(&["physical_disk.busy", "memory.available_bytes", "paging.swap_in_pages"], LogOrigin::Loop);
+        let files = "cat /proc/diskstats /proc/meminfo /proc/vmstat; done > FILE";
+        assert!(text.contains("date +%s") && text.contains(files), "{text}");
+        // pressure is of no use to it: the files of the three kinds look alike
+        let text = how(&["pressure.io_some"], LogOrigin::Loop);
+        assert!(text.contains("diskwright record"), "{text}");
     }
 
     #[test]

@@ -25,6 +25,10 @@ pub enum LogOrigin {
     Collectl,
     /// atop.
     Atop,
+    /// A loop that dumps files of /proc.
+    Loop,
+    /// `top -b`.
+    Top,
     /// Something else.
     Unknown,
 }

@@ -15,17 +15,21 @@ mod error;
 mod hosts;
 mod input;
 mod kinds;
+mod levels;
 mod nmon;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
 mod perfmon_blg;
 mod plausible;
+mod procfs;
 pub mod prometheus;
 mod skips;
+mod stamp;
 mod sysstat;
-mod wide;
 mod tool;
+mod top;
+mod wide;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -82,6 +86,8 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::IOSTAT_JSON,
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
+    &procfs::FORMAT,
+    &top::FORMAT,
     &pcp::FORMAT,
     &dstat::FORMAT,
     &nmon::FORMAT,

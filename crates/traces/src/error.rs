@@ -24,6 +24,19 @@ pub enum TraceError {
         /// Ids of the formats.
         known: String,
     },
+    /// Two formats have the same columns, and nothing in the file tells which it is.
+    #[error(
+        "{file}: could be {one} or {other}, which have the same columns: choose with show --trace-format {one} \
+             (arrivals in milliseconds) or {other} (nanoseconds)"
+    )]
+    Ambiguous {
+        /// The file.
+        file: String,
+        /// A format.
+        one: &'static str,
+        /// The other one.
+        other: &'static str,
+    },
     /// Files of one trace are of several formats.
     #[error("{file} has format {format}, but {other_file} has {other_format}; show them one at a time")]
     Mixed {

@@ -9,7 +9,7 @@ use diskwright_base::Operation;
 pub(crate) enum TraceEventKind {
     /// Q: asked for.
     Queue,
-    /// A: turned to this place from another device; a Q may follow.
+    /// A: turned to this place from [`TraceEvent::source`]; a Q may follow.
     Remap,
     /// X: cut in two at [`TraceEvent::other`]; both parts go on.
     Split,
@@ -32,8 +32,11 @@ pub(crate) struct TraceEvent {
     pub(crate) sector: u64,
     /// Sectors; 0 for a flush.
     pub(crate) sectors: u32,
-    /// Of a split: where the second part begins, sector.
+    /// Of a split: where the second part begins, sector. Of a remap: where it
+    /// was asked for on the device that it came from.
     pub(crate) other: u64,
+    /// Of a remap: the device that it came from.
+    pub(crate) source: u32,
 }
 
 /// Sectors lie below this, so that a place in bytes fits 64 bits and a place

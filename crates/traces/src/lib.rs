@@ -19,6 +19,7 @@ mod lines;
 mod matching;
 mod order;
 mod records;
+mod remaps;
 pub mod statistics;
 mod summary;
 mod text;
@@ -31,11 +32,11 @@ pub use diskwright_logs::{InputHead, LogInput};
 use bytes::TraceBytes;
 pub use error::TraceError;
 use formats::TraceShape;
-pub use formats::{CSV_HEADING, FORMATS, TraceFormat, csv_line, recognise};
+pub use formats::{CSV_HEADING, FORMATS, TraceFormat, ambiguous, csv_line, recognise};
 use lines::LineTrace;
 use records::EventTrace;
 pub use statistics::Statistics;
-pub use summary::{Skip, TraceSummary};
+pub use summary::{PassedOn, Skip, TraceSummary};
 
 enum TraceEngine {
     Lines(Box<LineTrace>),
@@ -52,6 +53,7 @@ pub struct Trace {
     span_ns: Option<(i64, i64)>,
     last_ns: i64,
     failed: bool,
+    assumed: Option<String>,
 }
 
 /// Opens the files of one trace, all of one format; `-` is standard input. Of
@@ -64,12 +66,22 @@ pub fn open(paths: &[PathBuf]) -> Result<Trace, TraceError> {
     from_inputs(inputs)
 }
 
+/// Opens the files of one trace as this format, whatever they begin with.
+///
+/// # Errors
+/// When a file cannot be opened, or there is none.
+pub fn open_as(paths: &[PathBuf], format: &'static TraceFormat) -> Result<Trace, TraceError> {
+    let inputs = files::whole_sets(paths).iter().map(|path| LogInput::open(path)).collect::<Result<Vec<_>, _>>()?;
+    if inputs.is_empty() { Err(TraceError::None) } else { Ok(with_format(format, inputs)) }
+}
+
 /// The same of files that are open.
 ///
 /// # Errors
 /// When one is no trace, or of another format than the others.
 pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
     let mut found: Option<(&'static TraceFormat, String)> = None;
+    let mut assumed = None;
     for input in &inputs {
         // a processor that did nothing leaves an empty file
         if input.head().bytes.is_empty() && inputs.len() > 1 {
@@ -78,7 +90,12 @@ pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
         let file = || input.name().to_owned();
         let unknown =
             || TraceError::Unknown { file: file(), known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", ") };
-        let format = recognise(&input.head()).ok_or_else(unknown)?;
+        let format = match (recognise(&input.head()), formats::ambiguous(&input.head())) {
+            (Some(format), _) => format,
+            (None, Some([one, other])) => return Err(TraceError::Ambiguous { file: file(), one, other }),
+            (None, None) => return Err(unknown()),
+        };
+        assumed = assumed.or_else(|| formats::assumption(format, &input.head()));
         match &found {
             Some((other, _)) if other.id == format.id => {}
             None => found = Some((format, file())),
@@ -89,7 +106,7 @@ pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
         }
     }
     let (format, _) = found.ok_or(TraceError::None)?;
-    Ok(with_format(format, inputs))
+    Ok(Trace { assumed, ..with_format(format, inputs) })
 }
 
 /// Reads inputs as a format, whatever they begin with.
@@ -98,10 +115,21 @@ pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace
     let bytes = inputs.into_iter().map(TraceBytes::new).collect();
     let engine = match format.shape {
         TraceShape::Lines(parse) => TraceEngine::Lines(Box::new(LineTrace::new(parse, bytes))),
+        TraceShape::Fixed(records) => TraceEngine::Lines(Box::new(LineTrace::of_records(records, bytes))),
         TraceShape::Records => TraceEngine::Records(Box::new(EventTrace::new(bytes, false))),
         TraceShape::EventLines => TraceEngine::Records(Box::new(EventTrace::new(bytes, true))),
     };
-    Trace { format, files, engine, requests: 0, out_of_order: 0, span_ns: None, last_ns: i64::MIN, failed: false }
+    Trace {
+        format,
+        files,
+        engine,
+        requests: 0,
+        out_of_order: 0,
+        span_ns: None,
+        last_ns: i64::MIN,
+        failed: false,
+        assumed: None,
+    }
 }
 
 /// From here on a moment is taken for the time of day in traces that may hold
@@ -109,6 +137,15 @@ pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace
 const A_DAY_NS: i64 = 631_152_000_000_000_000;
 
 impl Trace {
+    /// Hands out a request that a device passed on to another at each of them.
+    /// Without this it counts once, at the last one.
+    pub fn every_layer(mut self) -> Trace {
+        if let TraceEngine::Records(records) = &mut self.engine {
+            records.matcher.every_layer = true;
+        }
+        self
+    }
+
     /// The format.
     pub fn format(&self) -> &'static TraceFormat {
         self.format
@@ -132,6 +169,10 @@ impl Trace {
                 (skips, matcher.unfinished, matcher.without_arrival, records.wall_clock())
             }
         };
+        let passed_on = match &self.engine {
+            TraceEngine::Lines(_) => Vec::new(),
+            TraceEngine::Records(records) => records.matcher.passed_on(),
+        };
         let of_day = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > A_DAY_NS);
         TraceSummary {
             format: self.format.id,
@@ -140,6 +181,8 @@ impl Trace {
             unfinished,
             without_arrival,
             out_of_order: self.out_of_order,
+            passed_on,
+            assumed: self.assumed.clone(),
             skipped: skips.into_iter().flat_map(|s| s.clone().finish()).collect(),
             devices: self.devices().to_vec(),
             wall_clock: self.format.wall_clock || told || of_day,

@@ -1,4 +1,4 @@
-//! Traces with a request a line: several files are read side by side and their
+//! Traces with a request a line, or a record of one length: several files are read side by side and their
 //! requests handed out in order of arrival.
 
 use diskwright_base::Request;
@@ -17,6 +17,19 @@ const WINDOW: usize = 4096;
 /// an error says why the line is left out.
 pub(crate) type LineParser = fn(&[u8], &mut Context<'_>) -> Result<Option<Request>, &'static str>;
 
+/// Binary records of one length, a request each.
+#[derive(Clone, Copy)]
+pub(crate) struct FixedRecords {
+    /// Bytes of a record of a file that begins so.
+    pub(crate) length: fn(&[u8]) -> usize,
+    /// True where a record of that length begins.
+    pub(crate) is_record: fn(&[u8]) -> bool,
+    pub(crate) parse: LineParser,
+}
+
+/// Bytes that tell the length of a file's records.
+const BEGIN: usize = 4096;
+
 /// What a line is read with.
 pub(crate) struct Context<'a> {
     pub(crate) devices: &'a mut DeviceTable,
@@ -32,11 +45,19 @@ struct LineFile {
     clock_ns: i64,
     waiting: Sorter<Request>,
     ended: bool,
+    /// Bytes of its records, where these are settled.
+    length: Option<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum RequestUnit {
+    Line(LineParser),
+    Record(FixedRecords),
 }
 
 /// Files of one trace, with a request a line.
 pub(crate) struct LineTrace {
-    parse: LineParser,
+    unit: RequestUnit,
     files: Vec<LineFile>,
     pub(crate) devices: DeviceTable,
     pub(crate) skips: Skips,
@@ -44,19 +65,30 @@ pub(crate) struct LineTrace {
 
 impl LineTrace {
     pub(crate) fn new(parse: LineParser, files: Vec<TraceBytes>) -> LineTrace {
+        LineTrace::of(RequestUnit::Line(parse), files)
+    }
+
+    pub(crate) fn of_records(records: FixedRecords, files: Vec<TraceBytes>) -> LineTrace {
+        LineTrace::of(RequestUnit::Record(records), files)
+    }
+
+    fn of(unit: RequestUnit, files: Vec<TraceBytes>) -> LineTrace {
         let file = |bytes: TraceBytes| {
             let stem = stem(bytes.name());
-            LineFile { bytes, stem, clock_ns: 0, waiting: Sorter::new(WINDOW), ended: false }
+            LineFile { bytes, stem, clock_ns: 0, waiting: Sorter::new(WINDOW), ended: false, length: None }
         };
         let files = files.into_iter().map(file).collect();
-        LineTrace { parse, files, devices: DeviceTable::default(), skips: Skips::default() }
+        LineTrace { unit, files, devices: DeviceTable::default(), skips: Skips::default() }
     }
 
     /// The next request of all files.
     pub(crate) fn next(&mut self) -> Result<Option<Request>, TraceError> {
         for file in 0..self.files.len() {
             while !self.files[file].ended && !self.files[file].waiting.is_full() {
-                self.fill(file)?;
+                match self.unit {
+                    RequestUnit::Line(parse) => self.fill(file, parse)?,
+                    RequestUnit::Record(records) => self.fill_record(file, &records)?,
+                }
             }
         }
         let first = (0..self.files.len()).filter_map(|f| Some((self.files[f].waiting.first()?, f))).min();
@@ -64,14 +96,14 @@ impl LineTrace {
     }
 
     /// Reads a line of a file.
-    fn fill(&mut self, file: usize) -> Result<(), TraceError> {
-        let LineFile { bytes, stem, clock_ns, waiting, ended } = &mut self.files[file];
+    fn fill(&mut self, file: usize, parse: LineParser) -> Result<(), TraceError> {
+        let LineFile { bytes, stem, clock_ns, waiting, ended, .. } = &mut self.files[file];
         let Some(line) = bytes.line()? else {
             *ended = true;
             return Ok(());
         };
         let read = match line {
-            TraceLine::Whole(line) => (self.parse)(line, &mut Context { devices: &mut self.devices, clock_ns, stem }),
+            TraceLine::Whole(line) => parse(line, &mut Context { devices: &mut self.devices, clock_ns, stem }),
             TraceLine::TooLong => Err("a line longer than 256 KiB"),
         };
         match read {
@@ -80,6 +112,51 @@ impl LineTrace {
             Err(because) => self.skips.add(bytes.line_place(), because),
         }
         Ok(())
+    }
+
+    /// Reads a record of a file.
+    fn fill_record(&mut self, file: usize, records: &FixedRecords) -> Result<(), TraceError> {
+        let LineFile { bytes, stem, clock_ns, waiting, ended, length } = &mut self.files[file];
+        if length.is_none() {
+            bytes.need(BEGIN)?;
+        }
+        let length = *length.get_or_insert_with(|| (records.length)(bytes.have()));
+        let place = |bytes: &TraceBytes| format!("{}: byte {}", bytes.name(), bytes.offset());
+        if !bytes.need(length)? {
+            *ended = true;
+            if !bytes.have().is_empty() {
+                self.skips.add(place(bytes), "the file ends within a record");
+            }
+            return Ok(());
+        }
+        if !(records.is_record)(&bytes.have()[..length]) {
+            self.skips.add(place(bytes), "bytes that are not a record, up to the next record");
+            return find_record(bytes, length, records.is_record);
+        }
+        let mut context = Context { devices: &mut self.devices, clock_ns, stem };
+        match (records.parse)(&bytes.have()[..length], &mut context) {
+            Ok(Some(request)) => waiting.push(request.arrival_ns, request),
+            Ok(None) => {}
+            Err(because) => self.skips.add(place(bytes), because),
+        }
+        bytes.pass(length);
+        Ok(())
+    }
+}
+
+/// Passes bytes until two records follow one another, or one ends the file.
+fn find_record(bytes: &mut TraceBytes, length: usize, is_record: fn(&[u8]) -> bool) -> Result<(), TraceError> {
+    loop {
+        bytes.pass(1);
+        let more = bytes.need(2 * length)?;
+        let have = bytes.have();
+        if have.len() < length {
+            return Ok(());
+        }
+        let next = have.get(length..2 * length);
+        if is_record(&have[..length]) && next.map_or(!more, is_record) {
+            return Ok(());
+        }
     }
 }
 

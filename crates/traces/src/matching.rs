@@ -5,6 +5,9 @@
 //! events of their own: an issue that covers three requests issues all three.
 //! A request that was cut is done when its last sector is.
 //!
+//! A request that a device only passes on (LVM, md, a partition) counts once, at
+//! the last device that it is seen on; `remaps.rs` follows it there.
+//!
 //! Requests go out in order of arrival, so one waits until all before it are
 //! done. A request that never ends (its event was lost) is given up when too
 //! many wait behind it.
@@ -15,7 +18,8 @@ use diskwright_base::{Operation, Request};
 use diskwright_logs::Skips;
 
 use crate::events::{TraceEvent, TraceEventKind, major_minor};
-use crate::summary::DeviceTable;
+use crate::remaps::Standing;
+use crate::summary::{DeviceTable, PassedOn};
 
 /// Requests held at most.
 const MOST_HELD: usize = 1 << 18;
@@ -29,9 +33,9 @@ const LOST_NS: i64 = 30_000_000_000;
 const MOST_SPLITS: usize = 32;
 
 /// Operation and first sector in one number, then the request's number.
-type Key = (u64, u64);
+pub(crate) type Key = (u64, u64);
 /// Pieces by their key; the value is the sector behind the piece.
-type Pieces = BTreeMap<Key, u64>;
+pub(crate) type Pieces = BTreeMap<Key, u64>;
 
 /// A stretch of sectors of a request.
 #[derive(Clone, Copy)]
@@ -41,7 +45,7 @@ struct SectorRange {
     id: u64,
 }
 
-fn key(operation: Operation, sector: u64, id: u64) -> Key {
+pub(crate) fn key(operation: Operation, sector: u64, id: u64) -> Key {
     ((operation as u64) << 56 | sector, id)
 }
 
@@ -50,22 +54,29 @@ fn sector_of(key: Key) -> u64 {
 }
 
 #[derive(Default)]
-struct MatcherDevice {
-    number: u16,
-    waiting: Pieces,
-    flying: Pieces,
-    waiting_flushes: VecDeque<u64>,
-    flying_flushes: VecDeque<u64>,
+pub(crate) struct MatcherDevice {
+    kernel_number: u32,
+    pub(crate) waiting: Pieces,
+    pub(crate) flying: Pieces,
+    pub(crate) waiting_flushes: VecDeque<u64>,
+    pub(crate) flying_flushes: VecDeque<u64>,
+    /// Something other than a remap happened on it.
+    pub(crate) active: bool,
+    /// The table of the device that its remaps were turned to once more.
+    pub(crate) leads_to: Option<usize>,
+    /// Requests that it passed on.
+    passed_on: u64,
     /// Where a waiting request was cut, and which.
     splits: VecDeque<(u64, u64)>,
 }
 
-struct OpenRequest {
+pub(crate) struct OpenRequest {
     request: Request,
+    table: usize,
     /// Sectors that are not done.
     left: u32,
     done: bool,
-    remapped: bool,
+    pub(crate) standing: Standing,
 }
 
 /// Builds requests from events that come in order of time.
@@ -77,8 +88,10 @@ pub(crate) struct Matcher {
     pub(crate) unfinished: u64,
     /// Requests of which no Q was seen.
     pub(crate) without_arrival: u64,
-    tables: Vec<MatcherDevice>,
-    by_kernel_number: HashMap<u32, usize>,
+    /// Requests that were passed on are handed out at each device.
+    pub(crate) every_layer: bool,
+    pub(crate) tables: Vec<MatcherDevice>,
+    pub(crate) by_kernel_number: HashMap<u32, usize>,
     last: Option<(u32, usize)>,
     held: VecDeque<OpenRequest>,
     /// Number of the first of `held`.
@@ -96,8 +109,13 @@ impl Matcher {
             return self.skips.add(format!("{time_ns} ns"), DeviceTable::TOO_MANY);
         };
         let flush = event.operation == Operation::Flush;
+        if event.kind == TraceEventKind::Remap {
+            self.follow(table, event);
+        } else {
+            self.tables[table].active = true;
+        }
         match event.kind {
-            TraceEventKind::Queue if flush => self.queue_flush(table, time_ns),
+            TraceEventKind::Queue | TraceEventKind::Remap if flush => self.queue_flush(table, time_ns, event),
             TraceEventKind::Issue if flush => self.issue_flushes(table, time_ns),
             TraceEventKind::Complete if flush => self.complete_flushes(table, time_ns),
             _ if flush => {}
@@ -114,22 +132,40 @@ impl Matcher {
         self.ended = true;
     }
 
+    /// What devices passed on to others, of which each request counts there.
+    pub(crate) fn passed_on(&self) -> Vec<PassedOn> {
+        let passed = self.tables.iter().filter(|table| table.passed_on > 0);
+        passed.map(|table| PassedOn { device: name(table.kernel_number), requests: table.passed_on }).collect()
+    }
+
     /// A request that can go out.
     pub(crate) fn pop(&mut self) -> Option<Request> {
-        let first = self.held.front()?;
-        if !first.done {
-            if !self.ended && self.held.len() <= MOST_HELD {
-                return None;
+        loop {
+            let first = self.held.front()?;
+            let (standing, done) = (first.standing, first.done);
+            let passed = matches!(standing, Standing::PassedTo(to) if self.is_seen(to));
+            let mut counts = standing != Standing::Replaced && (!passed || self.every_layer);
+            if counts && !done {
+                if !self.ended && self.held.len() <= MOST_HELD {
+                    return None;
+                }
+                // a remap that nothing followed is no request
+                counts = standing != Standing::Remapped;
+                self.unfinished += u64::from(counts);
             }
-            self.unfinished += 1;
-            self.given_up += 1;
+            let OpenRequest { mut request, table, .. } = self.held.pop_front()?;
+            self.base += 1;
+            self.given_up += usize::from(!done);
+            if self.given_up > MOST_HELD / 4 {
+                self.sweep();
+            }
+            self.tables[table].passed_on += u64::from(passed);
+            if counts {
+                let number = self.tables[table].kernel_number;
+                request.device = self.devices.number(&number.to_le_bytes(), || name(number))?;
+                return Some(request);
+            }
         }
-        let request = self.held.pop_front()?.request;
-        self.base += 1;
-        if self.given_up > MOST_HELD / 4 {
-            self.sweep();
-        }
-        Some(request)
     }
 
     /// Drops the pieces of requests that were given up.
@@ -152,10 +188,9 @@ impl Matcher {
         }
         let table = match self.by_kernel_number.get(&device) {
             Some(&table) => table,
+            None if self.tables.len() >= usize::from(u16::MAX) => return None,
             None => {
-                let (major, minor) = major_minor(device);
-                let number = self.devices.number(&device.to_le_bytes(), || format!("{major},{minor}"))?;
-                self.tables.push(MatcherDevice { number, ..MatcherDevice::default() });
+                self.tables.push(MatcherDevice { kernel_number: device, ..MatcherDevice::default() });
                 self.by_kernel_number.insert(device, self.tables.len() - 1);
                 self.tables.len() - 1
             }
@@ -164,42 +199,28 @@ impl Matcher {
         Some(table)
     }
 
-    fn held(&mut self, id: u64) -> Option<&mut OpenRequest> {
+    pub(crate) fn held(&mut self, id: u64) -> Option<&mut OpenRequest> {
         let place = id.checked_sub(self.base)?;
         self.held.get_mut(usize::try_from(place).ok()?)
     }
 
     /// A new request; its number.
-    fn hold(&mut self, request: Request, sectors: u32, remapped: bool) -> u64 {
-        self.held.push_back(OpenRequest { request, left: sectors, done: false, remapped });
+    fn hold(&mut self, table: usize, request: Request, sectors: u32, standing: Standing) -> u64 {
+        self.held.push_back(OpenRequest { request, table, left: sectors, done: false, standing });
         self.base + self.held.len() as u64 - 1
     }
 
     fn queue(&mut self, table: usize, time_ns: i64, event: &TraceEvent) {
         let TraceEvent { operation, sector, sectors, .. } = *event;
         let end = sector + u64::from(sectors);
-        let remapped = event.kind == TraceEventKind::Remap;
-        if let Some(id) = self.remapped_twin(table, operation, sector, end) {
-            if let Some(held) = self.held(id) {
-                held.remapped = remapped;
-            }
-            return;
-        }
+        // it was turned to this place before and is only now asked for: the same one
+        self.replace_remap(table, operation, sector, end);
         self.cut_at_split(table, operation, sector, end);
         let bytes = u64::from(sectors) * 512;
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let request = Request::new(time_ns, self.tables[table].number, operation, sector * 512, length);
-        let id = self.hold(request, sectors, remapped);
+        let request = Request::new(time_ns, 0, operation, sector * 512, length);
+        let id = self.hold(table, request, sectors, Standing::of(event.kind));
         self.tables[table].waiting.insert(key(operation, sector, id), end);
-    }
-
-    /// The waiting request that came here from another device and is only now
-    /// asked for: the same one.
-    fn remapped_twin(&mut self, table: usize, operation: Operation, sector: u64, end: u64) -> Option<u64> {
-        let alike = self.tables[table].waiting.range(key(operation, sector, 0)..=key(operation, sector, u64::MAX));
-        let (key, _) = alike.rev().take(1).find(|(_, to)| **to == end)?;
-        let id = key.1;
-        self.held(id).is_some_and(|held| held.remapped).then_some(id)
     }
 
     /// Kernels before 4.16 ask again for the second part of a request that
@@ -238,8 +259,8 @@ impl Matcher {
         if pieces.is_empty() {
             // nobody was seen to ask for it; it counts from here
             let bytes = u32::try_from(u64::from(sectors) * 512).unwrap_or(u32::MAX);
-            let request = Request::new(time_ns, self.tables[table].number, operation, sector * 512, bytes);
-            let id = self.hold(request, sectors, false);
+            let request = Request::new(time_ns, 0, operation, sector * 512, bytes);
+            let id = self.hold(table, request, sectors, Standing::Asked);
             self.without_arrival += 1;
             self.tables[table].flying.insert(key(operation, sector, id), end);
         }
@@ -249,6 +270,7 @@ impl Matcher {
                 if held.request.issued().is_none() {
                     held.request.issued_ns = time_ns;
                 }
+                held.standing.happened();
                 self.tables[table].flying.insert(key(operation, piece.from, piece.id), piece.to);
             }
         }
@@ -298,6 +320,7 @@ impl Matcher {
         }
         for piece in &pieces {
             if let Some(held) = self.held(piece.id) {
+                held.standing.happened();
                 held.left = held.left.saturating_sub(u32::try_from(piece.to - piece.from).unwrap_or(u32::MAX));
                 if held.left == 0 {
                     held.request.completion_ns = time_ns;
@@ -309,9 +332,10 @@ impl Matcher {
         self.pieces = pieces;
     }
 
-    fn queue_flush(&mut self, table: usize, time_ns: i64) {
-        let request = Request::new(time_ns, self.tables[table].number, Operation::Flush, 0, 0);
-        let id = self.hold(request, 0, false);
+    fn queue_flush(&mut self, table: usize, time_ns: i64, event: &TraceEvent) {
+        self.replace_flush(table);
+        let request = Request::new(time_ns, 0, Operation::Flush, 0, 0);
+        let id = self.hold(table, request, 0, Standing::of(event.kind));
         self.tables[table].waiting_flushes.push_back(id);
     }
 
@@ -321,6 +345,7 @@ impl Matcher {
         for id in waiting.drain(..) {
             if let Some(held) = self.held(id) {
                 held.request.issued_ns = time_ns;
+                held.standing.happened();
                 self.tables[table].flying_flushes.push_back(id);
             }
         }
@@ -335,10 +360,17 @@ impl Matcher {
         for id in flying.drain(..) {
             if let Some(held) = self.held(id) {
                 held.request.completion_ns = time_ns;
+                held.standing.happened();
                 held.done = true;
             }
         }
     }
+}
+
+/// `8,0`, as the kernel's tools write a device.
+fn name(kernel_number: u32) -> String {
+    let (major, minor) = major_minor(kernel_number);
+    format!("{major},{minor}")
 }
 
 /// Takes the pieces of an operation that lie in `from..to` out of `pieces`, in

@@ -22,6 +22,11 @@ pub struct TraceSummary {
     /// Requests that stand later in the trace than ones that arrived after
     /// them, by more than is put in order.
     pub out_of_order: u64,
+    /// Requests that devices only passed on to others; they count there, unless
+    /// every layer was asked for.
+    pub passed_on: Vec<PassedOn>,
+    /// What was taken for granted where the trace does not say it, a sentence.
+    pub assumed: Option<String>,
     /// What was left out, and why.
     pub skipped: Vec<Skip>,
     /// Names of the devices; [`diskwright_base::Request::device`] is a position here.
@@ -33,6 +38,15 @@ pub struct TraceSummary {
     pub from_ns: Option<i64>,
     /// Last arrival or completion, nanoseconds.
     pub to_ns: Option<i64>,
+}
+
+/// What one device passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOn {
+    /// The device's name.
+    pub device: String,
+    /// Requests of it that were passed on.
+    pub requests: u64,
 }
 
 /// Names of devices, by number.

@@ -4,4 +4,5 @@ mod blktrace;
 mod broken;
 mod common;
 mod peers;
+mod remaps;
 mod samples;

@@ -2,7 +2,7 @@
 
 use diskwright_base::{Histogram, Operation};
 use diskwright_traces::statistics::{Figures, HOT_SHARES, TraceReport};
-use diskwright_traces::{TraceFormat, TraceSummary};
+use diskwright_traces::{PassedOn, TraceFormat, TraceSummary};
 use serde_json::{Value, json};
 
 use super::super::when;
@@ -16,6 +16,7 @@ pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) ->
     let moment = |ns: Option<i64>| ns.filter(|_| summary.wall_clock).map(when::rfc3339);
     let skipped =
         summary.skipped.iter().map(|s| json!({ "where": s.at, "because": s.because, "times": s.times })).collect();
+    let passed = |p: &PassedOn| json!({ "device": p.device, "requests": p.requests });
     json!({
         "schema": "diskwright.trace/1",
         "format": format.id,
@@ -28,6 +29,8 @@ pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) ->
         "unfinished": summary.unfinished,
         "without_arrival": summary.without_arrival,
         "out_of_order": summary.out_of_order,
+        "assumed": summary.assumed,
+        "passed_on": summary.passed_on.iter().map(passed).collect::<Vec<_>>(),
         "of_further_devices": report.of_further_devices,
         "skipped": Value::Array(skipped),
         "all": figures(&report.all),

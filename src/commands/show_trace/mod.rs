@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 
 use diskwright_base::Request;
 use diskwright_traces::statistics::TraceReport;
-use diskwright_traces::{CSV_HEADING, InputHead, LogInput, Statistics, Trace, TraceSummary, csv_line, open, recognise};
+use diskwright_traces::{
+    CSV_HEADING, FORMATS, InputHead, LogInput, Statistics, Trace, TraceSummary, ambiguous, csv_line, open, open_as,
+    recognise,
+};
 
 use super::show::Cells;
 use super::{Failure, live, output, select};
@@ -28,6 +31,8 @@ pub struct TraceView<'a> {
     pub cells: Cells,
     /// A JSON document.
     pub json: bool,
+    /// Id of the format that it is read as; by its content where there is none.
+    pub format: Option<&'a str>,
 }
 
 /// True when the first of the paths is a request trace. Standard input is only
@@ -36,16 +41,32 @@ pub fn is_one(paths: &[PathBuf]) -> bool {
     match paths.first() {
         Some(path) if path == Path::new("-") => {
             let mut input = std::io::stdin().lock();
-            input.fill_buf().is_ok_and(|bytes| recognise(&InputHead { name: "-", bytes }).is_some())
+            input.fill_buf().is_ok_and(|bytes| could_be(&InputHead { name: "-", bytes }))
         }
-        Some(path) => LogInput::open(path).is_ok_and(|input| recognise(&input.head()).is_some()),
+        Some(path) => LogInput::open(path).is_ok_and(|input| could_be(&input.head())),
         None => false,
     }
 }
 
+/// True also where the format has to be asked for.
+pub fn could_be(head: &InputHead<'_>) -> bool {
+    recognise(head).is_some() || ambiguous(head).is_some()
+}
+
+fn opened(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
+    let Some(id) = format else { return Ok(open(paths)?) };
+    let Some(format) = FORMATS.iter().find(|format| format.id == id) else {
+        let known = FORMATS.iter().map(|format| format.id).collect::<Vec<_>>().join(", ");
+        return Err(Failure::Usage(format!("--trace-format {id}: no such format; known are {known}")));
+    };
+    Ok(open_as(paths, format)?)
+}
+
 /// Reads the trace and shows it.
 pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
-    let mut trace = open(paths)?;
+    let trace = opened(paths, wanted.format)?;
+    // who names devices means what was asked of these, passed on or not
+    let mut trace = if wanted.devices.is_empty() { trace } else { trace.every_layer() };
     if wanted.csv && !wanted.json {
         return csv(&mut trace, wanted.devices, wanted.cells);
     }
@@ -64,11 +85,12 @@ pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
     if wanted.json {
         return output::json(&document::of(trace.format(), &summary, &report));
     }
-    show(trace.format().title, &summary, &report, wanted.charts)
+    show(trace.format().title, &summary, &report, wanted)
 }
 
-fn show(title: &str, summary: &TraceSummary, report: &TraceReport, charts: bool) -> Result<(), Failure> {
-    output::text(&tables::of(title, summary, report, charts, &output::style()))
+fn show(title: &str, summary: &TraceSummary, report: &TraceReport, wanted: &TraceView<'_>) -> Result<(), Failure> {
+    let once = wanted.devices.is_empty();
+    output::text(&tables::of(title, summary, report, once, wanted.charts, &output::style()))
 }
 
 /// Why there is nothing to show.
@@ -114,7 +136,7 @@ fn csv(trace: &mut Trace, devices: &[String], cells: Cells) -> Result<(), Failur
         Ok(())
     })?;
     output::data(out.as_bytes())?;
-    for line in tables::remarks(&trace.summary()) {
+    for line in tables::remarks(&trace.summary(), devices.is_empty()) {
         output::warn(format_args!("{line}"));
     }
     Ok(())

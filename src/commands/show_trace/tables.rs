@@ -2,8 +2,8 @@
 
 use diskwright_base::{Histogram, Operation, units};
 use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
-use diskwright_traces::TraceSummary;
 use diskwright_traces::statistics::{Figures, HOT_SHARES, STREAMS, TraceReport};
+use diskwright_traces::{PassedOn, TraceSummary};
 
 use super::steps;
 
@@ -12,10 +12,17 @@ const MOST_APART: usize = 4;
 /// Exact sizes that are named.
 const MOST_SIZES: usize = 5;
 
-/// Everything on one trace.
-pub fn of(title: &str, summary: &TraceSummary, report: &TraceReport, charts: bool, style: &Style) -> String {
+/// Everything on one trace. `once`: requests that were passed on count at the last device alone.
+pub fn of(
+    title: &str,
+    summary: &TraceSummary,
+    report: &TraceReport,
+    once: bool,
+    charts: bool,
+    style: &Style,
+) -> String {
     let mut out = heading(title, summary, report);
-    for line in remarks(summary) {
+    for line in remarks(summary, once) {
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(&line))));
     }
     if report.of_further_devices > 0 {
@@ -55,8 +62,17 @@ fn heading(title: &str, summary: &TraceSummary, report: &TraceReport) -> String 
 }
 
 /// What limits the figures, a line each.
-pub fn remarks(summary: &TraceSummary) -> Vec<String> {
-    let mut lines = Vec::new();
+pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
+    let mut lines: Vec<String> = summary.assumed.iter().cloned().collect();
+    for passed in &summary.passed_on {
+        let PassedOn { device, requests } = passed;
+        let what = format!("{requests} requests of {device} were passed on");
+        lines.push(if once {
+            format!("{what}: they count at the device below (--instance {device} shows them)")
+        } else {
+            format!("{what} to a device below, which has them too")
+        });
+    }
     let mut counted = |count: u64, what: &str| {
         if count > 0 {
             lines.push(format!("{count} requests {what}"));

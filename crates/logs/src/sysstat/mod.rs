@@ -17,8 +17,8 @@ mod rows;
 mod sample;
 mod sar_text;
 pub(crate) mod shaper;
-mod stream;
-mod table;
+pub(crate) mod stream;
+pub(crate) mod table;
 mod template;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -17,8 +17,8 @@ use crate::text::{fields, nanoseconds, whole};
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blkparse",
     title: "blkparse text: events of a blktrace",
-    explain: "Default output of `blkparse -i NAME`. Q, D and C events form requests, as with blktrace. Times count \
-              from the start of the trace.",
+    explain: "Default output of `blkparse -i NAME`. Q, D and C events form requests, as with blktrace, and \
+              remaps are followed. Times count from the start of the trace.",
     recognise,
     wall_clock: false,
     shape: TraceShape::EventLines,
@@ -65,7 +65,8 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
     };
     let letters = fields.next().ok_or("fewer than seven columns")?;
     let (sector, sign, count) = (fields.next().and_then(whole), fields.next(), fields.next().and_then(whole));
-    let (sector, sectors, other) = match (sector, sign, count) {
+    let mut source = 0;
+    let (sector, sectors, mut other) = match (sector, sign, count) {
         (Some(sector), Some(b"+"), Some(count)) if count < MOST_LENGTH => (sector, count as u32, 0),
         (Some(_), Some(b"+"), Some(_)) => return Err("column 10: a length of more than 4 GiB"),
         // a split names the place of its second part and not its length
@@ -74,6 +75,9 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
     };
     if sector >= MOST_SECTORS {
         return Err("a sector number beyond any disk");
+    }
+    if kind == TraceEventKind::Remap {
+        (source, other) = came_from(&mut fields).unwrap_or((device, sector));
     }
     let has = |letter: u8| letters.contains(&letter);
     let operation = match sectors {
@@ -84,7 +88,14 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
         _ if has(b'R') => Operation::Read,
         _ => return Err("column 7: expected a read, write, flush or discard"),
     };
-    Ok(Some((time_ns, TraceEvent { device, kind, operation, sector, sectors, other })))
+    Ok(Some((time_ns, TraceEvent { device, kind, operation, sector, sectors, other, source })))
+}
+
+/// The device and sector of `<- (8,5) 223488`.
+fn came_from<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<(u32, u64)> {
+    fields.next().filter(|arrow| *arrow == b"<-")?;
+    let source = fields.next()?.strip_prefix(b"(")?.strip_suffix(b")").and_then(device)?;
+    Some((source, fields.next().and_then(whole)?))
 }
 
 /// Sectors that a request may have, so that its length in bytes fits 32 bits.
@@ -103,6 +114,8 @@ mod tests {
         assert_eq!(of(flush), Ok(Some((2_704_687_345, TraceEventKind::Queue, Operation::Flush, 0))));
         let remap = "  8,0    3        1     0.000000000   697  A   W 223490 + 8 <- (8,5) 223488";
         assert_eq!(of(remap), Ok(Some((0, TraceEventKind::Remap, Operation::Write, 223_490))));
+        let event = line(remap.as_bytes()).unwrap().unwrap().1;
+        assert_eq!((event.source, event.other), ((8 << 20) | 5, 223_488));
         let split = line(b"  8,0    3        1     0.000000000   697  X   W 0 / 64 [x]").unwrap().unwrap().1;
         assert_eq!((split.kind, split.other), (TraceEventKind::Split, 64));
         for nothing in ["", "CPU0 (out):", " Reads Queued:        3165,    27360KiB", "  7,16 1 0 0.0 31365 P N [x]"] {

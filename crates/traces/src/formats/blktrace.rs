@@ -16,8 +16,9 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blktrace",
     title: "blktrace binary events (NAME.blktrace.CPU, or the stream of `blktrace -o -`)",
     explain: "Arrival is Q, issue is D, completion is C of the same sectors; merged requests stay separate, as they \
-              arrived. Name one file of a set to read those of all processors. Record with `blktrace -d /dev/sdX`, \
-              or with the kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
+              arrived. A request that LVM, md or a partition passes on counts once, at the last device. Name one \
+              file of a set to read those of all processors. Record with `blktrace -d /dev/sdX`, or with the \
+              kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
     recognise,
     wall_clock: false,
     shape: TraceShape::Records,
@@ -144,14 +145,28 @@ impl BlktraceRecord {
             (_, c) if c & READ != 0 => Operation::Read,
             _ => return Meaning::Unusable("not a read, write, flush or discard"),
         };
-        let other = behind.first_chunk::<8>().map_or(0, |eight| u64::from_be_bytes(*eight));
+        let (source, other) = self.pointer(kind, behind);
         // a flush has no place; the kernel writes -1 or 0
         let sector = if operation == Operation::Flush { 0 } else { self.sector };
         if sector >= MOST_SECTORS {
             return Meaning::Unusable("a sector number beyond any disk");
         }
         let sectors = self.bytes.div_ceil(512);
-        Meaning::Event(TraceEvent { device: self.device, kind, operation, sector, sectors, other })
+        Meaning::Event(TraceEvent { device: self.device, kind, operation, sector, sectors, other, source })
+    }
+
+    /// What a split or a remap points to, always big-endian: the place of a cut
+    /// (8 bytes), or the device that a request left, the one that it was turned to
+    /// and its place on the first (4, 4 and 8 bytes).
+    fn pointer(&self, kind: TraceEventKind, behind: &[u8]) -> (u32, u64) {
+        let eight = |from: usize| behind.get(from..).and_then(|b| b.first_chunk::<8>());
+        let word = |from: usize| eight(from).map_or(0, |eight| u64::from_be_bytes(*eight));
+        match kind {
+            // without its source (a truncated record) a remap names itself
+            TraceEventKind::Remap if eight(8).is_none() => (self.device, self.sector),
+            TraceEventKind::Remap => ((word(0) >> 32) as u32, word(8)),
+            _ => (0, word(0)),
+        }
     }
 
     /// The time of day in seconds and nanoseconds, at the record's own time.

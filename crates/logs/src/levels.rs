@@ -1,0 +1,80 @@
+//! A tick's row of counters by name, for readers of text whose values need no
+//! memory of the tick before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diskwright_base::{Schema, Series};
+
+use crate::batch::FrameBatch;
+
+/// Series of one log at most.
+const MOST_SERIES: usize = 200_000;
+
+/// The row of the tick that is read.
+#[derive(Default)]
+pub(crate) struct LevelRow {
+    by_name: HashMap<String, usize>,
+    series: Vec<Series>,
+    schema: Arc<Schema>,
+    row: Vec<f64>,
+    key: String,
+}
+
+impl LevelRow {
+    /// Puts a value in the counter's unit; of two the first counts.
+    pub(crate) fn put(&mut self, counter: &str, instance: &str, value: f64) {
+        self.key.clear();
+        for part in [counter, "\0", instance] {
+            self.key.push_str(part);
+        }
+        let column = match self.by_name.get(&self.key) {
+            Some(&column) => column,
+            None if self.series.len() >= MOST_SERIES => return,
+            None => {
+                self.series.push(Series { counter: counter.to_owned(), instance: instance.to_owned(), scale: 1.0 });
+                self.by_name.insert(self.key.clone(), self.row.len());
+                self.row.push(f64::NAN);
+                self.row.len() - 1
+            }
+        };
+        if self.row[column].is_nan() {
+            self.row[column] = value;
+        }
+    }
+
+    /// The value of a counter in this row.
+    pub(crate) fn value(&self, counter: &str, instance: &str) -> Option<f64> {
+        let column = *self.by_name.get(&format!("{counter}\0{instance}"))?;
+        Some(self.row[column]).filter(|value| !value.is_nan())
+    }
+
+    /// Hands the row over as a tick, and clears it.
+    pub(crate) fn emit(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, elapsed_ns: Option<u64>) {
+        if self.schema.series.len() != self.series.len() {
+            self.schema = Arc::new(Schema::new(self.series.clone()));
+        }
+        if !self.series.is_empty() {
+            batch.tick(&self.schema, time_ns, elapsed_ns, &self.row);
+        }
+        self.clear();
+    }
+
+    /// Forgets the row's values.
+    pub(crate) fn clear(&mut self) {
+        self.row.fill(f64::NAN);
+    }
+}
+
+/// What is wrong with a processor's shares, percent: they add up to the whole, but for
+/// rounding, unless nothing was measured.
+pub(crate) fn absurd_shares(shares: &[f64], whole: f64) -> Option<&'static str> {
+    let sum: f64 = shares.iter().sum();
+    let slack = 0.6 * shares.len() as f64;
+    match () {
+        () if shares.iter().any(|share| !(0.0..=100.1).contains(share)) => Some("a share of time that cannot be"),
+        () if sum == 0.0 => Some("shares of a processor's time that are all zero"),
+        () if (sum - whole).abs() > slack => Some("shares of a processor's time that do not add up"),
+        () => None,
+    }
+}

@@ -1,0 +1,176 @@
+//! What is known of each number from dump to dump, and the row that comes of it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use diskwright_base::{Schema, Series};
+
+use super::columns::{COMPLETED, DumpColumn, DumpRule, IN_FLIGHT, STALLED};
+
+/// Stands for a number that was not there.
+const ABSENT: u64 = u64::MAX;
+/// Numbers that are followed at most; further ones are left out.
+const MOST_CELLS: usize = 200_000;
+/// Below this time a number of whole seconds says little.
+const LONG_NS: u64 = 30_000_000_000;
+
+/// Which of the tools that show the same numbers a cell is filled from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DumpFamily {
+    /// A file of the kernel.
+    Kernel,
+    /// vmstat's options.
+    Vmstat,
+}
+
+struct DumpCell {
+    column: DumpColumn,
+    now: u64,
+    before: u64,
+}
+
+struct DumpGroup {
+    cells: Range<usize>,
+    family: DumpFamily,
+    is_disk: bool,
+}
+
+/// What was wrong with numbers of a dump.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DumpTrouble {
+    /// Groups whose numbers can be compared with those of the dump before …
+    pub(super) compared: usize,
+    /// … and those that went back.
+    pub(super) began_anew: usize,
+}
+
+/// All numbers of a log.
+#[derive(Default)]
+pub(super) struct DumpCells {
+    groups: Vec<DumpGroup>,
+    by_name: HashMap<(&'static str, String), usize>,
+    cells: Vec<DumpCell>,
+    series: Vec<Series>,
+    schema: Arc<Schema>,
+    row: Vec<f64>,
+}
+
+impl DumpCells {
+    /// The group of an instance, made where there is none; `None` where there are too many, or
+    /// where another tool brings the same numbers.
+    pub(super) fn group(&mut self, columns: &[DumpColumn], instance: &str, family: DumpFamily) -> Option<usize> {
+        let first = columns.first()?.counter;
+        let mut known = columns.iter().filter_map(|c| self.by_name.get(&(c.counter, instance.to_owned())));
+        if let Some(&group) = known.next() {
+            let is_own = self.groups[group].family == family
+                && self.cells[self.groups[group].cells.start].column.counter == first;
+            return is_own.then_some(group);
+        }
+        if self.cells.len() + columns.len() > MOST_CELLS {
+            return None;
+        }
+        let from = self.cells.len();
+        for column in columns {
+            let counter = column.counter.to_owned();
+            self.series.push(Series { counter, instance: instance.to_owned(), scale: column.scale });
+            self.cells.push(DumpCell { column: *column, now: ABSENT, before: ABSENT });
+            self.by_name.insert((column.counter, instance.to_owned()), self.groups.len());
+        }
+        let is_disk = columns.len() > 1 && !first.starts_with("processor.");
+        self.groups.push(DumpGroup { cells: from..self.cells.len(), family, is_disk });
+        Some(self.groups.len() - 1)
+    }
+
+    /// Puts a group's numbers; what stands there already is added to.
+    pub(super) fn put(&mut self, group: usize, numbers: impl Iterator<Item = Option<u64>>) {
+        for (cell, number) in self.cells[self.groups[group].cells.clone()].iter_mut().zip(numbers) {
+            let Some(number) = number else { continue };
+            cell.now = if cell.now == ABSENT { number } else { cell.now.wrapping_add(number) };
+        }
+    }
+
+    /// The number of a counter of this dump, in its unit.
+    pub(super) fn value(&self, counter: &'static str, instance: &str) -> Option<f64> {
+        let group = *self.by_name.get(&(counter, instance.to_owned()))?;
+        let mut cells = self.cells[self.groups[group].cells.clone()].iter();
+        let cell = cells.find(|cell| cell.column.counter == counter)?;
+        (cell.now != ABSENT).then_some(cell.now as f64 * cell.column.scale)
+    }
+
+    /// The row of the dump that ends here; `since_ns` is the time since the one before.
+    pub(super) fn row(&mut self, since_ns: u64) -> (Arc<Schema>, &[f64], DumpTrouble) {
+        if self.schema.series.len() != self.series.len() {
+            self.schema = Arc::new(Schema::new(self.series.clone()));
+        }
+        self.row.clear();
+        let mut trouble = DumpTrouble::default();
+        for group in &self.groups {
+            let cells = &self.cells[group.cells.clone()];
+            let from = self.row.len();
+            let (mut went_back, mut compared) = (false, false);
+            for cell in cells {
+                let value = added(cell, since_ns);
+                compared |= cell.column.rule == DumpRule::Added && cell.now != ABSENT && cell.before != ABSENT;
+                went_back |= value.is_none();
+                self.row.push(value.unwrap_or(f64::NAN));
+            }
+            trouble.compared += usize::from(compared);
+            trouble.began_anew += usize::from(went_back);
+            let row = &mut self.row[from..];
+            if group.is_disk && went_back {
+                // another device has its name: nothing of it can be compared
+                let of_time = |cell: &DumpCell| cell.column.rule != DumpRule::Level;
+                row.iter_mut().zip(cells).filter(|(_, cell)| of_time(cell)).for_each(|(value, _)| *value = f64::NAN);
+            }
+            if row.len() > STALLED {
+                row[STALLED] = stalled(row);
+            }
+        }
+        (Arc::clone(&self.schema), &self.row, trouble)
+    }
+
+    /// Goes on to the next dump.
+    pub(super) fn next(&mut self) {
+        for cell in &mut self.cells {
+            (cell.before, cell.now) = (cell.now, ABSENT);
+        }
+    }
+
+    /// Forgets the numbers of this dump, and keeps those of the one before.
+    pub(super) fn drop_dump(&mut self) {
+        self.cells.iter_mut().for_each(|cell| cell.now = ABSENT);
+    }
+}
+
+/// What a cell is worth: `NaN` where it cannot be known, `None` where its number went back.
+fn added(cell: &DumpCell, since_ns: u64) -> Option<f64> {
+    let DumpCell { column, now, before } = *cell;
+    if now == ABSENT || column.rule == DumpRule::Stall {
+        return Some(f64::NAN);
+    }
+    if column.rule == DumpRule::Level {
+        return Some(now as f64);
+    }
+    if before == ABSENT || since_ns == 0 || (column.rule == DumpRule::AddedSeconds && since_ns < LONG_NS) {
+        return Some(f64::NAN);
+    }
+    if now >= before {
+        return Some((now - before) as f64);
+    }
+    let wrapped = (1_u64 << 32).checked_sub(before).map(|left| left + now);
+    wrapped.filter(|added| column.rule == DumpRule::Added32 && *added < 1 << 31).map(|added| added as f64)
+}
+
+/// Requests in flight, and none that completed.
+fn stalled(row: &[f64]) -> f64 {
+    let completed = COMPLETED
+        .iter()
+        .skip(1)
+        .fold(row[COMPLETED[0]], |sum, at| sum + if row[*at].is_nan() { 0.0 } else { row[*at] });
+    match row[IN_FLIGHT] {
+        in_flight if in_flight.is_nan() || completed.is_nan() => f64::NAN,
+        in_flight if in_flight > 0.0 && completed == 0.0 => 1.0,
+        _ => 0.0,
+    }
+}

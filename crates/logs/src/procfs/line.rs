@@ -1,0 +1,197 @@
+//! One line of a dump: which file it is of, and its numbers.
+
+/// Numbers of a line of diskstats at most.
+pub(super) const NUMBERS: usize = 17;
+
+/// A line of a dump.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum DumpLine<'a> {
+    /// Known, and nothing of it is taken.
+    Nothing,
+    /// Of /proc/diskstats. What an old kernel lacks is `None`.
+    Disk(&'a str, [Option<u64>; NUMBERS]),
+    /// Of `vmstat -d`.
+    VmstatDisk(&'a str, [u64; 10]),
+    /// Of /proc/stat: a processor, or all (`cpu`).
+    Processor(&'a str, [Option<u64>; 9]),
+    /// Of /proc/loadavg, in hundredths.
+    Load([u64; 3]),
+    /// A name and a number: /proc/meminfo (the name with its colon), /proc/vmstat, /proc/stat.
+    Named(&'a str, u64),
+    /// Of `vmstat -s`: a number and what it is.
+    Summary(u64, &'a str),
+}
+
+/// Reads a line; `None` where it is of no file that is known.
+pub(super) fn parse(line: &str) -> Option<DumpLine<'_>> {
+    let line = line.trim_end();
+    let bare = line.trim_start();
+    let mut words = bare.split_ascii_whitespace();
+    let first = words.next()?;
+    match first.as_bytes()[0] {
+        b'0'..=b'9' => disk(bare).or_else(|| load(bare)).or_else(|| summary(bare)),
+        b'=' if first == "==>" && line.ends_with("<==") => Some(DumpLine::Nothing),
+        b'd' if first == "disk-" => Some(DumpLine::Nothing),
+        b't' if bare.starts_with("total merged sectors") => Some(DumpLine::Nothing),
+        b'c' if first.starts_with("cpu") && first.bytes().skip(3).all(|b| b.is_ascii_digit()) => {
+            let mut numbers = [None; 9];
+            let mut count = 0;
+            for (to, word) in numbers.iter_mut().zip(words) {
+                *to = Some(whole(word)?);
+                count += 1;
+            }
+            (count >= 4).then_some(DumpLine::Processor(first, numbers))
+        }
+        _ => named(first, words).or_else(|| vmstat_disk(bare)),
+    }
+}
+
+fn whole(word: &str) -> Option<u64> {
+    if word.is_empty() || word.len() > 20 || !word.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    word.parse().ok()
+}
+
+fn disk(line: &str) -> Option<DumpLine<'_>> {
+    let mut words = line.split_ascii_whitespace();
+    whole(words.next()?)?;
+    whole(words.next()?)?;
+    let name = words.next().filter(|name| name.bytes().any(|b| b.is_ascii_alphabetic()))?;
+    let mut numbers = [None; NUMBERS];
+    let mut count = 0;
+    for (to, word) in numbers.iter_mut().zip(words) {
+        *to = Some(whole(word)?);
+        count += 1;
+    }
+    match count {
+        // a partition before 2.6.25: reads, sectors, writes, sectors
+        4 => {
+            let [reads, read, writes, written] = [numbers[0], numbers[1], numbers[2], numbers[3]];
+            numbers = [None; NUMBERS];
+            (numbers[0], numbers[2], numbers[4], numbers[6]) = (reads, read, writes, written);
+        }
+        11 | 15 | 17 => {}
+        // cut within its numbers: what is left of one would be a wrong number
+        _ => return None,
+    }
+    // some kernels let it fall below zero and print it unsigned
+    numbers[8] = numbers[8].filter(|n| *n < 1 << 31);
+    Some(DumpLine::Disk(name, numbers))
+}
+
+/// `sda 12345 678 901234 5678 … 0 12`, ten numbers behind the name.
+fn vmstat_disk(line: &str) -> Option<DumpLine<'_>> {
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next()?;
+    let mut numbers = [0; 10];
+    for to in &mut numbers {
+        *to = whole(words.next()?)?;
+    }
+    words.next().is_none().then_some(DumpLine::VmstatDisk(name, numbers))
+}
+
+/// `0.20 0.18 0.12 1/80 11206`.
+fn load(line: &str) -> Option<DumpLine<'_>> {
+    let mut words = line.split_ascii_whitespace();
+    let mut loads = [0; 3];
+    for to in &mut loads {
+        let (before, behind) = words.next()?.split_once('.')?;
+        *to = whole(before)?.checked_mul(100)? + whole(behind).filter(|_| behind.len() == 2)?;
+    }
+    let (running, all) = words.next()?.split_once('/')?;
+    whole(running).and(whole(all))?;
+    words.next().and_then(whole)?;
+    words.next().is_none().then_some(DumpLine::Load(loads))
+}
+
+/// A number and words.
+fn summary(line: &str) -> Option<DumpLine<'_>> {
+    let (number, words) = line.split_once(' ')?;
+    let words = words.trim_start();
+    let plain = words.bytes().all(|b| b.is_ascii_alphabetic() || b == b' ' || b == b'-');
+    Some(DumpLine::Summary(whole(number)?, words)).filter(|_| plain && words.len() > 4)
+}
+
+fn named<'a>(key: &'a str, mut words: impl Iterator<Item = &'a str>) -> Option<DumpLine<'a>> {
+    let value = whole(words.next()?)?;
+    // lists of the interrupts one by one
+    if matches!(key, "intr" | "softirq" | "page" | "swap") {
+        return Some(if key == "intr" { DumpLine::Named(key, value) } else { DumpLine::Nothing });
+    }
+    let is_of_memory = key.ends_with(':') && key.starts_with(|c: char| c.is_ascii_uppercase());
+    let rest = words.next();
+    let is_alone = rest.is_none() || (is_of_memory && rest == Some("kB") && words.next().is_none());
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'(' | b')' | b':' | b'.');
+    let is_name = key.bytes().all(plain) && (is_of_memory || key.starts_with(|c: char| c.is_ascii_lowercase()));
+    (is_alone && is_name).then_some(DumpLine::Named(key, value))
+}
+
+/// `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; not `sda`, `nvme0n1`, `md127`, `dm-3`.
+pub(super) fn is_partition(name: &str) -> bool {
+    crate::sysstat::shaper::disk_of(name).is_some()
+}
+
+/// Devices that drivers make in advance.
+pub(super) fn may_be_unbound(name: &str) -> bool {
+    let drivers = ["loop", "ram", "zram", "nbd", "fd", "sr"];
+    let number = |driver: &&str| name.strip_prefix(*driver).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    drivers.iter().any(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_each_file() {
+        let disk = |line: &str| match parse(line) {
+            Some(DumpLine::Disk(name, numbers)) => (name.to_owned(), numbers.iter().flatten().count(), numbers[8]),
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(disk("   8       0 sda 1 2 3 4 5 6 7 8 9 10 11"), ("sda".into(), 11, Some(9)));
+        assert_eq!(disk(" 259 0 nvme0n1 1 2 3 4 5 6 7 8 0 10 11 12 13 14 15"), ("nvme0n1".into(), 15, Some(0)));
+        assert_eq!(disk("8 0 sda 1 2 3 4 5 6 7 8 4294967295 10 11 12 13 14 15 16 17"), ("sda".into(), 16, None));
+        assert_eq!(disk("8 1 sda1 1 2 3 4"), ("sda1".into(), 4, None));
+        assert_eq!(
+            parse("cpu0 1 2 3 4"),
+            Some(DumpLine::Processor("cpu0", [1, 2, 3, 4, 0, 0, 0, 0, 0].map(Some).map(|n| n.filter(|n| *n > 0))))
+        );
+        assert_eq!(parse("0.20 0.18 12.12 1/80 11206"), Some(DumpLine::Load([20, 18, 1212])));
+        assert_eq!(parse("MemFree:         123 kB"), Some(DumpLine::Named("MemFree:", 123)));
+        assert_eq!(parse("HugePages_Total:   0"), Some(DumpLine::Named("HugePages_Total:", 0)));
+        assert_eq!(parse("nr_free_pages 5"), Some(DumpLine::Named("nr_free_pages", 5)));
+        assert_eq!(parse("intr 77 1 2 3"), Some(DumpLine::Named("intr", 77)));
+        assert_eq!(parse("     16314032 K total memory"), Some(DumpLine::Summary(16_314_032, "K total memory")));
+        let of_vmstat = parse("sda    1 2 3 4 5 6 7 8 0 12");
+        assert_eq!(of_vmstat, Some(DumpLine::VmstatDisk("sda", [1, 2, 3, 4, 5, 6, 7, 8, 0, 12])));
+        for nothing in
+            ["==> /proc/stat <==", "disk- ----reads----", "       total merged sectors      ms", "softirq 1 2"]
+        {
+            assert_eq!(parse(nothing), Some(DumpLine::Nothing), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_file() {
+        for other in [
+            "",
+            "hello, world",
+            "8 0 sda 1 2 3",
+            "8 0 sda 1 2 3 4 5 6 7 8 9 10 11 12",
+            "8 0 sda 1 2 x 4 5 6 7 8 9 10 11",
+            "8 0 12 1 2 3 4 5 6 7 8 9 10 11",
+            "cpu0 1 2",
+            "cpufreq 1 2 3 4",
+            "MemFree: -1 kB",
+            "MemFree: 1 MB",
+            "sda 1 2 3 4 5 6 7 8 0",
+            "99999999999999999999999 K total memory",
+            "12:00:00 all 1 2",
+            "1.0 2.0 3.0 4.0 5.0",
+            "12 3",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! What loops over files of /proc leave behind:
+//!
+//! ```text
+//! while sleep 10; do date; cat /proc/diskstats /proc/vmstat; done > FILE
+//! ```
+//!
+//! A dump is what stands between two times, or, where there are none, up to the
+//! line that comes again. Most numbers are totals since boot, so a dump tells what
+//! was added since the one before it. `vmstat -s` and `vmstat -d` print the same
+//! numbers in other words and are read as they are.
+
+mod cells;
+mod columns;
+mod line;
+
+use std::collections::HashMap;
+
+use diskwright_base::{Note, Topology};
+
+use crate::batch::FrameBatch;
+use crate::error::LogError;
+use crate::stamp::{StampLine, stamp};
+use crate::sysstat::clock::SysstatClock;
+use crate::sysstat::stream::StreamWindow;
+use crate::sysstat::time::{self, DAY, NumericDateOrder};
+use crate::{InputHead, LogFormat, LogInput, LogOptions};
+use cells::{DumpCells, DumpFamily};
+use columns::{DISK, LOAD, PART, PART_NUMBERS, PROCESSOR, VMSTAT_DISK};
+use line::{DumpLine, parse};
+
+/// The format.
+pub static FORMAT: LogFormat = LogFormat {
+    id: "proc-loop",
+    title: "loops of /proc/diskstats, stat, vmstat, meminfo and loadavg, vmstat -s and vmstat -d",
+    explain: "Dumps one after the other, with times between them as `date` prints them in any form or as seconds \
+              since 1970; without times, --interval is required. Totals become what was added from dump to dump. \
+              Record with `while sleep 10; do date +%s; cat /proc/diskstats /proc/stat /proc/vmstat /proc/meminfo; \
+              done > FILE`.",
+    recognise,
+    read,
+};
+
+/// Lines that are looked at.
+const LINES: usize = 1000;
+/// Lines of names and numbers that make a file a dump.
+const ENOUGH: usize = 5;
+/// Said of dumps without times.
+const COUNTED: &str = "the dumps have no times: they are counted from 1970 with the given interval; durations are \
+                       right, times of day are not";
+const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
+
+/// Names that only these files have.
+fn is_telling(line: DumpLine<'_>) -> usize {
+    match line {
+        DumpLine::Disk(..) | DumpLine::Load(_) => ENOUGH,
+        DumpLine::Processor(..) => 2,
+        DumpLine::VmstatDisk(..) => 0,
+        DumpLine::Named(key, _) => usize::from(!columns::named(key).is_empty()),
+        DumpLine::Summary(_, words) => usize::from(columns::summary(words).is_some()),
+        DumpLine::Nothing => 0,
+    }
+}
+
+fn recognise(head: &InputHead<'_>) -> bool {
+    let text = String::from_utf8_lossy(head.bytes);
+    let (mut found, mut others, mut heading) = (0, 0, false);
+    for line in text.lines().take(LINES).filter(|line| !line.trim().is_empty()) {
+        heading |= line.starts_with("disk-") && line.contains("-reads-");
+        match parse(line) {
+            Some(DumpLine::VmstatDisk(..)) if heading => return true,
+            Some(known) => found += is_telling(known),
+            None => others += usize::from(stamp(line, NumericDateOrder::MonthFirst).is_none()),
+        }
+        if found >= ENOUGH {
+            return true;
+        }
+        // a notice or a prompt before the first dump, not a text with numbers in it
+        if others > 20 {
+            return false;
+        }
+    }
+    false
+}
+
+/// Reads all of an input.
+fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let mut stream = StreamWindow::new(input);
+    let mut log = DumpLog::new(stream.name().to_owned(), &head, options, batch);
+    while let Some((bare, whole)) = stream.line()? {
+        match std::str::from_utf8(&stream.rest()[..bare]) {
+            Ok(text) => log.read_line(text)?,
+            Err(_) => log.read_line(&String::from_utf8_lossy(&stream.rest()[..bare]))?,
+        }
+        stream.skip(whole);
+        if log.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    log.end()
+}
+
+/// The files that a dump may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DumpFile {
+    Disks,
+    VmstatDisks,
+    Stat,
+    Memory,
+    Vmstat,
+    Load,
+    Summary,
+}
+
+/// What a name was found to be.
+struct DumpName {
+    key: String,
+    groups: Vec<usize>,
+    file: DumpFile,
+    /// The dump that it was in last.
+    dump: u64,
+}
+
+struct DumpLog<'b, 'c> {
+    name: String,
+    batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    clock: SysstatClock,
+    order: NumericDateOrder,
+    cells: DumpCells,
+    names: Vec<DumpName>,
+    by_key: HashMap<String, usize>,
+    /// The name that is likely next: dumps keep their order.
+    likely: usize,
+    /// Times stand behind their dumps.
+    is_behind: bool,
+    /// The time that was read last, whether a dump has it, and that of this dump.
+    latest: Option<StampLine>,
+    is_fresh: bool,
+    own: Option<StampLine>,
+    has_times: bool,
+    /// Files in this dump, and its number.
+    files: Vec<DumpFile>,
+    dump: u64,
+    /// Midnights that clocks without a day have passed.
+    days: i64,
+    last_clock: i64,
+    last_ns: Option<i64>,
+    processors: u32,
+    is_announced: bool,
+    has_warned: bool,
+    line: u64,
+    key: String,
+}
+
+impl<'b, 'c> DumpLog<'b, 'c> {
+    fn new(name: String, head: &str, options: &'c LogOptions, batch: &'c mut FrameBatch<'b>) -> DumpLog<'b, 'c> {
+        let order = time::order(head, "");
+        DumpLog {
+            name,
+            batch,
+            options,
+            clock: SysstatClock::new(options),
+            order,
+            cells: DumpCells::default(),
+            names: Vec::new(),
+            by_key: HashMap::new(),
+            likely: 0,
+            is_behind: is_behind(head, order),
+            latest: None,
+            is_fresh: false,
+            own: None,
+            has_times: false,
+            files: Vec::new(),
+            dump: 1,
+            days: 0,
+            last_clock: 0,
+            last_ns: None,
+            processors: 0,
+            is_announced: false,
+            has_warned: false,
+            line: 0,
+            key: String::new(),
+        }
+    }
+
+    fn skip(&mut self, because: &str) {
+        self.batch.skip(format!("line {}", self.line), because);
+    }
+
+    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+        self.line += 1;
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        match parse(text) {
+            Some(DumpLine::Nothing) => Ok(()),
+            Some(known) => self.known(known),
+            None => match stamp(text, self.order) {
+                Some(found) => self.time(found),
+                None => {
+                    self.skip("neither a line of a file that is read nor a time");
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn time(&mut self, found: StampLine) -> Result<(), LogError> {
+        self.has_times = true;
+        if self.is_behind {
+            if !self.files.is_empty() {
+                self.own = Some(found);
+                self.finish()?;
+            }
+            return Ok(());
+        }
+        // of two times before a dump the one with a date
+        if !self.is_fresh || self.latest.as_ref().is_none_or(|latest| latest.is_of_no_day) {
+            self.latest = Some(found);
+        }
+        self.is_fresh = true;
+        Ok(())
+    }
+
+    fn known(&mut self, known: DumpLine<'_>) -> Result<(), LogError> {
+        self.key.clear();
+        let (prefix, name) = match known {
+            DumpLine::Disk(name, _) => ("d ", name),
+            DumpLine::VmstatDisk(name, _) => ("v ", name),
+            DumpLine::Processor(name, _) => ("p ", name),
+            DumpLine::Load(_) => ("l", ""),
+            DumpLine::Named(name, _) => ("n ", name),
+            DumpLine::Summary(_, words) => ("s ", words),
+            DumpLine::Nothing => return Ok(()),
+        };
+        self.key.push_str(prefix);
+        self.key.push_str(name);
+        let at = self.find(known);
+        self.likely = at + 1;
+        let DumpName { file, dump, .. } = self.names[at];
+        let comes_again = dump == self.dump;
+        // behind a new time another dump begins, unless the time is of another file of the same one
+        let begins = !self.is_behind && self.is_fresh && self.files.contains(&file);
+        if begins || (comes_again && !self.has_times) {
+            self.finish()?;
+        } else if comes_again {
+            self.skip("a line that comes twice without a time between");
+            return Ok(());
+        }
+        if self.files.is_empty() {
+            self.own = self.latest.take();
+        }
+        self.is_fresh = false;
+        if !self.files.contains(&file) {
+            self.files.push(file);
+        }
+        self.names[at].dump = self.dump;
+        if self.names[at].groups.is_empty()
+            && let Some((columns, name, family)) = disk(known)
+        {
+            self.names[at].groups.extend(self.cells.group(columns, name, family));
+        }
+        for group in &self.names[at].groups {
+            put(&mut self.cells, *group, known);
+        }
+        Ok(())
+    }
+
+    /// The place of the line's name, which is learnt where it is new.
+    fn find(&mut self, known: DumpLine<'_>) -> usize {
+        if self.names.get(self.likely).is_some_and(|name| name.key == self.key) {
+            return self.likely;
+        }
+        if let Some(at) = self.by_key.get(&self.key) {
+            return *at;
+        }
+        let learnt = self.learn(known);
+        self.by_key.insert(self.key.clone(), self.names.len());
+        self.names.push(learnt);
+        self.names.len() - 1
+    }
+
+    /// What a line that was not seen before fills.
+    fn learn(&mut self, known: DumpLine<'_>) -> DumpName {
+        let mut group = |columns: &[columns::DumpColumn], instance: &str, family| {
+            self.cells.group(columns, instance, family).into_iter().collect::<Vec<_>>()
+        };
+        let (file, groups) = match known {
+            DumpLine::Processor(name, _) => {
+                let instance = if name == "cpu" { "_total" } else { name };
+                self.processors += u32::from(name != "cpu");
+                (DumpFile::Stat, group(&PROCESSOR, instance, DumpFamily::Kernel))
+            }
+            DumpLine::Load(_) => (DumpFile::Load, group(&LOAD, "", DumpFamily::Kernel)),
+            // a loop device that nothing uses is none yet
+            DumpLine::VmstatDisk(..) => (DumpFile::VmstatDisks, Vec::new()),
+            DumpLine::Named(key, _) => {
+                let columns = columns::named(key);
+                let groups = columns.iter().flat_map(|c| group(std::slice::from_ref(c), "", DumpFamily::Kernel));
+                (file_of(key), groups.collect())
+            }
+            DumpLine::Summary(_, words) => {
+                let found = columns::summary(words).flatten();
+                let groups = found.iter().flat_map(|(c, instance)| group(&[*c], instance, DumpFamily::Vmstat));
+                (DumpFile::Summary, groups.collect())
+            }
+            DumpLine::Disk(..) | DumpLine::Nothing => (DumpFile::Disks, Vec::new()),
+        };
+        DumpName { key: self.key.clone(), groups, file, dump: 0 }
+    }
+
+    /// Makes a tick of the dump.
+    fn finish(&mut self) -> Result<(), LogError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        self.files.clear();
+        self.dump += 1;
+        let Some(time_ns) = self.moment()? else {
+            self.cells.drop_dump();
+            return Ok(());
+        };
+        let since = self.last_ns.map_or(1, |last| time_ns.saturating_sub(last));
+        if since <= 0 {
+            // what was added counts with the next dump
+            self.cells.drop_dump();
+            self.skip(if since == 0 { "a second dump at the same time" } else { "time goes backwards" });
+            return Ok(());
+        }
+        let elapsed_ns = self.last_ns.map_or(0, |_| since.unsigned_abs());
+        if !self.is_announced {
+            self.is_announced = true;
+            let memory = self.cells.value("memory.total_bytes", "").unwrap_or(0.0);
+            let (processors, memory_bytes) = (self.processors, memory as u64);
+            self.batch.topology(time_ns, &Topology { processors, memory_bytes, ..Topology::default() });
+        }
+        let (schema, row, trouble) = self.cells.row(elapsed_ns);
+        self.batch.tick(&schema, time_ns, Some(elapsed_ns), row);
+        if trouble.began_anew * 2 > trouble.compared {
+            self.batch.note(Note::new(time_ns, Note::GAP, "all counters began anew, as after a restart"));
+        } else if trouble.began_anew > 0 {
+            self.batch.skip(format!("line {}", self.line), "a counter went back; this tick is a gap");
+        }
+        self.cells.next();
+        self.last_ns = Some(time_ns);
+        Ok(())
+    }
+
+    /// When the dump was made; `None` where it cannot be known.
+    fn moment(&mut self) -> Result<Option<i64>, LogError> {
+        let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
+        let Some(StampLine { local_s, ns, zone, is_of_no_day }) = self.own.take() else {
+            return match (self.last_ns, step) {
+                (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
+                (None, Some(_)) if !self.has_times => {
+                    self.batch.note(Note::new(0, Note::WARNING, COUNTED));
+                    Ok(Some(0))
+                }
+                _ if self.has_times => {
+                    self.skip("a dump without a time");
+                    Ok(None)
+                }
+                _ => Err(LogError::Needs {
+                    file: self.name.clone(),
+                    because: format!("line {}: the dumps have no times, and their interval is unknown", self.line),
+                    option: "--interval 10s (a `date` before each dump tells it next time)",
+                }),
+            };
+        };
+        let mut local = local_s;
+        if is_of_no_day {
+            self.days += i64::from(local_s + DAY / 2 < self.last_clock);
+            self.last_clock = local_s;
+            local += self.days * DAY;
+            if !self.has_warned {
+                self.has_warned = true;
+                self.batch.note(Note::new(local.saturating_mul(1_000_000_000), Note::WARNING, NO_DAY));
+            }
+        }
+        Ok(Some(self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns)))
+    }
+
+    fn end(mut self) -> Result<(), LogError> {
+        if self.is_behind && self.has_times && !self.files.is_empty() {
+            self.skip("the last dump has no time behind it");
+            return Ok(());
+        }
+        self.finish()?;
+        if self.dump == 2 {
+            self.skip("a single dump holds totals since boot; rates need two dumps");
+        }
+        Ok(())
+    }
+}
+
+/// The file that a single number is of.
+fn file_of(key: &str) -> DumpFile {
+    match key {
+        _ if key.ends_with(':') => DumpFile::Memory,
+        "ctxt" | "intr" | "processes" | "procs_running" | "procs_blocked" | "btime" => DumpFile::Stat,
+        _ => DumpFile::Vmstat,
+    }
+}
+
+/// What a line of a disk fills; `None` where nothing uses the device.
+fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a str, DumpFamily)> {
+    let (columns, name, family, is_used) = match known {
+        DumpLine::Disk(name, numbers) => {
+            let columns: &[_] = if line::is_partition(name) { &PART } else { &DISK };
+            let is_used = columns::COMPLETED.iter().any(|at| numbers[*at].is_some_and(|done| done > 0));
+            (columns, name, DumpFamily::Kernel, is_used)
+        }
+        DumpLine::VmstatDisk(name, numbers) => {
+            let is_used = numbers[0] > 0 || numbers[4] > 0;
+            (&VMSTAT_DISK[..], name, DumpFamily::Vmstat, is_used)
+        }
+        _ => return None,
+    };
+    (is_used || !line::may_be_unbound(name)).then_some((columns, name, family))
+}
+
+fn put(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
+    match known {
+        DumpLine::Disk(name, numbers) if line::is_partition(name) => {
+            cells.put(group, PART_NUMBERS.iter().map(|at| numbers[*at]));
+        }
+        DumpLine::Disk(_, numbers) => cells.put(group, numbers.into_iter()),
+        DumpLine::VmstatDisk(_, numbers) => cells.put(group, numbers.into_iter().map(Some)),
+        DumpLine::Processor(_, numbers) => cells.put(group, numbers.into_iter()),
+        DumpLine::Load(loads) => cells.put(group, loads.into_iter().map(Some)),
+        DumpLine::Named(_, value) | DumpLine::Summary(value, _) => cells.put(group, std::iter::once(Some(value))),
+        DumpLine::Nothing => {}
+    }
+}
+
+/// True where times stand behind their dumps: what stands before the first is a whole dump, and no rest of one.
+fn is_behind(head: &str, order: NumericDateOrder) -> bool {
+    let mut counts = vec![0_usize];
+    for line in head.lines().filter(|line| !line.trim().is_empty()) {
+        match parse(line) {
+            Some(DumpLine::Nothing) => {}
+            Some(_) => counts.last_mut().into_iter().for_each(|count| *count += 1),
+            None if stamp(line, order).is_some() => counts.push(0),
+            None => {}
+        }
+    }
+    match counts.as_slice() {
+        [before, first, ..] if counts.len() > 2 => *before > 0 && before >= first,
+        // a single time: behind all, or before it
+        [before, first] => *before > 0 && *first == 0,
+        _ => false,
+    }
+}

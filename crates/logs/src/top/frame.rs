@@ -1,0 +1,175 @@
+//! The lines above top's processes, of every generation of procps.
+
+use crate::sysstat::time::time_of_day;
+
+/// `top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95`.
+pub(super) struct TopFirstLine {
+    pub(super) clock: i64,
+    pub(super) loads: [f64; 3],
+}
+
+pub(super) fn first_line(text: &str) -> Option<TopFirstLine> {
+    let rest = text.trim_start().strip_prefix("top - ")?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let (clock, taken) = time_of_day(&words)?;
+    let is_up = words.get(taken) == Some(&"up");
+    let (_, loads) = rest.split_once("load average: ")?;
+    let mut found = [0.0; 3];
+    // `7,93, 5,37, 3,95` of locales with decimal commas
+    let mut parts = loads.split(", ");
+    for load in &mut found {
+        *load = parts.next()?.trim().replace(',', ".").parse().ok().filter(|load| (0.0..1e6).contains(load))?;
+    }
+    is_up.then_some(TopFirstLine { clock, loads: found })
+}
+
+/// `Tasks:  95 total,   1 running, …`, or `Threads:`.
+pub(super) struct TopTasks {
+    pub(super) is_of_threads: bool,
+}
+
+pub(super) fn tasks(text: &str) -> Option<TopTasks> {
+    let (kind, rest) = text.trim_start().split_once(':')?;
+    let is_of_threads = kind == "Threads";
+    let is_line = (is_of_threads || kind == "Tasks") && rest.contains("total,");
+    is_line.then_some(TopTasks { is_of_threads })
+}
+
+/// Shares of a processor's time by their letters (top(1)); `sy` is without interrupts.
+const SHARES: &[(&str, &str)] = &[
+    ("us", "processor.user"),
+    ("sy", "processor.system"),
+    ("ni", "processor.nice"),
+    ("id", "processor.idle"),
+    ("wa", "processor.iowait"),
+    ("hi", "processor.irq"),
+    ("si", "processor.softirq"),
+    ("st", "processor.steal"),
+];
+
+/// A processor and its shares, percent.
+pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)> {
+    let (name, rest) = text.trim_start().split_once(':')?;
+    let name = name.trim().trim_start_matches('%').strip_prefix("Cpu")?;
+    let instance = match name {
+        "(s)" => "_total".to_owned(),
+        number if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => format!("cpu{number}"),
+        _ => return None,
+    };
+    let mut shares = Vec::new();
+    let mut rest = rest;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let from = &rest[at..];
+        let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
+        let number = from[..end].trim_end_matches(',').replace(',', ".");
+        let letters = from[end..].trim_start_matches([' ', '%']);
+        let Some((_, counter)) = SHARES.iter().find(|(short, _)| letters.starts_with(short)) else { return None };
+        shares.push((*counter, number.parse().ok()?));
+        rest = &letters[2..];
+    }
+    (shares.len() >= 4).then_some((instance, shares))
+}
+
+/// Sizes of a line of memory or swap space, bytes.
+pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
+    let (name, rest) = text.trim_start().split_once(':')?;
+    let (unit, kind) = name.trim().split_once(' ').unwrap_or(("", name.trim()));
+    let unit = match unit {
+        "" | "KiB" => 1024.0,
+        "MiB" => 1_048_576.0,
+        "GiB" => 1_073_741_824.0,
+        "TiB" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    let is_swap = match kind.trim() {
+        "Mem" => false,
+        "Swap" => true,
+        _ => return None,
+    };
+    let mut sizes = Vec::new();
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    for pair in words.windows(2) {
+        let word = pair[1].trim_end_matches([',', '.']);
+        let counter = match (is_swap, word) {
+            (false, "total") => "memory.total_bytes",
+            (false, "free") => "memory.free_bytes",
+            (false, "buffers") => "memory.buffers_bytes",
+            (true, "total") => "memory.swap_total_bytes",
+            (true, "free") => "memory.swap_free_bytes",
+            // these two stand in the line of the swap space
+            (true, "avail") => "memory.available_bytes",
+            (true, "cached") => "memory.cached_bytes",
+            _ => continue,
+        };
+        if let Some(size) = size(pair[0], unit) {
+            sizes.push((counter, size));
+        }
+    }
+    (!sizes.is_empty()).then_some(sizes)
+}
+
+/// `16266528`, `24105.6`, `8166428k`, `6.4g`; without a letter in units of `unit` bytes.
+pub(super) fn size(text: &str, unit: f64) -> Option<f64> {
+    let text = text.trim_end_matches('+');
+    let (number, unit) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (&text[..at], 1024.0),
+        (at, 'm' | 'M') => (&text[..at], 1_048_576.0),
+        (at, 'g' | 'G') => (&text[..at], 1_073_741_824.0),
+        (at, 't' | 'T') => (&text[..at], 1_099_511_627_776.0),
+        _ => (text, unit),
+    };
+    if !number.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let value: f64 = number.replace(',', ".").parse().ok()?;
+    (value * unit < 1e18).then_some(value * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_generation() {
+        for line in [
+            "%Cpu(s):  3.3 us,  1.0 sy,  0.0 ni, 95.4 id,  0.3 wa,  0.0 hi,  0.0 si,  0.0 st",
+            "Cpu(s):  3.3%us,  1.0%sy,  0.0%ni, 95.4%id,  0.3%wa,  0.0%hi,  0.0%si,  0.0%st",
+            "Cpu(s):  3.3% us,  1.0% sy,  0.0% ni, 95.4% id,  0.3% wa,  0.0% hi,  0.0% si,  0.0% st",
+            "%Cpu(s):  3,3 us,  1,0 sy,  0,0 ni,95,4 id,  0,3 wa,  0,0 hi,  0,0 si,  0,0 st",
+        ] {
+            let (instance, shares) = processor(line).expect(line);
+            let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
+            assert_eq!(
+                (instance.as_str(), values),
+                ("_total", vec![3.3, 1.0, 0.0, 95.4, 0.3, 0.0, 0.0, 0.0]),
+                "{line}"
+            );
+        }
+        assert_eq!(processor("%Cpu12  :  0.0 us,  0.0 sy,  0.0 ni,100.0 id").expect("one").0, "cpu12");
+        let of = |line: &str| memory(line).expect(line).into_iter().map(|(c, v)| (c, v / 1024.0)).collect::<Vec<_>>();
+        let (total, free) = ("memory.total_bytes", "memory.free_bytes");
+        assert_eq!(
+            of("KiB Mem :  1000 total,   200 free,   300 used,   500 buff/cache"),
+            [(total, 1000.0), (free, 200.0)]
+        );
+        assert_eq!(of("MiB Mem :  1.5 total,   0.5 free"), [(total, 1536.0), (free, 512.0)]);
+        assert_eq!(
+            of("Mem:   1000k total,  800k used,   200k free,   50k buffers"),
+            [(total, 1000.0), (free, 200.0), ("memory.buffers_bytes", 50.0)]
+        );
+        assert_eq!(
+            of("KiB Swap:  100 total,  60 free,  40 used.  833 avail Mem "),
+            [("memory.swap_total_bytes", 100.0), ("memory.swap_free_bytes", 60.0), ("memory.available_bytes", 833.0)]
+        );
+        assert_eq!(of("Swap: 100k total, 0k used, 100k free, 54k cached").last(), Some(&("memory.cached_bytes", 54.0)));
+        let first = first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
+        assert_eq!((first.clock, first.loads), (64_121, [7.93, 5.37, 3.95]));
+    }
+
+    #[test]
+    fn other_lines() {
+        for line in ["", "top", "top - noon up 3 days", "Mem: lots", "Cpu: 3", "Cpu(s): 3 xx", "%Cpu(s): us"] {
+            assert!(first_line(line).is_none() && memory(line).is_none() && processor(line).is_none(), "{line}");
+        }
+    }
+}

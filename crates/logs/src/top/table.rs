@@ -1,0 +1,122 @@
+//! top's processes, as one process table for ten seconds or a frame, whichever is longer.
+
+use std::collections::HashMap;
+
+use diskwright_base::{Note, ProcessRow, ProcessTable};
+
+use super::frame::size;
+use crate::batch::FrameBatch;
+
+/// Seconds of a table at least.
+const BEAT_S: f64 = 10.0;
+/// Processes of one table at most.
+const MOST_ROWS: usize = 20_000;
+
+/// Sums of one process over frames.
+#[derive(Default)]
+struct TopSum {
+    name: String,
+    /// Processor share times seconds.
+    processor: f64,
+    resident_bytes: f64,
+    /// Frames in which it was blocked.
+    blocked: u32,
+}
+
+/// The processes of the frames so far.
+#[derive(Default)]
+pub(super) struct TopTable {
+    pub(super) headings: Vec<String>,
+    pub(super) is_of_threads: bool,
+    /// Processes of this frame: name, percent of a processor, bytes, blocked.
+    frame: Vec<(u32, String, f64, f64, bool)>,
+    sums: HashMap<u32, TopSum>,
+    seconds: f64,
+    frames: u32,
+}
+
+impl TopTable {
+    /// True for the line above the processes.
+    pub(super) fn heading(&mut self, text: &str) -> bool {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is_one = words.contains(&"PID") && words.contains(&"%CPU");
+        if is_one {
+            self.headings = words.iter().map(|word| (*word).to_owned()).collect();
+        }
+        is_one
+    }
+
+    /// A line below the headings; `None` before these.
+    pub(super) fn row(&mut self, text: &str, is_first: bool) -> Option<Result<(), &'static str>> {
+        const WRONG: &str = "a line that is no process under its headings";
+        if self.headings.is_empty() {
+            return None;
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let place = |name: &str| self.headings.iter().position(|heading| heading == name);
+        let cell = |name: &str| place(name).and_then(|at| words.get(at)).copied();
+        let pid = cell("PID").and_then(|pid| pid.parse::<u32>().ok())?;
+        if words.len() < self.headings.len() {
+            return Some(Err(WRONG));
+        }
+        let share = cell("%CPU").and_then(|share| share.replace(',', ".").parse::<f64>().ok());
+        let Some(share) = share.filter(|share| (0.0..1e6).contains(share)) else { return Some(Err(WRONG)) };
+        let resident = cell("RES").and_then(|bytes| size(bytes, 1024.0)).unwrap_or(0.0);
+        let name = match place("COMMAND") {
+            // a command line has blanks, where it stands last
+            Some(at) if at + 1 == self.headings.len() => words[at..].join(" "),
+            Some(at) => words[at].to_owned(),
+            None => pid.to_string(),
+        };
+        if !is_first && !self.is_of_threads && self.frame.len() < MOST_ROWS {
+            self.frame.push((pid, name, share, resident, cell("S") == Some("D")));
+        }
+        Some(Ok(()))
+    }
+
+    /// Forgets this frame's processes.
+    pub(super) fn drop_frame(&mut self) {
+        self.frame.clear();
+    }
+
+    /// Adds the frame, which covers so many seconds.
+    pub(super) fn end_of_frame(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, seconds: f64, is_first: bool) {
+        if is_first || self.frame.is_empty() {
+            self.frame.clear();
+            return;
+        }
+        for (pid, name, share, resident, blocked) in self.frame.drain(..) {
+            let sum = self.sums.entry(pid).or_default();
+            sum.name = name;
+            sum.processor += share / 100.0 * seconds;
+            sum.resident_bytes = resident;
+            sum.blocked += u32::from(blocked);
+        }
+        self.seconds += seconds;
+        self.frames += 1;
+        if self.seconds >= BEAT_S {
+            self.finish(batch, Some(time_ns));
+        }
+    }
+
+    /// Makes the table of what was gathered.
+    pub(super) fn finish(&mut self, batch: &mut FrameBatch<'_>, time_ns: Option<i64>) {
+        let (Some(time_ns), true) = (time_ns, self.seconds > 0.0) else { return };
+        let (seconds, frames) = (std::mem::take(&mut self.seconds), std::mem::take(&mut self.frames));
+        let row = |(pid, sum): (u32, TopSum)| ProcessRow {
+            pid,
+            name: sum.name,
+            cgroup: "/".to_owned(),
+            processor: sum.processor / seconds,
+            blocked_share: f64::from(sum.blocked) / f64::from(frames.max(1)),
+            resident_bytes: sum.resident_bytes,
+            ..ProcessRow::default()
+        };
+        let mut rows: Vec<ProcessRow> = self.sums.drain().map(row).collect();
+        rows.sort_by(|a, b| b.processor.total_cmp(&a.processor).then(a.pid.cmp(&b.pid)));
+        let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
+        if let Ok(text) = serde_json::to_string(&table) {
+            batch.note(Note::new(time_ns, Note::PROCESSES, text));
+        }
+    }
+}

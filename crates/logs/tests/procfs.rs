@@ -1,0 +1,253 @@
+//! Loops over files of /proc: what was added from dump to dump, whatever stands
+//! between the dumps.
+
+use std::time::Duration;
+
+use crate::text_log::{ReadLog, read_as};
+use diskwright_base::Note;
+use diskwright_logs::LogOptions;
+
+fn with(text: &str, options: &LogOptions) -> ReadLog {
+    read_as("proc-loop", text, options)
+}
+
+fn of(text: &str) -> ReadLog {
+    with(text, &LogOptions::default())
+}
+
+/// Lines of diskstats of a kernel whose lines have so many fields, after `n` times 100 reads of 8 sectors.
+fn diskstats(fields: usize, n: u64) -> String {
+    let numbers = |scale: u64| {
+        let all = [100, 1, 800, 50, 200, 2, 1600, 500, 0, 300, 900, 4, 0, 64, 8, 5, 40].map(|one| one * scale * n);
+        all[..fields - 3].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    let zeros = vec!["0"; fields - 3].join(" ");
+    format!("   7       0 loop0 {zeros}\n   8       0 sda {}\n   8       1 sda1 {}\n", numbers(10), numbers(1))
+}
+
+fn date(n: u64) -> String {
+    format!("Mon Nov 23 17:{:02}:{:02} UTC 2026\n", 30 + n / 6, n % 6 * 10)
+}
+
+#[test]
+fn totals_of_every_kernel_become_what_was_added() {
+    for fields in [14, 18, 20] {
+        let text: String = (1..6).map(|n| date(n) + &diskstats(fields, n)).collect();
+        let read = of(&text);
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0, 10.0]);
+        assert_eq!(read.ticks[0].0, 1_795_455_010.0);
+        for (counter, instance, value) in [
+            ("physical_disk.reads", "sda", 1000.0),
+            ("physical_disk.read_bytes", "sda", 8000.0 * 512.0),
+            ("physical_disk.write_time_s", "sda", 5.0),
+            ("physical_disk.busy_time_s", "sda", 3.0),
+            ("physical_disk.stalled", "sda", 0.0),
+            ("logical_disk.write_bytes", "sda1", 1600.0 * 512.0),
+        ] {
+            assert_eq!(read.added(counter, instance), [value; 4], "{counter} of {fields}");
+        }
+        let has = |counter: &str| !read.column(counter, "sda")[1].is_nan();
+        assert_eq!((has("physical_disk.discards"), has("physical_disk.flushes")), (fields > 14, fields > 18));
+        // a loop device that nothing uses is no disk
+        assert!(read.cells.iter().all(|cells| cells.keys().all(|(_, instance)| instance != "loop0")));
+        assert!(read.skipped().is_empty(), "{:?}", read.skipped());
+    }
+}
+
+#[test]
+fn all_files_of_a_dump_and_several_times_in_it() {
+    let dump = |n: u64| {
+        let stat = format!(
+            "cpu  {} 0 {} {} 0 0 0 0 0 0\ncpu0 {} 0 0 0 0 0 0 0 0 0\nintr {} 1 2\nctxt {}\nbtime 17\nprocs_running 3\n",
+            n * 500,
+            n * 250,
+            n * 250,
+            n * 5,
+            n * 70,
+            n * 90
+        );
+        let memory =
+            format!("MemTotal:       1000 kB\nMemFree:  {} kB\nActive(anon):  5 kB\nHugePages_Total: 0\n", 100 + n);
+        let vmstat = format!(
+            "nr_free_pages 7\npgscan_kswapd {}\npgscan_direct {}\npgpgin {}\npswpin {}\n",
+            n * 10,
+            n,
+            n * 40,
+            n * 2
+        );
+        let load = format!("0.{:02} 0.50 1.00 2/300 4{n}\n", n * 10);
+        let seconds = 1_795_455_000 + n * 10;
+        // a time before each file, as loops with several dates have it
+        format!(
+            "{seconds}\n{}{seconds}\n==> /proc/stat <==\n{stat}\n{}{memory}{vmstat}{load}\n",
+            diskstats(20, n),
+            date(n)
+        )
+    };
+    let read = of(&(1..4).map(dump).collect::<String>());
+    assert_eq!(read.ticks.len(), 3, "{:?}", read.ticks);
+    for (counter, instance, value) in [
+        ("physical_disk.reads", "sda", 1000.0),
+        ("processor.user_s", "_total", 5.0),
+        ("processor.user_s", "cpu0", 0.05),
+        ("system.context_switches", "", 90.0),
+        ("system.interrupts", "", 70.0),
+        ("paging.scanned_pages", "", 11.0),
+        ("paging.scanned_direct_pages", "", 1.0),
+        ("paging.block_in_bytes", "", 40.0 * 1024.0),
+        ("paging.swap_in_pages", "", 2.0),
+    ] {
+        assert_eq!(read.added(counter, instance), [value; 2], "{counter}");
+    }
+    assert_eq!(read.column("memory.free_bytes", ""), [101.0, 102.0, 103.0].map(|kib| kib * 1024.0));
+    assert_eq!(read.column("system.load_1", ""), [0.1, 0.2, 0.3]);
+    assert_eq!(read.column("system.running", ""), [3.0; 3]);
+    let topology = read.notes.iter().find(|note| note.kind == Note::TOPOLOGY).expect("a machine");
+    assert!(topology.text.contains("\"processors\":1") && topology.text.contains("1024000"), "{}", topology.text);
+}
+
+#[test]
+fn vmstat_says_the_same_in_words() {
+    let dump = |n: u64| {
+        let disks = "disk- ------------reads------------ ------------writes----------- -----IO------\n       \
+                     total merged sectors      ms  total merged sectors      ms    cur    sec\n";
+        let summary = format!(
+            "      1000 K total memory\n       900 K used memory\n       {} K free memory\n     {} non-nice user cpu ticks\n  \
+             {} pages paged in\n {} CPU context switches\n 1795450000 boot time\n",
+            100 - n,
+            n * 500,
+            n * 40,
+            n * 90
+        );
+        format!(
+            "2026-11-23 17:{:02}:00+0000\n{disks}sda {} 0 {} 50 0 0 0 0 1 {}\n{summary}",
+            30 + n,
+            n * 100,
+            n * 800,
+            n * 6
+        )
+    };
+    let dump = |n: u64| dump(n).replace(":00+0000", ":00 +0000");
+    let read = of(&(1..5).map(dump).collect::<String>());
+    assert_eq!(read.added("physical_disk.reads", "sda"), [100.0; 3], "{:?}", read.skipped());
+    assert_eq!(read.added("physical_disk.busy_time_s", "sda"), [6.0; 3]);
+    assert_eq!(read.column("physical_disk.current_queue_length", "sda"), [1.0; 4]);
+    assert_eq!(read.added("processor.user_s", "_total"), [5.0; 3]);
+    assert_eq!(read.added("paging.block_in_bytes", ""), [40.0 * 1024.0; 3]);
+    assert_eq!(read.column("memory.free_bytes", "")[0], 99.0 * 1024.0);
+    assert!(read.skipped().is_empty(), "{:?}", read.skipped());
+}
+
+#[test]
+fn whole_seconds_say_nothing_of_a_short_time() {
+    let dump = |n: u64| format!("{}\ndisk- -reads-\nsda {} 0 0 0 0 0 0 0 0 {}\n", 1_795_455_000 + n, n, n / 2);
+    let read = of(&(1..5).map(dump).collect::<String>());
+    assert_eq!(read.added("physical_disk.reads", "sda"), [1.0; 3]);
+    assert!(read.added("physical_disk.busy_time_s", "sda").iter().all(|busy| busy.is_nan()));
+}
+
+#[test]
+fn dumps_without_times_need_an_interval() {
+    let text: String = (1..5).map(|n| diskstats(14, n)).collect();
+    assert!(of(&text).summary.expect_err("refused").to_string().contains("--interval"));
+    let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
+    let read = with(&text, &options);
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 5.0, 5.0, 5.0]);
+    assert_eq!(read.added("physical_disk.reads", "sda"), [1000.0; 3]);
+    assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("no times")));
+}
+
+#[test]
+fn times_behind_the_dumps_and_clocks_without_a_day() {
+    let behind: String = (1..5).map(|n| diskstats(14, n) + &date(n)).collect();
+    let read = of(&behind);
+    assert_eq!((read.ticks.len(), read.ticks[0].0), (4, 1_795_455_010.0));
+    assert_eq!(read.added("physical_disk.reads", "sda"), [1000.0; 3]);
+    // a log that was cut within a dump has its times in front all the same
+    let whole: String = (1..5).map(|n| date(n) + &diskstats(14, n)).collect();
+    let cut = &whole[whole.find("   8       1").expect("a line")..];
+    let read = of(cut);
+    assert_eq!(read.ticks.last().map(|t| t.0), Some(1_795_455_040.0));
+    // across midnight
+    let clocks = ["23:59:50", "00:00:00", "00:00:10"];
+    let text: String = clocks.iter().zip(1..).map(|(clock, n)| format!("{clock}\n{}", diskstats(14, n))).collect();
+    let read = of(&text);
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0]);
+    assert!(read.notes.iter().any(|note| note.text.contains("no date")));
+}
+
+#[test]
+fn numbers_that_wrap_go_back_or_come_late() {
+    let line = |reads: u64, time: u64, flying: u64| format!("8 0 sda {reads} 0 0 {time} 0 0 0 0 {flying} 0 0\n");
+    let dump = |n: u64, line: String| date(n) + &line + "9 9 md9 1 0 0 1 0 0 0 0 0 0 0\n";
+    let text = dump(1, line(10, (1 << 32) - 1000, 0))
+        + &dump(2, line(20, 500, 0))
+        // another disk has the name
+        + &dump(3, line(5, 100, 0))
+        + &dump(4, line(7, 200, 0))
+        // nothing completes while requests are in flight
+        + &dump(5, line(7, 200, 3));
+    let read = of(&text);
+    let reads = read.added("physical_disk.reads", "sda");
+    assert!(reads[0] == 10.0 && reads[1].is_nan() && reads[2..] == [2.0, 0.0], "{reads:?}");
+    let times = read.added("physical_disk.read_time_s", "sda");
+    assert!(times[0] == 1.5 && times[1].is_nan() && times[2] == 0.1, "{times:?}");
+    let stalled = read.added("physical_disk.stalled", "sda");
+    assert!(stalled[1].is_nan() && stalled[2..] == [0.0, 1.0], "{stalled:?}");
+    assert_eq!(read.skipped(), [("a counter went back; this tick is a gap".to_owned(), 1)]);
+    // a device that comes and goes is a gap, not what it did since boot
+    let text = dump(1, line(10, 0, 0)) + &date(2) + "9 9 md9 1 0 0 1 0 0 0 0 0 0 0\n" + &dump(3, line(90, 0, 0));
+    assert!(of(&text).column("physical_disk.reads", "sda").iter().all(|reads| reads.is_nan()));
+}
+
+#[test]
+fn a_restart_is_a_gap() {
+    let text: String = [5, 6, 1, 2].iter().zip(1..).map(|(n, at)| date(at) + &diskstats(14, *n)).collect();
+    let read = of(&text);
+    let reads = read.added("physical_disk.reads", "sda");
+    assert!(reads[0] == 1000.0 && reads[1].is_nan() && reads[2] == 1000.0, "{reads:?}");
+    assert!(read.notes.iter().any(|note| note.kind == Note::GAP && note.text.contains("restart")));
+}
+
+#[test]
+fn a_second_dump_of_one_moment_loses_nothing() {
+    let text = date(1) + &diskstats(14, 1) + &date(1) + &diskstats(14, 2) + &date(2) + &diskstats(14, 3);
+    let read = of(&text);
+    assert_eq!(read.added("physical_disk.reads", "sda"), [2000.0]);
+    assert!(read.skipped()[0].0.contains("same time"));
+}
+
+/// Lines that are left out, each with a word of the reason; the rest is read.
+#[test]
+fn broken_lines_are_counted() {
+    for (line, because) in [
+        ("nohup: ignoring input\n", "neither"),
+        ("8 0 sda 1 2 3\n", "neither"),
+        ("8 0 sdb 1 2 3 4 5 6 7 8 9 10 11 12\n", "neither"),
+        ("8 0 sdb 1 2 -3 4 5 6 7 8 9 10 11\n", "neither"),
+        ("8 0 sdb 99999999999999999999999 2 3 4 5 6 7 8 9 10 11\n", "neither"),
+        ("MemFree: lots kB\n", "neither"),
+        ("cat: /proc/pressure/io: No such file or directory\n", "neither"),
+        ("\u{fffd}\u{fffd}\n", "neither"),
+        ("   8       0 sda 1 2 3 4 5 6 7 8 9 10 11\n", "twice"),
+    ] {
+        let dump = |n: u64| date(n) + &diskstats(14, n) + if n == 2 { line } else { "" };
+        let read = of(&(1..4).map(dump).collect::<String>());
+        assert_eq!(read.added("physical_disk.reads", "sda"), [1000.0; 2], "{line}");
+        let skipped = read.skipped();
+        assert!(skipped.len() == 1 && skipped[0].0.contains(because), "{line}: {skipped:?}");
+    }
+}
+
+#[test]
+fn a_loop_cut_anywhere_keeps_what_was_whole() {
+    let whole: String = (1..4).map(|n| date(n) + &diskstats(14, n)).collect();
+    let second = whole.match_indices("Mon").nth(2).expect("three dumps").0;
+    for cut in 0..whole.len() {
+        let read = of(&whole[..cut]);
+        assert!(read.ticks.len() <= 3, "cut at {cut}");
+        if cut >= second {
+            assert_eq!(read.column("physical_disk.reads", "sda")[1], 1000.0, "cut at {cut}");
+        }
+    }
+}

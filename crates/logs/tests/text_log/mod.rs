@@ -1,0 +1,63 @@
+//! What comes of a text log, for the tests of its readers.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use diskwright_base::Note;
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
+
+/// What was read.
+pub struct ReadLog {
+    pub summary: Result<ReadSummary, LogError>,
+    pub notes: Vec<Note>,
+    /// Moment and length of each tick, seconds.
+    pub ticks: Vec<(f64, f64)>,
+    /// Values by counter and instance, in the counter's unit.
+    pub cells: Vec<BTreeMap<(String, String), f64>>,
+}
+
+impl ReadLog {
+    pub fn column(&self, counter: &str, instance: &str) -> Vec<f64> {
+        let key = (counter.to_owned(), instance.to_owned());
+        self.cells.iter().map(|cells| cells.get(&key).copied().unwrap_or(f64::NAN)).collect()
+    }
+
+    /// The column behind the first tick, which holds no totals.
+    pub fn added(&self, counter: &str, instance: &str) -> Vec<f64> {
+        let column = self.column(counter, instance);
+        assert!(column[0].is_nan(), "{counter}: {column:?}");
+        column[1..].to_vec()
+    }
+
+    pub fn skipped(&self) -> Vec<(String, u64)> {
+        let summary = self.summary.as_ref().expect("read");
+        summary.skipped.iter().map(|skip| (skip.because.clone(), skip.times)).collect()
+    }
+}
+
+/// Reads text as a log of a format that it must be recognised as.
+pub fn read_as(format: &str, text: &str, options: &LogOptions) -> ReadLog {
+    let (mut notes, mut ticks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sink = |piece: LogPiece<'_>| {
+        match piece {
+            LogPiece::Note(note) => notes.push(note),
+            LogPiece::Frame(frame) => {
+                for (at, tick) in frame.ticks().iter().enumerate() {
+                    ticks.push((tick.time_ns as f64 * 1e-9, tick.elapsed_ns as f64 * 1e-9));
+                    let cell = |(column, s): (usize, &diskwright_base::Series)| {
+                        let value = (frame.column(column)[at] * s.scale * 1e6).round() / 1e6;
+                        ((s.counter.clone(), s.instance.clone()), value)
+                    };
+                    cells.push(frame.schema().series.iter().enumerate().map(cell).collect());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    let summary = LogInput::from_bytes("loop", text.as_bytes().to_vec())
+        .and_then(|mut input| read(&mut input, options, &mut sink));
+    if let Ok(summary) = &summary {
+        assert_eq!(summary.format, format);
+    }
+    ReadLog { summary, notes, ticks, cells }
+}

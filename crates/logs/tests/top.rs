@@ -1,0 +1,120 @@
+//! `top -b`: levels of every frame, shares of all but the first of each run.
+
+use crate::text_log::{ReadLog, read_as};
+use diskwright_base::{Note, ProcessTable};
+use diskwright_logs::LogOptions;
+
+fn of(text: &str) -> ReadLog {
+    read_as("top-text", text, &LogOptions::default())
+}
+
+const ROW: &str = "  812 mysql 20 0 8715212 6.4g 6944 D 50.0 41.3 414:09.42 mysqld --port 3306\n";
+
+/// A frame whose processor idles so many percent.
+fn frame(clock: &str, idle: f64, rows: &str) -> String {
+    format!(
+        "top - {clock} up 54 min,  1 user,  load average: 1.50, 0.50, 0.60\nTasks:  95 total,   1 running\n\
+         %Cpu(s): {:.1} us,  5.0 sy,  0.0 ni, {idle:.1} id, 14.0 wa,  0.5 hi,  0.5 si,  0.0 st\n\
+         KiB Mem :  1000 total,   200 free,   300 used,   500 buff/cache\n\
+         KiB Swap:  100 total,  60 free,  40 used.  833 avail Mem \n\n\
+         PID USER PR NI VIRT RES SHR S %CPU %MEM TIME+ COMMAND\n{rows}\n",
+        80.0 - idle
+    )
+}
+
+fn tables(read: &ReadLog) -> Vec<ProcessTable> {
+    let notes = read.notes.iter().filter(|note| note.kind == Note::PROCESSES);
+    notes.map(|note| serde_json::from_str(&note.text).expect("a table")).collect()
+}
+
+#[test]
+fn a_run_of_top() {
+    let clocks = ["17:30:00", "17:30:10", "17:30:20"];
+    let text: String = clocks.iter().map(|clock| frame(clock, 70.0, ROW)).collect();
+    let read = of(&("Mon Nov 23 17:29:59 UTC 2026\n".to_owned() + &text));
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0]);
+    assert_eq!(read.ticks[0].0, 1_795_455_000.0);
+    for (counter, instance, value) in [
+        ("processor.idle", "_total", 0.7),
+        ("processor.user", "_total", 0.1),
+        ("processor.iowait", "_total", 0.14),
+        ("processor.softirq", "_total", 0.005),
+    ] {
+        assert_eq!(read.added(counter, instance), [value; 2], "{counter}");
+    }
+    assert_eq!(read.column("memory.available_bytes", ""), [833.0 * 1024.0; 3]);
+    assert_eq!(read.column("system.load_1", ""), [1.5; 3]);
+    let tables = tables(&read);
+    assert_eq!((tables.len(), tables[0].elapsed_s), (2, 10.0));
+    let row = &tables[0].rows[0];
+    assert_eq!((row.pid, row.name.as_str(), row.processor), (812, "mysqld --port 3306", 0.5));
+    assert_eq!((row.blocked_share, row.resident_bytes), (1.0, 6.4 * 1_073_741_824.0));
+    assert!(read.notes.iter().all(|note| note.kind != Note::WARNING), "{:?}", read.notes);
+}
+
+#[test]
+fn frames_of_short_intervals_share_a_table() {
+    let text: String = (0..26).map(|s| frame(&format!("17:30:{s:02}"), 70.0, ROW)).collect();
+    let read = of(&text);
+    let tables = tables(&read);
+    assert_eq!(tables.iter().map(|t| t.elapsed_s).collect::<Vec<_>>(), [10.0, 10.0, 5.0]);
+    assert!(tables.iter().all(|t| (t.rows[0].processor - 0.5).abs() < 1e-9));
+    assert!(read.notes.iter().any(|note| note.text.contains("no date")));
+}
+
+/// `top -b -n 1` in a loop: each frame is the first of its run.
+#[test]
+fn shares_since_boot_are_not_taken() {
+    let once = |clock: &str| frame(clock, 70.0, ROW).trim_end().to_owned() + "\n";
+    let between = |clock: &str, date: &str| date.to_owned() + &once(clock);
+    for dates in [["", "", ""], ["2026-11-23 17:30:00\n", "2026-11-23 17:31:00\n", "2026-11-23 17:32:00\n"]] {
+        let text: String =
+            ["17:30:00", "17:31:00", "17:32:00"].iter().zip(dates).map(|(clock, date)| between(clock, date)).collect();
+        let read = of(&text);
+        assert_eq!(read.column("system.load_1", ""), [1.5; 3]);
+        assert!(read.column("processor.idle", "_total").iter().all(|idle| idle.is_nan()));
+        assert!(tables(&read).is_empty());
+        assert!(read.skipped().iter().any(|(because, times)| because.contains("since boot") && *times == 3));
+    }
+}
+
+#[test]
+fn midnight_and_threads() {
+    let text = frame("23:59:55", 70.0, ROW) + &frame("00:00:05", 70.0, ROW);
+    assert_eq!(of(&text).ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0]);
+    let threads = (frame("17:30:00", 70.0, ROW) + &frame("17:30:10", 70.0, ROW)).replace("Tasks:", "Threads:");
+    assert!(tables(&of(&threads)).is_empty());
+}
+
+/// Shares that cannot be, and lines that are none of top: gaps and counts, never values.
+#[test]
+fn broken_frames() {
+    let good = frame("17:30:00", 70.0, ROW);
+    for (from, to, because) in [
+        ("70.0 id", " 0.0 id", "do not add up"),
+        ("70.0 id", "170.0 id", "cannot be"),
+        (
+            "10.0 us,  5.0 sy,  0.0 ni, 70.0 id, 14.0 wa,  0.5 hi,  0.5 si",
+            "0 us, 0 sy, 0 ni, 0 id, 0 wa, 0 hi, 0 si",
+            "all zero",
+        ),
+        ("17:30:10", "17:30:00", "not later"),
+        ("%Cpu(s): 10.0 us", "%Cpu(s): many us", "do not add up"),
+        ("KiB Mem :", "KiB Memory :", "not of top"),
+        ("8715212 6.4g", "8715212", "no process"),
+        (" D 50.0 ", " D -50.0 ", "no process"),
+    ] {
+        let second = frame("17:30:10", 70.0, ROW).replacen(from, to, 1);
+        let read = of(&(good.clone() + &second + &frame("17:30:20", 60.0, ROW)));
+        let idle = read.column("processor.idle", "_total");
+        assert_eq!(idle.last(), Some(&0.6), "{to}");
+        assert!(read.skipped().iter().any(|(told, _)| told.contains(because)), "{to}: {:?}", read.skipped());
+        if because.contains("add up") || because.contains("cannot") || because.contains("zero") {
+            assert!(idle[1].is_nan(), "{to}: {idle:?}");
+        }
+    }
+    for cut in 0..good.len() {
+        let read = of(&(good.clone() + &good.replace("17:30:00", "17:30:10")[..cut]));
+        assert!(read.summary.is_ok(), "cut at {cut}");
+    }
+}

@@ -1,0 +1,182 @@
+//! Block traces that providers published as CSV, told apart by their columns.
+
+use diskwright_base::{Operation, Request};
+
+use super::{FEW, TraceFormat, TraceShape, first_lines};
+use crate::lines::Context;
+use crate::summary::DeviceTable;
+use crate::text::{nanoseconds, sectors, whole};
+
+/// `419,W,8792731648,16384,1577808144360767` of the README.md of alibaba/block-traces:
+/// device, `R` or `W`, offset and length in bytes, microseconds since 1970.
+pub(super) const ALIBABA: TraceFormat = TraceFormat {
+    id: "alibaba-block",
+    title: "Alibaba block traces: arrivals only",
+    explain: "Lines of `device_id,opcode,offset,length,timestamp`: R or W, bytes, microseconds since 1970. The \
+              trace holds no completions.",
+    recognise: |head| first_lines(head, FEW, |line| is_alibaba_heading(line) || is(alibaba, line)),
+    wall_clock: true,
+    shape: TraceShape::Lines(|line, context| skip_heading(line, is_alibaba_heading, context, alibaba)),
+};
+
+/// `1538323200,12910952128,8,0,1283` of the README that comes with the Tencent CBS
+/// traces (SNIA IOTTA): seconds since 1970, offset and size in sectors of 512
+/// bytes, 0 for a read and 1 for a write, volume.
+pub(super) const TENCENT: TraceFormat = TraceFormat {
+    id: "tencent-cbs",
+    title: "Tencent cloud block storage traces: arrivals only",
+    explain: "Lines of `Timestamp,Offset,Size,IOType,VolumeID`: whole seconds since 1970, sectors of 512 bytes, 0 \
+              for a read and 1 for a write. All requests of a second have the same arrival, so distances within it \
+              are not known; the trace holds no completions.",
+    recognise: |head| first_lines(head, FEW, |line| is_tencent_heading(line) || is(tencent, line)),
+    wall_clock: true,
+    shape: TraceShape::Lines(|line, context| skip_heading(line, is_tencent_heading, context, tencent)),
+};
+
+/// `1456135200.013118000,0.000806,R,4,899056122368,131072` of the README that comes with
+/// the SYSTOR '17 traces (SNIA IOTTA 4928): seconds since 1970, response in seconds,
+/// `R` or `W`, LUN, offset and size in bytes.
+pub(super) const SYSTOR: TraceFormat = TraceFormat {
+    id: "systor17",
+    title: "SYSTOR '17 traces: arrival and response of each request",
+    explain: "Lines of `Timestamp,Response,IOType,LUN,Offset,Size`: seconds since 1970, seconds, R or W, bytes. A \
+              blank type means that no response was captured: such lines are left out and counted. The trace has \
+              no issue times.",
+    recognise: |head| first_lines(head, FEW, |line| is_systor_heading(line) || is(systor, line)),
+    wall_clock: true,
+    shape: TraceShape::Lines(|line, context| skip_heading(line, is_systor_heading, context, systor)),
+};
+
+type CloudLine = fn(&[u8], &mut DeviceTable) -> Result<Request, &'static str>;
+
+fn is(read: CloudLine, line: &[u8]) -> bool {
+    read(line, &mut DeviceTable::default()).is_ok()
+}
+
+fn skip_heading(
+    line: &[u8],
+    is_heading: fn(&[u8]) -> bool,
+    context: &mut Context<'_>,
+    read: CloudLine,
+) -> Result<Option<Request>, &'static str> {
+    if line.trim_ascii().is_empty() || is_heading(line) {
+        return Ok(None);
+    }
+    read(line, context.devices).map(Some)
+}
+
+fn is_alibaba_heading(line: &[u8]) -> bool {
+    line.starts_with(b"device_id,opcode,")
+}
+
+fn is_tencent_heading(line: &[u8]) -> bool {
+    line.starts_with(b"Timestamp,Offset,Size,")
+}
+
+fn is_systor_heading(line: &[u8]) -> bool {
+    line.starts_with(b"Timestamp,Response,")
+}
+
+/// The columns of a line, exactly so many.
+fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], &'static str> {
+    let mut columns = [&[][..]; N];
+    let mut count = 0;
+    for column in line.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+        *columns.get_mut(count).ok_or("more columns than the format has")? = column;
+        count += 1;
+    }
+    if count < N { Err("fewer columns than the format has") } else { Ok(columns) }
+}
+
+/// From 2000 to 2100, in seconds since 1970: numbers outside are no times of day.
+const DAYS: std::ops::Range<i64> = 946_684_800..4_102_444_800;
+
+fn of_day(ns: i64) -> Option<i64> {
+    DAYS.contains(&(ns / 1_000_000_000)).then_some(ns)
+}
+
+fn letter(column: &[u8]) -> Option<Operation> {
+    match column {
+        b"R" | b"r" => Some(Operation::Read),
+        b"W" | b"w" => Some(Operation::Write),
+        _ => None,
+    }
+}
+
+fn length(bytes: Option<u64>) -> Option<u32> {
+    bytes.and_then(|bytes| u32::try_from(bytes).ok())
+}
+
+fn device(devices: &mut DeviceTable, column: &[u8]) -> Result<u16, &'static str> {
+    devices.number(column, || String::from_utf8_lossy(column).into_owned()).ok_or(DeviceTable::TOO_MANY)
+}
+
+fn alibaba(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
+    let [disk, opcode, offset, bytes, time] = columns::<5>(line)?;
+    whole(disk).ok_or("column 1: expected a device number")?;
+    let operation = letter(opcode).ok_or("column 2: expected R or W")?;
+    let offset = whole(offset).ok_or("column 3: expected an offset")?;
+    let length = length(whole(bytes)).ok_or("column 4: expected a length")?;
+    let time = whole(time).and(nanoseconds(time, 1000)).and_then(of_day);
+    let arrival = time.ok_or("column 5: expected microseconds since 1970")?;
+    Ok(Request::new(arrival, device(devices, disk)?, operation, offset, length))
+}
+
+fn tencent(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
+    let [time, offset, count, kind, volume] = columns::<5>(line)?;
+    let time = whole(time).and(nanoseconds(time, 1_000_000_000)).and_then(of_day);
+    let arrival = time.ok_or("column 1: expected seconds since 1970")?;
+    let offset = whole(offset).and_then(sectors).ok_or("column 2: expected a sector")?;
+    let length = length(whole(count).and_then(sectors)).ok_or("column 3: expected a number of sectors")?;
+    let operation = match kind {
+        b"0" => Operation::Read,
+        b"1" => Operation::Write,
+        _ => return Err("column 4: expected 0 or 1"),
+    };
+    whole(volume).ok_or("column 5: expected a volume number")?;
+    Ok(Request::new(arrival, device(devices, volume)?, operation, offset, length))
+}
+
+fn systor(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
+    let [time, response, kind, lun, offset, bytes] = columns::<6>(line)?;
+    let arrival = nanoseconds(time, 1_000_000_000).and_then(of_day).ok_or("column 1: expected seconds since 1970")?;
+    if kind.is_empty() {
+        return Err("column 3: blank, no response was captured");
+    }
+    let operation = letter(kind).ok_or("column 3: expected R or W")?;
+    let response = nanoseconds(response, 1_000_000_000).ok_or("column 2: expected seconds")?;
+    whole(lun).ok_or("column 4: expected a LUN")?;
+    let offset = whole(offset).ok_or("column 5: expected an offset")?;
+    let length = length(whole(bytes)).ok_or("column 6: expected a size")?;
+    let completion_ns = arrival.checked_add(response).ok_or("column 2: the time is out of range")?;
+    let request = Request::new(arrival, device(devices, lun)?, operation, offset, length);
+    Ok(Request { completion_ns, ..request })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_those_of_each_publisher() {
+        let read = |read: CloudLine, line: &str| read(line.as_bytes(), &mut DeviceTable::default()).expect("a request");
+        let request = read(alibaba, "419,W,8192,4096,1577808144360767");
+        assert_eq!((request.arrival_ns, request.offset_bytes), (1_577_808_144_360_767_000, 8192));
+        assert_eq!((request.operation, request.length_bytes), (Operation::Write, 4096));
+        let request = read(tencent, "1538323200,16,8,0,1283");
+        assert_eq!((request.arrival_ns, request.offset_bytes), (1_538_323_200_000_000_000, 8192));
+        assert_eq!((request.operation, request.length_bytes), (Operation::Read, 4096));
+        let request = read(systor, "1456135200.013118000,0.000806000,R,4,8192,4096");
+        assert_eq!((request.arrival_ns, request.offset_bytes), (1_456_135_200_013_118_000, 8192));
+        assert_eq!((request.response_ns(), request.length_bytes), (Some(806_000), 4096));
+    }
+
+    #[test]
+    fn no_line_is_of_two_formats() {
+        let lines = ["419,W,8192,4096,1577808144360767", "1538323200,16,8,0,1283", "1456135200.0,0.1,R,4,8192,4096"];
+        for (at, line) in lines.iter().enumerate() {
+            let of = [alibaba as CloudLine, tencent, systor].map(|read| is(read, line.as_bytes()));
+            assert!(of.iter().enumerate().all(|(i, is)| *is == (i == at)), "{line}: {of:?}");
+        }
+    }
+}

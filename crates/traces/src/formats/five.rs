@@ -1,0 +1,128 @@
+//! Five numbers a line, which DiskSim, MQSim and SSDSim share:
+//!
+//! ```text
+//! 938513 0 264719 16 0
+//! ```
+//!
+//! arrival, device, first block (512 bytes), blocks, and a last one of which bit 0
+//! means a read. Only the unit of the arrival differs: milliseconds for DiskSim,
+//! nanoseconds for the others. Decimals are DiskSim's; of whole numbers the time
+//! between requests decides, and where both would do nobody guesses.
+
+use diskwright_base::{Operation, Request};
+use diskwright_logs::InputHead;
+
+use super::head_lines;
+use crate::lines::Context;
+use crate::summary::DeviceTable;
+use crate::text::{fields, nanoseconds, sectors, whole};
+
+/// Units between requests, on average, below which nanoseconds would be more than ten
+/// million requests a second, which no disk does.
+const TOO_FAST_FOR_NS: f64 = 100.0;
+/// Units from which milliseconds would be ten seconds between requests.
+const TOO_SLOW_FOR_MS: f64 = 10_000.0;
+/// Lines that are looked at to decide.
+const LINES: usize = 2000;
+/// The greatest last column: DiskSim's flags are a few bits.
+const MOST_FLAGS: u64 = 0xff;
+/// Devices are numbered from 0, blocks of a request are few: other tables of five
+/// numbers are no traces.
+const MOST_DEVICE: u64 = 1 << 16;
+/// A request of at most 1 GiB.
+const MOST_BLOCKS: u64 = 1 << 21;
+
+/// What the beginning of a file says of its arrivals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum ArrivalUnit {
+    /// They have decimals, or the flags are DiskSim's.
+    Milliseconds,
+    /// Whole numbers, that many requests a second as milliseconds and as nanoseconds.
+    WholeMilliseconds(f64),
+    /// The same, where only nanoseconds make sense.
+    WholeNanoseconds(f64),
+    /// Both would do, or there is too little to tell.
+    Unknown,
+}
+
+/// Looks at the first lines; `None` where they are not of this kind.
+pub(super) fn unit(head: &InputHead<'_>) -> Option<ArrivalUnit> {
+    let (mut seen, mut good, mut decimals, mut flagged) = (0, 0_usize, false, 0);
+    let (mut first, mut last, mut ordered) = (None, 0, 0_usize);
+    for line in head_lines(head)?.take(LINES) {
+        seen += 1;
+        let found: Vec<&[u8]> = fields(line).take(6).collect();
+        let Some(numbers) = numbers(&found, 1_000_000) else { continue };
+        if found[0].contains(&b'.') {
+            decimals = true;
+            good += 1;
+            continue;
+        }
+        let plausible = numbers.device < MOST_DEVICE && numbers.flags <= MOST_FLAGS;
+        if !plausible || numbers.length == 0 || u64::from(numbers.length / 512) > MOST_BLOCKS {
+            continue;
+        }
+        good += 1;
+        flagged += usize::from(numbers.flags > 1);
+        let arrival = whole(found[0])?;
+        ordered += usize::from(arrival >= last);
+        last = last.max(arrival);
+        first.get_or_insert(arrival);
+    }
+    if good * 2 <= seen || good == 0 {
+        return None;
+    }
+    let Some(first) = first.filter(|_| !decimals) else { return Some(ArrivalUnit::Milliseconds) };
+    // whole numbers could be any table: times go on
+    if good < 2 || ordered * 10 < good * 9 {
+        return (good == 1).then_some(ArrivalUnit::Unknown);
+    }
+    // a stray one is a bad line
+    if flagged * 20 > good {
+        return Some(ArrivalUnit::Milliseconds);
+    }
+    let between = (last - first) as f64 / (good - 1) as f64;
+    Some(match between {
+        0.0 => ArrivalUnit::Unknown,
+        b if b < TOO_FAST_FOR_NS => ArrivalUnit::WholeMilliseconds(1e9 / b),
+        b if b >= TOO_SLOW_FOR_MS => ArrivalUnit::WholeNanoseconds(b / 1e3),
+        _ => ArrivalUnit::Unknown,
+    })
+}
+
+struct FiveNumbers {
+    arrival_ns: i64,
+    device: u64,
+    offset: u64,
+    length: u32,
+    flags: u64,
+}
+
+fn numbers(found: &[&[u8]], unit_ns: u64) -> Option<FiveNumbers> {
+    let [arrival, device, block, blocks, flags] = found else { return None };
+    let length = whole(blocks).and_then(sectors).and_then(|l| u32::try_from(l).ok())?;
+    let flags = std::str::from_utf8(flags).ok()?;
+    let flags = u64::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
+    let (device, offset) = (whole(device)?, sectors(whole(block)?)?);
+    Some(FiveNumbers { arrival_ns: nanoseconds(arrival, unit_ns)?, device, offset, length, flags })
+}
+
+/// Reads a line whose arrivals count units of so many nanoseconds.
+pub(super) fn line(line: &[u8], unit_ns: u64, context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+    let mut found = [&[][..]; 5];
+    let mut count = 0;
+    for field in fields(line) {
+        *found.get_mut(count).ok_or("more than five columns")? = field;
+        count += 1;
+    }
+    match count {
+        0 => return Ok(None),
+        5 => {}
+        _ => return Err("fewer than five columns"),
+    }
+    let numbers = numbers(&found, unit_ns).ok_or("a column is not a number in range")?;
+    let name = || numbers.device.to_string();
+    let device = context.devices.number(found[1], name).ok_or(DeviceTable::TOO_MANY)?;
+    let operation = if numbers.flags & 1 == 1 { Operation::Read } else { Operation::Write };
+    Ok(Some(Request::new(numbers.arrival_ns, device, operation, numbers.offset, numbers.length)))
+}

@@ -1,0 +1,41 @@
+//! Traces of MQSim (its README.md, "Defining a Trace-based Workload") and SSDSim
+//! (`get_requests` of its ssd.c):
+//!
+//! ```text
+//! 48513000 0 9025768 8 1
+//! ```
+//!
+//! arrival in nanoseconds, device, first sector (512 bytes), sectors, 1 for a read
+//! and 0 for a write. DiskSim's traces have the same columns; `five.rs` tells them
+//! apart.
+
+use diskwright_base::Request;
+use diskwright_logs::InputHead;
+
+use super::five::{ArrivalUnit, line as five, unit};
+use super::{TraceFormat, TraceShape};
+use crate::lines::Context;
+
+pub(super) const FORMAT: TraceFormat = TraceFormat {
+    id: "mqsim",
+    title: "MQSim and SSDSim trace: arrivals in nanoseconds",
+    explain: "Lines of `arrival_ns device sector sectors type`; a sector is 512 bytes, type 1 is a read and 0 a \
+              write. Times count from the trace's own zero; it holds no completions. MQSim can be told that \
+              arrivals are microseconds or picoseconds: the trace does not say so, and it is read as nanoseconds.",
+    recognise,
+    wall_clock: false,
+    shape: TraceShape::Lines(line),
+};
+
+fn recognise(head: &InputHead<'_>) -> bool {
+    matches!(unit(head), Some(ArrivalUnit::WholeNanoseconds(_)))
+}
+
+fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+    // DiskSim's flags may hold more bits; a type is one of two
+    let kind = line.trim_ascii_end().rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
+    if !line.trim_ascii().is_empty() && !matches!(kind, b"0" | b"1") {
+        return Err("column 5: expected 0 or 1");
+    }
+    five(line, 1, context)
+}

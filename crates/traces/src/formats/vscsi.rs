@@ -1,0 +1,103 @@
+//! Records of SCSI commands of one virtual disk, as CloudPhysics published them and
+//! libCacheSim reads them (`traceReader/customizedReader/vscsi.h` there). Little-endian:
+//!
+//! | version | bytes |
+//! |---|---|
+//! | 1 | sequence 4, length 4, segments 4, command 2, version 2, block 8, time 8 |
+//! | 2 | command 2, version 2, sequence 4, length 4, segments 4, block 8, time 8, response 8 |
+//!
+//! The version stands in the upper byte of its field, a block is 512 bytes, the length
+//! is bytes, and times are microseconds since the host started. What version 2's
+//! response counts from is not published, so it is not read.
+
+use diskwright_base::{Operation, Request};
+use diskwright_logs::InputHead;
+
+use super::{TraceFormat, TraceShape};
+use crate::lines::{Context, FixedRecords};
+use crate::summary::DeviceTable;
+use crate::text::sectors;
+
+pub(super) const FORMAT: TraceFormat = TraceFormat {
+    id: "vscsi",
+    title: "vSCSI records of a virtual disk (CloudPhysics): arrivals only",
+    explain: "Binary records of 32 (version 1) or 40 bytes (version 2), one SCSI command each; reads, writes and \
+              flushes are taken, other commands are counted. Times are microseconds since the host started; \
+              completions are not read. One disk a file, named by the file.",
+    recognise,
+    wall_clock: false,
+    shape: TraceShape::Fixed(FixedRecords { length, is_record, parse: record }),
+};
+
+const LENGTHS: [usize; 2] = [32, 40];
+/// Where the command stands; the version follows it.
+const COMMAND: [usize; 2] = [12, 0];
+/// Where the length stands.
+const LENGTH: [usize; 2] = [4, 8];
+/// Other commands that a disk is sent: test unit ready, request sense, inquiry, reserve and
+/// release, mode sense, start stop unit, read capacity, verify, write same, unmap, log sense,
+/// persistent reserve in and out, compare and write, service action in, report LUNs.
+const OTHER_COMMANDS: &[u16] = &[
+    0x00, 0x03, 0x12, 0x15, 0x16, 0x17, 0x1a, 0x1b, 0x1e, 0x25, 0x2f, 0x41, 0x42, 0x4d, 0x55, 0x56, 0x57, 0x5a, 0x5e,
+    0x5f, 0x89, 0x8f, 0x93, 0x9e, 0xa0, 0xa3,
+];
+/// Records one after the other that are enough to recognise a file.
+const ENOUGH: usize = 8;
+
+fn recognise(head: &InputHead<'_>) -> bool {
+    let length = length(head.bytes);
+    let good = head.bytes.chunks_exact(length).take(ENOUGH).take_while(|record| is_record(record)).count();
+    good >= 2 && good == (head.bytes.len() / length).min(ENOUGH)
+}
+
+/// Bytes of a record of a file that begins so.
+fn length(begin: &[u8]) -> usize {
+    let versions = |length: usize| begin.chunks_exact(length).take(2).filter(|record| is_record(record)).count();
+    if versions(LENGTHS[1]) > versions(LENGTHS[0]) { LENGTHS[1] } else { LENGTHS[0] }
+}
+
+fn field<const N: usize>(record: &[u8], at: usize) -> Option<[u8; N]> {
+    record.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied()
+}
+
+fn is_record(record: &[u8]) -> bool {
+    let Some(version) = LENGTHS.iter().position(|length| *length == record.len()) else { return false };
+    let Some(word) = field::<2>(record, COMMAND[version] + 2).map(u16::from_le_bytes) else { return false };
+    let Some(command) = field::<2>(record, COMMAND[version]).map(u16::from_le_bytes) else { return false };
+    let length = field::<4>(record, LENGTH[version]).map_or(0, u32::from_le_bytes);
+    // small numbers stand everywhere: out of step, a record could be half of two
+    usize::from(word >> 8) == version + 1
+        && match operation(command) {
+            Some(Operation::Read | Operation::Write) => length > 0 && length.is_multiple_of(512),
+            Some(_) => true,
+            None => OTHER_COMMANDS.contains(&command),
+        }
+}
+
+fn operation(command: u16) -> Option<Operation> {
+    match command {
+        0x08 | 0x28 | 0xa8 | 0x88 => Some(Operation::Read),
+        // 2e, ae and 8e write and verify
+        0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Some(Operation::Write),
+        0x35 | 0x91 => Some(Operation::Flush),
+        _ => None,
+    }
+}
+
+fn record(record: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+    const CUT: &str = "a truncated record";
+    let version = LENGTHS.iter().position(|length| *length == record.len()).ok_or(CUT)?;
+    let word4 = |at| field::<4>(record, at).map(u32::from_le_bytes).ok_or(CUT);
+    let word8 = |at| field::<8>(record, at).map(u64::from_le_bytes).ok_or(CUT);
+    let command = field::<2>(record, COMMAND[version]).map(u16::from_le_bytes).ok_or(CUT)?;
+    let length = word4(LENGTH[version])?;
+    // the length of an unmap is that of its list, and the others move no data of the disk
+    let operation = operation(command).ok_or("a SCSI command that is no read, write or flush")?;
+    let (block, length) = if operation == Operation::Flush { (0, 0) } else { (word8(16)?, length) };
+    let offset = sectors(block).filter(|offset| offset.checked_add(length.into()).is_some());
+    let offset = offset.ok_or("a block number beyond any disk")?;
+    let time = i64::try_from(word8(24)?).ok().and_then(|us| us.checked_mul(1000)).ok_or("a time out of range")?;
+    let name = || context.stem.to_owned();
+    let device = context.devices.number(context.stem.as_bytes(), name).ok_or(DeviceTable::TOO_MANY)?;
+    Ok(Some(Request::new(time, device, operation, offset, length)))
+}
