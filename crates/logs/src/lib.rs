@@ -86,8 +86,6 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::IOSTAT_JSON,
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
-    &procfs::FORMAT,
-    &top::FORMAT,
     &pcp::FORMAT,
     &dstat::FORMAT,
     &nmon::FORMAT,
@@ -95,6 +93,9 @@ pub const FORMATS: &[&LogFormat] = &[
     &collectl::RAW,
     &atop::TEXT,
     &atop::RAW,
+    &top::FORMAT,
+    // lines of files of /proc stand in what collectors write, too
+    &procfs::FORMAT,
 ];
 
 /// Reads one log of any known format from beginning to end.

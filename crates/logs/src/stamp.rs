@@ -1,9 +1,10 @@
 //! Lines that bear nothing but a time, as people put them between the dumps of a
-//! loop: whatever `date` prints, seconds since 1970, or a line that a collector
-//! puts around either (`zzz ***Mon Apr 17 14:00:00 BST 2017`).
+//! loop: whatever `date` prints, seconds since 1970, a clock alone, or a line that a
+//! collector puts around either (`zzz ***Mon Apr 17 14:00:00 BST 2017`).
 
+use crate::sysstat::calendar;
 use crate::sysstat::clock::ZoneHint;
-use crate::sysstat::time::{self, DAY, NumericDateOrder};
+use crate::sysstat::time::{self, NumericDateOrder};
 
 /// A time that a line bears.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,53 +18,16 @@ pub(crate) struct StampLine {
     pub is_of_no_day: bool,
 }
 
-/// Months as `date` abbreviates them in other languages, where they differ from English.
-const MONTHS: &[(&str, &str)] = &[
-    ("mär", "mar"),
-    ("mrz", "mar"),
-    ("mai", "may"),
-    ("okt", "oct"),
-    ("dez", "dec"),
-    ("janv", "jan"),
-    ("févr", "feb"),
-    ("mars", "mar"),
-    ("avr", "apr"),
-    ("juin", "jun"),
-    ("juil", "jul"),
-    ("août", "aug"),
-    ("déc", "dec"),
-    ("ene", "jan"),
-    ("abr", "apr"),
-    ("ago", "aug"),
-    ("dic", "dec"),
-    ("gen", "jan"),
-    ("mag", "may"),
-    ("giu", "jun"),
-    ("lug", "jul"),
-    ("set", "sep"),
-    ("ott", "oct"),
-    ("out", "oct"),
-    ("fev", "feb"),
-];
-
-/// Words that collectors put before a time.
-const BEFORE: &[&str] = &["zzz", "date", "time", "timestamp", "ts", "t", "at", "sample", "snapshot", "begin", "start"];
 /// A longer line is no time.
-const LONGEST: usize = 120;
+const LONGEST: usize = 200;
 
 /// The time of a line that bears nothing else; `None` for other lines.
 pub(crate) fn stamp(line: &str, order: NumericDateOrder) -> Option<StampLine> {
-    if line.len() > LONGEST || !line.bytes().any(|b| b.is_ascii_digit()) {
+    if line.len() > LONGEST || !line.contains(char::is_numeric) {
         return None;
     }
-    let is_rim = |c: char| matches!(c, '*' | '#' | '=' | '-' | '>' | '<' | '[' | ']' | '"' | '\'' | '|');
-    let mut text = line.trim().trim_matches(|c: char| is_rim(c) || c.is_whitespace());
-    while let Some(word) = text.split(|c: char| c.is_whitespace() || c == ':' || c == '=').next()
-        && BEFORE.contains(&word.to_ascii_lowercase().as_str())
-    {
-        text = text[word.len()..].trim_start_matches(|c: char| is_rim(c) || c.is_whitespace() || c == ':');
-    }
-    since_1970(text).or_else(|| iso(text, order)).or_else(|| of_words(text, order))
+    let text = calendar::without_labels(line.trim());
+    since_1970(text).or_else(|| of_day(text, order)).or_else(|| of_no_day(text))
 }
 
 /// `1795287946`, with decimals, or in milli-, micro- or nanoseconds.
@@ -87,114 +51,37 @@ fn since_1970(text: &str) -> Option<StampLine> {
     Some(StampLine { local_s: number / scale, ns, zone: ZoneHint::Offset(0), is_of_no_day: false })
 }
 
-/// `2026-11-23T17:32:32+01:00`, `2026-11-23T17:32:32,123456789+00:00`.
-fn iso(text: &str, order: NumericDateOrder) -> Option<StampLine> {
-    if text.contains(char::is_whitespace) || text.as_bytes().get(10) != Some(&b'T') || !text.is_char_boundary(10) {
-        return None;
-    }
-    let (clock, ns) = without_fraction(&text[11..]);
-    let (local_s, zone, _) = time::moment(&format!("{}T{clock}", &text[..10]), order)?;
-    Some(StampLine { local_s, ns, zone: zone.map_or(ZoneHint::Nothing, ZoneHint::Offset), is_of_no_day: false })
+/// A date with its clock.
+fn of_day(text: &str, order: NumericDateOrder) -> Option<StampLine> {
+    let found = calendar::moment(text, order)?;
+    Some(StampLine { local_s: found.local, ns: fraction(text), zone: found.zone, is_of_no_day: false })
 }
 
-/// A time of day without its fraction, which is given in nanoseconds.
-fn without_fraction(clock: &str) -> (String, i64) {
-    let Some(at) = clock.find(['.', ',']) else { return (clock.to_owned(), 0) };
-    let digits: String = clock[at + 1..].chars().take_while(char::is_ascii_digit).collect();
-    let ns = if digits.is_empty() || digits.len() > 9 { None } else { format!("{digits:0<9}").parse().ok() };
-    match ns {
-        Some(ns) => (format!("{}{}", &clock[..at], &clock[at + 1 + digits.len()..]), ns),
-        None => (clock.to_owned(), 0),
-    }
-}
-
-/// `Mon Nov 23 17:32:32 UTC 2026`, `Mo 23. Nov 17:32:32 CET 2026`, `23.11.2026 17:32:32`,
-/// `11/23/26 05:32:32 PM`, `2026年 11月 23日 星期一 17:32:32 CST`, `17:32:32`.
-fn of_words(text: &str, order: NumericDateOrder) -> Option<StampLine> {
-    let plain: Vec<(String, i64)> = text
-        .split_whitespace()
-        .map(|word| match word.contains(':') {
-            true => without_fraction(word.trim_end_matches(',')),
-            false => (word.to_owned(), 0),
-        })
-        .collect();
-    let words: Vec<&str> = plain.iter().map(|(word, _)| word.as_str()).collect();
-    if words.is_empty() || words.len() > 9 {
-        return None;
-    }
-    let is_clock = |at: usize| {
-        (words[at].contains(':') || words[at].contains('时') || words[at].contains('時'))
-            && time::time_of_day(&words[at..]).is_some()
+/// A clock alone, perhaps with its zone.
+fn of_no_day(text: &str) -> Option<StampLine> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let whole = words.first()?.split_once(['.', ',']).map_or(words[0], |(whole, _)| whole);
+    let clock: Vec<&str> = std::iter::once(whole).chain(words[1..].iter().copied()).collect();
+    let (local_s, taken) = time::time_of_day(&clock)?;
+    let zone = match words[taken..] {
+        [] => ZoneHint::Nothing,
+        [zone] => calendar::zone_of(zone)?,
+        _ => return None,
     };
-    let at = (0..words.len()).find(|at| is_clock(*at))?;
-    let (clock, taken) = time::time_of_day(&words[at..])?;
-    let ns = plain[at].1;
-    let (mut date, mut zone) = (Vec::new(), ZoneHint::Nothing);
-    for (place, word) in words.iter().enumerate() {
-        let is_behind = place >= at + taken;
-        if (at..at + taken).contains(&place) {
-            continue;
-        }
-        let is_zone = is_behind && !word.bytes().all(|b| b.is_ascii_digit()) && !is_month(word) && !is_weekday(word);
-        if is_zone && zone == ZoneHint::Nothing && is_zone_name(word) {
-            zone = time::zone(word).map_or_else(|| ZoneHint::Name((*word).to_owned()), ZoneHint::Offset);
-        } else {
-            date.push(in_english(word));
-        }
-    }
-    if date.is_empty() {
-        let of_day = words.len() == taken + usize::from(zone != ZoneHint::Nothing);
-        return of_day.then_some(StampLine { local_s: clock, ns, zone, is_of_no_day: true });
-    }
-    // `mar.` is a Tuesday too
-    if date.iter().filter(|word| is_month(word)).count() > 1 {
-        date.remove(0);
-    }
-    // a date has two or three numbers, one of them a year, and no other number beside
-    let numbers = date.iter().filter(|word| word.bytes().any(|b| b.is_ascii_digit())).count();
-    let named = date
-        .iter()
-        .all(|word| word.bytes().any(|b| b.is_ascii_digit()) || is_month(word) || is_weekday(word) || !word.is_ascii());
-    if numbers > 3 || !named {
-        return None;
-    }
-    let read = time::date(&date.join(" "), order)?;
-    Some(StampLine { local_s: read.date.days() * DAY + clock, ns, zone, is_of_no_day: false })
+    Some(StampLine { local_s, ns: fraction(text), zone, is_of_no_day: true })
 }
 
-fn is_zone_name(word: &str) -> bool {
-    let letters = word.len() >= 2 && word.len() <= 5 && word.bytes().all(|b| b.is_ascii_uppercase());
-    letters || word == "Z" || word.starts_with(['+', '-'])
-}
-
-/// A word in small letters without the point that some languages put behind it.
-fn bare(word: &str) -> String {
-    word.trim_end_matches(['.', ',']).to_lowercase()
-}
-
-fn in_english(word: &str) -> String {
-    let small = bare(word);
-    MONTHS.iter().find(|(own, _)| *own == small).map_or_else(|| word.to_owned(), |(_, month)| (*month).to_owned())
-}
-
-fn is_month(word: &str) -> bool {
-    const ENGLISH: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    let small = bare(&in_english(word));
-    small.len() <= 9
-        && ENGLISH.iter().any(|month| small.starts_with(month))
-        && small.bytes().all(|b| b.is_ascii_lowercase())
-}
-
-/// Days of the week need not be known: they are short words of letters.
-fn is_weekday(word: &str) -> bool {
-    const KNOWN: &[&str] = &[
-        "mon", "tue", "wed", "thu", "fri", "sat", "sun", "mo", "di", "mi", "do", "fr", "sa", "so", "lun", "mar", "mer",
-        "jeu", "ven", "sam", "dim", "mié", "mie", "jue", "vie", "sáb", "sab", "dom", "gio", "seg", "ter", "qua", "qui",
-        "sex",
-    ];
-    let small = bare(word);
-    let long = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-    KNOWN.contains(&small.as_str()) || long.contains(&small.as_str())
+/// The parts of a second behind a clock, ns.
+fn fraction(text: &str) -> i64 {
+    let of_word = |word: &str| {
+        // 17:32:32,5+01:00
+        let (clock, parts) = word.rsplit_once(':')?.1.split_once(['.', ','])?;
+        let digits: String = parts.chars().take_while(char::is_ascii_digit).collect();
+        let is_second = clock.len() == 2 && (1..=9).contains(&digits.len());
+        if is_second { format!("{digits:0<9}").parse().ok() } else { None }
+    };
+    let seconds = |word: &str| word.find(['+', 'Z']).map_or_else(|| of_word(word), |end| of_word(&word[..end]));
+    text.split_whitespace().find_map(seconds).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -209,7 +96,8 @@ mod tests {
     fn whatever_date_prints() {
         const CLOCK: i64 = 1_795_455_152;
         let utc = || ZoneHint::Offset(0);
-        let cet = || ZoneHint::Offset(3600);
+        let east = || ZoneHint::Offset(3600);
+        let cet = || ZoneHint::Name("CET".into());
         for (text, ns, zone) in [
             ("Mon Nov 23 17:32:32 UTC 2026", 0, utc()),
             ("Mon Nov 23 05:32:32 PM UTC 2026", 0, utc()),
@@ -220,11 +108,11 @@ mod tests {
             ("2026年 11月 23日 星期一 17:32:32 CST", 0, ZoneHint::Name("CST".into())),
             ("2026-11-23 17:32:32", 0, ZoneHint::Nothing),
             ("2026-11-23 17:32:32.250", 250_000_000, ZoneHint::Nothing),
-            ("2026-11-23 17:32:32 +0100", 0, cet()),
-            ("2026-11-23T17:32:32+01:00", 0, cet()),
-            ("2026-11-23T17:32:32,5+01:00", 500_000_000, cet()),
+            ("2026-11-23 17:32:32 +0100", 0, east()),
+            ("2026-11-23T17:32:32+01:00", 0, east()),
+            ("2026-11-23T17:32:32,5+01:00", 500_000_000, east()),
             ("2026-11-23T17:32:32Z", 0, utc()),
-            ("Mon, 23 Nov 2026 17:32:32 +0100", 0, cet()),
+            ("Mon, 23 Nov 2026 17:32:32 +0100", 0, east()),
             ("11/23/26 17:32:32", 0, ZoneHint::Nothing),
             ("23.11.2026 17:32:32", 0, ZoneHint::Nothing),
             ("1795455152", 0, utc()),

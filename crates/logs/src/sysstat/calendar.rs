@@ -147,9 +147,14 @@ fn plain(letter: char) -> Option<char> {
     }
 }
 
-/// The text without signs around it and words such as `zzz` and `Time:`.
-fn without_labels(text: &str) -> &str {
+/// The text without signs around it, words such as `zzz` and `Time:`, and the count that ExaWatcher puts behind.
+pub fn without_labels(text: &str) -> &str {
     let sign = |c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '@' | '+' | ')' | '.');
+    // zzz <11/23/2026 17:12:34> Count:720
+    let text = match text.split_once('>') {
+        Some((time, count)) if time.starts_with("zzz") && count.trim_start().to_lowercase().contains("count:") => time,
+        _ => text,
+    };
     let mut text = text.trim_start_matches(sign).trim_end_matches(|c| sign(c) && c != '-');
     loop {
         let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -166,6 +171,10 @@ fn epoch(text: &str) -> Option<i64> {
     let text = text.trim().trim_start_matches('@');
     let (whole, fraction) = text.split_once(['.', ',']).unwrap_or((text, ""));
     if !whole.bytes().all(|b| b.is_ascii_digit()) || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // a sentence ends so
+    if fraction.is_empty() && text.len() > whole.len() {
         return None;
     }
     match whole.len() {
@@ -264,7 +273,7 @@ pub fn half_of(word: &str) -> Option<bool> {
 }
 
 /// A zone by its offset or by its short name.
-fn zone_of(word: &str) -> Option<ZoneHint> {
+pub fn zone_of(word: &str) -> Option<ZoneHint> {
     let bare = word.strip_prefix("UTC").or_else(|| word.strip_prefix("GMT")).filter(|rest| !rest.is_empty());
     let numeric = bare.unwrap_or(word);
     if numeric.starts_with(['+', '-']) && numeric.len() > 2 {
@@ -469,7 +478,9 @@ mod tests {
         let cet = || Some((LOCAL, ZoneHint::Name("CET".into())));
         for (text, expected) in [
             ("zzz ***Mon Nov 23 17:12:34 CET 2026", cet()),
-            ("zzz <11/23/2026 17:12:34> subcount: 1", None),
+            ("zzz <11/23/2026 17:12:34> subcount: 1", Some((LOCAL, ZoneHint::Nothing))),
+            ("zzz <11/23/2026 17:12:34> Count:720", Some((LOCAL, ZoneHint::Nothing))),
+            ("zzz <11/23/2026 17:12:34> and more", None),
             ("zzz <11/23/2026 17:12:34>", Some((LOCAL, ZoneHint::Nothing))),
             ("#### Mon Nov 23 17:12:34 CET 2026 ####", cet()),
             ("Date: Mo 23. Nov 17:12:34 CET 2026", cet()),

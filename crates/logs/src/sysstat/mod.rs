@@ -1,7 +1,7 @@
 //! The sysstat family: what sadf, sar, iostat and mpstat print.
 
 mod binary;
-mod calendar;
+pub(crate) mod calendar;
 pub(crate) mod clock;
 mod collector;
 mod columns;
