@@ -207,7 +207,8 @@ pub fn prometheus_text(data: &[u8]) {
 /// Any bytes as answers of a store.
 pub fn prometheus_json(data: &[u8]) {
     use diskwright_remote::answer::{QueryGrid, matrix, names, series, usual_interval};
-    let (grid, most) = (QueryGrid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100, shift_ms: 0 }, 1 << 20);
+    let grid = QueryGrid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100, shift_ms: 0 };
+    let most = 1 << 20;
     let _ = matrix(data, most, &grid, &mut |_| Ok(()));
     let _ = (names(data, most, &mut |_| Ok(())), series(data, most, &mut |_| Ok(())), usual_interval(data, most));
 }

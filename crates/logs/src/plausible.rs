@@ -18,7 +18,8 @@ const UNDERFLOW: f64 = 2_147_483_648.0;
 const MOST_BYTES_PER_S: f64 = 2e12;
 const SHARES: &str = "shares of a processor's time that do not add up to 100 %";
 const BELOW: &str = "a value below 0, where none can be";
-pub(crate) const ABOVE: &str = "a value larger than there can be, such as of a counter that ran backwards";
+pub(crate) const ABOVE: &str =
+    "a value larger than there can be (a counter that ran backwards, or a number for what is unknown)";
 
 /// The largest value of a column.
 #[derive(Clone, Copy, Debug)]

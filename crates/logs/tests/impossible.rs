@@ -69,10 +69,19 @@ fn left_out(name: &str, from: &str, to: &str, counter: &str, instance: &str, rea
     assert!(skipped.iter().any(|(because, times)| because.contains(reason) && *times == 1), "{name}: {skipped:?}");
 }
 
-const SADF: &str = r#""usr": 13.00, "nice": 0.00, "sys": 3.00, "iowait": 40.00, "steal": 0.00, "irq": 0.00, "soft": 0.50, "guest": 0.00, "gnice": 0.00, "idle": 43.50"#;
-const MPSTAT: &str = r#""all", "usr": 20.00, "nice": 0.00, "sys": 5.00, "iowait": 1.00, "irq": 0.00, "soft": 0.20, "steal": 0.00, "guest": 0.00, "gnice": 0.00, "idle": 73.80"#;
+const SADF: &str = concat!(
+    r#""usr": 13.00, "nice": 0.00, "sys": 3.00, "iowait": 40.00, "steal": 0.00, "irq": 0.00, "soft": 0.50, "#,
+    r#""guest": 0.00, "gnice": 0.00, "idle": 43.50"#
+);
+const MPSTAT: &str = concat!(
+    r#""all", "usr": 20.00, "nice": 0.00, "sys": 5.00, "iowait": 1.00, "irq": 0.00, "soft": 0.20, "steal": 0.00, "#,
+    r#""guest": 0.00, "gnice": 0.00, "idle": 73.80"#
+);
 const IOSTAT: &str = r#""user": 12.00, "nice": 0.00, "system": 3.50, "iowait": 40.00, "steal": 0.00, "idle": 44.50"#;
-const SADF_XML: &str = r#"usr="13.00" nice="0.00" sys="3.00" iowait="40.00" steal="0.00" irq="0.00" soft="0.50" guest="0.00" gnice="0.00" idle="43.50""#;
+const SADF_XML: &str = concat!(
+    r#"usr="13.00" nice="0.00" sys="3.00" iowait="40.00" steal="0.00" irq="0.00" soft="0.50" guest="0.00" "#,
+    r#"gnice="0.00" idle="43.50""#
+);
 
 /// All numbers of a row as zeros.
 fn zeros(row: &str) -> String {

@@ -16,7 +16,7 @@ use crate::error::RemoteError;
 use crate::host::{
     HostQuery, HostTable, MOST_HOSTS, ScrapeClock, chosen, each_series, label_values, range, total_range,
 };
-use crate::query::{self, EXPORTERS, Processors, TickSpan};
+use crate::query::{self, EXPORTERS, Processors, QuerySpan};
 
 /// Ticks that a window has, where no step is given: five minutes of a day.
 const USUAL_TICKS: i64 = 288;
@@ -227,7 +227,7 @@ impl Fleet {
         let by = &self.wanted.by;
         let selector = self.wanted.selector.metric(metric, only);
         let (step_ms, level_ms) = (self.grid.step_ms, self.level_ms());
-        let span = TickSpan { step_ms, level_ms, shift_ms: 0, total_ms: total_range(self.scrape_ms) };
+        let span = QuerySpan { step_ms, level_ms, shift_ms: 0, total_ms: total_range(self.scrape_ms) };
         let text = query::expression(metric, &selector, by, Processors::Together, span);
         range(store, &text, &self.grid, |row| asked.fill(by, metric, row))?;
         if PROCESSORS.contains(&metric) {

@@ -10,7 +10,7 @@ use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
 use crate::answer::{self, AnswerFault, QueryGrid, QueryRow, SampleTimes, label};
 use crate::client::MetricStore;
 use crate::error::RemoteError;
-use crate::query::{self, EXPORTERS, METRIC, Processors, Selector, TickSpan};
+use crate::query::{self, EXPORTERS, METRIC, Processors, QuerySpan, Selector};
 
 /// What is wanted of a store.
 #[derive(Clone, Debug)]
@@ -265,7 +265,7 @@ impl HostFetch<'_> {
     fn queries(&self, grid: &QueryGrid) -> Vec<String> {
         let (ticks, step_ms) = (grid.count, grid.step_ms);
         let total_ms = total_range(self.scrape_ms);
-        let span = TickSpan { step_ms, level_ms: step_ms, shift_ms: grid.shift_ms, total_ms };
+        let span = QuerySpan { step_ms, level_ms: step_ms, shift_ms: grid.shift_ms, total_ms };
         let selector = |metric: &str| self.wanted.selector.metric(metric, "");
         let scrapes = span.samples(&selector(&self.found.probe), span.level_ms, 0);
         let presence = format!("max by ({}) (count_over_time({scrapes}))", self.wanted.by);

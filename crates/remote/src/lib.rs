@@ -3,7 +3,7 @@
 //! - `access`: addresses, passwords and tokens, which are never shown.
 //! - `client`: one request, bounded in time; what the store says when it refuses
 //!   is part of the error.
-//! - `bounded`, `answer`: an answer as it comes, with limits; points of a query's
+//! - `bounded`, `answer`, `grid`: an answer as it comes, with limits; points of a query's
 //!   answer, put on a grid of ticks.
 //! - `query`: from the vocabulary to PromQL that all of these stores take.
 //! - `host`: one machine as a log (frames and notes).
@@ -18,6 +18,7 @@ mod client;
 mod error;
 pub mod feed;
 pub mod fleet;
+mod grid;
 pub mod host;
 mod query;
 mod serve;

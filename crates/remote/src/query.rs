@@ -15,7 +15,7 @@ pub struct Selector {
     matchers: String,
 }
 
-impl TickSpan {
+impl QuerySpan {
     /// A selector's samples of this length, up to so long before the end of the tick.
     pub fn samples(&self, selector: &str, length_ms: i64, before_ms: i64) -> String {
         match self.shift_ms + before_ms {
@@ -78,7 +78,7 @@ pub enum Processors {
 
 /// What each tick of a query looks at, milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TickSpan {
+pub struct QuerySpan {
     /// The tick.
     pub step_ms: i64,
     /// How far back a level is looked for.
@@ -97,7 +97,7 @@ pub struct TickSpan {
 /// was added up to the window's ends. A difference of totals at two moments counts each
 /// scrape once, and all ticks together are what the counter grew by. Where it began anew
 /// the difference is negative, and the tick has a gap.
-pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors, span: TickSpan) -> String {
+pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors, span: QuerySpan) -> String {
     let sources = MetricVocabulary::builtin().sources(metric);
     let running = sources.first().is_some_and(|s| s.how.is_running());
     let folded = processors == Processors::Together && is_of_processors(metric);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn totals_are_rates_and_levels_are_means() {
-        let span = TickSpan { step_ms: 60_000, level_ms: 60_000, shift_ms: 0, total_ms: 18_000 };
+        let span = QuerySpan { step_ms: 60_000, level_ms: 60_000, shift_ms: 0, total_ms: 18_000 };
         let query = |metric, processors| expression(metric, metric, "instance", processors, span);
         assert_eq!(
             query("node_disk_io_time_seconds_total", Processors::Each),
