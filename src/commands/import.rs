@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use diskwright_base::LogPiece;
 use diskwright_datastore::{LogReader, is_log};
 use diskwright_logs::{LogInput, ReadSummary, Skip, prometheus};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::arrays::Arrays;
 use super::damage::Losses;
 use super::foreign::{self, ForeignOptions};
 use super::imported::{self, FileFingerprint};
-use super::log::LogWindow;
+use super::log::{LogWindow, Logs};
 use super::merge::{self, MergeMember};
 use super::store::{self, StoreArguments};
 use super::{Failure, output, temporary, when};
@@ -31,12 +33,14 @@ pub struct Arguments {
     reading: ForeignOptions,
     #[command(flatten)]
     asking: StoreArguments,
-    /// For a store: start of the window; by default one hour ago
-    #[arg(long, requires = "prometheus", allow_hyphen_values = true, value_name = "TIME")]
+    /// Start of what is kept: 2026-11-21T22:15:00Z, or -10m (before the end); of a store by default one hour ago
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     from: Option<String>,
-    /// For a store: end of the window; by default now
-    #[arg(long, requires = "prometheus", allow_hyphen_values = true, value_name = "TIME")]
+    /// End of what is kept, written like --from; of a store by default now
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
+    #[command(flatten)]
+    arrays: Arrays,
     /// Import files again that the log already has
     #[arg(long)]
     again: bool,
@@ -61,9 +65,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let files = if pages.is_some() { &arguments.file[..1] } else { &arguments.file[..] };
     let held = held(&arguments.to);
     // where it must be known of which time they are before they are written
-    let first_by_themselves = pages.is_none() && (files.len() > 1 || held.is_some() && files.len() == 1);
+    let is_changed = arguments.from.is_some() || arguments.until.is_some() || !arguments.arrays.described()?.is_empty();
+    let first_by_themselves =
+        !files.is_empty() && (is_changed || pages.is_none() && (files.len() > 1 || held.is_some()));
     if first_by_themselves {
-        import_several(arguments, &stop, held, &mut summaries)?;
+        import_several(arguments, &stop, pages.take(), (held, is_changed), &mut summaries)?;
     }
     for file in files.iter().filter(|_| !first_by_themselves) {
         let parts = if pages.is_some() { &arguments.file[..] } else { std::slice::from_ref(file) };
@@ -81,20 +87,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::json(&document(&summaries))
 }
 
-/// Logs of one machine, those that overlap in time joined: each is read by itself first.
+/// Logs of one machine, those that overlap in time joined: each is read by itself first. `changed` is true where
+/// less is kept than there is, or something is said of the machine.
 fn import_several<'a>(
     arguments: &'a Arguments,
     stop: &AtomicBool,
-    held: Option<(i64, i64)>,
+    mut pages: Option<LogInput>,
+    (held, changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(&'a PathBuf, ReadSummary)>,
 ) -> Result<(), Failure> {
     let mut members = Vec::new();
     let mut folders = Vec::new();
-    for file in &arguments.file {
-        let known = known(arguments, std::slice::from_ref(file))?;
+    let parts = |file: &'a PathBuf| if pages.is_some() { &arguments.file[..] } else { std::slice::from_ref(file) };
+    let mut files: Vec<(&PathBuf, &[PathBuf])> = arguments.file.iter().map(|file| (file, parts(file))).collect();
+    if pages.is_some() {
+        files.truncate(1);
+    }
+    for (file, parts) in files {
+        let known = known(arguments, parts)?;
         let made = temporary::Folder::new()?;
         let into = foreign::ImportTarget { to: made.log(), stop, temporary: Some(&made), files: &known };
-        let summary = foreign::import_input(file, LogInput::open(file)?, &arguments.reading, &into)?;
+        let input = pages.take().map_or_else(|| LogInput::open(file), Ok)?;
+        let summary = foreign::import_input(file, input, &arguments.reading, &into)?;
         report(arguments, file, &summary)?;
         if let Some(range) = summary.range {
             members.push(MergeMember { name: file.display().to_string(), path: made.log().to_owned(), range });
@@ -107,10 +121,26 @@ fn import_several<'a>(
     if let Some(held) = held {
         members.iter().for_each(|member| warn_of_overlap(member, &arguments.to, held));
     }
+    if changed {
+        return keep_window(arguments, &members);
+    }
     let mut writer = foreign::writer(&arguments.to)?;
     for group in merge::groups(members) {
         merge::join(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
     }
+    Ok(writer.close()?)
+}
+
+/// Writes what lies in the window, with what is said of the machine.
+fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<(), Failure> {
+    let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
+    let (from, until) = (arguments.from.clone(), arguments.until.clone());
+    let logs = Logs::open(&paths, &LogWindow::of_machine(from, until, arguments.arrays.clone()))?;
+    let mut writer = foreign::writer(&arguments.to)?;
+    logs.read(|piece| match piece {
+        LogPiece::Frame(frame) => Ok(writer.push_frame(frame)?),
+        LogPiece::Note(note) => Ok(writer.note(&note).map(drop)?),
+    })?;
     Ok(writer.close()?)
 }
 
