@@ -61,9 +61,12 @@ pub fn recognise(head: &InputHead<'_>) -> Option<&'static TraceFormat> {
 /// Lines that a format is recognised by.
 const FEW: usize = 20;
 
+/// Lines of something else that may stand before a trace: what a shell printed, a command.
+const BEFORE: usize = 8;
+
 /// True where most of the first lines (blank ones aside, at most `most`) are of
-/// a format; a bad one among them is no reason to refuse a file. A line that
-/// may be cut at the end of the head is not judged.
+/// a format; a bad one among them is no reason to refuse a file, nor are a few before
+/// them. A line that may be cut at the end of the head is not judged.
 fn first_lines(head: &InputHead<'_>, most: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
     let cut = head.bytes.len() >= diskwright_logs::HEAD;
     let whole = match head.bytes.iter().rposition(|b| *b == b'\n') {
@@ -72,8 +75,9 @@ fn first_lines(head: &InputHead<'_>, most: usize, is_one: impl Fn(&[u8]) -> bool
         _ => head.bytes,
     };
     let lines = whole.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let before = lines.clone().take(BEFORE + 1).position(&is_one).unwrap_or(0);
     let (mut seen, mut good) = (0, 0);
-    for line in lines.take(most) {
+    for line in lines.skip(before).take(most) {
         seen += 1;
         good += usize::from(is_one(line));
     }
