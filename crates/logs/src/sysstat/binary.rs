@@ -62,8 +62,8 @@ impl SadcOrigin {
         let written = text(self.release);
         if self.format <= Self::LAST_OLD {
             return Some(format!(
-                "a binary file of sysstat {written}, older than any `sadf` since 9.1.6 reads or converts: where sysstat \
-                 {written} is installed, run `LC_ALL=C sar -A -f FILE > TEXT` and read the text"
+                "a binary file of sysstat {written}, older than any `sadf` since 9.1.6 reads or converts: where \
+                 sysstat {written} is installed, run `LC_ALL=C sar -A -f FILE > TEXT` and read the text"
             ));
         }
         // no release so far writes a format beyond this
@@ -71,8 +71,8 @@ impl SadcOrigin {
         let installed = installed.filter(|installed| *installed < self.release || is_beyond(installed))?;
         let format = self.format;
         Some(format!(
-            "a binary file of sysstat {written} (format {format:#x}), newer than `sadf` here ({}): install sysstat {written} or later, or \
-             run `sadf -j FILE -- -A` where it was recorded and read that",
+            "a binary file of sysstat {written} (format {format:#x}), newer than `sadf` here ({}): install \
+             sysstat {written} or later, or run `sadf -j FILE -- -A` where it was recorded and read that",
             text(installed)
         ))
     }

@@ -431,7 +431,8 @@ mod tests {
     #[test]
     fn lines_of_other_programs_are_counted_and_cost_nothing() {
         let text = format!(
-            "nohup: ignoring input\n\n[root@db1 ~]# iostat -x 1\n{HEAD}{}{}[Sat Nov 21] message from root\n{}sdb nohup: x\n",
+            "nohup: ignoring input\n\n[root@db1 ~]# iostat -x 1\n{HEAD}{}{}[Sat Nov 21] message from root\n{}sdb \
+             nohup: x\n",
             report(1, "Device tps %util", "sda 1 1"),
             report(
                 2,

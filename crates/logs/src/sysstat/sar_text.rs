@@ -550,7 +550,8 @@ mod tests {
             let later = time.replace("19", "29").replace("1729", "1719");
             let later = if time.len() == 10 { "1795267229" } else { later.as_str() };
             let text = format!(
-                "{HEAD}{heading}\n {time} 0 77 1.0 2.0 3.0 1 prog\nnohup: ignoring input\n{heading}\n {later} 0 77 1.0 2.0 3.0 1 prog\n"
+                "{HEAD}{heading}\n {time} 0 77 1.0 2.0 3.0 1 prog\nnohup: ignoring input\n{heading}\n {later} 0 77 \
+                 1.0 2.0 3.0 1 prog\n"
             );
             let read = run(&text);
             assert_eq!(seconds(&read).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [48_019, 48_029], "{heading}");
