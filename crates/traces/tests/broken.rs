@@ -52,8 +52,9 @@ fn each_format_is_recognised_by_its_content_alone() {
     }
 }
 
-/// What happens to a text on its way, and whether a line of something else is told.
-const ON_THE_WAY: &[(&str, fn(&str) -> String, bool)] = &[
+/// What happens to a text on its way: its name, what it is, and whether a line of something else is told.
+type TextChange = (&'static str, fn(&str) -> String, bool);
+const ON_THE_WAY: &[TextChange] = &[
     ("a line of nohup before", |text| format!("nohup: ignoring input\n{text}"), true),
     ("a prompt and a time before", |text| format!("# cat x\nzzz ***Sat Nov 21 13:20:09 UTC 2026\n\n{text}"), true),
     ("a mark of the byte order", |text| format!("\u{feff}{text}"), false),

@@ -103,7 +103,7 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
         return None;
     }
     let plain: String = text.chars().filter_map(plain).collect();
-    let text = without_labels(&plain);
+    let text = without_labels(without_counts(&plain));
     if let Some(local) = epoch(text) {
         return Some(CalendarTime { local, zone: ZoneHint::Offset(0), is_guess: false });
     }
@@ -145,6 +145,16 @@ fn plain(letter: char) -> Option<char> {
         '\u{a0}' | '\u{202f}' | '،' | '、' | '，' | '\u{3000}' => Some(' '),
         other => Some(other),
     }
+}
+
+/// OSWatcher and ExaWatcher put a count or an interval behind their time.
+fn without_counts(text: &str) -> &str {
+    let text = text.trim();
+    if !text.starts_with("zzz") {
+        return text;
+    }
+    let end = text.find(['>']).or_else(|| text.find(" Sample ")).or_else(|| text.find(" Count:"));
+    end.map_or(text, |end| &text[..end])
 }
 
 /// The text without signs around it and words such as `zzz` and `Time:`.
@@ -469,7 +479,10 @@ mod tests {
         let cet = || Some((LOCAL, ZoneHint::Name("CET".into())));
         for (text, expected) in [
             ("zzz ***Mon Nov 23 17:12:34 CET 2026", cet()),
-            ("zzz <11/23/2026 17:12:34> subcount: 1", None),
+            ("zzz <11/23/2026 17:12:34> subcount: 1", Some((LOCAL, ZoneHint::Nothing))),
+            ("zzz <11/23/2026 17:12:34> Count:720", Some((LOCAL, ZoneHint::Nothing))),
+            ("zzz ***Mon Nov 23 17:12:34 CET 2026 Sample interval: 5 secconds", cet()),
+            ("zzz *** Mon Nov 23 17:12:34 CET 2026", cet()),
             ("zzz <11/23/2026 17:12:34>", Some((LOCAL, ZoneHint::Nothing))),
             ("#### Mon Nov 23 17:12:34 CET 2026 ####", cet()),
             ("Date: Mo 23. Nov 17:12:34 CET 2026", cet()),
