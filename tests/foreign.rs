@@ -149,3 +149,84 @@ fn what_is_no_log_is_named_and_leaves_nothing() {
     ]));
     assert_eq!(answer["from"], "2026-11-21T08:00:00.000Z");
 }
+
+/// Text of iostat with a report a second.
+fn iostat(reports: u32) -> String {
+    let report = |second: u32| {
+        format!(
+            "2026-11-21T19:05:{second:02}+0000\nDevice r/s w/s rkB/s wkB/s r_await w_await aqu-sz %util\n\
+             sda 5.0 {second}.0 40 80 1.0 2.0 0.1 1.0\n\n"
+        )
+    };
+    let reports: String = (0..reports).map(report).collect();
+    format!("nohup: ignoring input\nLinux 6.1.0 (db1) \t11/21/26 \t_x86_64_\t(4 CPU)\n\n{reports}")
+}
+
+#[test]
+fn import_keeps_a_window_and_what_is_said_of_the_machine() {
+    let folder = folder("foreign-import-window");
+    let log = folder.join("iostat.txt");
+    fs::write(&log, iostat(30)).expect("written");
+    let (log, kept) = (log.to_str().unwrap(), folder.join("kept"));
+    let window = ["--from", "2026-11-21T19:05:10Z", "--until", "2026-11-21T19:05:14Z"];
+    let said = ["--memory", "2GB", "--array", "sda=raid5:3"];
+    let import = [&["import", log, "--to", kept.to_str().unwrap()][..], &window, &said].concat();
+    let imported = diskwright(&import);
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let shown = success(&diskwright(&["show", kept.to_str().unwrap(), "--json"]));
+    assert_eq!(shown["window"]["from"], "2026-11-21T19:05:10.000Z");
+    assert_eq!(shown["window"]["to"], "2026-11-21T19:05:14.000Z");
+    // the same window by the names that the other commands have
+    for end in ["--to", "--until"] {
+        let arguments = ["show", log, "--json", "--from", "-19s", end, "2026-11-21T19:05:14Z"];
+        assert_eq!(success(&diskwright(&arguments))["window"], shown["window"], "{end}");
+    }
+}
+
+#[test]
+fn a_log_without_counters_of_ours_shows_what_it_has() {
+    let folder = folder("foreign-own-series");
+    let page = |value: u32, at: u64| format!("# TYPE app_jobs counter\napp_jobs {value} {at}000\n# EOF\n");
+    let log = folder.join("pages.prom");
+    fs::write(&log, page(5, 1_700_000_000) + &page(9, 1_700_000_010) + &page(19, 1_700_000_020)).expect("written");
+    let log = log.to_str().unwrap();
+    let output = diskwright(&["show", log, "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("no counter of the catalogue"), "{said}");
+    let shown = success(&output);
+    assert_eq!(shown["series"][0]["counter"], "foreign.app_jobs");
+    assert_eq!(shown["series"][0]["most"], 10.0);
+    let chosen = success(&diskwright(&["show", log, "--json", "--counter", "foreign.*"]));
+    assert_eq!(chosen["series"], shown["series"]);
+    let none = diskwright(&["show", log, "--counter", "physical_disk.busy"]);
+    let said = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(!none.status.success() && said.contains("foreign.app_jobs"), "{said}");
+}
+
+#[test]
+fn refusals_say_what_a_file_is_and_what_to_record() {
+    let folder = folder("foreign-refusals");
+    for (name, bytes, parts) in [
+        ("a", &b"AAA,progname,nmon\nAAA,version,16m\n"[..], ["nmon (version 16m)", "sar -o"]),
+        ("b", b"PK\x03\x04 and more", ["zip archive", "unzip"]),
+        ("c", b"\x96\xd5\x70\x21\x09\x00\x04\x00 and more", ["sysstat", "sar -A"]),
+        ("d", b"Linux 6.1.0 (db1) 11/21/26\n\nDevice tps\nsda 5\n\n", ["one report", "iostat -t -x 10"]),
+        ("e", b"", ["an empty file", "name a log"]),
+    ] {
+        let path = folder.join(name);
+        fs::write(&path, bytes).expect("written");
+        let output = diskwright(&["why", path.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_told = parts.iter().all(|part| said.contains(part)) || said.contains("cannot be run here");
+        assert!(!output.status.success() && is_told, "{name}: {said}");
+    }
+}
+
+#[test]
+fn formats_lists_logs_traces_and_compressions() {
+    let listed = success(&diskwright(&["list", "formats", "--json"]));
+    let ids: Vec<&str> = listed["entries"].as_array().unwrap().iter().filter_map(|e| e["id"].as_str()).collect();
+    for id in ["diskwright", "sar-text", "pcp", "blktrace", "disksim", "gzip", "bzip2", "xz", "zstd"] {
+        assert!(ids.contains(&id), "{id} in {ids:?}");
+    }
+}

@@ -196,7 +196,8 @@ pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
     if summary.series > 0 && summary.foreign == summary.series {
         let (file, series) = (file.display(), summary.series);
         output::warn(format_args!(
-            "{file}: none of its {series} series is a counter of the catalogue, so no rule can be judged; `show` lists them"
+            "{file}: none of its {series} series is a counter of the catalogue, so no rule can be judged; `show` lists \
+             them"
         ));
     }
     if summary.skipped.len() > MOST {

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use diskwright_base::LogPiece;
 use diskwright_datastore::{LogReader, is_log};
 use diskwright_logs::{ReadSummary, Skip};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::arrays::Arrays;
 use super::bundle::{self, BundleSkips, GivenLog};
 use super::damage::Losses;
 use super::foreign::{self, ForeignOptions};
 use super::imported::{self, FileFingerprint};
-use super::log::LogWindow;
+use super::log::{LogWindow, Logs};
 use super::merge::{self, MergeMember};
 use super::store::{self, StoreArguments};
 use super::{Failure, output, temporary, when};
@@ -32,12 +34,14 @@ pub struct Arguments {
     reading: ForeignOptions,
     #[command(flatten)]
     asking: StoreArguments,
-    /// For a store: start of the window; by default one hour ago
-    #[arg(long, requires = "prometheus", allow_hyphen_values = true, value_name = "TIME")]
+    /// Start of what is kept: 2026-11-21T22:15:00Z, or -10m (before the end); of a store by default one hour ago
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     from: Option<String>,
-    /// For a store: end of the window; by default now
-    #[arg(long, requires = "prometheus", allow_hyphen_values = true, value_name = "TIME")]
+    /// End of what is kept, written like --from; of a store by default now
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
+    #[command(flatten)]
+    arrays: Arrays,
     /// Import files again that the log already has
     #[arg(long)]
     again: bool,
@@ -60,9 +64,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = stop()?;
     let logs = bundle::expand(&arguments.file)?;
     let held = held(&arguments.to);
+    // less is kept than there is, or something is said of the machine
+    let is_changed = arguments.from.is_some() || arguments.until.is_some() || !arguments.arrays.described()?.is_empty();
     match logs.as_slice() {
         [] => {}
-        [log] if held.is_none() || log.is_pages() => {
+        [log] if !is_changed && (held.is_none() || log.is_pages()) => {
             let known = known(arguments, log)?;
             let into = foreign::ImportTarget { to: &arguments.to, stop: &stop, temporary: None, files: &known };
             let name = PathBuf::from(&log.name);
@@ -71,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             summaries.push((name, summary));
         }
         // it must be known of which time they are before they are written
-        several => import_several(arguments, several, &stop, held, &mut summaries)?,
+        several => import_several(arguments, several, &stop, (held, is_changed), &mut summaries)?,
     }
     diskwright_datastore::sync(&arguments.to)?;
     if !arguments.json {
@@ -80,12 +86,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::json(&document(&summaries))
 }
 
-/// Logs of one machine, those that overlap in time joined: each is read by itself first.
+/// Logs of one machine, those that overlap in time joined: each is read by itself first. `changed` is true where
+/// less is kept than there is, or something is said of the machine.
 fn import_several(
     arguments: &Arguments,
     logs: &[GivenLog],
     stop: &AtomicBool,
-    held: Option<(i64, i64)>,
+    (held, changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
 ) -> Result<(), Failure> {
     let (mut members, mut bundled, mut folders) = (Vec::new(), Vec::new(), Vec::new());
@@ -122,10 +129,26 @@ fn import_several(
     if let Some(held) = held {
         members.iter().for_each(|member| warn_of_overlap(member, &arguments.to, held));
     }
+    if changed {
+        return keep_window(arguments, &members);
+    }
     let mut writer = foreign::writer(&arguments.to)?;
     for group in merge::groups(members) {
         merge::join(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
     }
+    Ok(writer.close()?)
+}
+
+/// Writes what lies in the window, with what is said of the machine.
+fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<(), Failure> {
+    let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
+    let (from, until) = (arguments.from.clone(), arguments.until.clone());
+    let logs = Logs::open(&paths, &LogWindow::of_machine(from, until, arguments.arrays.clone()))?;
+    let mut writer = foreign::writer(&arguments.to)?;
+    logs.read(|piece| match piece {
+        LogPiece::Frame(frame) => Ok(writer.push_frame(frame)?),
+        LogPiece::Note(note) => Ok(writer.note(&note).map(drop)?),
+    })?;
     Ok(writer.close()?)
 }
 

@@ -25,7 +25,7 @@ pub struct LogWindow {
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     from: Option<String>,
     /// End, written like --from
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    #[arg(long, visible_alias = "until", allow_hyphen_values = true, value_name = "TIME")]
     to: Option<String>,
     #[command(flatten)]
     reading: ForeignOptions,
@@ -52,6 +52,11 @@ impl LogWindow {
     /// A window of a store, without a log.
     pub fn between(from: Option<String>, to: Option<String>) -> LogWindow {
         LogWindow { from, to, ..LogWindow::default() }
+    }
+
+    /// A window of logs that were read already, with what the user says of the machine.
+    pub fn of_machine(from: Option<String>, to: Option<String>, arrays: Arrays) -> LogWindow {
+        LogWindow { from, to, arrays, ..LogWindow::default() }
     }
 
     /// The ends that are given, nanoseconds since 1970 UTC; `end_ns` is what `-10m` counts from.

@@ -230,3 +230,92 @@ impl Read for HostFilter {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::{LogPiece, ReadSummary};
+
+    const HEAD: &str = "procs memory\n r b swpd free\n";
+
+    /// vmstat of a machine with so much free memory.
+    fn log(free: u32) -> String {
+        format!("{HEAD} 1 0 0 99\n 1 0 0 {free}\n 1 0 0 {free}\n")
+    }
+
+    fn read(text: &str, host: Option<&str>) -> (Vec<f64>, Result<ReadSummary, LogError>) {
+        let mut values = Vec::new();
+        let mut sink = |piece: LogPiece<'_>| {
+            if let LogPiece::Frame(frame) = piece {
+                let at = frame.schema().series.iter().position(|s| s.counter == "memory.free_bytes");
+                values.extend(at.into_iter().flat_map(|at| frame.column(at).to_vec()));
+            }
+            ControlFlow::Continue(())
+        };
+        let options = LogOptions {
+            host: host.map(str::to_owned),
+            interval: Some(std::time::Duration::from_secs(1)),
+            ..LogOptions::default()
+        };
+        let mut input = LogInput::from_bytes("x", text.as_bytes().to_vec()).unwrap();
+        let summary = crate::read(&mut input, &options, &mut sink);
+        (values, summary)
+    }
+
+    fn each(host: &str, separator: &str, text: &str) -> Vec<String> {
+        text.lines().map(|line| format!("{host}{separator}{line}\n")).collect()
+    }
+
+    #[test]
+    fn a_machine_before_each_line_is_chosen_by_name() {
+        for separator in SEPARATORS {
+            // the lines of both come as they come
+            let (one, two) = (each("db1", separator, &log(5)), each("db2.example.com", separator, &log(7)));
+            let both: String = one.iter().zip(&two).flat_map(|(a, b)| [a.as_str(), b.as_str()]).collect();
+            let (values, summary) = read(&both, None);
+            assert_eq!(values, [5.0, 5.0], "{separator}");
+            let skipped = summary.unwrap().skipped;
+            assert!(
+                skipped.iter().any(|s| s.because.contains("--host db2.example.com") && s.times == 5),
+                "{skipped:?}"
+            );
+            assert_eq!(read(&both, Some("DB2.example.com")).0, [7.0, 7.0], "{separator}");
+            assert_eq!(read(&one.concat(), None).0, [5.0, 5.0], "{separator}");
+        }
+    }
+
+    #[test]
+    fn a_machine_above_each_part_is_chosen_by_name() {
+        for above in [
+            "HOST | CHANGED | rc=0 >>\n",
+            "[1] 13:20:09 [SUCCESS] HOST\n",
+            "----------------\nHOST\n----------------\n",
+            "HOST:\n",
+        ] {
+            let part = |host: &str, free: u32| above.replace("HOST", host) + &log(free).replace('\n', "\n    ") + "\n";
+            let both = part("db1", 5) + &part("db2", 7);
+            assert_eq!(read(&both, None).0, [5.0, 5.0], "{above}");
+            assert_eq!(read(&both, Some("db2")).0, [7.0, 7.0], "{above}");
+        }
+    }
+
+    #[test]
+    fn lines_without_a_machine_are_counted() {
+        let mut lines = each("db1", ": ", &log(5).repeat(4));
+        lines.insert(3, "Connection closed by remote host.\n".into());
+        let (values, summary) = read(&lines.concat(), None);
+        assert!(values.starts_with(&[5.0, 5.0]));
+        let skipped = summary.unwrap().skipped;
+        assert!(skipped.iter().any(|s| s.at == "line 4" && s.because.contains("without the machine")), "{skipped:?}");
+    }
+
+    #[test]
+    fn what_is_no_machine_is_left_alone() {
+        for text in ["a: 1\nb: 2\nc: 3\nd: 4\n", "Average: 1\n", "{\"a\": 1}\n", ""] {
+            let mut input = LogInput::from_bytes("x", text.as_bytes().to_vec()).unwrap();
+            assert!(split(&mut input, &LogOptions::default()).unwrap().is_none(), "{text}");
+        }
+    }
+}

@@ -10,13 +10,13 @@ use crate::InputHead;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KindsFile {
-    kind: Vec<FileKind>,
+    kind: Vec<UnreadKind>,
 }
 
 /// A kind of file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileKind {
+struct UnreadKind {
     what: String,
     instead: String,
     #[serde(default)]
@@ -41,8 +41,8 @@ struct VersionPlace {
     line: Option<String>,
 }
 
-fn kinds() -> &'static [FileKind] {
-    static BUILTIN: OnceLock<Vec<FileKind>> = OnceLock::new();
+fn kinds() -> &'static [UnreadKind] {
+    static BUILTIN: OnceLock<Vec<UnreadKind>> = OnceLock::new();
     BUILTIN.get_or_init(|| {
         let file: KindsFile = toml::from_str(include_str!("kinds.toml")).expect("built-in kinds are valid");
         file.kind
@@ -60,7 +60,7 @@ pub(crate) fn of(head: &InputHead<'_>) -> Option<(String, &'static str)> {
     Some((what, &kind.instead))
 }
 
-impl FileKind {
+impl UnreadKind {
     fn is_of(&self, head: &InputHead<'_>) -> bool {
         let has_magic = self.magic.iter().any(|magic| {
             let bytes = magic.value();

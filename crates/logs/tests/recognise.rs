@@ -1,6 +1,7 @@
 //! Each fixture is recognised by the one format that its file name begins
 //! with (`perfmon-text.csv`, `perfmon-text_german.csv`), and by no other.
 
+use std::io::Read;
 use std::path::Path;
 
 use diskwright_logs::{FORMATS, LogInput};
@@ -22,6 +23,40 @@ fn each_fixture_is_of_one_format() {
         seen += 1;
     }
     assert!(seen > 0, "no fixture");
+}
+
+/// What may stand before a log.
+const BEFORE: &[&str] = &[
+    "nohup: ignoring input\n",
+    "[root@db1 ~]# sar -A 10 > log &\n[1] 4711\n",
+    "zzz ***Sat Nov 21 13:20:09 UTC 2026\n",
+    "\n\n",
+    "\u{feff}",
+    "Last login: Sat Nov 21 13:20:09 2026 from 10.0.0.1\r\n\u{1b}[?2004h$ cat log\r\n",
+    "procs are many, memory is short, and Device names are too\n13:20:09 root in free cache r b\n",
+];
+
+#[test]
+fn a_line_before_makes_no_log_one_of_another_format() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let wanted = name.split(['.', '_']).next().unwrap();
+        let mut text = String::new();
+        // binary files are told by their first bytes, and by a name
+        if LogInput::open(&path).unwrap().read_to_string(&mut text).is_err() || text.contains('\0') {
+            continue;
+        }
+        for before in BEFORE {
+            let input = LogInput::from_bytes(&name, format!("{before}{text}").into_bytes()).unwrap();
+            let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognise)(&input.head())).map(|f| f.id).collect();
+            assert_eq!(found, [wanted], "{name} behind {before:?}");
+        }
+        seen += 1;
+    }
+    assert!(seen > 10, "only {seen} fixtures");
 }
 
 #[test]

@@ -72,6 +72,33 @@ fn each_format_is_recognised_by_its_content_alone() {
     }
 }
 
+/// What happens to a text on its way: its name, what it is, and whether a line of something else is told.
+type TextChange = (&'static str, fn(&str) -> String, bool);
+const ON_THE_WAY: &[TextChange] = &[
+    ("a line of nohup before", |text| format!("nohup: ignoring input\n{text}"), true),
+    ("a prompt and a time before", |text| format!("# cat x\nzzz ***Sat Nov 21 13:20:09 UTC 2026\n\n{text}"), true),
+    ("a mark of the byte order", |text| format!("\u{feff}{text}"), false),
+    ("carriage returns and line feeds", |text| text.replace('\n', "\r\n"), false),
+    ("carriage returns", |text| text.replace('\n', "\r"), false),
+    ("codes of a terminal", |text| format!("\u{1b}[?2004l\u{1b}[0m{text}"), false),
+];
+
+#[test]
+fn what_happens_to_a_text_on_its_way_changes_no_request() {
+    for (id, bytes, _) in good().into_iter().filter(|(id, _, _)| *id != "blktrace") {
+        let text = String::from_utf8(bytes.clone()).expect("text");
+        let (whole, _) = read(&[bytes]);
+        let wide: Vec<u8> = std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        assert_eq!(read(&[wide]).0, whole, "{id}, UTF-16");
+        for (name, change, is_told) in ON_THE_WAY {
+            let (requests, summary) = read(&[change(&text).into_bytes()]);
+            assert_eq!(requests, whole, "{id}, {name}");
+            // blkparse's own summary is as little read as a line before it
+            assert!(!is_told || !summary.skipped.is_empty() || id == "blkparse", "{id}, {name}: nothing is told");
+        }
+    }
+}
+
 #[test]
 fn cut_anywhere_keeps_what_came_before() {
     for (id, bytes, _) in good() {

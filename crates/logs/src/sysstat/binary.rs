@@ -47,6 +47,8 @@ struct SadcOrigin {
 impl SadcOrigin {
     /// The last format that no `sadf` since converts.
     const LAST_OLD: u16 = 0x2170;
+    /// The format of sysstat 12.
+    const NEWEST: u16 = 0x2175;
 
     fn of(bytes: &[u8]) -> Option<SadcOrigin> {
         let [a, b, c, d, version, patch, sub, ..] = *bytes else { return None };
@@ -60,14 +62,17 @@ impl SadcOrigin {
         let written = text(self.release);
         if self.format <= Self::LAST_OLD {
             return Some(format!(
-                "a binary file of sysstat {written}, older than any `sadf` since 9.1.6 reads or converts: where sysstat \
-                 {written} is installed, run `LC_ALL=C sar -A -f FILE > TEXT` and read the text"
+                "a binary file of sysstat {written}, older than any `sadf` since 9.1.6 reads or converts: where \
+                 sysstat {written} is installed, run `LC_ALL=C sar -A -f FILE > TEXT` and read the text"
             ));
         }
-        let installed = installed.filter(|installed| *installed < self.release)?;
+        // no release so far writes a format beyond this
+        let is_beyond = |installed: &(u8, u8, u8)| self.format > Self::NEWEST && installed.0 < 13;
+        let installed = installed.filter(|installed| *installed < self.release || is_beyond(installed))?;
+        let format = self.format;
         Some(format!(
-            "a binary file of sysstat {written}, newer than `sadf` here ({}): install sysstat {written} or later, or \
-             run `sadf -j FILE -- -A` where it was recorded and read that",
+            "a binary file of sysstat {written} (format {format:#x}), newer than `sadf` here ({}): install \
+             sysstat {written} or later, or run `sadf -j FILE -- -A` where it was recorded and read that",
             text(installed)
         ))
     }
@@ -295,6 +300,11 @@ mod tests {
         assert!(reason.contains("13.0.1") && reason.contains("12.6.1"), "{reason}");
         assert_eq!(new.reason(Some((13, 0, 1))), None);
         assert_eq!(new.reason(None), None);
+        // a format that nobody knew when that release came out
+        let odd = origin(&[0x96, 0xd5, 0x76, 0x21, 12, 6, 1, 0]);
+        assert!(odd.reason(Some((12, 6, 1))).is_some_and(|reason| reason.contains("0x2176")));
+        let usual = origin(&[0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0]);
+        assert_eq!(usual.reason(Some((12, 6, 1))), None);
         let old = origin(&[0x96, 0xd5, 0x70, 0x21, 9, 0, 4, 0]).reason(Some((12, 6, 1))).unwrap();
         assert!(old.contains("sysstat 9.0.4") && old.contains("sar -A"), "{old}");
         assert_eq!(release("sysstat version 12.6.1\n(C) Sebastien Godard"), Some((12, 6, 1)));

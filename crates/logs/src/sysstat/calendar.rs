@@ -103,7 +103,7 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
         return None;
     }
     let plain: String = text.chars().filter_map(plain).collect();
-    let text = without_labels(&plain);
+    let text = without_labels(without_counts(&plain));
     if let Some(local) = epoch(text) {
         return Some(CalendarTime { local, zone: ZoneHint::Offset(0), is_guess: false });
     }
@@ -147,14 +147,19 @@ fn plain(letter: char) -> Option<char> {
     }
 }
 
-/// The text without signs around it, words such as `zzz` and `Time:`, and the count that ExaWatcher puts behind.
+/// OSWatcher and ExaWatcher put a count or an interval behind their time.
+fn without_counts(text: &str) -> &str {
+    let text = text.trim();
+    if !text.starts_with("zzz") {
+        return text;
+    }
+    let end = text.find(['>']).or_else(|| text.find(" Sample ")).or_else(|| text.find(" Count:"));
+    end.map_or(text, |end| &text[..end])
+}
+
+/// The text without signs around it, words such as `zzz` and `Time:`, and counts behind.
 pub fn without_labels(text: &str) -> &str {
     let sign = |c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '@' | '+' | ')' | '.');
-    // zzz <11/23/2026 17:12:34> Count:720
-    let text = match text.split_once('>') {
-        Some((time, count)) if time.starts_with("zzz") && count.trim_start().to_lowercase().contains("count:") => time,
-        _ => text,
-    };
     let mut text = text.trim_start_matches(sign).trim_end_matches(|c| sign(c) && c != '-');
     loop {
         let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -480,7 +485,8 @@ mod tests {
             ("zzz ***Mon Nov 23 17:12:34 CET 2026", cet()),
             ("zzz <11/23/2026 17:12:34> subcount: 1", Some((LOCAL, ZoneHint::Nothing))),
             ("zzz <11/23/2026 17:12:34> Count:720", Some((LOCAL, ZoneHint::Nothing))),
-            ("zzz <11/23/2026 17:12:34> and more", None),
+            ("zzz ***Mon Nov 23 17:12:34 CET 2026 Sample interval: 5 secconds", cet()),
+            ("zzz *** Mon Nov 23 17:12:34 CET 2026", cet()),
             ("zzz <11/23/2026 17:12:34>", Some((LOCAL, ZoneHint::Nothing))),
             ("#### Mon Nov 23 17:12:34 CET 2026 ####", cet()),
             ("Date: Mo 23. Nov 17:12:34 CET 2026", cet()),

@@ -233,6 +233,11 @@ impl IostatTextLog<'_, '_> {
         let all = [&["all"], words].concat();
         let is_group = table.report != "cpu" && indent(text) > self.indent;
         let words = if table.report == "cpu" { &all[..] } else { words };
+        // the words of a time would be a name with blanks, and its year a number
+        let is_long = words.len() > table.columns();
+        if is_long && (is_behind_blank || calendar::moment(text, self.order).is_some()) {
+            return false;
+        }
         match table.row(words) {
             // what it says is left out with the report
             Ok(_) if self.is_first() => self.values += 1,
@@ -415,6 +420,83 @@ mod tests {
         for because in ["fewer cells", "time goes back", "neither headings"] {
             assert!(skipped.iter().any(|s| s.because.contains(because)), "{because}: {skipped:?}");
         }
+    }
+
+    /// Three reports without times, as iostat prints them when it is started once.
+    fn start(tps: u32) -> String {
+        let report = |tps| format!("Device tps %util\nsda {tps}.0 1.0\n\n");
+        format!("{HEAD}{}{}{}", report(999), report(tps), report(tps + 1))
+    }
+
+    #[test]
+    fn lines_of_other_programs_are_counted_and_cost_nothing() {
+        let text = format!(
+            "nohup: ignoring input\n\n[root@db1 ~]# iostat -x 1\n{HEAD}{}{}[Sat Nov 21] message from root\n{}sdb \
+             nohup: x\n",
+            report(1, "Device tps %util", "sda 1 1"),
+            report(
+                2,
+                "Device tps %util",
+                "sda 5 1\nbroadcast message from root@db1 (Sat Nov 21 19:05:02 2026):\nsdb 6 1"
+            ),
+            report(3, "Device tps %util", "sda 7 1"),
+        );
+        let read = run(&text);
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0, 7.0]);
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sdb")[0], 6.0);
+        let summary = read.summary.unwrap();
+        assert_eq!(summary.host, "db1");
+        let other = summary.skipped.iter().find(|s| s.because.contains("neither headings")).unwrap();
+        assert_eq!((other.at.as_str(), other.times), ("line 1", 5));
+    }
+
+    #[test]
+    fn each_start_below_a_time_loses_its_report_since_boot() {
+        let text = format!(
+            "zzz ***Sat Nov 21 19:05:00 UTC 2026\n{}zzz ***Sat Nov 21 19:05:30 UTC 2026\n{}",
+            start(5),
+            start(7)
+        );
+        let read = run(&text);
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
+        let at = |second: i64| 1_795_287_900_000_000_000 + second * 1_000_000_000;
+        assert_eq!(read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [at(1), at(2), at(31), at(32)]);
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 4]);
+        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("one second apart")));
+        // without the head of each start the line alone says that iostat was started anew
+        let read = run(&text.replace(HEAD, "\n"));
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
+    }
+
+    #[test]
+    fn times_of_any_locale_stand_above_reports() {
+        let reports: String = (1..4)
+            .map(|second| {
+                let report = report(second, "Device tps", "sda 5");
+                let time = report.find('\n').unwrap();
+                format!("Sa 21. Nov 19:05:{second:02} UTC 2026{}", &report[time..])
+            })
+            .collect();
+        let read = run(&(HEAD.to_owned() + &reports));
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 2]);
+        assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);
+    }
+
+    #[test]
+    fn one_report_is_refused_without_asking_for_an_interval() {
+        for text in [format!("{HEAD}Device tps %util\nsda 5 1\n"), HEAD.to_owned() + &report(1, "Device tps", "sda 5")]
+        {
+            let error = run(&text).summary.unwrap_err().to_string();
+            assert!(error.contains("one report") && error.contains("iostat -t -x 10"), "{error}");
+            assert!(!error.contains("--interval"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_blank_line_behind_every_line_does_not_mean_that_the_first_report_was_left_out() {
+        let text = HEAD.to_owned() + &(1..4).map(|s| report(s, "Device tps", "sda 5.25")).collect::<String>();
+        let read = run(&text.replace('\n', "\n\n"));
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.25; 2]);
     }
 
     #[test]

@@ -531,4 +531,36 @@ mod tests {
         let b = read.column("physical_disk.transfers_per_s", "sdb");
         assert!(b[0].is_nan() && b[1] == 2.0 && b[2].is_nan(), "{b:?}");
     }
+
+    #[test]
+    fn lines_outside_and_between_are_counted_and_a_document_that_was_cut_ends_with_the_next() {
+        let one = document(&[sample(1, "5.00"), sample(2, "6.00")]);
+        let cut = one.split_once("}], \"restarts\"").unwrap().0;
+        let two = document(&[sample(3, "7.00"), sample(4, "8.00")]);
+        let text = format!("nohup: ignoring input\n[root@db1 ~]# {{ sadf }}\n{one}\nzzz ***Sat Nov 21\n{two}");
+        let read = run(&text);
+        assert_eq!(tps(&read), [5.0, 6.0, 7.0, 8.0]);
+        let skipped = read.summary.unwrap().skipped;
+        assert_eq!((skipped[0].at.as_str(), skipped[0].times), ("byte 0", 3), "{skipped:?}");
+        let read = run(&format!("{cut}}}]}}, {two}"));
+        assert_eq!(tps(&read).last(), Some(&8.0));
+        let read = run(&format!("{cut}\n{two}"));
+        assert!(tps(&read).ends_with(&[7.0, 8.0]), "{:?}", tps(&read));
+        let read = run(&one.replace(&sample(2, "6.00"), "message from root\n"));
+        assert_eq!(tps(&read), [5.0]);
+    }
+
+    #[test]
+    fn each_document_of_iostat_loses_its_report_since_boot_also_behind_one_that_was_cut() {
+        let head = HEAD.replace("file-date", "date");
+        let sample = |second: u32, r: &str| {
+            format!(
+                r#"{{"timestamp": "2026-11-21T19:05:{second:02}+0000",
+                "disk": [{{"disk_device": "sda", "tps": {r}, "util": 50.0}}]}}"#
+            )
+        };
+        let text =
+            format!("{head}{}, {},\n{head}{}, {}", sample(1, "999"), sample(2, "5"), sample(3, "999"), sample(4, "6"));
+        assert_eq!(tps(&run(&text)), [5.0, 6.0]);
+    }
 }

@@ -33,6 +33,8 @@ struct SarTextLog<'b, 'c> {
     collector: Collector,
     processes: SysstatProcesses,
     kind: HeadingKind,
+    /// Headings of the averages that are passed over.
+    averages: Option<HeadingTable>,
     /// Headings of the table that is being read.
     headings: String,
     /// Local time of the last tick of each table of this stretch.
@@ -67,7 +69,9 @@ pub fn recognise(head: &InputHead<'_>) -> bool {
 fn is_known(headings: &[&str]) -> bool {
     let has = |wanted: &str| headings.contains(&wanted);
     let is_of_processes = has("Command") && (has("PID") || has("TGID"));
-    is_of_processes || HeadingTable::of(headings).is_some_and(|table| !table.is_unknown())
+    // vmstat's short names are words of any sentence
+    let is_table = |table: HeadingTable| !table.is_unknown() && table.report != "vmstat";
+    is_of_processes || HeadingTable::of(headings).is_some_and(is_table)
 }
 
 /// The time of day before a row. Finnish has points where others have colons.
@@ -101,6 +105,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         collector: Collector::new(),
         processes: SysstatProcesses::default(),
         kind: HeadingKind::Nothing,
+        averages: None,
         headings: String::new(),
         tables: HashMap::new(),
         start: None,
@@ -173,7 +178,7 @@ impl SarTextLog<'_, '_> {
         let is_epoch = |word: &str| (9..=10).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
         if let (HeadingKind::Processes, true, Ok(epoch)) = (&self.kind, is_epoch(words[0]), words[0].parse::<i64>()) {
             self.zone = ZoneHint::Offset(0);
-            if self.tick.is_none() && self.start.is_none() {
+            if self.tick.is_none() && self.start.is_none() && self.tables.is_empty() {
                 // midnight of the head's date is one of local time
                 self.before = None;
             }
@@ -182,12 +187,19 @@ impl SarTextLog<'_, '_> {
         // `Moyenne :` is two words
         let end = words.iter().take(2).position(|word| word.ends_with([':', '：']));
         let rest = end.map_or(&[][..], |end| &words[end + 1..]);
-        let is_average = match &self.kind {
-            _ if rest.is_empty() => false,
-            HeadingKind::Table(table) => table.row(rest).is_ok() || is_known(rest),
-            HeadingKind::Processes => true,
-            HeadingKind::Nothing => is_known(rest),
-        };
+        // averages of several tables stand together, each with its headings
+        if is_known(rest) {
+            self.averages = HeadingTable::of(rest);
+            return Ok(());
+        }
+        let fits = |table: &HeadingTable| table.row(rest).is_ok();
+        let is_average = !rest.is_empty()
+            && match &self.kind {
+                _ if self.averages.as_ref().is_some_and(fits) => true,
+                HeadingKind::Table(table) => fits(table),
+                HeadingKind::Processes => true,
+                HeadingKind::Nothing => false,
+            };
         if !is_average {
             self.skip("neither a heading nor a row that begins with a time");
         }
@@ -484,5 +496,82 @@ mod tests {
         let row = &table.rows[0];
         assert_eq!((table.elapsed_s, row.pid, row.name.as_str()), (10.0, 77, "my prog"));
         assert_eq!((row.read_bytes_per_s, row.block_delay), (Some(9.0 * 1024.0), Some(0.5)));
+    }
+
+    #[test]
+    fn lines_of_other_programs_blame_no_machine_and_move_no_time() {
+        let whole = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        let text = format!("nohup: ignoring input\n$ sar -u -d 10 2\nzzz ***Sat Nov 21 13:20:09 UTC 2026\n\n{whole}");
+        // what looks like a row or headings among the rows is neither
+        let text =
+            text.replacen("13:20:29 all", "13:20:25 root logged in\n13:20:26 42\nbroadcast: hello\n13:20:29 all", 1);
+        let read = run(&text);
+        assert_eq!(seconds(&read), [(48_019, 10), (48_029, 10)]);
+        assert_eq!(read.column("processor.user", "_total"), [0.1, 0.2]);
+        assert_eq!(read.column("physical_disk.avg_s_per_transfer", "sda"), [0.002, 0.003]);
+        let summary = read.summary.unwrap();
+        assert_eq!(summary.host, "db1");
+        let count = |because: &str| summary.skipped.iter().find(|s| s.because.contains(because)).map_or(0, |s| s.times);
+        assert_eq!((count("neither a heading"), count("another machine")), (4, 0), "{:?}", summary.skipped);
+        assert_eq!(count("cells than the table") + count("words than the table"), 2, "{:?}", summary.skipped);
+    }
+
+    #[test]
+    fn averages_in_all_languages_are_passed_over() {
+        let whole = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        for word in ["Durchschn.:", "Moyenne :", "平均時間：", "Среднее:", "Trung bình:", "Average:"] {
+            let both = format!(
+                "Average: CPU %user %idle\nAverage: all 15.00 85.00\n{whole}Average: CPU %user %idle\n\
+                                Average: all 15.00 85.00\n"
+            );
+            let read = run(&whole.replace("Average:", word));
+            assert!(read.summary.unwrap().skipped.is_empty(), "{word}");
+            let read = run(&both.split_once('\n').unwrap().1.split_once('\n').unwrap().1.replace("Average:", word));
+            assert!(read.summary.unwrap().skipped.is_empty(), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_lost_date_is_told() {
+        let whole = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        let read = run(whole.strip_prefix(HEAD).unwrap());
+        assert_eq!(read.column("processor.user", "_total"), [0.1, 0.2]);
+        let skipped = read.summary.unwrap().skipped;
+        assert!(skipped.iter().any(|s| s.because.contains("from 1970-01-01")), "{skipped:?}");
+    }
+
+    #[test]
+    fn pidstat_with_headings_behind_a_hash() {
+        for (heading, time) in [
+            ("#      Time   UID       PID    %usr %system  %CPU   CPU  Command", "1795267219"),
+            ("#Time   UID       PID    %usr %system  %CPU   CPU  Command", "13:20:19"),
+            ("# Time   UID       PID    %usr %system  %CPU   CPU  Command", "13:20:19"),
+        ] {
+            let later = time.replace("19", "29").replace("1729", "1719");
+            let later = if time.len() == 10 { "1795267229" } else { later.as_str() };
+            let text = format!(
+                "{HEAD}{heading}\n {time} 0 77 1.0 2.0 3.0 1 prog\nnohup: ignoring input\n{heading}\n {later} 0 77 \
+                 1.0 2.0 3.0 1 prog\n"
+            );
+            let read = run(&text);
+            assert_eq!(seconds(&read).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [48_019, 48_029], "{heading}");
+            assert!(read.notes.iter().any(|n| n.kind == "processes" && n.text.contains("prog")), "{heading}");
+        }
+    }
+
+    #[test]
+    fn clocks_of_all_scripts_stand_before_rows() {
+        for (first, second) in [
+            ("20時45分02秒", "20時45分12秒"),
+            ("午後08時45分02秒", "午後08時45分12秒"),
+            ("20시 45분 02초", "20시 45분 12초"),
+            ("下午 08时45分02秒", "下午 08时45分12秒"),
+            ("08:45:02 μμ", "08:45:12 μμ"),
+            ("20.45.02", "20.45.12"),
+        ] {
+            let read = run(&format!("{HEAD}{first} CPU %user %idle\n{second} all 2.15 97.85\n"));
+            assert_eq!(seconds(&read), [(74_712, 10)], "{second}");
+            assert_eq!(read.column("processor.user", "_total"), [0.0215], "{second}");
+        }
     }
 }

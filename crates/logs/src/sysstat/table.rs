@@ -61,9 +61,14 @@ impl HeadingTable {
         Reports::builtin().by_key(&self.report).is_none()
     }
 
+    /// Headings, and so words of a row whose names hold no blanks.
+    pub fn columns(&self) -> usize {
+        self.names.len() + usize::from(self.instance.is_some())
+    }
+
     /// Reads a row. Cells that are words are left out.
     pub fn row(&self, words: &[&str]) -> Result<SysstatRow<'_>, Misfit> {
-        let columns = self.names.len() + usize::from(self.instance.is_some());
+        let columns = self.columns();
         let is_wordy = self.names.iter().any(|n| WORDY.contains(&n.text.as_str()));
         if words.len() < columns {
             return Err(Misfit::Short);

@@ -212,4 +212,58 @@ mod tests {
         assert_eq!(read.column("memory.free_bytes", ""), [6144.0, 7168.0]);
         assert!(read.summary.unwrap().skipped.iter().any(|s| s.at == "line 5" && s.times == 2));
     }
+
+    const ROW: &str = "1 3 0 16 32 77 4 8 1 2 60 95 20 10 60 9 1";
+
+    fn free(read: &super::super::testing::Read) -> Vec<f64> {
+        read.column("memory.free_bytes", "").iter().map(|bytes| bytes / 1024.0).collect()
+    }
+
+    #[test]
+    fn headings_of_other_languages_and_without_a_title() {
+        let german = "  r  b   swpd   frei Puffer  Cache   si   so    bi    bo   in   cs us sy id wa st   CET\n";
+        let rows = format!("{ROW} 2026-11-22 02:03:53\n{ROW} 2026-11-22 02:03:55\n");
+        let read = run(&format!("{german}{rows}"));
+        for (counter, instance, value) in [
+            ("memory.buffers_bytes", "", 32.0 * 1024.0),
+            ("memory.cached_bytes", "", 77.0 * 1024.0),
+            ("processor.iowait", "_total", 0.09),
+        ] {
+            assert_eq!(read.column(counter, instance), [value], "{counter}");
+        }
+        assert_eq!(read.ticks[0].0, (1_795_313_035 - 3600) * 1_000_000_000, "the zone stands above the times");
+    }
+
+    #[test]
+    fn a_start_below_a_time_loses_its_first_row_and_repeated_headings_lose_none() {
+        let names = "r b swpd free buff cache si so bi bo in cs us sy id wa st\n";
+        let row = |free: u32| ROW.replacen("16", &free.to_string(), 1) + "\n";
+        let start = |free| format!("{HEAD}{names}{}{}{HEAD}{names}{}", row(999), row(free), row(free + 1));
+        let text = format!(
+            "zzz ***Sun Nov 22 02:00:00 UTC 2026\n{}zzz ***Sun Nov 22 02:00:30 UTC 2026\n{}",
+            start(5),
+            start(7)
+        );
+        let read = run(&text);
+        assert_eq!(free(&read), [5.0, 6.0, 7.0, 8.0]);
+        assert_eq!(read.ticks.iter().map(|t| t.1 / 1_000_000_000).collect::<Vec<_>>(), [1; 4]);
+        assert_eq!(read.ticks[2].0 - read.ticks[0].0, 30_000_000_000);
+    }
+
+    #[test]
+    fn times_before_each_line_and_lines_of_other_programs() {
+        let names = "2026-11-22 02:03:52 r b swpd free buff cache si so bi bo in cs us sy id wa st\n";
+        let row = |second: u32| format!("2026-11-22 02:03:{second} {ROW}\n");
+        let read = run(&format!("nohup: ignoring input\n{names}{}{}42 processes died\n{}", row(53), row(54), row(56)));
+        assert_eq!(free(&read), [16.0; 2]);
+        assert_eq!(read.ticks[1].1, 2_000_000_000);
+        let skipped = read.summary.unwrap().skipped;
+        assert_eq!((skipped[0].at.as_str(), skipped[0].times), ("line 1", 2), "{skipped:?}");
+    }
+
+    #[test]
+    fn one_row_is_refused_without_asking_for_an_interval() {
+        let error = run("procs memory\n r b swpd free\n 1 0 0 5\n").summary.unwrap_err().to_string();
+        assert!(error.contains("one row") && !error.contains("--interval"), "{error}");
+    }
 }

@@ -373,4 +373,15 @@ mod tests {
         let deep = document(&["<a>".repeat(100_000)]);
         assert!(run(&deep).summary.unwrap_err().to_string().contains("nested too deeply"));
     }
+
+    #[test]
+    fn lines_outside_are_counted_and_a_document_that_was_cut_ends_with_the_next() {
+        let one = document(&[sample(1, &disk("5")), sample(2, &disk("6"))]);
+        let cut = one.split_once("</statistics>").unwrap().0;
+        let two = document(&[sample(4, &disk("7"))]);
+        let read = run(&format!("nohup: ignoring input\nzzz <11/21/2026 19:05:00>\n{cut}{two}"));
+        assert_eq!(tps(&read), [5.0, 6.0, 7.0]);
+        let skipped = read.summary.unwrap().skipped;
+        assert!(skipped[0].because.contains("outside") && skipped[0].times == 3, "{skipped:?}");
+    }
 }

@@ -97,13 +97,18 @@ pub(crate) fn assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<S
 /// Lines that a format is recognised by.
 const FEW: usize = 20;
 
+/// Lines of something else that may stand before a trace: what a shell printed, a command.
+const BEFORE: usize = 8;
+
 /// True where most of the first lines (blank ones aside, at most `most`) are of
-/// a format; a bad one among them is no reason to refuse a file. A line that
-/// may be cut at the end of the head is not judged.
+/// a format; a bad one among them is no reason to refuse a file, nor are a few before
+/// them. A line that may be cut at the end of the head is not judged.
 fn first_lines(head: &InputHead<'_>, most: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
     let Some(lines) = head_lines(head) else { return false };
+    let lines: Vec<&[u8]> = lines.take(BEFORE + most).collect();
+    let before = lines.iter().take(BEFORE + 1).position(|line| is_one(line)).unwrap_or(0);
     let (mut seen, mut good) = (0, 0);
-    for line in lines.take(most) {
+    for line in lines.into_iter().skip(before).take(most) {
         seen += 1;
         good += usize::from(is_one(line));
     }

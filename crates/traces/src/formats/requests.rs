@@ -55,7 +55,7 @@ fn seconds(out: &mut String, moment: Option<i64>) {
 }
 
 fn recognise(head: &InputHead<'_>) -> bool {
-    head.bytes.starts_with(CSV_HEADING.trim_ascii_end().as_bytes())
+    super::first_lines(head, 1, |line| line == CSV_HEADING.trim_ascii_end().as_bytes())
 }
 
 fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
