@@ -13,7 +13,7 @@ pub use crate::origin::{LogOrigin, MissingCounters};
 use crate::verdict::UnjudgedRule;
 
 impl LogOrigin {
-    const ALL: [(&str, LogOrigin); 7] = [
+    const ALL: [(&str, LogOrigin); 8] = [
         ("live", LogOrigin::Live),
         ("perfmon", LogOrigin::Perfmon),
         ("sysstat", LogOrigin::Sysstat),
@@ -21,6 +21,7 @@ impl LogOrigin {
         ("prometheus", LogOrigin::Prometheus),
         ("loop", LogOrigin::Loop),
         ("top", LogOrigin::Top),
+        ("unix", LogOrigin::Unix),
     ];
 
     /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
@@ -349,6 +350,7 @@ mod tests {
             ("prometheus-text", LogOrigin::Prometheus),
             ("proc-loop", LogOrigin::Loop),
             ("top-text", LogOrigin::Top),
+            ("unix-sar", LogOrigin::Unix),
             ("blktrace", LogOrigin::Unknown),
         ] {
             assert_eq!(LogOrigin::of_format(format), source, "{format}");
@@ -363,6 +365,14 @@ mod tests {
         // pressure is of no use to it: the files of the three kinds look alike
         let text = how(&["pressure.io_some"], LogOrigin::Loop);
         assert!(text.contains("diskwright record"), "{text}");
+    }
+
+    #[test]
+    fn other_systems_are_told_which_tool_shows_a_disk() {
+        let text = how(&["physical_disk.avg_s_per_transfer", "processor.idle"], LogOrigin::Unix);
+        for tool in ["iostat -xn -T d 10", "iostat -x -w 10", "iostat -T 10", "sar -u 10"] {
+            assert!(text.contains(tool), "{tool}: {text}");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod skips;
 mod stamp;
 mod sysstat;
 mod top;
+mod unix;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -76,6 +77,8 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::SA_BINARY,
     &procfs::FORMAT,
     &top::FORMAT,
+    &unix::IOSTAT,
+    &unix::SAR,
     &pcp::FORMAT,
 ];
 

@@ -17,3 +17,4 @@ mod sysstat_live;
 mod sysstat_samples;
 mod text_log;
 mod top;
+mod unix;
