@@ -182,7 +182,8 @@ fn sar(text: &str) -> ReadLog {
 #[test]
 fn tables_of_sar_stand_side_by_side() {
     let text = "\nSunOS db1 5.11 11.3 sun4v    11/23/2026\n\n\
-        23:50:00    %usr    %sys    %wio   %idle\n23:55:00      10       5       0      84\n00:00:00      20       5       0      75\n\n\
+        23:50:00    %usr    %sys    %wio   %idle\n\
+        23:55:00      10       5       0      84\n00:00:00      20       5       0      75\n\n\
         Average       15       5       0      79\n\n\
         23:50:00   device        %busy   avque   r+w/s  blks/s  avwait  avserv\n\
         23:55:00   sd1              60     2.0      30     160    15.0    45.0\n           \

@@ -24,8 +24,9 @@ pub static IOSTAT: LogFormat = LogFormat {
 pub static SAR: LogFormat = LogFormat {
     id: "unix-sar",
     title: "sar of Solaris, AIX and HP-UX: text",
-    explain: "Processors (-u), disks (-d), paging (-w and Solaris' -g), queue (-q) and free memory (-r). Averages are \
-              omitted. The text has no time zone; use --utc-offset. Print it with `sar -A -f FILE`, or `sar -d 10 360`.",
+    explain: "Processors (-u), disks (-d), paging (Solaris' -g and -p), run queue (-q) and swap space (-r). Averages \
+              are omitted. The text has no time zone; use --utc-offset. Print it with `sar -A -f FILE`, or \
+              `sar -d 10 360`.",
     recognise: |head| sar::recognise(&String::from_utf8_lossy(head.bytes)),
     read: sar::read,
 };
