@@ -195,7 +195,7 @@ pub fn tool_text(data: &[u8]) {
 
 /// Any bytes as what loops and other systems' tools print; their length chooses which.
 pub fn system_text(data: &[u8]) {
-    const FORMATS: [&str; 2] = ["proc-loop", "top-text"];
+    const FORMATS: [&str; 4] = ["proc-loop", "top-text", "unix-iostat", "unix-sar"];
     foreign(FORMATS[data.len() % FORMATS.len()], data);
 }
 

@@ -13,7 +13,7 @@ pub use crate::origin::{LogOrigin, MissingCounters};
 use crate::verdict::UnjudgedRule;
 
 impl LogOrigin {
-    const ALL: [(&str, LogOrigin); 11] = [
+    const ALL: [(&str, LogOrigin); 12] = [
         ("live", LogOrigin::Live),
         ("perfmon", LogOrigin::Perfmon),
         ("sysstat", LogOrigin::Sysstat),
@@ -25,6 +25,7 @@ impl LogOrigin {
         ("atop", LogOrigin::Atop),
         ("loop", LogOrigin::Loop),
         ("top", LogOrigin::Top),
+        ("unix", LogOrigin::Unix),
     ];
 
     /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
@@ -357,6 +358,7 @@ mod tests {
             ("atop-text", LogOrigin::Atop),
             ("proc-loop", LogOrigin::Loop),
             ("top-text", LogOrigin::Top),
+            ("unix-sar", LogOrigin::Unix),
             ("blktrace", LogOrigin::Unknown),
         ] {
             assert_eq!(LogOrigin::of_format(format), source, "{format}");
@@ -371,6 +373,14 @@ mod tests {
         // pressure is of no use to it: the files of the three kinds look alike
         let text = how(&["pressure.io_some"], LogOrigin::Loop);
         assert!(text.contains("diskwright record"), "{text}");
+    }
+
+    #[test]
+    fn other_systems_are_told_which_tool_shows_a_disk() {
+        let text = how(&["physical_disk.avg_s_per_transfer", "processor.idle"], LogOrigin::Unix);
+        for tool in ["iostat -xn -T d 10", "iostat -x -w 10", "iostat -T 10", "sar -u 10"] {
+            assert!(text.contains(tool), "{tool}: {text}");
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub enum LogOrigin {
     Loop,
     /// `top -b`.
     Top,
+    /// Tools of Solaris, FreeBSD, AIX, HP-UX and macOS.
+    Unix,
     /// Something else.
     Unknown,
 }

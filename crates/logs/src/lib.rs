@@ -29,6 +29,7 @@ mod stamp;
 mod sysstat;
 mod tool;
 mod top;
+mod unix;
 mod wide;
 
 use std::ops::ControlFlow;
@@ -86,6 +87,8 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::IOSTAT_JSON,
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
+    &unix::IOSTAT,
+    &unix::SAR,
     &pcp::FORMAT,
     &dstat::FORMAT,
     &nmon::FORMAT,

@@ -20,3 +20,4 @@ mod sysstat_samples;
 mod text_log;
 mod tools;
 mod top;
+mod unix;

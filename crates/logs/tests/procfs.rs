@@ -112,8 +112,8 @@ fn vmstat_says_the_same_in_words() {
         let disks = "disk- ------------reads------------ ------------writes----------- -----IO------\n       \
                      total merged sectors      ms  total merged sectors      ms    cur    sec\n";
         let summary = format!(
-            "      1000 K total memory\n       900 K used memory\n       {} K free memory\n     {} non-nice user cpu ticks\n  \
-             {} pages paged in\n {} CPU context switches\n 1795450000 boot time\n",
+            "      1000 K total memory\n       900 K used memory\n       {} K free memory\n     \
+             {} non-nice user cpu ticks\n  {} pages paged in\n {} CPU context switches\n 1795450000 boot time\n",
             100 - n,
             n * 500,
             n * 40,

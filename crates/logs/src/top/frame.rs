@@ -63,7 +63,7 @@ pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)
         let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
         let number = from[..end].trim_end_matches(',').replace(',', ".");
         let letters = from[end..].trim_start_matches([' ', '%']);
-        let Some((_, counter)) = SHARES.iter().find(|(short, _)| letters.starts_with(short)) else { return None };
+        let (_, counter) = SHARES.iter().find(|(short, _)| letters.starts_with(short))?;
         shares.push((*counter, number.parse().ok()?));
         rest = &letters[2..];
     }

@@ -56,7 +56,9 @@ impl TopTable {
         let place = |name: &str| self.headings.iter().position(|heading| heading == name);
         let cell = |name: &str| place(name).and_then(|at| words.get(at)).copied();
         let pid = cell("PID").and_then(|pid| pid.parse::<u32>().ok())?;
-        if words.len() < self.headings.len() {
+        // a cell that is lost shifts the others: the state is a letter
+        let is_state = |state: &str| state.len() == 1 && state.bytes().all(|b| b.is_ascii_alphabetic());
+        if words.len() < self.headings.len() || cell("S").is_some_and(|state| !is_state(state)) {
             return Some(Err(WRONG));
         }
         let share = cell("%CPU").and_then(|share| share.replace(',', ".").parse::<f64>().ok());

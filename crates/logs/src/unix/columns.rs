@@ -1,0 +1,123 @@
+//! What the columns of a disk's row mean on each system, from its manual page.
+
+use crate::levels::LevelRow;
+
+/// The system whose tool wrote a table of disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnixSystem {
+    Solaris,
+    FreeBsd,
+    Aix,
+    HpUx,
+}
+
+/// Name, counter, and what a value is multiplied by.
+type UnixColumns = &'static [(&'static str, &'static str, f64)];
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1_048_576.0;
+
+/// Columns that stand for one counter: name, counter, and what a value is multiplied by.
+/// Solaris: iostat(1M). `svc_t` is the response of a transaction in ms, waiting included;
+/// FreeBSD: iostat(8). `ms/r`, `ms/w`, `ms/t` are durations in ms, `qlen` is the queue now;
+/// AIX: iostat. `% tm_act` is busy time; HP-UX: iostat(1). `bps` is kilobytes a second.
+const SINGLE: &[(UnixSystem, UnixColumns)] = &[
+    (
+        UnixSystem::Solaris,
+        &[
+            ("r/s", "reads_per_s", 1.0),
+            ("w/s", "writes_per_s", 1.0),
+            ("kr/s", "read_bytes_per_s", KIB),
+            ("kw/s", "write_bytes_per_s", KIB),
+            ("Mr/s", "read_bytes_per_s", MIB),
+            ("Mw/s", "write_bytes_per_s", MIB),
+            ("%b", "busy", 0.01),
+        ],
+    ),
+    (
+        UnixSystem::FreeBsd,
+        &[
+            ("r/s", "reads_per_s", 1.0),
+            ("w/s", "writes_per_s", 1.0),
+            ("kr/s", "read_bytes_per_s", KIB),
+            ("kw/s", "write_bytes_per_s", KIB),
+            ("ms/r", "avg_s_per_read", 1e-3),
+            ("ms/w", "avg_s_per_write", 1e-3),
+            ("qlen", "current_queue_length", 1.0),
+            ("%b", "busy", 0.01),
+        ],
+    ),
+    (UnixSystem::Aix, &[("%tm_act", "busy", 0.01), ("Kbps", "bytes_per_s", KIB), ("tps", "transfers_per_s", 1.0)]),
+    (UnixSystem::HpUx, &[("bps", "bytes_per_s", KIB)]),
+];
+
+/// The system of a heading's words, and where the disk stands in it.
+pub(super) fn table(words: &[&str]) -> Option<(UnixSystem, usize)> {
+    let has = |wanted: &str| words.contains(&wanted);
+    let place = words.iter().position(|word| matches!(*word, "device" | "Disks:" | "disk"))?;
+    let system = match () {
+        () if has("%tm_act") && has("tps") => UnixSystem::Aix,
+        () if has("actv") && (has("svc_t") || has("asvc_t")) => UnixSystem::Solaris,
+        () if has("qlen") && has("%b") && has("r/s") => UnixSystem::FreeBsd,
+        () if has("bps") && has("sps") && has("msps") => UnixSystem::HpUx,
+        () => return None,
+    };
+    Some((system, place))
+}
+
+/// The counters of a disk's row. `elapsed_s` is the time that it covers, where known.
+pub(super) fn put(row: &mut LevelRow, system: UnixSystem, disk: &str, cells: &[(&str, f64)], elapsed_s: Option<f64>) {
+    let value = |name: &str| cells.iter().find(|(heading, _)| *heading == name).map(|(_, value)| *value);
+    let object = if is_slice(system, disk) { "logical_disk" } else { "physical_disk" };
+    let mut put = |counter: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            row.put(&format!("{object}.{counter}"), disk, value);
+        }
+    };
+    let columns = SINGLE.iter().find(|(of, _)| *of == system).map_or(&[][..], |(_, columns)| columns);
+    for (name, counter, times) in columns {
+        put(counter, value(name).map(|value| value * times));
+    }
+    let transfers = value("r/s").zip(value("w/s")).map(|(reads, writes)| reads + writes);
+    put("transfers_per_s", transfers);
+    // 0.0 where nothing was asked is no response time
+    let is_idle = transfers == Some(0.0);
+    let ms = |time: Option<f64>| time.filter(|_| !is_idle).map(|ms| ms * 1e-3);
+    match system {
+        UnixSystem::Solaris => {
+            let response = value("wsvc_t").zip(value("asvc_t")).map(|(wait, service)| wait + service);
+            put("avg_s_per_transfer", ms(response.or(value("svc_t"))));
+            put("avg_queue_length", value("wait").zip(value("actv")).map(|(wait, active)| wait + active));
+        }
+        UnixSystem::FreeBsd => put("avg_s_per_transfer", ms(value("ms/t").or(value("svc_t")))),
+        // kilobytes of the interval, not a second
+        UnixSystem::Aix => {
+            if let Some(elapsed) = elapsed_s.filter(|elapsed| *elapsed > 0.0) {
+                put("read_bytes_per_s", value("Kb_read").map(|kib| kib * KIB / elapsed));
+                put("write_bytes_per_s", value("Kb_wrtn").map(|kib| kib * KIB / elapsed));
+            }
+        }
+        UnixSystem::HpUx => {}
+    }
+}
+
+/// Parts of disks, which `iostat -p` prints beside these: `sd0,a`, `c0t1d0s6`.
+fn is_slice(system: UnixSystem, disk: &str) -> bool {
+    let of_target = disk.rsplit_once('s').is_some_and(|(target, slice)| {
+        let number = !slice.is_empty() && slice.bytes().all(|b| b.is_ascii_digit());
+        number && target.starts_with('c') && target.contains('d') && target.ends_with(|c: char| c.is_ascii_digit())
+    });
+    system == UnixSystem::Solaris && (disk.contains(',') || of_target)
+}
+
+/// Why a row is of no disk.
+pub(super) fn no_disk(system: UnixSystem, disk: &str) -> Option<&'static str> {
+    let numbered = |driver: &str| {
+        disk.strip_prefix(driver).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    match system {
+        UnixSystem::Solaris if disk.contains(':') || numbered("nfs") => Some("a file server is no disk"),
+        UnixSystem::FreeBsd if numbered("pass") => Some("a pass-through device shows a disk's requests again"),
+        _ => None,
+    }
+}

@@ -1,0 +1,349 @@
+//! iostat's reports one after the other: lines that bear a time, headings, rows. A
+//! report ends where its heading comes again or a time stands.
+
+use diskwright_base::{Note, Topology};
+
+use super::columns::{self, UnixSystem};
+use super::side::{self, SideBySide};
+use crate::batch::FrameBatch;
+use crate::error::LogError;
+use crate::levels::LevelRow;
+use crate::stamp::{StampLine, stamp};
+use crate::sysstat::clock::SysstatClock;
+use crate::sysstat::stream::StreamWindow;
+use crate::sysstat::table::{bare, number};
+use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
+use crate::{LogInput, LogOptions};
+
+/// Lines of a head that are looked at.
+const LINES: usize = 300;
+const COUNTED: &str = "the reports have no times: they are counted from 1970 with the given interval; durations are \
+                       right, times of day are not";
+const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
+
+pub(super) fn recognise(text: &str) -> bool {
+    text.lines().take(LINES).any(|line| {
+        let line = joined(line);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        columns::table(&words).is_some() || side::groups(&words).is_some()
+    })
+}
+
+/// Signs that stand apart from their word, and the commas of `iostat -r`.
+fn joined(line: &str) -> String {
+    let commas =
+        line.contains(',') && (line.contains("r/s,") || line.trim_start().starts_with(|c: char| c.is_alphabetic()));
+    let line = if commas && !line.contains(", ") { line.replace(',', " ") } else { line.to_owned() };
+    line.replace("% ", "%")
+}
+
+/// The table whose rows are read.
+enum UnixTable {
+    Disks {
+        system: UnixSystem,
+        place: usize,
+        names: Vec<String>,
+    },
+    /// `avg-cpu` of AIX, by the names of its shares; the columns of the terminal stand before them.
+    Processors {
+        names: Vec<String>,
+        before: usize,
+    },
+    Sides(SideBySide),
+}
+
+/// A disk's row, for some of its cells need the report's length.
+struct UnixDiskRow {
+    system: UnixSystem,
+    disk: String,
+    cells: Vec<(String, f64)>,
+}
+
+struct UnixIostatLog<'b, 'c> {
+    file: String,
+    batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    clock: SysstatClock,
+    order: NumericDateOrder,
+    row: LevelRow,
+    table: Option<UnixTable>,
+    /// Headings of this report; one that comes again begins another report.
+    headings: Vec<String>,
+    disks: Vec<UnixDiskRow>,
+    stamp: Option<StampLine>,
+    has_times: bool,
+    /// Rows of this report, and reports before it.
+    rows: u64,
+    reports: u64,
+    last_ns: Option<i64>,
+    last_clock: i64,
+    days: i64,
+    line: u64,
+    is_announced: bool,
+}
+
+/// Reads all of an input.
+pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let mut stream = StreamWindow::new(input);
+    let mut log = UnixIostatLog {
+        file: stream.name().to_owned(),
+        batch,
+        options,
+        clock: SysstatClock::new(options),
+        order: time::order(&head, ""),
+        row: LevelRow::default(),
+        table: None,
+        headings: Vec::new(),
+        disks: Vec::new(),
+        stamp: None,
+        has_times: false,
+        rows: 0,
+        reports: 0,
+        last_ns: None,
+        last_clock: 0,
+        days: 0,
+        line: 0,
+        is_announced: false,
+    };
+    while let Some((length, whole)) = stream.line()? {
+        let text = bare(&stream.rest()[..length]);
+        stream.skip(whole);
+        log.line += 1;
+        log.read_line(&text)?;
+        if log.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    log.end_of_report()
+}
+
+impl UnixIostatLog<'_, '_> {
+    fn skip(&mut self, because: &str) {
+        self.batch.skip(format!("line {}", self.line), because);
+    }
+
+    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+        let line = joined(text);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.is_empty() || is_banner(&words) {
+            return Ok(());
+        }
+        if let Some(found) = stamp(text, self.order) {
+            self.end_of_report()?;
+            self.headings.clear();
+            self.stamp = Some(found);
+            self.has_times = true;
+            return Ok(());
+        }
+        if let Some(table) = self.heading(&words) {
+            let own = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            let is_side = matches!(table, UnixTable::Sides(_));
+            if self.headings.contains(&own) && !is_side {
+                self.end_of_report()?;
+            }
+            self.headings.push(own);
+            self.table = Some(table);
+            return Ok(());
+        }
+        self.table_row(&words)
+    }
+
+    fn heading(&self, words: &[&str]) -> Option<UnixTable> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        if let Some((system, place)) = columns::table(words) {
+            return Some(UnixTable::Disks { system, place, names: owned(words) });
+        }
+        if let Some(at) = words.iter().position(|word| *word == "avg-cpu:") {
+            let names = owned(&words[at + 1..]);
+            let before = words[..at].iter().filter(|word| !word.ends_with(':')).count();
+            return names.iter().any(|name| name == "%idle").then_some(UnixTable::Processors { names, before });
+        }
+        match (&self.table, side::disks(words), side::groups(words)) {
+            (Some(UnixTable::Sides(side)), _, Some(groups)) => Some(UnixTable::Sides(side.with(groups))),
+            (_, Some(disks), _) => Some(UnixTable::Sides(disks)),
+            // the names of the disks were cut off
+            (_, None, Some(groups)) => Some(UnixTable::Sides(SideBySide::default().with(groups))),
+            _ => None,
+        }
+    }
+
+    fn table_row(&mut self, words: &[&str]) -> Result<(), LogError> {
+        match self.table.take() {
+            Some(UnixTable::Disks { system, place, names }) => {
+                self.disk(system, place, &names, words);
+                self.table = Some(UnixTable::Disks { system, place, names });
+                Ok(())
+            }
+            Some(UnixTable::Processors { names, before }) => {
+                self.processors(&names, before, words);
+                Ok(())
+            }
+            Some(UnixTable::Sides(side)) => {
+                let read = side.row(words);
+                self.table = Some(UnixTable::Sides(side));
+                match read {
+                    Ok(values) => {
+                        // each row is a report
+                        self.rows += 1;
+                        values.into_iter().for_each(|(counter, disk, value)| self.row.put(counter, &disk, value));
+                        self.end_of_report()
+                    }
+                    Err(because) => {
+                        self.skip(because);
+                        Ok(())
+                    }
+                }
+            }
+            None => {
+                self.skip("neither headings nor a time nor a row under headings");
+                Ok(())
+            }
+        }
+    }
+
+    fn disk(&mut self, system: UnixSystem, place: usize, names: &[String], words: &[&str]) {
+        let numbers: Vec<f64> = words.iter().filter_map(|word| number(word, 1.0)).collect();
+        // AIX puts the time behind each row with -T, and other columns stand behind a disk's
+        let mut words = words.to_vec();
+        if system == UnixSystem::Aix
+            && let Some((clock, _)) =
+                words.last().filter(|last| last.contains(':')).and_then(|last| time_of_day(&[last]))
+        {
+            words.pop();
+            let zone = crate::sysstat::clock::ZoneHint::Nothing;
+            self.stamp = Some(StampLine { local_s: clock, ns: 0, zone, is_of_no_day: true });
+            self.has_times = true;
+        }
+        let names = if names.last().is_some_and(|name| name == "time") { &names[..names.len() - 1] } else { names };
+        // terminal and processors stand in the first row alone (`iostat -xtc` of Solaris)
+        let of_disk = names.iter().position(|name| matches!(name.as_str(), "tin" | "us"));
+        let names = match of_disk {
+            Some(end) if end > place && (words.len() == end || words.len() == names.len()) => {
+                words.truncate(end);
+                &names[..end]
+            }
+            _ => names,
+        };
+        if numbers.is_empty() || words.len() < names.len() {
+            return self.skip("a row with fewer cells than its table has headings");
+        }
+        // a name that stands last may hold blanks: `c0t1d0 (vold)`
+        let is_last = place + 1 == names.len();
+        if words.len() > names.len() && !is_last {
+            return self.skip("a row with more cells than its table has headings");
+        }
+        let disk = if is_last { words[place..].join(" ") } else { words[place].to_owned() };
+        if let Some(because) = columns::no_disk(system, &disk) {
+            return self.skip(because);
+        }
+        let cells: Option<Vec<(String, f64)>> = names
+            .iter()
+            .zip(&words)
+            .enumerate()
+            .filter(|(at, _)| *at != place)
+            .map(|(_, (name, word))| number(word, 1.0).filter(|v| (0.0..1e15).contains(v)).map(|v| (name.clone(), v)))
+            .collect();
+        let Some(cells) = cells else { return self.skip("a cell that is no number, or one that cannot be") };
+        self.rows += 1;
+        self.disks.push(UnixDiskRow { system, disk, cells });
+    }
+
+    fn processors(&mut self, names: &[String], before: usize, words: &[&str]) {
+        const SHARES: [(&str, &str); 4] = [
+            ("%user", "processor.user"),
+            ("%sys", "processor.privileged"),
+            ("%idle", "processor.idle"),
+            ("%iowait", "processor.iowait"),
+        ];
+        let Some(cells) = words.get(before..).filter(|cells| cells.len() >= names.len()) else {
+            return self.skip("a row with fewer cells than its table has headings");
+        };
+        let value = |wanted: &str| names.iter().position(|name| name == wanted).and_then(|at| number(cells[at], 1.0));
+        let shares: Vec<(&str, f64)> =
+            SHARES.iter().filter_map(|(name, counter)| value(name).map(|share| (*counter, share))).collect();
+        self.rows += 1;
+        let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
+        if let Some(because) = crate::levels::absurd_shares(&values, 100.0) {
+            return self.skip(because);
+        }
+        shares.iter().for_each(|(counter, share)| self.row.put(counter, "_total", share / 100.0));
+    }
+
+    fn end_of_report(&mut self) -> Result<(), LogError> {
+        self.headings.clear();
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let disks = std::mem::take(&mut self.disks);
+        let Some(time_ns) = self.moment()? else {
+            self.row.clear();
+            return Ok(());
+        };
+        let since = self.last_ns.map(|last| time_ns.saturating_sub(last));
+        self.reports += 1;
+        if self.reports == 1 {
+            self.last_ns = Some(time_ns);
+            self.row.clear();
+            self.skip("the first report of iostat covers the time since boot");
+            return Ok(());
+        }
+        if since.is_some_and(|since| since <= 0) {
+            self.row.clear();
+            self.skip("a report that is not later than the one before");
+            return Ok(());
+        }
+        let elapsed_s = since.map(|since| since as f64 * 1e-9);
+        for UnixDiskRow { system, disk, cells } in &disks {
+            let cells: Vec<(&str, f64)> = cells.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+            columns::put(&mut self.row, *system, disk, &cells, elapsed_s);
+        }
+        if !self.is_announced {
+            self.is_announced = true;
+            self.batch.topology(time_ns, &Topology::default());
+        }
+        self.row.emit(self.batch, time_ns, since.map(i64::unsigned_abs));
+        self.last_ns = Some(time_ns);
+        Ok(())
+    }
+
+    /// When the report was made; `None` where it cannot be known.
+    fn moment(&mut self) -> Result<Option<i64>, LogError> {
+        let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
+        let Some(StampLine { local_s, ns, zone, is_of_no_day }) = self.stamp.take() else {
+            return match (self.last_ns, step) {
+                (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
+                (None, Some(_)) => {
+                    self.batch.note(Note::new(0, Note::WARNING, COUNTED));
+                    Ok(Some(0))
+                }
+                _ if self.has_times => {
+                    self.skip("a report without a time");
+                    Ok(None)
+                }
+                _ => Err(LogError::Needs {
+                    file: self.file.clone(),
+                    because: format!("line {}: the reports have no times, and their interval is unknown", self.line),
+                    option: "--interval 10s (`iostat -T d` of Solaris prints times next time)",
+                }),
+            };
+        };
+        let mut local = local_s;
+        if is_of_no_day {
+            self.days += i64::from(local_s + DAY / 2 < self.last_clock);
+            self.last_clock = local_s;
+            local += self.days * DAY;
+            if self.last_ns.is_none() {
+                self.batch.note(Note::new(local.saturating_mul(1_000_000_000), Note::WARNING, NO_DAY));
+            }
+        }
+        Ok(Some(self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns)))
+    }
+}
+
+/// Lines above tables that say nothing of their own.
+fn is_banner(words: &[&str]) -> bool {
+    let text = words.join(" ");
+    text.contains("extended device statistics") || text.starts_with("System configuration:") || text == "cpu"
+}

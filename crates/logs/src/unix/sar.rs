@@ -1,0 +1,373 @@
+//! sar of Solaris, AIX and HP-UX: a table for each thing that was watched, over the
+//! whole time, one after the other. Rows of disks that follow the first have no time
+//! of their own.
+
+use std::collections::BTreeMap;
+
+use diskwright_base::{Note, Topology};
+
+use crate::batch::FrameBatch;
+use crate::error::LogError;
+use crate::levels::{LevelRow, absurd_shares};
+use crate::sysstat::clock::{SysstatClock, ZoneHint};
+use crate::sysstat::stream::StreamWindow;
+use crate::sysstat::table::{bare, number};
+use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
+use crate::{LogInput, LogOptions};
+
+/// Lines of a head that are looked at.
+const LINES: usize = 300;
+/// Values that are held at most, for tables are joined by time.
+const MOST_VALUES: usize = 16 << 20;
+const KIB: f64 = 1024.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SarSystem {
+    Solaris,
+    Aix,
+    HpUx,
+}
+
+/// What a row of a table is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnixSarTable {
+    Processors,
+    Disks,
+    Queue,
+    Memory,
+    PagingOut,
+    PagingIn,
+    /// AIX's paging: `slots cycle/s fault/s odio/s`.
+    AixPaging,
+    Switches,
+    Calls,
+    /// Known to be of no use here.
+    Other,
+}
+
+/// The table of headings, which are words without a number among them.
+fn table(words: &[&str]) -> Option<UnixSarTable> {
+    let has = |wanted: &str| words.contains(&wanted);
+    let is_heading = !words.is_empty() && words.iter().all(|word| number(word, 1.0).is_none());
+    let found = match () {
+        () if has("%usr") && has("%wio") && has("%idle") => UnixSarTable::Processors,
+        () if has("device") && has("%busy") && has("avserv") => UnixSarTable::Disks,
+        () if has("runq-sz") && has("%runocc") => UnixSarTable::Queue,
+        () if has("freemem") && has("freeswap") => UnixSarTable::Memory,
+        () if has("pgout/s") && has("pgscan/s") => UnixSarTable::PagingOut,
+        () if has("pgin/s") && has("pflt/s") => UnixSarTable::PagingIn,
+        () if has("slots") && has("cycle/s") => UnixSarTable::AixPaging,
+        () if words == ["cswch/s"] || (has("pswch/s") && has("swpin/s")) => UnixSarTable::Switches,
+        () if has("scall/s") && has("fork/s") => UnixSarTable::Calls,
+        () => UnixSarTable::Other,
+    };
+    is_heading.then_some(found)
+}
+
+/// `SunOS host 5.11 11.3 sun4v    05/26/2017`: system, host, release and date.
+fn first_line(line: &str) -> Option<(&str, &str, &str)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        ["SunOS" | "AIX" | "HP-UX", host, .., date] if date.contains('/') && date.len() >= 8 => {
+            Some((words[0], host, date))
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn recognise(text: &str) -> bool {
+    text.lines().take(LINES).any(|line| first_line(line).is_some())
+}
+
+struct UnixSarLog<'b, 'c> {
+    file: String,
+    batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    clock: SysstatClock,
+    order: NumericDateOrder,
+    system: SarSystem,
+    host: String,
+    /// Midnight of the first line's date, seconds since 1970; days since then in this table.
+    midnight: i64,
+    days: i64,
+    last_clock: i64,
+    table: Option<(UnixSarTable, Vec<String>)>,
+    /// The row's time.
+    time_ns: Option<i64>,
+    /// When the first interval began: the time beside the first headings.
+    start_ns: Option<i64>,
+    /// What was found by time: counter, instance, value.
+    rows: BTreeMap<i64, Vec<(&'static str, u32, f64)>>,
+    instances: Vec<String>,
+    held: usize,
+    line: u64,
+}
+
+/// Reads all of an input.
+pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let date = head.lines().find_map(first_line).map_or("", |(_, _, date)| date);
+    let mut stream = StreamWindow::new(input);
+    let mut log = UnixSarLog {
+        file: stream.name().to_owned(),
+        batch,
+        options,
+        clock: SysstatClock::new(options),
+        // a clock of whole days stands beside American dates here
+        order: if date.is_empty() { time::order(&head, date) } else { NumericDateOrder::MonthFirst },
+        system: SarSystem::Solaris,
+        host: String::new(),
+        midnight: 0,
+        days: 0,
+        last_clock: 0,
+        table: None,
+        time_ns: None,
+        start_ns: None,
+        rows: BTreeMap::new(),
+        instances: vec![String::new()],
+        held: 0,
+        line: 0,
+    };
+    while let Some((length, whole)) = stream.line()? {
+        let text = bare(&stream.rest()[..length]);
+        stream.skip(whole);
+        log.line += 1;
+        log.read_line(&text)?;
+    }
+    log.hand_over();
+    Ok(())
+}
+
+impl UnixSarLog<'_, '_> {
+    fn skip(&mut self, because: &str) {
+        self.batch.skip(format!("line {}", self.line), because);
+    }
+
+    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+        if let Some((system, host, date)) = first_line(text) {
+            let wanted = self.options.host.clone().unwrap_or_else(|| self.host.clone());
+            if !self.host.is_empty() && !wanted.eq_ignore_ascii_case(host) {
+                self.batch.skip_host(format!("line {}", self.line), host);
+            }
+            if self.host.is_empty() {
+                host.clone_into(&mut self.host);
+            }
+            self.system = match system {
+                "AIX" => SarSystem::Aix,
+                "HP-UX" => SarSystem::HpUx,
+                _ => SarSystem::Solaris,
+            };
+            self.midnight = time::date(date, self.order).map_or(0, |read| read.date.days() * DAY);
+            (self.table, self.time_ns, self.days) = (None, None, 0);
+            return Ok(());
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.is_empty() || text.starts_with("System configuration") {
+            return Ok(());
+        }
+        if words[0] == "Average" {
+            // averages of disks go on without the word
+            self.time_ns = None;
+            return Ok(());
+        }
+        let Some((clock, taken)) = time_of_day(&words) else {
+            if self.table.is_none() {
+                self.skip("neither headings nor a row under headings");
+            }
+            return self.row(&words);
+        };
+        let rest = &words[taken..];
+        if rest.is_empty() || rest.contains(&"restarts") {
+            self.time_ns = None;
+            return Ok(());
+        }
+        if let Some(found) = table(rest) {
+            self.table = Some((found, rest.iter().map(|word| (*word).to_owned()).collect()));
+            (self.days, self.last_clock, self.time_ns) = (0, clock, None);
+            if self.start_ns.is_none() {
+                let local = self.midnight + clock;
+                self.start_ns = Some(self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch));
+            }
+            return Ok(());
+        }
+        self.days += i64::from(clock + DAY / 2 < self.last_clock);
+        self.last_clock = clock;
+        let local = self.midnight + self.days * DAY + clock;
+        self.time_ns = Some(self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch));
+        self.row(rest)
+    }
+
+    /// A row under its headings, without its time.
+    fn row(&mut self, words: &[&str]) -> Result<(), LogError> {
+        let (Some((table, names)), Some(time_ns)) = (self.table.clone(), self.time_ns) else { return Ok(()) };
+        if table == UnixSarTable::Other {
+            return Ok(());
+        }
+        // processors one by one (-P) have a column more
+        let is_disk = table == UnixSarTable::Disks;
+        if words.len() != names.len() {
+            self.skip("a row with another number of cells than its table has headings");
+            return Ok(());
+        }
+        let from = usize::from(is_disk || names.first().is_some_and(|name| name == "cpu"));
+        let cells: Option<Vec<(&str, f64)>> = names[from..]
+            .iter()
+            .zip(&words[from..])
+            .map(|(name, word)| number(word, 1.0).filter(|v| (0.0..1e15).contains(v)).map(|v| (name.as_str(), v)))
+            .collect();
+        let Some(cells) = cells else {
+            self.skip("a cell that is no number, or one that cannot be");
+            return Ok(());
+        };
+        let instance = if from == 1 { words[0] } else { "" };
+        let values = match table {
+            UnixSarTable::Processors => match processors(&cells) {
+                Ok(values) => values,
+                Err(because) => {
+                    self.skip(because);
+                    return Ok(());
+                }
+            },
+            UnixSarTable::Disks => match no_disk(self.system, instance) {
+                Some(because) => {
+                    self.skip(because);
+                    return Ok(());
+                }
+                None => disk(&cells, self.system),
+            },
+            _ => single(table, &cells),
+        };
+        let instance = match table {
+            UnixSarTable::Processors if matches!(instance, "" | "-" | "ALL" | "U") => "_total".to_owned(),
+            UnixSarTable::Processors => format!("cpu{instance}"),
+            _ => instance.to_owned(),
+        };
+        self.hold(time_ns, &instance, values)
+    }
+
+    fn hold(&mut self, time_ns: i64, instance: &str, values: Vec<(&'static str, f64)>) -> Result<(), LogError> {
+        let at = match self.instances.iter().position(|known| known == instance) {
+            Some(at) => at,
+            None => {
+                self.instances.push(instance.to_owned());
+                self.instances.len() - 1
+            }
+        };
+        self.held += values.len();
+        if self.held > MOST_VALUES {
+            let because = "tables one after the other over more than fits into memory; print a shorter time";
+            return Err(LogError::broken(&self.file, format!("line {}", self.line), because));
+        }
+        let row = self.rows.entry(time_ns).or_default();
+        row.extend(values.into_iter().map(|(counter, value)| (counter, at as u32, value)));
+        Ok(())
+    }
+
+    fn hand_over(&mut self) {
+        let mut row = LevelRow::default();
+        let (mut before, mut is_announced) = (self.start_ns, false);
+        for (time_ns, values) in std::mem::take(&mut self.rows) {
+            for (counter, instance, value) in values {
+                row.put(counter, &self.instances[instance as usize], value);
+            }
+            if !is_announced {
+                is_announced = true;
+                self.batch.topology(time_ns, &Topology { host: self.host.clone(), ..Topology::default() });
+            }
+            let elapsed = before.and_then(|before| u64::try_from(time_ns.saturating_sub(before)).ok());
+            row.emit(self.batch, time_ns, elapsed);
+            before = Some(time_ns);
+            if self.batch.is_stopped() {
+                return;
+            }
+        }
+        if self.midnight == 0 && before.is_some() {
+            let text = "the log's first line has no date: times are counted from 1970";
+            self.batch.note(Note::new(before.unwrap_or(0), Note::WARNING, text));
+        }
+    }
+}
+
+/// Drivers of Solaris' host adapters and their ports, which sar -d lists among the disks.
+const ADAPTERS: [&str; 9] = ["mpt", "mpt_sas", "mr_sas", "fp", "qlc", "emlxs", "glm", "isp", "ahci"];
+
+fn is_adapter(name: &str) -> bool {
+    ADAPTERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
+}
+
+/// Why a row is of no disk of its own. Parts of disks (`sd0,a`) are in their disks' rows.
+fn no_disk(system: SarSystem, name: &str) -> Option<&'static str> {
+    let is_of_server = name.strip_prefix("nfs").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
+    match system {
+        SarSystem::Solaris if name.contains(',') => Some("a part of a disk, whose whole has a row"),
+        SarSystem::Solaris if is_of_server => Some("a file server is no disk"),
+        SarSystem::Solaris if name.contains(".t") => Some("a path to a disk, whose requests are in the disk's row"),
+        SarSystem::Solaris if is_adapter(name) => Some("an adapter, whose requests are in its disks' rows"),
+        _ => None,
+    }
+}
+
+type SarValues = Vec<(&'static str, f64)>;
+
+/// Whole numbers that miss the sum by one each are rounded.
+fn processors(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
+    const SHARES: [(&str, &str); 4] = [
+        ("%usr", "processor.user"),
+        // all of the system's time
+        ("%sys", "processor.privileged"),
+        ("%wio", "processor.iowait"),
+        ("%idle", "processor.idle"),
+    ];
+    let share = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, share)| *share);
+    let found: SarValues = SHARES.iter().filter_map(|(name, counter)| Some((*counter, share(name)?))).collect();
+    let values: Vec<f64> = found.iter().map(|(_, share)| *share).collect();
+    let missed = (values.iter().sum::<f64>() - 100.0).abs();
+    match absurd_shares(&values, 100.0) {
+        Some(because) if missed > values.len() as f64 || !because.contains("add up") => Err(because),
+        _ => Ok(found.into_iter().map(|(counter, share)| (counter, share / 100.0)).collect()),
+    }
+}
+
+/// sar(1) and sar(1M): `%busy`; `r+w/s`; `blks/s` of 512 bytes, on AIX `Kbs/s`; `avwait` and
+/// `avserv` in ms, waiting and served. Solaris' `avque` is requests outstanding, those in
+/// service included. AIX counts those that wait alone, and HP-UX begins at 0.5: these keep
+/// their own name.
+fn disk(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
+    let value = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
+    let mut found = SarValues::new();
+    let mut put = |counter: &'static str, value: Option<f64>| {
+        if let Some(value) = value {
+            found.push((counter, value));
+        }
+    };
+    put("physical_disk.busy", value("%busy").map(|share| share / 100.0));
+    put("physical_disk.transfers_per_s", value("r+w/s"));
+    put("physical_disk.bytes_per_s", value("blks/s").map(|blocks| blocks * 512.0).or(value("Kbs/s").map(|k| k * KIB)));
+    let is_idle = value("r+w/s") == Some(0.0);
+    let response = value("avwait").zip(value("avserv")).map(|(wait, service)| (wait + service) * 1e-3);
+    put("physical_disk.avg_s_per_transfer", response.filter(|_| !is_idle));
+    let queue = system == SarSystem::Solaris;
+    let waits = if queue { "physical_disk.avg_queue_length" } else { "foreign.sar.avque" };
+    put(waits, value("avque"));
+    found
+}
+
+fn single(table: UnixSarTable, cells: &[(&str, f64)]) -> SarValues {
+    let columns: &[(&str, &'static str, f64)] = match table {
+        UnixSarTable::Queue => &[("runq-sz", "system.processor_queue_length", 1.0)],
+        // freemem is in pages, whose size the text does not tell; freeswap in blocks of 512 bytes
+        UnixSarTable::Memory => &[("freeswap", "memory.swap_free_bytes", 512.0)],
+        UnixSarTable::PagingOut => {
+            &[("pgscan/s", "paging.scanned_pages_per_s", 1.0), ("pgfree/s", "paging.stolen_pages_per_s", 1.0)]
+        }
+        UnixSarTable::PagingIn => &[("vflt/s", "paging.faults_per_s", 1.0)],
+        UnixSarTable::AixPaging => &[("fault/s", "paging.faults_per_s", 1.0)],
+        UnixSarTable::Switches => {
+            &[("cswch/s", "system.context_switches_per_s", 1.0), ("pswch/s", "system.context_switches_per_s", 1.0)]
+        }
+        UnixSarTable::Calls => &[("scall/s", "system.system_calls_per_s", 1.0), ("fork/s", "system.forks_per_s", 1.0)],
+        UnixSarTable::Processors | UnixSarTable::Disks | UnixSarTable::Other => &[],
+    };
+    let value = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
+    columns.iter().filter_map(|(name, counter, times)| Some((*counter, value(name)? * times))).collect()
+}

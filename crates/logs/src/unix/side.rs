@@ -1,0 +1,93 @@
+//! The plain form of BSD's iostat, in which disks stand side by side and each row is a
+//! report (iostat(8) of macOS and FreeBSD):
+//!
+//! ```text
+//!               disk0               disk4       cpu    load average
+//!     KB/t  tps  MB/s     KB/t  tps  MB/s  us sy id   1m   5m   15m
+//!    30.11    5  0.15    16.00    0  0.00   4  3 93 2.31 2.05 1.88
+//! ```
+
+use crate::levels::absurd_shares;
+use crate::sysstat::table::number;
+
+/// Names of the disks and of the columns below them.
+#[derive(Clone, Default)]
+pub(super) struct SideBySide {
+    disks: Vec<String>,
+    columns: Vec<String>,
+}
+
+/// The line of disks: their names, then `cpu` or `load average`, on FreeBSD `tty` before them.
+pub(super) fn disks(words: &[&str]) -> Option<SideBySide> {
+    let end = words.iter().position(|word| matches!(*word, "cpu" | "load"))?;
+    let from = usize::from(words.first() == Some(&"tty"));
+    let is_name = |name: &&str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase()) && name.ends_with(|c: char| c.is_ascii_digit())
+    };
+    let rest = words[end..].join(" ");
+    let plain = matches!(rest.as_str(), "cpu" | "cpu load average" | "load average");
+    let names = words.get(from..end).filter(|names| !names.is_empty() && names.iter().all(is_name) && plain)?;
+    Some(SideBySide { disks: names.iter().map(|name| (*name).to_owned()).collect(), columns: Vec::new() })
+}
+
+/// The line of columns: `KB/t tps MB/s` for each disk.
+pub(super) fn groups(words: &[&str]) -> Option<Vec<String>> {
+    let is_one = words.windows(3).any(|three| three == ["KB/t", "tps", "MB/s"]);
+    is_one.then(|| words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+type SideValue = (&'static str, String, f64);
+
+impl SideBySide {
+    /// The same disks under these columns.
+    pub(super) fn with(&self, columns: Vec<String>) -> SideBySide {
+        SideBySide { disks: self.disks.clone(), columns }
+    }
+
+    /// A row, which is a report.
+    pub(super) fn row(&self, words: &[&str]) -> Result<Vec<SideValue>, &'static str> {
+        if self.columns.is_empty() || words.len() != self.columns.len() {
+            return Err("a row with another number of cells than its table has headings");
+        }
+        let value = |word: &&str| number(word, 1.0).filter(|value| (0.0..1e12).contains(value));
+        let cells: Option<Vec<f64>> = words.iter().map(value).collect();
+        let cells = cells.ok_or("a cell that is no number, or one that cannot be")?;
+        let mut found: Vec<SideValue> = Vec::new();
+        let (mut number, mut shares) = (0_usize, Vec::new());
+        for (column, cell) in self.columns.iter().zip(&cells) {
+            if column == "KB/t" {
+                number += 1;
+            }
+            let place = number.saturating_sub(1);
+            let disk = || self.disks.get(place).cloned().unwrap_or_else(|| format!("disk{place}"));
+            match column.as_str() {
+                // nothing was transferred where it is 0
+                "KB/t" if *cell > 0.0 => {
+                    found.push(("physical_disk.avg_bytes_per_transfer", disk(), cell * 1024.0));
+                }
+                "tps" => found.push(("physical_disk.transfers_per_s", disk(), *cell)),
+                "MB/s" => found.push(("physical_disk.bytes_per_s", disk(), cell * 1_048_576.0)),
+                "us" => shares.push(("processor.user", *cell)),
+                "ni" => shares.push(("processor.nice", *cell)),
+                "sy" => shares.push(("processor.system", *cell)),
+                "in" => shares.push(("processor.irq", *cell)),
+                "id" => shares.push(("processor.idle", *cell)),
+                "1m" => found.push(("system.load_1", String::new(), *cell)),
+                "5m" => found.push(("system.load_5", String::new(), *cell)),
+                "15m" => found.push(("system.load_15", String::new(), *cell)),
+                _ => {}
+            }
+        }
+        let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
+        // whole numbers may miss the sum by one each
+        if !values.is_empty() && absurd_shares(&values, 100.0).is_none_or(|why| why.contains("add up") && near(&values))
+        {
+            found.extend(shares.into_iter().map(|(counter, share)| (counter, "_total".to_owned(), share / 100.0)));
+        }
+        Ok(found)
+    }
+}
+
+fn near(shares: &[f64]) -> bool {
+    (shares.iter().sum::<f64>() - 100.0).abs() <= shares.len() as f64
+}

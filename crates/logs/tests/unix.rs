@@ -1,0 +1,248 @@
+//! iostat and sar of other systems: each column's meaning and unit, and the report
+//! since boot left out.
+
+use std::time::Duration;
+
+use crate::text_log::{ReadLog, read_as};
+use diskwright_base::Note;
+use diskwright_logs::LogOptions;
+
+fn iostat(text: &str) -> ReadLog {
+    read_as("unix-iostat", text, &LogOptions::default())
+}
+
+fn every(text: &str, seconds: u64) -> ReadLog {
+    let options = LogOptions { interval: Some(Duration::from_secs(seconds)), ..LogOptions::default() };
+    read_as("unix-iostat", text, &options)
+}
+
+fn disk(read: &ReadLog, counter: &str, name: &str) -> Vec<f64> {
+    read.column(&format!("physical_disk.{counter}"), name)
+}
+
+const BANNER: &str = "                    extended device statistics              \n";
+
+#[test]
+fn solaris_waits_and_serves() {
+    let named = "    r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n  \
+                 10.0   20.0   40.0   80.0  0.5  1.5   15.0   45.0   7  60 c1t0d0\n   \
+                 0.0    0.0    0.0    0.0  0.0  0.0    0.0    0.0   0   0 nas:/export (vold)\n";
+    let plain = "device    r/s    w/s   Mr/s   Mw/s wait actv  svc_t  %w  %b\n\
+                 c1t0d0       10.0   20.0    1.0    2.0  0.5  1.5   60.0   7  60\n";
+    let commas = "device,r/s,w/s,kr/s,kw/s,wait,actv,svc_t,%w,%b\nc1t0d0,10.0,20.0,40.0,80.0,0.5,1.5,60.0,7,60\n";
+    for (report, read_bytes) in [(named, 40_960.0), (plain, 1_048_576.0), (commas, 40_960.0)] {
+        let dated = |s: u32| format!("Mon Nov 23 17:30:{s:02} UTC 2026\n{BANNER}{report}");
+        let read = iostat(&[0, 10, 20].map(dated).concat());
+        assert_eq!(read.ticks, [(1_795_455_010.0, 10.0), (1_795_455_020.0, 10.0)], "{:?}", read.summary);
+        for (counter, value) in [
+            ("reads_per_s", 10.0),
+            ("transfers_per_s", 30.0),
+            ("read_bytes_per_s", read_bytes),
+            ("avg_queue_length", 2.0),
+            ("avg_s_per_transfer", 0.06),
+            ("busy", 0.6),
+        ] {
+            assert_eq!(disk(&read, counter, "c1t0d0"), [value; 2], "{counter} of {report}");
+        }
+        assert!(read.cells.iter().all(|cells| cells.keys().all(|(_, instance)| !instance.contains("nas"))));
+    }
+    // terminal and processors beside the first row
+    let wide = "device r/s w/s kr/s kw/s wait actv svc_t %w %b tin tout us sy wt id\n\
+                sd0 1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1 0 9 1 2 0 97\nsd1 5.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1\n";
+    let read = every(&(BANNER.to_owned() + wide).repeat(3), 5);
+    assert_eq!((disk(&read, "reads_per_s", "sd0"), disk(&read, "reads_per_s", "sd1")), (vec![1.0; 2], vec![5.0; 2]));
+    // parts of a disk are no disks
+    let slices = named.replace("c1t0d0\n", "c1t0d0s3\n");
+    let read = every(&(BANNER.to_owned() + &slices).repeat(3), 5);
+    assert_eq!(read.column("logical_disk.busy", "c1t0d0s3"), [0.6; 2]);
+    assert!(disk(&read, "busy", "c1t0d0s3")[0].is_nan());
+}
+
+#[test]
+fn freebsd_times_reads_and_writes_apart() {
+    let new = "device       r/s     w/s     kr/s     kw/s  ms/r  ms/w  ms/o  ms/t qlen  %b\n\
+               ada0          12       4      512      128     4     9     0     5    3  20\n\
+               pass0         12       4      512      128     4     9     0     5    3  20\n";
+    let old =
+        "device     r/s   w/s    kr/s    kw/s qlen svc_t  %b  \nada0      12.0   4.0   512.0   128.0    3   5.0  20 \n";
+    for (report, apart) in [(new, true), (old, false)] {
+        let read = every(&(BANNER.to_owned() + report).repeat(3), 10);
+        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 2]);
+        for (counter, value) in [
+            ("reads_per_s", 12.0),
+            ("write_bytes_per_s", 131_072.0),
+            ("avg_s_per_transfer", 0.005),
+            ("current_queue_length", 3.0),
+            ("busy", 0.2),
+        ] {
+            assert_eq!(disk(&read, counter, "ada0"), [value; 2], "{counter}");
+        }
+        assert_eq!(disk(&read, "avg_s_per_read", "ada0")[0] == 0.004, apart);
+        assert!(disk(&read, "busy", "pass0")[0].is_nan());
+        assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("no times")));
+    }
+}
+
+#[test]
+fn aix_counts_kilobytes_of_the_interval() {
+    let report = "\nSystem configuration: lcpu=4 drives=6 paths=5 vdisks=3\n\n\
+        tty:      tin         tout    avg-cpu: % user % sys % idle % iowait physc % entc\n          \
+        0.0          0.0                10.0  5.0   82.0      3.0   0.1   10.0\n\n\
+        Disks:         % tm_act     Kbps      tps    Kb_read   Kb_wrtn\n\
+        hdisk0           36.0     324.0      64.0        320      2920\n";
+    let read = every(&report.repeat(3), 10);
+    for (counter, value) in [
+        ("busy", 0.36),
+        ("bytes_per_s", 324.0 * 1024.0),
+        ("transfers_per_s", 64.0),
+        ("read_bytes_per_s", 32_768.0),
+        ("write_bytes_per_s", 292.0 * 1024.0),
+    ] {
+        assert_eq!(disk(&read, counter, "hdisk0"), [value; 2], "{counter}");
+    }
+    assert_eq!(read.column("processor.privileged", "_total"), [0.05; 2]);
+    assert_eq!(read.column("processor.iowait", "_total"), [0.03; 2]);
+    // -T puts a time behind each row
+    let timed = |s: u32| {
+        format!(
+            "Disks:         % tm_act     Kbps      tps    Kb_read   Kb_wrtn  time\n\
+             hdisk0           36.0     324.0      64.0        320      2920  17:30:{s:02}\n"
+        )
+    };
+    let read = iostat(&[0, 10, 20].map(timed).concat());
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 2]);
+    assert_eq!(disk(&read, "read_bytes_per_s", "hdisk0"), [32_768.0; 2]);
+}
+
+#[test]
+fn disks_side_by_side() {
+    let text = "              disk0               disk4       cpu    load average\n    \
+                KB/t  tps  MB/s     KB/t  tps  MB/s  us sy id   1m   5m   15m\n   \
+                37.13  105  3.80   127.34   11  1.31  10  4 86  2.79 2.33 2.18\n   \
+                16.00    8  0.50     0.00    0  0.00   5  3 93  2.79 2.33 2.18\n   \
+                16.00    8  0.50     0.00    0  0.00   5  3 12  2.79 2.33 2.18\n";
+    let read = every(text, 1);
+    assert_eq!(disk(&read, "transfers_per_s", "disk0"), [8.0; 2]);
+    assert_eq!(disk(&read, "bytes_per_s", "disk0"), [524_288.0; 2]);
+    assert_eq!(disk(&read, "avg_bytes_per_transfer", "disk0"), [16_384.0; 2]);
+    assert_eq!(disk(&read, "transfers_per_s", "disk4"), [0.0; 2]);
+    assert!(disk(&read, "avg_bytes_per_transfer", "disk4")[0].is_nan());
+    // rounded shares may miss the sum by a little, others are gaps
+    let idle = read.column("processor.idle", "_total");
+    assert!(idle[0] == 0.93 && idle[1].is_nan(), "{idle:?}");
+    assert_eq!(read.column("system.load_1", ""), [2.79; 2]);
+    let freebsd = "       tty             ada0             cpu\n tin  tout  KB/t   tps  MB/s  us ni sy in id\n   \
+                   0     4 16.00     8  0.50   1  0  2  0 97\n   0     4 16.00     8  0.50   1  0  2  0 97\n";
+    let read = every(freebsd, 1);
+    assert_eq!(
+        (disk(&read, "transfers_per_s", "ada0"), read.column("processor.idle", "_total")),
+        (vec![8.0], vec![0.97])
+    );
+}
+
+#[test]
+fn hpux_iostat_tells_bytes_alone() {
+    let report = "  device    bps     sps    msps\n\n  c2t1d0    324    64.0     1.0\n\n";
+    let read = every(&report.repeat(3), 5);
+    assert_eq!(disk(&read, "bytes_per_s", "c2t1d0"), [324.0 * 1024.0; 2]);
+}
+
+#[test]
+fn broken_reports() {
+    const HEADINGS: &str = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b\n";
+    const ROW: &str = "sd1  1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1\n";
+    let report = |row: &str| HEADINGS.to_owned() + row;
+    for (row, because) in [
+        ("sd1  1.0 2.0 3.0 4.0 0.0 0.0 5.0 0\n", "fewer cells"),
+        ("sd1  1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1 9\n", "more cells"),
+        ("sd1  1.0 2.0 3.0 4.0 0.0 0.0 x 0 1\n", "no number"),
+        ("sd1  1.0 2.0 -3.0 4.0 0.0 0.0 5.0 0 1\n", "cannot be"),
+        ("sd1  1.0 2.0 3e99 4.0 0.0 0.0 5.0 0 1\n", "no number"),
+        ("^C\n", "fewer cells"),
+    ] {
+        let text = report(ROW) + &report(&(ROW.to_owned() + row)) + &report(ROW);
+        let read = every(&text, 1);
+        assert_eq!(disk(&read, "reads_per_s", "sd1"), [1.0; 2], "{row}");
+        assert!(read.skipped().iter().any(|(told, _)| told.contains(because)), "{row}: {:?}", read.skipped());
+    }
+    let text = report(ROW).repeat(3);
+    assert!(iostat(&text).summary.expect_err("refused").to_string().contains("--interval"));
+    for cut in 0..text.len() {
+        let input = diskwright_logs::LogInput::from_bytes("cut", text.as_bytes()[..cut].to_vec());
+        let options = LogOptions { interval: Some(Duration::from_secs(1)), ..LogOptions::default() };
+        let mut sink = |_: diskwright_logs::LogPiece<'_>| std::ops::ControlFlow::Continue(());
+        let _ = input.and_then(|mut input| diskwright_logs::read(&mut input, &options, &mut sink));
+    }
+}
+
+fn sar(text: &str) -> ReadLog {
+    read_as("unix-sar", text, &LogOptions::default())
+}
+
+#[test]
+fn tables_of_sar_stand_side_by_side() {
+    let text = "\nSunOS db1 5.11 11.3 sun4v    11/23/2026\n\n\
+        23:50:00    %usr    %sys    %wio   %idle\n\
+        23:55:00      10       5       0      84\n00:00:00      20       5       0      75\n\n\
+        Average       15       5       0      79\n\n\
+        23:50:00   device        %busy   avque   r+w/s  blks/s  avwait  avserv\n\
+        23:55:00   sd1              60     2.0      30     160    15.0    45.0\n           \
+        sd1,a            60     2.0      30     160    15.0    45.0\n           \
+        sd1.t3.mpt0      60     2.0      30     160    15.0    45.0\n           \
+        mpt_sas2         60     2.0      30     160    15.0    45.0\n           \
+        nfs1              0     0.0       0       0     0.0     0.0\n\
+        00:00:00   sd1               0     0.0       0       0     0.0     0.0\n\
+        Average    sd1              30     1.0      15      80    15.0    45.0\n           sd2   1 1.0 1 1 1.0 1.0\n\n\
+        23:50:00 freemem freeswap\n23:55:00    1000     2048\n00:00:00    1000     2048\n";
+    let read = sar(text);
+    assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [300.0; 2]);
+    assert_eq!(read.column("processor.user", "_total"), [0.1, 0.2]);
+    assert_eq!(disk(&read, "busy", "sd1"), [0.6, 0.0]);
+    assert_eq!(disk(&read, "avg_queue_length", "sd1"), [2.0, 0.0]);
+    assert_eq!(disk(&read, "bytes_per_s", "sd1"), [81_920.0, 0.0]);
+    let response = disk(&read, "avg_s_per_transfer", "sd1");
+    assert!(response[0] == 0.06 && response[1].is_nan(), "{response:?}");
+    assert_eq!(read.column("memory.swap_free_bytes", ""), [1_048_576.0; 2]);
+    let disks = |cells: &std::collections::BTreeMap<(String, String), f64>| {
+        cells.keys().filter(|(counter, _)| counter == "physical_disk.busy").count()
+    };
+    assert!(read.cells.iter().all(|cells| disks(cells) == 1));
+    assert!(read.notes.iter().any(|note| note.kind == Note::TOPOLOGY && note.text.contains("db1")));
+}
+
+#[test]
+fn the_queue_of_aix_and_hpux_is_another() {
+    for (system, column) in [("AIX db1 2 7 00F93CFF4C00", "Kbs/s"), ("HP-UX db1 B.11.31 U ia64", "blks/s")] {
+        let text = format!(
+            "{system}    11/23/26\n\n10:00:00   device   %busy   avque   r+w/s  {column}  avwait  avserv\n\
+             10:05:00   disk1   60.00   0.50   30   160   15.00   45.00\n\
+             10:10:00   disk1   60.00   0.50   30   160   15.00   45.00\n"
+        );
+        let read = sar(&text);
+        let unit = if column == "Kbs/s" { 1024.0 } else { 512.0 };
+        assert_eq!(disk(&read, "bytes_per_s", "disk1"), [160.0 * unit; 2]);
+        assert_eq!(disk(&read, "avg_s_per_transfer", "disk1"), [0.06; 2]);
+        assert!(disk(&read, "avg_queue_length", "disk1")[0].is_nan());
+        assert_eq!(read.column("foreign.sar.avque", "disk1"), [0.5; 2]);
+    }
+}
+
+#[test]
+fn rows_of_sar_that_cannot_be() {
+    const HEAD: &str = "SunOS db1 5.11 11.3 sun4v    11/23/2026\n\n10:00:00    %usr    %sys    %wio   %idle\n";
+    let good = "10:15:00      10       5       0      85\n";
+    for (row, because) in [
+        ("10:10:00       0       0       0       0\n", "all zero"),
+        ("10:10:00      10       5       0      15\n", "add up"),
+        ("10:10:00      10       5     900      85\n", "cannot be"),
+        ("10:10:00      10       5\n", "another number of cells"),
+        ("10:10:00      10       5       -      85\n", "no number"),
+    ] {
+        let read = sar(&format!("{HEAD}10:05:00      10       5       0      85\n{row}{good}"));
+        assert_eq!(read.column("processor.idle", "_total"), [0.85; 2], "{row}");
+        assert!(read.skipped().iter().any(|(told, _)| told.contains(because)), "{row}: {:?}", read.skipped());
+    }
+    // a restart, and rows that stand above any heading
+    let read = sar(&format!("{HEAD}10:05:00      10       5       0      85\n\n10:07:00    unix restarts\n\n{good}"));
+    assert_eq!(read.ticks.len(), 2);
+}
