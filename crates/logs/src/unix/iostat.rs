@@ -6,12 +6,13 @@ use diskwright_base::{Note, Topology};
 use super::columns::{self, UnixSystem};
 use super::side::{self, SideBySide};
 use crate::batch::FrameBatch;
+use crate::clean::bare;
 use crate::error::LogError;
 use crate::levels::LevelRow;
 use crate::stamp::{StampLine, stamp};
 use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream::StreamWindow;
-use crate::sysstat::table::{bare, number};
+use crate::sysstat::table::number;
 use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
 use crate::{LogInput, LogOptions};
 
@@ -107,7 +108,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         is_announced: false,
     };
     while let Some((length, whole)) = stream.line()? {
-        let text = bare(&stream.rest()[..length]);
+        let text = bare(&stream.rest()[..length]).into_owned();
         stream.skip(whole);
         log.line += 1;
         log.read_line(&text)?;

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
+use crate::clean::bare;
 use crate::error::LogError;
 use crate::levels::{LevelRow, absurd_shares};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::stream::StreamWindow;
-use crate::sysstat::table::{bare, number};
+use crate::sysstat::table::number;
 use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
 use crate::{LogInput, LogOptions};
 
@@ -129,7 +130,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         line: 0,
     };
     while let Some((length, whole)) = stream.line()? {
-        let text = bare(&stream.rest()[..length]);
+        let text = bare(&stream.rest()[..length]).into_owned();
         stream.skip(whole);
         log.line += 1;
         log.read_line(&text)?;
