@@ -20,6 +20,7 @@ mod perfmon_blg;
 pub mod prometheus;
 mod skips;
 mod sysstat;
+mod table_csv;
 mod tool;
 
 use std::ops::ControlFlow;
@@ -31,6 +32,7 @@ pub use batch::{FrameBatch, ReadSummary};
 pub use error::LogError;
 pub use input::{HEAD, InputHead, LogInput};
 pub use skips::{Skip, Skips};
+pub use table_csv::CsvColumn;
 
 /// Takes the pieces; `Break` ends the reading early, without an error.
 pub type PieceSink<'a> = dyn FnMut(LogPiece<'_>) -> ControlFlow<()> + 'a;
@@ -44,6 +46,8 @@ pub struct LogOptions {
     pub host: Option<String>,
     /// Time between two reports that bear no time of their own.
     pub interval: Option<Duration>,
+    /// What columns of a table are.
+    pub columns: Vec<CsvColumn>,
 }
 
 /// One log format.
@@ -82,6 +86,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &collectl::RAW,
     &atop::TEXT,
     &atop::RAW,
+    &table_csv::FORMAT,
 ];
 
 /// Reads one log of any known format from beginning to end.
