@@ -1,7 +1,7 @@
 //! The beginning of a table: its delimiter, its headings, where its time is.
 
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
-use crate::tool::cells;
+use crate::tool::cells::{self, EPOCHS};
 
 /// Lines above the first row at most.
 const LINES: usize = 50;
@@ -41,10 +41,10 @@ pub fn moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<Tab
     let text = text.trim();
     if let Some(number) = text.parse::<f64>().ok().filter(|_| is_named) {
         let seconds = match number {
-            n if (1e8..1e11).contains(&n) => n,
-            n if (1e11..1e14).contains(&n) => n * 1e-3,
-            n if (1e14..1e17).contains(&n) => n * 1e-6,
-            n if (1e17..1e20).contains(&n) => n * 1e-9,
+            n if EPOCHS.contains(&n) => n,
+            n if EPOCHS.contains(&(n * 1e-3)) => n * 1e-3,
+            n if EPOCHS.contains(&(n * 1e-6)) => n * 1e-6,
+            n if EPOCHS.contains(&(n * 1e-9)) => n * 1e-9,
             _ => return None,
         };
         let part_ns = ((seconds - seconds.floor()) * 1e3).round() as i64 * 1_000_000;

@@ -18,8 +18,8 @@ const ID: &str = "csv";
 pub static FORMAT: LogFormat = LogFormat {
     id: ID,
     title: "CSV of CloudWatch, Azure Monitor, Grafana, or any with a time column",
-    explain: "A column of times and columns of numbers, or rows of time, series and value. Columns that are known by the \
-              name of a cloud's metric, or are named by --column, become counters; others foreign.csv.NAME. Where \
+    explain: "A column of times and columns of numbers, or rows of time, series and value. Columns that are known by \
+              the name of a cloud's metric, or are named by --column, become counters; others foreign.csv.NAME. Where \
               none is known, the message lists the columns.",
     recognise: is_table,
     read: reader::read,

@@ -18,6 +18,8 @@ use crate::{LogInput, LogOptions};
 
 /// Cells that are held at most.
 const MOST_HELD: usize = 16 << 20;
+/// Series of a long table at most.
+const MOST_SERIES: usize = 200_000;
 /// Columns that a message lists.
 const MOST_LISTED: usize = 12;
 /// The text that a row is asked for.
@@ -222,6 +224,10 @@ impl CsvTable<'_, '_> {
             // one column of values needs no name of its own
             let series = if values.len() == 1 { name.clone() } else { format!("{name} {}", self.head.headings[cell]) };
             if !self.series.contains_key(&series) {
+                if self.series.len() >= MOST_SERIES {
+                    self.batch.skip(lines.at(), "too many series for one log");
+                    continue;
+                }
                 let column = self.column(&series);
                 self.series.insert(series.clone(), column);
             }

@@ -105,6 +105,7 @@ fn broken_rows_are_told_and_the_rest_is_kept() {
         ("2026-11-21 07:07:00,5 ms,2\n", "a unit that does not fit"),
         ("2026-11-21 07:07:00,-5,2\n", "a value that cannot be: physical_disk.reads_per_s storage"),
         ("2026-13-41 07:07:00,1,2\n", "without a time"),
+        ("99999999999999999999,1,2\n", "without a time"),
         ("2026-11-21 07:04:00,1,2\n", "time goes backwards"),
     ] {
         let read = run(&(good.to_owned() + wrong));
