@@ -188,9 +188,9 @@ pub fn sysstat_text(data: &[u8]) {
     foreign(["sar-text", "iostat-text", "sadf-rows", "vmstat-text"][data.len() % 4], data);
 }
 
-/// Any bytes as what dstat, nmon, collectl or atop write; their length chooses which.
+/// Any bytes as what dstat, nmon, collectl or atop write, or a dashboard; their length chooses which.
 pub fn tool_text(data: &[u8]) {
-    foreign(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text"][data.len() % 5], data);
+    foreign(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text", "csv"][data.len() % 6], data);
 }
 
 /// Any bytes as what loops and other systems' tools print; their length chooses which.

@@ -224,8 +224,8 @@ fn sysstat_takes_anything() {
 #[test]
 fn tool_text_takes_anything() {
     // the length chooses the format: each seed as each of them
-    let seeds = foreign_logs(&["dstat-csv", "nmon", "collectl-", "atop-text"]).into_iter();
-    let seeds = seeds.flat_map(|log| (0..5).map(move |less| log[..log.len().min(1800) - less].to_vec()));
+    let seeds = foreign_logs(&["dstat-csv", "nmon", "collectl-", "atop-text", "csv"]).into_iter();
+    let seeds = seeds.flat_map(|log| (0..6).map(move |less| log[..log.len().min(1800) - less].to_vec()));
     run(targets::tool_text, &seeds.collect::<Vec<_>>());
 }
 

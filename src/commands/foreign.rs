@@ -10,7 +10,7 @@ use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_base::{LogPiece, Note, text};
 use diskwright_datastore::{LogWriter, StoreError, WriterOptions};
-use diskwright_logs::{LogError, LogInput, LogOptions, PieceSink, ReadSummary};
+use diskwright_logs::{CsvColumn, LogError, LogInput, LogOptions, PieceSink, ReadSummary};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::imported::FileFingerprint;
@@ -30,11 +30,19 @@ pub struct ForeignOptions {
     /// Interval between two reports without timestamps (iostat without -t)
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     interval: Option<Duration>,
+    /// What a column of a CSV is: NAME=counter[:instance[:unit]]; * in NAME stands for the instance (repeatable)
+    #[arg(long = "column", value_parser = CsvColumn::parse, value_name = "NAME=COUNTER")]
+    table_columns: Vec<CsvColumn>,
 }
 
 impl ForeignOptions {
     fn options(&self) -> LogOptions {
-        LogOptions { utc_offset_s: self.utc_offset, host: self.host.clone(), interval: self.interval }
+        LogOptions {
+            utc_offset_s: self.utc_offset,
+            host: self.host.clone(),
+            interval: self.interval,
+            columns: self.table_columns.clone(),
+        }
     }
 }
 

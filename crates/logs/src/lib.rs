@@ -27,6 +27,7 @@ pub mod prometheus;
 mod skips;
 mod stamp;
 mod sysstat;
+mod table_csv;
 mod tool;
 mod top;
 mod unix;
@@ -43,6 +44,7 @@ pub use error::LogError;
 pub use input::{HEAD, InputHead, LogInput, is_tar};
 pub use plausible::ValueLimits;
 pub use skips::{Skip, Skips};
+pub use table_csv::CsvColumn;
 
 /// Takes the pieces; `Break` ends the reading early, without an error.
 pub type PieceSink<'a> = dyn FnMut(LogPiece<'_>) -> ControlFlow<()> + 'a;
@@ -56,6 +58,8 @@ pub struct LogOptions {
     pub host: Option<String>,
     /// Time between two reports that bear no time of their own.
     pub interval: Option<Duration>,
+    /// What columns of a table are.
+    pub columns: Vec<CsvColumn>,
 }
 
 /// One log format.
@@ -99,6 +103,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &top::FORMAT,
     // lines of files of /proc stand in what collectors write, too
     &procfs::FORMAT,
+    &table_csv::FORMAT,
 ];
 
 /// Reads one log of any known format from beginning to end.

@@ -99,7 +99,7 @@ fn nothing_is_too_broken_to_survive() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let families =
         ["sadf-json", "iostat-json", "mpstat-json", "sadf-xml", "sadf-rows", "sar-text", "iostat-text", "vmstat-text"];
-    let options = LogOptions { utc_offset_s: None, host: None, interval: Some(std::time::Duration::from_secs(1)) };
+    let options = LogOptions { interval: Some(std::time::Duration::from_secs(1)), ..LogOptions::default() };
     for id in families {
         let format = diskwright_logs::FORMATS.iter().find(|f| f.id == id).unwrap();
         let fixtures = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path());

@@ -34,7 +34,11 @@ fn mean(path: &Path, counter: &str, instance: &str) -> Result<(Option<f64>, disk
         }
         ControlFlow::Continue(())
     };
-    let options = LogOptions { utc_offset_s: Some(0), host: None, interval: Some(std::time::Duration::from_secs(1)) };
+    let options = LogOptions {
+        utc_offset_s: Some(0),
+        interval: Some(std::time::Duration::from_secs(1)),
+        ..LogOptions::default()
+    };
     let summary = diskwright_logs::read(&mut input, &options, &mut sink)?;
     Ok((plan.and_then(|p| p.value(&sum)), summary))
 }

@@ -10,7 +10,7 @@ use diskwright_base::plan::{CounterPlan, CounterSummary};
 use diskwright_base::{Catalogue, Note};
 use diskwright_logs::{FORMATS, FrameBatch, LogInput, LogOptions, LogPiece};
 
-const FIXTURES: [&str; 8] = [
+const FIXTURES: [&str; 9] = [
     "dstat-csv.csv",
     "dstat-csv_dool.csv",
     "nmon.nmon",
@@ -19,6 +19,7 @@ const FIXTURES: [&str; 8] = [
     "collectl-raw.raw",
     "atop-text.txt",
     "prometheus-text_node15.prom",
+    "csv.csv",
 ];
 
 fn path(fixture: &str) -> std::path::PathBuf {

@@ -13,8 +13,8 @@ use crate::LogFormat;
 pub static TEXT: LogFormat = LogFormat {
     id: "atop-text",
     title: "atop: parseable output (atop -P)",
-    explain: "Processors, load, memory, swap, paging, pressure, disks, volumes, network and processes; other labels are \
-              not read. The sample since boot is omitted. Print it with `atop -r FILE -P ALL`.",
+    explain: "Processors, load, memory, swap, paging, pressure, disks, volumes, network and processes; other labels \
+              are not read. The sample since boot is omitted. Print it with `atop -r FILE -P ALL`.",
     recognise: |head| reader::is_text(head.bytes),
     read: |input, options, batch| {
         let name = input.name().to_owned();

@@ -19,7 +19,8 @@ fn parts(text: &str) -> Option<(u32, &str, Vec<&str>)> {
     let (name, rest) = match rest.strip_prefix('(') {
         // a name may hold blanks and brackets; behind it stand `) `, a letter and a blank
         Some(inner) => {
-            let is_end = |at: &usize| matches!(inner.as_bytes().get(at + 2..at + 4), Some([state, b' ']) if state.is_ascii_alphabetic());
+            let behind = |at: usize| inner.as_bytes().get(at + 2..at + 4);
+            let is_end = |at: &usize| matches!(behind(*at), Some([state, b' ']) if state.is_ascii_alphabetic());
             let end = inner.match_indices(") ").map(|(at, _)| at).find(is_end)?;
             (&inner[..end], &inner[end + 2..])
         }
@@ -44,7 +45,7 @@ impl AtopProcesses {
         }
         let row = self.0.entry(pid).or_default();
         (row.pid, row.name) = (pid, name.to_owned());
-        let fits = match label {
+        match label {
             "PRC" => {
                 let (Some(hertz), Some(user), Some(system)) = (number(0).filter(|h| *h > 0.0), number(1), number(2))
                 else {
@@ -70,8 +71,7 @@ impl AtopProcesses {
                 row.write_bytes_per_s = number(5).filter(|_| is_counted).map(|sectors| sectors * 512.0 / seconds);
                 words.len() > 6
             }
-        };
-        fits
+        }
     }
 
     /// All of them; the next sample begins.

@@ -11,6 +11,7 @@ use super::processes::AtopProcesses;
 use crate::LogOptions;
 use crate::batch::FrameBatch;
 use crate::error::LogError;
+use crate::tool::cells::EPOCHS;
 use crate::tool::lines::LineCursor;
 use crate::tool::processes::ProcessTables;
 use crate::tool::row::TickRow;
@@ -39,7 +40,7 @@ impl<'t> AtopLine<'t> {
         let (date, clock, interval) = (parts.next()?, parts.next()?, parts.next()?);
         let is_moment =
             date.len() == 10 && date.as_bytes()[4] == b'/' && clock.len() == 8 && clock.as_bytes()[2] == b':';
-        let epoch = epoch.parse::<i64>().ok().filter(|e| (100_000_000..100_000_000_000).contains(e) && is_moment)?;
+        let epoch = epoch.parse::<i64>().ok().filter(|e| EPOCHS.contains(&(*e as f64)) && is_moment)?;
         let interval = interval.parse().ok().filter(|i| *i <= 31_536_000)?;
         Some(AtopLine { label, host, epoch, interval, rest: parts.next().unwrap_or_default() })
     }

@@ -15,7 +15,8 @@ fn sample(at: u32, interval: u32) -> String {
          PSI {head} y 1.0 2.0 3.0 400000 1.0 2.0 3.0 100000 1.0 2.0 3.0 50000 1.0 2.0 3.0 5000000 1.0 2.0 3.0 2500000\n\
          LVM {head} vg-root 5000 100 800 50 400 0 0 1 2.00\nDSK {head} sda 5000 {at} 800 50 400 -1 -1 3 2.00\n\
          NET {head} upper 3687 2378 45 46 3734 2429 3734 0 0 0 21 2 0 0 0 9\nNET {head} eth0 10 2000 20 4000 1000 1\n\
-         NUM {head} 0 4096 6 1000 250\nPRG {head} 42 (post gres) S 0 0 42 1 0 1 (postgres -D x) 1 0 1 0 0 0 0 0 0 0 0 y\n\
+         NUM {head} 0 4096 6 1000 250\n\
+         PRG {head} 42 (post gres) S 0 0 42 1 0 1 (postgres -D x) 1 0 1 0 0 0 0 0 0 0 0 y\n\
          PRC {head} 42 (post gres) S 100 300 200 0 120 0 0 1 0 42 y 0 (ep_poll) 100 -3 -3\n\
          PRC {head} 43 (post gres) S 100 300 200 0 120 0 0 1 0 42 n 0 (ep_poll) 100 -3 -3\n\
          PRM {head} 42 (post gres) S 4096 9000 2048 1 0 0 5 20 1 1 1 64 42 y 0 0 -3 -3 -3 -3\n\
@@ -110,6 +111,7 @@ fn broken_lines_are_told_and_the_rest_is_kept() {
         (format!("PRC {head} 42 (x\n"), "fewer fields"),
         (format!("CPU {head} 100 2 0 0 0 0 0 0 0 0 0\n"), "all zero"),
         (format!("DSK {head} sda 1e30 1 1 1 1\n"), "a value that cannot be: physical_disk.busy_time_s sda"),
+        ("DSK db1 99999999999 2026/11/21 07:05:40 10 sda 1 1 1 1 1\n".to_owned(), "not a line of atop"),
         ("DSK db1 x 2026/11/21 07:05:40 10 sda\n".to_owned(), "not a line of atop"),
         (format!("DSK {head} sda 5000 1"), "no end"),
         (sample(5, 10), "time goes backwards"),

@@ -8,6 +8,7 @@ use super::header::{self, CollectlHeader};
 use super::kernel::{self, LineColumns};
 use crate::batch::FrameBatch;
 use crate::error::LogError;
+use crate::tool::cells::EPOCHS;
 use crate::tool::lines::LineCursor;
 use crate::tool::processes::ProcessTables;
 use crate::tool::row::TickRow;
@@ -32,13 +33,13 @@ pub fn is_raw(bytes: &[u8]) -> bool {
 fn moment(line: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(line).ok()?.trim();
     let text = text.strip_prefix(">>> ")?.strip_suffix(" <<<")?;
-    let seconds = text.parse::<f64>().ok().filter(|s| (1e8..1e11).contains(s))?;
+    let seconds = text.parse::<f64>().ok().filter(|s| EPOCHS.contains(s))?;
     Some((seconds * 1000.0).round() as i64 * 1_000_000)
 }
 
 /// Running totals of a process.
 #[derive(Clone, Debug, Default)]
-struct ProcessTotals {
+struct RawProcess {
     name: String,
     user: f64,
     system: f64,
@@ -55,9 +56,9 @@ struct RawLog<'b, 'c> {
     totals: RunningTotals,
     /// A line's name to its columns.
     known: HashMap<Vec<u8>, LineColumns>,
-    processes: HashMap<u32, ProcessTotals>,
+    processes: HashMap<u32, RawProcess>,
     /// The same a round before, and when that was.
-    before: HashMap<u32, ProcessTotals>,
+    before: HashMap<u32, RawProcess>,
     before_at: Option<i64>,
     tables: ProcessTables,
     current: Option<i64>,

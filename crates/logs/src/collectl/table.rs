@@ -9,7 +9,7 @@ use crate::error::LogError;
 use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::shaper::disk_of;
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
-use crate::tool::cells::{self, CellPlan, RowFit};
+use crate::tool::cells::{self, CellPlan, EPOCHS, RowFit};
 use crate::tool::lines::LineCursor;
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
@@ -185,7 +185,7 @@ impl TableLog<'_, '_> {
     }
 
     fn time(&mut self, date: &str, clock: &str, epoch: &str) -> Option<i64> {
-        if let Some(seconds) = cells::loose_number(epoch).filter(|s| (1e8..1e11).contains(s)) {
+        if let Some(seconds) = cells::loose_number(epoch).filter(|s| EPOCHS.contains(s)) {
             return Some((seconds * 1000.0).round() as i64 * 1_000_000);
         }
         let day = day(date)?;
@@ -193,7 +193,7 @@ impl TableLog<'_, '_> {
         let (seconds, _) = time::time_of_day(&[whole])?;
         let thousandths = format!("{part:0<3}").get(..3)?.parse::<i64>().ok()?;
         let time_ns = self.clock.utc_ns(day * DAY + seconds, &self.header.zone(), self.batch);
-        Some(time_ns + thousandths * 1_000_000)
+        Some(time_ns.saturating_add(thousandths * 1_000_000))
     }
 }
 

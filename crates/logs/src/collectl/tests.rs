@@ -5,7 +5,8 @@ use diskwright_base::{Note, ProcessTable};
 use crate::LogOptions;
 use crate::sysstat::testing::{Read, run, run_with};
 
-const HEAD: &str = "################\n# Collectl:   V4.3.1-1  HiRes: 1  Options: -sCD\n# Host:       db1  DaemonOpts: \n\
+const HEAD: &str = "################\n# Collectl:   V4.3.1-1  HiRes: 1  Options: -sCD\n\
+    # Host:       db1  DaemonOpts: \n\
     # Date:       20261121-070546  Secs: 1795244746 TZ: +0100\n# SubSys:     CD Options:  Interval: 10 NumCPUs: 2\n\
     # HZ:         250  Arch: x86_64 PageSize: 4096\n# Kernel: 6.1.0  Memory: 2048 kB  Swap: 0 kB\n################\n";
 
@@ -153,6 +154,7 @@ fn broken_recordings() {
         (sample(40, 500).replace("disk    8       0 sda 500", "disk    8       0 sda x"), "text where a number"),
         (sample(25, 500), "time goes backwards"),
         (">>> x <<<\n".to_owned(), "a moment that cannot be read"),
+        (">>> 99999999999.000 <<<\n".to_owned(), "a moment that cannot be read"),
         (">>> 1795244740.000 <<<\nctxt 9".to_owned(), "no end"),
     ] {
         let read = run(&(recording() + &wrong));

@@ -15,9 +15,10 @@ pub static FORMAT: LogFormat = LogFormat {
     id: "dstat-csv",
     title: "dstat, dool and pcp-dstat: CSV (--output)",
     explain: "All columns; those that the catalogue does not know become foreign.GROUP.NAME, sums over disks and \
-              interfaces with them. The first row covers the time since boot and is omitted. Record with `dstat -tTcmgsdrpy \
-              -f --disk-util --output FILE 10` or `dool --epoch --bytes --full -cmgsdrpy --output FILE 10`; without -t or \
-              -T the rows have no times, which are then counted from the head's date.",
+              interfaces with them. The first row covers the time since boot and is omitted. Record with \
+              `dstat -tTcmgsdrpy -f --disk-util --output FILE 10` or \
+              `dool --epoch --bytes --full -cmgsdrpy --output FILE 10`; without -t or -T the rows have no times, \
+              which are then counted from the head's date.",
     recognise: |head| is_dstat(head.bytes),
     read: reader::read,
 };

@@ -9,7 +9,7 @@ use super::when::RowDates;
 use crate::batch::FrameBatch;
 use crate::error::LogError;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
-use crate::tool::cells::{self, CellPlan, RowFit};
+use crate::tool::cells::{self, CellPlan, EPOCHS, RowFit};
 use crate::tool::lines::LineCursor;
 use crate::tool::row::TickRow;
 use crate::{LogInput, LogOptions};
@@ -97,8 +97,8 @@ impl DstatLog<'_, '_> {
             Some(groups) => {
                 self.heading = DstatHeading::of(&groups, &cells, &self.title, &mut self.row);
                 if self.heading.is_unit_unknown {
-                    let because = "it is not said whether disks, interfaces and swapping are counted in bytes (dstat) or \
-                                   bits (dool): these columns are left out";
+                    let because = "it is not said whether disks, interfaces and swapping are counted in bytes (dstat) \
+                                   or bits (dool): these columns are left out";
                     self.skip(lines.at(), because);
                 }
             }
@@ -184,7 +184,7 @@ impl DstatLog<'_, '_> {
     fn time(&mut self, bytes: &[u8], fit: &RowFit) -> Option<i64> {
         if self.heading.has_epoch {
             let text = cells::unquoted(&bytes[fit.texts[usize::from(EPOCH)].clone()]);
-            let seconds = cells::loose_number(&text).filter(|s| (1e8..1e11).contains(s));
+            let seconds = cells::loose_number(&text).filter(|s| EPOCHS.contains(s));
             if let Some(seconds) = seconds {
                 return Some((seconds * 1000.0).round() as i64 * 1_000_000);
             }

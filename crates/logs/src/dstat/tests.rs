@@ -13,7 +13,8 @@ fn log(program: &str, command: &str, rows: &str) -> String {
          \"Cmdline:\",\"{command}\",,,,\"Date:\",\"21 Nov 2026 07:05:46 UTC\"\n\n\
          \"system\",\"total cpu usage\",,,,,\"dsk/total\",,\"dsk/sda\",,\"dsk/sda1\",,\"io/sda\",,\"sda\",\"procs\",,\n\
          \"time\",\"usr\",\"sys\",\"idl\",\"wai\",\"stl\",\"dsk/total:read\",\"dsk/total:writ\",\"dsk/sda:read\",\
-         \"dsk/sda:writ\",\"dsk/sda1:read\",\"dsk/sda1:writ\",\"read\",\"writ\",\"util\",\"run\",\"blk\",\"new\"\n{rows}"
+         \"dsk/sda:writ\",\"dsk/sda1:read\",\"dsk/sda1:writ\",\"read\",\"writ\",\"util\",\"run\",\
+         \"blk\",\"new\"\n{rows}"
     )
 }
 
@@ -98,6 +99,8 @@ fn times_are_epochs_or_counted() {
         "\n\"epoch\",\"load avg\",,\n\"epoch\",\"1m\",\"5m\",\"15m\"\n1795244746.1,1,2,3\n1795244756.25,1,2,3\n";
     let read = run(&format!("{title}\n{epochs}"));
     assert_eq!(read.ticks, [(1_795_244_756_250_000_000, 10_150_000_000)]);
+    let beyond = run(&format!("{title}\n{epochs}99999999999,1,2,3\n"));
+    assert_eq!(beyond.ticks.len(), 1, "beyond what a moment can be");
     let without = "\n\"load avg\",,\n\"1m\",\"5m\",\"15m\"\n1,2,3\n1,2,3\n4,5,6\n";
     let read = run(&format!("{title}\n{without}"));
     assert_eq!((seconds(&read), read.ticks[0].1), (vec![51, 56], 5_000_000_000));

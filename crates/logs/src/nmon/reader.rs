@@ -20,6 +20,8 @@ use crate::{LogInput, LogOptions};
 
 /// Cells of a sorted file that are held at most.
 const MOST_HELD: usize = 16 << 20;
+/// Sections of a recording at most; each processor is one.
+const MOST_SECTIONS: usize = 20_000;
 /// What a process takes, in cells.
 const PROCESS: usize = 16;
 
@@ -39,7 +41,12 @@ struct NmonLog<'b, 'c> {
     /// Local midnight of the head's date, for moments without one.
     day: Option<i64>,
     last_clock: i64,
-    sections: HashMap<Vec<u8>, NmonSection>,
+    /// In the order in which their headings came, which is mostly that of their rows.
+    sections: Vec<(Vec<u8>, NmonSection)>,
+    /// Places of sections by their names.
+    places: HashMap<Vec<u8>, usize>,
+    /// The section of the row before.
+    section: usize,
     top: TopColumns,
     processes: ProcessTables,
     row: TickRow,
@@ -71,7 +78,9 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         machine: Topology::default(),
         day: None,
         last_clock: 0,
-        sections: HashMap::new(),
+        sections: Vec::new(),
+        places: HashMap::new(),
+        section: 0,
         top: TopColumns::default(),
         processes: ProcessTables::default(),
         row: TickRow::new(),
@@ -116,7 +125,7 @@ impl NmonLog<'_, '_> {
         let Some(number) = tick_number(moment) else {
             let texts = cells::texts(line, self.delimiter);
             if is_tag(&texts[0]) && texts.len() > 2 {
-                self.sections.insert(tag.to_vec(), NmonSection::of(&texts, &mut self.row));
+                self.heading(&texts, lines);
             } else if !is_tag(&texts[0]) {
                 self.batch.skip(lines.at(), "not a line of nmon");
             }
@@ -132,6 +141,22 @@ impl NmonLog<'_, '_> {
         self.values(number, first, lines)
     }
 
+    /// Headings of a section, new or once more.
+    fn heading(&mut self, texts: &[String], lines: &LineCursor<'_>) {
+        let section = NmonSection::of(texts, &mut self.row);
+        let tag = texts[0].as_bytes().to_vec();
+        match self.places.get(&tag) {
+            Some(&at) => self.sections[at].1 = section,
+            None if self.sections.len() >= MOST_SECTIONS => {
+                self.batch.skip(lines.at(), "too many sections for one log")
+            }
+            None => {
+                self.places.insert(tag.clone(), self.sections.len());
+                self.sections.push((tag, section));
+            }
+        }
+    }
+
     /// What the head says of the machine and the run.
     fn about(&mut self, cells: &[String], lines: &LineCursor<'_>) {
         let value = |at: usize| cells.get(at).map(|c| c.trim().to_owned()).unwrap_or_default();
@@ -140,6 +165,7 @@ impl NmonLog<'_, '_> {
                 self.end_of_run(lines);
                 self.machine = Topology::default();
                 self.sections.clear();
+                self.places.clear();
                 self.is_first = true;
                 (self.day, self.last_clock) = (None, 0);
             }
@@ -192,10 +218,15 @@ impl NmonLog<'_, '_> {
 
     fn values(&mut self, number: u32, first: usize, lines: &LineCursor<'_>) -> Result<(), LogError> {
         let (bytes, length) = lines.padded();
-        let Some(section) = self.sections.get(&bytes[..first]) else {
+        let after = self.section + 1;
+        let is_next = self.sections.get(after).is_some_and(|(tag, _)| *tag == bytes[..first]);
+        let found =
+            if is_next { Some(after) } else { self.sections.iter().position(|(tag, _)| *tag == bytes[..first]) };
+        let Some((_, section)) = found.and_then(|at| self.sections.get(at)) else {
             self.batch.skip(lines.at(), "a row of a section without headings");
             return Ok(());
         };
+        self.section = found.unwrap_or(0);
         let is_current = self.current.is_some_and(|(current, _)| current == number);
         let mut aside = if is_current { Vec::new() } else { vec![f64::NAN; self.row.cells.len()] };
         let row = if is_current { &mut self.row.cells } else { &mut aside };
@@ -234,8 +265,8 @@ impl NmonLog<'_, '_> {
     fn hold(&mut self, number: u32, cells: usize, lines: &LineCursor<'_>) -> Result<&mut HeldTick, LogError> {
         self.held_cells += cells + 1;
         if self.held_cells > MOST_HELD {
-            let because = "rows without their moment (ZZZZ) over more than fits into memory; a file that was not sorted \
-                           is read at any size";
+            let because = "rows without their moment (ZZZZ) over more than fits into memory; a file that was not \
+                           sorted is read at any size";
             return Err(LogError::broken(lines.name(), lines.at(), because));
         }
         Ok(self.held.entry(number).or_default())

@@ -5,6 +5,9 @@ use std::ops::Range;
 
 use crate::perfmon::number;
 
+/// Seconds since 1970 that a log can have: 1973 to 2255, which nanoseconds in 64 bits still hold.
+pub(crate) const EPOCHS: Range<f64> = 1e8..9e9;
+
 /// No column: the cell is not kept.
 pub(crate) const NONE: u32 = u32::MAX;
 

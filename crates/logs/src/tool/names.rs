@@ -106,7 +106,7 @@ impl ColumnTarget {
 }
 
 /// What `*` of a pattern stands for; empty where the pattern has none.
-fn star<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
+pub(crate) fn star<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
     match pattern.split_once('*') {
         None => (pattern == name).then_some(""),
         Some((before, after)) => {

@@ -130,6 +130,12 @@ impl TickRow {
         (!value.is_nan()).then_some(value)
     }
 
+    /// The counter of a column, and what its cells are multiplied by.
+    pub fn unit(&self, column: u32) -> (&str, f64) {
+        let series = &self.series[column as usize];
+        (&series.counter, series.scale)
+    }
+
     /// True where the tick has no value.
     pub fn is_empty(&self) -> bool {
         self.cells.iter().all(|v| v.is_nan())

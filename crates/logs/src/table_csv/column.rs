@@ -1,0 +1,193 @@
+//! What a column of a table is: told by hand, known by its name, or foreign.
+
+use std::sync::OnceLock;
+
+use diskwright_base::Catalogue;
+use serde::Deserialize;
+
+use super::units;
+use crate::tool::names::{ColumnTarget, star};
+
+/// A column that was named by hand: `NAME=counter[:instance[:unit]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CsvColumn {
+    /// The heading; a `*` in it stands for anything.
+    pub heading: String,
+    /// Canonical counter.
+    pub counter: String,
+    /// Its instance; what `*` stands for where it is not given.
+    pub instance: Option<String>,
+    /// A value times this is in the counter's unit.
+    pub times: f64,
+}
+
+impl CsvColumn {
+    /// Reads `sda reads=physical_disk.reads_per_s:sda` or `* busy=physical_disk.busy:*:%`.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn parse(text: &str) -> Result<CsvColumn, String> {
+        let form = "write NAME=counter[:instance[:unit]], such as 'sda reads=physical_disk.reads_per_s:sda'";
+        let (heading, meaning) = text.rsplit_once('=').ok_or_else(|| format!("`{text}`: {form}"))?;
+        let (counter, rest) = meaning.split_once(':').map_or((meaning, None), |(c, rest)| (c, Some(rest)));
+        let (heading, counter) = (heading.trim(), counter.trim());
+        if heading.is_empty() {
+            return Err(format!("`{text}`: {form}"));
+        }
+        let known = Catalogue::builtin().get(counter);
+        let own = known.map_or("", |c| c.unit.as_str());
+        if known.is_none() && !counter.starts_with("foreign.") {
+            return Err(format!("`{counter}` is no counter; `diskwright list counters` lists them"));
+        }
+        // an instance may hold a colon itself (`C:`), a unit does not
+        let (instance, times) = match rest.map(|rest| (rest, rest.rsplit_once(':'))) {
+            None => (None, 1.0),
+            Some((_, Some((instance, unit)))) if units::factor(unit, own).is_some() => {
+                (Some(instance), units::factor(unit, own).unwrap_or(1.0))
+            }
+            Some((_, Some((_, unit)))) if !unit.is_empty() => {
+                return Err(format!("`{unit}` is no unit of {counter}, which is in {own}"));
+            }
+            Some((whole, _)) => (Some(whole), 1.0),
+        };
+        let instance = instance.map(str::trim).filter(|i| !i.is_empty() && *i != "*").map(str::to_owned);
+        Ok(CsvColumn { heading: heading.to_owned(), counter: counter.to_owned(), instance, times })
+    }
+
+    fn target(&self, heading: &str) -> Option<ColumnTarget> {
+        let found = star(&self.heading, heading)?;
+        let instance = self.instance.clone().unwrap_or_else(|| found.to_owned());
+        Some(ColumnTarget { counter: self.counter.clone(), instance, times: self.times, rest: false })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownColumn {
+    name: String,
+    counter: String,
+    times: f64,
+    #[serde(default)]
+    instance: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownColumns {
+    column: Vec<KnownColumn>,
+}
+
+/// # Panics
+/// When the built-in table is wrong, which a test rules out.
+fn known() -> &'static [KnownColumn] {
+    static KNOWN: OnceLock<KnownColumns> = OnceLock::new();
+    &KNOWN.get_or_init(|| toml::from_str(include_str!("names.toml")).expect("built-in names are valid")).column
+}
+
+/// Statistics of which a mean over time is not to be had.
+fn is_extreme(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    let is_percentile =
+        lower.strip_prefix('p').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
+    is_percentile
+        || matches!(lower.as_str(), "maximum" | "max" | "minimum" | "min" | "samplecount" | "sum" | "total" | "count")
+}
+
+/// A column that is known by the name in its heading.
+fn by_name(heading: &str) -> Option<ColumnTarget> {
+    let is_whole = |name: &str| {
+        let at = heading.find(name)?;
+        let is_word = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+        let ends = is_word(heading[..at].chars().next_back()) && is_word(heading[at + name.len()..].chars().next());
+        ends.then_some(at)
+    };
+    let (column, at) = known().iter().find_map(|column| Some((column, is_whole(&column.name)?)))?;
+    let around = format!("{} {}", &heading[..at], &heading[at + column.name.len()..]);
+    let words: Vec<&str> =
+        around.split(|c: char| c.is_whitespace() || ",;()[]\"".contains(c)).filter(|w| !w.is_empty()).collect();
+    if words.iter().any(|word| is_extreme(word)) {
+        return None;
+    }
+    let named: Vec<&str> =
+        words.into_iter().filter(|w| !matches!(w.to_ascii_lowercase().as_str(), "avg" | "average" | "mean")).collect();
+    // of a machine, what remains is its name
+    let instance = match (column.instance.as_str(), named.is_empty()) {
+        ("" | "_total", _) => column.instance.clone(),
+        (usual, true) => usual.to_owned(),
+        ("os" | "data", false) => format!("{} {}", named.join(" "), column.instance),
+        (_, false) => named.join(" "),
+    };
+    Some(ColumnTarget { counter: column.counter.clone(), instance, times: column.times, rest: false })
+}
+
+/// A heading that is a counter of ours and its instance.
+fn own(heading: &str) -> Option<ColumnTarget> {
+    let (counter, instance) = heading.split_once(' ').unwrap_or((heading, ""));
+    Catalogue::builtin().get(counter)?;
+    let instance = instance.trim().to_owned();
+    Some(ColumnTarget { counter: counter.to_owned(), instance, times: 1.0, rest: false })
+}
+
+/// What a column is, and whether that is known.
+pub fn target(heading: &str, by_hand: &[CsvColumn]) -> (ColumnTarget, bool) {
+    let found =
+        by_hand.iter().find_map(|column| column.target(heading)).or_else(|| by_name(heading)).or_else(|| own(heading));
+    match found {
+        Some(target) => {
+            let is_known = !target.counter.starts_with("foreign.");
+            // a name by hand is wanted, whatever it is
+            (target, is_known || by_hand.iter().any(|c| star(&c.heading, heading).is_some()))
+        }
+        None => {
+            let counter = format!("foreign.csv.{heading}");
+            (ColumnTarget { counter, instance: String::new(), times: 1.0, rest: false }, false)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named_by_hand() {
+        let of = |text: &str| CsvColumn::parse(text).map(|c| (c.heading, c.counter, c.instance, c.times));
+        let reads = "physical_disk.reads_per_s".to_owned();
+        assert_eq!(of("a=b=physical_disk.reads_per_s:sda"), Ok(("a=b".into(), reads.clone(), Some("sda".into()), 1.0)));
+        assert_eq!(of("r=physical_disk.reads_per_s"), Ok(("r".into(), reads, None, 1.0)));
+        assert_eq!(of("u=physical_disk.busy:C::%").unwrap().2, Some("C:".into()));
+        assert_eq!(of("u=physical_disk.busy:sda:percent").unwrap().3, 0.01);
+        for (wrong, because) in [
+            ("x", "write NAME=counter"),
+            ("=physical_disk.busy", "write NAME=counter"),
+            ("x=disk.busy", "is no counter"),
+            ("x=physical_disk.busy:sda:ms", "is no unit of physical_disk.busy"),
+        ] {
+            assert!(of(wrong).unwrap_err().contains(because), "{wrong}");
+        }
+        let star = CsvColumn::parse("* util=physical_disk.busy:*:%").unwrap();
+        assert_eq!(target("sdb util", &[star]).0.instance, "sdb");
+    }
+
+    #[test]
+    fn names_of_clouds_are_known() {
+        let of = |heading: &str| {
+            let (found, is_known) = target(heading, &[]);
+            (found.counter, found.instance, is_known)
+        };
+        for (heading, counter, instance) in [
+            ("ReadIOPS", "physical_disk.reads_per_s", "storage"),
+            ("db1 ReadLatency (Average)", "physical_disk.avg_s_per_read", "db1"),
+            ("vol-0abc VolumeQueueLength", "physical_disk.avg_queue_length", "vol-0abc"),
+            ("OS Disk Queue Depth (Avg), vm7", "physical_disk.avg_queue_length", "vm7 os"),
+            ("i-0abc CPUUtilization", "processor.busy", "_total"),
+            ("physical_disk.busy sda", "physical_disk.busy", "sda"),
+        ] {
+            assert_eq!(of(heading), (counter.into(), instance.into(), true), "{heading}");
+        }
+        for heading in ["ReadIOPS Maximum", "ReadLatency p99", "VolumeReadOps", "MyReadIOPSs"] {
+            assert_eq!(of(heading), (format!("foreign.csv.{heading}"), String::new(), false));
+        }
+        assert!(known().iter().all(|c| Catalogue::builtin().get(&c.counter).is_some()));
+    }
+}

@@ -1,0 +1,136 @@
+//! The beginning of a table: its delimiter, its headings, where its time is.
+
+use crate::sysstat::time::{self, DAY, NumericDateOrder};
+use crate::tool::cells::{self, EPOCHS};
+
+/// Lines above the first row at most.
+const LINES: usize = 50;
+
+/// How a table is laid out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableHead {
+    /// What stands between cells.
+    pub delimiter: u8,
+    /// Lines above the first row.
+    pub lines: usize,
+    /// Headings, one a cell.
+    pub headings: Vec<String>,
+    /// The cell with the time.
+    pub time: usize,
+    /// Cells with the name of a series; without any, columns are series.
+    pub names: Vec<usize>,
+    /// Order of day and month.
+    pub order: NumericDateOrder,
+    /// Rows go back in time.
+    pub is_backwards: bool,
+}
+
+/// A moment of a table: seconds and nanoseconds since 1970, and the zone where it says one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TableMoment {
+    /// Seconds, as the clock shows them.
+    pub local_s: i64,
+    /// Part of a second, nanoseconds.
+    pub part_ns: i64,
+    /// East of UTC, seconds.
+    pub zone: Option<i64>,
+}
+
+/// Reads a cell as a moment. A number alone is one where `is_named` says that the column is of times.
+pub fn moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<TableMoment> {
+    let text = text.trim();
+    if let Some(number) = text.parse::<f64>().ok().filter(|_| is_named) {
+        let seconds = match number {
+            n if EPOCHS.contains(&n) => n,
+            n if EPOCHS.contains(&(n * 1e-3)) => n * 1e-3,
+            n if EPOCHS.contains(&(n * 1e-6)) => n * 1e-6,
+            n if EPOCHS.contains(&(n * 1e-9)) => n * 1e-9,
+            _ => return None,
+        };
+        let part_ns = ((seconds - seconds.floor()) * 1e3).round() as i64 * 1_000_000;
+        return Some(TableMoment { local_s: seconds.floor() as i64, part_ns, zone: Some(0) });
+    }
+    if text.len() > 60 || !text.is_ascii() {
+        return None;
+    }
+    // `2026-11-21T07:05:46.250Z`, `2026-11-21 07:05`, `11/21/2026 7:05:46 AM`
+    let spread = match text.as_bytes().get(10) {
+        Some(b'T') => format!("{} {}", &text[..10], &text[11..]),
+        _ => text.to_owned(),
+    };
+    let words: Vec<&str> = spread.split_whitespace().collect();
+    let at = words.iter().position(|word| word.contains(':'))?;
+    let date = time::date(&words[..at].join(" "), order)?.date;
+    let end = words[at].find(['+', '-', 'Z']).unwrap_or(words[at].len());
+    let (clock, own_zone) = words[at].split_at(end);
+    let (clock, part) = clock.split_once(['.', ',']).unwrap_or((clock, ""));
+    let clock = if clock.matches(':').count() == 1 { format!("{clock}:00") } else { clock.to_owned() };
+    let rest = words.get(at + 1..).unwrap_or_default();
+    let (seconds, taken) = time::time_of_day(&[&[clock.as_str()], rest].concat())?;
+    let zone = if own_zone.is_empty() { rest.get(taken - 1).copied().unwrap_or("") } else { own_zone };
+    let part_ns = match part {
+        "" => 0,
+        digits => format!("{digits:0<9}").get(..9)?.parse().ok()?,
+    };
+    Some(TableMoment { local_s: date.days() * DAY + seconds, part_ns, zone: time::zone(zone) })
+}
+
+fn is_time_name(heading: &str) -> bool {
+    let lower = heading.to_ascii_lowercase();
+    ["time", "date", "epoch"].iter().any(|word| lower.contains(word))
+}
+
+impl TableHead {
+    /// Of the beginning of a file; `None` where it is no table of times and numbers.
+    pub fn of(bytes: &[u8]) -> Option<TableHead> {
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let lines: Vec<&str> = text.lines().take(LINES + 2).collect();
+        [b',', b';', b'\t'].into_iter().find_map(|delimiter| TableHead::with(&lines, delimiter, text))
+    }
+
+    fn with(lines: &[&str], delimiter: u8, text: &str) -> Option<TableHead> {
+        let rows: Vec<Vec<String>> = lines.iter().map(|line| cells::texts(line.as_bytes(), delimiter)).collect();
+        let order = time::order(text, "");
+        let first = (1..rows.len()).find(|&at| {
+            let names = rows.get(at - 1);
+            let time = |(cell, text): (usize, &String)| {
+                let is_named = names.and_then(|row| row.get(cell)).is_some_and(|name| is_time_name(name));
+                moment(text, order, is_named).is_some()
+            };
+            rows[at].len() >= 2 && rows[at].iter().enumerate().any(time)
+        })?;
+        let headings = headings(&rows[..first], rows[first].len());
+        let row = &rows[first];
+        let is_moment = |cell: usize| moment(&row[cell], order, is_time_name(&headings[cell])).is_some();
+        let time = (0..row.len()).find(|&cell| is_moment(cell))?;
+        let is_number = |text: &str| super::units::number(text).is_some() || cells::is_blank(text);
+        let others = (0..row.len()).filter(|&cell| cell != time && !is_moment(cell));
+        let names: Vec<usize> = others.clone().filter(|&cell| !is_number(&row[cell])).collect();
+        let has_number = others.clone().any(|cell| super::units::number(&row[cell]).is_some());
+        let is_named = headings.iter().any(|heading| heading.contains(char::is_alphabetic));
+        let second = rows.get(first + 1).and_then(|row| moment(row.get(time)?, order, true));
+        let moment = moment(&row[time], order, true)?;
+        let is_backwards = second.is_some_and(|second| second.local_s < moment.local_s);
+        let is_table = has_number && is_named && names.len() < 4;
+        is_table.then_some(TableHead { delimiter, lines: first, headings, time, names, order, is_backwards })
+    }
+}
+
+/// What stands above each cell, in one line or several; labels of lines at the left stand above the time.
+fn headings(rows: &[Vec<String>], count: usize) -> Vec<String> {
+    // lines of periods and the like name nothing
+    let names =
+        |row: &&Vec<String>| row.iter().skip(1).any(|c| !cells::is_blank(c) && cells::loose_number(c).is_none());
+    let rows: Vec<&Vec<String>> = rows.iter().filter(|row| row.len() > 1).filter(names).collect();
+    let of = |cell: usize| {
+        let mut words: Vec<&str> = Vec::new();
+        for row in &rows {
+            if let Some(word) = row.get(cell).map(|word| word.trim()).filter(|w| !w.is_empty() && !words.contains(w)) {
+                words.push(word);
+            }
+        }
+        words.join(" ")
+    };
+    (0..count).map(of).collect()
+}

@@ -1,0 +1,260 @@
+//! Reads rows of a table. Those in order of time are handed over as they come;
+//! a table of series one after the other, or backwards in time, is held.
+
+use std::collections::{BTreeMap, HashMap};
+
+use diskwright_base::Catalogue;
+
+use super::column;
+use super::head::{self, TableHead};
+use super::units;
+use crate::batch::FrameBatch;
+use crate::error::LogError;
+use crate::sysstat::clock::{SysstatClock, ZoneHint};
+use crate::tool::cells::{self, CellPlan};
+use crate::tool::lines::LineCursor;
+use crate::tool::row::TickRow;
+use crate::{LogInput, LogOptions};
+
+/// Cells that are held at most.
+const MOST_HELD: usize = 16 << 20;
+/// Series of a long table at most.
+const MOST_SERIES: usize = 200_000;
+/// Columns that a message lists.
+const MOST_LISTED: usize = 12;
+/// The text that a row is asked for.
+const TIME: u8 = 0;
+
+struct CsvTable<'b, 'c> {
+    batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    head: TableHead,
+    clock: SysstatClock,
+    plan: Vec<CellPlan>,
+    row: TickRow,
+    /// Columns of series in long tables, by their name.
+    series: HashMap<String, Option<u32>>,
+    held: BTreeMap<i64, Vec<(u32, f64)>>,
+    held_cells: usize,
+    has_known: bool,
+}
+
+/// Reads all of an input.
+pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+    let Some(head) = TableHead::of(input.head().bytes) else {
+        return Err(input.broken("line 1", "no table of times and numbers"));
+    };
+    let mut lines = LineCursor::new(input);
+    let clock = SysstatClock::new(options);
+    let mut table = CsvTable {
+        batch,
+        options,
+        head,
+        clock,
+        plan: Vec::new(),
+        row: TickRow::new(),
+        series: HashMap::new(),
+        held: BTreeMap::new(),
+        held_cells: 0,
+        has_known: false,
+    };
+    let is_long = !table.head.names.is_empty();
+    if !is_long {
+        table.plan();
+        table.check_known(lines.name())?;
+    }
+    let mut number = 0;
+    while lines.advance()? {
+        number += 1;
+        if number <= table.head.lines || lines.line().is_empty() {
+            continue;
+        }
+        if is_long {
+            table.long(&lines)?
+        } else {
+            table.wide(&lines)?
+        }
+        if table.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    if is_long {
+        table.check_known(lines.name())?;
+    }
+    for (time_ns, cells) in std::mem::take(&mut table.held) {
+        cells.into_iter().for_each(|(column, value)| table.row.cells[column as usize] = value);
+        table.row.emit(table.batch, time_ns, None, &|| "a row".into());
+    }
+    Ok(())
+}
+
+impl CsvTable<'_, '_> {
+    /// The plan of columns that are series.
+    fn plan(&mut self) {
+        let mut taken = Vec::new();
+        for (cell, heading) in self.head.headings.clone().into_iter().enumerate() {
+            let plan = match self.column(&heading) {
+                _ if cell == self.head.time => CellPlan::Text(TIME),
+                Some(column) if !heading.is_empty() && !taken.contains(&column) => {
+                    taken.push(column);
+                    CellPlan::Number(column)
+                }
+                _ => CellPlan::Leave,
+            };
+            self.plan.push(plan);
+        }
+    }
+
+    fn column(&mut self, heading: &str) -> Option<u32> {
+        let is_time = self.head.headings.get(self.head.time).is_some_and(|time| time == heading);
+        if heading.is_empty() || is_time {
+            return None;
+        }
+        let (target, is_known) = column::target(heading, &self.options.columns);
+        self.has_known |= is_known;
+        self.row.target(&target)
+    }
+
+    /// An error that lists the columns, where none is known.
+    fn check_known(&self, file: &str) -> Result<(), LogError> {
+        if self.has_known {
+            return Ok(());
+        }
+        let wide =
+            self.head.headings.iter().enumerate().filter(|(cell, name)| *cell != self.head.time && !name.is_empty());
+        let mut names: Vec<String> = if self.head.names.is_empty() {
+            wide.map(|(_, name)| format!("`{name}`")).collect()
+        } else {
+            self.series.keys().map(|name| format!("`{name}`")).collect()
+        };
+        names.sort();
+        let more = names.len().saturating_sub(MOST_LISTED);
+        names.truncate(MOST_LISTED);
+        let and = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Err(LogError::Needs {
+            file: file.to_owned(),
+            because: format!("a table whose columns are not known: {}{and}", names.join(", ")),
+            option: "--column 'NAME=counter[:instance[:unit]]' for each that matters, such as \
+                     --column 'sda reads=physical_disk.reads_per_s:sda'",
+        })
+    }
+
+    fn wide(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
+        let (bytes, length) = lines.padded();
+        let fit = cells::numbers(bytes, length, self.head.delimiter, &self.plan, &mut self.row.cells);
+        if fit.odd > 0 {
+            self.with_units(lines);
+        }
+        if fit.cells < self.plan.len() {
+            self.batch.skip(lines.at(), "a row with fewer cells than headings");
+        } else if fit.cells > self.plan.len() {
+            self.batch.skip(lines.at(), "a row with more cells than headings");
+        }
+        if lines.is_cut()
+            && let Some(CellPlan::Number(column)) = self.plan.get(fit.cells - 1)
+        {
+            // the end of a file of this kind often has no line end; its last cell is whole all the same,
+            // unless the row is short
+            if fit.cells < self.plan.len() {
+                self.row.cells[*column as usize] = f64::NAN;
+            }
+        }
+        let text = cells::unquoted(&bytes[fit.texts[usize::from(TIME)].clone()]);
+        let Some(time_ns) = self.time(&text) else {
+            self.row.clear();
+            self.batch.skip(lines.at(), "a row without a time that can be read");
+            return Ok(());
+        };
+        if !self.head.is_backwards {
+            self.row.emit(self.batch, time_ns, None, &|| lines.at());
+            return Ok(());
+        }
+        let values: Vec<(u32, f64)> =
+            (0u32..).zip(self.row.cells.iter().copied()).filter(|(_, value)| !value.is_nan()).collect();
+        self.row.clear();
+        self.hold(time_ns, values, lines)
+    }
+
+    /// Cells that hold more than a number: `12.3 MB/s`, `1,234`.
+    fn with_units(&mut self, lines: &LineCursor<'_>) {
+        let texts = cells::texts(lines.line(), self.head.delimiter);
+        let mut is_odd = false;
+        for (kind, text) in self.plan.iter().zip(&texts) {
+            let CellPlan::Number(column) = kind else { continue };
+            if !self.row.cells[*column as usize].is_nan() || cells::is_blank(text) {
+                continue;
+            }
+            match self.value(*column, text) {
+                Some(value) => self.row.cells[*column as usize] = value,
+                None => is_odd = true,
+            }
+        }
+        if is_odd {
+            self.batch.skip(lines.at(), "a value with a unit that does not fit its counter, or text");
+        }
+    }
+
+    /// A value in its column's unit.
+    fn value(&self, column: u32, text: &str) -> Option<f64> {
+        let (value, unit) = units::number(text)?;
+        if unit.is_empty() {
+            return Some(value);
+        }
+        let (counter, scale) = self.row.unit(column);
+        let own = Catalogue::builtin().get(counter).map_or("", |c| c.unit.as_str());
+        Some(value * units::factor(unit, own)? / scale)
+    }
+
+    /// A row of time, name and value.
+    fn long(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
+        let texts = cells::texts(lines.line(), self.head.delimiter);
+        if texts.len() < self.head.headings.len() {
+            self.batch.skip(lines.at(), "a row with fewer cells than headings");
+            return Ok(());
+        }
+        let Some(time_ns) = self.time(&texts[self.head.time]) else {
+            self.batch.skip(lines.at(), "a row without a time that can be read");
+            return Ok(());
+        };
+        let name = self.head.names.iter().map(|&cell| texts[cell].as_str()).collect::<Vec<_>>().join(" ");
+        let values: Vec<usize> =
+            (0..self.head.headings.len()).filter(|c| *c != self.head.time && !self.head.names.contains(c)).collect();
+        let mut found = Vec::new();
+        for &cell in &values {
+            // one column of values needs no name of its own
+            let series = if values.len() == 1 { name.clone() } else { format!("{name} {}", self.head.headings[cell]) };
+            if !self.series.contains_key(&series) {
+                if self.series.len() >= MOST_SERIES {
+                    self.batch.skip(lines.at(), "too many series for one log");
+                    continue;
+                }
+                let column = self.column(&series);
+                self.series.insert(series.clone(), column);
+            }
+            let Some(Some(column)) = self.series.get(&series).copied() else { continue };
+            match self.value(column, &texts[cell]) {
+                Some(value) => found.push((column, value)),
+                None if cells::is_blank(&texts[cell]) => {}
+                None => self.batch.skip(lines.at(), "a value with a unit that does not fit its counter, or text"),
+            }
+        }
+        self.hold(time_ns, found, lines)
+    }
+
+    fn hold(&mut self, time_ns: i64, values: Vec<(u32, f64)>, lines: &LineCursor<'_>) -> Result<(), LogError> {
+        self.held_cells += values.len() + 4;
+        if self.held_cells > MOST_HELD {
+            let because = "a table of series one after the other, or backwards in time, that is too large to hold; one \
+                           with a column a series in order of time is read at any size";
+            return Err(LogError::broken(lines.name(), lines.at(), because));
+        }
+        self.held.entry(time_ns).or_default().extend(values);
+        Ok(())
+    }
+
+    fn time(&mut self, text: &str) -> Option<i64> {
+        let moment = head::moment(text, self.head.order, true)?;
+        let zone = moment.zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
+        Some(self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.part_ns))
+    }
+}

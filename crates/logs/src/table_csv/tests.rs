@@ -1,0 +1,129 @@
+//! Whole tables, and broken ones.
+
+use super::CsvColumn;
+use crate::LogOptions;
+use crate::sysstat::testing::{Read, run, run_with};
+
+fn named(columns: &[&str]) -> LogOptions {
+    let columns = columns.iter().map(|text| CsvColumn::parse(text).unwrap()).collect();
+    LogOptions { columns, ..LogOptions::default() }
+}
+
+fn seconds(read: &Read) -> Vec<i64> {
+    read.ticks.iter().map(|(time_ns, _)| time_ns / 1_000_000_000 - 1_795_244_700).collect()
+}
+
+const GRAFANA: &str = "\"Time\",\"sda reads\",\"sda busy\",\"throughput\"\n2026-11-21 07:05:00,10,45%,1.5 MB/s\n\
+    2026-11-21 07:06:00,20,50%,500 kB/s\n2026-11-21 07:07:00,,55%,\n";
+
+#[test]
+fn a_panel_of_grafana_with_names_by_hand() {
+    let options = named(&[
+        "sda reads=physical_disk.reads_per_s:sda",
+        "* busy=physical_disk.busy",
+        "throughput=physical_disk.bytes_per_s:sda:MB/s",
+    ]);
+    let read = run_with(GRAFANA.as_bytes(), &options);
+    assert_eq!(seconds(&read), [0, 60, 120]);
+    assert_eq!(read.column("physical_disk.reads_per_s", "sda")[..2], [10.0, 20.0]);
+    assert_eq!(read.column("physical_disk.busy", "sda"), [0.45, 0.5, 0.55]);
+    assert_eq!(read.column("physical_disk.bytes_per_s", "sda")[..2], [1.5e6, 0.5e6]);
+    assert!(read.column("physical_disk.reads_per_s", "sda")[2].is_nan());
+    let summary = read.summary.unwrap();
+    assert_eq!((summary.format, summary.skipped.len()), ("csv", 0));
+    // what is not named stays
+    let read = run_with(GRAFANA.as_bytes(), &named(&["sda reads=physical_disk.reads_per_s:sda"]));
+    assert!(read.column("foreign.csv.sda busy", "")[0] > 0.0);
+}
+
+#[test]
+fn where_no_column_is_known_the_reason_lists_them() {
+    let error = run(GRAFANA).summary.unwrap_err().to_string();
+    for part in ["`sda reads`", "`sda busy`", "`throughput`", "--column 'NAME=counter[:instance[:unit]]'"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(!error.contains("`Time`"), "{error}");
+}
+
+#[test]
+fn series_one_after_the_other() {
+    let text = "\"Series\";\"Time\";\"Value\"\n\"reads\";\"2026-11-21T07:05:00Z\";\"1\"\n\
+                \"reads\";\"2026-11-21T07:06:00Z\";\"2\"\n\"queue\";\"2026-11-21T07:05:00Z\";\"0,5\"\n\
+                \"queue\";\"2026-11-21T07:06:00Z\";null\n";
+    let options = named(&["reads=physical_disk.reads_per_s:sda", "queue=physical_disk.avg_queue_length:sda"]);
+    let read = run_with(text.as_bytes(), &options);
+    assert_eq!(seconds(&read), [0, 60]);
+    assert_eq!(read.column("physical_disk.reads_per_s", "sda"), [1.0, 2.0]);
+    assert_eq!(read.column("physical_disk.avg_queue_length", "sda")[0], 0.5);
+    let error = run(text).summary.unwrap_err().to_string();
+    assert!(error.contains("`queue`, `reads`"), "{error}");
+}
+
+#[test]
+fn metrics_of_clouds_under_several_lines_of_headings() {
+    let text = "Label,db1 ReadIOPS,db1 ReadLatency,db1 CPUUtilization,db1 BurstBalance\nPeriod,300,300,300,300\n\
+                2026/11/21 07:10:00,120.5,0.004,37.5,99\n2026/11/21 07:05:00,100,0.002,25,99\n";
+    let read = run(text);
+    // newest first
+    assert_eq!(seconds(&read), [0, 300]);
+    assert_eq!(read.column("physical_disk.reads_per_s", "db1"), [100.0, 120.5]);
+    assert_eq!(read.column("physical_disk.avg_read_queue_length", "db1"), [0.2, 0.482]);
+    assert_eq!(read.column("processor.busy", "_total"), [0.25, 0.375]);
+    let azure =
+        "\"Timestamp (UTC)\",\"OS Disk Queue Depth (Avg), vm7\"\n11/21/2026 7:05 AM,1.5\n11/21/2026 7:06 AM,2\n";
+    assert_eq!(run(azure).column("physical_disk.avg_queue_length", "vm7 os"), [1.5, 2.0]);
+}
+
+#[test]
+fn times_in_many_forms() {
+    for (first, second) in [
+        ("2026-11-21T07:05:00Z", "2026-11-21T07:06:00Z"),
+        ("2026-11-21T08:05:00+01:00", "2026-11-21T08:06:00+01:00"),
+        ("2026-11-21 07:05:00.000 UTC", "2026-11-21 07:06:00.000 UTC"),
+        ("2026-11-21 07:05", "2026-11-21 07:06"),
+        ("11/21/2026 7:05:00 AM", "11/21/2026 7:06:00 AM"),
+        ("1795244700", "1795244760"),
+        ("1795244700000", "1795244760000"),
+        ("1795244700000000000", "1795244760000000000"),
+    ] {
+        for (delimiter, quote) in [(",", ""), (";", "\""), ("\t", "")] {
+            let row = |time: &str| format!("{quote}{time}{quote}{delimiter}1.5\r\n");
+            let text = format!("time{delimiter}ReadIOPS\r\n{}{}", row(first), row(second));
+            let read = run(&text);
+            assert_eq!(seconds(&read), [0, 60], "{first} with {delimiter}: {:?}", read.summary);
+        }
+    }
+}
+
+#[test]
+fn broken_rows_are_told_and_the_rest_is_kept() {
+    let good = "time,ReadIOPS,WriteIOPS\n2026-11-21 07:05:00,1,2\n2026-11-21 07:06:00,1,2\n";
+    for (wrong, because) in [
+        ("2026-11-21 07:07:00,1\n", "fewer cells"),
+        ("2026-11-21 07:07:00,1,2,3\n", "more cells"),
+        ("2026-11-21 07:07:00,much,2\n", "a unit that does not fit"),
+        ("2026-11-21 07:07:00,5 ms,2\n", "a unit that does not fit"),
+        ("2026-11-21 07:07:00,-5,2\n", "a value that cannot be: physical_disk.reads_per_s storage"),
+        ("2026-13-41 07:07:00,1,2\n", "without a time"),
+        ("99999999999999999999,1,2\n", "without a time"),
+        ("2026-11-21 07:04:00,1,2\n", "time goes backwards"),
+    ] {
+        let read = run(&(good.to_owned() + wrong));
+        assert_eq!(read.column("physical_disk.reads_per_s", "storage")[..2], [1.0, 1.0], "{wrong}");
+        let skipped = read.summary.unwrap().skipped;
+        assert!(skipped.iter().any(|s| s.because.contains(because)), "{wrong}: {skipped:?}");
+    }
+}
+
+#[test]
+fn what_is_no_table_of_times_is_not_taken_for_one() {
+    for text in [
+        "a,b,c\n1,2,3\n",
+        "name,value\nx,1\n",
+        "2026-11-21 07:05:00,1,2\n",
+        "128166372003061629,hm,1,Read,383496192,32768,413\n128166372003061630,hm,1,Read,383496192,32768,413\n",
+        "arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s\n0.1,sda,read,0,4096,0.1,0.2\n",
+    ] {
+        assert!(run(text).summary.unwrap_err().to_string().contains("not a log of a known format"), "{text}");
+    }
+}
