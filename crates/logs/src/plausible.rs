@@ -21,24 +21,6 @@ const BELOW: &str = "a value below 0, where none can be";
 pub(crate) const ABOVE: &str =
     "a value larger than there can be (a counter that ran backwards, or a number for what is unknown)";
 
-/// The largest value of a column.
-#[derive(Clone, Copy, Debug)]
-struct ColumnLimit {
-    most: f64,
-    /// `most` is for a second: the column holds what was added in the tick.
-    is_added: bool,
-    /// It may be negative.
-    is_signed: bool,
-}
-
-impl ColumnLimit {
-    fn holds(self, value: f64, seconds: f64) -> bool {
-        let most = if self.is_added { self.most * seconds } else { self.most };
-        // gaps hold
-        !(value > most || (value < 0.0 && !self.is_signed))
-    }
-}
-
 /// Shares of one processor's time, or of all.
 #[derive(Debug, Default)]
 struct ProcessorShares {
@@ -80,15 +62,27 @@ impl ProcessorShares {
 #[derive(Debug, Default)]
 pub struct ValueLimits {
     schema: Arc<Schema>,
-    limits: Vec<ColumnLimit>,
+    /// The least and the largest cell of each column.
+    least: Vec<f64>,
+    most: Vec<f64>,
+    /// Columns that hold what was added in a tick, and the most of a second.
+    added: Vec<(usize, f64)>,
     shares: Vec<ProcessorShares>,
 }
 
 impl ValueLimits {
     /// The limits of these columns.
     pub fn of(schema: &Arc<Schema>) -> ValueLimits {
-        let limits = schema.series.iter().map(|s| limit(&s.counter, &s.instance, s.scale)).collect();
-        ValueLimits { shares: shares(schema), schema: Arc::clone(schema), limits }
+        let mut limits = ValueLimits { shares: shares(schema), schema: Arc::clone(schema), ..ValueLimits::default() };
+        for (column, series) in schema.series.iter().enumerate() {
+            let counter = Catalogue::builtin().get(&series.counter).filter(|_| series.scale > 0.0);
+            let most = counter.map_or(f64::INFINITY, |c| most_of(c, &series.instance) / series.scale);
+            let is_added = counter.is_some_and(|c| c.kind == CounterKind::Total);
+            limits.added.extend(is_added.then_some((column, most)));
+            limits.least.push(if counter.is_some() { 0.0 } else { f64::NEG_INFINITY });
+            limits.most.push(if is_added { f64::INFINITY } else { most });
+        }
+        limits
     }
 
     /// True where these are of the schema.
@@ -99,21 +93,31 @@ impl ValueLimits {
     /// True where nothing of a row is left out.
     pub fn hold(&self, row: &[f64], elapsed_ns: u64) -> bool {
         let seconds = seconds(elapsed_ns);
-        self.limits.iter().zip(row).all(|(limit, value)| limit.holds(*value, seconds))
+        // no end before the last cell: so the processor compares several at once
+        let cells = row.iter().zip(&self.least).zip(&self.most);
+        let is_out = cells.fold(false, |out, ((value, least), most)| out | (value < least) | (value > most));
+        !is_out
+            && !self.added.iter().any(|(column, most)| row[*column] > most * seconds)
             && self.shares.iter().all(|shares| shares.add_up(|column| self.scaled(column, row[column])))
     }
 
     /// Makes gaps of what cannot be.
     pub fn clear(&self, row: &mut [f64], elapsed_ns: u64, skips: &mut Skips) {
         let seconds = seconds(elapsed_ns);
-        let name = |column: usize| {
+        let mut leave_out = |row: &mut [f64], column: usize| {
             let series = &self.schema.series[column];
-            format!("{} {}", series.counter, series.instance).trim_end().to_owned()
+            let name = format!("{} {}", series.counter, series.instance);
+            skips.add(name.trim_end(), if row[column] < 0.0 { BELOW } else { ABOVE });
+            row[column] = f64::NAN;
         };
-        for (column, (limit, value)) in self.limits.iter().zip(row.iter_mut()).enumerate() {
-            if !limit.holds(*value, seconds) {
-                skips.add(name(column), if *value < 0.0 { BELOW } else { ABOVE });
-                *value = f64::NAN;
+        for column in 0..row.len() {
+            if row[column] < self.least[column] || row[column] > self.most[column] {
+                leave_out(row, column);
+            }
+        }
+        for (column, most) in &self.added {
+            if row[*column] > most * seconds {
+                leave_out(row, *column);
             }
         }
         for shares in &self.shares {
@@ -128,23 +132,28 @@ impl ValueLimits {
     /// The same for all ticks; `None` where nothing is left out.
     pub fn cleared(&self, frame: &Frame, skips: &mut Skips) -> Option<Frame> {
         let ticks = frame.ticks();
-        let column_holds = |(column, limit): (usize, &ColumnLimit)| {
-            let cells = frame.column(column);
-            match limit.is_added {
-                false => cells.iter().all(|v| limit.holds(*v, 1.0)),
-                true => cells.iter().zip(ticks).all(|(v, t)| limit.holds(*v, seconds(t.elapsed_ns))),
-            }
+        let is_out = |column: usize| {
+            let (least, most) = (self.least[column], self.most[column]);
+            frame.column(column).iter().fold(false, |out, value| out | (*value < least) | (*value > most))
+        };
+        let adds_too_much = |(column, most): &(usize, f64)| {
+            let mut cells = frame.column(*column).iter().zip(ticks);
+            cells.any(|(value, tick)| *value > most * seconds(tick.elapsed_ns))
         };
         let adds_up = |shares: &ProcessorShares| {
             let cell = |tick: usize| move |column: usize| self.scaled(column, frame.column(column)[tick]);
             (0..ticks.len()).all(|tick| shares.add_up(cell(tick)))
         };
-        if self.limits.iter().enumerate().all(column_holds) && self.shares.iter().all(adds_up) {
+        let has_fault = (0..self.least.len()).any(is_out)
+            || self.added.iter().any(adds_too_much)
+            || !self.shares.iter().all(adds_up);
+        if !has_fault {
             return None;
         }
         let mut cleared = Frame::new(Arc::clone(frame.schema()), ticks.len());
+        let mut row = vec![f64::NAN; self.least.len()];
         for (at, tick) in ticks.iter().enumerate() {
-            let mut row: Vec<f64> = (0..self.limits.len()).map(|column| frame.column(column)[at]).collect();
+            row.iter_mut().enumerate().for_each(|(column, cell)| *cell = frame.column(column)[at]);
             self.clear(&mut row, tick.elapsed_ns, skips);
             cleared.push(*tick, &row);
         }
@@ -164,15 +173,6 @@ fn seconds(elapsed_ns: u64) -> f64 {
 /// The largest value of a counter, in its unit.
 pub(crate) fn most(id: &str) -> f64 {
     Catalogue::builtin().get(id).map_or(f64::INFINITY, |counter| most_of(counter, ""))
-}
-
-fn limit(id: &str, instance: &str, scale: f64) -> ColumnLimit {
-    let is_odd = scale.is_nan() || scale <= 0.0;
-    let Some(counter) = Catalogue::builtin().get(id).filter(|_| !is_odd) else {
-        return ColumnLimit { most: f64::INFINITY, is_added: false, is_signed: true };
-    };
-    let is_added = counter.kind == CounterKind::Total;
-    ColumnLimit { most: most_of(counter, instance) / scale, is_added, is_signed: false }
 }
 
 /// The largest value in the counter's unit; of what is added in a tick, that of a second.
