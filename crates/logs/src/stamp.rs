@@ -56,6 +56,10 @@ pub(crate) fn stamp(line: &str, order: NumericDateOrder) -> Option<StampLine> {
     if line.len() > LONGEST || !line.bytes().any(|b| b.is_ascii_digit()) {
         return None;
     }
+    // most lines of a log are rows of numbers
+    if line.is_ascii() && !line.contains(':') && line.split_ascii_whitespace().nth(3).is_some() {
+        return None;
+    }
     let is_rim = |c: char| matches!(c, '*' | '#' | '=' | '-' | '>' | '<' | '[' | ']' | '"' | '\'' | '|');
     let mut text = line.trim().trim_matches(|c: char| is_rim(c) || c.is_whitespace());
     while let Some(word) = text.split(|c: char| c.is_whitespace() || c == ':' || c == '=').next()
