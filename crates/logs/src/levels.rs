@@ -24,15 +24,24 @@ pub(crate) struct LevelRow {
 impl LevelRow {
     /// Puts a value in the counter's unit; of two the first counts.
     pub(crate) fn put(&mut self, counter: &str, instance: &str, value: f64) {
+        self.put_of("", counter, instance, value);
+    }
+
+    /// The same of a counter in two parts (`physical_disk.` and `busy`).
+    pub(crate) fn put_of(&mut self, object: &str, counter: &str, instance: &str, value: f64) {
         self.key.clear();
-        for part in [counter, "\0", instance] {
+        for part in [object, counter, "\0", instance] {
             self.key.push_str(part);
         }
         let column = match self.by_name.get(&self.key) {
             Some(&column) => column,
             None if self.series.len() >= MOST_SERIES => return,
             None => {
-                self.series.push(Series { counter: counter.to_owned(), instance: instance.to_owned(), scale: 1.0 });
+                self.series.push(Series {
+                    counter: format!("{object}{counter}"),
+                    instance: instance.to_owned(),
+                    scale: 1.0,
+                });
                 self.by_name.insert(self.key.clone(), self.row.len());
                 self.row.push(f64::NAN);
                 self.row.len() - 1

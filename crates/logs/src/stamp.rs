@@ -26,6 +26,10 @@ pub(crate) fn stamp(line: &str, order: NumericDateOrder) -> Option<StampLine> {
     if line.len() > LONGEST || !line.contains(char::is_numeric) {
         return None;
     }
+    // most lines of a log are rows of numbers
+    if line.is_ascii() && !line.contains(':') && line.split_ascii_whitespace().nth(3).is_some() {
+        return None;
+    }
     let text = calendar::without_labels(line.trim());
     since_1970(text).or_else(|| of_day(text, order)).or_else(|| of_no_day(text))
 }

@@ -66,12 +66,19 @@ pub(super) fn table(words: &[&str]) -> Option<(UnixSystem, usize)> {
 }
 
 /// The counters of a disk's row. `elapsed_s` is the time that it covers, where known.
-pub(super) fn put(row: &mut LevelRow, system: UnixSystem, disk: &str, cells: &[(&str, f64)], elapsed_s: Option<f64>) {
-    let value = |name: &str| cells.iter().find(|(heading, _)| *heading == name).map(|(_, value)| *value);
-    let object = if is_slice(system, disk) { "logical_disk" } else { "physical_disk" };
+pub(super) fn put(
+    row: &mut LevelRow,
+    system: UnixSystem,
+    disk: &str,
+    names: &[String],
+    cells: &[f64],
+    elapsed_s: Option<f64>,
+) {
+    let value = |name: &str| names.iter().position(|heading| heading == name).and_then(|at| cells.get(at)).copied();
+    let object = if is_slice(system, disk) { "logical_disk." } else { "physical_disk." };
     let mut put = |counter: &str, value: Option<f64>| {
         if let Some(value) = value {
-            row.put(&format!("{object}.{counter}"), disk, value);
+            row.put_of(object, counter, disk, value);
         }
     };
     let columns = SINGLE.iter().find(|(of, _)| *of == system).map_or(&[][..], |(_, columns)| columns);

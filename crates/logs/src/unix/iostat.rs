@@ -1,6 +1,9 @@
 //! iostat's reports one after the other: lines that bear a time, headings, rows. A
 //! report ends where its heading comes again or a time stands.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use diskwright_base::{Note, Topology};
 
 use super::columns::{self, UnixSystem};
@@ -31,11 +34,13 @@ pub(super) fn recognise(text: &str) -> bool {
 }
 
 /// Signs that stand apart from their word, and the commas of `iostat -r`.
-fn joined(line: &str) -> String {
-    let commas =
-        line.contains(',') && (line.contains("r/s,") || line.trim_start().starts_with(|c: char| c.is_alphabetic()));
-    let line = if commas && !line.contains(", ") { line.replace(',', " ") } else { line.to_owned() };
-    line.replace("% ", "%")
+fn joined(line: &str) -> Cow<'_, str> {
+    let is_of_commas = line.contains(',') && !line.contains(", ") && line.starts_with(|c: char| c.is_alphabetic());
+    match () {
+        () if is_of_commas => Cow::Owned(line.replace(',', " ")),
+        () if line.contains("% ") => Cow::Owned(line.replace("% ", "%")),
+        () => Cow::Borrowed(line),
+    }
 }
 
 /// The table whose rows are read.
@@ -43,7 +48,7 @@ enum UnixTable {
     Disks {
         system: UnixSystem,
         place: usize,
-        names: Vec<String>,
+        names: Arc<[String]>,
     },
     /// `avg-cpu` of AIX, by the names of its shares; the columns of the terminal stand before them.
     Processors {
@@ -57,7 +62,9 @@ enum UnixTable {
 struct UnixDiskRow {
     system: UnixSystem,
     disk: String,
-    cells: Vec<(String, f64)>,
+    names: Arc<[String]>,
+    /// In the order of the names; the disk's own is `NaN`.
+    cells: Vec<f64>,
 }
 
 struct UnixIostatLog<'b, 'c> {
@@ -153,7 +160,7 @@ impl UnixIostatLog<'_, '_> {
     fn heading(&self, words: &[&str]) -> Option<UnixTable> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         if let Some((system, place)) = columns::table(words) {
-            return Some(UnixTable::Disks { system, place, names: owned(words) });
+            return Some(UnixTable::Disks { system, place, names: owned(words).into() });
         }
         if let Some(at) = words.iter().position(|word| *word == "avg-cpu:") {
             let names = owned(&words[at + 1..]);
@@ -203,8 +210,8 @@ impl UnixIostatLog<'_, '_> {
         }
     }
 
-    fn disk(&mut self, system: UnixSystem, place: usize, names: &[String], words: &[&str]) {
-        let numbers: Vec<f64> = words.iter().filter_map(|word| number(word, 1.0)).collect();
+    fn disk(&mut self, system: UnixSystem, place: usize, own: &Arc<[String]>, words: &[&str]) {
+        let names: &[String] = own;
         // AIX puts the time behind each row with -T, and other columns stand behind a disk's
         let mut words = words.to_vec();
         if system == UnixSystem::Aix
@@ -226,7 +233,7 @@ impl UnixIostatLog<'_, '_> {
             }
             _ => names,
         };
-        if numbers.is_empty() || words.len() < names.len() {
+        if words.len() < names.len() {
             return self.skip("a row with fewer cells than its table has headings");
         }
         // a name that stands last may hold blanks: `c0t1d0 (vold)`
@@ -238,16 +245,14 @@ impl UnixIostatLog<'_, '_> {
         if let Some(because) = columns::no_disk(system, &disk) {
             return self.skip(because);
         }
-        let cells: Option<Vec<(String, f64)>> = names
-            .iter()
-            .zip(&words)
-            .enumerate()
-            .filter(|(at, _)| *at != place)
-            .map(|(_, (name, word))| number(word, 1.0).filter(|v| (0.0..1e15).contains(v)).map(|v| (name.clone(), v)))
-            .collect();
+        let cell = |(at, word): (usize, &&str)| match at {
+            at if at == place => Some(f64::NAN),
+            _ => number(word, 1.0).filter(|value| (0.0..1e15).contains(value)),
+        };
+        let cells: Option<Vec<f64>> = words[..names.len()].iter().enumerate().map(cell).collect();
         let Some(cells) = cells else { return self.skip("a cell that is no number, or one that cannot be") };
         self.rows += 1;
-        self.disks.push(UnixDiskRow { system, disk, cells });
+        self.disks.push(UnixDiskRow { system, disk, names: Arc::clone(own), cells });
     }
 
     fn processors(&mut self, names: &[String], before: usize, words: &[&str]) {
@@ -296,9 +301,8 @@ impl UnixIostatLog<'_, '_> {
             return Ok(());
         }
         let elapsed_s = since.map(|since| since as f64 * 1e-9);
-        for UnixDiskRow { system, disk, cells } in &disks {
-            let cells: Vec<(&str, f64)> = cells.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-            columns::put(&mut self.row, *system, disk, &cells, elapsed_s);
+        for UnixDiskRow { system, disk, names, cells } in &disks {
+            columns::put(&mut self.row, *system, disk, names, cells, elapsed_s);
         }
         if !self.is_announced {
             self.is_announced = true;
@@ -345,6 +349,5 @@ impl UnixIostatLog<'_, '_> {
 
 /// Lines above tables that say nothing of their own.
 fn is_banner(words: &[&str]) -> bool {
-    let text = words.join(" ");
-    text.contains("extended device statistics") || text.starts_with("System configuration:") || text == "cpu"
+    matches!(words, ["extended", "device", "statistics", ..] | ["System", "configuration:", ..] | ["cpu"])
 }
