@@ -167,8 +167,17 @@ fn list(
     for (at, name) in instances.iter().enumerate() {
         let comma = if at > 0 { "," } else { "" };
         write!(to, "{comma}\n\t\t\t\t\t\t{{\"{instance}\": \"{name}\"")?;
+        let mut busy = 0.0;
         for name in names {
-            write!(to, ", \"{name}\": {:.2}", numbers.value())?;
+            let value = match *name {
+                "idle" => 100.0 - busy,
+                name if names == PROCESSOR.as_slice() && name != "guest" && name != "gnice" => numbers.value() % 10.0,
+                "guest" | "gnice" => 0.0,
+                name if name.ends_with("percent") => numbers.value() % 100.0,
+                _ => numbers.value(),
+            };
+            busy += value;
+            write!(to, ", \"{name}\": {value:.2}")?;
         }
         write!(to, "}}")?;
     }
