@@ -75,11 +75,14 @@ fn read(path: &Path) -> Vec<(String, usize, f64)> {
 #[test]
 fn a_binary_file_says_what_sar_prints_of_it() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("sa.bin");
-    let recorded = sysstat("sar").arg("-o").arg(&file).args(["2", "2"]).stdout(Stdio::null()).status();
-    if !recorded.is_ok_and(|status| status.success()) || !file.exists() {
+    let growing = folder.path().join("sa.growing");
+    let recorded = sysstat("sar").arg("-o").arg(&growing).args(["2", "2"]).stdout(Stdio::null()).status();
+    if !recorded.is_ok_and(|status| status.success()) || !growing.exists() {
         return skip("sysstat is not installed, or sar cannot record here");
     }
+    // the collector that sar started may write its last sample after sar has ended
+    let file = folder.path().join("sa.bin");
+    std::fs::copy(&growing, &file).unwrap();
     let output = sysstat("sar").args(["-d", "-f"]).arg(&file).output().unwrap();
     let expected = printed(&String::from_utf8_lossy(&output.stdout));
     if expected.is_empty() {
