@@ -12,7 +12,7 @@ use super::head_line::HeadLine;
 use super::machine::SysstatMachine;
 use super::processes::SysstatProcesses;
 use super::stream::StreamWindow;
-use super::table::{HeadingTable, Misfit};
+use super::table::{HeadingTable, Misfit, SysstatRow};
 use super::time::{self, DAY, NumericDateOrder};
 use crate::batch::FrameBatch;
 use crate::clean;
@@ -67,6 +67,10 @@ pub fn recognise(head: &InputHead<'_>) -> bool {
 
 /// True for the headings of a table that is known.
 fn is_known(headings: &[&str]) -> bool {
+    // rows are many, and no heading begins with a digit
+    if headings.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
+        return false;
+    }
     let has = |wanted: &str| headings.contains(&wanted);
     let is_of_processes = has("Command") && (has("PID") || has("TGID"));
     // vmstat's short names are words of any sentence
@@ -281,13 +285,28 @@ impl SarTextLog<'_, '_> {
         }
     }
 
-    /// A row at a local time.
+    /// A row at a local time. The headings are lent out while it is read.
     fn row(&mut self, local: i64, words: &[&str]) -> Result<(), LogError> {
-        // what is no row must not move the time
-        if let Some(because) = self.misfit(words) {
-            self.skip(&because);
-            return Ok(());
-        }
+        let kind = std::mem::replace(&mut self.kind, HeadingKind::Nothing);
+        let read = match self.fit(&kind, words) {
+            Ok(values) => self.row_of(&kind, values, local, words),
+            // what is no row must not move the time
+            Err(because) => {
+                self.skip(&because);
+                Ok(())
+            }
+        };
+        self.kind = kind;
+        read
+    }
+
+    fn row_of(
+        &mut self,
+        kind: &HeadingKind,
+        values: SysstatRow<'_>,
+        local: i64,
+        words: &[&str],
+    ) -> Result<(), LogError> {
         let last = self.tick.or(self.before).unwrap_or(local - 1);
         if local < last {
             self.skip("time goes back within a table");
@@ -310,11 +329,11 @@ impl SarTextLog<'_, '_> {
         }
         let time_ns = self.utc(local);
         let at = ValueOrigin { file: &self.file, line: self.line, time_ns, elapsed_ns };
-        match &self.kind {
+        match kind {
             HeadingKind::Nothing => {}
             HeadingKind::Processes => self.processes.row(words, &at, &mut self.collector)?,
             HeadingKind::Table(table) => {
-                let (instance, values) = table.row(words).unwrap_or_default();
+                let (instance, values) = values;
                 for (name, value) in values {
                     self.collector.put(&at, [&table.report, name, &instance], value)?;
                 }
@@ -324,20 +343,22 @@ impl SarTextLog<'_, '_> {
         Ok(())
     }
 
-    /// Why a row is none of the table at hand.
-    fn misfit(&self, words: &[&str]) -> Option<String> {
-        let table = match &self.kind {
-            HeadingKind::Nothing => return Some("a row without headings".to_owned()),
-            HeadingKind::Processes if self.processes.is_row(words) => return None,
-            HeadingKind::Processes => return Some("no row of processes below their headings".to_owned()),
+    /// What a row says below these headings, or why it is none of them.
+    fn fit<'k>(&self, kind: &'k HeadingKind, words: &[&str]) -> Result<SysstatRow<'k>, String> {
+        let table = match kind {
+            HeadingKind::Nothing => return Err("a row without headings".to_owned()),
+            HeadingKind::Processes if self.processes.is_row(words) => return Ok(SysstatRow::default()),
+            HeadingKind::Processes => return Err("no row of processes below their headings".to_owned()),
             HeadingKind::Table(table) => table,
         };
-        let said = match table.row(words).err()? {
-            Misfit::Short => "fewer cells",
-            Misfit::Long => "more cells",
-            Misfit::Words => "other words",
-        };
-        Some(format!("a row with {said} than the table `{}` has headings", table.report))
+        table.row(words).map_err(|misfit| {
+            let said = match misfit {
+                Misfit::Short => "fewer cells",
+                Misfit::Long => "more cells",
+                Misfit::Words => "other words",
+            };
+            format!("a row with {said} than the table `{}` has headings", table.report)
+        })
     }
 
     fn restart(&mut self, clock: i64) {

@@ -82,16 +82,18 @@ impl HeadingTable {
         let taken = self.instance.map_or(0, |_| more + 1);
         let instance = words[at..at + taken].join(" ");
         let cells = words[..at].iter().chain(&words[at + taken..]);
-        let wordy = cells.clone().filter(|cell| number(cell, 1.0).is_none()).count();
+        let values: Vec<(&str, f64)> = self
+            .names
+            .iter()
+            .zip(cells)
+            .filter_map(|(name, cell)| Some((name.text.as_str(), number(cell, name.unit_bytes)?)))
+            .collect();
+        let wordy = self.names.len() - values.len();
         // a name of several words, or most of a row: that is a sentence
         if !is_wordy && (wordy > 0 && more > 0 || 2 * wordy > self.names.len()) {
             return Err(Misfit::Words);
         }
-        let values = self.names.iter().zip(cells).filter_map(|(name, cell)| {
-            let value = number(cell, name.unit_bytes)?;
-            Some((name.text.as_str(), value))
-        });
-        Ok((instance, values.collect()))
+        Ok((instance, values))
     }
 }
 
