@@ -207,8 +207,8 @@ fn a_log_without_counters_of_ours_shows_what_it_has() {
 fn refusals_say_what_a_file_is_and_what_to_record() {
     let folder = folder("foreign-refusals");
     for (name, bytes, parts) in [
-        ("a", &b"AAA,progname,nmon\nAAA,version,16m\n"[..], ["nmon (version 16m)", "sar -o"]),
-        ("b", b"PK\x03\x04 and more", ["zip archive", "unzip"]),
+        ("a", &b"ElfFile\0 and more"[..], ["EVTX", "logman"]),
+        ("b", b"PK\x03\x04 and more", ["the archive is cut or damaged", "invalid Zip archive"]),
         ("c", b"\x96\xd5\x70\x21\x09\x00\x04\x00 and more", ["sysstat", "sar -A"]),
         ("d", b"Linux 6.1.0 (db1) 11/21/26\n\nDevice tps\nsda 5\n\n", ["one report", "iostat -t -x 10"]),
         ("e", b"", ["an empty file", "name a log"]),

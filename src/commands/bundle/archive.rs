@@ -58,8 +58,7 @@ pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize
         let mut unpacking = Unpacking::begin(name, content, depth)?;
         let done = if tar { unpacking.tar(input) } else { unpacking.zip(input) };
         if let Err(error) = done {
-            let what = format!("{name}: {error}; what stands before is read");
-            content.refused.push(what);
+            content.refused.push(format!("{name}: the archive is cut or damaged: {error}"));
         }
         return Ok(());
     }

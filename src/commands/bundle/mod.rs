@@ -119,6 +119,9 @@ fn content(path: &Path) -> Result<Option<BundleContent>, Failure> {
 fn logs_of(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure> {
     let bundle = path.display();
     let BundleContent { mut logs, others, refused, unpacked, .. } = content;
+    if let (true, 0, Some(because)) = (logs.is_empty(), others, refused.first()) {
+        return Err(Failure::Failed(because.clone()));
+    }
     logs.sort_by(|a, b| a.1.cmp(&b.1));
     for because in refused.iter().take(5) {
         output::warn(format_args!("{because}"));
