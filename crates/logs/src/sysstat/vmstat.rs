@@ -1,4 +1,4 @@
-//! Text of vmstat, in any language of procps. The first row after each start covers the
+//! Text of vmstat, in any language of procps, and of AIX, Solaris, HP-UX and the BSDs. The first row after each start covers the
 //! time since boot; `-t` puts the time at the end of each row, and others put one in front
 //! of it or on a line of its own.
 
@@ -155,7 +155,8 @@ impl VmstatLog<'_, '_> {
             self.batch.note(Note::new(time_ns, Note::WARNING, warning));
         }
         for (name, word) in headings.names().iter().zip(numbers) {
-            if let (Some(value), Some(slot)) = (number(word, 1.0), self.shaper.slot("vmstat", name, "")) {
+            let value = number(word, headings.unit_bytes(name));
+            if let (Some(value), Some(slot)) = (value, self.shaper.slot(headings.report(), name, "")) {
                 self.shaper.put(slot, value);
             }
         }
@@ -211,6 +212,48 @@ mod tests {
         let read = run_with(text.as_bytes(), &options);
         assert_eq!(read.column("memory.free_bytes", ""), [6144.0, 7168.0]);
         assert!(read.summary.unwrap().skipped.iter().any(|s| s.at == "line 5" && s.times == 2));
+    }
+
+    /// Each system's page, unit and queue are its own.
+    #[test]
+    fn other_systems() {
+        let of = |text: &str| {
+            let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
+            run_with(text.as_bytes(), &options)
+        };
+        let aix = of(
+            "System configuration: lcpu=8 mem=16384MB\n\nkthr    memory              page              faults        cpu\n\
+             ----- ----------- ------------------------ ------------ -----------\n \
+             r  b   avm   fre  re  pi  po  fr   sr  cy  in   sy  cs us sy id wa\n \
+             9  9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n 2  1 150000 2000   0   3   4  50  100   0 300 5000 700 20 10 60 10\n",
+        );
+        let sun = of(" kthr      memory            page            disk          faults      cpu\n \
+             r b w   swap  free  re  mf pi po fr de sr s0 s1   in   sy   cs us sy id\n \
+             0 0 0 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n 3 2 0 4000 1000 1 2 8 16 0 0 70 5 6 300 5000 700 20 10 70\n");
+        let bsd = of("procs     memory       page                    disks     faults       cpu\n\
+             r  b  w  avm   fre   flt  re  pi  po    fr   sr ada0 pass0   in    sy    cs us sy id\n\
+             0 0 0 9M 9M 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n2 1 0 600M 2M 40 0 1 2 3 70 5 0 300 5000 700 20 10 70\n\
+             2 1 0 614400 2048 40 0 1 2 3 70 5 0 300 5000 700 20 10 70\n");
+        for (read, counter, instance, values) in [
+            (&aix, "system.running", "", vec![2.0]),
+            (&aix, "memory.free_bytes", "", vec![2000.0 * 4096.0]),
+            (&aix, "paging.swap_in_pages_per_s", "", vec![3.0]),
+            (&aix, "paging.scanned_pages_per_s", "", vec![100.0]),
+            (&aix, "system.system_calls_per_s", "", vec![5000.0]),
+            (&aix, "processor.privileged", "_total", vec![0.1]),
+            (&aix, "processor.iowait", "_total", vec![0.1]),
+            (&sun, "system.processor_queue_length", "", vec![3.0]),
+            (&sun, "memory.swap_free_bytes", "", vec![4000.0 * 1024.0]),
+            (&sun, "memory.free_bytes", "", vec![1000.0 * 1024.0]),
+            (&sun, "foreign.vmstat-solaris.pi", "", vec![8.0]),
+            (&sun, "processor.idle", "_total", vec![0.7]),
+            (&bsd, "memory.free_bytes", "", vec![2.0 * 1_048_576.0; 2]),
+            (&bsd, "paging.faults_per_s", "", vec![40.0; 2]),
+            (&bsd, "system.context_switches_per_s", "", vec![700.0; 2]),
+            (&bsd, "processor.privileged", "_total", vec![0.1; 2]),
+        ] {
+            assert_eq!(read.column(counter, instance), values, "{counter}");
+        }
     }
 
     const ROW: &str = "1 3 0 16 32 77 4 8 1 2 60 95 20 10 60 9 1";

@@ -42,6 +42,12 @@ fn columns() -> &'static [VmstatColumn] {
 /// True for a line that vmstat prints above its headings: names of groups between hyphens.
 pub fn is_title(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
+    // AIX, Solaris; AIX draws a line below it
+    let is_of_threads = words.first() == Some(&"kthr") && words.contains(&"memory");
+    let is_rule = words.len() > 3 && words.iter().all(|word| word.bytes().all(|b| b == b'-'));
+    if is_of_threads || is_rule {
+        return true;
+    }
     let group = |word: &&&str| word.contains("--") && word.contains(char::is_alphabetic);
     let is_drawn = words.len() >= 3 && words.iter().filter(group).count() >= 3 && !line.contains(char::is_numeric);
     let is_old = words.first().is_some_and(|w| w.trim_start_matches('-').starts_with("procs"));
@@ -51,6 +57,8 @@ pub fn is_title(line: &str) -> bool {
 /// The names of the columns, in English where they are known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmstatHeadings {
+    /// The report in `columns.toml`: each system's columns mean something else.
+    report: &'static str,
     names: Vec<String>,
     /// Words that stand before the first name: where a time is put before each line.
     before: usize,
@@ -65,6 +73,9 @@ impl VmstatHeadings {
         let is_dated = || calendar::moment(&words[..before].join(" "), NumericDateOrder::MonthFirst).is_some();
         if before > 0 && !is_dated() {
             return None;
+        }
+        if let Some(report) = other_system(&words[before..]) {
+            return Some(VmstatHeadings { report, names: names_of(&words[before..]), before });
         }
         let mut next = 0;
         let (mut names, mut known) = (Vec::new(), 0);
@@ -83,7 +94,7 @@ impl VmstatHeadings {
         }
         let is_whole = known >= FEWEST && known * 4 >= names.len() * 3;
         let is_short = known >= FEWEST_TITLED && names[1] == "b" && (known == names.len() || is_titled);
-        (is_whole || is_short).then_some(VmstatHeadings { names, before })
+        (is_whole || is_short).then_some(VmstatHeadings { report: "vmstat", names, before })
     }
 
     /// The names of the columns; the last may be that of the time zone.
@@ -96,15 +107,28 @@ impl VmstatHeadings {
         self.names.len() - usize::from(self.has_zone())
     }
 
+    /// The report in `columns.toml`.
+    pub fn report(&self) -> &'static str {
+        self.report
+    }
+
+    /// Bytes of a plain number of a column whose numbers may have a letter behind them; 1 where there is none.
+    pub fn unit_bytes(&self, name: &str) -> f64 {
+        if self.report == BSD && matches!(name, "avm" | "fre") { 1024.0 } else { 1.0 }
+    }
+
     fn has_zone(&self) -> bool {
-        self.names.last().is_some_and(|last| !columns().iter().any(|column| column.name == *last))
+        let is_own = self.report != "vmstat";
+        !is_own && self.names.last().is_some_and(|last| !columns().iter().any(|column| column.name == *last))
     }
 
     /// Where the numbers of a row begin, and what the headings say of its time's zone; `None` where it is no row
     /// of these headings.
     pub fn fit(&self, words: &[&str]) -> Option<(usize, ZoneHint)> {
         let words = words.get(self.before..)?;
-        let is_count = |word: &&&str| !word.contains(['-', ':', '/', '.']) && number(word, 1.0).is_some();
+        // AIX prints shares of processors with a point
+        let plain = if self.report == "vmstat" { &['-', ':', '/', '.'][..] } else { &['-', ':', '/'] };
+        let is_count = |word: &&&str| !word.contains(plain) && number(word, 1.0).is_some();
         let numbers = words.iter().take_while(is_count).count();
         if numbers != self.columns() {
             // a column of which we have never heard
@@ -114,6 +138,35 @@ impl VmstatHeadings {
         let zone = self.names.get(numbers).map_or(ZoneHint::Nothing, |zone| ZoneHint::Name(zone.clone()));
         Some((self.before, zone))
     }
+}
+
+const BSD: &str = "vmstat-bsd";
+
+/// The report of another system's headings, told by columns that procps has not.
+fn other_system(words: &[&str]) -> Option<&'static str> {
+    let has = |wanted: &str| words.contains(&wanted);
+    if !["r", "b", "in", "us", "id"].into_iter().all(has) {
+        return None;
+    }
+    match () {
+        () if has("avm") && has("fre") && has("wa") => Some("vmstat-aix"),
+        () if has("avm") && has("fre") => Some(BSD),
+        () if has("avm") && has("free") && has("at") => Some("vmstat-hpux"),
+        () if has("swap") && has("free") && has("mf") => Some("vmstat-solaris"),
+        () => None,
+    }
+}
+
+/// Names of columns; of the two that are called `sy` the first counts system calls.
+fn names_of(words: &[&str]) -> Vec<String> {
+    let shares = words.iter().position(|word| *word == "us").unwrap_or(0);
+    let name = |(at, word): (usize, &&str)| match *word {
+        "sy" if at < shares => "calls".to_owned(),
+        other => other.to_owned(),
+    };
+    // AIX's -t: three names above one time of day
+    let words = words.strip_suffix(&["hr", "mi", "se"]).unwrap_or(words);
+    words.iter().enumerate().map(name).collect()
 }
 
 impl VmstatColumn {
@@ -150,16 +203,23 @@ mod tests {
     }
 
     #[test]
-    fn headings_of_other_systems_are_not_taken() {
-        for line in [
-            "r b w swap free re mf pi po fr de sr s0 s1 s2 in sy cs us sy id",
-            "r b avm fre re pi po fr sr cy in sy cs us sy id wa",
-            "r b w avm fre flt re pi po fr sr da0 in sy cs us sy id",
-            "r b",
-            "r b c d e",
-            "reader: block swpd free",
-            "",
+    fn headings_of_other_systems_are_their_own() {
+        for (line, report) in [
+            ("r b w swap free re mf pi po fr de sr s0 s1 s2 in sy cs us sy id", "vmstat-solaris"),
+            ("r b avm fre re pi po fr sr cy in sy cs us sy id wa", "vmstat-aix"),
+            ("r b p avm fre fi fo pi po fr sr in sy cs us sy id wa pc ec", "vmstat-aix"),
+            ("r b w avm fre flt re pi po fr sr da0 in sy cs us sy id", "vmstat-bsd"),
+            ("r b w avm free re at pi po fr de sr in sy cs us sy id", "vmstat-hpux"),
         ] {
+            for is_titled in [false, true] {
+                let found = VmstatHeadings::of(line, is_titled).unwrap_or_else(|| panic!("{line}"));
+                assert_eq!((found.report(), found.columns()), (report, line.split(' ').count()), "{line}");
+                let calls = found.names().iter().position(|name| name == "calls");
+                let share = found.names().iter().position(|name| name == "sy");
+                assert!(calls < share && calls.is_some(), "{line}");
+            }
+        }
+        for line in ["r b", "r b c d e", "reader: block swpd free", ""] {
             assert_eq!(VmstatHeadings::of(line, false), None, "{line}");
         }
     }
@@ -171,6 +231,9 @@ mod tests {
             "--proc.-- -----pamięć---- ---swap-- ---we/wy--- -system-- ----------cpu----------",
             "проц  -----------пам’ять--------- ---своп-- ----в/в---- -система- ------процесор-----",
             "   procs                      memory      swap          io     system      cpu",
+            "kthr    memory              page              faults        cpu",
+            "----- ----------- ------------------------ ------------ -----------",
+            " procs     memory     page                    disks     faults       cpu",
         ] {
             assert!(is_title(line), "{line}");
         }
