@@ -104,7 +104,7 @@ struct UnixSarLog<'b, 'c> {
 
 /// Reads all of an input.
 pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let head = input.head().lines().collect::<Vec<_>>().join("\n");
     let date = head.lines().find_map(first_line).map_or("", |(_, _, date)| date);
     let mut stream = StreamWindow::new(input);
     let mut log = UnixSarLog {
