@@ -122,12 +122,32 @@ fn each(with: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(text.split_inclusive('\n').map(|line| with.to_owned() + line).collect::<String>().into_bytes())
 }
 
+/// With a line behind the first half of the lines.
+fn between(line: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|b| *b == b'\n').collect();
+    let (first, second) = lines.split_at(lines.len() / 2);
+    (lines.len() > 3).then(|| [&first.concat(), line.as_bytes(), &second.concat()].concat())
+}
+
+/// With its first lines behind it, as where a tool began anew.
+fn again(bytes: &[u8]) -> Option<Vec<u8>> {
+    let first = bytes.split_inclusive(|b| *b == b'\n').take(6).collect::<Vec<_>>().concat();
+    Some([bytes, &first].concat())
+}
+
+/// How long the last line is.
+fn last_line(bytes: &[u8]) -> usize {
+    let bare = bytes.trim_ascii_end();
+    bare.len() - bare.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1)
+}
+
 /// A machine before each line; of very few lines nobody knows that it is one.
 fn hosted(bytes: &[u8]) -> Option<Vec<u8>> {
     let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
     each("db1: ", bytes).filter(|_| lines >= 4)
 }
 
+const KERNEL: &str = "[ 4711.250000] sd 0:0:0:0: [sda] tag#7 FAILED Result: hostbyte=DID_OK\n";
 const SCRIPT: &str = "Script started on 2026-11-21 13:20:09+00:00 [TERM=\"xterm\"]\n\u{1b}]0;root@db1: ~\u{7}\
                       \u{1b}[?2004h[root@db1 ~]# cat log\r\n\u{1b}[?2004l\r";
 
@@ -170,12 +190,21 @@ const MUTATIONS: &[Mutation] = &[
     Mutation { name: "UTF-16 with the high byte first", promise: Same, apply: |b| wide(b, true, u16::to_be_bytes) },
     Mutation { name: "UTF-16 without a mark", promise: Same, apply: |b| wide(b, false, u16::to_le_bytes) },
     Mutation { name: "lines set in", promise: Same, apply: |b| each("    ", b) },
+    Mutation { name: "tabs before each line", promise: Same, apply: |b| each("\t", b) },
+    Mutation { name: "zeros of a crash between", promise: Told, apply: |b| between("\0\0\0\0\0\0\0\0", b) },
+    Mutation { name: "a line of the kernel between", promise: Told, apply: |b| between(KERNEL, b) },
+    Mutation { name: "a prompt between", promise: Told, apply: |b| between("[root@db1 ~]# uptime, date\n", b) },
+    Mutation { name: "the log twice", promise: Told, apply: |b| Some([b, b].concat()) },
+    Mutation { name: "the first lines once more", promise: Told, apply: |b| again(b) },
     Mutation { name: "colours", promise: Same, apply: |b| each("\u{1b}[0;32m\u{1b}[K", b) },
     Mutation { name: "a host before each line", promise: Same, apply: hosted },
     Mutation { name: "no end of the last line", promise: Told, apply: |b| Some(b.trim_ascii_end().to_vec()) },
     Mutation { name: "a digit lost at the end", promise: Told, apply: |b| cut(b, 1) },
     Mutation { name: "some bytes lost at the end", promise: Told, apply: |b| cut(b, 9) },
+    Mutation { name: "a line lost at the end", promise: Told, apply: |b| cut(b, last_line(b)) },
+    Mutation { name: "half a line lost at the end", promise: Told, apply: |b| cut(b, last_line(b) / 2) },
     Mutation { name: "the second half lost", promise: Told, apply: |b| cut(b, b.len() / 2) },
+    Mutation { name: "the last third lost", promise: Told, apply: |b| cut(b, b.len() / 3) },
 ];
 
 /// Without so many of the last bytes that are no blanks.

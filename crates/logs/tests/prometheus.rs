@@ -136,6 +136,28 @@ fn pages_without_times_need_an_interval() {
 }
 
 #[test]
+fn a_page_that_lost_its_time_is_none() {
+    let pages: Vec<String> = [0, 15, 30, 45].map(timed).into();
+    let clock = |page: &String| page.lines().filter(|l| !l.contains("node_time")).map(|l| format!("{l}\n")).collect();
+    for lost in 0..4 {
+        let mut pages = pages.clone();
+        pages[lost] = clock(&pages[lost]);
+        // the option would count on from the page before
+        let options = LogOptions { interval: Some(Duration::from_secs(1)), ..LogOptions::default() };
+        let got = run(&pages.concat(), &options);
+        let all: Vec<(i64, u64)> = got
+            .frames
+            .iter()
+            .flat_map(|f| f.ticks())
+            .map(|t| (t.time_ns / 1_000_000_000 % 100, t.elapsed_ns))
+            .collect();
+        assert_eq!(all.len(), 3, "{lost}: {all:?}");
+        assert!(all.iter().all(|(_, elapsed)| [0, 15, 30].map(|s| s * 1_000_000_000).contains(elapsed)), "{all:?}");
+        assert!(got.skipped().iter().any(|s| s.contains("a page without its time")), "{:?}", got.skipped());
+    }
+}
+
+#[test]
 fn open_metrics_with_timestamps_exemplars_and_an_end() {
     let page = |at: f64, reads: f64| {
         format!(

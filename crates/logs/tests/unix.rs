@@ -141,6 +141,25 @@ fn disks_side_by_side() {
 }
 
 #[test]
+fn disks_whose_names_are_lost_are_left_out() {
+    let columns = "    KB/t  tps  MB/s     KB/t  tps  MB/s  us sy id   1m   5m   15m\n";
+    let row = "   16.00    8  0.50    64.00    2  0.13   5  3 92  2.79 2.33 2.18\n";
+    let names = "              disk0               disk4       cpu    load average\n";
+    for (names, has_disks) in [(names, true), ("", false), ("          disk0       cpu    load average\n", false)] {
+        let read = every(&(names.to_owned() + columns + &row.repeat(3)), 5);
+        assert_eq!(read.column("system.load_1", ""), [2.79; 2], "{names}");
+        let has_any = read.cells.iter().any(|cells| cells.keys().any(|(counter, _)| counter.contains("disk")));
+        assert_eq!(has_any, has_disks, "{names}");
+        let skipped = read.summary.unwrap().skipped;
+        assert_eq!(skipped.iter().any(|s| s.because.contains("a line of their names")), !has_disks, "{skipped:?}");
+    }
+    // with -d nothing stands beside the names
+    let alone = "              disk0               disk4 \n    KB/t  tps  MB/s     KB/t  tps  MB/s \n";
+    let read = every(&(alone.to_owned() + &"   16.00    8  0.50    64.00    2  0.13 \n".repeat(3)), 5);
+    assert_eq!(disk(&read, "transfers_per_s", "disk4"), [2.0; 2], "{:?}", read.summary);
+}
+
+#[test]
 fn hpux_iostat_tells_bytes_alone() {
     let report = "  device    bps     sps    msps\n\n  c2t1d0    324    64.0     1.0\n\n";
     let read = every(&report.repeat(3), 5);

@@ -12,13 +12,14 @@ use crate::LogOptions;
 use crate::batch::FrameBatch;
 use crate::error::LogError;
 use crate::tool::cells::EPOCHS;
-use crate::tool::lines::LineCursor;
+use crate::tool::lines::{self, LineCursor};
 use crate::tool::processes::ProcessTables;
 use crate::tool::row::TickRow;
 
 const S: i64 = 1_000_000_000;
-/// Lines of a head that are looked at.
-const LINES: usize = 40;
+const RESET: &str = "the sample behind RESET covers the time since boot";
+/// Without RESET or SEP above it, nothing tells a first sample from one since boot, or from half of one.
+const BEGINNING_LOST: &str = "the first sample has neither RESET nor SEP above it: it may cover the time since boot";
 /// Lines that are told apart at most; more are names that come and go.
 const MOST_LINES: usize = 100_000;
 
@@ -48,7 +49,7 @@ impl<'t> AtopLine<'t> {
 
 /// True where a line of atop stands at the beginning.
 pub fn is_text(bytes: &[u8]) -> bool {
-    bytes.split(|b| *b == b'\n').take(LINES).any(|line| {
+    lines::of_head(bytes).any(|line| {
         let line = std::str::from_utf8(line).ok().and_then(AtopLine::of);
         line.is_some_and(|line| LABELS.contains(&line.label))
     })
@@ -62,8 +63,8 @@ struct AtopLog<'b, 'c> {
     tables: ProcessTables,
     /// Moment and length of the sample, seconds.
     current: Option<(i64, u64)>,
-    /// The sample covers the time since boot.
-    is_since_boot: bool,
+    /// Why the sample may cover the time since boot, if it may.
+    since_boot: Option<&'static str>,
     host: String,
     chosen: Option<String>,
     is_announced: bool,
@@ -85,7 +86,7 @@ pub fn read(
         processes: AtopProcesses::default(),
         tables: ProcessTables::default(),
         current: None,
-        is_since_boot: false,
+        since_boot: Some(BEGINNING_LOST),
         host: String::new(),
         chosen: options.host.clone(),
         is_announced: false,
@@ -107,10 +108,15 @@ impl AtopLog<'_, '_> {
         let line = lines.line();
         match line {
             b"" => return,
-            b"SEP" => return self.hand_over(lines),
+            b"SEP" => {
+                self.hand_over(lines);
+                // what follows is a sample of its own, whatever was lost before
+                self.since_boot = None;
+                return;
+            }
             b"RESET" => {
                 self.hand_over(lines);
-                self.is_since_boot = true;
+                self.since_boot = Some(RESET);
                 return;
             }
             _ => {}
@@ -136,7 +142,7 @@ impl AtopLog<'_, '_> {
         }
         self.current = Some((parsed.epoch, parsed.interval));
         let fits = match parsed.label {
-            _ if self.is_since_boot => true,
+            _ if self.since_boot.is_some() => true,
             "PRC" | "PRM" | "PRD" => self.processes.take(parsed.label, parsed.rest, parsed.interval.max(1) as f64),
             label => self.values(label, parsed.rest),
         };
@@ -178,10 +184,9 @@ impl AtopLog<'_, '_> {
     }
 
     fn hand_over(&mut self, lines: &LineCursor<'_>) {
-        let is_since_boot = std::mem::take(&mut self.is_since_boot);
         let Some((epoch, interval)) = self.current.take() else { return };
-        if is_since_boot {
-            self.batch.skip(lines.at(), "the sample behind RESET covers the time since boot");
+        if let Some(because) = self.since_boot.take() {
+            self.batch.skip(lines.at(), because);
             return;
         }
         let time_ns = epoch * S;

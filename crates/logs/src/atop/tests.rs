@@ -55,6 +55,23 @@ fn expect(read: &Read) {
 }
 
 #[test]
+fn a_first_sample_without_a_mark_above_it_is_left_out() {
+    let whole = output();
+    let behind_reset = whole.strip_prefix("RESET\n").unwrap();
+    let half = &behind_reset[behind_reset.find("LVM").unwrap()..];
+    for text in [behind_reset, half] {
+        let read = run(text);
+        expect(&read);
+        assert_eq!(read.ticks.len(), 2);
+        let skipped = read.summary.unwrap().skipped;
+        assert!(skipped[0].because.contains("neither RESET nor SEP"), "{skipped:?}");
+    }
+    // a part from the middle begins with the end of a sample
+    let middle = &whole[whole.find("SEP").unwrap()..];
+    assert_eq!(run(middle).ticks.len(), 2);
+}
+
+#[test]
 fn an_output_of_all_labels() {
     let read = run(&output());
     expect(&read);

@@ -9,6 +9,8 @@ mod tests;
 
 use crate::LogFormat;
 
+pub(crate) use raw::is_raw;
+
 /// Tables.
 pub static TABLE: LogFormat = LogFormat {
     id: "collectl-table",

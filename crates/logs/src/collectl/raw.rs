@@ -9,14 +9,12 @@ use super::kernel::{self, LineColumns};
 use crate::batch::FrameBatch;
 use crate::error::LogError;
 use crate::tool::cells::EPOCHS;
-use crate::tool::lines::LineCursor;
+use crate::tool::lines::{self, LineCursor};
 use crate::tool::processes::ProcessTables;
 use crate::tool::row::TickRow;
 use crate::tool::totals::RunningTotals;
 use crate::{LogInput, LogOptions};
 
-/// Lines of a head that are looked at.
-const LINES: usize = 60;
 /// Ticks of the kernel's clock in a second where the head does not say.
 const HERTZ: f64 = 100.0;
 /// Lines that are told apart at most; more are names that come and go.
@@ -26,7 +24,7 @@ const MOST_PROCESSES: usize = 50_000;
 
 /// True where a moment stands at the beginning.
 pub fn is_raw(bytes: &[u8]) -> bool {
-    bytes.split(|b| *b == b'\n').take(LINES).any(|line| moment(line).is_some())
+    lines::of_head(bytes).any(|line| moment(line).is_some())
 }
 
 /// Nanoseconds since 1970 of `>>> 1795453693.001 <<<`.
@@ -64,6 +62,8 @@ struct RawLog<'b, 'c> {
     current: Option<i64>,
     before_ns: Option<i64>,
     chosen: Option<String>,
+    /// Lines up to the next moment are left out, which was told.
+    is_passing: bool,
     is_announced: bool,
 }
 
@@ -83,6 +83,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         current: None,
         before_ns: None,
         chosen: options.host.clone(),
+        is_passing: false,
         is_announced: false,
     };
     while lines.advance()? {
@@ -104,6 +105,7 @@ impl RawLog<'_, '_> {
         if header::is_of_head(line) {
             if self.header.take(&lines.text()) {
                 self.hand_over(lines);
+                self.is_passing = false;
                 self.totals.forget();
                 self.known.clear();
                 self.before.clear();
@@ -116,18 +118,25 @@ impl RawLog<'_, '_> {
             let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
             if !chosen.eq_ignore_ascii_case(&self.header.machine.host) {
                 self.batch.skip_host(lines.at(), &self.header.machine.host);
+                self.is_passing = true;
                 return;
             }
-            match moment(line) {
-                Some(time_ns) if !lines.is_cut() => {
+            let found = moment(line).filter(|_| !lines.is_cut());
+            self.is_passing = found.is_none();
+            match found {
+                Some(time_ns) => {
                     self.current = Some(time_ns);
                     self.totals.begin();
                 }
-                _ => self.batch.skip(lines.at(), "a moment that cannot be read"),
+                None => self.batch.skip(lines.at(), "a moment that cannot be read"),
             }
             return;
         }
-        if self.current.is_none() || line.is_empty() {
+        if line.is_empty() || self.is_passing {
+            return;
+        }
+        if self.current.is_none() {
+            self.batch.skip(lines.at(), "a line without a moment above it");
             return;
         }
         // a number that is cut is another number

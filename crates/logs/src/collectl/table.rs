@@ -10,7 +10,7 @@ use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::shaper::disk_of;
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
 use crate::tool::cells::{self, CellPlan, EPOCHS, RowFit};
-use crate::tool::lines::LineCursor;
+use crate::tool::lines::{self, LineCursor};
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
 use crate::{LogInput, LogOptions};
@@ -19,8 +19,6 @@ use crate::{LogInput, LogOptions};
 const DATE: u8 = 0;
 const CLOCK: u8 = 1;
 const EPOCH: u8 = 2;
-/// Lines of a head that are looked at.
-const LINES: usize = 60;
 
 fn names() -> &'static ToolNames {
     static NAMES: OnceLock<ToolNames> = OnceLock::new();
@@ -39,7 +37,7 @@ fn separator(line: &[u8]) -> Option<u8> {
 
 /// True where a line of headings stands at the beginning.
 pub fn is_table(bytes: &[u8]) -> bool {
-    bytes.split(|b| *b == b'\n').take(LINES).any(|line| separator(line).is_some())
+    lines::of_head(bytes).any(|line| separator(line).is_some())
 }
 
 /// The group and name of `[DSK:sda]Reads`.
@@ -147,7 +145,8 @@ impl TableLog<'_, '_> {
         let fit = cells::numbers(bytes, length, self.separator, &self.plan, &mut self.row.cells);
         self.told(lines, &fit);
         let text = |number: u8| cells::unquoted(&bytes[fit.texts[usize::from(number)].clone()]);
-        let Some(time_ns) = self.time(&text(DATE), &text(CLOCK), &text(EPOCH)) else {
+        let time = self.time(&text(DATE), &text(CLOCK), &text(EPOCH));
+        let Some(time_ns) = time.filter(|_| !cells::is_time_cut(lines.is_cut(), &fit, &self.plan)) else {
             self.row.clear();
             self.batch.skip(lines.at(), "a row without a time that can be read");
             return;

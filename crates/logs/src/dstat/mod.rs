@@ -8,7 +8,7 @@ mod title;
 mod when;
 
 use crate::LogFormat;
-use crate::tool::cells;
+use crate::tool::{cells, lines};
 
 /// The CSV of all of them.
 pub static FORMAT: LogFormat = LogFormat {
@@ -23,13 +23,9 @@ pub static FORMAT: LogFormat = LogFormat {
     read: reader::read,
 };
 
-/// Lines of a head that are looked at.
-const LINES: usize = 40;
-
 fn is_dstat(bytes: &[u8]) -> bool {
     let mut before: Vec<String> = Vec::new();
-    for line in bytes.split(|b| *b == b'\n').take(LINES) {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+    for line in lines::of_head(bytes) {
         let cells = cells::texts(line, b',');
         if title::program(&cells[0]).is_some() || heading::is_known(&before, &cells) {
             return true;

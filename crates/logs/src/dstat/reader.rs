@@ -136,7 +136,7 @@ impl DstatLog<'_, '_> {
         let (bytes, length) = lines.padded();
         let fit = cells::numbers(bytes, length, DELIMITER, &self.heading.plan, &mut self.row.cells);
         self.told(lines, &fit);
-        let time = self.time(bytes, &fit);
+        let time = self.time(bytes, &fit).filter(|_| !cells::is_time_cut(lines.is_cut(), &fit, &self.heading.plan));
         self.rows += 1;
         let Some(time_ns) = time else {
             self.row.clear();

@@ -7,6 +7,7 @@ mod section;
 mod tests;
 
 use crate::LogFormat;
+use crate::tool::lines;
 
 /// The recordings.
 pub static FORMAT: LogFormat = LogFormat {
@@ -20,15 +21,11 @@ pub static FORMAT: LogFormat = LogFormat {
     read: reader::read,
 };
 
-/// Lines of a head that are looked at.
-const LINES: usize = 100;
-
 /// True where lines begin as those of nmon do: `AAA,` and a known word, or a
 /// section and its first moment, where the beginning was lost.
 fn is_nmon(bytes: &[u8]) -> bool {
     let known = ["progname", "command", "version", "host", "runname", "interval", "snapshots", "disks_per_line"];
-    bytes.split(|b| *b == b'\n').take(LINES).any(|line| {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    lines::of_head(bytes).any(|line| {
         let Some(delimiter) = line.iter().copied().find(|b| matches!(b, b',' | b';')) else { return false };
         let mut cells = line.split(|b| *b == delimiter);
         match (cells.next(), cells.next()) {

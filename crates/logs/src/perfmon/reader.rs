@@ -402,7 +402,7 @@ fn first_field(bytes: &[u8], at: usize, separator: u8) -> (&[u8], usize) {
         return (&usual[1..24], at + 26);
     }
     // lines that were set in
-    let at = at + bytes[at..].iter().take_while(|b| **b == b' ').count();
+    let at = at + bytes[at..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
     let rest = &bytes[at..];
     let end = rest.iter().position(|b| *b == separator || *b == b'\n').unwrap_or(rest.len());
     let field = header::without_end(&rest[..end]);

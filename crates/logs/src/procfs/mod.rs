@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
+use crate::collectl;
 use crate::error::LogError;
 use crate::stamp::{StampLine, stamp};
 use crate::sysstat::clock::SysstatClock;
@@ -40,8 +41,8 @@ pub static FORMAT: LogFormat = LogFormat {
     read,
 };
 
-/// Lines that are looked at.
-const LINES: usize = 1000;
+/// Lines between the lines of a dump that make it none.
+const OTHERS: usize = 20;
 /// Lines of names and numbers that make a file a dump.
 const ENOUGH: usize = 5;
 /// Said of dumps without times.
@@ -62,10 +63,14 @@ fn is_telling(line: DumpLine<'_>) -> usize {
 }
 
 fn recognise(head: &InputHead<'_>) -> bool {
+    // collectl's recordings hold such lines below moments of their own
+    if collectl::is_raw(head.bytes) {
+        return false;
+    }
     let text = String::from_utf8_lossy(head.bytes);
     let (mut found, mut others, mut heading) = (0, 0, false);
-    for line in text.lines().take(LINES).filter(|line| !line.trim().is_empty()) {
-        heading |= line.starts_with("disk-") && line.contains("-reads-");
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        heading |= line.trim_start().starts_with("disk-") && line.contains("-reads-");
         match parse(line) {
             Some(DumpLine::VmstatDisk(..)) if heading => return true,
             Some(known) => found += is_telling(known),
@@ -74,9 +79,9 @@ fn recognise(head: &InputHead<'_>) -> bool {
         if found >= ENOUGH {
             return true;
         }
-        // a notice or a prompt before the first dump, not a text with numbers in it
-        if others > 20 {
-            return false;
+        // much may stand before a dump; numbers here and there in a text are none
+        if others > OTHERS {
+            (found, others) = (0, 0);
         }
     }
     false
@@ -88,6 +93,11 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     let mut stream = StreamWindow::new(input);
     let mut log = DumpLog::new(stream.name().to_owned(), &head, options, batch);
     while let Some((bare, whole)) = stream.line()? {
+        if stream.is_unfinished() && !stream.rest()[..bare].trim_ascii().is_empty() {
+            log.line += 1;
+            log.skip(StreamWindow::UNFINISHED);
+            break;
+        }
         match std::str::from_utf8(&stream.rest()[..bare]) {
             Ok(text) => log.read_line(text)?,
             Err(_) => log.read_line(&String::from_utf8_lossy(&stream.rest()[..bare]))?,

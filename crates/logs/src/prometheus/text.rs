@@ -55,6 +55,7 @@ fn modified(input: &LogInput) -> Option<i64> {
 
 /// Series that are followed at most.
 const MOST_SERIES: usize = 50_000;
+const LACKS_TIME: &str = "a page without its time, which other pages have";
 /// A longer line is left out, bytes.
 const LONGEST_LINE: usize = 1 << 20;
 
@@ -164,6 +165,10 @@ struct Pages<'b, 'a> {
     stamp_ns: Option<i64>,
     clock_ns: Option<i64>,
     last_ns: Option<i64>,
+    /// Pages tell when they were made.
+    has_times: bool,
+    /// The first page did not.
+    is_first_guessed: bool,
     /// The first page's tick, until it is known whether there is a second.
     only: Option<(i64, Vec<f64>)>,
 }
@@ -193,6 +198,8 @@ impl<'b, 'a> Pages<'b, 'a> {
             stamp_ns: None,
             clock_ns: None,
             last_ns: None,
+            has_times: false,
+            is_first_guessed: false,
             only: None,
         }
     }
@@ -305,7 +312,18 @@ impl<'b, 'a> Pages<'b, 'a> {
         if self.first.is_none() {
             return Ok(());
         }
-        let time_ns = self.time()?;
+        let Some(time_ns) = self.time()? else {
+            self.batch.skip(format!("{}page {}", self.place, self.page), LACKS_TIME);
+            // what the next page adds to it is no rate
+            self.page += 2;
+            (self.fresh, self.first) = (false, None);
+            return Ok(());
+        };
+        if self.has_times && std::mem::take(&mut self.is_first_guessed) {
+            self.batch.skip("page 1", LACKS_TIME);
+            (self.only, self.last_ns) = (None, None);
+            self.raws.iter_mut().for_each(|raw| raw.page_before = 0);
+        }
         let elapsed_ns = self.last_ns.map_or(0, |last| time_ns.saturating_sub(last));
         self.hand_over_first(None);
         if self.schema.series.len() != self.targets.len() {
@@ -338,17 +356,23 @@ impl<'b, 'a> Pages<'b, 'a> {
     }
 
     /// When the page was scraped: its timestamps, the machine's clock, the
-    /// interval that the user told, or, for a single page, the file's own time.
-    fn time(&self) -> Result<i64, LogError> {
+    /// interval that the user told, or, for a single page, the file's own time. `None` where it is
+    /// not known, because the page was cut before its time.
+    fn time(&mut self) -> Result<Option<i64>, LogError> {
         if let Some(time) = self.stamp_ns.or(self.clock_ns) {
-            return Ok(time);
+            self.has_times = true;
+            return Ok(Some(time));
         }
         match (self.last_ns, self.interval_ns) {
-            (Some(last), Some(interval)) => Ok(last.saturating_add(interval)),
-            (None, _) => Ok(self.modified_ns.unwrap_or(0)),
+            _ if self.has_times => Ok(None),
+            (Some(last), Some(interval)) => Ok(Some(last.saturating_add(interval))),
+            (None, _) => {
+                self.is_first_guessed = true;
+                Ok(Some(self.modified_ns.unwrap_or(0)))
+            }
             // one page a file: the files' own times tell them apart
             (Some(last), None) if self.fresh && self.modified_ns.is_some_and(|time| time > last) => {
-                Ok(self.modified_ns.unwrap_or(last))
+                Ok(self.modified_ns)
             }
             (Some(_), None) => Err(LogError::Needs {
                 file: self.file.clone(),
@@ -402,7 +426,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         self.finish_page()?;
         match self.page {
             1 => self.batch.skip(format!("{lines} lines"), "it contains no samples"),
-            2 => {
+            _ if self.only.is_some() => {
                 // a level read once stands for a second, so that it can be judged
                 self.hand_over_first(Some(1_000_000_000));
                 let text = "a single page holds only totals, and rates need two pages, so only levels were judged. \

@@ -3,7 +3,7 @@
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
 use crate::tool::cells::{self, EPOCHS};
 
-/// Lines above the first row at most.
+/// Lines of several cells above the first row at most.
 const LINES: usize = 50;
 
 /// How a table is laid out.
@@ -13,6 +13,8 @@ pub struct TableHead {
     pub delimiter: u8,
     /// Lines above the first row.
     pub lines: usize,
+    /// Which of them are of the table; others stand before it.
+    pub own: Vec<usize>,
     /// Headings, one a cell.
     pub headings: Vec<String>,
     /// The cell with the time.
@@ -85,22 +87,31 @@ impl TableHead {
     pub fn of(bytes: &[u8]) -> Option<TableHead> {
         let text = String::from_utf8_lossy(bytes);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let lines: Vec<&str> = text.lines().take(LINES + 2).collect();
-        [b',', b';', b'\t'].into_iter().find_map(|delimiter| TableHead::with(&lines, delimiter, text))
+        let order = time::order(text, "");
+        [b',', b';', b'\t'].into_iter().find_map(|delimiter| TableHead::with(text, delimiter, order))
     }
 
-    fn with(lines: &[&str], delimiter: u8, text: &str) -> Option<TableHead> {
-        let rows: Vec<Vec<String>> = lines.iter().map(|line| cells::texts(line.as_bytes(), delimiter)).collect();
-        let order = time::order(text, "");
+    fn with(text: &str, delimiter: u8, order: NumericDateOrder) -> Option<TableHead> {
+        // a line of one cell may be anything that was printed before the table
+        let cells = |(at, line): (usize, &str)| (at, cells::texts(line.as_bytes(), delimiter));
+        let rows = text.lines().enumerate().map(cells).filter(|(_, row)| row.len() > 1);
+        let (places, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(LINES + 2).unzip();
         let first = (1..rows.len()).find(|&at| {
             let names = rows.get(at - 1);
             let time = |(cell, text): (usize, &String)| {
                 let is_named = names.and_then(|row| row.get(cell)).is_some_and(|name| is_time_name(name));
                 moment(text, order, is_named).is_some()
             };
-            rows[at].len() >= 2 && rows[at].iter().enumerate().any(time)
+            rows[at].iter().enumerate().any(time)
         })?;
-        let headings = headings(&rows[..first], rows[first].len());
+        let count = rows[first].len();
+        // headings have the cells of their rows; where none has, as behind a last delimiter, all are taken
+        let is_own = |at: &usize| rows[*at].len() == count;
+        let mut above: Vec<usize> = (0..first).filter(is_own).collect();
+        if above.is_empty() {
+            above = (0..first).collect();
+        }
+        let headings = headings(above.iter().map(|at| &rows[*at]), count);
         let row = &rows[first];
         let is_moment = |cell: usize| moment(&row[cell], order, is_time_name(&headings[cell])).is_some();
         let time = (0..row.len()).find(|&cell| is_moment(cell))?;
@@ -113,16 +124,18 @@ impl TableHead {
         let moment = moment(&row[time], order, true)?;
         let is_backwards = second.is_some_and(|second| second.local_s < moment.local_s);
         let is_table = has_number && is_named && names.len() < 4;
-        is_table.then_some(TableHead { delimiter, lines: first, headings, time, names, order, is_backwards })
+        let own = above.iter().map(|at| places[*at]).collect();
+        let lines = places[first];
+        is_table.then_some(TableHead { delimiter, lines, own, headings, time, names, order, is_backwards })
     }
 }
 
 /// What stands above each cell, in one line or several; labels of lines at the left stand above the time.
-fn headings(rows: &[Vec<String>], count: usize) -> Vec<String> {
+fn headings<'r>(rows: impl Iterator<Item = &'r Vec<String>>, count: usize) -> Vec<String> {
     // lines of periods and the like name nothing
     let names =
         |row: &&Vec<String>| row.iter().skip(1).any(|c| !cells::is_blank(c) && cells::loose_number(c).is_none());
-    let rows: Vec<&Vec<String>> = rows.iter().filter(|row| row.len() > 1).filter(names).collect();
+    let rows: Vec<&Vec<String>> = rows.filter(names).collect();
     let of = |cell: usize| {
         let mut words: Vec<&str> = Vec::new();
         for row in &rows {

@@ -11,6 +11,7 @@ use super::units;
 use crate::batch::FrameBatch;
 use crate::error::LogError;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
+use crate::sysstat::stream::StreamWindow;
 use crate::tool::cells::{self, CellPlan};
 use crate::tool::lines::LineCursor;
 use crate::tool::row::TickRow;
@@ -44,7 +45,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let Some(head) = TableHead::of(input.head().bytes) else {
         return Err(input.broken("line 1", "no table of times and numbers"));
     };
-    let mut lines = LineCursor::new(input);
+    let mut lines = LineCursor::new(input).of_table(head.delimiter);
     let clock = SysstatClock::new(options);
     let mut table = CsvTable {
         batch,
@@ -66,7 +67,13 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let mut number = 0;
     while lines.advance()? {
         number += 1;
-        if number <= table.head.lines || lines.line().is_empty() {
+        if lines.line().is_empty() {
+            continue;
+        }
+        if number <= table.head.lines {
+            if !table.head.own.contains(&(number - 1)) {
+                table.batch.skip(lines.at(), "a line before the table");
+            }
             continue;
         }
         if is_long {
@@ -86,6 +93,11 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         table.row.emit(table.batch, time_ns, None, &|| "a row".into());
     }
     Ok(())
+}
+
+/// True where the line's last cell may be cut: the line has no end, and no quote that closes the cell.
+fn is_cut(lines: &LineCursor<'_>) -> bool {
+    lines.is_cut() && !lines.line().ends_with(b"\"")
 }
 
 impl CsvTable<'_, '_> {
@@ -150,14 +162,17 @@ impl CsvTable<'_, '_> {
         } else if fit.cells > self.plan.len() {
             self.batch.skip(lines.at(), "a row with more cells than headings");
         }
-        if lines.is_cut()
-            && let Some(CellPlan::Number(column)) = self.plan.get(fit.cells - 1)
-        {
-            // the end of a file of this kind often has no line end; its last cell is whole all the same,
-            // unless the row is short
-            if fit.cells < self.plan.len() {
-                self.row.cells[*column as usize] = f64::NAN;
+        if is_cut(lines) {
+            match self.plan.get(fit.cells - 1) {
+                Some(CellPlan::Number(column)) => self.row.cells[*column as usize] = f64::NAN,
+                Some(CellPlan::Text(_)) => {
+                    self.row.clear();
+                    self.batch.skip(lines.at(), StreamWindow::UNFINISHED);
+                    return Ok(());
+                }
+                _ => {}
             }
+            self.batch.skip(lines.at(), "the last line has no end: its last cell is left out");
         }
         let text = cells::unquoted(&bytes[fit.texts[usize::from(TIME)].clone()]);
         let Some(time_ns) = self.time(&text) else {
@@ -208,6 +223,10 @@ impl CsvTable<'_, '_> {
     /// A row of time, name and value.
     fn long(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
         let texts = cells::texts(lines.line(), self.head.delimiter);
+        if is_cut(lines) {
+            self.batch.skip(lines.at(), StreamWindow::UNFINISHED);
+            return Ok(());
+        }
         if texts.len() < self.head.headings.len() {
             self.batch.skip(lines.at(), "a row with fewer cells than headings");
             return Ok(());

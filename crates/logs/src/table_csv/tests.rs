@@ -75,6 +75,33 @@ fn metrics_of_clouds_under_several_lines_of_headings() {
 }
 
 #[test]
+fn what_stands_before_a_table_is_no_heading() {
+    let table = "time,ReadIOPS,WriteIOPS\n2026-11-21 07:05:00,1,2\n2026-11-21 07:06:00,1,2\n";
+    let pasted = "Last login: Sat, Nov 21\n[root@db1 ~]# cat a,b\n";
+    let read = run(&(pasted.to_owned() + &"motd\n".repeat(70) + table));
+    assert_eq!(read.column("physical_disk.reads_per_s", "storage"), [1.0, 1.0], "{:?}", read.summary);
+    let skipped = read.summary.unwrap().skipped;
+    assert!(skipped.iter().any(|s| s.because == "a line before the table" && s.times == 72), "{skipped:?}");
+    // headings that lack the cell behind the last delimiter
+    let ended = table.replace(",2\n", ",2,\n");
+    assert_eq!(run(&ended).column("physical_disk.writes_per_s", "storage"), [2.0, 2.0]);
+}
+
+#[test]
+fn a_last_cell_that_may_be_cut_is_a_gap() {
+    for (last, kept) in
+        [("2026-11-21 07:06:00,3,12", 2), ("2026-11-21 07:06:00,3,\"12\"", 3), ("2026-11-21 07:06:0", 0)]
+    {
+        let read = run(&("time,ReadIOPS,WriteIOPS\n2026-11-21 07:05:00,1,2\n".to_owned() + last));
+        let values = ["physical_disk.reads_per_s", "physical_disk.writes_per_s"].map(|c| read.column(c, "storage"));
+        let of_last = values.iter().filter_map(|v| v.get(1)).filter(|v| !v.is_nan()).count();
+        assert_eq!(of_last, kept - usize::from(kept > 0), "{last}: {values:?}");
+        assert_eq!(read.ticks.len(), 1 + usize::from(kept > 0), "{last}");
+        assert_eq!(read.summary.unwrap().skipped.is_empty(), kept == 3, "{last}");
+    }
+}
+
+#[test]
 fn times_in_many_forms() {
     for (first, second) in [
         ("2026-11-21T07:05:00Z", "2026-11-21T07:06:00Z"),

@@ -58,6 +58,11 @@ pub(crate) struct RowFit {
     pub texts: CellTexts,
 }
 
+/// True for a row without its end whose last cell is a text: a time that is cut is another time.
+pub(crate) fn is_time_cut(is_cut: bool, fit: &RowFit, plan: &[CellPlan]) -> bool {
+    is_cut && matches!(plan.get(fit.cells.wrapping_sub(1)), Some(CellPlan::Text(_)))
+}
+
 /// Cells of a line as text, without their quotes.
 pub(crate) fn texts(line: &[u8], delimiter: u8) -> Vec<String> {
     let mut cells = Vec::new();

@@ -2,6 +2,7 @@
 //! read straight from the buffer.
 
 use std::io::Read;
+use std::ops::Range;
 
 use crate::error::LogError;
 use crate::input::LogInput;
@@ -9,6 +10,22 @@ use crate::perfmon::buffer::LineBuffer;
 
 /// What some programs write at the beginning of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Where a line begins and ends without what stands around it: lines are set in where they were
+/// pasted, a terminal leaves carriage returns, and a crash leaves zero bytes. A tab may be an
+/// empty cell, so it counts as a blank only where `tabs` says so.
+fn bare(line: &[u8], tabs: bool) -> Range<usize> {
+    let is_blank = |b: &u8| matches!(*b, b' ' | b'\r' | 0) || *b == b'\t' && tabs;
+    let start = line.iter().position(|b| !is_blank(b)).unwrap_or(line.len());
+    let end = line.iter().rposition(|b| !matches!(*b, b'\r' | 0)).map_or(start, |last| last + 1);
+    start..end.max(start)
+}
+
+/// The lines of a head, as a [`LineCursor`] gives them.
+pub(crate) fn of_head(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    bytes.split(|b| *b == b'\n').map(|line| &line[bare(line, true)])
+}
 
 /// A place in an input, line by line.
 pub(crate) struct LineCursor<'a> {
@@ -19,6 +36,7 @@ pub(crate) struct LineCursor<'a> {
     end: usize,
     number: u64,
     is_cut: bool,
+    has_tab_cells: bool,
 }
 
 impl<'a> LineCursor<'a> {
@@ -30,7 +48,22 @@ impl<'a> LineCursor<'a> {
 
     /// The same of any reader; `name` is for errors.
     pub fn over(input: &'a mut dyn Read, name: String) -> LineCursor<'a> {
-        LineCursor { input, name, buffer: LineBuffer::new(), start: 0, end: 0, number: 0, is_cut: false }
+        LineCursor {
+            input,
+            name,
+            buffer: LineBuffer::new(),
+            start: 0,
+            end: 0,
+            number: 0,
+            is_cut: false,
+            has_tab_cells: false,
+        }
+    }
+
+    /// The same of a table whose cells may stand between tabs: one before the first word is a cell.
+    pub fn of_table(mut self, delimiter: u8) -> LineCursor<'a> {
+        self.has_tab_cells = delimiter == b'\t';
+        self
     }
 
     /// Goes to the next line; false at the end.
@@ -44,11 +77,10 @@ impl<'a> LineCursor<'a> {
         let (bytes, at, whole) = self.buffer.lines();
         let end = memchr::memchr(b'\n', &bytes[at..whole]).map_or(whole, |length| at + length);
         self.is_cut = self.buffer.is_unfinished() && end + 1 >= whole;
-        self.start = at;
-        self.end = if end > at && bytes[end - 1] == b'\r' { end - 1 } else { end };
-        if self.number == 0 && bytes[at..end].starts_with(BYTE_ORDER_MARK) {
-            self.start += BYTE_ORDER_MARK.len();
-        }
+        let mark =
+            if self.number == 0 && bytes[at..end].starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        let own = bare(&bytes[at + mark..end], !self.has_tab_cells);
+        (self.start, self.end) = (at + mark + own.start, at + mark + own.end);
         self.number += 1;
         self.buffer.take_until(end + 1);
         Ok(true)
@@ -89,6 +121,23 @@ impl<'a> LineCursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_around_a_line_is_none_of_it() {
+        let text = b"  \tone, two \r\r\n\0\0three\r\n\r\n\rfour\n";
+        let read = |delimiter: u8| {
+            let mut input = LogInput::from_bytes("x", text.to_vec()).unwrap();
+            let mut lines = LineCursor::new(&mut input).of_table(delimiter);
+            let mut found = Vec::new();
+            while lines.advance().unwrap() {
+                found.push(lines.text());
+            }
+            found
+        };
+        assert_eq!(read(b','), ["one, two ", "three", "", "four"]);
+        assert_eq!(read(b'\t'), ["\tone, two ", "three", "", "four"]);
+        assert!(of_head(text).eq([&b"one, two "[..], b"three", b"", b"four", b""]));
+    }
 
     #[test]
     fn lines_come_one_by_one_with_any_end() {

@@ -34,16 +34,14 @@ pub static FORMAT: LogFormat = LogFormat {
               with `date > FILE; top -b -d 10 >> FILE`: frames have a time of day and no date. `-H` shows threads, \
               which become no process tables.",
     recognise: |head: &InputHead<'_>| {
-        let text = String::from_utf8_lossy(head.bytes);
-        let lines: Vec<&str> = text.lines().take(LINES).collect();
-        let follows = |pair: &[&str]| frame::first_line(pair[0]).is_some() && frame::tasks(pair[1]).is_some();
-        lines.windows(2).any(follows)
+        let mut is_begun = false;
+        head.lines().any(|line| {
+            std::mem::replace(&mut is_begun, frame::first_line(&line).is_some()) && frame::tasks(&line).is_some()
+        })
     },
     read,
 };
 
-/// Lines of a head that are looked at.
-const LINES: usize = 300;
 const NO_DAY: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a `date` \
                       before it tells the day)";
 
@@ -71,6 +69,10 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         let text = crate::clean::bare(&stream.rest()[..bare]).into_owned();
         stream.skip(whole);
         log.line += 1;
+        if stream.is_unfinished() && !text.trim().is_empty() {
+            log.skip(StreamWindow::UNFINISHED);
+            break;
+        }
         log.read_line(&text);
         if log.batch.is_stopped() {
             return Ok(());

@@ -17,17 +17,15 @@ use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream::StreamWindow;
 use crate::sysstat::table::number;
 use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
-use crate::{LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions};
 
-/// Lines of a head that are looked at.
-const LINES: usize = 300;
 const COUNTED: &str = "the reports have no times: they are counted from 1970 with the given interval; durations are \
                        right, times of day are not";
 const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
-pub(super) fn recognise(text: &str) -> bool {
-    text.lines().take(LINES).any(|line| {
-        let line = joined(line);
+pub(super) fn recognise(head: &InputHead<'_>) -> bool {
+    head.lines().any(|line| {
+        let line = joined(&line);
         let words: Vec<&str> = line.split_whitespace().collect();
         columns::table(&words).is_some() || side::groups(&words).is_some()
     })
@@ -56,6 +54,8 @@ enum UnixTable {
         before: usize,
     },
     Sides(SideBySide),
+    /// Names alone, whose columns must follow.
+    Names(SideBySide),
 }
 
 /// A disk's row, for some of its cells need the report's length.
@@ -118,6 +118,10 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         let text = bare(&stream.rest()[..length]).into_owned();
         stream.skip(whole);
         log.line += 1;
+        if stream.is_unfinished() && !text.trim().is_empty() {
+            log.skip(StreamWindow::UNFINISHED);
+            break;
+        }
         log.read_line(&text)?;
         if log.batch.is_stopped() {
             return Ok(());
@@ -146,7 +150,10 @@ impl UnixIostatLog<'_, '_> {
         }
         if let Some(table) = self.heading(&words) {
             let own = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            let is_side = matches!(table, UnixTable::Sides(_));
+            let is_side = matches!(table, UnixTable::Sides(_) | UnixTable::Names(_));
+            if matches!(&table, UnixTable::Sides(side) if side.lacks_names()) {
+                self.skip("disks without a line of their names above: they are left out");
+            }
             if self.headings.contains(&own) && !is_side {
                 self.end_of_report()?;
             }
@@ -168,7 +175,14 @@ impl UnixIostatLog<'_, '_> {
             return names.iter().any(|name| name == "%idle").then_some(UnixTable::Processors { names, before });
         }
         match (&self.table, side::disks(words), side::groups(words)) {
-            (Some(UnixTable::Sides(side)), _, Some(groups)) => Some(UnixTable::Sides(side.with(groups))),
+            (Some(UnixTable::Sides(side) | UnixTable::Names(side)), _, Some(groups)) => {
+                Some(UnixTable::Sides(side.with(groups)))
+            }
+            // a row may be a single word where it was wrapped
+            (Some(UnixTable::Disks { .. } | UnixTable::Processors { .. }), Some(disks), _) if disks.is_bare(words) => {
+                None
+            }
+            (_, Some(disks), _) if disks.is_bare(words) => Some(UnixTable::Names(disks)),
             (_, Some(disks), _) => Some(UnixTable::Sides(disks)),
             // the names of the disks were cut off
             (_, None, Some(groups)) => Some(UnixTable::Sides(SideBySide::default().with(groups))),
@@ -203,7 +217,7 @@ impl UnixIostatLog<'_, '_> {
                     }
                 }
             }
-            None => {
+            Some(UnixTable::Names(_)) | None => {
                 self.skip("neither headings nor a time nor a row under headings");
                 Ok(())
             }

@@ -14,10 +14,8 @@ use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::stream::StreamWindow;
 use crate::sysstat::table::number;
 use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
-use crate::{LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions};
 
-/// Lines of a head that are looked at.
-const LINES: usize = 300;
 /// Values that are held at most, for tables are joined by time.
 const MOST_VALUES: usize = 16 << 20;
 const KIB: f64 = 1024.0;
@@ -76,8 +74,8 @@ fn first_line(line: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-pub(super) fn recognise(text: &str) -> bool {
-    text.lines().take(LINES).any(|line| first_line(line).is_some())
+pub(super) fn recognise(head: &InputHead<'_>) -> bool {
+    head.lines().any(|line| first_line(&line).is_some())
 }
 
 struct UnixSarLog<'b, 'c> {
@@ -106,7 +104,7 @@ struct UnixSarLog<'b, 'c> {
 
 /// Reads all of an input.
 pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let head = input.head().lines().collect::<Vec<_>>().join("\n");
     let date = head.lines().find_map(first_line).map_or("", |(_, _, date)| date);
     let mut stream = StreamWindow::new(input);
     let mut log = UnixSarLog {
@@ -133,6 +131,10 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         let text = bare(&stream.rest()[..length]).into_owned();
         stream.skip(whole);
         log.line += 1;
+        if stream.is_unfinished() && !text.trim().is_empty() {
+            log.skip(StreamWindow::UNFINISHED);
+            break;
+        }
         log.read_line(&text)?;
     }
     log.hand_over();

@@ -18,14 +18,15 @@ pub(super) struct SideBySide {
 }
 
 /// The line of disks: their names, then `cpu` or `load average`, on FreeBSD `tty` before them.
+/// With -d nothing stands beside the names.
 pub(super) fn disks(words: &[&str]) -> Option<SideBySide> {
-    let end = words.iter().position(|word| matches!(*word, "cpu" | "load"))?;
+    let end = words.iter().position(|word| matches!(*word, "cpu" | "load")).unwrap_or(words.len());
     let from = usize::from(words.first() == Some(&"tty"));
     let is_name = |name: &&str| {
         name.starts_with(|c: char| c.is_ascii_lowercase()) && name.ends_with(|c: char| c.is_ascii_digit())
     };
     let rest = words[end..].join(" ");
-    let plain = matches!(rest.as_str(), "cpu" | "cpu load average" | "load average");
+    let plain = matches!(rest.as_str(), "" | "cpu" | "cpu load average" | "load average");
     let names = words.get(from..end).filter(|names| !names.is_empty() && names.iter().all(is_name) && plain)?;
     Some(SideBySide { disks: names.iter().map(|name| (*name).to_owned()).collect(), columns: Vec::new() })
 }
@@ -39,9 +40,20 @@ pub(super) fn groups(words: &[&str]) -> Option<Vec<String>> {
 type SideValue = (&'static str, String, f64);
 
 impl SideBySide {
+    /// True where the line of names was not there, or has another number of disks.
+    pub(super) fn lacks_names(&self) -> bool {
+        let groups = self.columns.iter().filter(|column| *column == "KB/t").count();
+        !self.columns.is_empty() && groups != self.disks.len()
+    }
+
     /// The same disks under these columns.
     pub(super) fn with(&self, columns: Vec<String>) -> SideBySide {
         SideBySide { disks: self.disks.clone(), columns }
+    }
+
+    /// True for names that nothing but their columns tells from other words.
+    pub(super) fn is_bare(&self, words: &[&str]) -> bool {
+        self.disks.len() == words.len()
     }
 
     /// A row, which is a report.
@@ -52,29 +64,31 @@ impl SideBySide {
         let value = |word: &&str| number(word, 1.0).filter(|value| (0.0..1e12).contains(value));
         let cells: Option<Vec<f64>> = words.iter().map(value).collect();
         let cells = cells.ok_or("a cell that is no number, or one that cannot be")?;
+        let lacks_names = self.lacks_names();
         let mut found: Vec<SideValue> = Vec::new();
         let (mut number, mut shares) = (0_usize, Vec::new());
         for (column, cell) in self.columns.iter().zip(&cells) {
             if column == "KB/t" {
                 number += 1;
             }
-            let place = number.saturating_sub(1);
-            let disk = || self.disks.get(place).cloned().unwrap_or_else(|| format!("disk{place}"));
-            match column.as_str() {
+            // the line of names may be lost, and nothing else tells which disks these are
+            let disk = self.disks.get(number.saturating_sub(1)).filter(|_| !lacks_names).cloned();
+            match (column.as_str(), disk) {
+                ("KB/t" | "tps" | "MB/s", None) => {}
                 // nothing was transferred where it is 0
-                "KB/t" if *cell > 0.0 => {
-                    found.push(("physical_disk.avg_bytes_per_transfer", disk(), cell * 1024.0));
+                ("KB/t", Some(disk)) if *cell > 0.0 => {
+                    found.push(("physical_disk.avg_bytes_per_transfer", disk, cell * 1024.0));
                 }
-                "tps" => found.push(("physical_disk.transfers_per_s", disk(), *cell)),
-                "MB/s" => found.push(("physical_disk.bytes_per_s", disk(), cell * 1_048_576.0)),
-                "us" => shares.push(("processor.user", *cell)),
-                "ni" => shares.push(("processor.nice", *cell)),
-                "sy" => shares.push(("processor.system", *cell)),
-                "in" => shares.push(("processor.irq", *cell)),
-                "id" => shares.push(("processor.idle", *cell)),
-                "1m" => found.push(("system.load_1", String::new(), *cell)),
-                "5m" => found.push(("system.load_5", String::new(), *cell)),
-                "15m" => found.push(("system.load_15", String::new(), *cell)),
+                ("tps", Some(disk)) => found.push(("physical_disk.transfers_per_s", disk, *cell)),
+                ("MB/s", Some(disk)) => found.push(("physical_disk.bytes_per_s", disk, cell * 1_048_576.0)),
+                ("us", _) => shares.push(("processor.user", *cell)),
+                ("ni", _) => shares.push(("processor.nice", *cell)),
+                ("sy", _) => shares.push(("processor.system", *cell)),
+                ("in", _) => shares.push(("processor.irq", *cell)),
+                ("id", _) => shares.push(("processor.idle", *cell)),
+                ("1m", _) => found.push(("system.load_1", String::new(), *cell)),
+                ("5m", _) => found.push(("system.load_5", String::new(), *cell)),
+                ("15m", _) => found.push(("system.load_15", String::new(), *cell)),
                 _ => {}
             }
         }
