@@ -171,7 +171,7 @@ fn a_write_makes_what_was_read_useless() {
 #[test]
 fn write_settle_and_least_delay() {
     let mut spec = spec();
-    spec.write_settle = MS;
+    spec.write_settle = MS.cast_signed();
     // the same track needs no settling
     assert_eq!(us(drive(&spec).start(0, &Io::write(3, 1)).done), 4000);
     // after a seek of 2 ms it waits 1 ms more: sector 3 is just caught

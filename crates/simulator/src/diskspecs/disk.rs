@@ -211,9 +211,15 @@ fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>)
     }
     let mut fields = DiskspecsFields::new(block)?;
     let surfaces = fields.need_whole("Number of data surfaces", 1, 1024)? as u32;
-    let cylinders = fields.need_whole("Number of cylinders", 1, 2_000_000)? as u32;
+    let told_cylinders = fields.need_whole("Number of cylinders", 1, 2_000_000)? as u32;
     let told = fields.whole("Block count", 0, 1 << 50)?;
     let layout = layout::read(fields.need_block("Layout Model")?, surfaces, notes)?;
+    // a last zone that ends at the number of cylinders counts them from 1; DiskSim takes such files
+    let last = layout.zones.iter().map(|zone| zone.last_cylinder).max().unwrap_or(0);
+    let cylinders = if last == told_cylinders { told_cylinders + 1 } else { told_cylinders };
+    if cylinders != told_cylinders {
+        notes.push(format!("{told_cylinders} cylinders are told, but the last zone ends at number {last}: one more"));
+    }
     let mechanics = mechanics::read(fields.need_block("Mechanical Model")?, load)?;
     fields.finish(&[
         "Number of data surfaces",

@@ -26,9 +26,10 @@ pub(super) enum BackgroundActivity {
         must: u64,
         at: Ns,
     },
-    /// Writes what it reported: all up to block `end` is on the disk at `at`.
+    /// Writes what it reported: all from block `first` up to `end` is on the disk at `at`.
     Behind {
         segment: Option<usize>,
+        first: u64,
         end: u64,
         at: Ns,
     },

@@ -10,11 +10,6 @@ use crate::Ns;
 /// are rounded to nanoseconds.
 const TOLERANCE_NS: u64 = 4;
 
-/// Blocks of a write that are in the buffer before they go to the disk. One
-/// would do where the channel never falters; consecutive writes of measured
-/// drives miss their turn a little sooner than that.
-const RESERVE: u32 = 5;
-
 /// What never changes of a drive's moving parts; drives of one kind share it.
 #[derive(Clone, Debug)]
 pub(super) struct Mechanism {
@@ -63,7 +58,7 @@ pub(super) struct MediaTransfer {
 pub(super) struct ChannelStream {
     /// Time of a block.
     pub block: Ns,
-    /// Reads: blocks in the buffer before it begins. At least one.
+    /// Reads: blocks in the buffer before it begins. Writes: before the disk begins. At least one.
     pub mark: u32,
     /// Reads: time from then to the first block. Writes: when the first block begins to come.
     pub from: Ns,
@@ -279,10 +274,9 @@ impl Mechanism {
             let span = self.span(place, run.sectors);
             // it begins when no sector will have to wait for its data
             let sector = span / u64::from(run.sectors);
-            let ahead = RESERVE.min(run.blocks);
-            let first_comes = stream.from + stream.block * u64::from(done + ahead);
+            let first_comes = stream.from + stream.block * u64::from(done + stream.mark.clamp(1, run.blocks));
             let last_comes = stream.from + stream.block * u64::from(done + run.blocks);
-            let able = arrived.max(first_comes).max((last_comes + sector * u64::from(ahead)).saturating_sub(span));
+            let able = arrived.max(first_comes).max((last_comes + sector).saturating_sub(span));
             let wait = self.wait(able, place.angle);
             let turn = self.revolution();
             if on_arrival && wait + span > turn && self.access == PositioningModel::Exact {

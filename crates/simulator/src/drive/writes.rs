@@ -5,10 +5,20 @@ use super::cache::CacheQuery;
 use super::flow::BurstRules;
 use super::mechanism::{ChannelStream, MediaTransfer};
 use super::serve::{DriveState, mark};
-use super::spec::EarlyDisconnect;
+use super::spec::{EarlyDisconnect, Overheads};
 use super::{Hit, Model, ServiceBreakdown};
 use crate::Ns;
 use crate::io::Io;
+
+/// Blocks of a write that are in the buffer before they go to the disk: one; drives that leave the
+/// channel between a write's command and its data want some more, as DiskSim has it for these.
+fn reserve(overheads: &Overheads, blocks: u32) -> u32 {
+    match overheads.early_disconnect {
+        None => 1,
+        Some(_) if blocks < 45 => 10,
+        Some(_) => 15,
+    }
+}
 
 /// How a write begins.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +136,7 @@ impl DriveState {
         let all = begin.sending + u64::from(io.blocks) * block;
         let brought = if begin.appended { self.resumed(model, now, io, begin, low).max(all) } else { all };
         let from = brought - u64::from(io.blocks) * block;
-        let stream = ChannelStream { block, mark: 1, from, free: from, blocks: io.blocks };
+        let stream = ChannelStream { block, mark: reserve(overheads, io.blocks), from, free: from, blocks: io.blocks };
         let passage =
             model.mechanism.write(begin.arm, &mut self.arm, io.first, &stream, cache.write_on_arrival, least);
         (MediaTransfer { sending: begin.sending, ..passage }, brought)
@@ -138,7 +148,11 @@ impl DriveState {
         let (overheads, channel) = (&model.overheads, &model.channel);
         let sector = model.mechanism.span(&model.mechanism.geometry.place(io.first), 1).max(1);
         let all = u64::from(model.cache.early_blocks);
-        let left = begin.arm_free.saturating_sub(now).div_ceil(sector).min(all);
+        let unwritten = match self.alone {
+            BackgroundActivity::Behind { first, end, .. } => end - first,
+            _ => 0,
+        };
+        let left = begin.arm_free.saturating_sub(now).div_ceil(sector).min(unwritten).min(all);
         let fits = (all - left).min(u64::from(io.blocks));
         let rest = u64::from(io.blocks) - fits;
         if rest == 0 {
@@ -170,9 +184,9 @@ impl DriveState {
         begin: &WriteBegin,
         end: Ns,
     ) {
-        let appends = match self.alone {
-            BackgroundActivity::Behind { segment, .. } if begin.appended => segment,
-            _ => None,
+        let (appends, first) = match self.alone {
+            BackgroundActivity::Behind { segment, first, .. } if begin.appended => (segment, first),
+            _ => (None, io.first),
         };
         let at = match appends {
             Some(at) => {
@@ -195,7 +209,7 @@ impl DriveState {
             }
         }
         self.alone = if early {
-            BackgroundActivity::Behind { segment: at, end: io.end(), at: end }
+            BackgroundActivity::Behind { segment: at, first, end: io.end(), at: end }
         } else {
             BackgroundActivity::Nothing
         };
