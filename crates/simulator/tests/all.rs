@@ -13,6 +13,7 @@ mod diskspecs;
 mod grid;
 mod mechanical;
 mod orders;
+mod parameters;
 mod printed;
 mod queueing;
 mod queueing_systems;

@@ -35,6 +35,7 @@ pub(super) fn read(fields: &mut DiskspecsFields<'_>, slots: u32) -> Result<Drive
         reports_early: level > 0,
         appends_first: level > 1,
         appends: fields.whole("Combine seq writes", 0, 1)?.unwrap_or(1) == 1,
+        room: segment_blocks,
         early_blocks: segment_blocks,
         write_segments: fields.whole("Maximum number of write segments", 0, 4096)?.unwrap_or(1).max(1) as u32,
         read_on_arrival: fields.whole("Immediate buffer read", 0, 2)?.unwrap_or(0) > 0,

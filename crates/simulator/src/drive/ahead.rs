@@ -2,11 +2,11 @@
 //! and writing what it reported early. It is worked out when the next request
 //! comes, up to that moment.
 
+use super::Model;
 use super::geometry::Geometry;
 use super::mechanism::ChannelStream;
 use super::serve::DriveState;
 use super::spec::DriveReadAhead;
-use super::Model;
 use crate::Ns;
 use crate::io::Io;
 

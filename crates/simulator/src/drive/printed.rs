@@ -274,6 +274,8 @@ impl DataSheet {
         DriveCacheSpec {
             segments: self.segments,
             segment_blocks,
+            // drives cut their buffers as requests need it
+            room: blocks.min(1 << 30) as u32,
             early_blocks: segment_blocks.saturating_mul((self.segments / 2).max(1)),
             // a stream of writes goes on as soon as there is room for the next one
             write_mark: 1.0,

@@ -32,6 +32,11 @@ pub enum QueuePolicy {
 /// random reads on a drive of 1997 nothing up to 16 of them and 3 % at 64; 15 would cost 2 and 12 %.
 const AGE_US_A_MS: u64 = 6;
 
+/// What goes on from the buffer needs no arm, and a drive moves it for others meanwhile; here one request
+/// is served at a time. So that a stream leaves something to those that need the arm, they are passed by
+/// for this many times as long as the arm would take, and no longer. The number is set here.
+const PASSED_TIMES: u64 = 10;
+
 /// A request that came since the queue was looked at last.
 const JUST_CAME: Ns = Ns::MAX;
 
@@ -128,8 +133,7 @@ impl<T: Copy> DriveQueue<T> {
         Some((next.io, next.tag))
     }
 
-    /// Position of the one that can be there soonest, less its age. The time in which others were
-    /// served without the arm counts in full: a drive moves its arm meanwhile.
+    /// Position of the one that can be there soonest, less its age.
     #[inline]
     fn soonest(&mut self, now: Ns, drive: &MechanicalDrive) -> usize {
         if let Some(since) = self.since.take() {
@@ -140,7 +144,7 @@ impl<T: Copy> DriveQueue<T> {
             (waiting.came, waiting.aside) = (now, aside);
         }
         let age = |waiting: &DriveQueueEntry<T>| {
-            now.saturating_sub(waiting.came) / 1000 * AGE_US_A_MS + (aside - waiting.aside)
+            now.saturating_sub(waiting.came) / 1000 * AGE_US_A_MS + (aside - waiting.aside) / PASSED_TIMES
         };
         // the first one came first: with its age added to all, no cost is below zero
         let most = self.waiting.front().map_or(0, age);

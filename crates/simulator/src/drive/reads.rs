@@ -166,10 +166,9 @@ impl DriveState {
         let (leave, again) = (overheads.read_leave[usize::from(self.after_write)], overheads.reselect);
         let holds = channel.holds_reads || channel.never_leaves;
         let mark = mark(cache, cache.read_mark, io.blocks).min(io.blocks);
-        let room = if cache.segments > 0 { cache.segment_blocks } else { u32::MAX / 2 };
         let taken = again + overheads.prepare;
         let comes_and_goes = !holds && (leave + taken > 0 || mark > 1);
-        if io.blocks > room || comes_and_goes {
+        if io.blocks > cache.room || comes_and_goes {
             let rules = BurstRules {
                 block: channel.read_block,
                 holds,
@@ -178,7 +177,7 @@ impl DriveState {
                 again: taken,
                 connected: begin.connected,
                 free: begin.free,
-                room,
+                room: cache.room.min(io.blocks),
                 into_buffer: cache.reads_into_buffer,
             };
             return model.mechanism.read_in_bursts(from, &mut self.arm, (first, io.blocks - have), have, &rules);

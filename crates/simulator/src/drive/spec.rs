@@ -186,6 +186,8 @@ pub struct DriveCacheSpec {
     pub segments: u32,
     /// Blocks of one.
     pub segment_blocks: u32,
+    /// Blocks of one request that the buffer takes; more wait for room.
+    pub room: u32,
     /// One segment serves writes and nothing else; it serves no reads.
     pub separate_write: bool,
     /// Data stay after they were sent, and serve reads.
@@ -249,6 +251,7 @@ impl DriveCacheSpec {
         DriveCacheSpec {
             segments: 0,
             segment_blocks: 1,
+            room: u32::MAX,
             separate_write: false,
             keeps: false,
             serves_written: false,

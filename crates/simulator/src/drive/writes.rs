@@ -65,7 +65,12 @@ impl DriveState {
         if early {
             let waiting = (done - now).saturating_sub(begin.command + overheads.prepare + channel_for);
             let waiting = waiting.saturating_sub(overheads.write_done);
-            return ServiceBreakdown { waiting, overhead: done - now - waiting - channel_for, channel: channel_for, ..service };
+            return ServiceBreakdown {
+                waiting,
+                overhead: done - now - waiting - channel_for,
+                channel: channel_for,
+                ..service
+            };
         }
         let waiting = begin.arm - (now + begin.command).min(begin.arm);
         let rotation = passage.rotation;
@@ -108,7 +113,7 @@ impl DriveState {
     /// Its data come, and go to the disk: what the disk did, and when all were in the buffer.
     fn bring(&mut self, model: &Model, now: Ns, io: &Io, early: bool, begin: &WriteBegin) -> (MediaTransfer, Ns) {
         let (overheads, cache, channel) = (&model.overheads, &model.cache, &model.channel);
-        let room = if early { cache.early_blocks } else { cache.segment_blocks };
+        let room = if early { cache.early_blocks } else { cache.room };
         let follows = begin.appended && begin.arm == begin.arm_free;
         let least = if follows { 0 } else { overheads.least_seek };
         let block = channel.write_block;
@@ -137,8 +142,7 @@ impl DriveState {
         let brought = if begin.appended { self.resumed(model, now, io, begin, low).max(all) } else { all };
         let from = brought - u64::from(io.blocks) * block;
         let stream = ChannelStream { block, mark: reserve(overheads, io.blocks), from, free: from, blocks: io.blocks };
-        let passage =
-            model.mechanism.write(begin.arm, &mut self.arm, io.first, &stream, cache.write_on_arrival, least);
+        let passage = model.mechanism.write(begin.arm, &mut self.arm, io.first, &stream, cache.write_on_arrival, least);
         (MediaTransfer { sending: begin.sending, ..passage }, brought)
     }
 
