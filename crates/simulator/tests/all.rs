@@ -10,6 +10,7 @@ mod changes;
 mod common;
 mod descriptions;
 mod diskspecs;
+mod fairness;
 mod grid;
 mod mechanical;
 mod orders;
