@@ -90,9 +90,8 @@ fn mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
     let mut askers: Vec<Asker> = (0..streams + others).map(|n| Asker::any(&mut dice, blocks, n < streams)).collect();
     let mut drive = MechanicalDrive::new(model);
     let mut queue = DriveQueue::new(QueuePolicy::ShortestPositioning);
-    for at in 0..askers.len() {
-        let io = askers[at].asks(&mut dice, blocks, 0);
-        queue.push(&drive, io, at);
+    for (at, asker) in askers.iter_mut().enumerate() {
+        queue.push(&drive, asker.asks(&mut dice, blocks, 0), at);
     }
     let (mut now, mut longest) = (0, 0);
     while now < RUN {
