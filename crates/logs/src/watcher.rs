@@ -49,6 +49,12 @@ impl WatcherFile {
             let from = found.head;
             if text.starts_with("zzz") {
                 found.offset_s = calendar::moment(text, NumericDateOrder::MonthFirst).and_then(|at| offset(&at.zone));
+                // releases without a banner: `zzz ***Wed Feb 29 11:01:52 EST 2012 Sample interval: 5 secconds`
+                if let Some((_, told)) = text.split_once("Sample interval:") {
+                    is_one = true;
+                    found.interval = found.interval.or(seconds(told));
+                }
+                is_one |= host_of(head.name).is_some();
                 break;
             }
             found.head += line.len();
@@ -58,8 +64,7 @@ impl WatcherFile {
             } else if let Some((name, value)) = text.strip_prefix('#').and_then(|rest| rest.split_once(':')) {
                 is_one |= name.trim() == "Collection Module" && value.trim().ends_with("ExaWatcher");
                 if name.trim().starts_with("Sample Interval") {
-                    let seconds = value.trim().parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
-                    found.interval = seconds.map(Duration::from_secs);
+                    found.interval = seconds(value);
                 }
             } else if !text.starts_with("####") {
                 continue;
@@ -126,6 +131,12 @@ fn host_of(name: &str) -> Option<&str> {
     rest.rsplit_once('_').map(|(host, _)| host).filter(|_| is_date)
 }
 
+/// `5`, `5 seconds`.
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds = text.split_whitespace().next()?.parse().ok()?;
+    (1..=86_400).contains(&seconds).then_some(Duration::from_secs(seconds))
+}
+
 fn offset(zone: &ZoneHint) -> Option<i32> {
     let seconds = match zone {
         ZoneHint::Offset(seconds) => Some(*seconds),
@@ -160,8 +171,9 @@ mod tests {
             assert_eq!(of(name, text).expect(name).host, host, "{name}");
         }
         for other in ["Linux 6.1.0 (db1)\n", "# Sample Interval(s): 5\nzzz\n", "Linux OSWbb\n", "zzz\n", ""] {
-            assert_eq!(of("db1_iostat_26.11.23.0500.dat", other), None, "{other}");
+            assert_eq!(of("iostat.txt", other), None, "{other}");
         }
+        assert_eq!(of("db1_iostat_26.11.23.0500.dat", "Linux 6.1.0 (db1)\n"), None);
     }
 
     #[test]
@@ -170,6 +182,10 @@ mod tests {
         assert_eq!(of("x", EXA).unwrap().options(&options).interval, Some(Duration::from_secs(5)));
         let zoned = "Linux OSWbb v8.4.0\nzzz ***Mon Nov 23 05:00:01 +02 2026\n";
         assert_eq!(of("x", zoned).unwrap().options(&options).utc_offset_s, Some(7200));
+        let old = "zzz ***Wed Feb 29 11:01:52 EST 2012 Sample interval: 5 secconds\n";
+        let of_name = of("db1.example.com_vmstat_12.02.29.1100.dat", old).unwrap();
+        assert_eq!((of_name.interval, of_name.host.as_str()), (Some(Duration::from_secs(5)), "db1.example.com"));
+        assert_eq!(of("db1_vmstat_12.02.29.1100.dat", "zzz ***Wed Feb 29 11:01:52 UTC 2012\n").unwrap().host, "db1");
         let told = LogOptions { utc_offset_s: Some(0), interval: Some(Duration::from_secs(9)), ..options };
         let said = of("x", &(EXA.to_owned() + zoned)).unwrap().options(&told);
         assert_eq!((said.utc_offset_s, said.interval), (told.utc_offset_s, told.interval));

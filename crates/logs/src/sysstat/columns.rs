@@ -118,7 +118,7 @@ mod tests {
     fn every_counter_is_in_the_catalogue_under_that_name() {
         let catalogue = Catalogue::builtin();
         // vmstat is no part of sysstat
-        for report in Reports::builtin().iter().filter(|r| r.id != "vmstat") {
+        for report in Reports::builtin().iter().filter(|r| !r.id.starts_with("vmstat")) {
             for column in &report.columns {
                 let counter = catalogue.get(&column.counter).unwrap_or_else(|| panic!("no {}", column.counter));
                 let known = |n: &String| counter.names.sysstat.contains(n);
