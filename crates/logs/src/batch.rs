@@ -1,5 +1,6 @@
 //! From a reader's ticks to frames in order of time, with everything counted.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -53,6 +54,9 @@ pub struct FrameBatch<'a> {
     limits: ValueLimits,
     /// A row of which something was left out.
     cleared: Vec<f64>,
+    /// The machine where the log itself does not name it.
+    machine: String,
+    has_topology: bool,
     /// The usual time between two ticks, nanoseconds; 0 while unknown.
     usual_ns: u64,
     /// The time before the last tick, where that was a gap; 0 otherwise.
@@ -73,6 +77,8 @@ impl<'a> FrameBatch<'a> {
             skips: Skips::default(),
             limits: ValueLimits::default(),
             cleared: Vec::new(),
+            machine: String::new(),
+            has_topology: false,
             usual_ns: 0,
             gap_ns: 0,
             stopped: false,
@@ -90,11 +96,21 @@ impl<'a> FrameBatch<'a> {
         self.summary.range.is_some()
     }
 
+    /// What the machine is called where the log itself does not say it.
+    pub(crate) fn name_machine(&mut self, host: String) {
+        self.machine = host;
+    }
+
     /// The machine's name and what is known of its devices; a topology note.
     /// To be said before the first tick.
     pub fn topology(&mut self, time_ns: i64, topology: &Topology) {
+        self.has_topology = true;
+        let mut topology = Cow::Borrowed(topology);
+        if topology.host.is_empty() && !self.machine.is_empty() {
+            topology.to_mut().host.clone_from(&self.machine);
+        }
         self.summary.host.clone_from(&topology.host);
-        if let Ok(text) = serde_json::to_string(topology) {
+        if let Ok(text) = serde_json::to_string(topology.as_ref()) {
             self.note(Note::new(time_ns, Note::TOPOLOGY, text));
         }
     }
@@ -183,6 +199,9 @@ impl<'a> FrameBatch<'a> {
     pub fn place(&mut self, time_ns: i64, elapsed_ns: Option<u64>) -> Option<Tick> {
         let Some((from, before)) = self.summary.range else {
             self.begin(time_ns);
+            if !self.has_topology && !self.machine.is_empty() {
+                self.topology(time_ns, &Topology::default());
+            }
             self.summary.range = Some((time_ns, time_ns));
             return Some(Tick { time_ns, elapsed_ns: elapsed_ns.unwrap_or(0) });
         };

@@ -31,6 +31,7 @@ mod table_csv;
 mod tool;
 mod top;
 mod unix;
+mod watcher;
 mod wide;
 
 use std::ops::ControlFlow;
@@ -45,6 +46,8 @@ pub use input::{HEAD, InputHead, LogInput, is_tar};
 pub use plausible::ValueLimits;
 pub use skips::{Skip, Skips};
 pub use table_csv::CsvColumn;
+
+use watcher::WatcherFile;
 
 /// Takes the pieces; `Break` ends the reading early, without an error.
 pub type PieceSink<'a> = dyn FnMut(LogPiece<'_>) -> ControlFlow<()> + 'a;
@@ -131,6 +134,16 @@ fn read_as(
     sink: &mut PieceSink<'_>,
     is_salvage: bool,
 ) -> Result<ReadSummary, LogError> {
+    let watcher = if format.is_none() { WatcherFile::of(&input.head()) } else { None };
+    let told = watcher.as_ref().map(|watcher| watcher.options(options));
+    let options = told.as_ref().unwrap_or(options);
+    if let Some(watcher) = &watcher {
+        if watcher.is_of_other(options) {
+            let because = format!("it is of another machine, {}", watcher.host);
+            return Err(LogError::Empty { file: input.name().to_owned(), because });
+        }
+        watcher.blank(input)?;
+    }
     let split = if format.is_none() { hosts::split(input, options)? } else { None };
     let (format, options, skips) = match (format, &split) {
         (Some(format), _) => (format, options, None),
@@ -138,6 +151,7 @@ fn read_as(
         (None, None) => (recognise(input)?, options, None),
     };
     let mut batch = FrameBatch::new(format.id, sink);
+    batch.name_machine(watcher.map(|watcher| watcher.host).unwrap_or_default());
     let read = (format.read)(input, options, &mut batch);
     if let Some(skips) = skips {
         batch.skip_all(skips.take());

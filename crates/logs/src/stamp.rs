@@ -30,7 +30,7 @@ pub(crate) fn stamp(line: &str, order: NumericDateOrder) -> Option<StampLine> {
     if line.is_ascii() && !line.contains(':') && line.split_ascii_whitespace().nth(3).is_some() {
         return None;
     }
-    let text = calendar::without_labels(line.trim());
+    let text = calendar::without_labels(calendar::without_counts(line));
     since_1970(text).or_else(|| of_day(text, order)).or_else(|| of_no_day(text))
 }
 
@@ -125,6 +125,8 @@ mod tests {
             ("1795455152000000004", 4, utc()),
             ("zzz ***Mon Nov 23 17:32:32 UTC 2026", 0, utc()),
             ("zzz <11/23/2026 17:32:32>", 0, ZoneHint::Nothing),
+            ("zzz <11/23/2026 17:32:32> Count:720", 0, ZoneHint::Nothing),
+            ("zzz ***Mon Nov 23 17:32:32 UTC 2026 Sample interval: 30 seconds", 0, utc()),
             ("### 2026-11-23 17:32:32 ###", 0, ZoneHint::Nothing),
             ("date: 2026-11-23 17:32:32", 0, ZoneHint::Nothing),
             ("ts=1795455152", 0, utc()),

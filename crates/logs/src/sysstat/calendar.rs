@@ -148,7 +148,7 @@ fn plain(letter: char) -> Option<char> {
 }
 
 /// OSWatcher and ExaWatcher put a count or an interval behind their time.
-fn without_counts(text: &str) -> &str {
+pub fn without_counts(text: &str) -> &str {
     let text = text.trim();
     if !text.starts_with("zzz") {
         return text;
