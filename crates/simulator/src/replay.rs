@@ -5,6 +5,7 @@
 //! the one before it was done and a pause had passed. The replay keeps the
 //! pauses, not the moments.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Ns;
@@ -135,28 +136,47 @@ const HITS: usize = 20;
 /// The time of a block on the channel of the machine that was measured, of
 /// reads and of writes, nanoseconds: for traces whose drive does not tell it.
 /// It is taken from requests that the drive's cache answered, which wait for
-/// nothing else but the drive's processor: the median of what they took beyond
-/// that, by block. `model` is the drive with a channel that takes no time.
+/// nothing else but the drive's processor: by how much those with more blocks
+/// took longer. `model` is the drive with a channel that takes no time.
 /// Writes without such requests are taken as fast as reads; none with fewer
 /// than twenty such reads.
 pub fn block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Option<(Ns, Ns)> {
     let mut drive = MechanicalDrive::new(model);
-    let mut found = [Vec::new(), Vec::new()];
+    let mut found: [BTreeMap<u32, Vec<Ns>>; 2] = Default::default();
     let mut now = 0;
     for request in requests {
         let service = drive.start(now, &request.io);
         let predicted = service.done - now;
         if matches!(service.hit, Hit::Full | Hit::Early) && service.waiting == 0 && request.response > predicted {
-            let blocks = u64::from(request.io.blocks.max(1));
-            found[usize::from(request.io.write)].push((request.response - predicted) / blocks);
+            let blocks = request.io.blocks.max(1);
+            found[usize::from(request.io.write)].entry(blocks).or_default().push(request.response - predicted);
         }
         now = service.done + request.pause;
     }
-    let [reads, writes] = found.map(|mut times| {
-        let middle = times.len() / 2;
-        (times.len() >= HITS).then(|| *times.select_nth_unstable(middle).1)
-    });
+    let [reads, writes] = found.map(slope);
     reads.map(|read| (read, writes.unwrap_or(read)))
+}
+
+/// The slope through the medians of what requests of each size took, by least squares with the
+/// requests as weights: what all of them take besides is not the channel's. Of one size
+/// alone, all that they took.
+fn slope(found: BTreeMap<u32, Vec<Ns>>) -> Option<Ns> {
+    let all: usize = found.values().map(Vec::len).sum();
+    if all < HITS {
+        return None;
+    }
+    let median = |(blocks, mut times): (u32, Vec<Ns>)| {
+        let (count, middle) = (times.len() as f64, times.len() / 2);
+        (f64::from(blocks), *times.select_nth_unstable(middle).1 as f64, count)
+    };
+    let points: Vec<(f64, f64, f64)> = found.into_iter().map(median).collect();
+    let weight: f64 = points.iter().map(|point| point.2).sum();
+    let mean = |value: fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| value(p) * p.2).sum::<f64>() / weight;
+    let (blocks, time) = (mean(|p| p.0), mean(|p| p.1));
+    let spread: f64 = points.iter().map(|p| p.2 * (p.0 - blocks).powi(2)).sum();
+    let both: f64 = points.iter().map(|p| p.2 * (p.0 - blocks) * (p.1 - time)).sum();
+    let slope = if spread > 0.0 { both / spread } else { time / blocks };
+    Some(slope.max(0.0).round() as Ns)
 }
 
 /// The demerit figure of Ruemmler and Wilkes, "An introduction to disk drive

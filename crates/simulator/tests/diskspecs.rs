@@ -134,6 +134,7 @@ const BROKEN: &[(&str, &str, usize, &str)] = &[
     ("Number of data surfaces = 2", "Number of data surfaces = 0", 3, "1 to 1024"),
     ("Number of data surfaces = 2", "Number of data surfaces = 1.5", 3, "a whole number"),
     ("Number of cylinders = 20", "Number of cylinders = 10", 2, "ends at cylinder 19, but the drive has 10"),
+    ("Number of cylinders = 20", "Number of cylinders = 18", 2, "ends at cylinder 19, but the drive has 18"),
     ("Number of cylinders = 20", "Number of cilinders = 20", 2, "needs `Number of cylinders`"),
     ("Number of cylinders = 20,", "Number of cylinders = 20, Number of heads = 3,", 4, "not a parameter of `dm_disk`"),
     ("Sparing scheme used = 1", "Sparing scheme used = 11", 7, "0 to 10"),
@@ -199,10 +200,59 @@ fn bad_curves_name_their_own_file() {
     }
 }
 
+/// What would change times that the model cannot change is refused by name; where it changes none it is read.
 #[test]
-fn what_is_known_and_not_modelled_is_told() {
-    let text = SMALL.replace("Bulk sector", "Preseeking level = 2, Allow write prebuffering = 0, Bulk sector");
-    let notes = read(&text, &[]).unwrap_or_else(|e| panic!("{e}")).notes;
-    let told: Vec<_> = notes.iter().filter(|n| n.contains("not modelled")).collect();
-    assert_eq!(told, ["dir/a.diskspecs:21: `Preseeking level = 2` is not modelled"]);
+fn what_is_not_modelled_is_refused_where_it_matters() {
+    let base = "Enable caching in buffer = 1, Maximum number of write segments = 1,";
+    let with = |more: &str| read(&SMALL.replace("Bulk sector", &format!("{base} {more}, Bulk sector")), &[]);
+    let queue = "Max queue length = 4";
+    let early = "Fast write level = 2";
+    let plain = "Max queue length = 1";
+    let cases = [
+        ("Preseeking level = 2", queue, plain),
+        ("Allow sneaky full read hits = 1", queue, early),
+        ("Allow sneaky partial read hits = 1", early, plain),
+        ("Allow sneaky intermediate read hits = 1", queue, early),
+        ("Allow write prebuffering = 1", queue, early),
+        ("Scheduler = disksim_ioqueue { Scheduling policy = 17 }", queue, early),
+        ("Scheduler = disksim_ioqueue { Scheduling policy = 1, Sequential stream scheme = 1 }", queue, early),
+        ("Scheduler = disksim_ioqueue { Scheduling policy = 1, Scheduling timeout scheme = 1 }", queue, early),
+    ];
+    for (what, refused, taken) in cases {
+        let error = with(&format!("{what}, {refused}")).expect_err(what);
+        let key = what.trim_end_matches(" }").rsplit("{ Scheduling policy = 1, ").next().unwrap_or(what);
+        let key = key.trim_start_matches("Scheduler = disksim_ioqueue { ");
+        assert!(error.what.contains(key) && error.what.contains("not modelled"), "{what}: {error}");
+        assert_eq!(error.line, 21, "{error}");
+        with(&format!("{what}, {taken}")).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let error = with("Disconnect write if seek = 1").expect_err("refused");
+    assert!(error.what.contains("Disconnect write if seek = 1"), "{error}");
+    let text = SMALL.replace("= 5400", "= 5400, Percent error in rpms = 1.0");
+    assert!(read(&text, &[]).expect_err("refused").what.contains("Percent error in rpms = 1.0"));
+}
+
+/// Combinations that DiskSim refuses too.
+#[test]
+fn what_cannot_be_together_is_refused() {
+    let cases = [
+        ("Fast write level = 1", "Enable caching in buffer"),
+        ("Buffer continuous read = 3", "Enable caching in buffer"),
+        ("Read any free blocks = 1", "Enable caching in buffer"),
+        ("Enable caching in buffer = 1, Use separate write segment = 1", "two segments"),
+        ("Enable caching in buffer = 1, Maximum number of write segments = 2", "number of segments"),
+    ];
+    for (what, why) in cases {
+        let text = SMALL.replace("Bulk sector", &format!("{what}, Bulk sector"));
+        let error = read(&text, &[]).expect_err(what);
+        assert!(error.what.contains(why), "{what}: {error}");
+    }
+}
+
+/// A last zone that counts its cylinders from 1, as one of DiskSim's own files does.
+#[test]
+fn a_zone_that_ends_at_the_number_of_cylinders_is_taken_with_a_note() {
+    let found = read(&SMALL.replace("Last cylinder number = 19", "Last cylinder number = 20"), &[]).expect("read");
+    assert_eq!(found.spec.cylinders, 21);
+    assert!(found.notes.iter().any(|n| n.contains("one more")), "{:?}", found.notes);
 }

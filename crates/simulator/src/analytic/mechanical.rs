@@ -43,9 +43,6 @@ static TRAVEL: LazyLock<Travel> = LazyLock::new(|| {
     travel
 });
 
-/// Blocks of a write that are there before it begins, as the simulated drive has it.
-const RESERVE: f64 = 5.0;
-
 /// What a drive is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveDemand {
@@ -149,7 +146,8 @@ impl FixedTimes {
             IoCost { hold_s: round, after_s: early.map_or(0.0, |seen| (round - seen).max(0.0)), variance_s2: 0.0 };
         // the drive has its data in time, or begins later; a turn is lost where the order of
         // service reckoned with a shorter command
-        let data = (asked.blocks * writing + prepare - media.span).max(RESERVE * writing + prepare);
+        let reserve = if overheads.early_disconnect.is_some() { asked.blocks.min(10.0) } else { 1.0 };
+        let data = (asked.blocks * writing + prepare - media.span).max(reserve * writing + prepare);
         let reckoned = after(overheads.write_miss);
         FixedTimes {
             turn,

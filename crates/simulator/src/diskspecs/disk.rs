@@ -1,40 +1,15 @@
 //! `disksim_disk` and `dm_disk`: cache, overheads, and the parts together.
 
-use super::fields::{DiskspecsFields, number};
+use super::fields::DiskspecsFields;
 use super::mechanics::{MOST_MS, ns};
 use super::syntax::{self, SpecBlock, SpecDocument};
-use super::{Diskspecs, DiskspecsError, TextLoader, layout, mechanics};
+use super::{Diskspecs, DiskspecsError, TextLoader, cache, layout, mechanics};
 use crate::Ns;
-use crate::drive::{ChannelSpec, DriveCacheSpec, DriveReadAhead, EarlyDisconnect, Overheads, QueuePolicy, Spec};
+use crate::drive::{ChannelSpec, DriveCacheSpec, EarlyDisconnect, Overheads, QueuePolicy, Spec};
 
-/// Known, without a part in the model, and the value that says so.
-const LEFT: &[(&str, f64)] = &[
-    ("Allow sneaky full read hits", 0.0),
-    ("Allow sneaky partial read hits", 0.0),
-    ("Allow sneaky intermediate read hits", 0.0),
-    ("Allow write prebuffering", 0.0),
-    ("Preseeking level", 0.0),
-    ("Immed transfer partial hit", 1.0),
-];
-
-/// Known, and without any effect on times.
-const SILENT: &[&str] = &[
-    "Print stats",
-    "Avg sectors per cylinder",
-    "Calc sector by sector",
-    "Hold bus entire read xfer",
-    "Hold bus entire write xfer",
-    "Combine seq writes",
-    "Disconnect write if seek",
-    "Write hit stop prefetch",
-    "Read directly to buffer",
-    // they pass beside the disk's own work, on a channel that one drive has
-    "Low (write) water mark",
-    "Read disconnect afterread",
-    "Read disconnect afterwrite",
-    "Write disconnect overhead",
-    "Extradisc 2nd disconnect overhead",
-];
+/// Known, and without any effect on times: what is printed, how DiskSim computes, what it
+/// tells schedulers outside the drive.
+const SILENT: &[&str] = &["Print stats", "Avg sectors per cylinder", "Calc sector by sector"];
 
 /// Parameters of a queue; only its policy is modelled.
 const QUEUE: &[&str] = &[
@@ -50,6 +25,20 @@ const QUEUE: &[&str] = &[
     "Timeout time/weight",
     "Timeout scheduling",
     "Scheduling priority scheme",
+    "Priority scheduling",
+];
+
+/// Of these, what the model has no use for: its queue knows where blocks lie and how long a command
+/// takes, and a weight or a scheme is of no use without what it belongs to.
+const UNUSED: &[&str] = &[
+    "Scheduling policy",
+    "Cylinder mapping strategy",
+    "Write initiation delay",
+    "Read initiation delay",
+    "Maximum concat size",
+    "Sequential stream diff maximum",
+    "Timeout time/weight",
+    "Timeout scheduling",
     "Priority scheduling",
 ];
 
@@ -81,6 +70,21 @@ const KNOWN: &[&str] = &[
     "Immediate buffer read",
     "Immediate buffer write",
     "Stop prefetch in sector",
+    "Hold bus entire read xfer",
+    "Hold bus entire write xfer",
+    "Combine seq writes",
+    "Disconnect write if seek",
+    "Write hit stop prefetch",
+    "Read directly to buffer",
+    "Immed transfer partial hit",
+    "Low (write) water mark",
+    "Allow sneaky full read hits",
+    "Allow sneaky partial read hits",
+    "Allow sneaky intermediate read hits",
+    "Allow write prebuffering",
+    "Preseeking level",
+    "Read disconnect afterread",
+    "Write disconnect overhead",
     "Read hit over. after read",
     "Read miss over. after read",
     "Write hit over. after read",
@@ -149,12 +153,22 @@ struct TimeFields<'a, 'b> {
 }
 
 impl TimeFields<'_, '_> {
+    /// A time of the drive's processor.
     fn get(&mut self, key: &'static str) -> Result<Ns, DiskspecsError> {
+        Ok(ns(self.number(key)? * self.scale))
+    }
+
+    /// A pause, which no processor makes longer.
+    fn as_told(&mut self, key: &'static str) -> Result<Ns, DiskspecsError> {
+        Ok(ns(self.number(key)?))
+    }
+
+    fn number(&mut self, key: &'static str) -> Result<f64, DiskspecsError> {
         let found = self.fields.number(key, 0.0, MOST_MS)?;
         if found.is_none() {
             self.missing.push(key);
         }
-        Ok(ns(found.unwrap_or(0.0) * self.scale))
+        Ok(found.unwrap_or(0.0))
     }
 
     fn pair(&mut self, read: &'static str, write: &'static str) -> Result<[Ns; 2], DiskspecsError> {
@@ -165,28 +179,25 @@ impl TimeFields<'_, '_> {
 fn drive(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> Result<Spec, DiskspecsError> {
     let mut fields = DiskspecsFields::new(block)?;
     let model = fields.need_block("Model")?;
+    let slots = fields.whole("Max queue length", 0, 1 << 20)?.unwrap_or(1).max(1) as u32;
     let overheads = overheads(&mut fields, notes)?;
-    let cache = cache(&mut fields)?;
+    let cache = cache::read(&mut fields, slots)?;
     let per_block = ns(fields.need_number("Bulk sector transfer time", 0.0, MOST_MS)?);
-    let never_leaves = fields.whole("Never disconnect", 0, 1)?.unwrap_or(0) == 1;
+    let channel = ChannelSpec {
+        read_block: per_block,
+        write_block: per_block,
+        never_leaves: fields.flag("Never disconnect")?,
+        holds_reads: fields.flag("Hold bus entire read xfer")?,
+        holds_writes: fields.flag("Hold bus entire write xfer")?,
+    };
     let policy = match fields.entry("Scheduler") {
-        Some(_) => scheduler(fields.need_block("Scheduler")?, notes)?,
+        Some(_) => scheduler(fields.need_block("Scheduler")?, slots, notes)?,
         None => QueuePolicy::FirstCome,
     };
-    let slots = fields.whole("Max queue length", 0, 1 << 20)?.unwrap_or(1).max(1) as u32;
-    for (key, off) in LEFT {
-        if let Some(entry) = fields.entry(key) {
-            let value = number(&entry.at, key, &entry.value, -1.0, 100.0)?;
-            if value != *off {
-                notes.push(format!("{}:{}: `{key} = {value}` is not modelled", entry.at.file, entry.at.line));
-            }
-        }
-    }
     for key in SILENT {
         fields.entry(key);
     }
     fields.finish(KNOWN)?;
-    let channel = ChannelSpec { read_block: per_block, write_block: per_block, never_leaves };
     let model_spec = disk_model(model, load, notes)?;
     let spec = Spec { name: block.name.clone(), overheads, cache, channel, policy, slots, ..model_spec };
     spec.check().map_err(|e| model.at.error(e.to_string()))?;
@@ -200,10 +211,16 @@ fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>)
     }
     let mut fields = DiskspecsFields::new(block)?;
     let surfaces = fields.need_whole("Number of data surfaces", 1, 1024)? as u32;
-    let cylinders = fields.need_whole("Number of cylinders", 1, 2_000_000)? as u32;
+    let told_cylinders = fields.need_whole("Number of cylinders", 1, 2_000_000)? as u32;
     let told = fields.whole("Block count", 0, 1 << 50)?;
     let layout = layout::read(fields.need_block("Layout Model")?, surfaces, notes)?;
-    let mechanics = mechanics::read(fields.need_block("Mechanical Model")?, load, notes)?;
+    // a last zone that ends at the number of cylinders counts them from 1; DiskSim takes such files
+    let last = layout.zones.iter().map(|zone| zone.last_cylinder).max().unwrap_or(0);
+    let cylinders = if last == told_cylinders { told_cylinders + 1 } else { told_cylinders };
+    if cylinders != told_cylinders {
+        notes.push(format!("{told_cylinders} cylinders are told, but the last zone ends at number {last}: one more"));
+    }
+    let mechanics = mechanics::read(fields.need_block("Mechanical Model")?, load)?;
     fields.finish(&[
         "Number of data surfaces",
         "Number of cylinders",
@@ -240,28 +257,31 @@ fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>)
 fn overheads(fields: &mut DiskspecsFields<'_>, notes: &mut Vec<String>) -> Result<Overheads, DiskspecsError> {
     let scale = fields.number("Time scale for overheads", 0.0, 1000.0)?.unwrap_or(1.0);
     let at = fields.at();
-    let extra = fields.whole("Extra write disconnect", 0, 1)?.unwrap_or(0) == 1;
+    let extra = fields.flag("Extra write disconnect")?;
     let mut times = TimeFields { fields, missing: Vec::new(), scale };
     let each = times.get("Per-request overhead time")?;
-    let plus = |pair: [Ns; 2]| pair.map(|time| time + each);
     let early = EarlyDisconnect {
-        command: times.get("Extradisc command overhead")? + each,
+        command: times.get("Extradisc command overhead")?,
         disconnect: times.get("Extradisc disconnect overhead")?,
-        pause: times.get("Extradisc inter-disconnect delay")?,
+        pause: times.as_told("Extradisc inter-disconnect delay")?,
+        again: times.get("Extradisc 2nd disconnect overhead")?,
         seek: times.get("Extradisc seek delta")?,
     };
     let overheads = Overheads {
-        read_hit: plus(times.pair("Read hit over. after read", "Read hit over. after write")?),
-        read_miss: plus(times.pair("Read miss over. after read", "Read miss over. after write")?),
-        write_hit: plus(times.pair("Write hit over. after read", "Write hit over. after write")?),
-        write_miss: plus(times.pair("Write miss over. after read", "Write miss over. after write")?),
+        each,
+        read_hit: times.pair("Read hit over. after read", "Read hit over. after write")?,
+        read_miss: times.pair("Read miss over. after read", "Read miss over. after write")?,
+        write_hit: times.pair("Write hit over. after read", "Write hit over. after write")?,
+        write_miss: times.pair("Write miss over. after read", "Write miss over. after write")?,
         read_done: times.get("Read completion overhead")?,
         write_done: times.get("Write completion overhead")?,
+        read_leave: times.pair("Read disconnect afterread", "Read disconnect afterwrite")?,
+        write_leave: times.get("Write disconnect overhead")?,
         prepare: times.get("Data preparation overhead")?,
         reselect: times.get("First reselect overhead")?,
         reselect_again: times.get("Other reselect overhead")?,
         early_disconnect: extra.then_some(early),
-        least_seek: times.get("Minimum seek delay")?,
+        least_seek: times.as_told("Minimum seek delay")?,
     };
     if !times.missing.is_empty() {
         let keys = times.missing.join("`, `");
@@ -270,65 +290,47 @@ fn overheads(fields: &mut DiskspecsFields<'_>, notes: &mut Vec<String>) -> Resul
     Ok(overheads)
 }
 
-fn cache(fields: &mut DiskspecsFields<'_>) -> Result<DriveCacheSpec, DiskspecsError> {
-    let segments = fields.need_whole("Number of buffer segments", 0, 4096)? as u32;
-    let segment_blocks = fields.need_whole("Segment size (in blks)", 1, 1 << 30)? as u32;
-    let mut flag = |key: &str, most: u64| Ok::<_, DiskspecsError>(fields.whole(key, 0, most)?.unwrap_or(0));
-    let ahead = match flag("Buffer continuous read", 4)? {
-        0 => DriveReadAhead::None,
-        1 => DriveReadAhead::Track,
-        2 => DriveReadAhead::Cylinder,
-        3 => DriveReadAhead::Segment,
-        _ => DriveReadAhead::NextTrack,
-    };
-    Ok(DriveCacheSpec {
-        segments,
-        segment_blocks,
-        ahead,
-        separate_write: flag("Use separate write segment", 1)? == 1,
-        keeps: flag("Enable caching in buffer", 2)? > 0,
-        serves_written: flag("Allow read hits on write data", 1)? == 1,
-        least_ahead: flag("Minimum read-ahead (blks)", 1 << 30)? as u32,
-        most_ahead: flag("Maximum read-ahead (blks)", 1 << 30)? as u32,
-        ahead_on_hit: flag("Read-ahead on idle hit", 1)? == 1,
-        almost_hits: flag("Allow almost read hits", 1)? == 1,
-        keeps_passing: flag("Read any free blocks", 1)? == 1,
-        stops_in_sector: flag("Stop prefetch in sector", 1)? == 1,
-        mark_of_request: flag("Set watermark by reqsize", 1)? == 1,
-        reports_early: flag("Fast write level", 2)? > 0,
-        read_on_arrival: flag("Immediate buffer read", 2)? > 0,
-        write_on_arrival: flag("Immediate buffer write", 2)? > 0,
-        ahead_over_read: fields.number("Read-ahead over requested", -1.0, 1.0)?.unwrap_or(0.0) > 0.0,
-        write_segments: fields.whole("Maximum number of write segments", 0, 4096)?.unwrap_or(1) as u32,
-        read_mark: fields.number("High (read) water mark", 0.0, 1.0)?.unwrap_or(0.0),
+/// Scheduling policies of DiskSim's manual by number, and what they leave to say.
+fn policy_of(number: u64) -> Option<(QueuePolicy, &'static str)> {
+    Some(match number {
+        1 => (QueuePolicy::FirstCome, ""),
+        2 | 5 => (QueuePolicy::Elevator, ""),
+        3 | 6 => (QueuePolicy::CircularLook, ""),
+        4 | 7 => (QueuePolicy::ShortestSeek, ""),
+        8 | 9 => (QueuePolicy::ShortestPositioning, "does not age; here requests that waited long come first"),
+        14 | 15 => (QueuePolicy::ShortestPositioning, "ages with a weight of its own; here it is always the same"),
+        _ => return None,
     })
 }
 
-/// Scheduling policies of DiskSim's manual by number; those with a nearest one here are told.
-fn policy_of(number: u64) -> (QueuePolicy, bool) {
-    match number {
-        1 => (QueuePolicy::FirstCome, true),
-        2 | 5 => (QueuePolicy::Elevator, true),
-        3 | 6 => (QueuePolicy::CircularLook, true),
-        4 | 7 => (QueuePolicy::ShortestSeek, true),
-        8 | 9 => (QueuePolicy::ShortestPositioning, true),
-        10..=16 => (QueuePolicy::ShortestPositioning, false),
-        _ => (QueuePolicy::Elevator, false),
-    }
-}
-
-fn scheduler(block: &SpecBlock, notes: &mut Vec<String>) -> Result<QueuePolicy, DiskspecsError> {
+/// With one request in the drive there is nothing to choose, and its queue is as it may.
+fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<QueuePolicy, DiskspecsError> {
     if block.kind != "disksim_ioqueue" {
         return Err(block.at.error(format!("scheduler `{}` is not supported; expected `disksim_ioqueue`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let number = fields.need_whole("Scheduling policy", 1, 30)?;
-    let (policy, exact) = policy_of(number);
-    if !exact {
-        notes.push(format!("scheduling policy {number} is not modelled; {} is used instead", policy.name()));
-    }
+    let at = fields.need("Scheduling policy")?.at.clone();
+    let policy = match policy_of(number) {
+        Some((policy, "")) => policy,
+        Some((policy, what)) => {
+            if slots > 1 {
+                notes.push(format!("{}:{}: scheduling policy {number} {what}", at.file, at.line));
+            }
+            policy
+        }
+        None if slots > 1 => {
+            let right = "1 to 9, 14 or 15 where `Max queue length` is above 1";
+            return Err(at.error(format!("`Scheduling policy = {number}` is not modelled; expected {right}")));
+        }
+        None => QueuePolicy::Elevator,
+    };
     for key in QUEUE {
-        fields.entry(key);
+        let told = fields.number(key, 0.0, 1e9)?.unwrap_or(0.0);
+        if slots > 1 && told != 0.0 && !UNUSED.contains(key) {
+            let at = &fields.need(key)?.at;
+            return Err(at.error(format!("`{key} = {told}` is not modelled where `Max queue length` is above 1")));
+        }
     }
     fields.finish(QUEUE)?;
     Ok(policy)

@@ -64,6 +64,20 @@ impl<'a> DiskspecsFields<'a> {
         self.entry(key).map(|entry| whole(&entry.at, key, &entry.value, low, high)).transpose()
     }
 
+    /// 1, or 0 where it is not there.
+    pub fn flag(&mut self, key: &str) -> Result<bool, DiskspecsError> {
+        Ok(self.whole(key, 0, 1)?.unwrap_or(0) == 1)
+    }
+
+    /// What a key says cannot be, and why.
+    pub fn wrong(&mut self, key: &str, why: &str) -> DiskspecsError {
+        match self.entry(key) {
+            Some(SpecEntry { at, value: SpecValue::Word(word), .. }) => at.error(format!("`{key} = {word}` {why}")),
+            Some(entry) => entry.at.error(format!("`{key}` {why}")),
+            None => self.block.at.error(format!("`{key}` {why}")),
+        }
+    }
+
     /// A word, if it is there.
     pub fn word(&mut self, key: &str) -> Result<Option<&'a str>, DiskspecsError> {
         match self.entry(key) {

@@ -34,7 +34,7 @@ pub(super) struct Mechanics {
     pub access: PositioningModel,
     pub seek: Seek,
     pub head_switch: Ns,
-    pub write_settle: Ns,
+    pub write_settle: i64,
 }
 
 /// Milliseconds as nanoseconds.
@@ -43,11 +43,7 @@ pub(super) fn ns(ms: f64) -> Ns {
 }
 
 /// Reads the block.
-pub(super) fn read(
-    block: &SpecBlock,
-    load: &dyn TextLoader,
-    notes: &mut Vec<String>,
-) -> Result<Mechanics, DiskspecsError> {
+pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics, DiskspecsError> {
     if block.kind != "dm_mech_g1" {
         return Err(block.at.error(format!("mechanics `{}` are not supported; expected `dm_mech_g1`", block.kind)));
     }
@@ -69,10 +65,13 @@ pub(super) fn read(
     };
     let seek = seek(&mut fields, load)?;
     let head_switch = ns(fields.need_number("Head switch time", 0.0, MOST_MS)?);
-    let write_settle = ns(ms(&mut fields, "Add. write settling delay")?.unwrap_or(0.0));
+    // it may settle sooner for a write than for the reads of which the other times are
+    let settle = fields.number("Add. write settling delay", -MOST_MS, MOST_MS)?.unwrap_or(0.0);
+    let write_settle = (settle * 1e6).round() as i64;
     let rpm = fields.need_number("Rotation speed (in rpms)", 1.0, 1e6)?;
-    if let Some(error) = fields.number("Percent error in rpms", 0.0, 100.0)?.filter(|e| *e != 0.0) {
-        notes.push(format!("a rotation speed that varies by {error} % between drives is not modelled"));
+    if fields.number("Percent error in rpms", 0.0, 100.0)?.is_some_and(|error| error != 0.0) {
+        let what = "is not modelled: a rotation speed that differs from drive to drive";
+        return Err(fields.wrong("Percent error in rpms", what));
     }
     fields.finish(KNOWN)?;
     Ok(Mechanics { rpm, access, seek, head_switch, write_settle })

@@ -3,9 +3,10 @@
 //! drive hangs on a bus. The parameters are those of its manual,
 //! CMU-PDL-08-101, sections on disks and on the disk model.
 //!
-//! What is known and has no part in the model is told as a note where it says
-//! anything but "off"; what is not known is an error.
+//! What is known and would change times that the model cannot change is refused by
+//! name, as is what is not known; docs/drives.md has the table.
 
+mod cache;
 mod disk;
 mod fields;
 mod layout;

@@ -2,11 +2,11 @@
 //! and writing what it reported early. It is worked out when the next request
 //! comes, up to that moment.
 
+use super::Model;
 use super::geometry::Geometry;
 use super::mechanism::ChannelStream;
 use super::serve::DriveState;
 use super::spec::DriveReadAhead;
-use super::{Model, SectorAddress};
 use crate::Ns;
 use crate::io::Io;
 
@@ -26,50 +26,35 @@ pub(super) enum BackgroundActivity {
         must: u64,
         at: Ns,
     },
-    /// Writes what it reported: all up to block `end` is on the disk at `at`.
+    /// Writes what it reported: all from block `first` up to `end` is on the disk at `at`.
     Behind {
         segment: Option<usize>,
+        first: u64,
         end: u64,
         at: Ns,
     },
 }
 
 impl DriveState {
-    /// Brings what the drive did on its own up to now, and says from when on
-    /// it can take a request up.
+    /// Brings what the drive did on its own up to now.
     #[inline]
-    pub fn settle(&mut self, model: &Model, now: Ns) -> Ns {
+    pub fn advance(&mut self, model: &Model, now: Ns) {
         match self.alone {
-            BackgroundActivity::Nothing => now,
-            BackgroundActivity::Behind { at, .. } => {
-                self.alone = BackgroundActivity::Nothing;
-                now.max(at)
-            }
-            BackgroundActivity::Ahead { segment, next, limit, must, at } => {
-                self.read_ahead_until(model, now, segment, next, limit, must, at);
-                now
-            }
+            BackgroundActivity::Behind { at, .. } if at <= now => self.alone = BackgroundActivity::Nothing,
+            BackgroundActivity::Ahead { .. } => self.read_ahead_until(model, now),
+            _ => {}
         }
     }
 
     /// Reads on, track by track, until `now` or the limit.
-    #[allow(clippy::too_many_arguments, reason = "the fields of one state, apart because it is replaced")]
-    fn read_ahead_until(
-        &mut self,
-        model: &Model,
-        now: Ns,
-        segment: usize,
-        mut next: u64,
-        limit: u64,
-        must: u64,
-        mut at: Ns,
-    ) {
+    fn read_ahead_until(&mut self, model: &Model, now: Ns) {
+        let BackgroundActivity::Ahead { segment, mut next, limit, must, mut at } = self.alone else { return };
         let mechanism = &model.mechanism;
         while next < limit && at < now {
             let most = (limit - next).min(u64::from(u32::MAX)) as u32;
             let run = mechanism.geometry.run_known(&mut self.arm.track, next, most);
             let start = mechanism.begins(at, &self.arm, &run.place);
-            if start >= now && next >= must {
+            if start >= now {
                 break;
             }
             self.arm.goes_to(&run.place);
@@ -105,72 +90,111 @@ impl DriveState {
         }
     }
 
-    /// Ends reading on, and says when the head is free: at once, or at the end of its sector.
+    /// Ends reading on for a request, and says when the arm is free: at once, at the end of
+    /// its sector, or when a seek that it is in the middle of has ended.
     #[inline]
-    pub fn stop_reading_on(&mut self, model: &Model, now: Ns) -> Ns {
+    pub fn stop_reading_on(&mut self, model: &Model, now: Ns, io: &Io) -> Ns {
         let BackgroundActivity::Ahead { segment, next, limit, must, at } = self.alone else { return now };
         self.alone = BackgroundActivity::Nothing;
         let mechanism = &model.mechanism;
-        if next < must {
+        let held = self.segments.get(segment);
+        let useless = io.write && model.cache.write_hit_stops && io.first < held.end && io.end() > held.start;
+        if next < must && !useless {
             let stream = ChannelStream { blocks: (must.min(limit) - next) as u32, mark: 1, ..ChannelStream::default() };
             let end = mechanism.read(at, &mut self.arm, next, &stream, false).end;
             if let Some(held) = self.segments.get_mut(segment) {
                 held.end = held.end.max(must);
             }
+            self.trim(segment);
             return now.max(end);
         }
-        if model.cache.stops_in_sector || at >= now {
+        if at >= now {
             return now;
         }
         let place = mechanism.geometry.run_known(&mut self.arm.track, next, 1).place;
-        let sector_end = at + mechanism.span(&place, 1);
-        let there = place.head == self.arm.head && place.cylinder == self.arm.cylinder;
-        if there { now.max(sector_end) } else { now }
+        if place.head != self.arm.head || place.cylinder != self.arm.cylinder {
+            // it has set out for the next track
+            let there = at + mechanism.travel(&self.arm, &place, false);
+            self.arm.goes_to(&place);
+            return now.max(there);
+        }
+        let start = mechanism.begins(at, &self.arm, &place);
+        if model.cache.stops_in_sector || start >= now { now } else { now.max(start + mechanism.span(&place, 1)) }
+    }
+
+    /// How far the drive reads on behind a read that a segment holds to its end.
+    fn read_on_limit(&self, model: &Model, segment: usize, io: &Io) -> u64 {
+        let (cache, geometry) = (&model.cache, &model.mechanism.geometry);
+        let (end, last) = (io.end(), io.end() - 1);
+        let most = u64::from(cache.most_ahead.max(cache.least_ahead));
+        let kept = if cache.ahead_over_read { 0 } else { u64::from(io.blocks) };
+        let fits = self.segments.blocks.saturating_sub(kept).max(u64::from(cache.least_ahead));
+        let bound = end + most.min(fits);
+        let limit = match cache.ahead {
+            DriveReadAhead::None => end,
+            DriveReadAhead::Track => end_of_track(geometry, last).min(bound),
+            DriveReadAhead::Cylinder => end_of_cylinder(geometry, last).min(bound),
+            DriveReadAhead::Segment => bound,
+            DriveReadAhead::NextTrack if end < geometry.blocks() => {
+                let track = end - u64::from(geometry.place(end).sector).min(end);
+                let stop = end_of_track(geometry, end);
+                let stream = self.segments.get(segment).start < track;
+                if stream && stop < geometry.blocks() { end_of_track(geometry, stop) } else { stop }
+            }
+            DriveReadAhead::NextTrack => end,
+        };
+        limit.min(geometry.blocks())
     }
 
     /// Begins to read on after a read.
     pub fn read_on(&mut self, model: &Model, from: Ns, segment: usize, io: &Io) {
-        let cache = &model.cache;
-        let next = self.segments.get(segment).end;
-        let kept = if cache.ahead_over_read { 0 } else { u64::from(io.blocks) };
-        let most = u64::from(cache.most_ahead).min(self.segments.blocks.saturating_sub(kept));
-        let geometry = &model.mechanism.geometry;
-        let last = io.end() - 1;
-        let limit = match cache.ahead {
-            DriveReadAhead::None => next,
-            DriveReadAhead::Track => end_of_track(geometry, last),
-            DriveReadAhead::Cylinder => end_of_cylinder(geometry, last),
-            DriveReadAhead::Segment => next + most,
-            DriveReadAhead::NextTrack => {
-                let place = geometry.place(last);
-                // a stream: it goes on where a late read ended, or on the track behind one
-                let before = track_before(geometry, &place, last);
-                let known = self.reads.iter().any(|read| read.end == io.first || before == Some(read.track));
-                self.reads[self.reads_at] = RecentRead { end: io.end(), track: (place.cylinder, place.head) };
-                self.reads_at = (self.reads_at + 1) % self.reads.len();
-                if known { end_of_track(geometry, end_of_track(geometry, last)) } else { next }
+        let limit = self.read_on_limit(model, segment, io);
+        self.reads_to(model, from, segment, limit, io);
+    }
+
+    /// After a read that the buffer held: what is being read on behind it goes on further,
+    /// and what rests may begin again.
+    pub fn read_on_from_hit(&mut self, model: &Model, from: Ns, at: usize, io: &Io) {
+        let limit = self.read_on_limit(model, at, io);
+        match &mut self.alone {
+            BackgroundActivity::Ahead { segment, limit: until, .. } if *segment == at => *until = limit.max(*until),
+            BackgroundActivity::Nothing if model.cache.ahead_on_hit => {
+                let next = self.segments.get(at).end;
+                let limit = limit.max(self.segments.get(at).limit);
+                if next < limit && self.may_reach(model, next) {
+                    self.reads_to(model, from, at, limit, io);
+                }
             }
-        };
-        let limit = limit.min(next + most).min(geometry.blocks());
-        let must = (next + u64::from(cache.least_ahead)).min(limit);
-        self.alone = if limit > next {
+            _ => {}
+        }
+        if let Some(held) = self.segments.get_mut(at) {
+            held.limit = held.limit.max(limit);
+        }
+    }
+
+    /// A drive that reads to the end of a track or cylinder begins on no other one.
+    fn may_reach(&self, model: &Model, next: u64) -> bool {
+        let place = model.mechanism.geometry.place(next);
+        match model.cache.ahead {
+            DriveReadAhead::Track => place.cylinder == self.arm.cylinder && place.head == self.arm.head,
+            DriveReadAhead::Cylinder => place.cylinder == self.arm.cylinder,
+            _ => true,
+        }
+    }
+
+    fn reads_to(&mut self, model: &Model, from: Ns, segment: usize, limit: u64, io: &Io) {
+        let next = self.segments.get(segment).end;
+        let limit = limit.max(self.segments.get(segment).limit);
+        if let Some(held) = self.segments.get_mut(segment) {
+            held.limit = limit;
+        }
+        let must = (io.end() + u64::from(model.cache.least_ahead)).min(limit);
+        self.alone = if limit > next && model.cache.keeps {
             BackgroundActivity::Ahead { segment, next, limit, must, at: from }
         } else {
             BackgroundActivity::Nothing
         };
     }
-}
-
-/// A read of not long ago.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RecentRead {
-    end: u64,
-    track: (u32, u32),
-}
-
-impl RecentRead {
-    /// None yet.
-    pub const NONE: RecentRead = RecentRead { end: u64::MAX, track: (u32::MAX, u32::MAX) };
 }
 
 /// The block behind the last one on a block's track.
@@ -188,10 +212,4 @@ fn end_of_cylinder(geometry: &Geometry, block: u64) -> u64 {
         end = end_of_track(geometry, end);
     }
     end
-}
-
-/// The track before the one of a block, in the order of blocks.
-fn track_before(geometry: &Geometry, place: &SectorAddress, block: u64) -> Option<(u32, u32)> {
-    let before = geometry.place(block.checked_sub(u64::from(place.sector) + 1)?);
-    Some((before.cylinder, before.head))
 }

@@ -2,6 +2,7 @@
 //! another is needed.
 
 use super::spec::DriveCacheSpec;
+use crate::Ns;
 
 /// One segment: blocks `start .. end`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -9,8 +10,33 @@ pub(super) struct CacheSegment {
     pub start: u64,
     pub end: u64,
     used: u64,
+    /// How far it was to be read on.
+    pub limit: u64,
     /// It holds what was written.
     pub written: bool,
+    /// When that is on the disk.
+    pub clean_at: Ns,
+}
+
+impl CacheSegment {
+    fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
+
+    fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.end > start && self.start < end && !self.is_empty()
+    }
+}
+
+/// What is sought in the segments, or sought a place for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CacheQuery {
+    pub start: u64,
+    pub end: u64,
+    pub write: bool,
+    pub now: Ns,
+    /// The segment that is just being read into.
+    pub reading: Option<usize>,
 }
 
 /// All segments.
@@ -20,8 +46,8 @@ pub(super) struct Segments {
     uses: u64,
     keeps: bool,
     separate: bool,
-    write_segments: usize,
     serves_written: bool,
+    almost: bool,
     /// Blocks of one.
     pub blocks: u64,
 }
@@ -33,8 +59,8 @@ impl Segments {
             uses: 0,
             keeps: spec.keeps,
             separate: spec.separate_write && spec.segments > 1,
-            write_segments: spec.write_segments.max(1) as usize,
             serves_written: spec.serves_written,
+            almost: spec.almost_hits,
             blocks: u64::from(spec.segment_blocks),
         }
     }
@@ -47,15 +73,44 @@ impl Segments {
         self.all.get_mut(at)
     }
 
-    /// The segment that holds a block for reading; `or_end` also one that ends just before it.
+    /// The segment that holds the first block of a read, or is just reading it. One that holds
+    /// all is better than one with a part; what is being written is the freshest, then what is
+    /// being read; of equals it is the one used longest ago.
     #[inline]
-    pub fn holding(&self, block: u64, or_end: bool) -> Option<usize> {
-        let holds = |s: &CacheSegment| {
-            s.start <= block
-                && (block < s.end || (or_end && block == s.end && s.end > s.start))
-                && (!s.written || self.serves_written)
-        };
-        if self.keeps { self.all.iter().position(holds) } else { None }
+    pub fn find(&self, query: &CacheQuery) -> Option<usize> {
+        if !self.keeps {
+            return None;
+        }
+        let mut best: Option<(u32, u64, usize)> = None;
+        for (at, segment) in self.all.iter().enumerate() {
+            let reading = query.reading == Some(at);
+            let holds = segment.start <= query.start
+                && (query.start < segment.end
+                    || (reading && self.almost && query.start == segment.end && !segment.is_empty()));
+            if !holds || (segment.written && !self.serves_written) || (self.separate && at == 0) {
+                continue;
+            }
+            let whole = u32::from(query.end <= segment.end) * 4;
+            let fresh = if segment.clean_at > query.now { 2 } else { u32::from(reading) };
+            let better = match best {
+                Some((value, used, _)) => whole + fresh > value || (whole + fresh == value && segment.used < used),
+                None => true,
+            };
+            if better {
+                best = Some((whole + fresh, segment.used, at));
+            }
+        }
+        best.map(|(.., at)| at)
+    }
+
+    /// True where blocks to read are still on their way to the disk and may not serve reads.
+    pub fn collides(&self, query: &CacheQuery) -> bool {
+        self.all.iter().any(|s| s.clean_at > query.now && s.overlaps(query.start, query.end))
+    }
+
+    /// Segments whose data are not all on the disk.
+    pub fn unwritten(&self, now: Ns) -> usize {
+        self.all.iter().filter(|s| s.clean_at > now).count()
     }
 
     pub fn touch(&mut self, at: usize) {
@@ -65,43 +120,51 @@ impl Segments {
         }
     }
 
-    /// Takes a segment for `start .. end`: the one used longest ago of those
-    /// that may serve this. None where the drive has no segments.
+    /// Gives a segment's blocks up.
+    pub fn clear(&mut self, at: usize) {
+        if let Some(segment) = self.all.get_mut(at) {
+            *segment = CacheSegment { used: segment.used, ..CacheSegment::default() };
+        }
+    }
+
+    /// Takes a segment for these blocks. None where the drive has no segments.
     #[inline]
-    pub fn take(&mut self, start: u64, end: u64, write: bool) -> Option<usize> {
+    pub fn take(&mut self, query: &CacheQuery) -> Option<usize> {
         self.uses += 1;
-        let at = self.victim(write)?;
-        let start = start.max(end.saturating_sub(self.blocks));
-        self.all[at] = CacheSegment { start, end, used: self.uses, written: write };
+        let at = self.victim(query)?;
+        let start = query.start.max(query.end.saturating_sub(self.blocks));
+        let used = self.uses;
+        self.all[at] = CacheSegment { start, end: query.end, used, limit: 0, written: query.write, clean_at: 0 };
         Some(at)
     }
 
-    fn victim(&self, write: bool) -> Option<usize> {
-        if self.separate {
-            // the first one is for writes
-            return if write { Some(0) } else { oldest(&self.all[1..], |_| true).map(|at| at + 1) };
+    /// A write takes what it makes useless anyway; then come empty ones, then the one used
+    /// longest ago, and what is just being read into comes last.
+    fn victim(&self, query: &CacheQuery) -> Option<usize> {
+        if self.separate && query.write {
+            return Some(0);
         }
-        if write {
-            let written = self.all.iter().filter(|s| s.written && s.end > s.start).count();
-            if written >= self.write_segments {
-                return oldest(&self.all, |s| s.written && s.end > s.start);
+        let worth = |at: usize, segment: &CacheSegment| {
+            let useless = segment.is_empty() || (segment.written && !self.serves_written);
+            match () {
+                () if segment.clean_at > query.now => 4,
+                () if query.reading == Some(at) => 3,
+                () if query.write && segment.overlaps(query.start, query.end) => 0,
+                () if useless => 1,
+                () => 2,
             }
-        }
-        oldest(&self.all, |_| true)
+        };
+        let from = usize::from(self.separate);
+        let rest = self.all.iter().enumerate().skip(from);
+        rest.min_by_key(|(at, segment)| (worth(*at, segment), segment.used)).map(|(at, _)| at)
     }
 
     /// What is written is no longer as it was read.
     pub fn forget(&mut self, start: u64, end: u64, but: Option<usize>) {
-        for (at, segment) in self.all.iter_mut().enumerate() {
-            if Some(at) == but || segment.end <= start || segment.start >= end {
-                continue;
+        for at in 0..self.all.len() {
+            if Some(at) != but && self.all[at].overlaps(start, end) {
+                self.clear(at);
             }
-            *segment = CacheSegment::default();
         }
     }
-}
-
-#[inline]
-fn oldest(segments: &[CacheSegment], fits: impl Fn(&CacheSegment) -> bool) -> Option<usize> {
-    segments.iter().enumerate().filter(|(_, s)| fits(s)).min_by_key(|(_, s)| s.used).map(|(at, _)| at)
 }

@@ -10,18 +10,13 @@ use crate::Ns;
 /// are rounded to nanoseconds.
 const TOLERANCE_NS: u64 = 4;
 
-/// Blocks of a write that are in the buffer before they go to the disk. One
-/// would do where the channel never falters; consecutive writes of measured
-/// drives miss their turn a little sooner than that.
-const RESERVE: u32 = 5;
-
 /// What never changes of a drive's moving parts; drives of one kind share it.
 #[derive(Clone, Debug)]
 pub(super) struct Mechanism {
     pub geometry: Geometry,
     seeks: Vec<u32>,
     head_switch: Ns,
-    write_settle: Ns,
+    write_settle: i64,
     access: PositioningModel,
     /// Angle of a nanosecond.
     rate: Angle,
@@ -63,7 +58,7 @@ pub(super) struct MediaTransfer {
 pub(super) struct ChannelStream {
     /// Time of a block.
     pub block: Ns,
-    /// Reads: blocks in the buffer before it begins. At least one.
+    /// Reads: blocks in the buffer before it begins. Writes: before the disk begins. At least one.
     pub mark: u32,
     /// Reads: time from then to the first block. Writes: when the first block begins to come.
     pub from: Ns,
@@ -71,6 +66,12 @@ pub(super) struct ChannelStream {
     pub free: Ns,
     /// Blocks.
     pub blocks: u32,
+}
+
+/// From within a sector to its end, where so much is left to the end of a run of them.
+fn edge(left: Ns, sector: Ns) -> Ns {
+    let edge = left % sector;
+    if edge + TOLERANCE_NS >= sector { 0 } else { edge }
 }
 
 impl Mechanism {
@@ -113,7 +114,7 @@ impl Mechanism {
         } else if distance == 0 {
             return 0;
         }
-        if write { time + self.write_settle } else { time }
+        if write { time.saturating_add_signed(self.write_settle) } else { time }
     }
 
     /// From a moment until an angle is under the head.
@@ -133,7 +134,7 @@ impl Mechanism {
     /// of the tolerance, that is a little before the moment: so roundings are made good
     /// at every passage, and do not add up until a turn is missed.
     #[inline]
-    fn passes(&self, now: Ns, angle: Angle, wait: Ns) -> Ns {
+    pub fn passes(&self, now: Ns, angle: Angle, wait: Ns) -> Ns {
         if wait > 0 || self.access != PositioningModel::Exact {
             return now + wait;
         }
@@ -198,12 +199,18 @@ impl Mechanism {
             let span = self.span(place, run.sectors);
             let wait = self.wait(arrived, place.angle);
             let turn = self.revolution();
-            if on_arrival && wait + span > turn {
-                // it lands within what it is to read, and takes a whole turn for all of it
-                passage.rotation += turn - span;
-                passage.end = arrived + turn;
+            if on_arrival && wait + span > turn && self.access == PositioningModel::Exact {
+                // it lands within what it is to read: the sectors from the next one on, then the first ones
+                let sector = (span / u64::from(run.sectors)).max(1);
+                let end = arrived + edge(wait + span - turn, sector) + turn;
+                passage.rotation += (end - arrived).saturating_sub(span);
+                passage.end = end;
                 passage.transfer += span;
-                Mechanism::send(&mut passage, stream, done, run.blocks, arrived + turn, 0);
+                let early = ((end - arrived - wait + TOLERANCE_NS) / sector).clamp(1, u64::from(run.blocks)) as u32;
+                Mechanism::send(&mut passage, stream, done, early, arrived + wait, sector * u64::from(early));
+                if early < run.blocks {
+                    Mechanism::send(&mut passage, stream, done + early, run.blocks - early, end, 0);
+                }
             } else {
                 let start = self.passes(arrived, place.angle, wait);
                 passage.rotation += wait;
@@ -218,7 +225,7 @@ impl Mechanism {
 
     /// Moves the arm.
     #[inline]
-    fn approach(&self, passage: &mut MediaTransfer, arm: &mut ArmPosition, place: &SectorAddress, write: bool) {
+    pub fn approach(&self, passage: &mut MediaTransfer, arm: &mut ArmPosition, place: &SectorAddress, write: bool) {
         let travel = match self.access {
             PositioningModel::Constant(time) => time,
             _ => self.travel(arm, place, write),
@@ -267,15 +274,14 @@ impl Mechanism {
             let span = self.span(place, run.sectors);
             // it begins when no sector will have to wait for its data
             let sector = span / u64::from(run.sectors);
-            let ahead = RESERVE.min(run.blocks);
-            let first_comes = stream.from + stream.block * u64::from(done + ahead);
+            let first_comes = stream.from + stream.block * u64::from(done + stream.mark.clamp(1, run.blocks));
             let last_comes = stream.from + stream.block * u64::from(done + run.blocks);
-            let able = arrived.max(first_comes).max((last_comes + sector * u64::from(ahead)).saturating_sub(span));
+            let able = arrived.max(first_comes).max((last_comes + sector).saturating_sub(span));
             let wait = self.wait(able, place.angle);
             let turn = self.revolution();
-            if on_arrival && wait + span > turn {
-                passage.rotation += able - arrived + turn - span;
-                passage.end = able + turn;
+            if on_arrival && wait + span > turn && self.access == PositioningModel::Exact {
+                passage.end = able + edge(wait + span - turn, sector.max(1)) + turn;
+                passage.rotation += (passage.end - arrived).saturating_sub(span);
             } else {
                 passage.rotation += able - arrived + wait;
                 passage.end = self.passes(able, place.angle, wait) + span;

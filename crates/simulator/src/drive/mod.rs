@@ -7,13 +7,16 @@
 mod ahead;
 mod cache;
 mod facts;
+mod flow;
 mod geometry;
 mod mechanism;
 mod printed;
 mod queue;
+mod reads;
 mod seek;
 mod serve;
 mod spec;
+mod writes;
 
 use std::sync::Arc;
 

@@ -141,7 +141,7 @@ impl DataSheet {
             zones: zones(self.zones.min(cylinders), cylinders, outer, inner, shape, skews),
             seek,
             head_switch: ns(self.head_switch_ms),
-            write_settle: ns(self.write_settle_ms),
+            write_settle: ns(self.write_settle_ms).cast_signed(),
             access: PositioningModel::Exact,
             overheads: self.overheads(),
             cache: self.cache_spec(),
@@ -261,7 +261,7 @@ impl DataSheet {
 
     fn channel(&self) -> ChannelSpec {
         let block = (BLOCK_BYTES as f64 * 1e9 / self.interface).round() as Ns;
-        ChannelSpec { read_block: block, write_block: block, never_leaves: self.never_leaves }
+        ChannelSpec { read_block: block, write_block: block, never_leaves: self.never_leaves, ..ChannelSpec::default() }
     }
 
     fn cache_spec(&self) -> DriveCacheSpec {
@@ -274,7 +274,12 @@ impl DataSheet {
         DriveCacheSpec {
             segments: self.segments,
             segment_blocks,
-            write_segments: (self.segments / 2).max(1),
+            // drives cut their buffers as requests need it
+            room: blocks.min(1 << 30) as u32,
+            early_blocks: segment_blocks.saturating_mul((self.segments / 2).max(1)),
+            // a stream of writes goes on as soon as there is room for the next one
+            write_mark: 1.0,
+            mark_of_request: false,
             keeps: true,
             serves_written: true,
             ahead: if self.read_ahead { DriveReadAhead::Segment } else { DriveReadAhead::None },

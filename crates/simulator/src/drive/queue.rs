@@ -18,10 +18,27 @@ pub enum QueuePolicy {
     CircularLook,
     /// The one whose cylinder is nearest.
     ShortestSeek,
-    /// The one whose first sector can be under the head soonest; what the cache
-    /// holds is there at once.
+    /// The one whose first sector can be under the head soonest, less a share of the time that
+    /// it waited; what the cache holds is there at once.
     ShortestPositioning,
 }
+
+/// Shortest positioning ages, as in drives, which without it leave requests lying while others
+/// go on behind each other: each millisecond of waiting counts as so many microseconds of arm and
+/// rotation (Jacobson and Wilkes, "Disk scheduling algorithms based on rotational position",
+/// HPL-CSP-91-7, 1991, aged shortest access time first; Worthington, Ganger and Patt,
+/// "Scheduling algorithms for modern disk drives", SIGMETRICS 1994). So no request waits
+/// much longer than the longest positioning by this share, about four seconds. Six costs
+/// random reads on a drive of 1997 nothing up to 16 of them and 3 % at 64; 15 would cost 2 and 12 %.
+const AGE_US_A_MS: u64 = 6;
+
+/// What goes on from the buffer needs no arm, and a drive moves it for others meanwhile; here one request
+/// is served at a time. So that a stream leaves something to those that need the arm, they are passed by
+/// for this many times as long as the arm would take, and no longer. The number is set here.
+const PASSED_TIMES: u64 = 10;
+
+/// A request that came since the queue was looked at last.
+const JUST_CAME: Ns = Ns::MAX;
 
 impl QueuePolicy {
     /// All of them.
@@ -49,6 +66,10 @@ impl QueuePolicy {
 struct DriveQueueEntry<T> {
     io: Io,
     place: SectorAddress,
+    /// When the queue was looked at first with it there.
+    came: Ns,
+    /// What the drive had served without its arm until then.
+    aside: Ns,
     tag: T,
 }
 
@@ -61,12 +82,15 @@ pub struct DriveQueue<T> {
     /// Where the last one taken ended; the sweeps go on from there.
     at: u64,
     up: bool,
+    /// Time in which the drive served what needed no arm; and since when it does, if it does.
+    aside: Ns,
+    since: Option<Ns>,
 }
 
 impl<T: Copy> DriveQueue<T> {
     /// An empty queue.
     pub fn new(policy: QueuePolicy) -> DriveQueue<T> {
-        DriveQueue { policy, waiting: VecDeque::new(), at: 0, up: true }
+        DriveQueue { policy, waiting: VecDeque::new(), at: 0, up: true, aside: 0, since: None }
     }
 
     /// How many wait.
@@ -87,7 +111,7 @@ impl<T: Copy> DriveQueue<T> {
             QueuePolicy::ShortestSeek | QueuePolicy::ShortestPositioning => drive.place(&io),
             _ => SectorAddress::default(),
         };
-        self.waiting.push_back(DriveQueueEntry { io, place, tag });
+        self.waiting.push_back(DriveQueueEntry { io, place, came: JUST_CAME, aside: 0, tag });
     }
 
     /// Takes the next one, for a drive that is free now.
@@ -102,13 +126,38 @@ impl<T: Copy> DriveQueue<T> {
                 let cylinder = drive.cylinder();
                 self.least(|waiting| u64::from(waiting.place.cylinder.abs_diff(cylinder)))
             }
-            QueuePolicy::ShortestPositioning => {
-                self.least(|waiting| drive.positioning(now, &waiting.io, &waiting.place))
-            }
+            QueuePolicy::ShortestPositioning => self.soonest(now, drive),
         };
         let next = self.waiting.remove(at)?;
         self.at = next.io.first;
         Some((next.io, next.tag))
+    }
+
+    /// Position of the one that can be there soonest, less its age.
+    #[inline]
+    fn soonest(&mut self, now: Ns, drive: &MechanicalDrive) -> usize {
+        if let Some(since) = self.since.take() {
+            self.aside += now.saturating_sub(since);
+        }
+        let aside = self.aside;
+        for waiting in self.waiting.iter_mut().rev().take_while(|waiting| waiting.came == JUST_CAME) {
+            (waiting.came, waiting.aside) = (now, aside);
+        }
+        let age = |waiting: &DriveQueueEntry<T>| {
+            now.saturating_sub(waiting.came) / 1000 * AGE_US_A_MS + (aside - waiting.aside) / PASSED_TIMES
+        };
+        // the first one came first: with its age added to all, no cost is below zero
+        let most = self.waiting.front().map_or(0, age);
+        let mut best = (0, u64::MAX, 0);
+        for (at, waiting) in self.waiting.iter().enumerate() {
+            let positioning = drive.positioning(now, &waiting.io, &waiting.place);
+            let cost = positioning + most - age(waiting).min(most);
+            if cost < best.1 {
+                best = (at, cost, positioning);
+            }
+        }
+        self.since = (best.2 == 0).then_some(now);
+        best.0
     }
 
     /// Position of the one with the least cost, the one that came first of equals.

@@ -26,8 +26,9 @@ pub struct Spec {
     pub seek: Seek,
     /// Switching to another head of the same cylinder.
     pub head_switch: Ns,
-    /// What a write waits longer than a read, after a seek or a switch.
-    pub write_settle: Ns,
+    /// What a write waits longer than a read, after a seek or a switch, ns. Below zero
+    /// where it waits less.
+    pub write_settle: i64,
     /// Whether the moment of rotation is followed.
     pub access: PositioningModel,
     /// What the drive's processor takes.
@@ -115,6 +116,8 @@ pub enum PositioningModel {
 /// Times of the drive's processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overheads {
+    /// Of each request, before the drive looks at it.
+    pub each: Ns,
     /// Read that hits, after a read and after a write.
     pub read_hit: [Ns; 2],
     /// Read that misses, after a read and after a write.
@@ -127,13 +130,18 @@ pub struct Overheads {
     pub read_done: Ns,
     /// At the end of a write.
     pub write_done: Ns,
+    /// Leaving the channel in a read, after a read and after a write.
+    pub read_leave: [Ns; 2],
+    /// Leaving the channel in a write.
+    pub write_leave: Ns,
     /// Before data move over the channel.
     pub prepare: Ns,
     /// Taking the channel again for the first time.
     pub reselect: Ns,
     /// Taking it again later.
     pub reselect_again: Ns,
-    /// Some drives leave the channel between a write's command and its data.
+    /// Some drives leave the channel between a write's command and its data, where the
+    /// write comes after another one and does not go on behind it.
     pub early_disconnect: Option<EarlyDisconnect>,
     /// A write elsewhere than behind the last one waits so long at least.
     pub least_seek: Ns,
@@ -150,6 +158,8 @@ pub struct EarlyDisconnect {
     pub pause: Ns,
     /// From the command to the start of the arm.
     pub seek: Ns,
+    /// Leaving again, with the data in the buffer; in the place of `write_leave`.
+    pub again: Ns,
 }
 
 /// How far a drive reads on after a read.
@@ -163,8 +173,9 @@ pub enum DriveReadAhead {
     Cylinder,
     /// Until the segment is full.
     Segment,
-    /// To the end of the next track, behind a read that goes on where a late one
-    /// ended or that is on the track behind it.
+    /// To the end of the track; to the end of the next one where the segment reaches back
+    /// into the track before, as it does behind a stream. Neither the segment nor
+    /// `most_ahead` bounds it: the oldest blocks give way.
     NextTrack,
 }
 
@@ -175,9 +186,9 @@ pub struct DriveCacheSpec {
     pub segments: u32,
     /// Blocks of one.
     pub segment_blocks: u32,
-    /// Segments that writes may use.
-    pub write_segments: u32,
-    /// One segment serves writes and nothing else.
+    /// Blocks of one request that the buffer takes; more wait for room.
+    pub room: u32,
+    /// One segment serves writes and nothing else; it serves no reads.
     pub separate_write: bool,
     /// Data stay after they were sent, and serve reads.
     pub keeps: bool,
@@ -191,20 +202,43 @@ pub struct DriveCacheSpec {
     pub most_ahead: u32,
     /// What is read on may push the read's own data out.
     pub ahead_over_read: bool,
-    /// A hit starts reading on again.
+    /// A read's own data are given up once they were sent.
+    pub forgets_read: bool,
+    /// A full hit starts reading on again.
     pub ahead_on_hit: bool,
     /// A read of the very block that is being read on waits for it.
     pub almost_hits: bool,
+    /// Full hits are sent while the disk is at work on a write.
+    pub hits_aside: bool,
     /// Sectors before the wanted ones are kept as they pass.
     pub keeps_passing: bool,
     /// Reading on ends within a sector, not at its end.
     pub stops_in_sector: bool,
+    /// A write to what is being read on ends that before `least_ahead`.
+    pub write_hit_stops: bool,
     /// Share of a read that must be in the buffer before the channel is taken.
     pub read_mark: f64,
-    /// The share is of the request, not of a segment.
+    /// Share of a write that is still to be written when the channel is taken again.
+    pub write_mark: f64,
+    /// The shares are of the request, not of a segment.
     pub mark_of_request: bool,
+    /// The first blocks of a read, where they are in the buffer, are sent at once, and
+    /// not only from `read_mark` on.
+    pub sends_part: bool,
+    /// A sector is read only when there is room for it, not into a place of its own.
+    pub reads_into_buffer: bool,
     /// Writes are reported before they are on the disk.
     pub reports_early: bool,
+    /// The queue prefers a write that goes on behind the one that is just being written.
+    pub appends_first: bool,
+    /// Such a write shares its segment, and is taken without waiting.
+    pub appends: bool,
+    /// Blocks of early writes that may wait for the disk behind each other.
+    pub early_blocks: u32,
+    /// Early writes elsewhere are taken while one is still being written ...
+    pub takes_writes: bool,
+    /// ... in so many segments at most.
+    pub write_segments: u32,
     /// Reads a track from wherever the head lands.
     pub read_on_arrival: bool,
     /// Writes a track from wherever the head lands.
@@ -217,7 +251,7 @@ impl DriveCacheSpec {
         DriveCacheSpec {
             segments: 0,
             segment_blocks: 1,
-            write_segments: 1,
+            room: u32::MAX,
             separate_write: false,
             keeps: false,
             serves_written: false,
@@ -225,13 +259,24 @@ impl DriveCacheSpec {
             least_ahead: 0,
             most_ahead: 0,
             ahead_over_read: false,
+            forgets_read: false,
             ahead_on_hit: false,
             almost_hits: false,
+            hits_aside: false,
             keeps_passing: false,
             stops_in_sector: false,
+            write_hit_stops: false,
             read_mark: 0.0,
+            write_mark: 0.0,
             mark_of_request: true,
+            sends_part: true,
+            reads_into_buffer: true,
             reports_early: false,
+            appends_first: true,
+            appends: true,
+            early_blocks: 1,
+            takes_writes: false,
+            write_segments: 1,
             read_on_arrival: false,
             write_on_arrival: false,
         }
@@ -247,6 +292,10 @@ pub struct ChannelSpec {
     pub write_block: Ns,
     /// The channel is kept from command to end.
     pub never_leaves: bool,
+    /// It is kept while a read waits for more of its blocks.
+    pub holds_reads: bool,
+    /// It is kept while a write waits for room.
+    pub holds_writes: bool,
 }
 
 impl Spec {

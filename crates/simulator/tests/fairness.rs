@@ -1,0 +1,118 @@
+//! Shortest positioning over random mixes: no request waits longer than a bound, and every stream gets a share.
+
+use std::sync::Arc;
+
+use diskwright_base::Rng;
+use diskwright_simulator::Io;
+use diskwright_simulator::Ns;
+use diskwright_simulator::diskspecs;
+use diskwright_simulator::drive::{
+    DataSheet, DataSheetSeek, DriveQueue, MechanicalDrive, Model, QueuePolicy, TrackRate,
+};
+
+const S: Ns = 1_000_000_000;
+/// How long a mix runs.
+const RUN: Ns = 20 * S;
+/// An arm and a turn take 30 ms at most on these drives, which six thousandths of five seconds are.
+const LONGEST_WAIT: Ns = 5 * S;
+/// Requests of each stream in a run: one a second.
+const LEAST_SHARE: u64 = 20;
+
+fn from_file() -> Arc<Model> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs");
+    let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
+    let found = diskspecs::read(file, &load(file).expect("fixture"), &load).expect("a drive");
+    Arc::new(Model::new(&found.spec).expect("possible"))
+}
+
+/// As catalogues have them: reads on after hits, reports writes early.
+fn printed() -> Arc<Model> {
+    let sheet = DataSheet {
+        name: "of print".into(),
+        rpm: 7200.0,
+        heads: 4,
+        capacity: None,
+        cylinders: Some(6000),
+        outer: TrackRate::Sectors(200.0),
+        inner: TrackRate::Sectors(120.0),
+        zones: 9,
+        seek: DataSheetSeek::Points([1.5, 8.5, 17.0]),
+        head_switch_ms: 1.0,
+        write_settle_ms: 0.5,
+        command_ms: 0.5,
+        hit_ms: 0.2,
+        cache: 1 << 20,
+        segments: 4,
+        read_ahead: true,
+        write_cache: true,
+        interface: 40e6,
+        never_leaves: false,
+        slots: 64,
+        policy: QueuePolicy::ShortestPositioning,
+    };
+    Arc::new(Model::new(&sheet.spec().expect("possible")).expect("possible"))
+}
+
+/// Who asks: sequential or random, reading or writing, so many blocks at a time.
+struct Asker {
+    next: Option<u64>,
+    write: bool,
+    blocks: u32,
+    came: Ns,
+    served: u64,
+}
+
+impl Asker {
+    fn any(dice: &mut Rng, blocks: u64, sequential: bool) -> Asker {
+        let next = sequential.then(|| dice.below(blocks / 2));
+        Asker { next, write: dice.below(4) == 0, blocks: 1 << dice.below(6), came: 0, served: 0 }
+    }
+
+    fn asks(&mut self, dice: &mut Rng, blocks: u64, now: Ns) -> Io {
+        self.came = now;
+        let room = blocks - u64::from(self.blocks);
+        let first = match &mut self.next {
+            Some(next) => {
+                *next += u64::from(self.blocks);
+                (*next - u64::from(self.blocks)) % room
+            }
+            None => dice.below(room),
+        };
+        Io { first, blocks: self.blocks, write: self.write }
+    }
+}
+
+/// One mix: the longest wait, and what the one with the fewest got.
+fn mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
+    let mut dice = Rng::new(seed, 0);
+    let (streams, others) = (1 + dice.below(4), dice.below(13));
+    let blocks = model.blocks();
+    let mut askers: Vec<Asker> = (0..streams + others).map(|n| Asker::any(&mut dice, blocks, n < streams)).collect();
+    let mut drive = MechanicalDrive::new(model);
+    let mut queue = DriveQueue::new(QueuePolicy::ShortestPositioning);
+    for (at, asker) in askers.iter_mut().enumerate() {
+        queue.push(&drive, asker.asks(&mut dice, blocks, 0), at);
+    }
+    let (mut now, mut longest) = (0, 0);
+    while now < RUN {
+        let (io, at) = queue.next(now, &drive).expect("each has one request there");
+        now = drive.start(now, &io).done;
+        longest = longest.max(now - askers[at].came);
+        askers[at].served += 1;
+        let io = askers[at].asks(&mut dice, blocks, now);
+        queue.push(&drive, io, at);
+    }
+    let least = askers.iter().map(|asker| asker.served).min().unwrap_or(0);
+    (longest, least, format!("{streams} streams, {others} others, seed {seed}"))
+}
+
+#[test]
+fn nobody_starves() {
+    for (name, model) in [("file", from_file()), ("printed", printed())] {
+        for seed in 0..30 {
+            let (longest, least, what) = mix(&model, seed);
+            assert!(longest <= LONGEST_WAIT, "{name}: {what}: {longest} ns");
+            assert!(least >= LEAST_SHARE, "{name}: {what}: {least} requests");
+        }
+    }
+}
