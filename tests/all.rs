@@ -36,3 +36,4 @@ mod simulate;
 mod simulate_systems;
 mod style;
 mod traces;
+mod watchers;

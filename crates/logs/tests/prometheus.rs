@@ -132,7 +132,11 @@ fn pages_without_times_need_an_interval() {
     let wrong = run(&pages, &LogOptions::default()).summary.unwrap_err().to_string();
     assert!(wrong.contains("--interval"), "{wrong}");
     let interval = LogOptions { interval: Some(Duration::from_secs(15)), ..LogOptions::default() };
-    run(&pages, &interval).near("physical_disk.reads_per_s", "sda", 100.0);
+    let got = run(&pages, &interval);
+    got.near("physical_disk.reads_per_s", "sda", 100.0);
+    let counted = |note: &&Note| note.kind == Note::WARNING && note.text.contains("counted with the given interval");
+    assert_eq!(got.notes.iter().filter(counted).count(), 1);
+    assert_eq!(run(&[timed(0), timed(15)].concat(), &interval).notes.iter().filter(counted).count(), 0);
 }
 
 #[test]

@@ -55,6 +55,8 @@ fn modified(input: &LogInput) -> Option<i64> {
 
 /// Series that are followed at most.
 const MOST_SERIES: usize = 50_000;
+const COUNTED: &str = "the pages do not show when they were scraped: they are counted with the given interval; \
+                       durations are right, times of day are not";
 const LACKS_TIME: &str = "a page without its time, which other pages have";
 /// A longer line is left out, bytes.
 const LONGEST_LINE: usize = 1 << 20;
@@ -167,6 +169,8 @@ struct Pages<'b, 'a> {
     last_ns: Option<i64>,
     /// Pages tell when they were made.
     has_times: bool,
+    /// They do not, and the interval is that of the option, which was told.
+    is_counted: bool,
     /// The first page did not.
     is_first_guessed: bool,
     /// The first page's tick, until it is known whether there is a second.
@@ -199,6 +203,7 @@ impl<'b, 'a> Pages<'b, 'a> {
             clock_ns: None,
             last_ns: None,
             has_times: false,
+            is_counted: false,
             is_first_guessed: false,
             only: None,
         }
@@ -365,7 +370,12 @@ impl<'b, 'a> Pages<'b, 'a> {
         }
         match (self.last_ns, self.interval_ns) {
             _ if self.has_times => Ok(None),
-            (Some(last), Some(interval)) => Ok(Some(last.saturating_add(interval))),
+            (Some(last), Some(interval)) => {
+                if !std::mem::replace(&mut self.is_counted, true) {
+                    self.batch.note(Note::new(last, Note::WARNING, COUNTED));
+                }
+                Ok(Some(last.saturating_add(interval)))
+            }
             (None, _) => {
                 self.is_first_guessed = true;
                 Ok(Some(self.modified_ns.unwrap_or(0)))

@@ -179,10 +179,6 @@ impl SarTextLog<'_, '_> {
 
     /// Averages, rows of `pidstat -h`, and what is none of sysstat.
     fn line_without_time(&mut self, words: &[&str]) -> Result<(), LogError> {
-        // a collector's time; the rows have their own
-        if words[0] == "zzz" {
-            return Ok(());
-        }
         let is_epoch = |word: &str| (9..=10).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
         if let (HeadingKind::Processes, true, Ok(epoch)) = (&self.kind, is_epoch(words[0]), words[0].parse::<i64>()) {
             self.zone = ZoneHint::Offset(0);
@@ -208,7 +204,8 @@ impl SarTextLog<'_, '_> {
                 HeadingKind::Processes => true,
                 HeadingKind::Nothing => false,
             };
-        if !is_average {
+        // rows have times of their own beside a collector's
+        if !is_average && words[0] != "zzz" {
             self.skip("neither a heading nor a row that begins with a time");
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! Text of vmstat, in any language of procps, and of AIX, Solaris, HP-UX and the BSDs. The first row after each start covers the
-//! time since boot; `-t` puts the time at the end of each row, and others put one in front
-//! of it or on a line of its own.
+//! Text of vmstat, in any language of procps, and of AIX, Solaris, HP-UX and the BSDs. The first row after each start
+//! covers the time since boot; `-t` puts the time at the end of each row, and others put one in front of it or on a
+//! line of its own.
 
 use diskwright_base::Note;
 
@@ -221,12 +221,12 @@ mod tests {
             let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
             run_with(text.as_bytes(), &options)
         };
-        let aix = of(
-            "System configuration: lcpu=8 mem=16384MB\n\nkthr    memory              page              faults        cpu\n\
+        let aix = of("System configuration: lcpu=8 mem=16384MB\n\n\
+             kthr    memory              page              faults        cpu\n\
              ----- ----------- ------------------------ ------------ -----------\n \
              r  b   avm   fre  re  pi  po  fr   sr  cy  in   sy  cs us sy id wa\n \
-             9  9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n 2  1 150000 2000   0   3   4  50  100   0 300 5000 700 20 10 60 10\n",
-        );
+             9  9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n\
+             \x202  1 150000 2000   0   3   4  50  100   0 300 5000 700 20 10 60 10\n");
         let sun = of(" kthr      memory            page            disk          faults      cpu\n \
              r b w   swap  free  re  mf pi po fr de sr s0 s1   in   sy   cs us sy id\n \
              0 0 0 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n 3 2 0 4000 1000 1 2 8 16 0 0 70 5 6 300 5000 700 20 10 70\n");

@@ -1,0 +1,228 @@
+//! Folders of OSWatcher and ExaWatcher. What a tool printed of the time since boot is 77 in all its columns, and 50
+//! or another one number is what it printed of each interval, so that a value of the wrong row shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::{diskwright, folder, said, success};
+
+/// Runs of a tool in a file of OSWatcher, thirty seconds apart; reports of a tool that runs on for ExaWatcher.
+const RUNS: u32 = 24;
+const REPORTS: u32 = 48;
+
+/// The first second of a run, of the day.
+fn second(run: u32) -> u32 {
+    5 * 3600 + 1 + run * 30
+}
+
+fn clock(second: u32) -> String {
+    format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
+}
+
+fn kernel(host: &str) -> String {
+    format!("Linux 5.15.0-200.el8uek.x86_64 ({host}) \t11/23/2026 \t_x86_64_\t(4 CPU)\n\n")
+}
+
+fn iostat_report(value: u32) -> String {
+    let (user, idle) = if value == 77 { (77, 13) } else { (20, 70) };
+    format!(
+        "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n          {user}.00    0.00    5.00    5.00    0.00  \
+         {idle}.00\n\nDevice            r/s     w/s     rkB/s     wkB/s r_await w_await aqu-sz  %util\n\
+         sda             {value}.00   {value}.00    {value}.00    {value}.00   {value}.00   {value}.00  {value}.00  \
+         {value}.00\n\n\n"
+    )
+}
+
+fn vmstat(rows: u32) -> String {
+    let row = |since_boot: bool| match since_boot {
+        true => " 77 77   77   77     77    77   77   77    77    77  77   77 77  2 16  5  0\n",
+        false => " 2  1      0 400000  10000 900000    0    0   100   200  500 1000 20  5 70  5  0\n",
+    };
+    let heads = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n\
+                 \x20r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+    // the headings come again after a screen
+    let all = (0..rows).map(|at| if at % 20 == 0 { heads.to_owned() + row(at == 0) } else { row(false).to_owned() });
+    all.collect()
+}
+
+fn mpstat_report(end: u32) -> String {
+    let row = |processor: &str| {
+        format!(
+            "{}  {processor:>3}   20.00    0.00    5.00    5.00    0.00    0.00    0.00    0.00    0.00   70.00\n",
+            clock(end)
+        )
+    };
+    let heads = "  CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n";
+    format!("{}{heads}{}{}{}\n", clock(end - 1), row("all"), row("0"), row("1"))
+}
+
+fn top(begin: u32, busy: u32) -> String {
+    format!(
+        "\ntop - {} up 54 min,  1 user,  load average: 7.93, 5.37, 3.95\n\
+         Tasks:  95 total,   1 running,  94 sleeping,   0 stopped,   0 zombie\n\
+         %Cpu(s): {busy}.0 us,  5.0 sy,  0.0 ni, {}.0 id,  5.0 wa,  0.0 hi,  0.0 si,  0.0 st\n\
+         MiB Mem :  24105.6 total,  17140.1 free,   2329.0 used,   5037.1 buff/cache\n\
+         MiB Swap:      0.0 total,      0.0 free,      0.0 used.  21776.6 avail Mem \n\n    \
+         PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n     \
+         42 root      20   0  168140  11820   8480 S  {busy}.0   0.0   0:01.50 oracle\n",
+        clock(begin),
+        90 - busy
+    )
+}
+
+const MEMORY: &str = "MemTotal:       16000000 kB\nMemFree:         400000 kB\nMemAvailable:    900000 kB\n\
+                      Buffers:          10000 kB\nCached:          900000 kB\nDirty:              100 kB\n";
+
+fn put(path: PathBuf, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A folder of OSWatcher whose clock is `zone`.
+fn oswatcher(top_folder: &Path, host: &str, zone: &str) {
+    let file = |tool: &str, run: &dyn Fn(u32) -> String| {
+        let zzz = |at: u32| format!("zzz ***Mon Nov 23 {} {zone} 2026\n", clock(second(at)));
+        let text: String = (0..RUNS).map(|at| zzz(at) + &run(second(at))).collect();
+        let path = top_folder.join(format!("archive/osw{tool}/{host}_{tool}_26.11.23.0500.dat"));
+        put(path, &format!("Linux OSWbb v8.4.0\n{text}"));
+    };
+    let reports = || iostat_report(77) + &iostat_report(50).repeat(2);
+    file("iostat", &|_| kernel(host) + &reports());
+    file("vmstat", &|_| vmstat(3));
+    file("mpstat", &|begin| {
+        let average = mpstat_report(begin + 2).lines().skip(1).fold(String::new(), |all, line| {
+            let (_, rest) = line.split_at(line.len().min(8));
+            if rest.is_empty() { all } else { format!("{all}Average:{rest}\n") }
+        });
+        kernel(host) + &mpstat_report(begin + 1) + &mpstat_report(begin + 2) + &average
+    });
+    file("top", &|begin| top(begin, 77));
+    file("meminfo", &|_| MEMORY.to_owned());
+    file("ps", &|_| "F S USER PID\n4 S root 1\n".to_owned());
+}
+
+/// A folder of ExaWatcher.
+fn exawatcher(top_folder: &Path, host: &str) {
+    let rule = "#".repeat(60);
+    let file = |module: &str, command: &str, text: String| {
+        let head = format!(
+            "{rule}\n# Starting Time:\t11/23/2026 05:00:00\n# Sample Interval(s):\t5\n# Archive Count:\t720\n\
+             # Collection Module:\t{module}ExaWatcher\n# Collection Command:\t{command}\n{rule}\n"
+        );
+        let name = format!("archive/{module}.ExaWatcher/2026_11_23_05_00_00_{module}ExaWatcher_{host}.dat");
+        put(top_folder.join(name), &(head + &text));
+    };
+    let zzz = |at: u32| format!("zzz <11/23/2026 {}> Count:{}\n", clock(5 * 3600 + at * 5), 720 - at);
+    let all = |of: &dyn Fn(u32) -> String| (0..REPORTS).map(of).collect::<String>();
+    let reports = all(&|at| {
+        format!("11/23/2026 {} AM\n{}", clock(5 * 3600 + at * 5), iostat_report(if at == 0 { 77 } else { 50 }))
+    });
+    file("Iostat", "/usr/bin/iostat -t -x  5  720", zzz(0) + &kernel(host) + &reports);
+    file("Vmstat", "/usr/bin/vmstat 5 720", zzz(0) + &vmstat(REPORTS));
+    let reports = all(&|at| mpstat_report(5 * 3600 + at * 5 + 5));
+    file("Mpstat", "/usr/bin/mpstat -P ALL  5  720", zzz(0) + &kernel(host) + &reports);
+    file("Meminfo", "cat /proc/meminfo", all(&|at| zzz(at) + MEMORY));
+    let frames = all(&|at| top(5 * 3600 + at * 5, if at == 0 { 77 } else { 20 }));
+    file("Top", "/usr/bin/top -b -d 5 -n 720", zzz(0) + &frames);
+}
+
+/// Seconds of the day, and the values of each column without its gaps.
+fn table(path: &Path) -> (Vec<u32>, BTreeMap<String, BTreeSet<String>>) {
+    let done = diskwright(&["export", path.to_str().unwrap(), "--as", "csv"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let text = String::from_utf8(done.stdout).unwrap();
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let mut columns: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut times = Vec::new();
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        let clock: Vec<u32> = cells[0][11..19].split(':').map(|part| part.parse().unwrap()).collect();
+        times.push(clock[0] * 3600 + clock[1] * 60 + clock[2]);
+        for (name, cell) in names.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty()) {
+            columns.entry((*name).to_owned()).or_default().insert((*cell).to_owned());
+        }
+    }
+    (times, columns)
+}
+
+fn expect_one_value(path: &Path, times: &[u32], some: &[(&str, &str)]) {
+    let (found, columns) = table(path);
+    assert_eq!(found, times, "{}", path.display());
+    for (name, values) in &columns {
+        assert_eq!(values.len(), 1, "{}: {name} has {values:?}", path.display());
+    }
+    for (name, value) in some {
+        let values: Vec<&str> = columns.get(*name).into_iter().flatten().map(String::as_str).collect();
+        assert_eq!(values, [*value], "{}: {name}", path.display());
+    }
+}
+
+const DISK: &[(&str, &str)] = &[("physical_disk.reads_per_s{sda}", "50"), ("processor.user{_total}", "0.2")];
+const PROCESSOR: &[(&str, &str)] = &[("processor.user{_total}", "0.2")];
+
+#[test]
+fn each_run_of_oswatcher_leaves_out_what_is_since_boot() {
+    let top_folder = folder("watchers-osw");
+    let archive = top_folder.join("archive");
+    for (zone, shift) in [("UTC", 0), ("CET", 3600)] {
+        oswatcher(&top_folder, "db1.example.com", zone);
+        let path = |tool: &str| archive.join(format!("osw{tool}/db1.example.com_{tool}_26.11.23.0500.dat"));
+        let begun: Vec<u32> = (0..RUNS).map(|run| second(run) - shift).collect();
+        let later: Vec<u32> = begun.iter().flat_map(|begin| [begin + 1, begin + 2]).collect();
+        expect_one_value(&path("iostat"), &later, DISK);
+        expect_one_value(&path("vmstat"), &later, PROCESSOR);
+        expect_one_value(&path("mpstat"), &later, PROCESSOR);
+        expect_one_value(&path("top"), &begun, &[("system.load_1", "7.93")]);
+        expect_one_value(&path("meminfo"), &begun, &[("memory.free_bytes", "409600000")]);
+        assert!(!table(&path("top")).1.contains_key("processor.user{_total}"), "shares since boot");
+    }
+    let done = diskwright(&["why", top_folder.to_str().unwrap(), "--json"]);
+    let told = said(&done);
+    assert!(told.contains("1 iostat-text, 1 proc-loop, 1 sar-text, 1 top-text, 1 vmstat-text"), "{told}");
+    assert!(!told.contains("neither") && !told.contains("not of top") && !told.contains("no row"), "{told}");
+    let verdict = success(&done);
+    assert_eq!(verdict["host"], "db1.example.com");
+}
+
+#[test]
+fn exawatcher_tells_the_interval_of_what_has_no_times() {
+    let top_folder = folder("watchers-exa");
+    exawatcher(&top_folder, "cell1.example.com");
+    let path = |module: &str| {
+        let name = format!("2026_11_23_05_00_00_{module}ExaWatcher_cell1.example.com.dat");
+        top_folder.join(format!("archive/{module}.ExaWatcher")).join(name)
+    };
+    let all: Vec<u32> = (0..REPORTS).map(|at| 5 * 3600 + at * 5).collect();
+    expect_one_value(&path("Iostat"), &all[1..], DISK);
+    expect_one_value(&path("Vmstat"), &all[1..], PROCESSOR);
+    let ends: Vec<u32> = all.iter().map(|second| second + 5).collect();
+    expect_one_value(&path("Mpstat"), &ends, PROCESSOR);
+    expect_one_value(&path("Meminfo"), &all, &[("memory.free_bytes", "409600000")]);
+    expect_one_value(&path("Top"), &all, PROCESSOR);
+    let vmstat = success(&diskwright(&["why", path("Vmstat").to_str().unwrap(), "--json"]));
+    assert_eq!(vmstat["host"], "cell1.example.com", "the file's name tells it");
+    let done = diskwright(&["why", top_folder.to_str().unwrap(), "--json"]);
+    assert!(!said(&done).contains("neither") && !said(&done).contains("no row"), "{}", said(&done));
+    assert_eq!(success(&done)["host"], "cell1.example.com");
+}
+
+#[test]
+fn files_of_two_machines_are_told_apart_by_their_names() {
+    let top_folder = folder("watchers-two");
+    for host in ["db1.example.com", "db2.example.com"] {
+        oswatcher(&top_folder, host, "UTC");
+    }
+    // the machines of vmstat, top and meminfo stand nowhere else
+    fs::remove_dir_all(top_folder.join("archive/oswiostat")).unwrap();
+    fs::remove_dir_all(top_folder.join("archive/oswmpstat")).unwrap();
+    let bundle = top_folder.to_str().unwrap();
+    for host in ["db1.example.com", "db2.example.com"] {
+        let done = diskwright(&["why", bundle, "--host", host, "--json"]);
+        assert_eq!(success(&done)["host"], host, "{}", said(&done));
+        assert!(said(&done).contains("it is of another machine"), "{}", said(&done));
+    }
+    let done = diskwright(&["why", bundle, "--json"]);
+    assert!(said(&done).contains("the logs are of several machines"), "{}", said(&done));
+}
