@@ -13,7 +13,6 @@ use super::stream::StreamWindow;
 use super::table::{HeadingTable, Misfit};
 use super::time::{self, NumericDateOrder};
 use crate::batch::FrameBatch;
-use crate::clean;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions};
 
@@ -100,9 +99,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         is_announced: false,
         line: 0,
     };
-    while let Some((bare, whole)) = stream.line()? {
-        let text = clean::bare(&stream.rest()[..bare]).into_owned();
-        stream.skip(whole);
+    while let Some(text) = stream.text_line()? {
         log.line += 1;
         if stream.is_unfinished() && !text.trim().is_empty() {
             log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);

@@ -12,7 +12,6 @@ use super::table::{self, HeadingTable};
 use super::time::{self, NumericDateOrder};
 use super::xml_log::plain_number;
 use crate::batch::FrameBatch;
-use crate::clean;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions};
 
@@ -71,9 +70,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         times_ns: None,
         line: 0,
     };
-    while let Some((bare, whole)) = stream.line()? {
-        let text = clean::bare(&stream.rest()[..bare]).into_owned();
-        stream.skip(whole);
+    while let Some(text) = stream.text_line()? {
         log.line += 1;
         if stream.is_unfinished() && !text.trim().is_empty() {
             log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);

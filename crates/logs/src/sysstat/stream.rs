@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use crate::clean;
 use crate::error::LogError;
 use crate::input::LogInput;
 
@@ -109,6 +110,17 @@ impl<'a> StreamWindow<'a> {
     /// True where the line that came last has no end.
     pub fn is_unfinished(&self) -> bool {
         self.is_unfinished
+    }
+
+    /// The next line as text, without its end and without codes for terminals; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`StreamWindow::more`].
+    pub fn text_line(&mut self) -> Result<Option<String>, LogError> {
+        let Some((length, whole)) = self.line()? else { return Ok(None) };
+        let text = clean::bare(&self.rest()[..length]).into_owned();
+        self.skip(whole);
+        Ok(Some(text))
     }
 
     /// The next line without its end, or `None` at the end; read it with

@@ -13,7 +13,6 @@ use super::table::number;
 use super::time::NumericDateOrder;
 use super::vmstat_headings::{self, VmstatHeadings};
 use crate::batch::FrameBatch;
-use crate::clean;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions};
 
@@ -64,9 +63,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         starts: 0,
         line: 0,
     };
-    while let Some((bare, whole)) = stream.line()? {
-        let text = clean::bare(&stream.rest()[..bare]).into_owned();
-        stream.skip(whole);
+    while let Some(text) = stream.text_line()? {
         log.line += 1;
         if stream.is_unfinished() && !text.trim().is_empty() {
             log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);

@@ -65,9 +65,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         is_announced: false,
         line: 0,
     };
-    while let Some((bare, whole)) = stream.line()? {
-        let text = crate::clean::bare(&stream.rest()[..bare]).into_owned();
-        stream.skip(whole);
+    while let Some(text) = stream.text_line()? {
         log.line += 1;
         if stream.is_unfinished() && !text.trim().is_empty() {
             log.skip(StreamWindow::UNFINISHED);

@@ -9,7 +9,6 @@ use diskwright_base::{Note, Topology};
 use super::columns::{self, UnixSystem};
 use super::side::{self, SideBySide};
 use crate::batch::FrameBatch;
-use crate::clean::bare;
 use crate::error::LogError;
 use crate::levels::LevelRow;
 use crate::stamp::{StampLine, stamp};
@@ -114,9 +113,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         line: 0,
         is_announced: false,
     };
-    while let Some((length, whole)) = stream.line()? {
-        let text = bare(&stream.rest()[..length]).into_owned();
-        stream.skip(whole);
+    while let Some(text) = stream.text_line()? {
         log.line += 1;
         if stream.is_unfinished() && !text.trim().is_empty() {
             log.skip(StreamWindow::UNFINISHED);

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
-use crate::clean::bare;
 use crate::error::LogError;
 use crate::levels::{LevelRow, absurd_shares};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
@@ -127,9 +126,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         held: 0,
         line: 0,
     };
-    while let Some((length, whole)) = stream.line()? {
-        let text = bare(&stream.rest()[..length]).into_owned();
-        stream.skip(whole);
+    while let Some(text) = stream.text_line()? {
         log.line += 1;
         if stream.is_unfinished() && !text.trim().is_empty() {
             log.skip(StreamWindow::UNFINISHED);
