@@ -19,8 +19,12 @@ use crate::pack::{Packer, Unpacker};
 
 /// Longest plain form that is taken: 64 bytes of names for each of the most series.
 const MOST_PLAIN: usize = 64 * MAX_SERIES;
-/// Most schemas that are remembered while reading.
-const MOST_KNOWN: usize = 64;
+/// So many schemas are remembered while reading, whatever their size …
+const LEAST_KNOWN: usize = 64;
+/// … so many, if they have few series …
+const MOST_KNOWN: usize = 4096;
+/// … and more than the least only while all have at most so many series.
+const MOST_KNOWN_SERIES: usize = 1 << 20;
 
 /// A schema as it lies in the log.
 #[derive(Clone, Debug)]
@@ -76,7 +80,10 @@ fn record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>
 /// The schemas that a reader has come upon.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
+    /// The one that was needed last stands last.
     known: Vec<(u64, Arc<Schema>)>,
+    /// Series of all of them.
+    series: usize,
     unpacker: Unpacker,
 }
 
@@ -91,10 +98,20 @@ impl Schemas {
         if self.get(id).is_some() {
             return;
         }
-        if self.known.len() == MOST_KNOWN {
-            self.known.remove(0);
-        }
+        self.series += schema.series.len();
         self.known.push((id, schema));
+        while self.known.len() > MOST_KNOWN || self.known.len() > LEAST_KNOWN && self.series > MOST_KNOWN_SERIES {
+            let (_, forgotten) = self.known.remove(0);
+            self.series -= forgotten.series.len();
+        }
+    }
+
+    /// A base is needed for whatever comes next, however long ago it was read.
+    fn keep(&mut self, id: u64) {
+        if let Some(at) = self.known.iter().position(|(known, _)| *known == id) {
+            let known = self.known.remove(at);
+            self.known.push(known);
+        }
     }
 
     /// Reads a schema's payload and remembers it. False where it makes no
@@ -106,6 +123,7 @@ impl Schemas {
         if self.get(id).is_some() {
             return true;
         }
+        self.keep(base);
         let dictionary = match self.get(base) {
             _ if base == 0 => Vec::new(),
             Some(schema) => plain(schema),
@@ -171,5 +189,28 @@ mod tests {
         assert_eq!(schemas.get(other.id), None);
         assert!(schemas.learn(&base.record[HEADER..]) && schemas.learn(&record[HEADER..]));
         assert_eq!(schemas.get(other.id), Some(&other.schema));
+    }
+
+    /// However many schemas come after it, a segment's first is still the base of the next one.
+    #[test]
+    fn a_base_is_not_forgotten() {
+        let base = StoredSchema::new(&schema(0..3)).expect("small");
+        let mut schemas = Schemas::default();
+        assert!(schemas.learn(&base.record[HEADER..]));
+        for i in 0..MOST_KNOWN + 10 {
+            let next = StoredSchema::new(&schema((0..3).chain([i + 10]))).expect("small");
+            assert!(schemas.learn(&next.record_after(&base)[HEADER..]));
+            assert_eq!(schemas.get(next.id), Some(&next.schema), "schema {i}");
+        }
+        assert_eq!(schemas.known.len(), MOST_KNOWN);
+    }
+
+    #[test]
+    fn large_schemas_are_forgotten_sooner() {
+        let mut schemas = Schemas::default();
+        for i in 0..100 {
+            schemas.add(i, schema(0..20_000));
+        }
+        assert_eq!((schemas.known.len(), schemas.series), (LEAST_KNOWN, LEAST_KNOWN * 20_000));
     }
 }
