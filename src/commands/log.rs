@@ -133,7 +133,9 @@ impl Logs {
     fn of(sources: Vec<LogSource>, window: &LogWindow, said: MachineDescription) -> Result<Logs, Failure> {
         let first = sources.iter().map(|s| s.range.0).min();
         let last = sources.iter().map(|s| s.range.1).max();
-        let (Some(first), Some(last)) = (first, last) else { return Err(Failure::Usage("no log given".into())) };
+        let (Some(first), Some(last)) = (first, last) else {
+            return Err(Failure::Failed("none of the logs could be read".into()));
+        };
         let from = window.from.as_deref().map(|t| when::parse(t, last)).transpose()?;
         let to = window.to.as_deref().map(|t| when::parse(t, last)).transpose()?;
         let range = (from.unwrap_or(first).max(first), to.unwrap_or(last).min(last));

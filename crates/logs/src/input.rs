@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bounds::{self, BoundedUnpacker};
 use crate::clean;
@@ -40,6 +40,39 @@ pub struct LogInput {
     stream: Box<dyn Read>,
     bytes: Option<u64>,
     taken: Arc<AtomicU64>,
+    cut: Arc<CutState>,
+}
+
+/// What is known of the end of a packed file.
+#[derive(Default)]
+struct CutState {
+    /// What precedes the damage is read as if the file ended there.
+    is_tolerated: AtomicBool,
+    because: Mutex<Option<String>>,
+}
+
+/// A packed stream whose error is kept: a log that was cut while it was copied is read up to there.
+struct CutReader<R> {
+    inner: R,
+    state: Arc<CutState>,
+}
+
+impl<R: Read> Read for CutReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut because = self.state.because.lock().unwrap_or_else(PoisonError::into_inner);
+        if because.is_none() {
+            match self.inner.read(buffer) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => *because = Some(error.to_string()),
+                read => return read,
+            }
+        }
+        match &*because {
+            Some(because) if !self.state.is_tolerated.load(Ordering::Relaxed) => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, because.clone()))
+            }
+            _ => Ok(0),
+        }
+    }
 }
 
 /// Counts what is taken from the file itself, for progress.
@@ -106,10 +139,15 @@ impl LogInput {
         taken: Arc<AtomicU64>,
     ) -> Result<LogInput, LogError> {
         let error = |e| LogError::io(&name, e);
-        let mut stream = unpacked(raw, &taken).map_err(error)?;
-        let head = beginning(&mut stream, HEAD).map_err(error)?;
+        let cut = Arc::<CutState>::default();
+        let mut stream = unpacked(raw, &taken, &cut).map_err(error)?;
+        let head = match beginning(&mut stream, HEAD) {
+            (head, Some(e)) if head.is_empty() => return Err(error(e)),
+            // whoever reads on comes upon the error again
+            (head, _) => head,
+        };
         let stream: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(stream));
-        let mut input = LogInput { stream, name, path, head, bytes, taken };
+        let mut input = LogInput { stream, name, path, head, bytes, taken, cut };
         if let Some(form) = wide::form(&input.head) {
             input.turn(|stream| form.plain(stream)).map_err(|e| LogError::io(&input.name, e))?;
         }
@@ -119,7 +157,10 @@ impl LogInput {
     /// Puts something between the stream and its readers; the beginning is what comes out of it.
     pub(crate) fn turn(&mut self, filter: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) -> io::Result<()> {
         let mut turned = filter(std::mem::replace(&mut self.stream, Box::new(io::empty())));
-        self.head = beginning(&mut turned, HEAD)?;
+        self.head = match beginning(&mut turned, HEAD) {
+            (head, Some(error)) if head.is_empty() => return Err(error),
+            (head, _) => head,
+        };
         self.stream = Box::new(Cursor::new(self.head.clone()).chain(turned));
         Ok(())
     }
@@ -140,6 +181,16 @@ impl LogInput {
         let bytes = files.iter().map(|(path, _)| path.metadata().ok().map(|found| found.len())).sum();
         let stream = JoinedFiles { left: files.into_iter(), current: Box::new(io::empty()), before };
         LogInput::of(name, None, Box::new(stream), bytes, Arc::default())
+    }
+
+    /// From now on a packed file that is cut or damaged ends there; [`LogInput::cut`] tells it.
+    pub(crate) fn tolerate_cut(&self) {
+        self.cut.is_tolerated.store(true, Ordering::Relaxed);
+    }
+
+    /// Why a packed file ended before its end, once that was read.
+    pub(crate) fn cut(&self) -> Option<String> {
+        self.cut.because.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What errors call it: the path as given, or `-`.
@@ -203,18 +254,21 @@ impl<F: Fn(&LogInput) -> String> Read for JoinedFiles<F> {
     }
 }
 
-/// Reads up to `most` bytes; less only at the end.
-fn beginning(stream: &mut dyn Read, most: usize) -> io::Result<Vec<u8>> {
+/// Reads up to `most` bytes; less only at the end, or before an error.
+fn beginning(stream: &mut dyn Read, most: usize) -> (Vec<u8>, Option<io::Error>) {
     let mut head = Vec::new();
-    stream.take(most as u64).read_to_end(&mut head)?;
-    Ok(head)
+    let read = stream.take(most as u64).read_to_end(&mut head);
+    (head, read.err())
 }
 
 /// The stream behind gzip, bzip2, zstd or xz; itself where it is none of these.
-fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>) -> io::Result<Box<dyn Read>> {
+fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutState>) -> io::Result<Box<dyn Read>> {
     /// Memory for unpacking xz, KiB; what `xz -9` packs takes 65 MiB.
     const XZ_KIB: u32 = 256 << 10;
-    let magic = beginning(&mut raw, 6)?;
+    let magic = match beginning(&mut raw, 6) {
+        (_, Some(error)) => return Err(error),
+        (magic, None) => magic,
+    };
     let whole = Cursor::new(magic.clone()).chain(raw);
     let inner: Box<dyn Read> = match magic.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
@@ -223,6 +277,7 @@ fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>) -> io::Result<Box<dy
         [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(lzma_rust2::XzReader::new_mem_limit(whole, true, XZ_KIB)),
         _ => return Ok(Box::new(whole)),
     };
+    let inner = CutReader { inner, state: Arc::clone(cut) };
     Ok(Box::new(BoundedUnpacker { inner, taken: Arc::clone(taken), given: 0 }))
 }
 
@@ -288,5 +343,28 @@ mod tests {
         assert!(!is_tar(&block[..511]) && !is_tar(&[0; 512]) && !is_tar(&[b' '; 512]) && !is_tar(&[b'0'; 512]));
         block[0] ^= 1;
         assert!(!is_tar(&block));
+    }
+
+    /// What precedes a cut is read; nobody takes it for the whole.
+    #[test]
+    fn a_cut_file_is_read_up_to_there() {
+        let mut text = String::new();
+        (0..100_000).for_each(|line| text += &format!("{} some, text\n", line * 7919 % 100_003));
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        let mut bzip = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        bzip.write_all(text.as_bytes()).unwrap();
+        let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
+        for whole in [gzip.finish().unwrap(), bzip.finish().unwrap(), zstd] {
+            let cut = whole[..whole.len() * 6 / 10].to_vec();
+            let mut strict = LogInput::from_bytes("x", cut.clone()).unwrap();
+            assert!(strict.read_to_string(&mut String::new()).is_err());
+            let mut input = LogInput::from_bytes("x", cut).unwrap();
+            input.tolerate_cut();
+            let mut read = String::new();
+            input.read_to_string(&mut read).unwrap();
+            assert!(read.len() > text.len() / 3 && text.starts_with(&read), "{} of {}", read.len(), text.len());
+            assert!(input.cut().is_some());
+        }
     }
 }

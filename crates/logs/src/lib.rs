@@ -134,6 +134,9 @@ fn read_as(
     sink: &mut PieceSink<'_>,
     is_salvage: bool,
 ) -> Result<ReadSummary, LogError> {
+    if is_salvage {
+        input.tolerate_cut();
+    }
     let watcher = if format.is_none() { WatcherFile::of(&input.head()) } else { None };
     let told = watcher.as_ref().map(|watcher| watcher.options(options));
     let options = told.as_ref().unwrap_or(options);
@@ -155,6 +158,9 @@ fn read_as(
     let read = (format.read)(input, options, &mut batch);
     if let Some(skips) = skips {
         batch.skip_all(skips.take());
+    }
+    if let Some(because) = input.cut() {
+        batch.skip("the rest", format!("the packed file is cut or damaged ({because})"));
     }
     match read {
         Err(error) if is_salvage && batch.has_ticks() => batch.skip("the rest", error.to_string()),

@@ -17,6 +17,9 @@ const UNDERFLOW: f64 = 2_147_483_648.0;
 /// No machine moves so many bytes a second.
 const MOST_BYTES_PER_S: f64 = 2e12;
 const SHARES: &str = "shares of a processor's time that do not add up to 100 %";
+/// A kernel that keeps so much free or in its cache has memory to give.
+const MEMORY_TO_GIVE: f64 = 256.0 * 1_048_576.0;
+const UNCOUNTED: &str = "available memory of 0 beside free memory and cache: the log's maker did not count it";
 const BELOW: &str = "a value below 0, where none can be";
 pub(crate) const ABOVE: &str =
     "a value larger than there can be (a counter that ran backwards, or a number for what is unknown)";
@@ -68,6 +71,8 @@ pub struct ValueLimits {
     /// Columns that hold what was added in a tick, and the most of a second.
     added: Vec<(usize, f64)>,
     shares: Vec<ProcessorShares>,
+    /// Columns of available, free and cached memory.
+    memory: Option<[usize; 3]>,
 }
 
 impl ValueLimits {
@@ -81,6 +86,11 @@ impl ValueLimits {
             limits.added.extend(is_added.then_some((column, most)));
             limits.least.push(if counter.is_some() { 0.0 } else { f64::NEG_INFINITY });
             limits.most.push(if is_added { f64::INFINITY } else { most });
+        }
+        let column = |id: &str| schema.series.iter().position(|s| s.counter == id);
+        let memory = ["memory.available_bytes", "memory.free_bytes", "memory.cached_bytes"].map(column);
+        if let [Some(available), Some(free), Some(cached)] = memory {
+            limits.memory = Some([available, free, cached]);
         }
         limits
     }
@@ -99,6 +109,14 @@ impl ValueLimits {
         !is_out
             && !self.added.iter().any(|(column, most)| row[*column] > most * seconds)
             && self.shares.iter().all(|shares| shares.add_up(|column| self.scaled(column, row[column])))
+            && self.uncounted(|column| row[column]).is_none()
+    }
+
+    /// The column of available memory, where it is 0 and cannot be: logs that were converted from older ones have it.
+    fn uncounted(&self, value: impl Fn(usize) -> f64) -> Option<usize> {
+        let [available, free, cached] = self.memory?;
+        let to_give = self.scaled(free, value(free)) + self.scaled(cached, value(cached));
+        (value(available) == 0.0 && value(free) > 0.0 && to_give > MEMORY_TO_GIVE).then_some(available)
     }
 
     /// Makes gaps of what cannot be.
@@ -127,6 +145,10 @@ impl ValueLimits {
             skips.add(format!("processor {}", shares.instance), SHARES);
             shares.columns().for_each(|column| row[column] = f64::NAN);
         }
+        if let Some(column) = self.uncounted(|column| row[column]) {
+            skips.add(self.schema.series[column].counter.as_str(), UNCOUNTED);
+            row[column] = f64::NAN;
+        }
     }
 
     /// The same for all ticks; `None` where nothing is left out.
@@ -146,7 +168,8 @@ impl ValueLimits {
         };
         let has_fault = (0..self.least.len()).any(is_out)
             || self.added.iter().any(adds_too_much)
-            || !self.shares.iter().all(adds_up);
+            || !self.shares.iter().all(adds_up)
+            || (0..ticks.len()).any(|tick| self.uncounted(|column| frame.column(column)[tick]).is_some());
         if !has_fault {
             return None;
         }
@@ -365,5 +388,26 @@ mod tests {
         assert!(cleared.column(0)[1].is_nan() && cleared.column(1)[2].is_nan());
         assert_eq!((cleared.column(0)[2], cleared.column(1)[1], cleared.ticks()), (2.0, 6.0, bad.ticks()));
         assert_eq!(skips.finish().iter().map(|s| s.times).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn available_memory_of_nothing_beside_a_cache_was_not_counted() {
+        let columns = ["available", "free", "cached"].map(|name| format!("memory.{name}_bytes"));
+        let limits = ValueLimits::of(&schema(&columns.each_ref().map(|id| (id.as_str(), "", 1024.0))));
+        let gib = f64::from(1 << 20);
+        for (row, is_gap) in [
+            ([0.0, gib, 45.0 * gib], true),
+            // the kernel's reserves may be all that is left
+            ([0.0, 50_000.0, 90_000.0], false),
+            ([0.0, f64::NAN, gib], false),
+            ([1.0, gib, gib], false),
+        ] {
+            let (mut cleared, mut skips) = (row, Skips::default());
+            limits.clear(&mut cleared, S, &mut skips);
+            assert_eq!((cleared[0].is_nan(), limits.hold(&row, S)), (is_gap, !is_gap), "{row:?}");
+            let mut frame = Frame::new(Arc::clone(&limits.schema), 1);
+            frame.push(diskwright_base::Tick { time_ns: 1, elapsed_ns: S }, &row);
+            assert_eq!(limits.cleared(&frame, &mut skips).is_some(), is_gap);
+        }
     }
 }

@@ -292,6 +292,11 @@ impl IostatTextLog<'_, '_> {
         }
         if !self.is_announced {
             self.is_announced = true;
+            // reports with times bear a date of their own
+            let guess = SysstatMachine::date_guess(&self.head.date, self.order).filter(|_| printed.is_none());
+            if let Some(text) = guess {
+                self.batch.note(Note::new(time_ns, Note::WARNING, text));
+            }
             self.batch.topology(time_ns, &self.head.machine().topology());
         }
         self.shaper.emit(self.batch, time_ns, since);

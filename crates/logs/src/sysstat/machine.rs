@@ -64,6 +64,16 @@ impl SysstatMachine<'_> {
         days.saturating_mul(DAY).saturating_mul(1_000_000_000)
     }
 
+    /// Said of a date whose day and month could be the other way round; `None` where they could not.
+    pub fn date_guess(date: &str, order: NumericDateOrder) -> Option<String> {
+        let said = match order {
+            NumericDateOrder::MonthFirst => "month before day",
+            NumericDateOrder::DayFirst => "day before month",
+        };
+        let is_guess = time::date(date, order).is_some_and(|read| read.guessed);
+        is_guess.then(|| format!("the date {date} was read {said}; S_TIME_FORMAT=ISO leaves no doubt"))
+    }
+
     /// Said where nothing tells when reports were.
     pub fn needs_interval(file: &str, at: &str) -> LogError {
         LogError::Needs {

@@ -228,12 +228,7 @@ impl SarTextLog<'_, '_> {
     fn begin_with(&mut self, head: HeadLine) {
         let read = time::date(&head.date, self.order);
         self.before = read.map(|read| read.date.days() * DAY);
-        if read.is_some_and(|read| read.guessed) {
-            let said = match self.order {
-                NumericDateOrder::MonthFirst => "month before day",
-                NumericDateOrder::DayFirst => "day before month",
-            };
-            let text = format!("the date {} was read {said}; S_TIME_FORMAT=ISO leaves no doubt", head.date);
+        if let Some(text) = SysstatMachine::date_guess(&head.date, self.order) {
             self.collector.note(Note::new(self.before.unwrap_or(0) * 1_000_000_000, Note::WARNING, text));
         } else if read.is_none() {
             let date = &head.date;

@@ -86,7 +86,8 @@ pub fn date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
 
 /// The order that a slashed date has in the locale that wrote this text: a
 /// half-day clock is American; a decimal comma or a year of four digits beside
-/// a whole-day clock is not; else it is the C locale.
+/// a whole-day clock is not. Without any clock a year of four digits is American: of
+/// all locales that write it so, most logs are in that one. Else it is the C locale.
 pub fn order(head: &str, date: &str) -> NumericDateOrder {
     let half_day = head.split_whitespace().take(4000).any(|w| w == "AM" || w == "PM");
     let comma = head.split_whitespace().take(4000).any(|w| {
@@ -94,8 +95,13 @@ pub fn order(head: &str, date: &str) -> NumericDateOrder {
         let digits = |p: Option<&str>| p.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
         digits(parts.next()) && digits(parts.next())
     });
+    let has_clock = head.split_whitespace().take(4000).any(|w| w.contains(':') && time_of_day(&[w]).is_some());
     let long_year = date.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4);
-    if !half_day && (comma || long_year) { NumericDateOrder::DayFirst } else { NumericDateOrder::MonthFirst }
+    if !half_day && (comma || long_year && has_clock) {
+        NumericDateOrder::DayFirst
+    } else {
+        NumericDateOrder::MonthFirst
+    }
 }
 
 /// A time of day at the beginning of some words, in seconds, and how many

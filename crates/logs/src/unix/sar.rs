@@ -289,7 +289,8 @@ impl UnixSarLog<'_, '_> {
 }
 
 /// Drivers of Solaris' host adapters and their ports, which sar -d lists among the disks.
-const ADAPTERS: [&str; 9] = ["mpt", "mpt_sas", "mr_sas", "fp", "qlc", "emlxs", "glm", "isp", "ahci"];
+const ADAPTERS: [&str; 11] =
+    ["mpt", "mpt_sas", "mr_sas", "fp", "qlc", "emlxs", "glm", "isp", "ahci", "iscsi", "scsi_vhc"];
 
 fn is_adapter(name: &str) -> bool {
     ADAPTERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
