@@ -62,7 +62,9 @@ impl<R: Read> Read for CutReader<R> {
         let mut because = self.state.because.lock().unwrap_or_else(PoisonError::into_inner);
         if because.is_none() {
             match self.inner.read(buffer) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => *because = Some(error.to_string()),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    *because = Some(format!("the packed file is cut or damaged ({error})"));
+                }
                 read => return read,
             }
         }

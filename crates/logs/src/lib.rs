@@ -160,7 +160,7 @@ fn read_as(
         batch.skip_all(skips.take());
     }
     if let Some(because) = input.cut() {
-        batch.skip("the rest", format!("the packed file is cut or damaged ({because})"));
+        batch.skip("the rest", because);
     }
     match read {
         Err(error) if is_salvage && batch.has_ticks() => batch.skip("the rest", error.to_string()),
