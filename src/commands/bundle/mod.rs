@@ -127,10 +127,10 @@ fn logs_of(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure
         output::warn(format_args!("{because}"));
     }
     if logs.is_empty() {
-        let files = if others == 1 {
-            "its 1 file is no log".to_owned()
-        } else {
-            format!("none of its {others} files is a log")
+        let files = match others {
+            0 => "it holds no file, and so no log".to_owned(),
+            1 => "its 1 file is no log".to_owned(),
+            _ => format!("none of its {others} files is a log"),
         };
         let ours = if path.is_dir() { ", and it is no log of Diskwright" } else { "" };
         return Err(Failure::Failed(format!("{bundle}: {files} that can be read (see `list formats`){ours}")));

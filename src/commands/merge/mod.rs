@@ -261,11 +261,11 @@ fn tell(members: &[MergeMember], outlines: &[Outline]) {
         let shown: Vec<&str> = counters.iter().copied().take(MOST).collect();
         let more = if counters.len() > MOST { format!(", … ({} in total)", counters.len()) } else { String::new() };
         let (shown, from, not) = (shown.join(", "), names[*taken], names[*left]);
-        output::warn(format_args!("{shown}{more}: taken from {from}, which has a shorter interval than {not}"));
+        output::warn(format_args!("{shown}{more}: taken from {from}, not from {not}"));
     }
     if doubled.len() > MOST_LINES {
         let more = doubled.len() - MOST_LINES;
-        output::warn(format_args!("{more} more pairs of logs have counters in common; the shorter interval is taken"));
+        output::warn(format_args!("{more} more pairs of logs have counters in common; each is taken from one of them"));
     }
 }
 
