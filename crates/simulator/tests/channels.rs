@@ -30,7 +30,8 @@ fn drives(name: &str, count: u32, channel: &str, rate: u32) -> String {
 fn readers(names: &[String]) -> String {
     let one = |name: &String| {
         format!(
-            "[[workload]]\nname = \"r{name}\"\non = \"{name}\"\nusers = 2\nstreams = 1\naccess = \"sequential\"\nsize = \"64KB\"\n"
+            "[[workload]]\nname = \"r{name}\"\non = \"{name}\"\nusers = 2\nstreams = 1\n\
+             access = \"sequential\"\nsize = \"64KB\"\n"
         )
     };
     names.iter().map(one).collect()
@@ -174,8 +175,8 @@ fn more_and_smaller_disks_serve_more_on_a_channel() {
     let rates = |channel: &str| -> Vec<(f64, f64)> {
         let of = |(count, model): (u32, &str)| {
             let text = format!(
-                "[[controller]]\nname = \"raid\"\n[[channel]]\nname = \"scsi\"\nrate = \"40MB/s\"\noverhead = \"0.2ms\"\n\
-                 [[drive]]\ncount = {count}\nmodel = \"{model}\"\nchannel = \"{channel}\"\n\
+                "[[controller]]\nname = \"raid\"\n[[channel]]\nname = \"scsi\"\nrate = \"40MB/s\"\n\
+                 overhead = \"0.2ms\"\n[[drive]]\ncount = {count}\nmodel = \"{model}\"\nchannel = \"{channel}\"\n\
                  [[array]]\nname = \"data\"\nlevel = \"raid5\"\nstripe_unit = \"64KB\"\nrun_by = \"{}\"\n\
                  [[workload]]\nusers = 20\nread_share = \"60%\"\nsize = \"16KB\"\n",
                 if channel == "none" { "host" } else { "raid" }
