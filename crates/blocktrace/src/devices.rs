@@ -55,6 +55,14 @@ impl DeviceNames {
         names.filter_map(|entry| self.number(entry.file_name().to_str()?)).collect()
     }
 
+    /// The partitions of a disk.
+    pub fn partitions(&mut self, disk: u32) -> Vec<u32> {
+        let folder = self.root.join("sys/block").join(self.name(disk));
+        let parts = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let parts = parts.filter(|path| path.join("partition").exists());
+        parts.filter_map(|path| parse_number(&fs::read_to_string(path.join("dev")).ok()?)).collect()
+    }
+
     /// The disk that a partition lies on; a device that is no partition is its own.
     pub fn disk_of(&mut self, device: u32) -> u32 {
         self.look(device).disk

@@ -7,18 +7,27 @@
 //! read from the kernel's own descriptions (`layout.rs`). `pairing.rs` makes requests of
 //! events, `summary.rs` sums them up.
 
+mod cost;
 pub mod devices;
+pub mod diskstats;
 pub mod event;
 mod fifo;
+pub mod kernel;
 pub mod latency;
 pub mod layout;
 pub mod page;
 pub mod pairing;
 pub mod reader;
+pub mod session;
+pub mod summary;
 pub mod tracefs;
 
+pub use cost::TraceCost;
 pub use event::{BlockEvent, BlockEventKind, EventTable, TracedOperation};
+pub use kernel::{KernelCountError, KernelCountLoss, KernelCounter, ProgramTimer};
 pub use latency::LatencyHistogram;
 pub use pairing::{PairingCounts, RequestPairing, TracedRequest};
 pub use reader::{EventReader, KernelFilter};
+pub use session::{MethodChoice, SessionOptions, TraceSession};
+pub use summary::{CountedRequests, HeatMap, OperationSummary, RequestSummary};
 pub use tracefs::{TraceLoss, Tracefs, TracefsError};

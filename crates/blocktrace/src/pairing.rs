@@ -159,6 +159,21 @@ impl RequestPairing {
         self.started.len() + self.issued.len()
     }
 
+    /// Forgets what is not sampled any more: its end will not come. `mask` has the bits of a sector
+    /// that are zero where it is sampled.
+    pub fn sample(&mut self, mask: u64) {
+        self.queued.retain(|key, _| key.sector & mask == 0);
+        self.started.retain(|key, _| key.sector & mask == 0);
+        let depth = &mut self.depth;
+        self.issued.retain(|key, _| {
+            let stays = key.sector & mask == 0;
+            if let Some(depth) = depth.get_mut(&key.device).filter(|_| !stays) {
+                *depth = depth.saturating_sub(1);
+            }
+            stays
+        });
+    }
+
     /// Takes the next event; requests that it completes go to `done`.
     pub fn event(&mut self, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         let disk = self.names.disk_of(event.device);

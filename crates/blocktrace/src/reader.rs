@@ -1,5 +1,6 @@
 //! Events of all processors in order of time, from an instance's raw pages.
 
+use crate::cost;
 use crate::event::{BlockEvent, BlockEventKind, EventTable};
 use crate::layout::{LayoutError, PageLayout};
 use crate::page;
@@ -74,17 +75,51 @@ impl EventReader {
     ///
     /// # Errors
     /// When the kernel refuses, or has no block events of known layout.
-    pub fn start(tracefs: &Tracefs, kinds: &[BlockEventKind], filter: &KernelFilter) -> Result<EventReader, TracefsError> {
+    pub fn start(
+        tracefs: &Tracefs,
+        kinds: &[BlockEventKind],
+        filter: &KernelFilter,
+    ) -> Result<EventReader, TracefsError> {
+        let mut reader = EventReader::prepare(tracefs)?;
+        reader.enable(kinds, filter)?;
+        Ok(reader)
+    }
+
+    /// The same; and what a record costs the kernel, nanoseconds, measured in the instance before.
+    ///
+    /// # Errors
+    /// As [`EventReader::start`].
+    pub fn start_calibrated(
+        tracefs: &Tracefs,
+        kinds: &[BlockEventKind],
+        filter: &KernelFilter,
+    ) -> Result<(EventReader, f64), TracefsError> {
+        let mut reader = EventReader::prepare(tracefs)?;
+        reader.instance.start()?;
+        let record_ns = cost::calibrate(&reader.instance)?;
+        reader.drain(usize::MAX)?;
+        // what was read is no event of a device
+        reader.sorter = EventSorter::default();
+        reader.enable(kinds, filter)?;
+        Ok((reader, record_ns))
+    }
+
+    fn prepare(tracefs: &Tracefs) -> Result<EventReader, TracefsError> {
         let (table, unusable) = tracefs.events()?;
         let layout = tracefs.page()?;
-        let mut instance = TraceInstance::create(tracefs)?;
-        let kinds: Vec<BlockEventKind> = kinds.iter().copied().filter(|kind| table.layout(*kind).is_some()).collect();
-        for kind in &kinds {
-            instance.enable(*kind, filter.text().as_deref())?;
-        }
-        instance.start()?;
+        let instance = TraceInstance::create(tracefs)?;
         let page = vec![0; layout.bytes];
-        Ok(EventReader { instance, table, layout, page, sorter: EventSorter::default(), unusable, kinds })
+        let (sorter, kinds) = (EventSorter::default(), Vec::new());
+        Ok(EventReader { instance, table, layout, page, sorter, unusable, kinds })
+    }
+
+    fn enable(&mut self, kinds: &[BlockEventKind], filter: &KernelFilter) -> Result<(), TracefsError> {
+        let known = |kind: &BlockEventKind| self.table.layout(*kind).is_some();
+        self.kinds = kinds.iter().copied().filter(known).collect();
+        for kind in &self.kinds {
+            self.instance.enable(*kind, filter.text().as_deref())?;
+        }
+        self.instance.start()
     }
 
     /// The layouts of this kernel's events.
