@@ -146,7 +146,10 @@ mod tests {
             fifo.push(key(8), n + 10);
         }
         assert_eq!((fifo.len(), fifo.first(key(0)), fifo.first(key(1))), (10, Some(&0), None));
-        assert_eq!((0..6).map(|_| fifo.pop(key(0))).collect::<Vec<_>>(), [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
+        assert_eq!(
+            (0..6).map(|_| fifo.pop(key(0))).collect::<Vec<_>>(),
+            [Some(0), Some(1), Some(2), Some(3), Some(4), None]
+        );
         // links are used again
         (0..5).for_each(|n| fifo.push(key(16), n));
         assert_eq!(fifo.links.len(), 10);

@@ -85,6 +85,20 @@ impl LatencyHistogram {
         self.sum_ns += other.sum_ns;
     }
 
+    /// What was counted since `before`, an earlier state of this one. The longest is exact where it came
+    /// since, else the upper edge of the highest step.
+    pub fn since(&self, before: &LatencyHistogram) -> LatencyHistogram {
+        let counts: Box<[u64]> =
+            self.counts.iter().zip(&before.counts).map(|(now, old)| now.saturating_sub(*old)).collect();
+        let top = counts.iter().rposition(|count| *count > 0).map_or(0, |step| edges(step).1 - 1);
+        LatencyHistogram {
+            count: counts.iter().sum(),
+            sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
+            longest_ns: if self.longest_ns > before.longest_ns { self.longest_ns } else { top.min(self.longest_ns) },
+            counts,
+        }
+    }
+
     /// Latencies counted.
     pub fn count(&self) -> u64 {
         self.count
@@ -170,7 +184,11 @@ mod tests {
             (LatencyHistogram::default(), LatencyHistogram::default(), LatencyHistogram::default());
         for n in 0..2000u64 {
             let ns = n * n * n;
-            if n % 3 == 0 { one.record(ns) } else { two.record(ns) }
+            if n % 3 == 0 {
+                one.record(ns)
+            } else {
+                two.record(ns)
+            }
             both.record(ns);
         }
         one.merge(&two);

@@ -7,6 +7,7 @@
 //! read from the kernel's own descriptions (`layout.rs`). `pairing.rs` makes requests of
 //! events, `summary.rs` sums them up.
 
+pub mod blkfile;
 mod cost;
 pub mod devices;
 pub mod diskstats;
@@ -22,6 +23,7 @@ pub mod session;
 pub mod summary;
 pub mod tracefs;
 
+pub use blkfile::BlktraceWriter;
 pub use cost::TraceCost;
 pub use event::{BlockEvent, BlockEventKind, EventTable, TracedOperation};
 pub use kernel::{KernelCountError, KernelCountLoss, KernelCounter, ProgramTimer};

@@ -211,12 +211,8 @@ impl RequestPairing {
     fn queue(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {
         let here = Asker { time_ns: event.time_ns, pid: event.pid, comm: event.comm };
         let origin = if self.origins.is_empty() { None } else { self.origins.remove(&(event.device, event.sector)) };
-        let bio = QueuedBio {
-            asker: origin.unwrap_or(here),
-            queued_ns: event.time_ns,
-            operation,
-            sectors: event.sectors,
-        };
+        let bio =
+            QueuedBio { asker: origin.unwrap_or(here), queued_ns: event.time_ns, operation, sectors: event.sectors };
         if self.queued.len() >= MOST_OPEN {
             let old = event.time_ns.saturating_sub(OLD_NS);
             self.counts.without_end += self.queued.retain(|_, bio| bio.queued_ns > old) as u64;

@@ -206,7 +206,8 @@ impl KernelFilter {
     /// In the kernel's filter language (Documentation/trace/events.rst); `None` for everything.
     pub fn text(&self) -> Option<String> {
         let named = (1..=MOST_NAMED).contains(&self.devices.len());
-        let devices = named.then(|| self.devices.iter().map(|d| format!("dev == {d}")).collect::<Vec<_>>().join(" || "));
+        let devices =
+            named.then(|| self.devices.iter().map(|d| format!("dev == {d}")).collect::<Vec<_>>().join(" || "));
         let mask = self.mask();
         let place = (mask > 0).then(|| format!("!(sector & {mask})"));
         match (devices, place) {

@@ -371,9 +371,8 @@ fn start_tracefs(
     let (table, _) = tracefs.events()?;
     let has_start = table.layout(Start).is_some();
     let start = if has_start { Start } else { GetRequest };
-    let kinds = [
-        Queue, start, Issue, Complete, Requeue, BackMerge, FrontMerge, RequestMerge, BioComplete, Remap, Split,
-    ];
+    let kinds =
+        [Queue, start, Issue, Complete, Requeue, BackMerge, FrontMerge, RequestMerge, BioComplete, Remap, Split];
     let (reader, record_ns) = EventReader::start_calibrated(tracefs, &kinds, &kernel_filter(options, names))?;
     let only: HashSet<u32> = options.disks.iter().copied().collect();
     let pairing = RequestPairing::new(has_start, (!only.is_empty()).then_some(only));

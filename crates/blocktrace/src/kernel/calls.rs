@@ -178,9 +178,8 @@ pub(super) fn attach(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedPr
     };
     // SAFETY: the attributes are a structure of the first version with its size in it, and live over the call; -1 and
     // 0 ask for all processes on processor 0 (a program runs on all processors wherever its event is).
-    let event = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, std::ptr::from_mut(&mut attributes), -1, 0, -1, PERF_CLOSE)
-    };
+    let event =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_mut(&mut attributes), -1, 0, -1, PERF_CLOSE) };
     if event < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -236,9 +235,8 @@ impl SharedWords {
     pub(super) fn of(map: &OwnedFd, words: usize) -> io::Result<SharedWords> {
         use rustix::mm::{MapFlags, ProtFlags};
         // SAFETY: a fresh mapping at an address of the kernel's choice, of the map's own size, only read.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), words * 8, ProtFlags::READ, MapFlags::SHARED, map, 0)
-        };
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), words * 8, ProtFlags::READ, MapFlags::SHARED, map, 0) };
         Ok(SharedWords { start: start?, words })
     }
 
@@ -248,7 +246,9 @@ impl SharedWords {
         assert!(word < self.words);
         // SAFETY: within the mapping, aligned because mappings begin at pages; the kernel changes words at any time,
         // so they are read as atomics are.
-        unsafe { (*self.start.cast::<std::sync::atomic::AtomicU64>().add(word)).load(std::sync::atomic::Ordering::Relaxed) }
+        unsafe {
+            (*self.start.cast::<std::sync::atomic::AtomicU64>().add(word)).load(std::sync::atomic::Ordering::Relaxed)
+        }
     }
 }
 

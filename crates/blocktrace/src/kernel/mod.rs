@@ -161,13 +161,17 @@ impl KernelCounter {
     }
 
     fn read_one(&mut self, pair: usize) -> CountedRequests {
+        let sums = SUMS + pair * SUM_WORDS;
+        if self.words.get(sums) == self.before[sums] {
+            // every request adds to the sum of latencies
+            return CountedRequests::default();
+        }
         let steps = steps_from(self.devices.len()) + pair * 2 * STEPS;
         let latency = self.read_steps(steps);
         if latency.is_empty() {
             return CountedRequests::default();
         }
         let device = self.read_steps(steps + STEPS);
-        let sums = SUMS + pair * SUM_WORDS;
         // the longest may have been overwritten by one of the same instant; its step was not
         let top = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| edges(*step).0);
         CountedRequests {
@@ -200,10 +204,7 @@ impl KernelCounter {
 
     /// What could not be counted since the start.
     pub fn loss(&self) -> KernelCountLoss {
-        KernelCountLoss {
-            without_beginning: self.words.get(WITHOUT_BEGINNING),
-            no_room: self.words.get(NO_ROOM),
-        }
+        KernelCountLoss { without_beginning: self.words.get(WITHOUT_BEGINNING), no_room: self.words.get(NO_ROOM) }
     }
 }
 
