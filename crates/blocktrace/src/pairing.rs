@@ -257,8 +257,15 @@ impl RequestPairing {
     ) {
         let mut open = self.started.pop(key).unwrap_or_else(|| {
             // the device's own flush has no start: callers' flushes have
-            self.counts.without_start += u64::from(operation != TracedOperation::Flush);
-            begin(key.device, event, operation)
+            let is_flush = operation == TracedOperation::Flush;
+            self.counts.without_start += u64::from(!is_flush);
+            let mut open = begin(key.device, event, operation);
+            // the caller that has waited longest asked for it
+            let call = PlaceKey { class: TracedOperation::FlushCall.class(), ..key };
+            if let Some(waiting) = self.started.first(call).filter(|_| is_flush) {
+                (open.request.pid, open.request.comm) = (waiting.request.pid, waiting.request.comm);
+            }
+            open
         });
         // it may have grown since its start
         (open.request.sector, open.request.sectors, open.left) = (event.sector, event.sectors, event.sectors);
@@ -298,7 +305,7 @@ impl RequestPairing {
             if event.sectors > 0 && event.sectors < open.left {
                 // a part is done; the rest goes on from there
                 open.left -= event.sectors;
-                let key = PlaceKey { sector: key.sector + u64::from(event.sectors), ..key };
+                let key = PlaceKey { sector: key.sector.saturating_add(u64::from(event.sectors)), ..key };
                 self.issued.push(key, open);
                 return;
             }

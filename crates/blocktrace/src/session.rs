@@ -217,6 +217,9 @@ impl TraceSession {
         }
         self.cost_before = cost;
         let Some(share) = window.share().filter(|share| *share > self.options.budget) else { return Ok(()) };
+        // what is above the budget without events (starting, drawing) does not get less by fewer of them
+        let of_events = window.kernel_ns + window.events as f64 * self.reading_ns();
+        let is_of_events = of_events > 0.5 * window.elapsed_ns as f64 * window.processors as f64 * self.options.budget;
         let at = (self.now_ns - self.from_ns) as f64 / 1e9;
         let over = format!(
             "at {at:.0} s tracing took {:.2} % of the processors, more than the budget of {} %",
@@ -225,6 +228,7 @@ impl TraceSession {
         );
         let is_auto = self.options.method == MethodChoice::Auto && !self.options.needs_events;
         if is_auto
+            && is_of_events
             && matches!(self.method, TraceMethod::Tracefs { .. })
             && let Ok(method) = start_bpf(&self.options, &self.events, &mut self.names, 0)
         {
@@ -232,14 +236,23 @@ impl TraceSession {
             self.remarks.push(format!("{over}: from there on the kernel keeps histograms (bpf)"));
             return Ok(());
         }
-        if self.sample < MOST_SAMPLE {
+        if is_of_events && self.sample < MOST_SAMPLE {
             self.sample_to(self.sample + 1)?;
             self.remarks.push(format!("{over}: from there on 1 of {} places is traced", self.sampled()));
         } else if !self.is_spent {
             self.is_spent = true;
-            self.remarks.push(format!("{over}, with 1 of {} places traced", self.sampled()));
+            let why = if is_of_events { "the thinnest sample is not thin enough" } else { "fewer events would not help" };
+            self.remarks.push(format!("{over}: {why}"));
         }
         Ok(())
+    }
+
+    /// What an event costs this process, nanoseconds: histograms are read at the same cost whatever they hold.
+    fn reading_ns(&self) -> f64 {
+        match self.method {
+            TraceMethod::Tracefs { .. } => READING_NS,
+            TraceMethod::Bpf { .. } => 0.0,
+        }
     }
 
     fn step_to(&mut self, method: TraceMethod) {
@@ -386,7 +399,9 @@ fn start_bpf(
     mask: u64,
 ) -> Result<TraceMethod, KernelCountError> {
     let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
-    let counter = KernelCounter::start(events, names, &disks, mask)?;
+    let mut counter = KernelCounter::start(events, names, &disks, mask)?;
+    // what ended while programs were attached one by one
+    counter.read();
     let run = ProgramRuns { timer: ProgramTimer::start(), ..ProgramRuns::default() };
     Ok(TraceMethod::Bpf { counter: Box::new(counter), run })
 }
