@@ -241,7 +241,8 @@ impl TraceSession {
             self.remarks.push(format!("{over}: from there on 1 of {} places is traced", self.sampled()));
         } else if !self.is_spent {
             self.is_spent = true;
-            let why = if is_of_events { "the thinnest sample is not thin enough" } else { "fewer events would not help" };
+            let why =
+                if is_of_events { "the thinnest sample is not thin enough" } else { "fewer events would not help" };
             self.remarks.push(format!("{over}: {why}"));
         }
         Ok(())

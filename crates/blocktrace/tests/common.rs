@@ -17,10 +17,8 @@ pub fn fixture(kernel: &str) -> PathBuf {
 /// The layouts of a recorded kernel: its format files one behind the other, and its page header.
 pub fn layouts(kernel: &str) -> (EventTable, PageLayout) {
     let text = fs::read_to_string(fixture(kernel).join("formats")).expect("formats");
-    let by_name: HashMap<&str, &str> = text
-        .split("name: ")
-        .filter_map(|part| Some((part.split_whitespace().next()?, part)))
-        .collect();
+    let by_name: HashMap<&str, &str> =
+        text.split("name: ").filter_map(|part| Some((part.split_whitespace().next()?, part))).collect();
     let known = BlockEventKind::ALL.into_iter().filter_map(|kind| {
         let text = by_name.get(kind.name())?;
         Some(EventLayout::parse(kind, text).unwrap_or_else(|e| panic!("{kernel}: {e}")))

@@ -22,7 +22,7 @@ impl LoopDisk {
     /// `None`, and why, where it cannot be had.
     fn attach(name: &str) -> Option<LoopDisk> {
         let skip = |why: &str| {
-            println!("skipped: {why}");
+            eprintln!("skipped: {why}");
             None
         };
         if !rustix::process::geteuid().is_root() {
@@ -34,7 +34,8 @@ impl LoopDisk {
         let file = Path::new("/dev/shm").join(format!("diskwright-{name}-{}", std::process::id()));
         fs::write(&file, vec![1; 16 << 20]).ok()?;
         let made = Command::new("losetup").args(["-f", "--show"]).arg(&file).output();
-        let device = made.ok().filter(|m| m.status.success()).map(|m| String::from_utf8_lossy(&m.stdout).trim().to_owned());
+        let device =
+            made.ok().filter(|m| m.status.success()).map(|m| String::from_utf8_lossy(&m.stdout).trim().to_owned());
         match device {
             Some(device) => Some(LoopDisk { file, device }),
             None => {
@@ -54,7 +55,13 @@ impl LoopDisk {
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         };
         let device = &self.device;
-        run(&[format!("if={device}"), "of=/dev/null".into(), "bs=8k".into(), format!("count={READS}"), "iflag=direct".into()]);
+        run(&[
+            format!("if={device}"),
+            "of=/dev/null".into(),
+            "bs=8k".into(),
+            format!("count={READS}"),
+            "iflag=direct".into(),
+        ]);
         let words = ["if=/dev/zero", "bs=4k", "oflag=direct", "conv=fsync,notrunc"].map(String::from);
         run(&[&words[..], &[format!("of={device}"), format!("count={WRITES}")]].concat());
     }

@@ -3,7 +3,9 @@
 use diskwright_blocktrace::BlockEventKind::{
     BackMerge, BioComplete, Complete, FrontMerge, Issue, Queue, Remap, RequestMerge, Requeue, Split, Start,
 };
-use diskwright_blocktrace::{BlockEvent, BlockEventKind, PairingCounts, RequestPairing, TracedOperation, TracedRequest};
+use diskwright_blocktrace::{
+    BlockEvent, BlockEventKind, PairingCounts, RequestPairing, TracedOperation, TracedRequest,
+};
 
 use crate::common::event;
 
@@ -43,7 +45,10 @@ fn two_requests_of_one_place_are_first_in_first_out() {
     let mut events = [steps(0, "R", 8, 8), steps(1, "WS", 8, 8)].concat();
     events.sort_by_key(|e| e.time_ns);
     let (done, _) = paired(&events);
-    assert_eq!(done.iter().map(|r| r.operation).collect::<Vec<_>>(), [TracedOperation::Read, TracedOperation::SyncWrite]);
+    assert_eq!(
+        done.iter().map(|r| r.operation).collect::<Vec<_>>(),
+        [TracedOperation::Read, TracedOperation::SyncWrite]
+    );
 }
 
 #[test]

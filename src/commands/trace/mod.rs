@@ -74,8 +74,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return status::run(arguments.json);
     }
     let disks = disks(&arguments.devices)?;
-    if arguments.lasts.is_zero() || arguments.every < POLL {
-        return Err(Failure::Usage(format!("--for needs some time, and --every at least {} ms", POLL.as_millis())));
+    if arguments.every < POLL {
+        return Err(Failure::Usage(format!("--every takes at least {} ms", POLL.as_millis())));
     }
     if arguments.out.is_some() && arguments.method == TraceMethodArgument::Bpf {
         return Err(Failure::Usage("--out needs single requests, and --method bpf keeps none of them".into()));

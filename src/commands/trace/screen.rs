@@ -106,7 +106,11 @@ fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals
         .map(|sum| sum.requests)
         .sum();
     match session.counted_by_kernel(device, totals) {
-        Some(counted) => format!(": {traced} requests traced, {} counted by the kernel", counted.total()),
+        Some(counted) => {
+            let without =
+                if session.method() == "bpf" { " (callers' flushes among them, which are not traced)" } else { "" };
+            format!(": {traced} requests traced, {} counted by the kernel{without}", counted.total())
+        }
         None => format!(": {traced} requests traced"),
     }
 }
