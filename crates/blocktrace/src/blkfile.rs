@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use crate::devices::DeviceNames;
+use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEvent, BlockEventKind};
 
 const MAGIC: u32 = 0x6561_7407;
@@ -21,7 +21,7 @@ pub struct BlktraceWriter<W> {
     out: W,
     sequences: HashMap<u16, u32>,
     named: HashSet<(i32, [u8; 16])>,
-    names: DeviceNames,
+    names: BlockDeviceNames,
     /// Records written.
     pub records: u64,
 }
@@ -45,7 +45,7 @@ impl<W: Write> BlktraceWriter<W> {
     /// When it cannot be written.
     pub fn new(out: W, time_ns: u64, wall_ns: i64) -> io::Result<BlktraceWriter<W>> {
         let (sequences, named) = (HashMap::new(), HashSet::new());
-        let mut writer = BlktraceWriter { out, sequences, named, names: DeviceNames::default(), records: 0 };
+        let mut writer = BlktraceWriter { out, sequences, named, names: BlockDeviceNames::default(), records: 0 };
         let day = |part: i64| u32::try_from(part).unwrap_or(0).to_ne_bytes();
         let behind = [day(wall_ns / 1_000_000_000), day(wall_ns % 1_000_000_000)].concat();
         let none = (0, 0, 0, 0, 0, 0);

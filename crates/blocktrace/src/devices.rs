@@ -23,21 +23,21 @@ struct KnownDevice {
 
 /// Names of devices and the disks of partitions, asked for once each.
 #[derive(Debug)]
-pub struct DeviceNames {
+pub struct BlockDeviceNames {
     root: PathBuf,
     known: HashMap<u32, KnownDevice>,
 }
 
-impl Default for DeviceNames {
-    fn default() -> DeviceNames {
-        DeviceNames::under(Path::new("/"))
+impl Default for BlockDeviceNames {
+    fn default() -> BlockDeviceNames {
+        BlockDeviceNames::under(Path::new("/"))
     }
 }
 
-impl DeviceNames {
+impl BlockDeviceNames {
     /// Of a machine whose `/sys` is under this folder.
-    pub fn under(root: &Path) -> DeviceNames {
-        DeviceNames { root: root.to_owned(), known: HashMap::new() }
+    pub fn under(root: &Path) -> BlockDeviceNames {
+        BlockDeviceNames { root: root.to_owned(), known: HashMap::new() }
     }
 
     /// The device of a name.
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_gone_has_its_number_for_a_name() {
-        let mut names = DeviceNames::under(Path::new("/nonexistent"));
+        let mut names = BlockDeviceNames::under(Path::new("/nonexistent"));
         assert_eq!(names.name(device_number(8, 1)), "8:1");
         assert_eq!(names.disk_of(device_number(8, 1)), device_number(8, 1));
         assert_eq!(names.number("../sda"), None);

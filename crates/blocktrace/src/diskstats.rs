@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn requests_are_found_in_lines_of_old_and_new_kernels() {
         let table = parse(
-            "   8       0 sda 10 1 80 5 20 2 160 9 0 7 14 3 0 24 1 4 6\n   8 1 sda1 1 0 8 5 2 0 16 9 0 7 14\nnonsense\n",
+            "   8       0 sda 10 1 80 5 20 2 160 9 0 7 14 3 0 24 1 4 6\n 8 1 sda1 1 0 8 5 2 0 16 9 0 7 14\nnonsense\n",
         );
         let sda = RequestTotals { reads: 10, writes: 20, discards: 3, flushes: 4 };
         assert_eq!(table[&device_number(8, 0)], sda);

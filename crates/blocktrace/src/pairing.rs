@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::devices::DeviceNames;
+use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEvent, BlockEventKind, TracedOperation};
 use crate::fifo::{FifoMap, PlaceKey};
 
@@ -130,7 +130,7 @@ const MOST_EARLY: usize = 256;
 #[derive(Debug, Default)]
 pub struct RequestPairing {
     /// The devices.
-    pub names: DeviceNames,
+    pub names: BlockDeviceNames,
     only: Option<HashSet<u32>>,
     queued: FifoMap<QueuedBio>,
     started: FifoMap<UnfinishedRequest>,

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::cost::{self, TraceCost};
-use crate::devices::DeviceNames;
+use crate::devices::BlockDeviceNames;
 use crate::diskstats::{self, RequestTotals};
 use crate::event::{BlockEvent, BlockEventKind, EventTable};
 use crate::kernel::{KernelCountError, KernelCountLoss, KernelCounter, ProgramTimer};
@@ -79,7 +79,7 @@ pub struct TraceSession {
     tracefs: Tracefs,
     events: EventTable,
     /// Names of devices.
-    pub names: DeviceNames,
+    pub names: BlockDeviceNames,
     /// All requests since the start.
     pub summary: RequestSummary,
     sample: u32,
@@ -110,7 +110,7 @@ impl TraceSession {
         if swept > 0 {
             remarks.push(format!("removed {swept} trace instances that killed processes had left"));
         }
-        let mut names = DeviceNames::default();
+        let mut names = BlockDeviceNames::default();
         let wants_kernel = match options.method {
             MethodChoice::Bpf => true,
             MethodChoice::Tracefs => false,
@@ -368,7 +368,7 @@ fn expected_share(requests_per_s: f64) -> f64 {
     requests_per_s * EVENTS_A_REQUEST * 2.0 * READING_NS / 1e9 / processors
 }
 
-fn kernel_filter(options: &SessionOptions, names: &mut DeviceNames) -> KernelFilter {
+fn kernel_filter(options: &SessionOptions, names: &mut BlockDeviceNames) -> KernelFilter {
     let parts: Vec<u32> = options.disks.iter().flat_map(|disk| names.partitions(*disk)).collect();
     KernelFilter { devices: options.disks.iter().copied().chain(parts).collect(), sample: 0 }
 }
@@ -376,7 +376,7 @@ fn kernel_filter(options: &SessionOptions, names: &mut DeviceNames) -> KernelFil
 fn start_tracefs(
     options: &SessionOptions,
     tracefs: &Tracefs,
-    names: &mut DeviceNames,
+    names: &mut BlockDeviceNames,
 ) -> Result<TraceMethod, SessionError> {
     use BlockEventKind::{
         BackMerge, BioComplete, Complete, FrontMerge, GetRequest, Issue, Queue, Remap, RequestMerge, Requeue, Split,
@@ -396,7 +396,7 @@ fn start_tracefs(
 fn start_bpf(
     options: &SessionOptions,
     events: &EventTable,
-    names: &mut DeviceNames,
+    names: &mut BlockDeviceNames,
     mask: u64,
 ) -> Result<TraceMethod, KernelCountError> {
     let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };

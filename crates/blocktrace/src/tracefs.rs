@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn losses_are_summed_by_the_kernels_words() {
         let mut loss = TraceLoss::default();
-        let stats = "entries: 12\noverrun: 3\ncommit overrun: 2\nbytes: 99\noldest event ts:     1.2\ndropped events: 4\n\
+        let stats = "entries: 12\noverrun: 3\ncommit overrun: 2\nbytes: 99\noldest: 1\ndropped events: 4\n\
             read events: 9\n";
         loss.add(stats);
         loss.add(stats);

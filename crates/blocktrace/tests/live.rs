@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use diskwright_blocktrace::devices::DeviceNames;
+use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::diskstats::{self, RequestTotals};
 use diskwright_blocktrace::{MethodChoice, SessionOptions, TraceSession, TracedOperation, Tracefs};
 
@@ -46,7 +46,7 @@ impl LoopDisk {
     }
 
     fn number(&self) -> u32 {
-        DeviceNames::default().number(self.device.trim_start_matches("/dev/")).expect("a device")
+        BlockDeviceNames::default().number(self.device.trim_start_matches("/dev/")).expect("a device")
     }
 
     fn load(&self) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use diskwright_base::units::parse_duration;
-use diskwright_blocktrace::devices::DeviceNames;
+use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::session::SessionError;
 use diskwright_blocktrace::{BlktraceWriter, BlockEvent, MethodChoice, SessionOptions, TraceSession, diskstats};
 use diskwright_counters::live::{Clock, SystemClock};
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The disks of these names or paths.
 fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
-    let mut names = DeviceNames::default();
+    let mut names = BlockDeviceNames::default();
     let mut disks = Vec::new();
     for device in devices {
         let name = device.strip_prefix("/dev/").unwrap_or(device);

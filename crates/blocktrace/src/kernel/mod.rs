@@ -9,7 +9,7 @@ mod program;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::devices::DeviceNames;
+use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable, TracedOperation};
 use crate::latency::{STEPS, edges};
 use crate::summary::CountedRequests;
@@ -77,7 +77,7 @@ impl KernelCounter {
     /// When the kernel refuses, or an event's layout does not suit.
     pub fn start(
         events: &EventTable,
-        names: &mut DeviceNames,
+        names: &mut BlockDeviceNames,
         disks: &[u32],
         mask: u64,
     ) -> Result<KernelCounter, KernelCountError> {
@@ -109,12 +109,17 @@ impl KernelCounter {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn sample(&mut self, events: &EventTable, names: &mut DeviceNames, mask: u64) -> Result<(), KernelCountError> {
+    pub fn sample(
+        &mut self,
+        events: &EventTable,
+        names: &mut BlockDeviceNames,
+        mask: u64,
+    ) -> Result<(), KernelCountError> {
         self.attach(events, names, mask)
     }
 
-    fn attach(&mut self, events: &EventTable, names: &mut DeviceNames, mask: u64) -> Result<(), KernelCountError> {
-        let of_requests = |names: &mut DeviceNames, device: u32| {
+    fn attach(&mut self, events: &EventTable, names: &mut BlockDeviceNames, mask: u64) -> Result<(), KernelCountError> {
+        let of_requests = |names: &mut BlockDeviceNames, device: u32| {
             let disk = names.disk_of(device);
             names.has_requests(disk)
         };
