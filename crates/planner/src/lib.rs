@@ -6,7 +6,10 @@
 //! out. No clock, no files.
 
 pub mod answer;
+pub mod arithmetic;
 pub mod demand;
+pub mod prices;
+pub mod reliability;
 
 pub use answer::{PlanAnswer, PlannedDesign, RejectedDesign};
 pub use demand::{Demand, DemandError};

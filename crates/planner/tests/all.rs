@@ -1,1 +1,4 @@
 //! All tests of the planner, linked once.
+mod prices;
+mod reliability;
+mod worked;
