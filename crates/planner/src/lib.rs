@@ -5,11 +5,45 @@
 //! the simulator's catalogue and dated price lists go in; a [`PlanAnswer`] comes
 //! out. No clock, no files.
 
+pub mod analysis;
 pub mod answer;
 pub mod arithmetic;
 pub mod demand;
+pub mod limits;
+pub mod parts;
 pub mod prices;
 pub mod reliability;
+pub mod simulated;
 
 pub use answer::{PlanAnswer, PlannedDesign, RejectedDesign};
 pub use demand::{Demand, DemandError};
+pub use limits::{PartFilter, PlanLimits};
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// A demand that cannot be.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
+    /// A name that there is not.
+    #[error("there is no {what} `{name}`{}", near.as_ref().map_or(String::new(), |near| format!(" (did you mean `{near}`?)")))]
+    Unknown {
+        /// A drive, an instance.
+        what: &'static str,
+        /// As it was typed.
+        name: String,
+        /// The nearest that there is.
+        near: Option<String>,
+    },
+    /// A drive that cannot be made.
+    #[error("drive `{drive}`: {because}")]
+    Drive {
+        /// Which.
+        drive: String,
+        /// Why.
+        because: String,
+    },
+    /// Limits that leave nothing.
+    #[error("{0}")]
+    Contradiction(String),
+}
