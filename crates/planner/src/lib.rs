@@ -13,6 +13,7 @@ pub mod limits;
 pub mod parts;
 pub mod prices;
 pub mod reliability;
+pub mod search;
 pub mod simulated;
 
 pub use answer::{PlanAnswer, PlannedDesign, RejectedDesign};

@@ -225,7 +225,8 @@ fn volume_part(
     let (mut iops, mut rate) = ((choice.iops, own("IOPS")), (choice.rate * offer.unit.bytes(), own("throughput")));
     if let Some(caps) = instance {
         // all volumes share what the instance may do
-        let (each_iops, each_rate) = (caps.baseline.iops / f64::from(count), caps.baseline.mb_s * 1e6 / f64::from(count));
+        let (each_iops, each_rate) =
+            (caps.baseline.iops / f64::from(count), caps.baseline.mb_s * 1e6 / f64::from(count));
         if each_iops < iops.0 {
             iops = (each_iops, format!("instance {} IOPS", caps.id));
         }
