@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use crate::demand::Demand;
+use crate::reliability::drawn::MissionOutcome;
 
 /// What a demand leads to.
 #[derive(Clone, Debug, Serialize)]
@@ -38,46 +39,102 @@ pub struct PlannedDesign {
     pub part: String,
     /// What it is called in full.
     pub name: String,
-    /// Members, without spares.
+    /// Members that are needed, without spares.
     pub count: u32,
+    /// Members that are recommended: with a surplus for surges.
+    pub recommended_count: u32,
     /// Spare drives.
     pub spares: u32,
     /// Stripe unit, bytes; `None` where there is none.
     pub stripe_unit_bytes: Option<u64>,
     /// Room for data.
     pub usable_bytes: f64,
-    /// I/Os a second on each member.
+    /// What made it as large as it is: `capacity`, `response`, `queue`, `level`.
+    pub sized_by: String,
+    /// I/Os a second on each member, as they cost here.
     pub member_load_per_s: f64,
+    /// The same by the factors of NT Magazine 1998.
+    pub member_load_published_per_s: f64,
     /// I/Os a second that a member sustains under this mix at most.
     pub member_sustains_per_s: f64,
+    /// Front-end requests a second that all members carry, by rule and by the popular blend.
+    pub rules: RuleFigures,
     /// Requests in flight for each member.
     pub queue_per_spindle: f64,
-    /// Response, s.
+    /// Response, s: of the simulation where it was simulated.
     pub response_s: ResponseFigures,
+    /// Response by analysis, s.
+    pub analysis_response_s: ResponseFigures,
+    /// How far the simulated mean is from the analysis, as a share of the simulated.
+    pub deviation: Option<f64>,
+    /// False where they are further apart than 15 %.
+    pub agrees: Option<bool>,
+    /// With a member failed, simulated; `None` where it cannot keep up or has no redundancy.
+    pub degraded_response_s: Option<ResponseFigures>,
+    /// While a spare is rebuilt, simulated.
+    pub rebuilding_response_s: Option<ResponseFigures>,
     /// Utilization of each part by name, the highest first.
     pub utilization: Vec<PartUtilization>,
     /// The part that saturates first.
     pub limit: String,
-    /// Load that it would carry as a multiple of the demand, until a target is missed or a part is full.
+    /// Load that it carries as a multiple of the demand, until a target is missed or a part is full.
     pub headroom: f64,
-    /// Seconds that a rebuild takes at best and at the least rate that md keeps up.
-    pub rebuild_s: Option<(f64, f64)>,
+    /// Days until it is full, by the growth that was given.
+    pub full_after_days: Option<f64>,
+    /// Seconds that a rebuild takes at best.
+    pub rebuild_s: Option<f64>,
+    /// Under the demand, as simulated.
+    pub rebuild_loaded_s: Option<f64>,
+    /// At the least rate that md keeps up.
+    pub rebuild_floor_s: Option<f64>,
     /// Chance of losing data in 5 years by data-sheet rates; `None` where it is not known.
     pub loss_5_years: Option<f64>,
+    /// Chances of losing data over the mission.
+    pub loss: LossFigures,
     /// Price, once for hardware and a month for volumes; `None` where it is not known.
     pub price: Option<f64>,
     /// `once` or `month`.
     pub price_period: PricePeriod,
+    /// What it costs over the mission.
+    pub cost: Option<f64>,
     /// Currency of the price.
     pub currency: String,
     /// Day of the price.
     pub price_date: Option<String>,
+    /// Who says so.
+    pub price_source: Option<String>,
     /// Watts of all drives at work; `None` where it is not known.
     pub watts: Option<f64>,
     /// True where it was simulated.
     pub simulated: bool,
     /// Why it has this rank.
     pub why: String,
+}
+
+/// Two rules for what members carry together. The planner's own answer comes from neither.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RuleFigures {
+    /// Rule 1, raw / (r + w p): what saturates.
+    pub front_end_per_s: f64,
+    /// Rule 2, raw r + raw w / p: widely copied, and too much for mixed loads.
+    pub blend_per_s: f64,
+}
+
+/// Chances of losing data over the mission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LossFigures {
+    /// The mission, years.
+    pub years: f64,
+    /// Time from a failure until the member is made good, s.
+    pub repair_s: Option<f64>,
+    /// By data-sheet rates, unreadable sectors at the printed bound.
+    pub spec: Option<f64>,
+    /// By the field's rates, without unreadable sectors.
+    pub field: Option<f64>,
+    /// By the field's rates, members failing five times as often while one is down.
+    pub correlated: Option<f64>,
+    /// The data sheet's row drawn at random.
+    pub drawn: Option<MissionOutcome>,
 }
 
 /// How often a price is paid.

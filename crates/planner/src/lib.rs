@@ -8,7 +8,9 @@
 pub mod analysis;
 pub mod answer;
 pub mod arithmetic;
+pub mod choose;
 pub mod demand;
+mod describe;
 pub mod limits;
 pub mod parts;
 pub mod prices;
@@ -17,6 +19,7 @@ pub mod search;
 pub mod simulated;
 
 pub use answer::{PlanAnswer, PlannedDesign, RejectedDesign};
+pub use choose::plan;
 pub use demand::{Demand, DemandError};
 pub use limits::{PartFilter, PlanLimits};
 
