@@ -83,3 +83,27 @@ pub fn parts_that_fit(part_rate: f64, whole_rate: f64) -> u32 {
 pub fn slowest(rates: &[f64]) -> Option<usize> {
     (0..rates.len()).min_by(|a, b| rates[*a].total_cmp(&rates[*b]))
 }
+
+/// Reads and writes a second of all members of an array together, turned back into those that its
+/// programs ask for: a small write reads the old data and parities (on three members of RAID 5 the other
+/// data) and writes data and parities. `None` where members read less than the writes need.
+///
+/// ```
+/// use diskwright_planner::arithmetic::turned_back;
+/// use diskwright_simulator::ArrayLevel;
+/// // ten disks of NT Magazine 1998 under 147 reads and 117 writes: 2 x 117 more reads, 2 x 117 writes
+/// assert_eq!(turned_back(ArrayLevel::Raid5, 10, 147.0 + 234.0, 234.0), Some((147.0, 117.0)));
+/// ```
+pub fn turned_back(level: ArrayLevel, members: u16, reads: f64, writes: f64) -> Option<(f64, f64)> {
+    let info = level.info();
+    let (written, read) = match info.form {
+        LevelForm::Parity => {
+            let written = 1.0 + f64::from(info.parities);
+            (written, write_cost(level, members) - written)
+        }
+        _ => (level.small_write_factor(members), 0.0),
+    };
+    let front = writes / written;
+    let left = reads - front * read;
+    (left >= 0.0).then_some((left, front))
+}

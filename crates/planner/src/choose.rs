@@ -18,6 +18,8 @@ use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 
 /// Simulation and analysis further apart than this are flagged.
 pub const AGREE: f64 = 0.15;
+/// Designs of the list with parts of one kind, at most.
+const MOST_OF_A_KIND: usize = 2;
 /// Cheaper designs that fail, at most.
 const MOST_REJECTED: usize = 8;
 
@@ -107,14 +109,15 @@ type SimulatedDesign = (JudgedDesign, Option<SimulatedResponse>);
 /// The cheapest of each part and level that meets the demand in the simulation too.
 fn short_list(context: &PlanContext<'_>, outcome: &mut SearchOutcome) -> (Vec<SimulatedDesign>, Vec<RejectedDesign>) {
     let (mut list, mut rejected): (Vec<SimulatedDesign>, Vec<RejectedDesign>) = (Vec::new(), Vec::new());
-    let mut taken: BTreeSet<(String, &str)> = BTreeSet::new();
+    let mut taken: Vec<(&str, &str)> = Vec::new();
     let mut tries = 4 * context.limits.list;
     for judged in &outcome.feasible {
         if list.len() >= context.limits.list || tries == 0 {
             break;
         }
-        let key = (context.parts[judged.part].id.clone(), judged.level.name());
-        if taken.contains(&key) {
+        // alternatives are of another kind, or of another level
+        let key = (kind(context, judged), judged.level.name());
+        if taken.contains(&key) || taken.iter().filter(|other| other.0 == key.0).count() >= MOST_OF_A_KIND {
             continue;
         }
         tries -= 1;
@@ -125,12 +128,18 @@ fn short_list(context: &PlanContext<'_>, outcome: &mut SearchOutcome) -> (Vec<Si
                 rejected.push(RejectedDesign { design: context.title(judged), because, limit, price: judged.price });
             }
             None => {
-                taken.insert(key);
+                taken.push(key);
                 list.push((judged.clone(), found));
             }
         }
     }
     (list, rejected)
+}
+
+/// What sort of part a design has: the group of drives that share a price, or the volume type.
+fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
+    let id = &context.parts[judged.part].id;
+    context.limits.prices.group(id).map_or(id, |group| &group.id)
 }
 
 /// What a simulated design misses.
@@ -263,8 +272,11 @@ fn reasons(answer: &mut PlanAnswer) {
                 )
             }
             (_, _, Some(own), Some(best)) => format!(
-                "{} % dearer than rank 1, {} instead of {}; {sized}; {carries}",
-                digits((own / best - 1.0) * 100.0),
+                "{}, {} instead of {}; {sized}; {carries}",
+                match (own / best - 1.0) * 100.0 {
+                    more if more < 0.5 => "as dear as rank 1".to_owned(),
+                    more => format!("{} % dearer than rank 1", digits(more)),
+                },
                 display(design.response_s.mean, "s"),
                 display(response, "s")
             ),

@@ -97,7 +97,9 @@ fn recommended(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLimits) ->
     if part.volume.is_some() || judged.level == diskwright_simulator::ArrayLevel::Raid1 || judged.sized_by == "level" {
         return count;
     }
-    with_surplus(count, limits.surplus)
+    let more = with_surplus(count, limits.surplus);
+    // mirrored in pairs
+    if judged.level == diskwright_simulator::ArrayLevel::Raid10 { more.next_multiple_of(2) } else { more }
 }
 
 fn analysis_figures(design: &StorageDesign<'_>, demand: &Demand, response: Option<&DesignResponse>) -> ResponseFigures {

@@ -21,6 +21,9 @@ use crate::reliability::{MemberReliability, YEAR_HOURS, mission_loss, mttdl_hour
 /// Copies of a mirror at most.
 const MOST_COPIES: u16 = 4;
 
+/// Loads are tried up to so many times the demand.
+pub const MOST_FACTOR: f64 = 65_536.0;
+
 /// A design that was judged.
 #[derive(Clone, Debug)]
 pub struct JudgedDesign {
@@ -143,7 +146,12 @@ impl DesignFamily<'_> {
             ArrayLevel::Linear => 1,
             _ => self.limits.max_drives,
         };
-        (least, most)
+        (least.next_multiple_of(self.step()), most - most % self.step())
+    }
+
+    /// Members come in pairs where they are mirrored in pairs.
+    fn step(&self) -> u16 {
+        if matches!(self.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) { 2 } else { 1 }
     }
 
     fn judge(&self, alike: u64, outcome: &mut SearchOutcome) {
@@ -151,7 +159,7 @@ impl DesignFamily<'_> {
         if least > most {
             return;
         }
-        outcome.searched += u64::from(most - least + 1) * self.spares().len() as u64 * alike;
+        outcome.searched += u64::from((most - least) / self.step() + 1) * self.spares().len() as u64 * alike;
         let (room, queue) = (self.least_for_room(least, most), self.least_for_queue(least));
         let Some(room) = room else {
             let failure = self.no_room(most);
@@ -209,7 +217,7 @@ impl DesignFamily<'_> {
             return;
         }
         for factor in [1.25, 1.5, 2.0, 3.0] {
-            let larger = (f64::from(count) * factor).ceil() as u16;
+            let larger = ((f64::from(count) * factor).ceil() as u16).next_multiple_of(self.step());
             if larger > count && larger <= most {
                 let Ok(Some(response)) = self.design(larger).respond(self.demand) else { continue };
                 let mut design = self.judged(larger, 0, Some(response), "surplus", None);
@@ -248,7 +256,9 @@ impl DesignFamily<'_> {
     /// Least number that holds what is needed.
     fn least_for_room(&self, least: u16, most: u16) -> Option<u16> {
         let need = self.need_bytes();
-        (least..=most).find(|count| usable_members(self.level, *count) * self.part.bytes >= need)
+        (least..=most)
+            .step_by(self.step().into())
+            .find(|count| usable_members(self.level, *count) * self.part.bytes >= need)
     }
 
     fn need_bytes(&self) -> f64 {
@@ -269,7 +279,8 @@ impl DesignFamily<'_> {
     fn least_for_queue(&self, least: u16) -> u16 {
         match self.demand.queue {
             Some(queue) if self.part.class == DriveClass::Hdd => {
-                least.max((queue / self.limits.queue_each).ceil().min(65_535.0) as u16)
+                let needed = (queue / self.limits.queue_each).ceil().min(60_000.0) as u16;
+                least.max(needed.next_multiple_of(self.step()))
             }
             _ => least,
         }
@@ -308,8 +319,9 @@ impl DesignFamily<'_> {
             return Ok(None);
         };
         let (mut fails, mut works) = (start, (most, response));
-        while works.0 - fails > 1 {
-            let middle = fails + (works.0 - fails) / 2;
+        let step = self.step();
+        while works.0 - fails > step {
+            let middle = fails + (works.0 - fails) / 2 / step * step;
             match self.responds(middle)? {
                 Some(response) => works = (middle, response),
                 None => fails = middle,
@@ -422,10 +434,13 @@ pub fn sustained(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
     largest(|factor| matches!(design.respond(&demand.scaled(factor)), Ok(Some(_))))
 }
 
-/// The largest factor up to 1000 at which something still holds, to a half percent.
+/// The largest factor at which something still holds, to a half percent; [`MOST_FACTOR`] for more than that.
 pub fn largest(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
-    while high < 1000.0 && holds(high) {
+    while holds(high) {
+        if high >= MOST_FACTOR {
+            return MOST_FACTOR;
+        }
         (low, high) = (high, high * 2.0);
     }
     while high - low > 0.005 * high {

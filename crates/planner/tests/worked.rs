@@ -69,3 +69,25 @@ fn three_rules_that_disagree() {
     near(back_end(0.7 * 2358.0, 0.3 * 2358.0, 6.0), 5895.0, 0.5);
     near(back_end(0.7 * 2358.0, 0.3 * 2358.0, 4.0), 4480.2, 0.1);
 }
+
+#[test]
+fn members_loads_are_turned_back() {
+    for (level, members) in [
+        (ArrayLevel::Raid0, 4),
+        (ArrayLevel::Raid1, 3),
+        (ArrayLevel::Raid10, 6),
+        (ArrayLevel::Raid5, 3),
+        (ArrayLevel::Raid5, 8),
+        (ArrayLevel::Raid6, 8),
+    ] {
+        let cost = write_cost(level, members);
+        let parities = f64::from(level.info().parities);
+        let written = if parities > 0.0 { 1.0 + parities } else { cost };
+        let (reads, writes) = (126.0 + 73.0 * (cost - written), 73.0 * written);
+        let (front_reads, front_writes) = turned_back(level, members, reads, writes).expect("possible");
+        near(front_reads, 126.0, 1e-9);
+        near(front_writes, 73.0, 1e-9);
+    }
+    // RAID 5 cannot write without reading
+    assert_eq!(turned_back(ArrayLevel::Raid5, 8, 10.0, 200.0), None);
+}
