@@ -189,6 +189,15 @@ pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Op
     vec![operations, flow]
 }
 
+/// The largest request that counts as one operation, as the catalogue has it for volumes of this kind.
+pub fn operation_bytes(offer: &VolumeOffer) -> f64 {
+    const USUAL: f64 = 262_144.0;
+    match diskwright_simulator::catalogue::find(&offer.like).map(|entry| &entry.kind) {
+        Some(diskwright_simulator::catalogue::EntryKind::Volume(spec)) => spec.operation_bytes as f64,
+        _ => USUAL,
+    }
+}
+
 /// The limits of an instance. One that holds its most for 30 minutes in 24 hours has credits for
 /// that, filled at the baseline by what is not used and filled up once a day.
 pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {

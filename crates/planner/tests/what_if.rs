@@ -1,7 +1,7 @@
 //! Changes predicted from the log of a simulated machine, against the same machine simulated with the change made.
 
 use diskwright_planner::prices::PriceList;
-use diskwright_planner::series::{DemandOptions, demand_from_series};
+use diskwright_planner::series::{MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::{WhatIfError, what_if};
 
 use crate::hidden::series;
@@ -75,7 +75,7 @@ fn what_is_not_there_and_what_cannot_be_said_are_refused() {
 #[test]
 fn a_simulated_array_is_a_demand_of_its_front_end() {
     let log = series(&system(3, 5, 80.0, 0.63));
-    let found = demand_from_series(&log, &DemandOptions { percentile: 50.0, ..DemandOptions::default() }).expect("load");
+    let found = demand_from_series(&log, &MeasureOptions { percentile: 50.0, ..MeasureOptions::default() }).expect("load");
     let demand = &found.demand;
     // from a quarter to all of 80 a second: 50 in the middle, of 8 KB, and not its members' I/Os as well
     assert!((demand.requests_per_s() / 50.0 - 1.0).abs() < 0.05, "{demand:?}");

@@ -414,19 +414,13 @@ impl Values {
     }
 }
 
-/// Reads and writes of an array from all I/Os of its members: a small write to parity reads and
-/// writes the data and each parity (NT Magazine 1998: four I/Os in RAID 5), a mirror writes each copy.
+/// Reads and writes of an array from all I/Os of its members, as if all writes were small. Where members
+/// read less than such writes need, there were full stripes or cached parities: then all reads are the writes'.
 pub fn invert(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> (f64, f64) {
-    let Some(level) = level else { return (reads, writes) };
-    match level {
-        RaidLevel::Linear | RaidLevel::Raid0 => (reads, writes),
-        RaidLevel::Raid1 | RaidLevel::Raid10 => (reads, writes / level.write_factor(members)),
-        RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6 => {
-            let half = level.write_factor(members) / 2.0;
-            let front = writes / half;
-            ((reads - front * half).max(0.0), front)
-        }
-    }
+    let of = |level: RaidLevel| diskwright_simulator::ArrayLevel::parse(level.name());
+    let (Some(level), Ok(members)) = (level.and_then(of), u16::try_from(members)) else { return (reads, writes) };
+    let alone = |reads| crate::arithmetic::turned_back(level, members, reads, writes);
+    alone(reads).or_else(|| Some((0.0, alone(f64::MAX)?.1))).unwrap_or((reads, writes))
 }
 
 #[cfg(test)]
@@ -439,9 +433,14 @@ mod tests {
         // 126 reads and 73 writes a second on RAID 5 of three: 139 a disk
         assert_eq!(member_load(Some(RaidLevel::Raid5), 3, 126.0, 73.0).round(), 139.0);
         let (reads, writes) = (126.0 + 2.0 * 73.0, 2.0 * 73.0);
-        assert_eq!(invert(Some(RaidLevel::Raid5), 3, reads, writes), (126.0, 73.0));
+        assert_eq!(invert(Some(RaidLevel::Raid5), 4, reads, writes), (126.0, 73.0));
+        // on three, a small write reads the other data: one read and two writes
+        assert_eq!(invert(Some(RaidLevel::Raid5), 3, 126.0 + 73.0, writes), (126.0, 73.0));
+        // full stripes read nothing
+        assert_eq!(invert(Some(RaidLevel::Raid5), 4, 0.0, writes), (0.0, 73.0));
+        assert_eq!(invert(Some(RaidLevel::Linear), 3, 5.0, 7.0), (5.0, 7.0));
         assert_eq!(invert(Some(RaidLevel::Raid10), 4, 126.0, 146.0), (126.0, 73.0));
-        assert_eq!(invert(Some(RaidLevel::Raid6), 4, 126.0 + 3.0 * 73.0, 3.0 * 73.0), (126.0, 73.0));
+        assert_eq!(invert(Some(RaidLevel::Raid6), 8, 126.0 + 3.0 * 73.0, 3.0 * 73.0), (126.0, 73.0));
         assert_eq!(invert(Some(RaidLevel::Raid1), 3, 126.0, 219.0), (126.0, 73.0));
     }
 

@@ -11,7 +11,7 @@ use crate::demand::{CapacityGrowth, Demand, EstimatedField};
 
 /// How a demand is taken from a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DemandOptions {
+pub struct MeasureOptions {
     /// The load that is not exceeded for so many percent of the time.
     pub percentile: f64,
     /// What the rates are multiplied by.
@@ -26,9 +26,9 @@ pub struct DemandOptions {
 /// 72 minutes, so that a nightly backup is in it and a moment's burst is not.
 pub const USUAL_PERCENTILE: f64 = 95.0;
 
-impl Default for DemandOptions {
+impl Default for MeasureOptions {
     fn default() -> Self {
-        DemandOptions { percentile: USUAL_PERCENTILE, comfort: 1.0, users: None, utc_offset_s: 0 }
+        MeasureOptions { percentile: USUAL_PERCENTILE, comfort: 1.0, users: None, utc_offset_s: 0 }
     }
 }
 
@@ -53,6 +53,9 @@ pub enum NoDemand {
     #[error("the disks did nothing in the whole log: there is no load to plan for")]
     Idle,
 }
+
+/// From this share of the plateau on, a percentile is one of saturated time.
+const NEAR_PLATEAU: f64 = 0.9;
 
 /// Fewer ticks than these are no load over time.
 pub const LEAST_TICKS: usize = 10;
@@ -147,7 +150,7 @@ pub struct MeasuredDemand {
 ///
 /// # Errors
 /// Says what the log lacks.
-pub fn demand_from_series(series: &LoadSeries, options: &DemandOptions) -> Result<MeasuredDemand, NoDemand> {
+pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Result<MeasuredDemand, NoDemand> {
     let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
     if series.fronts.is_empty() {
         return Err(NoDemand::NoDisk);
@@ -214,7 +217,7 @@ impl Busy {
         Busy { seconds, reads, writes, read_bytes, write_bytes, queue_s }
     }
 
-    fn demand(&self, reached: f64, options: &DemandOptions) -> Demand {
+    fn demand(&self, reached: f64, options: &MeasureOptions) -> Demand {
         let all = self.reads + self.writes;
         let size = |bytes: f64, count: f64| if count > 0.0 { (bytes / count).max(512.0) } else { 4096.0 };
         let rate = |count: f64| reached * options.comfort * count / all;
@@ -234,10 +237,13 @@ impl Busy {
 
 /// Puts what is estimated into the demand, and marks it.
 fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, comfort: f64) {
-    let mut mark = |field: &str, how: String| demand.estimated.push(EstimatedField { field: field.into(), how });
+    let mut marks: Vec<EstimatedField> = Vec::new();
+    let mut mark = |field: &str, how: String| marks.push(EstimatedField { field: field.into(), how });
     let (merged, alone) = series.merged;
     // an absence of merges says nothing of the pattern
-    if merged > 0.0 && alone > 0.0 {
+    if series.sequential_share.is_some() {
+        demand.sequential_share = series.sequential_share;
+    } else if merged > 0.0 && alone > 0.0 {
         demand.sequential_share = Some(merged / (merged + alone));
         mark("sequential_share", "at least: requests that were merged into a neighbour".into());
     }
@@ -252,12 +258,13 @@ fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, co
     for front in series.fronts.iter().filter(|front| front.inverted && front.level.is_some()) {
         mark("reads_per_s, writes_per_s", format!("{}: from its members' load, as if all writes were small", front.name));
     }
+    demand.estimated.append(&mut marks);
     let more: f64 = hidden.iter().filter_map(|h| Some((h.asked_per_s? - h.plateau_per_s).max(0.0))).sum();
     if more > 0.0 {
         let before = demand.requests_per_s() / comfort;
         let busiest: f64 = hidden.iter().filter(|h| h.asked_per_s.is_some()).map(|h| h.plateau_per_s).sum();
         // the percentile may lie below the plateau: only what is above it was hidden
-        let factor = if before >= 0.9 * busiest { (before + more) / before } else { 1.0 };
+        let factor = if before >= NEAR_PLATEAU * busiest { (before + more) / before } else { 1.0 };
         if factor > 1.0 {
             *demand = demand.scaled(factor);
             let how = hidden.iter().find(|h| h.asked_per_s.is_some()).map_or("", |h| h.method.as_str());
@@ -349,7 +356,7 @@ fn device(front: &FrontLoad, percentile: f64) -> DeviceLoad {
 #[expect(clippy::too_many_arguments, reason = "parts of one answer, put together in one place")]
 fn summary(
     series: &LoadSeries,
-    options: &DemandOptions,
+    options: &MeasureOptions,
     rates: &TimeDistribution,
     reached: f64,
     busy: &Busy,

@@ -13,11 +13,12 @@ pub mod hidden;
 pub mod measured;
 pub mod percentile;
 pub mod rating;
+pub mod requests;
 
 use diskwright_base::{Histogram, RaidLevel};
 
 pub use collect::LoadCollector;
-pub use measured::{DemandOptions, LoadSummary, MeasuredDemand, demand_from_series};
+pub use measured::{MeasureOptions, LoadSummary, MeasuredDemand, demand_from_series};
 
 /// What all disks together did in one tick, without swapping. Rates a second; NaN is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,6 +164,8 @@ pub struct LoadSeries {
     pub gaps: (u64, f64),
     /// The devices that programs ask.
     pub fronts: Vec<FrontLoad>,
+    /// Share of requests that go on where another ended; where every request is known.
+    pub sequential_share: Option<f64>,
     /// Requests that were merged into others, and all that were not.
     pub merged: (f64, f64),
     /// Swapping: bytes read, bytes written, requests; amounts.
