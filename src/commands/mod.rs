@@ -31,6 +31,7 @@ mod mark;
 mod merge;
 pub mod output;
 mod output_file;
+mod plan;
 mod probe;
 mod processes;
 mod record;
@@ -85,6 +86,8 @@ pub enum CliCommand {
     Ceilings(ceilings::Arguments),
     /// Predict what a described system does, or replay a measured trace on a described drive
     Simulate(simulate::Arguments),
+    /// Plan storage for a demand: designs that carry it, what they cost, why others fail
+    Plan(Box<plan::Arguments>),
     /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),
     /// Compare the simulator with the measurements published in its source documents
@@ -115,6 +118,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Probe(arguments) => probe::run(&arguments),
         CliCommand::Ceilings(arguments) => ceilings::run(&arguments),
         CliCommand::Simulate(arguments) => simulate::run(&arguments),
+        CliCommand::Plan(arguments) => plan::run(&arguments),
         CliCommand::Disk(arguments) => disk::run(&arguments),
         CliCommand::Experiments(arguments) => experiments::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
