@@ -35,9 +35,9 @@ impl DriveState {
         let held = found.map_or(0, |at| self.segments.get(at).end.saturating_sub(io.first).min(u64::from(io.blocks)));
         let whole = held == u64::from(io.blocks);
         // dirty blocks that another segment holds must not be passed by
-        let clear = found.is_some_and(|at| self.segments.get(at).clean_at > now) || !self.segments.collides(&query);
+        let clear = || found.is_some_and(|at| self.segments.get(at).clean_at > now) || !self.segments.collides(&query);
         let waits = match self.alone {
-            BackgroundActivity::Behind { at, .. } => at > now && !(cache.hits_aside && whole && clear),
+            BackgroundActivity::Behind { at, .. } => at > now && !(cache.hits_aside && whole && clear()),
             BackgroundActivity::Ahead { segment, next, must, .. } => next < must && found != Some(segment),
             BackgroundActivity::Nothing => false,
         };
