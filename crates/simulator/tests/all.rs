@@ -7,6 +7,7 @@ mod cached_systems;
 mod caches;
 mod catalogue;
 mod changes;
+mod channels;
 mod common;
 mod descriptions;
 mod diskspecs;

@@ -145,6 +145,7 @@ impl DriveState {
         let channel = passage.sent.saturating_sub(passage.end.max(begin.now + begin.command));
         let known = waiting + seek + media + channel;
         let rotation = if goes_on.is_some() { 0 } else { left.min(passage.rotation) };
+        let channel_for = connected_for(model, io, &passage);
         ServiceBreakdown {
             done,
             waiting,
@@ -153,8 +154,8 @@ impl DriveState {
             rotation,
             media,
             channel,
-            channel_from: passage.sending,
-            channel_for: passage.sent - passage.sending,
+            channel_from: passage.sent - channel_for,
+            channel_for,
             hit: if have > 0 || goes_on.is_some() { Hit::Part } else { Hit::Miss },
         }
     }
@@ -246,4 +247,13 @@ impl DriveState {
         let sector = model.mechanism.span(&place, 1).max(1);
         io.first - (rotation / sector).min(u64::from(place.sector)).min(io.first)
     }
+}
+
+/// How long a read has the channel. A drive that may leave it fills its buffer at the rate of the disk
+/// and comes back for as long as its bytes take at the channel's rate, so that the last block goes as
+/// soon as it is read: a connection that disconnects in between has the channel for no longer in all.
+fn connected_for(model: &Model, io: &Io, passage: &MediaTransfer) -> Ns {
+    let kept = passage.sent - passage.sending;
+    let holds = model.channel.holds_reads || model.channel.never_leaves;
+    if holds { kept } else { kept.min(u64::from(io.blocks) * model.channel.read_block) }
 }
