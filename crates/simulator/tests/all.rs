@@ -12,6 +12,7 @@ mod common;
 mod descriptions;
 mod diskspecs;
 mod fairness;
+mod flash_print;
 mod grid;
 mod mechanical;
 mod orders;
