@@ -23,6 +23,7 @@ mod fuzz;
 mod hostile_text;
 mod log_damage;
 mod nt_logs;
+mod plan;
 mod probe;
 mod probe_devices;
 mod probe_guard;

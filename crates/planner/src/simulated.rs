@@ -67,7 +67,9 @@ pub fn simulate(
     let members = report.components.iter().filter(|part| part.name.starts_with("member"));
     let busiest = members.map(|part| part.utilisation()).fold(0.0, f64::max);
     // what waits longer and longer is answered in the end of no run
-    let keeps_up = answered >= KEEPS_UP * demand.requests_per_s() && busiest < 0.999;
+    // (a rebuild takes what time is left: its members are always busy)
+    let is_full = busiest >= 0.999 && condition != ArrayCondition::Rebuilding;
+    let keeps_up = answered >= KEEPS_UP * demand.requests_per_s() && !is_full;
     let array = report.arrays.first();
     let ios = array.map_or(answered, |array| array.member_ios as f64 / elapsed / f64::from(design.count));
     let done = array.and_then(|array| array.background).filter(|_| condition == ArrayCondition::Rebuilding);
