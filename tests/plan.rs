@@ -121,9 +121,9 @@ fn what_cannot_be_met_is_an_answer() {
 
 #[test]
 fn wrong_usage_is_told_and_nothing_is_written() {
-    let dir = folder();
-    let page = dir.path().join("plan.html");
-    let mixed = dir.path().join("mixed.toml");
+    let dir = folder("plan-wrong");
+    let page = dir.join("plan.html");
+    let mixed = dir.join("mixed.toml");
     let row = |id: &str, currency: &str| {
         format!(
             "[[drive]]\nid = \"{id}\"\nprice = {{ each = 300.0, currency = \"{currency}\", region = \"DE\", \
@@ -131,7 +131,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         )
     };
     fs::write(&mixed, row("st24000nm002h", "USD") + &row("st20000nm007d", "EUR")).expect("written");
-    let euro = dir.path().join("euro.toml");
+    let euro = dir.join("euro.toml");
     fs::write(&euro, row("st24000nm002h", "EUR")).expect("written");
     let (page, mixed, euro) = (page.display().to_string(), mixed.display().to_string(), euro.display().to_string());
     let load = ["plan", "--reads", "100", "--capacity", "1TB", "--html", &page];
@@ -148,7 +148,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--prices", &euro, "--budget", "5000USD"], "cannot be compared"),
         (&["--prices", "/nonexistent.toml"], "/nonexistent.toml: "),
         (&["--response", "soon"], "--response: "),
-        (&["--writes", "-1"], "writes_per_s: -1"),
+        (&["--writes=-1"], "writes_per_s: -1"),
     ];
     for (more, says) in cases {
         let said = refused(&[&load[..], more].concat());
@@ -161,9 +161,8 @@ fn wrong_usage_is_told_and_nothing_is_written() {
 
 #[test]
 fn ones_own_prices_and_pages() {
-    let dir = folder();
-    let (prices, page, chart) =
-        (dir.path().join("own.toml"), dir.path().join("plan.html"), dir.path().join("plan.svg"));
+    let dir = folder("plan-own");
+    let (prices, page, chart) = (dir.join("own.toml"), dir.join("plan.html"), dir.join("plan.svg"));
     let row = "[[drive]]\nid = \"wuh721818ale6l4\"\nwatts = 6.5\nprice = { each = 111.0, currency = \"EUR\", \
                region = \"DE\", date = \"2025-11-01\", source = \"<b>an offer\" }\n";
     fs::write(&prices, row).expect("written");

@@ -227,7 +227,7 @@ fn cheaper(context: &PlanContext<'_>, outcome: &SearchOutcome, best: Option<f64>
     let mut failing: Vec<&JudgedDesign> = outcome
         .failing
         .iter()
-        .filter(|design| best.is_none_or(|best| design.cost.is_none_or(|cost| cost < best)))
+        .filter(|design| best.is_none_or(|best| design.cost.is_some_and(|cost| cost < best)))
         .collect();
     failing.sort_by(|a, b| by_cost(a, b));
     let mut taken: BTreeSet<(&str, &str)> = BTreeSet::new();

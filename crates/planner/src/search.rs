@@ -141,10 +141,12 @@ impl DesignFamily<'_> {
             return (volume.count, volume.count);
         }
         let least = self.level.info().members_least.max(if self.level == ArrayLevel::Linear { 1 } else { 2 });
+        // spares count among the drives
+        let members = self.limits.max_drives.saturating_sub(self.spares().into_iter().min().unwrap_or(0));
         let most = match self.level {
-            ArrayLevel::Raid1 => self.limits.max_drives.min(MOST_COPIES),
+            ArrayLevel::Raid1 => members.min(MOST_COPIES),
             ArrayLevel::Linear => 1,
-            _ => self.limits.max_drives,
+            _ => members,
         };
         (least.next_multiple_of(self.step()), most - most % self.step())
     }
@@ -207,7 +209,7 @@ impl DesignFamily<'_> {
     ) {
         for spares in self.spares() {
             let mut design = self.judged(count, spares, Some(response.clone()), sized_by, None);
-            if count + spares > most && self.part.volume.is_none() {
+            if count + spares > self.limits.max_drives && self.part.volume.is_none() {
                 continue;
             }
             design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));

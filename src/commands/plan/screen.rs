@@ -135,7 +135,10 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     let show = |found: Option<ResponseFigures>| found.map_or("cannot keep up".into(), |found| display(found.mean, "s"));
     if let Some(best) = design.rebuild_s {
         let loaded = design.rebuild_loaded_s.map_or("unknown".into(), hours);
-        let (degraded, rebuilding) = (show(design.degraded_response_s), show(design.rebuilding_response_s));
+        let degraded = show(design.degraded_response_s);
+        // where nothing was rebuilt there was too little to watch
+        let rebuilding =
+            design.rebuild_loaded_s.map_or_else(|| "unknown".to_owned(), |_| show(design.rebuilding_response_s));
         lines.push(format!("a member failed: mean response {degraded}; rebuilding: {rebuilding}"));
         let floor = design.rebuild_floor_s.map_or("unknown".into(), hours);
         lines.push(format!("rebuild: {} at best, {loaded} under the demand, {floor} at md's least rate", hours(best)));
