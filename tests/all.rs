@@ -23,6 +23,7 @@ mod fuzz;
 mod hostile_text;
 mod log_damage;
 mod nt_logs;
+mod plan;
 mod plan_log;
 mod probe;
 mod probe_devices;

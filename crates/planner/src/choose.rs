@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use diskwright_base::units::{digits, display};
+use diskwright_simulator::catalogue::DriveClass;
 
 use crate::PlanError;
 use crate::analysis::StorageDesign;
@@ -67,9 +68,14 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     let context = PlanContext { demand, limits, parts: &parts };
     let mut outcome = search(demand, limits, &parts);
     outcome.feasible.sort_by(by_cost);
-    let (list, rejected) = short_list(&context, &mut outcome);
+    let (list, rejected) = short_list(&context, &outcome);
     let feasible = !list.is_empty();
     let list = if feasible { list } else { nearest(&context, &outcome) };
+    let mut rejected = rejected;
+    if let (false, Some((judged, _))) = (feasible, list.first()) {
+        // what binds the nearest comes first
+        rejected.splice(0..0, rejection(&context, judged));
+    }
     let best_cost = list.first().filter(|_| feasible).and_then(|(design, _)| design.cost);
     let mut answer = PlanAnswer {
         demand: demand.clone(),
@@ -84,7 +90,11 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     for (at, design) in answer.designs.iter_mut().enumerate() {
         design.rank = at as u32 + 1;
     }
-    answer.rejected.extend(cheaper(&context, &outcome, best_cost));
+    for rejected in cheaper(&context, &outcome, best_cost) {
+        if !answer.rejected.iter().any(|other| other.design == rejected.design) {
+            answer.rejected.push(rejected);
+        }
+    }
     answer.rejected.truncate(MOST_REJECTED);
     if feasible {
         answer.break_even = break_even(&context, &list);
@@ -106,34 +116,73 @@ fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
 
 type SimulatedDesign = (JudgedDesign, Option<SimulatedResponse>);
 
-/// The cheapest of each part and level that meets the demand in the simulation too.
-fn short_list(context: &PlanContext<'_>, outcome: &mut SearchOutcome) -> (Vec<SimulatedDesign>, Vec<RejectedDesign>) {
-    let (mut list, mut rejected): (Vec<SimulatedDesign>, Vec<RejectedDesign>) = (Vec::new(), Vec::new());
-    let mut taken: Vec<(&str, &str)> = Vec::new();
-    let mut tries = 4 * context.limits.list;
-    for judged in &outcome.feasible {
-        if list.len() >= context.limits.list || tries == 0 {
-            break;
+/// The cheapest of each kind and level that meets the demand in the simulation too. Half of the places
+/// are kept for other media than the cheapest, where they can do it.
+fn short_list(context: &PlanContext<'_>, outcome: &SearchOutcome) -> (Vec<SimulatedDesign>, Vec<RejectedDesign>) {
+    let mut choice = ShortList::default();
+    let places = context.limits.list;
+    for most_of_media in [places.div_ceil(2), places] {
+        let mut tries = 4 * places;
+        for judged in &outcome.feasible {
+            if choice.list.len() >= places || tries == 0 {
+                break;
+            }
+            if choice.has_room(context, judged, most_of_media) {
+                tries -= 1;
+                choice.simulate(context, judged);
+            }
         }
-        // alternatives are of another kind, or of another level
-        let key = (kind(context, judged), judged.level.name());
-        if taken.contains(&key) || taken.iter().filter(|other| other.0 == key.0).count() >= MOST_OF_A_KIND {
-            continue;
-        }
-        tries -= 1;
+    }
+    choice.list.sort_by(|a, b| by_cost(&a.0, &b.0));
+    (choice.list, choice.rejected)
+}
+
+/// A short list as far as it is done.
+#[derive(Default)]
+struct ShortList<'a> {
+    list: Vec<SimulatedDesign>,
+    rejected: Vec<RejectedDesign>,
+    /// Kind, level and medium of each design.
+    taken: Vec<(&'a str, &'a str, &'a str)>,
+    refused: BTreeSet<String>,
+}
+
+impl<'a> ShortList<'a> {
+    /// Alternatives are of another kind, or of another level.
+    fn has_room(&self, context: &PlanContext<'a>, judged: &JudgedDesign, most_of_media: usize) -> bool {
+        let (kind, level, medium) = (kind(context, judged), judged.level.name(), medium(context, judged));
+        let most_of_kind = if medium == "cloud" { 1 } else { MOST_OF_A_KIND };
+        let of_kind = self.taken.iter().filter(|taken| taken.0 == kind);
+        of_kind.clone().count() < most_of_kind
+            && of_kind.clone().all(|taken| taken.1 != level)
+            && self.taken.iter().filter(|taken| taken.2 == medium).count() < most_of_media
+            && !self.refused.contains(&context.title(judged))
+    }
+
+    fn simulate(&mut self, context: &PlanContext<'a>, judged: &JudgedDesign) {
         let design = context.design(judged);
         let found = simulate(&design, context.demand, ArrayCondition::Healthy, context.limits.simulated_requests).ok();
         match found.as_ref().and_then(|found| missed(context.demand, found)) {
             Some((because, limit)) => {
-                rejected.push(RejectedDesign { design: context.title(judged), because, limit, price: judged.price });
+                let title = context.title(judged);
+                self.refused.insert(title.clone());
+                self.rejected.push(RejectedDesign { design: title, because, limit, price: judged.price });
             }
             None => {
-                taken.push(key);
-                list.push((judged.clone(), found));
+                self.taken.push((kind(context, judged), judged.level.name(), medium(context, judged)));
+                self.list.push((judged.clone(), found));
             }
         }
     }
-    (list, rejected)
+}
+
+/// `hdd`, `ssd` or `cloud`.
+fn medium(context: &PlanContext<'_>, judged: &JudgedDesign) -> &'static str {
+    match context.parts[judged.part].class {
+        DriveClass::Cloud => "cloud",
+        DriveClass::Hdd => "hdd",
+        _ => "ssd",
+    }
 }
 
 /// What sort of part a design has: the group of drives that share a price, or the volume type.
@@ -178,23 +227,24 @@ fn cheaper(context: &PlanContext<'_>, outcome: &SearchOutcome, best: Option<f64>
     let mut failing: Vec<&JudgedDesign> = outcome
         .failing
         .iter()
-        .filter(|design| best.is_none_or(|best| design.cost.is_none_or(|cost| cost < best)))
+        .filter(|design| best.is_none_or(|best| design.cost.is_some_and(|cost| cost < best)))
         .collect();
     failing.sort_by(|a, b| by_cost(a, b));
     let mut taken: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut all = Vec::new();
     for judged in failing {
-        let Some(failure) = &judged.failure else { continue };
         if taken.insert((&context.parts[judged.part].id, judged.level.name())) {
-            all.push(RejectedDesign {
-                design: context.title(judged),
-                because: failure.because.clone(),
-                limit: failure.limit.clone(),
-                price: judged.price,
-            });
+            all.extend(rejection(context, judged));
         }
     }
     all
+}
+
+/// Why a design is not on the list.
+fn rejection(context: &PlanContext<'_>, judged: &JudgedDesign) -> Option<RejectedDesign> {
+    let failure = judged.failure.as_ref()?;
+    let (because, limit) = (failure.because.clone(), failure.limit.clone());
+    Some(RejectedDesign { design: context.title(judged), because, limit, price: judged.price })
 }
 
 /// Designs that no other beats in cost and response, the cheapest first.
@@ -258,6 +308,7 @@ fn reasons(answer: &mut PlanAnswer) {
     for design in &mut answer.designs {
         let sized = match design.sized_by.as_str() {
             "level" => "the least that the level takes".to_owned(),
+            "offer" => "as large and fast as it needs to be".to_owned(),
             "capacity" => "as many as the data need".to_owned(),
             "queue" => "as many as the requests in flight need".to_owned(),
             _ => "as many as the response needs".to_owned(),
@@ -340,6 +391,8 @@ fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer
             display(most.mb_s * 1e6, "bytes_per_s")
         ));
     }
+    let mut seen = BTreeSet::new();
+    notes.retain(|note| seen.insert(note.clone()));
     notes.extend(outcome.unsolved.iter().map(|what| format!("not judged: {what}")));
     notes
 }

@@ -141,10 +141,12 @@ impl DesignFamily<'_> {
             return (volume.count, volume.count);
         }
         let least = self.level.info().members_least.max(if self.level == ArrayLevel::Linear { 1 } else { 2 });
+        // spares count among the drives
+        let members = self.limits.max_drives.saturating_sub(self.spares().into_iter().min().unwrap_or(0));
         let most = match self.level {
-            ArrayLevel::Raid1 => self.limits.max_drives.min(MOST_COPIES),
+            ArrayLevel::Raid1 => members.min(MOST_COPIES),
             ArrayLevel::Linear => 1,
-            _ => self.limits.max_drives,
+            _ => members,
         };
         (least.next_multiple_of(self.step()), most - most % self.step())
     }
@@ -186,6 +188,7 @@ impl DesignFamily<'_> {
         self.below(room, queue, found.as_ref().map(|(count, _)| *count), most, outcome);
         let Some((count, response)) = found else { return };
         let sized_by = match count {
+            _ if self.part.volume.is_some() => "offer",
             n if n == least => "level",
             n if n == room => "capacity",
             n if n == queue => "queue",
@@ -206,7 +209,7 @@ impl DesignFamily<'_> {
     ) {
         for spares in self.spares() {
             let mut design = self.judged(count, spares, Some(response.clone()), sized_by, None);
-            if count + spares > most && self.part.volume.is_none() {
+            if count + spares > self.limits.max_drives && self.part.volume.is_none() {
                 continue;
             }
             design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
@@ -216,11 +219,14 @@ impl DesignFamily<'_> {
         if self.part.volume.is_some() {
             return;
         }
-        for factor in [1.25, 1.5, 2.0, 3.0] {
+        // larger ones: for the frontier, and for when the simulation finds the least too slow
+        let mut last = count;
+        for factor in [1.01, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0] {
             let larger = ((f64::from(count) * factor).ceil() as u16).next_multiple_of(self.step());
-            if larger > count && larger <= most {
+            if larger > last && larger <= most {
+                last = larger;
                 let Ok(Some(response)) = self.design(larger).respond(self.demand) else { continue };
-                let mut design = self.judged(larger, 0, Some(response), "surplus", None);
+                let mut design = self.judged(larger, 0, Some(response), sized_by, None);
                 design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
                 if design.failure.is_none() {
                     outcome.feasible.push(design);
@@ -394,14 +400,36 @@ impl DesignFamily<'_> {
         }
     }
 
+    /// What cannot keep up, by how much: from the utilization under a part of the load that it can carry,
+    /// which grows with the load (drives that reorder gain a little as it does, so that this is the most).
+    fn overloaded(&self, design: &StorageDesign<'_>) -> DesignFailure {
+        let mut part = 0.5;
+        let calm = loop {
+            match design.respond(&self.demand.scaled(part)) {
+                Ok(Some(calm)) => break Some(calm),
+                Ok(None) if part > 1e-9 => part *= 0.5,
+                _ => break None,
+            }
+        };
+        let busy = calm.as_ref().map_or(f64::INFINITY, |calm| calm.busiest() / part).max(1.01);
+        let limit = calm.as_ref().and_then(|calm| calm.utilization.first()).map_or("members", |first| &first.0);
+        let each = match self.part.volume {
+            None => format!(" ({:.0} I/Os a second on each)", design.member_load(self.demand)),
+            Some(_) => String::new(),
+        };
+        let because = format!("{limit} cannot keep up: the demand is {:.0} % of what it sustains{each}", busy * 100.0);
+        // where the response is too long under less load as well, both are missed
+        let missed = match (&calm, self.demand.response) {
+            (Some(calm), Some(target)) => calm.mean_s / target.target_s,
+            _ => 1.0,
+        };
+        DesignFailure { limit: limit.to_owned(), because, factor: busy * missed.max(1.0) }
+    }
+
     fn too_slow(&self, count: u16, response: Option<&DesignResponse>) -> Option<DesignFailure> {
         let design = self.design(count);
         let Some(response) = response else {
-            let factor = 1.0 / sustained(&design, self.demand);
-            let (limit, each) = busiest_part(&design, self.demand);
-            let because =
-                format!("{limit} cannot keep up: the demand is {:.0} % of what it sustains{each}", factor * 100.0);
-            return Some(DesignFailure { limit, because, factor });
+            return Some(self.overloaded(&design));
         };
         let target = self.demand.response?;
         let value = statistic(&design, self.demand, response, target.of);
@@ -455,18 +483,6 @@ pub fn largest(holds: impl Fn(f64) -> bool) -> f64 {
         }
     }
     low.max(1e-9)
-}
-
-/// The part that saturates first, and what each member would have to do.
-fn busiest_part(design: &StorageDesign<'_>, demand: &Demand) -> (String, String) {
-    let calm = demand.scaled(0.5 * sustained(design, demand));
-    let first = design.respond(&calm).ok().flatten().and_then(|found| found.utilization.first().cloned());
-    let name = first.map_or_else(|| "members".to_owned(), |part| part.0);
-    let each = match design.part.volume {
-        None => format!(" ({:.0} I/Os a second on each)", design.member_load(demand)),
-        Some(_) => String::new(),
-    };
-    (name, each)
 }
 
 /// Hours until a failed member is made good: replacement, where no spare waits, and the rebuild in the time

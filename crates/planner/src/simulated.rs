@@ -32,8 +32,12 @@ pub struct SimulatedResponse {
     pub rebuild_bytes_per_s: Option<f64>,
 }
 
-/// Share of what comes that must be answered for a steady state.
-const KEEPS_UP: f64 = 0.97;
+/// Share of what comes that must be answered for a steady state, and what chance may add, standard deviations.
+const KEEPS_UP: (f64, f64) = (0.97, 4.0);
+/// A rebuild is many more I/Os than the load; it is watched for so long at most, s.
+const REBUILD_S: f64 = 60.0;
+/// With fewer requests than this nothing can be said.
+const LEAST_REQUESTS: f64 = 30.0;
 
 /// Simulates a design; `None` where the simulator cannot make it (the message says why).
 ///
@@ -47,7 +51,13 @@ pub fn simulate(
 ) -> Result<SimulatedResponse, String> {
     let spare = u16::from(condition == ArrayCondition::Rebuilding);
     let mut system = design.system(demand, spare);
-    let seconds = (f64::from(requests) / demand.requests_per_s()).max(0.5);
+    let mut seconds = (f64::from(requests) / demand.requests_per_s()).max(0.1);
+    if condition == ArrayCondition::Rebuilding {
+        seconds = seconds.min(REBUILD_S);
+    }
+    if seconds * demand.requests_per_s() < LEAST_REQUESTS {
+        return Err("too few requests while it could be watched".into());
+    }
     let ns = (seconds * 1e9) as u64;
     system.watch = WatchSpec { seed: 19, warm_up: ns / 10, duration: ns, interval: (ns / 20).max(1) };
     if let (Some(set), true) = (system.arrays.first_mut(), condition != ArrayCondition::Healthy) {
@@ -67,7 +77,10 @@ pub fn simulate(
     let members = report.components.iter().filter(|part| part.name.starts_with("member"));
     let busiest = members.map(|part| part.utilisation()).fold(0.0, f64::max);
     // what waits longer and longer is answered in the end of no run
-    let keeps_up = answered >= KEEPS_UP * demand.requests_per_s() && busiest < 0.999;
+    // (a rebuild takes what time is left: its members are always busy)
+    let is_full = busiest >= 0.999 && condition != ArrayCondition::Rebuilding;
+    let chance = KEEPS_UP.1 * (demand.requests_per_s() / elapsed).sqrt();
+    let keeps_up = answered >= KEEPS_UP.0 * demand.requests_per_s() - chance && !is_full;
     let array = report.arrays.first();
     let ios = array.map_or(answered, |array| array.member_ios as f64 / elapsed / f64::from(design.count));
     let done = array.and_then(|array| array.background).filter(|_| condition == ArrayCondition::Rebuilding);

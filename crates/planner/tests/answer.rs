@@ -1,18 +1,140 @@
 //! Whole answers.
 
-use diskwright_planner::demand::{ResponseStatistic, ResponseTarget};
+use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
 use diskwright_planner::prices::built_in;
-use diskwright_planner::{Demand, PlanLimits, plan};
+use diskwright_planner::{Demand, PartFilter, PlanAnswer, PlanError, PlanLimits, plan};
+use diskwright_simulator::ArrayLevel;
 
 fn limits() -> PlanLimits {
-    PlanLimits { simulated_requests: 4000, ..PlanLimits::usual(built_in(), "2026-11-23") }
+    PlanLimits { simulated_requests: 5000, ..PlanLimits::usual(built_in(), "2026-11-23") }
+}
+
+fn within(ms: f64, demand: Demand) -> Demand {
+    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
+}
+
+fn answer(demand: &Demand, limits: &PlanLimits) -> PlanAnswer {
+    plan(demand, limits).expect("an answer")
 }
 
 #[test]
-fn a_typed_demand_is_answered() {
-    let target = Some(ResponseTarget { target_s: 0.02, of: ResponseStatistic::Mean });
-    let demand = Demand { capacity_bytes: Some(2e12), response: target, ..Demand::typed(600.0, 200.0, 8192.0) };
-    let answer = plan(&demand, &limits()).expect("an answer");
-    eprintln!("{answer:#?}");
-    assert!(answer.feasible);
+fn doc_002s_array_is_replaced_as_it_says() {
+    let demand = Demand { capacity_bytes: Some(36e9), queue: Some(16.0), ..Demand::typed(126.0, 73.0, 8192.0) };
+    let drives = ["compaq-4gb", "compaq-9gb"].map(str::to_owned).to_vec();
+    let limits = PlanLimits { levels: vec![ArrayLevel::Raid5], drives, spares: vec![0], ..limits() };
+    let found = answer(&within(80.0, demand), &limits);
+    let large = found.designs.iter().find(|d| d.part == "compaq-9gb").expect("nine GB");
+    assert_eq!((large.count, large.recommended_count, large.sized_by.as_str()), (8, 10, "queue"));
+    let small = found.designs.iter().find(|d| d.part == "compaq-4gb").expect("four GB");
+    assert_eq!((small.count, small.sized_by.as_str(), small.simulated), (10, "capacity", true));
+    let five = found.rejected.iter().find(|r| r.design == "raid5 of 5 x compaq-9gb").expect("five hold the data");
+    assert!(five.limit == "queue per spindle" && five.because.contains("3.2"), "{five:?}");
+    // nobody knows what they cost
+    assert!(found.designs.iter().all(|d| d.price.is_none() && d.cost.is_none() && d.watts.is_none()));
+}
+
+#[test]
+fn every_design_of_the_list_is_simulated_and_ordered() {
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(600.0, 200.0, 8192.0) };
+    let found = answer(&within(20.0, demand), &limits());
+    assert!(found.feasible && found.designs.len() == 5 && found.searched > 1000);
+    let costs: Vec<f64> = found.designs.iter().map(|d| d.cost.unwrap_or(f64::INFINITY)).collect();
+    assert!(costs.is_sorted(), "{costs:?}");
+    for design in &found.designs {
+        assert!(design.simulated && design.response_s.mean <= 0.02, "{design:?}");
+        assert!(design.response_s.mean < design.response_s.p95 && design.response_s.p95 <= design.response_s.p99);
+        assert!(design.headroom >= 1.0 && design.usable_bytes >= 4e12 && !design.why.is_empty());
+        assert_eq!(design.agrees, design.deviation.map(|deviation| deviation.abs() <= 0.15));
+        assert_eq!(design.limit, design.utilization[0].part);
+    }
+    // other media than the cheapest are there too
+    assert!(found.designs.iter().any(|d| d.part.starts_with("aws") || d.part.starts_with("gcp")));
+    assert!(found.designs.iter().any(|d| d.rebuild_s.is_some() && d.loss.spec.is_some() && d.loss.drawn.is_some()));
+    // the frontier falls as it gets dearer
+    let frontier: Vec<(f64, f64)> = found.frontier.iter().map(|point| (point.cost, point.response_s)).collect();
+    assert!(frontier.len() > 1 && frontier.is_sorted_by(|a, b| a.0 <= b.0 && a.1 > b.1), "{frontier:?}");
+}
+
+#[test]
+fn cheaper_designs_that_fail_are_told_and_prices_turn_the_order() {
+    let demand = Demand { capacity_bytes: Some(60e12), ..Demand::typed(1800.0, 500.0, 8192.0) };
+    let limits = PlanLimits { only: vec![PartFilter::Hdd, PartFilter::Ssd], max_drives: 60, ..limits() };
+    let found = answer(&within(30.0, demand), &limits);
+    let first = &found.designs[0];
+    assert_eq!(
+        (first.sized_by.as_str(), limits.prices.group(&first.part).map(|g| g.id.as_str())),
+        ("response", Some("nearline"))
+    );
+    let cheaper = found.rejected.iter().find(|r| r.price.is_some_and(|p| p < first.price.expect("a price")));
+    let cheaper = cheaper.expect("fewer of them hold the data");
+    assert!(cheaper.limit == "response" || cheaper.limit == "members", "{cheaper:?}");
+    // flash would be first below this price of a drive: then it costs what the first costs
+    let turn = found.break_even.iter().find(|turn| turn.now.is_some()).expect("flash has a price");
+    assert!(turn.below < turn.now.expect("a price") && turn.sentence.contains("would be first below"));
+    let design = found.designs.iter().find(|d| d.part == turn.part).expect("on the list");
+    let total = turn.below * f64::from(design.count + design.spares);
+    assert!((total / first.cost.expect("a price") - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_cannot_be_met_gets_the_nearest_and_what_binds() {
+    let demand = Demand { capacity_bytes: Some(500e9), ..Demand::typed(3000.0, 1000.0, 16384.0) };
+    let aws = vec![PartFilter::Provider("aws".into())];
+    let capped = PlanLimits { only: aws, instance: Some("m6i.large".into()), ..limits() };
+    let found = answer(&within(3.0, demand.clone()), &capped);
+    assert!(!found.feasible && found.designs.len() == 1);
+    assert_eq!(found.rejected[0].limit, "instance m6i.large IOPS");
+    // 4,000 where 3,600 are allowed
+    assert!((found.designs[0].headroom - 0.9).abs() < 0.05, "{}", found.designs[0].headroom);
+    // too little room in what may be bought
+    let small = PlanLimits { max_drives: 2, only: vec![PartFilter::Hdd], ..limits() };
+    let found = answer(&Demand { capacity_bytes: Some(1e15), ..Demand::typed(10.0, 0.0, 4096.0) }, &small);
+    assert_eq!((found.feasible, found.rejected[0].limit.as_str()), (false, "capacity"));
+    // no arm is that quick
+    let hdd = PlanLimits { only: vec![PartFilter::Hdd], ..limits() };
+    let found = answer(&within(1.0, demand), &hdd);
+    assert_eq!((found.feasible, found.rejected[0].limit.as_str()), (false, "response"));
+}
+
+#[test]
+fn the_same_question_has_the_same_answer() {
+    let demand = within(20.0, Demand { capacity_bytes: Some(1e12), ..Demand::typed(300.0, 100.0, 8192.0) });
+    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list: 2, ..limits() };
+    assert_eq!(format!("{:?}", answer(&demand, &hdd)), format!("{:?}", answer(&demand, &hdd)));
+}
+
+#[test]
+fn room_lasts_until_the_horizon() {
+    let growth = Some(CapacityGrowth { bytes_per_day: 100e9, interval_bytes_per_day: None });
+    let demand = Demand { capacity_bytes: Some(10e12), growth, ..Demand::typed(50.0, 10.0, 8192.0) };
+    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list: 1, ..limits() };
+    let (now, later) = (answer(&demand, &hdd), answer(&demand, &PlanLimits { horizon_days: 365.0, ..hdd }));
+    assert!(later.designs[0].usable_bytes >= 46.5e12 && now.designs[0].usable_bytes < 46.5e12);
+    let days = later.designs[0].full_after_days.expect("it grows");
+    assert!((days - (later.designs[0].usable_bytes - 10e12) / 100e9).abs() < 1e-6 && days >= 365.0);
+}
+
+#[test]
+fn names_and_limits_that_cannot_be_are_refused() {
+    let demand = Demand::typed(100.0, 0.0, 4096.0);
+    let refused = |limits: PlanLimits| plan(&demand, &limits).expect_err("refused");
+    let near = |error| match error {
+        PlanError::Unknown { near, .. } => near,
+        other => panic!("{other}"),
+    };
+    let drives = vec!["st24000nm002g".to_owned()];
+    assert_eq!(near(refused(PlanLimits { drives, ..limits() })).as_deref(), Some("st24000nm002h"));
+    let instance = Some("m6i.larg".to_owned());
+    assert_eq!(near(refused(PlanLimits { instance, ..limits() })).as_deref(), Some("m6i.large"));
+    let only = vec![PartFilter::Provider("awz".into())];
+    assert_eq!(near(refused(PlanLimits { only, ..limits() })).as_deref(), Some("aws"));
+    let contradictions = [
+        PlanLimits { instance: Some("m6i.large".into()), only: vec![PartFilter::Hdd], ..limits() },
+        PlanLimits { instance: Some("m6i.large".into()), only: vec![PartFilter::Provider("gcp".into())], ..limits() },
+        PlanLimits { currency: "XYZ".into(), ..limits() },
+        PlanLimits { max_drives: 2, levels: vec![ArrayLevel::Raid6], ..limits() },
+    ];
+    for limits in contradictions {
+        assert!(matches!(refused(limits), PlanError::Contradiction(_)));
+    }
 }

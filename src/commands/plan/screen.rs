@@ -118,7 +118,7 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         "each member: {}, of {} that it sustains; {} in flight",
         display(design.member_load_per_s, "per_s"),
         display(design.member_sustains_per_s, "per_s"),
-        digits(design.queue_per_spindle)
+        display(design.queue_per_spindle, "count")
     ));
     if design.recommended_count > design.count {
         let surplus = display(limits.surplus, "fraction");
@@ -129,12 +129,16 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     }
     if let (true, Some(deviation)) = (design.simulated, design.deviation) {
         let agrees = if design.agrees == Some(true) { "" } else { ": they do not agree" };
-        lines.push(format!("simulated; the analysis is {:+.1} % from it{agrees}", deviation * 100.0));
+        let apart = if deviation.abs() < 5e-4 { "not 0.1 %".into() } else { format!("{:+.1} %", deviation * 100.0) };
+        lines.push(format!("simulated; the analysis is {apart} from it{agrees}"));
     }
     let show = |found: Option<ResponseFigures>| found.map_or("cannot keep up".into(), |found| display(found.mean, "s"));
     if let Some(best) = design.rebuild_s {
         let loaded = design.rebuild_loaded_s.map_or("unknown".into(), hours);
-        let (degraded, rebuilding) = (show(design.degraded_response_s), show(design.rebuilding_response_s));
+        let degraded = show(design.degraded_response_s);
+        // where nothing was rebuilt there was too little to watch
+        let rebuilding =
+            design.rebuild_loaded_s.map_or_else(|| "unknown".to_owned(), |_| show(design.rebuilding_response_s));
         lines.push(format!("a member failed: mean response {degraded}; rebuilding: {rebuilding}"));
         let floor = design.rebuild_floor_s.map_or("unknown".into(), hours);
         lines.push(format!("rebuild: {} at best, {loaded} under the demand, {floor} at md's least rate", hours(best)));

@@ -1,0 +1,187 @@
+//! `plan`: its contract, its exit codes, what it prints, and what it refuses.
+
+use std::fs;
+
+use crate::common::{diskwright, folder};
+
+use serde_json::Value;
+
+const DOC_002: [&str; 12] = [
+    "plan",
+    "--reads",
+    "126",
+    "--writes",
+    "73",
+    "--size",
+    "8K",
+    "--capacity",
+    "36GB",
+    "--queue",
+    "16",
+    "--levels=raid5",
+];
+
+fn json(arguments: &[&str]) -> Value {
+    let output = diskwright(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn text(arguments: &[&str]) -> String {
+    let output = diskwright(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What a command that is wrong usage says.
+fn refused(arguments: &[&str]) -> String {
+    let output = diskwright(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+#[test]
+fn the_contract_is_kept() {
+    let options =
+        ["plan", "--reads", "300", "--writes", "100", "--size", "8K", "--capacity", "2TB", "--response", "20ms"];
+    let answer = json(&options);
+    assert_eq!(answer["schema"], "diskwright.plan/1");
+    assert_eq!(answer["feasible"], true);
+    assert_eq!(answer["limit"], Value::Null);
+    let demand = &answer["demand"];
+    for (field, value) in [("reads_per_s", 300.0), ("writes_per_s", 100.0), ("size_bytes", 8192.0)] {
+        assert_eq!(demand[field], value, "{field}");
+    }
+    for field in ["percentile", "confidence"] {
+        assert_eq!(demand[field], Value::Null, "{field}: nobody measured it");
+    }
+    assert_eq!(demand["estimated"], Value::Array(Vec::new()));
+    let designs = answer["designs"].as_array().expect("designs");
+    assert!(!designs.is_empty());
+    let fields = [
+        "rank",
+        "level",
+        "part",
+        "count",
+        "usable_bytes",
+        "response_s",
+        "utilization",
+        "limit",
+        "rebuild_s",
+        "loss_5_years",
+        "price",
+        "currency",
+        "price_date",
+        "simulated",
+        "why",
+    ];
+    for (at, design) in designs.iter().enumerate() {
+        assert!(fields.iter().all(|field| design.get(*field).is_some()), "{design}");
+        assert_eq!((design["rank"].as_u64(), design["simulated"].as_bool()), (Some(at as u64 + 1), Some(true)));
+        for statistic in ["mean", "p95", "p99"] {
+            assert!(design["response_s"][statistic].as_f64().is_some_and(|s| s > 0.0), "{design}");
+        }
+    }
+    let rejected = answer["rejected"].as_array().expect("rejected");
+    assert!(rejected.iter().all(|r| r["design"].is_string() && r["because"].is_string()));
+}
+
+#[test]
+fn doc_002s_example_is_told() {
+    let said = text(&[&DOC_002[..], &["--drives", "compaq-4gb,compaq-9gb", "--response", "80ms"]].concat());
+    for words in [
+        "raid5 of 8 x compaq-9gb",
+        "8 are needed, 10 recommended",
+        "raid5 of 10 x compaq-4gb",
+        "raid5 of 5 x compaq-9gb: it holds the data, but 3.2 requests are in flight for each disk, where 2 is the limit",
+        "costs unknown",
+        "saturates first: members",
+    ] {
+        assert!(said.contains(words), "no `{words}` in:\n{said}");
+    }
+    // the rates of its three members together: a third of 139 each, as print has it
+    let answer = json(&["plan", "--members-of", "raid10:4", "--reads", "100", "--writes", "80", "--only", "cloud:aws"]);
+    assert_eq!(
+        (answer["demand"]["reads_per_s"].as_f64(), answer["demand"]["writes_per_s"].as_f64()),
+        (Some(100.0), Some(40.0))
+    );
+}
+
+#[test]
+fn what_cannot_be_met_is_an_answer() {
+    let options = ["plan", "--reads", "3000", "--writes", "1000", "--size", "16K", "--capacity", "500GB"];
+    let options = [&options[..], &["--response", "3ms", "--instance", "m6i.large"]].concat();
+    let answer = json(&options);
+    assert_eq!((&answer["feasible"], &answer["limit"]), (&Value::Bool(false), &"instance m6i.large IOPS".into()));
+    assert_eq!(answer["designs"].as_array().map(Vec::len), Some(1));
+    let said = text(&options);
+    assert!(said.contains("Nothing within the limits meets the demand. Nearest: instance m6i.large IOPS"), "{said}");
+}
+
+#[test]
+fn wrong_usage_is_told_and_nothing_is_written() {
+    let dir = folder("plan-wrong");
+    let page = dir.join("plan.html");
+    let mixed = dir.join("mixed.toml");
+    let row = |id: &str, currency: &str| {
+        format!(
+            "[[drive]]\nid = \"{id}\"\nprice = {{ each = 300.0, currency = \"{currency}\", region = \"DE\", \
+             date = \"2026-11-01\", source = \"an offer\" }}\n"
+        )
+    };
+    fs::write(&mixed, row("st24000nm002h", "USD") + &row("st20000nm007d", "EUR")).expect("written");
+    let euro = dir.join("euro.toml");
+    fs::write(&euro, row("st24000nm002h", "EUR")).expect("written");
+    let (page, mixed, euro) = (page.display().to_string(), mixed.display().to_string(), euro.display().to_string());
+    let load = ["plan", "--reads", "100", "--capacity", "1TB", "--html", &page];
+    let cases: [(&[&str], &str); 13] = [
+        (&["--drives", "st24000nm002g"], "did you mean `st24000nm002h`?"),
+        (&["--instance", "m6i.larg"], "did you mean `m6i.large`?"),
+        (&["--instance", "m6i.large", "--only", "hdd"], "--instance is for volumes"),
+        (&["--only", "floppy"], "expected hdd, ssd, cloud"),
+        (&["--levels", "raid99"], "`raid99` is no level; expected one of linear, raid0"),
+        (&["--max-drives", "2", "--levels", "raid6"], "the least is 4"),
+        (&["--budget", "5000EUR", "--currency", "USD"], "cannot be compared"),
+        (&["--budget", "much"], "write an amount"),
+        (&["--prices", &mixed], "prices in EUR and USD"),
+        (&["--prices", &euro, "--budget", "5000USD"], "cannot be compared"),
+        (&["--prices", "/nonexistent.toml"], "/nonexistent.toml: "),
+        (&["--response", "soon"], "--response: "),
+        (&["--writes=-1"], "writes_per_s: -1"),
+    ];
+    for (more, says) in cases {
+        let said = refused(&[&load[..], more].concat());
+        assert!(said.contains(says), "{more:?}: {said}");
+    }
+    assert!(refused(&["plan", "--capacity", "1TB"]).contains("plan needs a demand"));
+    assert!(refused(&["plan", "--reads", "0"]).contains("nothing is asked"));
+    assert!(!fs::exists(&page).expect("readable"), "a page was written");
+}
+
+#[test]
+fn ones_own_prices_and_pages() {
+    let dir = folder("plan-own");
+    let (prices, page, chart) = (dir.join("own.toml"), dir.join("plan.html"), dir.join("plan.svg"));
+    let row = "[[drive]]\nid = \"wuh721818ale6l4\"\nwatts = 6.5\nprice = { each = 111.0, currency = \"EUR\", \
+               region = \"DE\", date = \"2025-11-01\", source = \"<b>an offer\" }\n";
+    fs::write(&prices, row).expect("written");
+    let (prices, page_name, chart_name) =
+        (prices.display().to_string(), page.display().to_string(), chart.display().to_string());
+    let options =
+        ["plan", "--reads", "50", "--writes", "10", "--capacity", "30TB", "--only", "hdd", "--prices", &prices];
+    let answer = json(&[&options[..], &["--html", &page_name, "--svg", &chart_name]].concat());
+    let first = &answer["designs"][0];
+    assert_eq!((&first["part"], &first["currency"]), (&"wuh721818ale6l4".into(), &"EUR".into()));
+    let count = first["count"].as_f64().expect("a number") + first["spares"].as_f64().expect("a number");
+    assert_eq!((first["price"].as_f64(), first["watts"].as_f64()), (Some(111.0 * count), Some(6.5 * count)));
+    // prices in dollars are none in euros
+    let others = answer["designs"].as_array().expect("designs").iter().filter(|d| d["part"] != first["part"]);
+    assert!(others.into_iter().all(|design| design["price"].is_null()));
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains("older than a year (2025-11-01)"), "{notes}");
+    let html = fs::read_to_string(page).expect("a page");
+    assert!(html.contains("wuh721818ale6l4") && html.contains("rank") | html.contains("saturates first"));
+    assert!(!html.contains("<b>an offer"));
+    assert!(fs::read_to_string(chart).expect("a chart").contains("<svg"));
+}
