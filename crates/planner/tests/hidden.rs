@@ -73,8 +73,10 @@ fn what_saturation_hides_is_estimated() {
         let exact = known.asked_per_s.expect("users are known");
         assert!((exact / truth - 1.0).abs() < 0.1, "{exact} {truth}");
     }
-    println!("errors {errors:?}, mean {}", errors.iter().sum::<f64>() / errors.len() as f64);
-    assert!(errors.len() >= 6, "{errors:?}");
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    println!("errors {errors:?}, mean {mean}");
+    assert_eq!(errors.len(), CASES.len(), "{errors:?}");
+    assert!(mean < 0.05 && errors.iter().all(|e| *e < 0.15), "{errors:?}");
 }
 
 #[test]

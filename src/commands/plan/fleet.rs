@@ -123,7 +123,8 @@ fn purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
     for design in planned.iter().filter_map(design) {
         let monthly = design.price_period == PricePeriod::Month;
         let part = if monthly { &design.name } else { &design.part };
-        let row = rows.entry(part.clone()).or_insert_with(|| PurchaseRow { price: Some(0.0), ..PurchaseRow::default() });
+        let row =
+            rows.entry(part.clone()).or_insert_with(|| PurchaseRow { price: Some(0.0), ..PurchaseRow::default() });
         row.count += u64::from(design.count + design.spares);
         row.machines += 1;
         row.monthly = monthly;
@@ -155,9 +156,11 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
         let name = machine.name.clone();
         match &machine.found {
             Err(because) => {
-                table.row([name, String::new(), String::new(), String::new(), String::new(), String::new()]
-                    .into_iter()
-                    .chain([because.clone(), String::new()]));
+                table.row(
+                    [name, String::new(), String::new(), String::new(), String::new(), String::new()]
+                        .into_iter()
+                        .chain([because.clone(), String::new()]),
+                );
             }
             Ok((measured, answer)) => {
                 let demand = &measured.demand;

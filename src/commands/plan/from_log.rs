@@ -132,6 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = from.options()?;
     let limits = arguments.limits.limits(arguments.demand.horizon_days()?)?;
     arguments.pictures.check()?;
+    arguments.demand.check_beside_log()?;
     if from.fleet {
         return super::fleet::run(arguments, &options, &limits);
     }
@@ -261,12 +262,7 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
     Ok(series)
 }
 
-fn predict(
-    series: &LoadSeries,
-    change: &str,
-    options: &MeasureOptions,
-    prices: &PriceList,
-) -> Result<WhatIf, Failure> {
+fn predict(series: &LoadSeries, change: &str, options: &MeasureOptions, prices: &PriceList) -> Result<WhatIf, Failure> {
     what_if(series, change, options.percentile, options.users, prices).map_err(|error| match error {
         WhatIfError::Names(..) => Failure::Usage(error.to_string()),
         WhatIfError::Refused(..) => Failure::Failed(error.to_string()),

@@ -27,12 +27,16 @@ pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) 
         out += &format!("{}\n", style.clean(&line));
     }
     for field in &demand.estimated {
-        out += &style.paint(Ink::Dim, &style.clean(&format!("estimated: {}: {}\n", field.field, field.how)));
+        out += &format!("{}\n", dim(&format!("estimated: {}: {}", field.field, field.how), style));
     }
     for note in &summary.notes {
-        out += &style.paint(Ink::Dim, &style.clean(&format!("note: {note}\n")));
+        out += &format!("{}\n", dim(&format!("note: {note}"), style));
     }
     out + "\n"
+}
+
+fn dim(text: &str, style: &Style) -> String {
+    style.paint(Ink::Dim, &style.clean(text))
 }
 
 fn percentiles(measured: &MeasuredDemand) -> TextTable {
@@ -189,7 +193,7 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
     let mut out = format!("{}\n{}\n\n", style.paint(ink, &error), style.clean(&format!("model: {}", found.model)));
     out += &format!("{}\n{}", style.paint(Ink::Bold, &style.clean(&found.change)), table.render(style));
     for note in &found.notes {
-        out += &style.paint(Ink::Dim, &style.clean(&format!("note: {note}\n")));
+        out += &format!("{}\n", dim(&format!("note: {note}"), style));
     }
     out
 }

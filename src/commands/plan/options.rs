@@ -183,8 +183,8 @@ impl DemandOptions {
         Ok(response.map(|target_s| ResponseTarget { target_s, of }))
     }
 
-    /// A demand that was measured, with what was typed of room and response; typed rates contradict it.
-    pub fn completed(&self, measured: Demand) -> Result<Demand, Failure> {
+    /// Looks for what a log says itself.
+    pub fn check_beside_log(&self) -> Result<(), Failure> {
         let typed = [
             ("--reads", self.reads.is_some()),
             ("--writes", self.writes.is_some()),
@@ -192,9 +192,14 @@ impl DemandOptions {
             ("--queue", self.queue.is_some()),
             ("--members-of", self.members_of.is_some()),
         ];
-        if let Some((option, _)) = typed.iter().find(|(_, given)| *given) {
-            return Err(usage(format!("{option}: the log says that; use --comfort to plan for more")));
+        match typed.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(usage(format!("{option}: the log says that; use --comfort to plan for more"))),
+            None => Ok(()),
         }
+    }
+
+    /// A demand that was measured, with what was typed of room and response.
+    pub fn completed(&self, measured: Demand) -> Result<Demand, Failure> {
         let sequential = self.sequential.as_deref().map(|text| share("--sequential", text)).transpose()?;
         let demand = Demand {
             capacity_bytes: self.capacity.map(|bytes| bytes as f64).or(measured.capacity_bytes),

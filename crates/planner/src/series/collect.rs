@@ -102,8 +102,7 @@ impl LoadCollector {
     }
 
     fn settle(&mut self, schema: &Schema) -> Settled {
-        let LogDevices { object, fronts, in_memory, filesystems, notes } =
-            fronts::find(schema, self.topology.as_ref());
+        let LogDevices { object, fronts, in_memory, filesystems, notes } = fronts::find(schema, self.topology.as_ref());
         for note in notes {
             if !self.series.notes.contains(&note) {
                 self.series.notes.push(note);

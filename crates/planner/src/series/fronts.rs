@@ -94,7 +94,8 @@ fn lone(disk: &str, topology: Option<&Topology>) -> FrontDevice {
 fn top_sets(topology: &Topology) -> Vec<&str> {
     let is_set = |d: &&diskwright_base::Device| d.level.is_some() && !d.below.is_empty();
     let sets: Vec<&diskwright_base::Device> = topology.devices.iter().filter(is_set).collect();
-    let under = |name: &str, over: &diskwright_base::Device| over.name != name && reaches(topology, &over.name, name, 0);
+    let under =
+        |name: &str, over: &diskwright_base::Device| over.name != name && reaches(topology, &over.name, name, 0);
     sets.iter().filter(|set| !sets.iter().any(|over| under(&set.name, over))).map(|set| set.name.as_str()).collect()
 }
 
@@ -109,7 +110,10 @@ fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
     let topology = topology?;
     let on_disk = |device: &str| topology.leaves(device).iter().any(|leaf| front.leaves.iter().any(|l| l == leaf));
     let other = topology.filesystems.iter().find(|f| {
-        !f.device.is_empty() && f.device != front.name && topology.device(&f.device).is_some() && on_disk(&f.device)
+        !f.device.is_empty()
+            && f.device != front.name
+            && topology.device(&f.device).is_some()
+            && on_disk(&f.device)
             && !reaches(topology, &f.device, &front.name, 0)
     })?;
     let (name, mount) = (&front.name, &other.mount);
@@ -123,9 +127,8 @@ fn filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
     let all = schema.instances("logical_disk").into_iter().filter(|i| !i.eq_ignore_ascii_case("_total"));
     for mount in all {
         let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == mount)).map(|f| f.device.as_str());
-        let in_memory = device.is_some_and(|d| {
-            topology.and_then(|t| t.device(d)).is_some_and(|d| d.class == DeviceClass::Memory)
-        });
+        let in_memory =
+            device.is_some_and(|d| topology.and_then(|t| t.device(d)).is_some_and(|d| d.class == DeviceClass::Memory));
         let key = device.filter(|d| !d.is_empty()).unwrap_or(mount);
         if !in_memory && !seen.contains(&key) {
             seen.push(key);

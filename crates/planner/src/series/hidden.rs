@@ -153,9 +153,8 @@ fn elasticity(front: &FrontLoad) -> Option<f64> {
         .collect();
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + p.0 / count, sum.1 + p.1 / count));
-    let (width, product) = points.iter().fold((0.0, 0.0), |sum, p| {
-        (sum.0 + (p.0 - x).powi(2), sum.1 + (p.0 - x) * (p.1 - y))
-    });
+    let (width, product) =
+        points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + (p.0 - x).powi(2), sum.1 + (p.0 - x) * (p.1 - y)));
     match width {
         _ if points.len() < LEAST_TICKS => None,
         // a queue that never moves: the throughput cannot have followed it

@@ -39,8 +39,10 @@ pub enum NoDemand {
     #[error("not enough data: the log has no disk whose reads and writes are counted")]
     NoDisk,
     /// Nothing but gaps, or too short.
-    #[error("not enough data: {ticks} ticks over {seconds:.0} s tell all disks' reads and writes; at least {least} \
-             are needed")]
+    #[error(
+        "not enough data: {ticks} ticks over {seconds:.0} s tell all disks' reads and writes; at least {least} \
+             are needed"
+    )]
     TooShort {
         /// Ticks that have everything.
         ticks: usize,
@@ -79,7 +81,7 @@ pub struct LoadPercentiles {
 
 /// One device that programs ask.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DeviceLoad {
+pub struct FrontSummary {
     /// Its name.
     pub name: String,
     /// Level, where it is an array.
@@ -130,7 +132,7 @@ pub struct LoadSummary {
     /// Swapping, which is not in the demand; `None` where there was none.
     pub swap: Option<SwapLoad>,
     /// The devices that programs ask.
-    pub devices: Vec<DeviceLoad>,
+    pub devices: Vec<FrontSummary>,
     /// Devices that did not keep up.
     pub hidden: Vec<HiddenLoad>,
     /// What to know when reading it.
@@ -166,7 +168,6 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
     let busy = Busy::of(&series.ticks, reached);
     let hidden: Vec<HiddenLoad> = series.fronts.iter().filter_map(|front| hidden(front, options.users)).collect();
     let mut demand = busy.demand(reached, options);
-    let mut notes = series.notes.clone();
     estimates(series, &hidden, &mut demand, options.comfort);
     let rating = rate(range(&series.ticks), seconds, options.utc_offset_s);
     demand.confidence = Some(rating.confidence);
@@ -174,7 +175,9 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
     demand.burstiness = burstiness(&series.ticks).map(|value| value.clamp(1.0, 1e6));
     demand.capacity_bytes = series.used.last().map(|(_, bytes)| *bytes).filter(|bytes| *bytes > 0.0);
     demand.growth = growth(&series.used);
-    let summary = summary(series, options, &rates, reached, &busy, rating, hidden, &mut notes, &demand);
+    let response_s = busy.response_s();
+    let parts = MeasuredParts { options, rates: &rates, reached, response_s, rating, hidden, demand: &demand };
+    let summary = summary(series, parts);
     Ok(MeasuredDemand { demand, summary })
 }
 
@@ -256,7 +259,10 @@ fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, co
         mark("reads_per_s, writes_per_s", "without swapping, as if its requests were as large as the others".into());
     }
     for front in series.fronts.iter().filter(|front| front.inverted && front.level.is_some()) {
-        mark("reads_per_s, writes_per_s", format!("{}: from its members' load, as if all writes were small", front.name));
+        mark(
+            "reads_per_s, writes_per_s",
+            format!("{}: from its members' load, as if all writes were small", front.name),
+        );
     }
     demand.estimated.append(&mut marks);
     let more: f64 = hidden.iter().filter_map(|h| Some((h.asked_per_s? - h.plateau_per_s).max(0.0))).sum();
@@ -339,10 +345,10 @@ fn busy_hours(ticks: &[LoadTick], utc_offset_s: i64) -> Option<Vec<u8>> {
     Some((0..24u8).filter(|hour| mean(&hours[usize::from(*hour)]) >= NEAR * most && most > 0.0).collect())
 }
 
-fn device(front: &FrontLoad, percentile: f64) -> DeviceLoad {
+fn device(front: &FrontLoad, percentile: f64) -> FrontSummary {
     let sums = &front.sums;
     let (reads, writes) = (sums.reads / sums.seconds, sums.writes / sums.seconds);
-    DeviceLoad {
+    FrontSummary {
         name: front.name.clone(),
         level: front.level.map(|level| level.name()),
         members: front.members,
@@ -353,67 +359,82 @@ fn device(front: &FrontLoad, percentile: f64) -> DeviceLoad {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "parts of one answer, put together in one place")]
-fn summary(
-    series: &LoadSeries,
-    options: &MeasureOptions,
-    rates: &TimeDistribution,
+/// What a summary is put together from.
+struct MeasuredParts<'a> {
+    options: &'a MeasureOptions,
+    rates: &'a TimeDistribution,
+    /// The percentile of all requests a second.
     reached: f64,
-    busy: &Busy,
+    response_s: Option<f64>,
     rating: LogRating,
     hidden: Vec<HiddenLoad>,
-    notes: &mut Vec<String>,
-    demand: &Demand,
-) -> LoadSummary {
-    let ticks = &series.ticks;
+    demand: &'a Demand,
+}
+
+fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
+    let (ticks, options) = (&series.ticks, parts.options);
     let bytes = distribution(ticks, |t| t.bytes() as f32);
-    let devices: Vec<DeviceLoad> = series.fronts.iter().map(|front| device(front, options.percentile)).collect();
+    let devices: Vec<FrontSummary> = series.fronts.iter().map(|front| device(front, options.percentile)).collect();
     let of_each: f64 = devices.iter().map(|d| d.requests_per_s).sum();
     let none = LoadPercentiles { mean: 0.0, p50: 0.0, p90: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
-    let bytes_per_s = percentiles(&bytes).unwrap_or(none);
-    let reached_bytes = bytes.percentile(options.percentile).unwrap_or(0.0) * options.comfort;
-    if reached_bytes > 1.2 * demand.bytes_per_s() {
-        notes.push(format!(
-            "bytes have a peak of their own: {:.1} MB/s at this percentile, where the demand's requests are {:.1} \
-             MB/s; plan for that too (large requests come at other times)",
-            reached_bytes / 1e6,
-            demand.bytes_per_s() / 1e6
-        ));
-    }
-    let seconds: f64 = ticks.iter().map(|t| f64::from(t.seconds)).sum();
-    let interval = distribution(ticks, |t| t.seconds).percentile(50.0).unwrap_or(0.0);
-    if interval > 60.0 {
-        notes.push(format!("ticks of {interval:.0} s hide peaks that are shorter"));
-    }
-    if demand.growth.is_none() && demand.capacity_bytes.is_some() {
-        notes.push("growth: not enough data (at least a day of filesystem sizes is needed)".into());
-    }
-    let [swap_read, swap_write, swap_requests] = series.swap.map(|amount| amount / seconds);
-    let swap = SwapLoad {
-        read_bytes_per_s: swap_read,
-        write_bytes_per_s: swap_write,
-        requests_per_s: swap_requests,
-        share: swap_requests / (swap_requests + rates.mean().unwrap_or(0.0)),
-    };
+    let interval_s = distribution(ticks, |t| t.seconds).percentile(50.0).unwrap_or(0.0);
     let (from, to) = range(ticks);
     LoadSummary {
         from: diskwright_base::moment::rfc3339(from),
         to: diskwright_base::moment::rfc3339(to),
         ticks: ticks.len(),
         gap_ticks: series.gaps.0,
-        interval_s: interval,
-        rating,
-        requests_per_s: percentiles(rates).unwrap_or(none),
-        bytes_per_s,
+        interval_s,
+        rating: parts.rating,
+        requests_per_s: percentiles(parts.rates).unwrap_or(none),
+        bytes_per_s: percentiles(&bytes).unwrap_or(none),
         queue: percentiles(&distribution(ticks, |t| t.queue)),
         sum_of_percentiles_per_s: of_each,
-        oversize: if reached > 0.0 { of_each / reached } else { 1.0 },
+        oversize: if parts.reached > 0.0 { of_each / parts.reached } else { 1.0 },
         dispersion: dispersion(ticks),
         busy_hours: busy_hours(ticks, options.utc_offset_s),
-        response_s: busy.response_s(),
-        swap: (swap_requests > 0.0).then_some(swap),
+        response_s: parts.response_s,
+        swap: swap(series, parts.rates.mean().unwrap_or(0.0)),
         devices,
-        hidden,
-        notes: std::mem::take(notes),
+        hidden: parts.hidden,
+        notes: notes(series, options, &bytes, interval_s, parts.demand),
     }
+}
+
+/// Swapping on average; `None` where there was none.
+fn swap(series: &LoadSeries, others_per_s: f64) -> Option<SwapLoad> {
+    let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
+    let [read_bytes_per_s, write_bytes_per_s, requests_per_s] = series.swap.map(|amount| amount / seconds);
+    let share = requests_per_s / (requests_per_s + others_per_s);
+    (requests_per_s > 0.0).then_some(SwapLoad { read_bytes_per_s, write_bytes_per_s, requests_per_s, share })
+}
+
+fn notes(
+    series: &LoadSeries,
+    options: &MeasureOptions,
+    bytes: &TimeDistribution,
+    interval_s: f64,
+    demand: &Demand,
+) -> Vec<String> {
+    /// Bytes so many times those of the demand are a peak of their own.
+    const OWN_PEAK: f64 = 1.2;
+    /// Ticks longer than this hide peaks, s.
+    const LONG_TICK_S: f64 = 60.0;
+    let mut notes = series.notes.clone();
+    let reached = bytes.percentile(options.percentile).unwrap_or(0.0) * options.comfort;
+    if reached > OWN_PEAK * demand.bytes_per_s() {
+        notes.push(format!(
+            "bytes have a peak of their own: {:.1} MB/s at this percentile, where the demand's requests are {:.1} \
+             MB/s; plan for that too (large requests come at other times)",
+            reached / 1e6,
+            demand.bytes_per_s() / 1e6
+        ));
+    }
+    if interval_s > LONG_TICK_S {
+        notes.push(format!("ticks of {interval_s:.0} s hide peaks that are shorter"));
+    }
+    if demand.growth.is_none() && demand.capacity_bytes.is_some() {
+        notes.push("growth: not enough data (at least a day of filesystem sizes is needed)".into());
+    }
+    notes
 }

@@ -18,7 +18,7 @@ pub mod requests;
 use diskwright_base::{Histogram, RaidLevel};
 
 pub use collect::LoadCollector;
-pub use measured::{MeasureOptions, LoadSummary, MeasuredDemand, demand_from_series};
+pub use measured::{LoadSummary, MeasureOptions, MeasuredDemand, demand_from_series};
 
 /// What all disks together did in one tick, without swapping. Rates a second; NaN is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]

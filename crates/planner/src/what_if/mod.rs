@@ -156,7 +156,8 @@ impl Scenario<'_> {
             let most = model.most(point);
             self.refused(format!("{:.0} requests/s are more than it sustains, which is {most:.0}", point.requests()))
         };
-        let before = solve(&self.model, self.point, self.population).ok_or_else(|| too_much(&self.model, self.point))?;
+        let before =
+            solve(&self.model, self.point, self.population).ok_or_else(|| too_much(&self.model, self.point))?;
         let changed = solve(after, point, population).ok_or_else(|| too_much(after, point))?;
         let beyond = changed.member_load_per_s > 1.1 * self.model.seen;
         if beyond && self.model.is_flat() {

@@ -145,16 +145,16 @@ impl ResponseModel {
         model.seen = fitted.iter().chain(&tried).map(|p| p.load).fold(0.0, f64::max);
         model.light_s = fitted.first().map_or(f64::NAN, |p| p.response_s);
         let weight: f64 = tried.iter().map(|p| p.weight).sum();
-        let off = |p: &CurvePoint| p.weight * (model.member_response(p.load) / p.response_s - 1.0).abs().min(10.0);
+        let off = |p: &FittedLoad| p.weight * (model.member_response(p.load) / p.response_s - 1.0).abs().min(10.0);
         model.error = tried.iter().map(off).sum::<f64>() / weight;
         model.error.is_finite().then_some(model)
     }
 
     /// Loads of members with their responses, from the lowest on.
-    fn points(&self, curve: &[FrontSums]) -> Vec<CurvePoint> {
+    fn points(&self, curve: &[FrontSums]) -> Vec<FittedLoad> {
         let all: f64 = curve.iter().map(|s| s.reads + s.writes).sum();
         let enough = |s: &&FrontSums| s.reads + s.writes > LEAST_SHARE * all && s.queue_s > 0.0;
-        let point = |s: &FrontSums| CurvePoint {
+        let point = |s: &FrontSums| FittedLoad {
             load: member_load(self.level, self.members, s.reads / s.seconds, s.writes / s.seconds),
             response_s: s.queue_s / (s.reads + self.write_ratio * s.writes),
             weight: s.reads + s.writes,
@@ -163,7 +163,7 @@ impl ResponseModel {
     }
 
     /// `R (a - b l) = 1` by least squares of the relative errors.
-    fn line(&mut self, points: &[CurvePoint]) -> Option<()> {
+    fn line(&mut self, points: &[FittedLoad]) -> Option<()> {
         let mut sums = [0.0; 5];
         for p in points {
             let (x, y) = (p.response_s, -p.response_s * p.load);
@@ -237,7 +237,7 @@ impl ResponseModel {
 }
 
 /// A load on a member and what it answered in.
-struct CurvePoint {
+struct FittedLoad {
     load: f64,
     response_s: f64,
     weight: f64,
