@@ -54,7 +54,8 @@ impl TracedRequest {
         self.done_ns.saturating_sub(self.arrived_ns())
     }
 
-    /// Waiting for a place in the device's queue (tags, throttles, frozen queues).
+    /// Waiting for a place in the device's queue (tags, frozen queues). The kernel tells of a bio only when
+    /// a cgroup's throttle has let it through.
     pub fn queue_ns(&self) -> Option<u64> {
         Some(self.started_ns?.saturating_sub(self.queued_ns?))
     }

@@ -94,6 +94,8 @@ pub struct TraceSession {
     /// What should be known beside the result: what was chosen, and where it was stepped down.
     pub remarks: Vec<String>,
     is_spent: bool,
+    /// Asked for once: the answer takes reading several files.
+    processors: usize,
 }
 
 impl TraceSession {
@@ -143,6 +145,7 @@ impl TraceSession {
             lost_before: 0,
             remarks,
             is_spent: false,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
         })
     }
 
@@ -290,7 +293,7 @@ impl TraceSession {
             events: self.spent.events + events,
             reader_ns: cost::process_ns() - self.reader_from_ns,
             kernel_ns: self.spent.kernel_ns + events as f64 * event_ns,
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors: self.processors,
         }
     }
 
