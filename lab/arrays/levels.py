@@ -6,9 +6,9 @@ MIXES = [100, 90, 75, 67, 50, 25, 0]
 # Requests that are outstanding at all times: enough to keep every member busy.
 OUTSTANDING = 32
 CHUNK_KB = 64
-# How md rebuilds beside other I/O (drivers/md/md.c, md_do_sync): it asks for 128 KB, its
-# window, waits until all of it is done, and asks for the next.
-REBUILD = '{ step = "128KB", depth = 1 }'
+# How md rebuilds beside other I/O (drivers/md/md.c, md_do_sync): by 128 KB, its window. As long as it is slower than
+# speed_limit_min (1,000 KB/s of each member) it does not wait for other I/O.
+REBUILD = '{ step = "128KB", depth = 4, rate = "1MB/s" }'
 
 
 @dataclass
@@ -154,7 +154,8 @@ def sequence_cells(level, _mixes):
 SETS = {
     "random": (random_cells, MIXES, "capped"),
     "degraded": (degraded_cells, [100, 67, 50, 0], "capped"),
-    "rebuilding": (rebuilding_cells, [100, 50, 0], "capped"),
+    # capped members take requests of any size as one, and would be rebuilt before anything is measured
+    "rebuilding": (rebuilding_cells, [100, 50, 0], "metered"),
     "sizes": (size_cells, [100, 50, 0], "metered"),
     "sequence": (sequence_cells, [100], "metered"),
 }

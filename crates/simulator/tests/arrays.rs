@@ -192,7 +192,6 @@ fn a_degraded_write_costs_what_md_makes_of_it() {
     near(cost(ArrayLevel::Raid6, 6, WriteBy::Md, &[]), cost(ArrayLevel::Raid6, 6, WriteBy::Fewest, &[]));
 }
 
-
 fn plan_with(level: ArrayLevel, members: u16, write_by: WriteBy, request: ArrayRequest) -> MemberIoPlan {
     let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 1 << 20, 128)).expect("valid");
     let mut plan = MemberIoPlan::new();

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::Ns;
+use diskwright_simulator::array::{ArrayPolicy, WriteBy};
 use diskwright_simulator::cache::BlockCacheSpec;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
+use diskwright_simulator::load::AccessPattern;
 use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer as Asked, RequestSizes};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
@@ -176,6 +178,32 @@ fn what_has_failed_is_read_from_the_others_and_rebuilt_onto_a_spare() {
     assert!(degraded.arrays[0].background.is_none());
     let each = degraded.arrays[0].member_ios as f64 / degraded.arrays[0].counts.reads as f64;
     near(each, 4.0 / 3.0, 0.02);
+}
+
+/// Requests of one array of plain drives a second, and member I/Os of each.
+fn of_parity_set(members: u32, by: WriteBy, asked: Asked, outstanding: u32) -> (f64, f64) {
+    let drives = vec![Drives::new("d", members, plain(10, 1))];
+    let mut system = system(drives, on(WorkloadTarget::Array(0), users(outstanding, asked)));
+    let policy = ArrayPolicy { write_by: by, ..ArrayPolicy::default() };
+    system.arrays = vec![Set { policy, ..Set::new("set", ArrayLevel::Raid5, (0..members).collect()) }];
+    let report = run(&system);
+    let array = &report.arrays[0];
+    (rate(&report), array.member_ios as f64 / array.counts.writes.max(1) as f64)
+}
+
+#[test]
+fn a_stream_of_small_writes_becomes_whole_rows_where_md_runs_the_array() {
+    let stream = |bytes| Asked { access: AccessPattern::Sequential { streams: 1 }, ..writes(bytes) };
+    // five members, rows of four units of 64 KB, eight units under way: two rows, five writes of each
+    let (requests, each) = of_parity_set(5, WriteBy::Md, stream(65_536), 8);
+    near(each, 5.0 / 4.0, 0.01);
+    near(requests, 400.0, 0.01);
+    let (_, apart) = of_parity_set(5, WriteBy::Fewest, stream(65_536), 8);
+    assert!(apart > 3.0, "each by itself is read and modified: {apart}");
+    // one at a time there is nothing to gather, and nothing waits
+    assert_eq!(of_parity_set(5, WriteBy::Md, stream(65_536), 1), of_parity_set(5, WriteBy::Fewest, stream(65_536), 1));
+    // random writes have no rows in common
+    assert_eq!(of_parity_set(5, WriteBy::Md, writes(4096), 8), of_parity_set(5, WriteBy::Fewest, writes(4096), 8));
 }
 
 #[test]

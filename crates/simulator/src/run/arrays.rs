@@ -1,6 +1,7 @@
 //! Arrays at work: requests become member I/Os, parity is paid for, lost
 //! members are rebuilt.
 
+use super::gather::RowGathering;
 use super::job::{ArrayPhase, Parent, SimulationJob};
 use super::path::PathStart;
 use super::{Simulation, SimulationEvent};
@@ -18,6 +19,8 @@ pub(super) struct ArrayRun {
     pub planner: Planner,
     /// A plan to be used again; none while one is carried out.
     pub plan: Option<Box<MemberIoPlan>>,
+    /// Where it makes whole rows of writes that come together.
+    pub gathering: Option<RowGathering>,
     pub flights: ArrayFlights,
     /// The request of each flight, and what is to be computed at its end.
     pub owners: Vec<(u32, ParityWork)>,
@@ -83,6 +86,7 @@ impl ArrayRun {
         let mut planner = Planner::new(array, set.policy);
         planner.set_state(ArrayState::failed(set.failed.iter().copied()));
         ArrayRun {
+            gathering: RowGathering::new(&planner),
             planner,
             plan: None,
             flights: ArrayFlights::new(),
@@ -129,7 +133,9 @@ impl Simulation {
                 self.arrays[usize::from(array)].meter.arrive(now);
                 self.arrays[usize::from(array)].meter.start(now);
                 self.jobs[job].came_to_array = now;
-                self.array_begin(now, array, job);
+                if !self.gathers(now, array, job) {
+                    self.array_begin(now, array, job);
+                }
             }
             ArrayPhase::Before => self.array_begin(now, array, job),
             ArrayPhase::Between => {
@@ -223,11 +229,11 @@ impl Simulation {
                 }
             }
             ArrayProgress::Send(_, work) => {
-                let time = run.time_of(work);
+                let (time, station) = (run.time_of(work), run.parity.0);
+                self.gathering_has_read(now, array, job);
                 self.jobs[job].parts = number;
                 self.jobs[job].phase = ArrayPhase::Between;
                 if time > 0 {
-                    let station = run.parity.0;
                     self.visit(now, station, job, time);
                 } else {
                     self.array_step(now, array, job);
@@ -254,6 +260,10 @@ impl Simulation {
             self.jobs.remove(job);
             self.background_done(now, array, round, from);
             return;
+        }
+        self.gathering_has_read(now, array, job);
+        if let Parent::Gathered { group, .. } = self.jobs[job].parent {
+            return self.gathered_done(now, array, job, group);
         }
         let run = &mut self.arrays[usize::from(array)];
         run.meter.complete(now, self.jobs[job].came_to_array);

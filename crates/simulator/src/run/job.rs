@@ -22,6 +22,8 @@ pub(super) enum Parent {
     Every { job: u32 },
     /// A rebuild or a scrub.
     Background { array: u16, round: u32 },
+    /// Several writes of an array, which are one: their number as a group.
+    Gathered { array: u16, group: u32 },
 }
 
 /// What a request is for.

@@ -13,6 +13,7 @@ mod compile;
 mod devices;
 mod drives;
 mod failures;
+mod gather;
 mod job;
 mod loads;
 mod orders;
@@ -63,6 +64,8 @@ enum SimulationEvent {
     Wake { cache: u16 },
     /// The next step of a rebuild or a scrub may begin.
     Background { array: u16 },
+    /// Writes of an array that came at one moment begin.
+    Gathered { array: u16 },
     /// A job goes on.
     Go { job: u32 },
     /// A user goes on whose request took no time.
@@ -220,6 +223,7 @@ impl Simulation {
             SimulationEvent::Ask { number } => self.asked(now, number),
             SimulationEvent::Wake { cache } => self.cache_wake(now, cache),
             SimulationEvent::Background { array } => self.background(now, array),
+            SimulationEvent::Gathered { array } => self.gathered(now, array),
             SimulationEvent::Go { job } => self.advance(now, job),
             SimulationEvent::Again { load, who } => self.load_next(now, load, who, Cause::Done),
             SimulationEvent::Outside { number } => self.outside_begins(now, number),
@@ -413,7 +417,7 @@ impl Simulation {
                 self.jobs.remove(job);
                 self.one_of_every(now, whole);
             }
-            Parent::Background { .. } => self.jobs.remove(job),
+            Parent::Background { .. } | Parent::Gathered { .. } => self.jobs.remove(job),
         }
     }
 }

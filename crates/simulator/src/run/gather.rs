@@ -1,0 +1,155 @@
+//! Writes that complete a row, as Linux's md finds them: its stripe cache holds a write of part of a row
+//! until everything that comes with it has been taken in, and so a stream of small writes becomes
+//! writes of whole rows (drivers/md/raid5.c: plugging, and STRIPE_DELAYED).
+//!
+//! What comes at one moment is gathered. What does not fill its row waits on while the array reads for other
+//! such writes, as md does (IO_THRESHOLD is 1).
+
+use super::job::{Parent, SimulationJob};
+use super::{Simulation, SimulationEvent};
+use crate::Ns;
+use crate::array::{ArrayLevel, Planner, WriteBy};
+use crate::io::Io;
+
+/// Streams of writes that are known side by side.
+const STREAMS: usize = 8;
+
+/// The writes of an array that wait for the end of the moment.
+#[derive(Debug)]
+pub(super) struct RowGathering {
+    row_blocks: u64,
+    /// Where the streams of writes have come to, and which of them is forgotten next.
+    ends: [u64; STREAMS],
+    next: usize,
+    waiting: Vec<u32>,
+    /// Writes of parts of rows that still read.
+    reading: Vec<u32>,
+    /// The writes that are one now, by number.
+    groups: Vec<Vec<u32>>,
+    free: Vec<u32>,
+}
+
+impl RowGathering {
+    /// `None` where the array does not gather.
+    pub fn new(planner: &Planner) -> Option<RowGathering> {
+        let array = planner.array();
+        let parity = matches!(array.level(), ArrayLevel::Raid4 | ArrayLevel::Raid5 | ArrayLevel::Raid6);
+        (parity && planner.policy().write_by == WriteBy::Md).then(|| RowGathering {
+            row_blocks: array.row_blocks(),
+            ends: [u64::MAX; STREAMS],
+            next: 0,
+            waiting: Vec::new(),
+            reading: Vec::new(),
+            groups: Vec::new(),
+            free: Vec::new(),
+        })
+    }
+
+    /// Whether a write goes on where one ended, within a row that it does not fill.
+    fn goes_on(&mut self, io: &Io) -> bool {
+        let stream = self.ends.iter().position(|end| *end == io.first);
+        let place = stream.unwrap_or_else(|| {
+            self.next = (self.next + 1) % STREAMS;
+            self.next
+        });
+        self.ends[place] = io.end();
+        let one_row = io.first / self.row_blocks == (io.end() - 1) / self.row_blocks;
+        stream.is_some() && one_row && u64::from(io.blocks) < self.row_blocks
+    }
+
+    fn keep(&mut self, group: Vec<u32>) -> u32 {
+        let number = self.free.pop().unwrap_or(self.groups.len() as u32);
+        if number as usize == self.groups.len() {
+            self.groups.push(Vec::new());
+        }
+        self.groups[number as usize] = group;
+        number
+    }
+}
+
+impl Simulation {
+    /// Holds a write of a stream back, until the end of the moment at least. False where it may begin.
+    pub(super) fn gathers(&mut self, now: Ns, array: u16, job: u32) -> bool {
+        let io = self.jobs[job].io;
+        let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return false };
+        if !io.write || io.blocks == 0 || !gathering.goes_on(&io) {
+            return false;
+        }
+        gathering.waiting.push(job);
+        self.events.at(now, SimulationEvent::Gathered { array });
+        true
+    }
+
+    /// The moment is over: what lies behind one another in a row is one write.
+    pub(super) fn gathered(&mut self, now: Ns, array: u16) {
+        let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };
+        let row_blocks = gathering.row_blocks;
+        let may_read = gathering.reading.is_empty();
+        let mut waiting = std::mem::take(&mut gathering.waiting);
+        waiting.sort_by_key(|job| self.jobs[*job].io.first);
+        let (mut rest, mut kept) = (waiting.as_slice(), Vec::new());
+        while let Some(first) = rest.first() {
+            let mut whole = self.jobs[*first].io;
+            let row = whole.first / row_blocks;
+            let mut count = 1;
+            for io in rest[1..].iter().map(|job| self.jobs[*job].io) {
+                if io.first != whole.end() || io.first / row_blocks != row {
+                    break;
+                }
+                whole.blocks += io.blocks;
+                count += 1;
+            }
+            let (group, others) = rest.split_at(count);
+            let fills = u64::from(whole.blocks) == row_blocks;
+            if fills || may_read {
+                self.begin_gathered(now, array, group, whole, !fills);
+            } else {
+                kept.extend_from_slice(group);
+            }
+            rest = others;
+        }
+        // what began may have brought others, which asked for an end of the moment of their own
+        if let Some(gathering) = &mut self.arrays[usize::from(array)].gathering {
+            gathering.waiting.extend(kept);
+        }
+    }
+
+    fn begin_gathered(&mut self, now: Ns, array: u16, group: &[u32], whole: Io, reads: bool) {
+        let run = &mut self.arrays[usize::from(array)];
+        let own = run.own;
+        let Some(gathering) = &mut run.gathering else { return };
+        let job = match group {
+            [job] => *job,
+            _ => {
+                let parent = Parent::Gathered { array, group: gathering.keep(group.to_vec()) };
+                self.jobs.add(SimulationJob::new(whole, own, parent))
+            }
+        };
+        if reads {
+            gathering.reading.push(job);
+        }
+        self.array_begin(now, array, job);
+    }
+
+    /// A write has read what it needed, or is done: those that wait for that may begin.
+    pub(super) fn gathering_has_read(&mut self, now: Ns, array: u16, job: u32) {
+        let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };
+        let Some(place) = gathering.reading.iter().position(|reading| *reading == job) else { return };
+        gathering.reading.swap_remove(place);
+        if gathering.reading.is_empty() && !gathering.waiting.is_empty() {
+            self.events.at(now, SimulationEvent::Gathered { array });
+        }
+    }
+
+    /// A write that was gathered is done, and with it all that it was made of.
+    pub(super) fn gathered_done(&mut self, now: Ns, array: u16, job: u32, group: u32) {
+        self.jobs.remove(job);
+        let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };
+        let jobs = std::mem::take(&mut gathering.groups[group as usize]);
+        gathering.free.push(group);
+        assert!(jobs.len() > 1, "a single write is not gathered");
+        for job in jobs {
+            self.array_done(now, array, job);
+        }
+    }
+}
