@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use diskwright_base::toml_reader;
 use diskwright_base::units::parse_size;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
 use serde::Deserialize;
@@ -101,7 +102,7 @@ impl Arrays {
         if let Some(path) = &self.topology {
             let name = path.display();
             let text = std::fs::read_to_string(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
-            let file: TopologyFile = toml::from_str(&text).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+            let file: TopologyFile = toml_reader::read(&name.to_string(), &text)?;
             all.extend(file.array);
             (sets, machine) = (file.set, file.machine);
         }

@@ -2,6 +2,7 @@
 //! its statistics.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -271,12 +272,13 @@ fn document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> V
 
 /// Second pass for CSV: a line a tick, an empty cell for a gap.
 fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Failure> {
-    let mut out = csv::Writer::from_writer(Vec::new());
-    let name = |(counter, instance): &(String, String)| {
-        cells.shown(&if instance.is_empty() { counter.clone() } else { format!("{counter}[{instance}]") })
-    };
-    let header = ["time".to_owned(), "elapsed_s".to_owned()].into_iter().chain(wanted.iter().map(name));
-    out.write_record(header)?;
+    let mut out = "time,elapsed_s".to_owned();
+    for (counter, instance) in wanted {
+        let name = if instance.is_empty() { counter.clone() } else { format!("{counter}[{instance}]") };
+        out += ",";
+        out += &text::csv_cell(&cells.shown(&name));
+    }
+    out += "\n";
     let only_processes = wanted.iter().all(|(counter, _)| processes::is_counter(counter));
     let mut known: Option<(Arc<Schema>, Vec<Option<CounterPlan>>)> = None;
     logs.read(|piece| {
@@ -292,14 +294,14 @@ fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Fai
         if only_processes && plans.iter().all(Option::is_none) {
             return Ok(());
         }
-        rows(&mut out, frame, plans)?;
-        output::data(out.get_ref())?;
-        out = csv::Writer::from_writer(Vec::new());
+        rows(&mut out, frame, plans);
+        output::data(out.as_bytes())?;
+        out.clear();
         Ok(())
     })
 }
 
-fn rows(out: &mut csv::Writer<Vec<u8>>, frame: &Frame, plans: &[Option<CounterPlan>]) -> Result<(), Failure> {
+fn rows(out: &mut String, frame: &Frame, plans: &[Option<CounterPlan>]) {
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); plans.len()];
     for (column, plan) in columns.iter_mut().zip(plans) {
         match plan {
@@ -307,12 +309,17 @@ fn rows(out: &mut csv::Writer<Vec<u8>>, frame: &Frame, plans: &[Option<CounterPl
             None => column.resize(frame.ticks().len(), f64::NAN),
         }
     }
-    for (at, tick) in frame.ticks().iter().enumerate() {
-        let elapsed = if tick.elapsed_ns == 0 { String::new() } else { (tick.elapsed_ns as f64 * 1e-9).to_string() };
-        let cell = |v: f64| if v.is_nan() { String::new() } else { v.to_string() };
-        let cells = columns.iter().map(|c| cell(c[at]));
-        out.write_record([when::rfc3339(tick.time_ns), elapsed].into_iter().chain(cells))?;
+    let number = |out: &mut String, value: f64| {
+        out.push(',');
+        if !value.is_nan() {
+            // writing to a string cannot fail
+            let _ = write!(out, "{value}");
+        }
+    };
+    for (index, tick) in frame.ticks().iter().enumerate() {
+        out.push_str(&when::rfc3339(tick.time_ns));
+        number(out, if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 });
+        columns.iter().for_each(|column| number(out, column[index]));
+        out.push('\n');
     }
-    out.flush()?;
-    Ok(())
 }

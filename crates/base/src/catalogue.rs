@@ -241,7 +241,8 @@ impl Catalogue {
     fn load(files: &[(&str, &str)]) -> Result<Catalogue, String> {
         let mut counters = Vec::new();
         for (name, text) in files {
-            let file: CounterFile = toml::from_str(text).map_err(|e| format!("{name}.toml: {e}"))?;
+            let file: CounterFile =
+                crate::toml_reader::read(&format!("{name}.toml"), text).map_err(|e| e.to_string())?;
             for mut counter in file.counter {
                 if counter.object() != file.object {
                     return Err(format!("{name}.toml: {} belongs to another object", counter.id));

@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::toml_reader;
+
 /// A word of the trade.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +41,7 @@ pub struct GlossaryTerm {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct GlossaryFile {
     term: Vec<GlossaryTerm>,
 }
@@ -49,10 +52,7 @@ struct GlossaryFile {
 /// Never: a test reads the file.
 pub fn terms() -> &'static [GlossaryTerm] {
     static READ: OnceLock<Vec<GlossaryTerm>> = OnceLock::new();
-    READ.get_or_init(|| {
-        let file: GlossaryFile = toml::from_str(include_str!("../glossary.toml")).expect("a test reads the glossary");
-        file.term
-    })
+    READ.get_or_init(|| toml_reader::built_in::<GlossaryFile>("glossary.toml", include_str!("../glossary.toml")).term)
 }
 
 #[cfg(test)]

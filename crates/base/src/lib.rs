@@ -5,6 +5,7 @@
 pub mod arithmetic;
 pub mod catalogue;
 pub mod ceiling;
+pub mod diskstats;
 pub mod exposition;
 pub mod frame;
 pub mod glossary;

@@ -90,6 +90,27 @@ pub fn shortened(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_some() { shown + "…" } else { shown }
 }
 
+/// True where two names are of one machine. Case does not matter, and a short name is the same as
+/// a long one that begins with it: `db1` and `DB1.example.com`. Two long ones are compared whole.
+pub fn same_host(one: &str, other: &str) -> bool {
+    let is_short_of = |short: &str, long: &str| {
+        let first = long.split('.').next().unwrap_or_default();
+        // the first number of an address is no name
+        let is_name = first.contains(|c: char| !c.is_ascii_digit());
+        is_name && !short.contains('.') && short.eq_ignore_ascii_case(first)
+    };
+    one.eq_ignore_ascii_case(other) || is_short_of(one, other) || is_short_of(other, one)
+}
+
+/// A text as a cell of CSV (RFC 4180): what holds a comma, a quote or a line end, or has blanks
+/// around it, stands in quotes.
+pub fn csv_cell(text: &str) -> Cow<'_, str> {
+    match text.contains([',', '"', '\r', '\n']) || text.trim() != text {
+        true => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
+        false => Cow::Borrowed(text),
+    }
+}
+
 /// A cell of words as a spreadsheet shows it: one that would be taken for a formula gets
 /// an apostrophe in front, which a spreadsheet hides. Not for numbers.
 pub fn no_formula(cell: &str) -> Cow<'_, str> {
@@ -151,6 +172,20 @@ mod tests {
         for plain in ["sda", "", "'quoted'", "a=b"] {
             assert_eq!((no_formula(plain).as_ref(), from_no_formula(plain)), (plain, plain));
         }
+    }
+
+    #[test]
+    fn a_short_name_is_the_same_machine() {
+        let same = [("db1", "DB1"), ("db1", "db1.example.com"), ("db1.example.com", "DB1"), ("10.0.0.1", "10.0.0.1")];
+        assert!(same.iter().all(|(one, other)| same_host(one, other)));
+        let others = [("db1.a.org", "db1.b.org"), ("db1", "db2"), ("10", "10.0.0.1"), ("", "db1"), ("db", "db1.a")];
+        assert!(others.iter().all(|(one, other)| !same_host(one, other) && !same_host(other, one)));
+    }
+
+    #[test]
+    fn cells_of_csv_are_quoted_where_they_must_be() {
+        let cells = ["sda", "a,b", "a\"b", "a\nb", " a", ""].map(csv_cell);
+        assert_eq!(cells, ["sda", "\"a,b\"", "\"a\"\"b\"", "\"a\nb\"", "\" a\"", ""]);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 use diskwright_base::DeviceClass;
 use serde::Serialize;
 
-use crate::read::{PackFields, parse};
-use diskwright_base::{Problem, ProblemSource};
+use crate::load::CLASSES;
+use diskwright_base::Problems;
+use diskwright_base::toml_reader::{TomlFields, TomlSource};
 
 /// One remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -123,23 +124,22 @@ impl AdviceCondition {
     }
 }
 
-fn take_when(top: &mut PackFields<'_, '_>) -> Result<AdviceCondition, Problem> {
-    let Some(value) = top.take("when") else { return Ok(AdviceCondition::default()) };
-    let mut fields = PackFields::of(top.source, &top.item, value)?;
+fn read_when(fields: &TomlFields<'_, '_>) -> AdviceCondition {
     let directions = [("read", IoDirection::Read), ("write", IoDirection::Write)];
+    let number = |key| fields.number(key, 0.0, f64::MAX);
     let when = AdviceCondition {
-        direction: fields.word("direction", &directions)?,
-        size_below: fields.number("size_below")?,
-        size_at_least: fields.number("size_at_least")?,
-        queue_below: fields.number("queue_below")?,
-        queue_at_least: fields.number("queue_at_least")?,
-        classes: fields.classes("classes")?,
-        except_classes: fields.classes("except_classes")?,
-        write_cache_off: fields.truth("write_cache_off")?.unwrap_or(false),
-        objects: fields.texts("objects")?.into_iter().map(|(object, _)| object).collect(),
+        direction: fields.word("direction", &directions),
+        size_below: number("size_below"),
+        size_at_least: number("size_at_least"),
+        queue_below: number("queue_below"),
+        queue_at_least: number("queue_at_least"),
+        classes: fields.words("classes", CLASSES),
+        except_classes: fields.words("except_classes", CLASSES),
+        write_cache_off: fields.truth("write_cache_off").unwrap_or(false),
+        objects: fields.texts("objects").into_iter().map(|(object, _)| object.to_owned()).collect(),
     };
-    fields.finish()?;
-    Ok(when)
+    fields.finish();
+    when
 }
 
 /// The texts that are built in.
@@ -155,37 +155,48 @@ pub fn builtin() -> &'static [Advice] {
 }
 
 /// Reads a file of `[[advice]]` alone.
-pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, Problem> {
-    let source = ProblemSource { file, text };
-    let table = parse(&source)?;
-    let mut top = PackFields::new(&source, "", table.get_ref(), 0..text.len());
-    let list = take(&mut top)?;
-    top.finish()?;
-    Ok(list)
+///
+/// # Errors
+/// Everything that is wrong, by line.
+pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, Problems> {
+    let source = TomlSource::new(file, text);
+    let list = source.parse().map(|table| {
+        let top = TomlFields::of_table(&source, &table);
+        let list = take(&top);
+        top.finish();
+        list
+    });
+    source.finish(list).map(|(list, _)| list)
 }
 
 /// The `[[advice]]` of a file.
-pub(crate) fn take(top: &mut PackFields<'_, '_>) -> Result<Vec<Advice>, Problem> {
+pub(crate) fn take(top: &TomlFields<'_, '_>) -> Vec<Advice> {
     let mut list: Vec<Advice> = Vec::new();
-    for value in top.list("advice")? {
-        let mut fields = PackFields::of(top.source, "advice", value)?;
-        let id = fields.needed("id")?;
-        fields.item = format!("advice {id}");
-        let text = fields.needed("text")?;
-        let modern = fields.text("modern")?.unwrap_or_default();
-        let source = fields.needed("source")?;
-        let cost = fields.number("cost")?.ok_or_else(|| fields.wrong("`cost` is missing"))?;
-        if !(1.0..=9.0).contains(&cost) || cost.fract() != 0.0 {
-            return Err(fields.wrong("`cost` must be a whole number from 1 to 9"));
+    for value in top.tables("advice") {
+        let Some(mut fields) = TomlFields::of(top.source, "advice", value) else { continue };
+        let Some(advice) = read_advice(&mut fields) else { continue };
+        if list.iter().any(|a| a.id == advice.id) {
+            fields.wrong("a second advice with this id");
         }
-        let when = take_when(&mut fields)?;
-        fields.finish()?;
-        if list.iter().any(|a| a.id == id) {
-            return Err(fields.wrong("a second advice with this id"));
-        }
-        list.push(Advice { id, text, modern, source, cost: cost as u8, when });
+        list.push(advice);
     }
-    Ok(list)
+    list
+}
+
+fn read_advice(fields: &mut TomlFields<'_, '_>) -> Option<Advice> {
+    let id = fields.needed("id", "\"disk.spread\"");
+    fields.item = id.map_or("advice".to_owned(), |id| format!("advice {id}"));
+    let text = fields.needed("text", "\"Add a disk.\"");
+    let modern = fields.text("modern").unwrap_or_default().to_owned();
+    let source = fields.needed("source", "\"ours\"");
+    if !fields.has("cost") {
+        fields.missing("cost", "5");
+    }
+    let cost = fields.whole("cost", 1, 9);
+    let when = fields.inner_of("when").map(|when| read_when(&when)).unwrap_or_default();
+    fields.finish();
+    let (id, text, source) = (id?.to_owned(), text?.to_owned(), source?.to_owned());
+    Some(Advice { id, text, modern, source, cost: cost? as u8, when })
 }
 
 #[cfg(test)]
@@ -201,6 +212,9 @@ mod tests {
     fn wrong_texts_are_refused_with_their_line() {
         let text = "[[advice]]\nid = \"a\"\ntext = \"t\"\nsource = \"s\"\ncost = 10\n";
         let error = load("rules/advice.toml", text).unwrap_err();
-        assert_eq!(error.to_string(), "rules/advice.toml:1: advice a: `cost` must be a whole number from 1 to 9");
+        assert_eq!(
+            error.to_string(),
+            "rules/advice.toml:5: advice a: `cost` is 10; expected a whole number from 1 to 9"
+        );
     }
 }

@@ -43,7 +43,6 @@ mod profiles;
 mod program;
 pub mod pseudo;
 mod rank;
-mod read;
 pub mod rule;
 mod scene;
 mod spread;

@@ -1,58 +1,84 @@
 //! From the text of a pack to its rules. Everything that can be checked
 //! without a log is checked here: keys, words, counters, units, references.
 
+use diskwright_base::DeviceClass;
+use diskwright_base::Problems;
+use diskwright_base::toml_reader::{TomlFields, TomlSource, TomlValue, did_you_mean, number};
 use diskwright_base::units::parse_duration;
-use diskwright_base::words::{did_you_mean, number};
 
 use crate::advice::{self, Advice};
 use crate::names::{RuleCounter, comparable, objects, product_unit, quotient_unit};
-use crate::read::{PackFields, PackValue, parse};
 use crate::rule::*;
-use diskwright_base::{Problem, ProblemSource};
 
 const PER: &[(&str, QuantityDivisor)] =
     &[("spindle", QuantityDivisor::Spindle), ("processor", QuantityDivisor::Processor)];
 const ABSENT: &[(&str, Absent)] = &[("unjudged", Absent::Unjudged), ("inapplicable", Absent::Inapplicable)];
 
+/// Classes of devices, as packs name them.
+pub(crate) const CLASSES: &[(&str, DeviceClass)] = &[
+    ("rotational", DeviceClass::Rotational),
+    ("flash", DeviceClass::Flash),
+    ("nvme", DeviceClass::Nvme),
+    ("virtual", DeviceClass::Virtual),
+    ("network", DeviceClass::Network),
+    ("memory", DeviceClass::Memory),
+    ("unknown", DeviceClass::Unknown),
+];
+
 impl Pack {
     /// Reads a pack. `file` is what errors call it.
-    pub fn load(file: &str, text: &str) -> Result<Pack, Problem> {
-        let source = ProblemSource { file, text };
-        let table = parse(&source)?;
-        let mut top = PackFields::new(&source, "", table.get_ref(), 0..text.len());
-        let head = top.take("pack").ok_or_else(|| source.problem(0, "pack", "the [pack] table is missing"))?;
-        let own_advice = advice::take(&mut top)?;
-        let mut rules: Vec<Rule> = Vec::new();
-        let mut wanted = AdviceSelection { own: &own_advice, taken: Vec::new() };
-        let tables = top.list("rule")?;
-        for value in &tables {
-            let rule = read_rule(&source, value, &mut wanted)?;
-            if let Some(first) = rules.iter().find(|r| r.id == rule.id) {
-                let message = format!("a second rule with this id; the first is on line {}", first.line);
-                return Err(source.problem(value.span().start, &format!("rule {}", rule.id), message));
-            }
-            rules.push(rule);
-        }
-        top.finish()?;
-        spell_out(&mut rules);
-        check_relations(&source, &rules, &tables)?;
-        let mut head = PackFields::of(&source, "pack", head)?;
-        let pack = Pack {
-            id: head.needed("id")?,
-            title: head.needed("title")?,
-            source: head.needed("source")?,
-            explain: head.needed("explain")?,
-            stand_ins: head.truth("stand_ins")?.unwrap_or(true),
-            file: file.into(),
-            rules,
-            advice: wanted.taken,
-        };
-        head.finish()?;
-        if pack.rules.is_empty() {
-            return Err(head.wrong("the pack has no [[rule]]"));
-        }
-        Ok(pack)
+    ///
+    /// # Errors
+    /// Everything that is wrong, by line. How rules refer to each other is checked
+    /// once each of them can be read.
+    pub fn load(file: &str, text: &str) -> Result<Pack, Problems> {
+        let source = TomlSource::new(file, text);
+        let pack = source.parse().and_then(|table| read_pack(&TomlFields::of_table(&source, &table)));
+        source.finish(pack).map(|(pack, _)| pack)
     }
+}
+
+fn read_pack(top: &TomlFields<'_, '_>) -> Option<Pack> {
+    let source = top.source;
+    let head = top.inner("pack");
+    let own_advice = advice::take(top);
+    let mut wanted = AdviceSelection { own: &own_advice, taken: Vec::new() };
+    let tables = top.tables("rule");
+    let mut rules: Vec<(Rule, usize)> = Vec::new();
+    for value in &tables {
+        let Some(rule) = read_rule(source, value, &mut wanted) else { continue };
+        if let Some((first, _)) = rules.iter().find(|(r, _)| r.id == rule.id) {
+            let message = format!("a second rule with this id; the first is on line {}", first.line);
+            source.wrong(value.span().start, &format!("rule {}", rule.id), message);
+        }
+        rules.push((rule, value.span().start));
+    }
+    top.finish();
+    if head.is_none() && !top.has("pack") {
+        source.wrong(0, "", "the [pack] table is missing");
+    }
+    let head = head?;
+    let texts = ["id", "title", "source", "explain"].map(|key| head.needed(key, "\"...\""));
+    let stand_ins = head.truth("stand_ins").unwrap_or(true);
+    head.finish();
+    if tables.is_empty() {
+        head.wrong("the pack has no [[rule]]");
+    }
+    spell_out(&mut rules);
+    if source.is_well() {
+        check_relations(source, &rules);
+    }
+    let [Some(id), Some(title), Some(from), Some(explain)] = texts else { return None };
+    Some(Pack {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        source: from.to_owned(),
+        explain: explain.to_owned(),
+        stand_ins,
+        file: source.file().to_owned(),
+        rules: rules.into_iter().map(|(rule, _)| rule).collect(),
+        advice: wanted.taken,
+    })
 }
 
 /// Advice that rules asked for so far.
@@ -76,9 +102,10 @@ impl AdviceSelection<'_> {
 }
 
 /// `none = ["memory.*"]` stands for every rule of that name that blames something.
-fn spell_out(rules: &mut [Rule]) {
-    let blaming: Vec<String> = rules.iter().filter(|r| r.weight > 0.0).map(|r| r.id.clone()).collect();
-    for rule in rules {
+fn spell_out(rules: &mut [(Rule, usize)]) {
+    let blaming: Vec<String> =
+        rules.iter().map(|(rule, _)| rule).filter(|r| r.weight > 0.0).map(|r| r.id.clone()).collect();
+    for (rule, _) in rules {
         let listed = std::mem::take(&mut rule.none);
         for id in listed {
             let family = id.strip_suffix('*').filter(|prefix| prefix.ends_with('.'));
@@ -100,91 +127,91 @@ fn spell_out(rules: &mut [Rule]) {
 }
 
 /// `none` names rules of the pack, and no rule sets itself aside, be it over others.
-fn check_relations(source: &ProblemSource<'_>, rules: &[Rule], tables: &[PackValue<'_, '_>]) -> Result<(), Problem> {
-    for (rule, table) in rules.iter().zip(tables) {
-        let wrong = |message: String| source.problem(table.span().start, &format!("rule {}", rule.id), message);
-        for id in &rule.none {
-            if !rules.iter().any(|r| r.id == *id) {
-                let near = did_you_mean(id, rules.iter().map(|r| r.id.as_str()));
-                return Err(wrong(format!("`none` names no rule of this pack: `{id}`{near}")));
-            }
+fn check_relations(source: &TomlSource<'_>, rules: &[(Rule, usize)]) {
+    let known = || rules.iter().map(|(rule, _)| rule);
+    for (rule, offset) in rules {
+        let wrong = |message: &str| source.wrong(*offset, &format!("rule {}", rule.id), message);
+        for id in rule.none.iter().filter(|id| !known().any(|r| r.id == **id)) {
+            let near = did_you_mean(id, known().map(|r| r.id.as_str()));
+            wrong(&format!("`none` names no rule of this pack: `{id}`{near}"));
         }
         let mut pending: Vec<&str> = rule.none.iter().map(String::as_str).collect();
         let mut seen: Vec<&str> = Vec::new();
         while let Some(id) = pending.pop() {
             if id == rule.id {
-                return Err(wrong("`none` leads back to this rule in a circle".into()));
+                wrong("`none` leads back to this rule in a circle");
+                break;
             }
             if !seen.contains(&id) {
                 seen.push(id);
-                let next = rules.iter().find(|r| r.id == id).into_iter().flat_map(|r| &r.none);
+                let next = known().find(|r| r.id == id).into_iter().flat_map(|r| &r.none);
                 pending.extend(next.map(String::as_str));
             }
         }
     }
-    Ok(())
 }
 
-fn read_rule(
-    source: &ProblemSource<'_>,
-    value: PackValue<'_, '_>,
-    wanted: &mut AdviceSelection<'_>,
-) -> Result<Rule, Problem> {
-    let mut fields = PackFields::of(source, "rule", value)?;
-    let id = fields.needed("id")?;
-    fields.item = format!("rule {id}");
-    let object = read_object(&mut fields)?;
-    let bottlenecks = Bottleneck::ALL.map(|b| (b.name(), b));
-    let bottleneck = fields.word("bottleneck", &bottlenecks)?.ok_or_else(|| fields.wrong("`bottleneck` is missing"))?;
-    let severities = Severity::ALL.map(|s| (s.name(), s));
-    let severity = fields.word("severity", &severities)?.ok_or_else(|| fields.wrong("`severity` is missing"))?;
-    let weight = fields.number("weight")?.unwrap_or(severity.weight());
-    if !(0.0..=2.0).contains(&weight) {
-        return Err(fields.wrong("`weight` must be from 0 to 2"));
-    }
-    let default_which = if object == "physical_disk" { InstanceFilter::Leaf } else { InstanceFilter::All };
-    let which = fields.word("which", &InstanceFilter::ALL)?.unwrap_or(default_which);
-    if matches!(which, InstanceFilter::Set | InstanceFilter::Stacked) && object != "physical_disk" {
-        return Err(fields.wrong("`which` is set or stacked only for physical_disk"));
-    }
-    let classes = fields.classes("classes")?;
-    let except_classes = fields.classes("except_classes")?;
-    let classed = !classes.is_empty() || !except_classes.is_empty();
-    if classed && !matches!(object.as_str(), "physical_disk" | "array") {
-        return Err(fields.wrong("`classes` go with physical_disk and array only"));
-    }
-    let all = read_conditions(&mut fields, "all", &object)?;
-    let any = read_conditions(&mut fields, "any", &object)?;
-    if all.is_empty() && any.is_empty() {
-        return Err(fields.wrong("a rule needs conditions in `all` or `any`"));
-    }
-    if any.iter().any(Condition::is_of_window) {
-        return Err(fields.wrong("what is of the whole window (`steadiness`, `trend`, such counters) belongs in `all`"));
-    }
+fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut AdviceSelection<'_>) -> Option<Rule> {
+    let mut fields = TomlFields::of(source, "rule", value)?;
+    let id = fields.needed("id", "\"disk.busy\"");
+    fields.item = id.map_or("rule".to_owned(), |id| format!("rule {id}"));
+    let object = read_object(&fields);
+    let bottleneck = fields.needed_word("bottleneck", &Bottleneck::ALL.map(|b| (b.name(), b)));
+    let severity = fields.needed_word("severity", &Severity::ALL.map(|s| (s.name(), s)));
+    let weight = fields.number("weight", 0.0, 2.0);
+    let conditions = ["all", "any"].map(|key| read_conditions(&fields, key, object.unwrap_or("machine")));
+    let texts = ["title", "source", "explain"].map(|key| fields.needed(key, "\"...\""));
+    let texts_of = |key| fields.texts(key).into_iter().map(|(text, _)| text.to_owned()).collect();
     let rule = Rule {
-        title: fields.needed("title")?,
-        object,
-        bottleneck,
-        severity,
-        weight,
-        which,
-        classes,
-        except_classes,
-        roles: fields.texts("roles")?.into_iter().map(|(role, _)| role).collect(),
-        absent: fields.word("absent", ABSENT)?.unwrap_or(Absent::Unjudged),
-        all,
-        any,
-        none: fields.texts("none")?.into_iter().map(|(id, _)| id).collect(),
+        title: String::new(),
+        object: object.unwrap_or_default().to_owned(),
+        bottleneck: bottleneck.unwrap_or(Bottleneck::None),
+        severity: severity.unwrap_or(Severity::Info),
+        weight: weight.or(severity.map(Severity::weight)).unwrap_or(0.0),
+        which: read_which(&fields, object),
+        classes: fields.words("classes", CLASSES),
+        except_classes: fields.words("except_classes", CLASSES),
+        roles: texts_of("roles"),
+        absent: fields.word("absent", ABSENT).unwrap_or(Absent::Unjudged),
+        all: Vec::new(),
+        any: Vec::new(),
+        none: texts_of("none"),
         without: Vec::new(),
-        sustained: read_sustained(&mut fields)?,
+        sustained: fields.inner_of("sustained").map(|inner| read_sustained(&inner)).unwrap_or_default(),
         evidence: Vec::new(),
-        source: fields.needed("source")?,
-        explain: fields.needed("explain")?,
+        source: String::new(),
+        explain: String::new(),
         advice: Vec::new(),
         line: source.line(value.span().start),
-        id,
+        id: id.unwrap_or_default().to_owned(),
     };
-    read_lists(fields, rule, wanted)
+    if (fields.has("classes") || fields.has("except_classes"))
+        && object.is_some_and(|object| !matches!(object, "physical_disk" | "array"))
+    {
+        fields.wrong_at("classes", "`classes` go with physical_disk and array only");
+    }
+    if conditions.iter().all(|list| list.as_ref().is_some_and(Vec::is_empty)) {
+        fields.wrong("a rule needs conditions in `all` or `any`");
+    }
+    let rule = read_lists(&fields, rule, wanted);
+    let ([all, any], [title, from, explain]) = (conditions, texts);
+    let (all, any) = (all?, any?);
+    if any.iter().any(Condition::is_of_window) {
+        fields.wrong("what is of the whole window (`steadiness`, `trend`, such counters) belongs in `all`");
+    }
+    (id?, object?, bottleneck?, severity?);
+    let (title, from, explain) = (title?.to_owned(), from?.to_owned(), explain?.to_owned());
+    Some(Rule { title, source: from, explain, all, any, ..rule })
+}
+
+/// Which instances; leaves for disks where nothing is said.
+fn read_which(fields: &TomlFields<'_, '_>, object: Option<&str>) -> InstanceFilter {
+    let disks = object == Some("physical_disk");
+    let which = fields.word("which", &InstanceFilter::ALL);
+    if matches!(which, Some(InstanceFilter::Set | InstanceFilter::Stacked)) && object.is_some() && !disks {
+        fields.wrong_at("which", "`which` is set or stacked only for physical_disk");
+    }
+    which.unwrap_or(if disks { InstanceFilter::Leaf } else { InstanceFilter::All })
 }
 
 /// What is shown of every disk that is blamed: rates, sizes, both directions, queue and busy time.
@@ -205,204 +232,198 @@ fn always_shown(rule: &Rule) -> &'static [&'static str] {
     ]
 }
 
-/// The lists that name counters and advice; then the rule is complete.
-fn read_lists(
-    mut fields: PackFields<'_, '_>,
-    mut rule: Rule,
-    wanted: &mut AdviceSelection<'_>,
-) -> Result<Rule, Problem> {
-    for (text, value) in fields.texts("evidence")? {
-        let name = RuleCounter::settle(&rule.object, &text).map_err(|m| fields.wrong_at(value, m))?;
-        rule.evidence.push(name);
-    }
-    for counter in always_shown(&rule) {
-        let name = RuleCounter::settle(&rule.object, counter).map_err(|m| fields.wrong(m))?;
+/// A counter by the text at a place of the file; what is unknown is noted.
+fn counter(fields: &TomlFields<'_, '_>, object: &str, text: &str, offset: usize) -> Option<RuleCounter> {
+    RuleCounter::settle(object, text).map_err(|m| fields.source.wrong(offset, &fields.item, m)).ok()
+}
+
+/// A list of counters.
+fn counters(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Vec<RuleCounter> {
+    let texts = fields.texts(key).into_iter();
+    texts.filter_map(|(text, offset)| counter(fields, object, text, offset)).collect()
+}
+
+/// The lists that name counters and advice.
+fn read_lists(fields: &TomlFields<'_, '_>, mut rule: Rule, wanted: &mut AdviceSelection<'_>) -> Rule {
+    rule.evidence = counters(fields, "evidence", &rule.object);
+    for shown in always_shown(&rule) {
+        let Some(name) = RuleCounter::find(&rule.object, shown) else { continue };
         if !rule.evidence.contains(&name) {
             rule.evidence.push(name);
         }
     }
-    for (text, value) in fields.texts("without")? {
-        let name = RuleCounter::settle(&rule.object, &text).map_err(|m| fields.wrong_at(value, m))?;
-        rule.without.push(name);
+    rule.without = counters(fields, "without", &rule.object);
+    for (id, offset) in fields.texts("advice") {
+        match wanted.want(id) {
+            Ok(()) => rule.advice.push(id.to_owned()),
+            Err(near) => fields.source.wrong(offset, &fields.item, format!("unknown advice `{id}`{near}")),
+        }
     }
-    for (id, value) in fields.texts("advice")? {
-        wanted.want(&id).map_err(|near| fields.wrong_at(value, format!("unknown advice `{id}`{near}")))?;
-        rule.advice.push(id);
-    }
-    fields.finish()?;
-    Ok(rule)
+    fields.finish();
+    rule
 }
 
-fn read_object(fields: &mut PackFields<'_, '_>) -> Result<String, Problem> {
-    let object = fields.needed("object")?;
+fn read_object<'a>(fields: &TomlFields<'a, '_>) -> Option<&'a str> {
+    let object = fields.needed("object", "\"physical_disk\"")?;
     let known = objects();
-    if known.contains(object.as_str()) {
-        return Ok(object);
+    if !known.contains(object) {
+        let near = did_you_mean(object, known.iter());
+        let known: Vec<&str> = known.iter().copied().collect();
+        fields.wrong_at("object", format!("unknown object `{object}`{near}; it takes {}", known.join(", ")));
+        return None;
     }
-    let near = did_you_mean(&object, known.iter().copied());
-    let known: Vec<&str> = known.iter().copied().collect();
-    let value = fields.take("object");
-    let message = format!("unknown object `{object}`{near}; it takes {}", known.join(", "));
-    Err(value.map_or_else(|| fields.wrong(message.clone()), |v| fields.wrong_at(v, message.clone())))
+    Some(object)
 }
 
-fn read_sustained(fields: &mut PackFields<'_, '_>) -> Result<Sustained, Problem> {
-    let mut sustained = Sustained::default();
-    let Some(value) = fields.take("sustained") else { return Ok(sustained) };
-    let mut inner = PackFields::of(fields.source, &fields.item, value)?;
-    if let Some(share) = inner.number("share")? {
-        if !(0.0..=1.0).contains(&share) {
-            return Err(inner.wrong(format!("`share` must be from 0 to 1, not {share}")));
-        }
-        sustained.share = share;
-    }
-    if let Some(text) = inner.text("at_least")? {
-        sustained.at_least_s = parse_duration(&text).map_err(|e| inner.wrong(e.to_string()))?.as_secs_f64();
-    }
-    if let Some(text) = inner.text("in_a_row")? {
-        sustained.in_a_row_s = parse_duration(&text).map_err(|e| inner.wrong(e.to_string()))?.as_secs_f64();
-    }
-    if let Some(times) = inner.number("times")? {
-        if times < 1.0 || times.fract() != 0.0 || times > 1e6 {
-            return Err(inner.wrong(format!("`times` must be a whole number from 1 on, not {times}")));
-        }
-        sustained.times = times as u64;
-    }
-    inner.finish()?;
-    Ok(sustained)
+fn read_sustained(inner: &TomlFields<'_, '_>) -> Sustained {
+    let seconds = |key| {
+        let text = inner.text(key)?;
+        parse_duration(text).map(|d| d.as_secs_f64()).map_err(|e| inner.wrong_at(key, e.to_string())).ok()
+    };
+    let usual = Sustained::default();
+    let sustained = Sustained {
+        share: inner.number("share", 0.0, 1.0).unwrap_or(usual.share),
+        at_least_s: seconds("at_least").unwrap_or(usual.at_least_s),
+        in_a_row_s: seconds("in_a_row").unwrap_or(usual.in_a_row_s),
+        times: inner.whole("times", 1, 1_000_000).unwrap_or(usual.times),
+    };
+    inner.finish();
+    sustained
 }
 
-fn read_conditions(
-    fields: &mut PackFields<'_, '_>,
-    key: &'static str,
-    object: &str,
-) -> Result<Vec<Condition>, Problem> {
-    let values = fields.list(key)?;
-    let read = |value| read_condition(PackFields::of(fields.source, &fields.item, value)?, object);
-    values.into_iter().map(read).collect()
+/// The conditions of a list; nothing where one of them is wrong.
+fn read_conditions(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Option<Vec<Condition>> {
+    let tables = fields.tables(key).into_iter();
+    let read = |value| read_condition(&TomlFields::of(fields.source, &fields.item, value)?, object);
+    // each is read, so that each one's mistakes are told
+    let read: Vec<Option<Condition>> = tables.map(read).collect();
+    read.into_iter().collect()
 }
 
-fn read_condition(mut fields: PackFields<'_, '_>, object: &str) -> Result<Condition, Problem> {
-    let quantity = read_quantity(&mut fields, object)?;
-    let over = read_over(&mut fields)?;
-    let mut found: Option<(&'static str, Comparator, PackValue<'_, '_>)> = None;
-    for (key, compare) in Comparator::ALL {
-        let Some(value) = fields.take(key) else { continue };
-        if let Some((first, ..)) = found {
-            return Err(fields.wrong_at(value, format!("both `{first}` and `{key}`: one condition has one limit")));
-        }
-        found = Some((key, compare, value));
-    }
-    let factor = fields.number("limit_times")?;
+fn read_condition(fields: &TomlFields<'_, '_>, object: &str) -> Option<Condition> {
+    let quantity = read_quantity(fields, object);
+    let over = read_over(fields);
+    let limits: Vec<_> =
+        Comparator::ALL.into_iter().filter_map(|(key, compare)| Some((key, compare, fields.take(key)?))).collect();
+    let factor = fields.number("limit_times", f64::MIN, f64::MAX);
     // an unknown key first: it is most likely the limit, mistyped
-    fields.finish()?;
-    let Some((key, compare, value)) = found else {
-        return Err(fields.wrong("the limit is missing: one of `above`, `at_least`, `below`, `at_most`"));
+    let well = fields.finish();
+    let (key, compare, value) = match limits[..] {
+        [limit] => limit,
+        [] if !well => return None,
+        [] => {
+            fields.wrong("the limit is missing: one of `above`, `at_least`, `below`, `at_most`");
+            return None;
+        }
+        [(first, ..), (second, ..), ..] => {
+            fields.wrong_at(second, format!("both `{first}` and `{second}`: one condition has one limit"));
+            return None;
+        }
     };
-    let limit = read_limit(&fields, object, key, value, factor)?;
-    let condition = Condition { quantity, over, compare, limit };
-    check_window_counters(&fields, &condition)?;
-    check_limit(&fields, value, &condition)?;
-    Ok(condition)
+    let limit = read_limit(fields, object, key, value, factor);
+    let condition = Condition { quantity: quantity?, over: over?, compare, limit: limit? };
+    check_window_counters(fields, &condition);
+    check_limit(fields, key, &condition);
+    Some(condition)
 }
 
-fn read_quantity(fields: &mut PackFields<'_, '_>, object: &str) -> Result<RuleQuantity, Problem> {
-    let Some(value) = fields.take("counter") else {
-        return Err(fields.wrong("a condition needs a `counter`"));
-    };
-    let Some(text) = value.get_ref().as_str() else {
-        return Err(fields.wrong_at(value, "`counter` must be a text"));
-    };
-    let counter = RuleCounter::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
-    let mut unit = counter.unit.clone();
-    let mut lists = [Vec::new(), Vec::new()];
-    for (key, list) in ["plus", "minus"].into_iter().zip(&mut lists) {
-        for (text, value) in fields.texts(key)? {
-            let name = RuleCounter::settle(object, &text).map_err(|m| fields.wrong_at(value, m))?;
-            if !comparable(&name.unit, &unit) {
-                let message = format!("`{key}`: {} is in {}, {} in {unit}", name.id, name.unit, counter.id);
-                return Err(fields.wrong_at(value, message));
-            }
-            list.push(name);
+fn read_quantity(fields: &TomlFields<'_, '_>, object: &str) -> Option<RuleQuantity> {
+    let first = match fields.has("counter") {
+        true => fields.text("counter").and_then(|text| counter(fields, object, text, fields.place("counter"))),
+        false => {
+            fields.wrong("a condition needs a `counter`");
+            None
         }
-    }
-    let times = read_operand(fields, "times", object)?;
+    };
+    let of = |key| {
+        let list = counters(fields, key, object);
+        let first = first.as_ref();
+        for name in list.iter().filter(|name| first.is_some_and(|first| !comparable(&name.unit, &first.unit))) {
+            let first = first.map_or(("", ""), |first| (&first.id, &first.unit));
+            let message = format!("`{key}`: {} is in {}, {} in {}", name.id, name.unit, first.0, first.1);
+            fields.wrong_at(key, message);
+        }
+        list
+    };
+    let (plus, minus) = (of("plus"), of("minus"));
+    let times = read_operand(fields, "times", object);
+    let over = read_operand(fields, "over", object);
+    let per = fields.word("per", PER);
+    let counter = first?;
+    let mut unit = counter.unit.clone();
     if let Some(Operand::Counter(name)) = &times {
         unit = product_unit(&unit, &name.unit);
     }
-    let over = read_operand(fields, "over", object)?;
     if let Some(Operand::Counter(name)) = &over {
         unit = quotient_unit(&unit, &name.unit);
     }
-    let per = fields.word("per", PER)?;
-    let [plus, minus] = lists;
-    Ok(RuleQuantity { counter, plus, minus, times, over, per, unit })
+    Some(RuleQuantity { counter, plus, minus, times, over, per, unit })
 }
 
-fn read_operand(fields: &mut PackFields<'_, '_>, key: &'static str, object: &str) -> Result<Option<Operand>, Problem> {
-    let Some(value) = fields.take(key) else { return Ok(None) };
+fn read_operand(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Option<Operand> {
+    let value = fields.take(key)?;
     if let Some(text) = value.get_ref().as_str() {
-        let name = RuleCounter::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
-        return Ok(Some(Operand::Counter(name)));
+        return counter(fields, object, text, value.span().start).map(Operand::Counter);
     }
     match number(value) {
-        Some(0.0) if key == "over" => Err(fields.wrong_at(value, "`over` is zero")),
-        Some(number) => Ok(Some(Operand::Number(number))),
-        None => Err(fields.wrong_at(value, format!("`{key}` must be a counter or a number"))),
+        Some(0.0) if key == "over" => fields.wrong_at(key, "`over` is zero"),
+        Some(number) => return Some(Operand::Number(number)),
+        None => fields.wrong_at(key, format!("`{key}` must be a counter or a number")),
     }
+    None
 }
 
-fn read_over(fields: &mut PackFields<'_, '_>) -> Result<ConditionSpan, Problem> {
-    let mut over = ConditionSpan::Tick;
-    if let Some(value) = fields.take("change") {
-        let mut inner = PackFields::of(fields.source, &fields.item, value)?;
-        let against = inner.word("against", &[("start", false), ("previous", true)])?;
-        let previous = against.ok_or_else(|| inner.wrong("`change` needs `against`: \"start\" or \"previous\""))?;
-        let share = inner.number("share")?;
-        if previous && share.is_some() {
-            return Err(inner.wrong("`share` goes with a change against the start"));
-        }
-        let share = share.unwrap_or(0.25);
-        if !(0.01..=0.9).contains(&share) {
-            return Err(inner.wrong("`share` of a change must be from 0.01 to 0.9"));
-        }
-        inner.finish()?;
-        over = if previous { ConditionSpan::Step } else { ConditionSpan::Change { share } };
+fn read_change(inner: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
+    let previous = inner.needed_word("against", &[("start", false), ("previous", true)]);
+    let share = inner.number("share", 0.01, 0.9);
+    if previous == Some(true) && inner.has("share") {
+        inner.wrong_at("share", "`share` goes with a change against the start");
     }
+    inner.finish();
+    Some(if previous? { ConditionSpan::Step } else { ConditionSpan::Change { share: share.unwrap_or(0.25) } })
+}
+
+fn read_over(fields: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
+    let mut over = match fields.inner_of("change") {
+        Some(inner) => read_change(&inner)?,
+        None => ConditionSpan::Tick,
+    };
     for (key, span) in [("steadiness", ConditionSpan::Steadiness), ("trend", ConditionSpan::Trend)] {
-        let Some(value) = fields.take(key) else { continue };
-        if value.get_ref().as_bool() != Some(true) {
-            return Err(fields.wrong_at(value, format!("`{key}` can only be true")));
+        match fields.truth(key) {
+            Some(false) => fields.wrong_at(key, format!("`{key}` can only be true")),
+            Some(true) if over != ConditionSpan::Tick => {
+                fields.wrong_at(key, "`change`, `steadiness` and `trend` exclude each other");
+            }
+            Some(true) => over = span,
+            None => {}
         }
-        if over != ConditionSpan::Tick {
-            return Err(fields.wrong_at(value, "`change`, `steadiness` and `trend` exclude each other"));
-        }
-        over = span;
     }
-    Ok(over)
+    Some(over)
 }
 
 fn read_limit(
-    fields: &PackFields<'_, '_>,
+    fields: &TomlFields<'_, '_>,
     object: &str,
     key: &str,
-    value: PackValue<'_, '_>,
+    value: TomlValue<'_, '_>,
     factor: Option<f64>,
-) -> Result<RuleLimit, Problem> {
+) -> Option<RuleLimit> {
     if let Some(text) = value.get_ref().as_str() {
-        let counter = RuleCounter::settle(object, text).map_err(|m| fields.wrong_at(value, m))?;
-        return Ok(RuleLimit::Counter { counter, times: factor.unwrap_or(1.0) });
+        let counter = counter(fields, object, text, value.span().start)?;
+        return Some(RuleLimit::Counter { counter, times: factor.unwrap_or(1.0) });
     }
-    let limit =
-        number(value).ok_or_else(|| fields.wrong_at(value, format!("`{key}` must be a number or a counter")))?;
-    match factor {
-        Some(_) => Err(fields.wrong_at(value, "`limit_times` goes with a counter as the limit")),
-        None => Ok(RuleLimit::Number(limit)),
+    if factor.is_some() {
+        fields.wrong_at(key, "`limit_times` goes with a counter as the limit");
     }
+    let limit = number(value);
+    if limit.is_none() {
+        fields.wrong_at(key, format!("`{key}` must be a number or a counter"));
+    }
+    limit.map(RuleLimit::Number)
 }
 
 /// Counters of the whole window go with neither sums, changes nor limits.
-fn check_window_counters(fields: &PackFields<'_, '_>, condition: &Condition) -> Result<(), Problem> {
+fn check_window_counters(fields: &TomlFields<'_, '_>, condition: &Condition) {
     let quantity = &condition.quantity;
     let limit = match &condition.limit {
         RuleLimit::Counter { counter, .. } => Some(counter),
@@ -410,40 +431,32 @@ fn check_window_counters(fields: &PackFields<'_, '_>, condition: &Condition) -> 
     };
     let mut elsewhere = quantity.plus.iter().chain(&quantity.minus).chain(limit);
     if let Some(name) = elsewhere.find(|name| name.is_of_window()) {
-        return Err(fields.wrong(format!("{} is of the whole window: only a `counter`, `times` or `over`", name.id)));
-    }
-    match quantity.names().find(|name| name.is_of_window()) {
-        Some(name) if condition.over != ConditionSpan::Tick || matches!(condition.limit, RuleLimit::Counter { .. }) => {
-            Err(fields.wrong(format!("{} is of the whole window and goes only with a plain number", name.id)))
-        }
-        _ => Ok(()),
+        fields.wrong(format!("{} is of the whole window: only a `counter`, `times` or `over`", name.id));
+    } else if let Some(name) = quantity.names().find(|name| name.is_of_window())
+        && (condition.over != ConditionSpan::Tick || limit.is_some())
+    {
+        fields.wrong(format!("{} is of the whole window and goes only with a plain number", name.id));
     }
 }
 
 /// A limit must be in the quantity's unit.
-fn check_limit(fields: &PackFields<'_, '_>, value: PackValue<'_, '_>, condition: &Condition) -> Result<(), Problem> {
+fn check_limit(fields: &TomlFields<'_, '_>, key: &str, condition: &Condition) {
     let quantity = &condition.quantity;
     let of_window = condition.over != ConditionSpan::Tick;
+    let (text, unit) = (quantity.text(), &quantity.unit);
     match &condition.limit {
         RuleLimit::Counter { counter, .. } if of_window => {
             let message = format!("a change, steadiness or trend has no unit; its limit cannot be {}", counter.id);
-            Err(fields.wrong_at(value, message))
+            fields.wrong_at(key, message);
         }
-        RuleLimit::Counter { counter, .. } if !comparable(&counter.unit, &quantity.unit) => {
-            let message =
-                format!("{} is in {}, but {} is in {}", quantity.text(), quantity.unit, counter.id, counter.unit);
-            Err(fields.wrong_at(value, message))
+        RuleLimit::Counter { counter, .. } if !comparable(&counter.unit, unit) => {
+            fields.wrong_at(key, format!("{text} is in {unit}, but {} is in {}", counter.id, counter.unit));
         }
-        RuleLimit::Number(limit)
-            if !of_window && quantity.is_plain() && quantity.unit == "fraction" && *limit > 2.0 =>
-        {
-            let message = format!(
-                "{} is a fraction, so {limit} cannot be its limit; write {} for {limit} %",
-                quantity.text(),
-                limit / 100.0
-            );
-            Err(fields.wrong_at(value, message))
+        RuleLimit::Number(limit) if !of_window && quantity.is_plain() && unit == "fraction" && *limit > 2.0 => {
+            let right = limit / 100.0;
+            let message = format!("{text} is a fraction, so {limit} cannot be its limit; write {right} for {limit} %");
+            fields.wrong_at(key, message);
         }
-        _ => Ok(()),
+        _ => {}
     }
 }

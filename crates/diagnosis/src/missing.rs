@@ -167,8 +167,7 @@ struct UnavailableCounter {
 fn data() -> &'static RecordingData {
     static DATA: OnceLock<RecordingData> = OnceLock::new();
     DATA.get_or_init(|| {
-        let text = include_str!("../../../rules/record.toml");
-        toml::from_str(text).unwrap_or_else(|error| panic!("rules/record.toml: {error}"))
+        diskwright_base::toml_reader::built_in("rules/record.toml", include_str!("../../../rules/record.toml"))
     })
 }
 

@@ -2,7 +2,7 @@
 //! line here; a test holds the two lists against each other.
 
 use crate::rule::Pack;
-use diskwright_base::Problem;
+use diskwright_base::Problems;
 
 /// Id, file and text of each pack; the default one first.
 pub const PACKS: &[(&str, &str, &str)] = &[
@@ -26,12 +26,12 @@ pub const PACKS: &[(&str, &str, &str)] = &[
 ];
 
 /// A built-in pack by id; `None` where there is no such pack.
-pub fn builtin(id: &str) -> Option<Result<Pack, Problem>> {
+pub fn builtin(id: &str) -> Option<Result<Pack, Problems>> {
     PACKS.iter().find(|(known, ..)| *known == id).map(|(_, file, text)| Pack::load(file, text))
 }
 
 /// All built-in packs, the default one first.
-pub fn all() -> Result<Vec<Pack>, Problem> {
+pub fn all() -> Result<Vec<Pack>, Problems> {
     PACKS.iter().map(|(_, file, text)| Pack::load(file, text)).collect()
 }
 

@@ -1,7 +1,8 @@
 //! The data that are built in: a document's file and a system's file are one
 //! line each here; a test holds the two lists against the folders.
 
-use crate::DataError;
+use diskwright_base::Problems;
+
 use crate::document::ExperimentDocument;
 
 /// File and text of each document's experiments, in the order of the documents.
@@ -35,8 +36,8 @@ pub const SYSTEMS: &[(&str, &str)] = &[
 /// All documents.
 ///
 /// # Errors
-/// Names what is wrong in which file.
-pub fn documents() -> Result<Vec<ExperimentDocument>, DataError> {
+/// Everything that is wrong in the first file that has mistakes.
+pub fn documents() -> Result<Vec<ExperimentDocument>, Problems> {
     DOCUMENTS.iter().map(|(file, text)| ExperimentDocument::read(file, text)).collect()
 }
 

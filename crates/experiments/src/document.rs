@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use diskwright_base::Problems;
+use diskwright_base::toml_reader::{TomlFields, TomlSource, did_you_mean};
 use serde::Deserialize;
+use toml::Spanned;
+use toml::de::DeValue;
 
-use crate::DataError;
 use crate::expression::{Expression, Test};
 
 /// A document.
@@ -190,15 +193,16 @@ impl ExperimentDocument {
     /// Reads a document's file and checks that its parts fit together.
     ///
     /// # Errors
-    /// Names the file, the line where it is known, the item, and what would be right.
-    pub fn read(file: &str, text: &str) -> Result<ExperimentDocument, DataError> {
-        let document: ExperimentDocument = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = 1 + text.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count();
-            DataError::new(&format!("{file}:{line}"), "document", error.message())
-        })?;
-        document.check(file)?;
-        Ok(document)
+    /// Everything that is wrong, by line, and what would be right.
+    pub fn read(file: &str, text: &str) -> Result<ExperimentDocument, Problems> {
+        let source = TomlSource::new(file, text);
+        let document = source.parse().and_then(|table| {
+            let value = Spanned::new(table.span(), DeValue::Table(table.get_ref().clone()));
+            let document: ExperimentDocument = source.typed("", value)?;
+            document.check(&TomlFields::of_table(&source, &table));
+            Some(document)
+        });
+        source.finish(document).map(|(document, _)| document)
     }
 
     /// The row of an id.
@@ -215,32 +219,43 @@ impl ExperimentDocument {
         }
     }
 
-    fn check(&self, file: &str) -> Result<(), DataError> {
-        for (at, row) in self.rows.iter().enumerate() {
-            let wrong = |message: String| Err(DataError::new(file, format!("row {}", row.id), message));
-            if self.rows[..at].iter().any(|other| other.id == row.id) {
-                return wrong("a row of this id was there before".into());
+    fn check(&self, top: &TomlFields<'_, '_>) {
+        let places = |key| top.tables(key).into_iter().map(|table| table.span().start);
+        for ((index, row), place) in self.rows.iter().enumerate().zip(places("row")) {
+            if let Err(message) = self.check_row(index, row) {
+                top.source.wrong(place, &format!("row {}", row.id), message);
             }
-            if row.published.is_none() && row.usage != RowUse::Shape {
-                return wrong("`published` is missing; only a shape has none".into());
-            }
-            if row.published.is_some_and(|value| !value.is_finite() || value == 0.0) {
-                return wrong("`published` is to be a number other than zero".into());
-            }
-            if row.measure.is_none() && row.holds.is_empty() && row.because.is_empty() {
-                return wrong("neither `measure` nor `because`: say why it is not simulated".into());
-            }
-            if let Some(run) = row.runs().into_iter().find(|run| !self.runs.contains_key(*run)) {
-                return wrong(format!("speaks of run `{run}`, which [runs] has not"));
-            }
-            self.check_baseline(row).or_else(wrong)?;
         }
-        if let Some((name, _)) = self.runs.iter().find(|(_, run)| !(1..=100).contains(&run.repeat)) {
-            return Err(DataError::new(file, format!("run {name}"), "`repeat` is 1 to 100"));
+        if let Some(runs) = top.inner("runs") {
+            for (name, _) in self.runs.iter().filter(|(_, run)| !(1..=100).contains(&run.repeat)) {
+                top.source.wrong(runs.place(name), &format!("run {name}"), "`repeat` is 1 to 100");
+            }
         }
-        self.fits.iter().try_for_each(|fitted| {
-            self.check_fitted(fitted).map_err(|e| DataError::new(file, format!("fit `{}`", fitted.name), e))
-        })
+        for (fitted, place) in self.fits.iter().zip(places("fit")) {
+            if let Err(message) = self.check_fitted(fitted) {
+                top.source.wrong(place, &format!("fit `{}`", fitted.name), message);
+            }
+        }
+    }
+
+    fn check_row(&self, index: usize, row: &PublishedRow) -> Result<(), String> {
+        if self.rows[..index].iter().any(|other| other.id == row.id) {
+            return Err("a row of this id was there before".into());
+        }
+        if row.published.is_none() && row.usage != RowUse::Shape {
+            return Err("`published` is missing; only a shape has none".into());
+        }
+        if row.published.is_some_and(|value| !value.is_finite() || value == 0.0) {
+            return Err("`published` is to be a number other than zero".into());
+        }
+        if row.measure.is_none() && row.holds.is_empty() && row.because.is_empty() {
+            return Err("neither `measure` nor `because`: say why it is not simulated".into());
+        }
+        if let Some(run) = row.runs().into_iter().find(|run| !self.runs.contains_key(*run)) {
+            let near = did_you_mean(run, self.runs.keys());
+            return Err(format!("speaks of run `{run}`, which [runs] has not{near}"));
+        }
+        self.check_baseline(row)
     }
 
     fn check_baseline(&self, row: &PublishedRow) -> Result<(), String> {

@@ -22,21 +22,21 @@ pub mod simulate;
 
 use thiserror::Error;
 
-/// What is wrong in the data of an experiment.
+/// What stopped a search for parameters.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{file}: {item}: {message}")]
-pub struct DataError {
-    /// The file, as it was named; with the line where it is known.
+pub struct SearchError {
+    /// The document.
     pub file: String,
-    /// Row, run, parameter or key.
+    /// Its row.
     pub item: String,
-    /// What is wrong, and what would be right.
+    /// Why it has no value.
     pub message: String,
 }
 
-impl DataError {
-    /// An error of a file's item.
-    pub fn new(file: &str, item: impl Into<String>, message: impl Into<String>) -> DataError {
-        DataError { file: file.into(), item: item.into(), message: message.into() }
+impl SearchError {
+    /// An error of a document's row.
+    pub fn new(file: &str, item: impl Into<String>, message: impl Into<String>) -> SearchError {
+        SearchError { file: file.into(), item: item.into(), message: message.into() }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::DataError;
+use crate::SearchError;
 use crate::document::{ExperimentDocument, FitParameter, PublishedRow, RowUse};
 use crate::fit;
 use crate::judge::{self, RowOutcome};
@@ -167,7 +167,7 @@ pub fn search(
     bench: &VariantRunner,
     original: &ExperimentDocument,
     most: usize,
-) -> Result<(Vec<FitResult>, f64), DataError> {
+) -> Result<(Vec<FitResult>, f64), SearchError> {
     let mut trial = original.clone();
     for _ in 0..ROUNDS {
         for group in groups(original) {
@@ -202,7 +202,7 @@ fn search_group(
     trial: &mut ExperimentDocument,
     group: &[usize],
     most: usize,
-) -> Result<(), DataError> {
+) -> Result<(), SearchError> {
     let rows: Vec<String> = group.iter().flat_map(|at| trial.fits[*at].rows.clone()).collect();
     let start: Vec<f64> = group.iter().map(|at| trial.fits[*at].value).collect();
     let bounds: Vec<[f64; 2]> = group.iter().map(|at| trial.fits[*at].range).collect();
@@ -221,7 +221,9 @@ fn search_group(
         trial.fits[*at].value = *value;
     }
     match failed {
-        Some((row, because)) if !squares.is_finite() => Err(DataError::new(&trial.doc, format!("row {row}"), because)),
+        Some((row, because)) if !squares.is_finite() => {
+            Err(SearchError::new(&trial.doc, format!("row {row}"), because))
+        }
         _ => Ok(()),
     }
 }
@@ -327,7 +329,7 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
             ("rows = [\"A\"]", "rows = [\"B\"]", "may set nothing"),
             ("two:rate / one", "four:rate / one", "speaks of run `four`"),
             ("value = 3.0", "value = 0.5", "outside its range"),
-            ("use = \"fit\"", "use = \"fitted\"", "unknown variant"),
+            ("use = \"fit\"", "use = \"fitted\"", "`use` cannot be `fitted`; it takes fit, predict"),
             ("id = \"B\"", "id = \"A\"", "was there before"),
             ("published = 20.0\n", "", "`published` is missing"),
             ("measure = \"one:rate\"", "measure = \"one:\"", "a path is wanted"),

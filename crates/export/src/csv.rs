@@ -1,20 +1,12 @@
 //! CSV by RFC 4180: lines end in CR LF, and what holds a comma, a quote or a
 //! line end stands in quotes. A gap is an empty cell.
 
+use diskwright_base::text::csv_cell;
+
 use crate::number;
 use crate::output::CountingWriter;
 use crate::time::TimeFormatter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
-
-/// Appends a text as a cell.
-fn put_text(out: &mut Vec<u8>, text: &str) {
-    if !text.contains([',', '"', '\r', '\n']) && text.trim() == text {
-        return out.extend_from_slice(text.as_bytes());
-    }
-    out.push(b'"');
-    out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-    out.push(b'"');
-}
 
 /// Appends a number as a cell.
 #[inline]
@@ -41,7 +33,7 @@ impl CsvWideSink {
         out.text.extend_from_slice(b"time");
         for column in columns {
             out.text.push(b',');
-            put_text(&mut out.text, &column.name());
+            out.text.extend_from_slice(csv_cell(&column.name()).as_bytes());
         }
         out.text.extend_from_slice(b"\r\n");
         Ok(CsvWideSink { out, clock: TimeFormatter::default(), columns: columns.len(), tally: ExportTally::default() })
@@ -92,7 +84,7 @@ impl CsvLongSink {
         let middle = |column: &ExportColumn| {
             let mut middle = vec![b','];
             for part in [&column.counter, &column.instance, &column.unit] {
-                put_text(&mut middle, part);
+                middle.extend_from_slice(csv_cell(part).as_bytes());
                 middle.push(b',');
             }
             middle

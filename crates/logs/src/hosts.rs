@@ -10,6 +10,7 @@ use crate::clean;
 use crate::input::{HEAD, InputHead, LogInput};
 use crate::skips::Skips;
 use crate::{LogError, LogFormat, LogOptions};
+use diskwright_base::text::same_host;
 
 /// Lines of a head that must agree before a word at their beginning is taken for a machine.
 const FEWEST: usize = 4;
@@ -49,7 +50,7 @@ pub(crate) fn split(input: &mut LogInput, options: &LogOptions) -> Result<Option
         let head = input.head();
         let Some(place) = place(&head) else { return Ok(None) };
         let hosts = hosts(&head, place);
-        let named = hosts.iter().find(|host| options.host.as_ref().is_some_and(|h| h.eq_ignore_ascii_case(host)));
+        let named = hosts.iter().find(|host| options.host.as_ref().is_some_and(|h| same_host(h, host)));
         let Some(host) = named.or(hosts.first()).cloned() else { return Ok(None) };
         // a part that says itself whose it is needs no splitting
         if matches!(place, HostPlace::Above(_)) && hosts.len() < 2 {

@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 use crate::InputHead;
@@ -43,10 +44,7 @@ struct VersionPlace {
 
 fn kinds() -> &'static [UnreadKind] {
     static BUILTIN: OnceLock<Vec<UnreadKind>> = OnceLock::new();
-    BUILTIN.get_or_init(|| {
-        let file: KindsFile = toml::from_str(include_str!("kinds.toml")).expect("built-in kinds are valid");
-        file.kind
-    })
+    BUILTIN.get_or_init(|| toml_reader::built_in::<KindsFile>("kinds.toml", include_str!("kinds.toml")).kind)
 }
 
 /// What a file is that no reader takes, and what to do with it.

@@ -74,16 +74,3 @@ impl LevelRow {
         self.row.fill(f64::NAN);
     }
 }
-
-/// What is wrong with a processor's shares, percent: they add up to the whole, but for
-/// rounding, unless nothing was measured.
-pub(crate) fn absurd_shares(shares: &[f64], whole: f64) -> Option<&'static str> {
-    let sum: f64 = shares.iter().sum();
-    let slack = 0.6 * shares.len() as f64;
-    match () {
-        () if shares.iter().any(|share| !(0.0..=100.1).contains(share)) => Some("a share of time that cannot be"),
-        () if sum == 0.0 => Some("shares of a processor's time that are all zero"),
-        () if (sum - whole).abs() > slack => Some("shares of a processor's time that do not add up"),
-        () => None,
-    }
-}

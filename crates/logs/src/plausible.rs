@@ -5,6 +5,7 @@
 //! time may pass 100 % a little, a process may take many processors, guests' time may stand
 //! beside the time that holds it.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use diskwright_base::catalogue::CounterKind;
@@ -16,13 +17,60 @@ use crate::Skips;
 const UNDERFLOW: f64 = 2_147_483_648.0;
 /// No machine moves so many bytes a second.
 const MOST_BYTES_PER_S: f64 = 2e12;
-const SHARES: &str = "shares of a processor's time that do not add up to 100 %";
 /// A kernel that keeps so much free or in its cache has memory to give.
 const MEMORY_TO_GIVE: f64 = 256.0 * 1_048_576.0;
 const UNCOUNTED: &str = "available memory of 0 beside free memory and cache: the log's maker did not count it";
 const BELOW: &str = "a value below 0, where none can be";
 pub(crate) const ABOVE: &str =
     "a value larger than there can be (a counter that ran backwards, or a number for what is unknown)";
+
+/// What is wrong with the shares of a processor's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShareFault {
+    /// One of them cannot be.
+    Value,
+    /// All are 0.
+    Zero,
+    /// Their sum cannot be.
+    Sum,
+}
+
+impl ShareFault {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            ShareFault::Value => "a share of time that cannot be",
+            ShareFault::Zero => "shares of a processor that are all zero: nothing was counted, or it was off",
+            ShareFault::Sum => "shares of a processor's time that do not add up to 100 %",
+        }
+    }
+}
+
+/// The fault of shares of which none is larger than `most` and whose sum lies in `sum`; gaps are
+/// left out. How far the sum may be off is the reader's to say: it knows what its tool rounds
+/// and leaves out.
+pub(crate) fn share_fault(
+    shares: impl Iterator<Item = f64>,
+    most: f64,
+    sum: RangeInclusive<f64>,
+) -> Option<ShareFault> {
+    let (mut total, mut is_out) = (0.0, false);
+    for share in shares.filter(|share| !share.is_nan()) {
+        total += share;
+        is_out |= !(0.0..=most).contains(&share);
+    }
+    match total {
+        _ if is_out => Some(ShareFault::Value),
+        0.0 => Some(ShareFault::Zero),
+        total if !sum.contains(&total) => Some(ShareFault::Sum),
+        _ => None,
+    }
+}
+
+/// The fault of printed percentages of a whole processor: they add up to 100, but for rounding.
+pub(crate) fn percent_fault(shares: &[f64]) -> Option<ShareFault> {
+    let slack = 0.6 * shares.len() as f64;
+    share_fault(shares.iter().copied(), 100.1, 100.0 - slack..=100.0 + slack)
+}
 
 /// Shares of one processor's time, or of all.
 #[derive(Debug, Default)]
@@ -142,7 +190,7 @@ impl ValueLimits {
             if shares.add_up(|column| self.scaled(column, row[column])) {
                 continue;
             }
-            skips.add(format!("processor {}", shares.instance), SHARES);
+            skips.add(format!("processor {}", shares.instance), ShareFault::Sum.words());
             shares.columns().for_each(|column| row[column] = f64::NAN);
         }
         if let Some(column) = self.uncounted(|column| row[column]) {
@@ -367,6 +415,21 @@ mod tests {
         // and a selection of columns is no sum
         assert!(holds(&["user", "idle"], &[0.0, 0.0]) && holds(&["idle"], &[0.0]));
         assert!(holds(&names, &[f64::NAN; 8]));
+    }
+
+    #[test]
+    fn printed_shares_add_up_but_for_rounding() {
+        for (shares, fault) in [
+            (&[10.0, 5.0, 0.0, 85.0][..], None),
+            (&[33.3, 33.3, 33.3], None),
+            (&[10.0, 5.0, 0.0, 15.0], Some(ShareFault::Sum)),
+            (&[0.0; 4], Some(ShareFault::Zero)),
+            (&[10.0, 5.0, 900.0, 85.0], Some(ShareFault::Value)),
+            (&[-1.0, 101.0], Some(ShareFault::Value)),
+        ] {
+            assert_eq!(percent_fault(shares), fault, "{shares:?}");
+        }
+        assert_eq!(share_fault([f64::NAN, 0.4, 0.6].into_iter(), 1.0, 0.9..=1.1), None);
     }
 
     #[test]

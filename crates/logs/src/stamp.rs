@@ -31,28 +31,13 @@ pub(crate) fn stamp(line: &str, order: NumericDateOrder) -> Option<StampLine> {
         return None;
     }
     let text = calendar::without_labels(calendar::without_counts(line));
-    since_1970(text).or_else(|| of_day(text, order)).or_else(|| of_no_day(text))
+    of_epoch(text).or_else(|| of_day(text, order)).or_else(|| of_no_day(text))
 }
 
-/// `1795287946`, with decimals, or in milli-, micro- or nanoseconds.
-fn since_1970(text: &str) -> Option<StampLine> {
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(decimals) || decimals.len() > 9 || (text.contains('.') && decimals.is_empty()) {
-        return None;
-    }
-    // from 1973 to 2286, so that no counter of a few digits is taken for a time
-    let scale = match whole.len() {
-        9 | 10 => 1,
-        13 if decimals.is_empty() => 1_000,
-        16 if decimals.is_empty() => 1_000_000,
-        19 if decimals.is_empty() => 1_000_000_000,
-        _ => return None,
-    };
-    let number: i64 = whole.parse().ok()?;
-    let fraction: i64 = format!("{decimals:0<9}").parse().ok()?;
-    let ns = if scale == 1 { fraction } else { (number % scale) * (1_000_000_000 / scale) };
-    Some(StampLine { local_s: number / scale, ns, zone: ZoneHint::Offset(0), is_of_no_day: false })
+/// Seconds since 1970, or thousandths and less of them.
+fn of_epoch(text: &str) -> Option<StampLine> {
+    let (local_s, ns) = calendar::since_1970(text)?;
+    Some(StampLine { local_s, ns, zone: ZoneHint::Offset(0), is_of_no_day: false })
 }
 
 /// A date with its clock.

@@ -20,6 +20,7 @@ use crate::sysstat::calendar;
 use crate::sysstat::clock::ZoneHint;
 use crate::sysstat::time::{self, NumericDateOrder};
 use crate::{LogError, LogOptions};
+use diskwright_base::text::same_host;
 
 /// Lines of the collector at most.
 const LINES: usize = 40;
@@ -104,9 +105,8 @@ impl WatcherFile {
 
     /// True where another machine is asked for. Short names and long ones are the same.
     pub fn is_of_other(&self, options: &LogOptions) -> bool {
-        let short = |name: &str| name.split('.').next().unwrap_or_default().to_lowercase();
         let asked = options.host.as_deref().filter(|_| !self.host.is_empty());
-        asked.is_some_and(|asked| short(asked) != short(&self.host))
+        asked.is_some_and(|asked| !same_host(asked, &self.host))
     }
 }
 

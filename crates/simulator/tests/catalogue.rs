@@ -168,18 +168,21 @@ fn wrong_files_are_told_with_line_and_remedy() {
     let instead = |from: &str, to: &str| RIGHT.replacen(from, to, 1);
     let cases: Vec<(String, &str)> = vec![
         ("[[drive]\n".into(), "my.toml:1: "),
-        (instead("rpm = 7200", "rmp = 7200"), "my.toml:13: drive mine: unknown field `rmp`, expected one of `rpm`"),
-        (instead("rpm = 7200\n", ""), "my.toml:12: drive mine: missing field `rpm`"),
-        (instead("rpm = 7200", "rpm = \"fast\""), "my.toml:13: drive mine: invalid type"),
+        (
+            instead("rpm = 7200", "rmp = 7200"),
+            "my.toml:13: drive mine, mechanical: unknown key `rmp`; did you mean `rpm`?",
+        ),
+        (instead("rpm = 7200\n", ""), "my.toml:12: drive mine, mechanical: `rpm` is missing"),
+        (instead("rpm = 7200", "rpm = \"fast\""), "my.toml:13: drive mine, mechanical: `rpm`: invalid type"),
         (instead("rpm = 7200", "rpm = 7"), "my.toml:2: drive mine: rpm: 7; expected 60 to 100,000"),
         (
             instead("class = \"hdd\"", "class = \"hd\""),
-            "my.toml:7: drive mine: unknown variant `hd`, expected one of `hdd`",
+            "my.toml:7: drive mine: `class` cannot be `hd`; did you mean `hdd`?",
         ),
         (instead("capacity_gb = 1000", "capacity_gb = -1"), "capacity_gb: -1; expected"),
         (instead("year = 2026", "year = 26"), "year: 26; expected 1950 to 2100"),
         (instead("\"mine\"", "\"My Drive\""), "id: `My Drive`; expected lower-case letters"),
-        (instead("[drive.mechanical]", "[drive.tape]"), "unknown field `tape`, expected one of"),
+        (instead("[drive.mechanical]", "[drive.tape]"), "my.toml:12: drive mine: unknown key `tape`"),
         (
             instead("seek_ms = [0.5, 8.5, 16]", "seek_ms = [0.5, 18.5, 16]"),
             "drive mine: seek: 0.5, 18.5 and 16 ms; they must rise",

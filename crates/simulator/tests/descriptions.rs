@@ -382,7 +382,7 @@ fn wrong_drives_and_workloads_are_told() {
         ("[[drive]]\n[[workload]]", "drive 1: the device is missing; give model = "),
         ("[[drive]]\nmodel = \"st32171w\"\nfile = \"x\"\n[[workload]]", "`model` already describes the device"),
         ("[[drive]]\nfile = \"x.diskspecs\"\n[[workload]]", "`x.diskspecs`: no such file"),
-        ("[[drive]]\nplain = { servers = 1 }\n[[workload]]", "a.toml:2: drive 1, plain: missing field `service`"),
+        ("[[drive]]\nplain = { servers = 1 }\n[[workload]]", "a.toml:2: drive 1, plain: `service` is missing"),
         ("[[drive]]\nplain = { servers = 0, service = { constant_us = 1 } }\n[[workload]]", "servers: 0; expected 1"),
         ("[[drive]]\nmodel = \"st32171w\"\ncapacity = \"9GB\"\n[[workload]]", "has its own capacity; remove"),
         ("[[drive]]\nmodel = \"st32171w\"\ncount = 5000\n[[workload]]", "`count` is 5000; expected a whole number"),
@@ -391,7 +391,7 @@ fn wrong_drives_and_workloads_are_told() {
             "`order` cannot be `sptf`; expected first-come",
         ),
         ("[[drive]]\nmodel = \"st32171w\"\nchannel = \"x\"\n[[workload]]", "unknown channel `x`; there are none"),
-        ("[system]\ncatalogue = \"broken.toml\"\n[[workload]]", "broken.toml:2: drive 5: "),
+        ("[system]\ncatalogue = \"broken.toml\"\n[[workload]]", "[system]: broken.toml:2: drive 1: `id`: invalid type"),
         ("[[workload]]", "there is no drive; add a [[drive]]"),
         ("[[drive]]\nmodel = \"st32171w\"\ncount = 2\n[[workload]]", "`on` is missing; choose one of"),
     ];

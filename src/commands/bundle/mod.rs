@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use diskwright_base::text::same_host;
 use diskwright_datastore::is_log;
 use diskwright_logs::{LogInput, ReadSummary, prometheus};
 
@@ -245,7 +246,7 @@ pub fn of_other_machines(members: &[MergeMember], bundled: &[bool]) -> Result<Ve
         members.iter().map(|member| merge::host(&member.path)).collect::<Result<_, Failure>>()?;
     let length = |member: &MergeMember| member.range.1.abs_diff(member.range.0);
     let recorded = |host: &str| -> u64 {
-        let of_it = |other: &Option<String>| other.as_deref().is_some_and(|other| merge::is_same(host, other));
+        let of_it = |other: &Option<String>| other.as_deref().is_some_and(|other| same_host(host, other));
         members.iter().zip(&hosts).filter(|(_, other)| of_it(other)).map(|(member, _)| length(member)).sum()
     };
     let by_itself = hosts.iter().zip(bundled).find_map(|(host, bundled)| host.as_deref().filter(|_| !bundled));
@@ -253,7 +254,7 @@ pub fn of_other_machines(members: &[MergeMember], bundled: &[bool]) -> Result<Ve
     let Some(chosen) = by_itself.or_else(longest) else { return Ok(other) };
     let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (at, host) in hosts.iter().enumerate().filter_map(|(at, host)| Some((at, host.as_deref()?))) {
-        if bundled[at] && !merge::is_same(chosen, host) {
+        if bundled[at] && !same_host(chosen, host) {
             other[at] = true;
             left.entry(host).or_default().push(&members[at].name);
         }

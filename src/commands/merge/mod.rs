@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology};
+use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology, text};
 use diskwright_datastore::{LogItem, LogReader, LogWriter};
 
 use super::damage::Losses;
@@ -74,7 +74,7 @@ pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
     for member in members {
         let Some(host) = host(&member.path)? else { continue };
         match &known {
-            Some((first, name)) if !is_same(first, &host) => {
+            Some((first, name)) if !text::same_host(first, &host) => {
                 return Err(Failure::Failed(format!(
                     "{name} is a log of the machine {first}, but {} of {host}; give logs of one machine only",
                     member.name
@@ -85,12 +85,6 @@ pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// `db1` and `DB1.example.com` are one.
-pub fn is_same(one: &str, other: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_lowercase();
-    short(one) == short(other)
 }
 
 /// The machine that a log names first.

@@ -294,11 +294,31 @@ impl<'a, 't> TomlFields<'a, 't> {
     /// One of a set of words.
     pub fn word<T: Copy>(&self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
         let text = self.text(key)?;
+        self.pick(key, text, self.place(key), words)
+    }
+
+    /// One of a set of words that must be there.
+    pub fn needed_word<T: Copy>(&self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        if !self.has(key) {
+            self.know(&[key]);
+            self.missing(key, &format!("{:?}", words.first().map_or("", |(word, _)| word)));
+        }
+        self.word(key, words)
+    }
+
+    /// A list of words of a set; a single one is a list of one.
+    pub fn words<T: Copy>(&self, key: &'static str, words: &[(&'static str, T)]) -> Vec<T> {
+        self.texts(key).into_iter().filter_map(|(text, offset)| self.pick(key, text, offset, words)).collect()
+    }
+
+    /// The meaning of one word of a set.
+    fn pick<T: Copy>(&self, key: &str, text: &str, offset: usize, words: &[(&'static str, T)]) -> Option<T> {
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         if found.is_none() {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             let near = did_you_mean(text, known.iter());
-            self.wrong_at(key, format!("`{key}` cannot be `{text}`; expected {}{near}", known.join(", ")));
+            let message = format!("`{key}` cannot be `{text}`; expected {}{near}", known.join(", "));
+            self.source.wrong(offset, &self.item, message);
         }
         found
     }
@@ -317,6 +337,11 @@ impl<'a, 't> TomlFields<'a, 't> {
             Some(list) => list.iter().filter_map(one).collect(),
             None => one(value).into_iter().collect(),
         }
+    }
+
+    /// A table within this one that is about the same item.
+    pub fn inner_of(&self, key: &'static str) -> Option<TomlFields<'a, 't>> {
+        TomlFields::of(self.source, &self.item, self.take(key)?)
     }
 
     /// A table within this one.
@@ -339,15 +364,18 @@ impl<'a, 't> TomlFields<'a, 't> {
         }
     }
 
-    /// Refuses whatever key was not asked for.
-    pub fn finish(&self) {
+    /// Refuses whatever key was not asked for; false where there was one.
+    pub fn finish(&self) -> bool {
         let known = self.known.borrow();
+        let mut well = true;
         for (key, _) in self.table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
+            well = false;
             let name = key.get_ref();
             let near = did_you_mean(name, known.iter());
             let all = if near.is_empty() { format!("; known keys are {}", known.join(", ")) } else { near };
             self.source.wrong(key.span().start, &self.item, format!("unknown key `{name}`{all}"));
         }
+        well
     }
 }
 

@@ -1,8 +1,11 @@
 //! The kernel's files as a recording holds them, line by line: which field is which counter.
 
+use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, NUMBERS};
+
 use crate::tool::row::TickRow;
 
 /// A field of a line.
+#[derive(Clone, Copy)]
 pub struct KernelField {
     /// Its place among the line's numbers.
     place: usize,
@@ -19,26 +22,18 @@ const fn level(place: usize, counter: &'static str, times: f64) -> KernelField {
     KernelField { place, counter, times, is_total: false }
 }
 
-/// `/proc/diskstats` behind a disk's name; times are milliseconds.
-const DISK: [KernelField; 17] = [
-    total(0, "physical_disk.reads", 1.0),
-    total(1, "physical_disk.reads_merged", 1.0),
-    total(2, "physical_disk.read_bytes", 512.0),
-    total(3, "physical_disk.read_time_s", 0.001),
-    total(4, "physical_disk.writes", 1.0),
-    total(5, "physical_disk.writes_merged", 1.0),
-    total(6, "physical_disk.write_bytes", 512.0),
-    total(7, "physical_disk.write_time_s", 0.001),
-    level(8, "physical_disk.current_queue_length", 1.0),
-    total(9, "physical_disk.busy_time_s", 0.001),
-    total(10, "physical_disk.weighted_time_s", 0.001),
-    total(11, "physical_disk.discards", 1.0),
-    total(12, "physical_disk.discards_merged", 1.0),
-    total(13, "physical_disk.discard_bytes", 512.0),
-    total(14, "physical_disk.discard_time_s", 0.001),
-    total(15, "physical_disk.flushes", 1.0),
-    total(16, "physical_disk.flush_time_s", 0.001),
-];
+/// `/proc/diskstats` behind a disk's name.
+const DISK: [KernelField; NUMBERS] = {
+    let mut fields = [total(0, "", 1.0); NUMBERS];
+    let mut place = 0;
+    while place < NUMBERS {
+        let DiskstatsField { counter, scale, number } = diskstats::DISK[place];
+        let is_total = !matches!(number, DiskstatsNumber::Level);
+        fields[place] = KernelField { place, counter, times: scale, is_total };
+        place += 1;
+    }
+    fields
+};
 /// `/proc/stat` of a processor, in ticks of its clock; guests are in user and nice already.
 const PROCESSOR: [KernelField; 8] = [
     total(0, "processor.user_s", 1.0),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::ProcessRow;
+use diskwright_base::text::same_host;
 
 use super::header::{self, CollectlHeader};
 use super::kernel::{self, LineColumns};
@@ -116,7 +117,7 @@ impl RawLog<'_, '_> {
         if line.starts_with(b">>>") {
             self.hand_over(lines);
             let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
-            if !chosen.eq_ignore_ascii_case(&self.header.machine.host) {
+            if !same_host(chosen, &self.header.machine.host) {
                 self.batch.skip_host(lines.at(), &self.header.machine.host);
                 self.is_passing = true;
                 return;

@@ -14,6 +14,7 @@ use crate::tool::lines::{self, LineCursor};
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
 use crate::{LogInput, LogOptions};
+use diskwright_base::text::same_host;
 
 /// Texts that rows are asked for.
 const DATE: u8 = 0;
@@ -137,7 +138,7 @@ impl TableLog<'_, '_> {
             return;
         }
         let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
-        if !chosen.eq_ignore_ascii_case(&self.header.machine.host) {
+        if !same_host(chosen, &self.header.machine.host) {
             self.batch.skip_host(lines.at(), &self.header.machine.host);
             return;
         }

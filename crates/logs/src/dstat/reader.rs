@@ -1,6 +1,7 @@
 //! Reads titles, headings and rows as they come; a file holds several runs
 //! where it was appended to.
 
+use diskwright_base::text::same_host;
 use diskwright_base::{Note, Topology};
 
 use super::heading::{CLOCK, DstatHeading, EPOCH};
@@ -129,7 +130,7 @@ impl DstatLog<'_, '_> {
             return;
         }
         let chosen = self.chosen.get_or_insert_with(|| self.title.host.clone());
-        if !chosen.eq_ignore_ascii_case(&self.title.host) {
+        if !same_host(chosen, &self.title.host) {
             self.batch.skip_host(lines.at(), &self.title.host);
             return;
         }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use diskwright_base::text::same_host;
 use diskwright_base::{ProcessRow, Topology};
 
 use super::processes::TopColumns;
@@ -182,7 +183,7 @@ impl NmonLog<'_, '_> {
 
     fn is_of_host(&mut self, lines: &LineCursor<'_>) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| self.machine.host.clone());
-        if chosen.eq_ignore_ascii_case(&self.machine.host) {
+        if same_host(chosen, &self.machine.host) {
             return true;
         }
         self.batch.skip_host(lines.at(), &self.machine.host);

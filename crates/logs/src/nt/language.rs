@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 use super::{CounterPath, key, plain};
@@ -73,7 +74,7 @@ pub fn languages() -> &'static [Language] {
 }
 
 fn load(id: &'static str, text: &str) -> Result<Language, String> {
-    let file: LanguageFile = toml::from_str(text).map_err(|e| e.to_string())?;
+    let file: LanguageFile = toml_reader::read(&format!("{id}.toml"), text).map_err(|e| e.to_string())?;
     if file.source.is_empty() {
         return Err("its source is not said".into());
     }

@@ -11,6 +11,7 @@ mod products;
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
+use diskwright_base::toml_reader;
 use diskwright_base::{Catalogue, Series};
 use serde::Deserialize;
 
@@ -162,11 +163,11 @@ struct Alias {
 
 fn names() -> &'static NtNames {
     static NAMES: OnceLock<NtNames> = OnceLock::new();
-    NAMES.get_or_init(|| load(include_str!("names.toml")).unwrap_or_else(|e| panic!("nt/names.toml: {e}")))
+    NAMES.get_or_init(|| load(include_str!("names.toml")).unwrap_or_else(|e| panic!("{e}")))
 }
 
 fn load(text: &str) -> Result<NtNames, String> {
-    let file: NtMappingFile = toml::from_str(text).map_err(|e| e.to_string())?;
+    let file: NtMappingFile = toml_reader::read("nt/names.toml", text).map_err(|e| e.to_string())?;
     let catalogue = Catalogue::builtin();
     let split = |name: &str| name.split_once('\\').map(|(object, counter)| key(object, counter)).ok_or(name.to_owned());
     let mut scales = HashMap::new();

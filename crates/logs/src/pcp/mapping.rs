@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use diskwright_base::toml_reader;
 use diskwright_base::{Catalogue, Counter, catalogue};
 use serde::Deserialize;
 
@@ -37,7 +38,7 @@ struct Unit {
 
 fn special() -> &'static SpecialMetrics {
     static SPECIAL: OnceLock<SpecialMetrics> = OnceLock::new();
-    SPECIAL.get_or_init(|| toml::from_str(include_str!("special.toml")).expect("built-in data is valid"))
+    SPECIAL.get_or_init(|| toml_reader::built_in("pcp/special.toml", include_str!("special.toml")))
 }
 
 /// How a metric's values become cells.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::Topology;
+use diskwright_base::text::same_host;
 
 use super::bytes::ByteView;
 use super::cook::{self, CompanionValue};
@@ -180,7 +181,7 @@ impl BlgReader<'_, '_> {
     /// True for a machine that is read.
     fn is_host(&mut self, machine: &str, at: &str) -> bool {
         let host = self.host.get_or_insert_with(|| machine.to_owned());
-        if machine.is_empty() || host.eq_ignore_ascii_case(machine) {
+        if machine.is_empty() || same_host(host, machine) {
             return true;
         }
         self.skips.add_host(at, machine);

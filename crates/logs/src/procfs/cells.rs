@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use diskwright_base::{Schema, Series};
 
-use super::columns::{COMPLETED, DumpColumn, DumpRule, IN_FLIGHT, STALLED};
+use diskwright_base::diskstats::{COMPLETED, IN_FLIGHT};
+
+use super::columns::{DumpColumn, DumpRule, STALLED};
 
 /// Stands for a number that was not there.
 const ABSENT: u64 = u64::MAX;

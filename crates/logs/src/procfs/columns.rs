@@ -1,6 +1,8 @@
 //! What the numbers of each file are, by place or by name: the counters that they
 //! become, and how. The same files are read live in `crates/counters`.
 
+use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, NUMBERS, PARTITION};
+
 /// How the numbers of two dumps become a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DumpRule {
@@ -37,47 +39,38 @@ const fn level(counter: &'static str, scale: f64) -> DumpColumn {
     DumpColumn { counter, scale, rule: DumpRule::Level }
 }
 
-/// Numbers of a line of diskstats behind the name, on a kernel of today; what
-/// becomes of them stands in front of what is computed (Documentation/admin-guide/iostats.rst).
-pub(super) const DISK: [DumpColumn; 18] = [
-    added("physical_disk.reads", 1.0),
-    added("physical_disk.reads_merged", 1.0),
-    added("physical_disk.read_bytes", 512.0),
-    added32("physical_disk.read_time_s", 1e-3),
-    added("physical_disk.writes", 1.0),
-    added("physical_disk.writes_merged", 1.0),
-    added("physical_disk.write_bytes", 512.0),
-    added32("physical_disk.write_time_s", 1e-3),
-    level("physical_disk.current_queue_length", 1.0),
-    added32("physical_disk.busy_time_s", 1e-3),
-    added32("physical_disk.weighted_time_s", 1e-3),
-    added("physical_disk.discards", 1.0),
-    added("physical_disk.discards_merged", 1.0),
-    added("physical_disk.discard_bytes", 512.0),
-    added32("physical_disk.discard_time_s", 1e-3),
-    added("physical_disk.flushes", 1.0),
-    added32("physical_disk.flush_time_s", 1e-3),
-    DumpColumn { counter: "physical_disk.stalled", scale: 1.0, rule: DumpRule::Stall },
-];
-pub(super) const IN_FLIGHT: usize = 8;
-pub(super) const STALLED: usize = 17;
-/// Those of [`DISK`] that count completed requests.
-pub(super) const COMPLETED: [usize; 4] = [0, 4, 11, 15];
+const fn of_diskstats(field: DiskstatsField) -> DumpColumn {
+    match field.number {
+        DiskstatsNumber::Level => level(field.counter, field.scale),
+        DiskstatsNumber::Total => added(field.counter, field.scale),
+        DiskstatsNumber::Total32 => added32(field.counter, field.scale),
+    }
+}
+
+/// Numbers of a line of diskstats behind the name; what becomes of them stands in front of
+/// what is computed.
+pub(super) const DISK: [DumpColumn; NUMBERS + 1] = {
+    let stalled = DumpColumn { counter: "physical_disk.stalled", scale: 1.0, rule: DumpRule::Stall };
+    let mut columns = [stalled; NUMBERS + 1];
+    let mut place = 0;
+    while place < NUMBERS {
+        columns[place] = of_diskstats(diskstats::DISK[place]);
+        place += 1;
+    }
+    columns
+};
+pub(super) const STALLED: usize = NUMBERS;
 
 /// The same of partitions, which have no more.
-pub(super) const PART: [DumpColumn; 9] = [
-    added("logical_disk.reads", 1.0),
-    added("logical_disk.read_bytes", 512.0),
-    added32("logical_disk.read_time_s", 1e-3),
-    added("logical_disk.writes", 1.0),
-    added("logical_disk.write_bytes", 512.0),
-    added32("logical_disk.write_time_s", 1e-3),
-    level("logical_disk.current_queue_length", 1.0),
-    added32("logical_disk.busy_time_s", 1e-3),
-    added32("logical_disk.weighted_time_s", 1e-3),
-];
-/// Number of the line for each of [`PART`].
-pub(super) const PART_NUMBERS: [usize; 9] = [0, 2, 3, 4, 6, 7, 8, 9, 10];
+pub(super) const PART: [DumpColumn; PARTITION.len()] = {
+    let mut columns = [of_diskstats(PARTITION[0]); PARTITION.len()];
+    let mut place = 0;
+    while place < PARTITION.len() {
+        columns[place] = of_diskstats(PARTITION[place]);
+        place += 1;
+    }
+    columns
+};
 
 /// `vmstat -d`, in its order: reads, merged, sectors, ms, the same of writes, in
 /// flight, seconds busy.

@@ -1,7 +1,6 @@
 //! One line of a dump: which file it is of, and its numbers.
 
-/// Numbers of a line of diskstats at most.
-pub(super) const NUMBERS: usize = 17;
+use diskwright_base::diskstats::NUMBERS;
 
 /// A line of a dump.
 #[derive(Clone, Copy, Debug, PartialEq)]

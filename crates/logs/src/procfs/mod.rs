@@ -15,6 +15,7 @@ mod line;
 
 use std::collections::HashMap;
 
+use diskwright_base::diskstats::{COMPLETED, PARTITION_PLACES};
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
@@ -26,7 +27,7 @@ use crate::sysstat::stream::StreamWindow;
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
 use crate::{InputHead, LogFormat, LogInput, LogOptions};
 use cells::{DumpCells, DumpFamily};
-use columns::{DISK, LOAD, PART, PART_NUMBERS, PROCESSOR, VMSTAT_DISK};
+use columns::{DISK, LOAD, PART, PROCESSOR, VMSTAT_DISK};
 use line::{DumpLine, parse};
 
 /// The format.
@@ -418,7 +419,7 @@ fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a 
     let (columns, name, family, is_used) = match known {
         DumpLine::Disk(name, numbers) => {
             let columns: &[_] = if line::is_partition(name) { &PART } else { &DISK };
-            let is_used = columns::COMPLETED.iter().any(|at| numbers[*at].is_some_and(|done| done > 0));
+            let is_used = COMPLETED.iter().any(|at| numbers[*at].is_some_and(|done| done > 0));
             (columns, name, DumpFamily::Kernel, is_used)
         }
         DumpLine::VmstatDisk(name, numbers) => {
@@ -433,7 +434,7 @@ fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a 
 fn put(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
     match known {
         DumpLine::Disk(name, numbers) if line::is_partition(name) => {
-            cells.put(group, PART_NUMBERS.iter().map(|at| numbers[*at]));
+            cells.put(group, PARTITION_PLACES.iter().map(|at| numbers[*at]));
         }
         DumpLine::Disk(_, numbers) => cells.put(group, numbers.into_iter()),
         DumpLine::VmstatDisk(_, numbers) => cells.put(group, numbers.into_iter().map(Some)),

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use diskwright_base::exposition::{label_name, metric_name};
+use diskwright_base::toml_reader;
 use diskwright_base::{Catalogue, CounterKind};
 use serde::Deserialize;
 
@@ -242,7 +243,7 @@ impl MetricVocabulary {
 }
 
 fn load(text: &str) -> Result<MetricVocabulary, String> {
-    let file: MetricNamesFile = toml::from_str(text).map_err(|e| format!("names.toml: {e}"))?;
+    let file: MetricNamesFile = toml_reader::read("prometheus/names.toml", text).map_err(|e| e.to_string())?;
     let mut sources: Vec<MetricSource> = Vec::new();
     for counter in Catalogue::builtin().counters() {
         for name in &counter.names.prometheus {

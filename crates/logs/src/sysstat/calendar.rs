@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 use super::clock::ZoneHint;
@@ -85,7 +86,7 @@ const LABELS: [&str; 7] = ["zzz", "time", "date", "timestamp", "datetime", "ts",
 fn calendar() -> &'static Calendar {
     static BUILTIN: OnceLock<Calendar> = OnceLock::new();
     BUILTIN.get_or_init(|| {
-        let file: CalendarFile = toml::from_str(include_str!("calendar.toml")).expect("built-in names are valid");
+        let file: CalendarFile = toml_reader::built_in("calendar.toml", include_str!("calendar.toml"));
         let groups = |text: &str| -> Vec<Vec<String>> {
             let names = |group: &str| group.split_whitespace().map(str::to_owned).collect();
             if text.is_empty() { Vec::new() } else { text.split('|').map(names).collect() }
@@ -104,7 +105,7 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
     }
     let plain: String = text.chars().filter_map(plain).collect();
     let text = without_labels(without_counts(&plain));
-    if let Some(local) = epoch(text) {
+    if let Some((local, _)) = since_1970(text) {
         return Some(CalendarTime { local, zone: ZoneHint::Offset(0), is_guess: false });
     }
     let words = words(text);
@@ -171,22 +172,29 @@ pub fn without_labels(text: &str) -> &str {
     }
 }
 
-/// Seconds, or thousandths of them, since 1970.
-fn epoch(text: &str) -> Option<i64> {
+/// Seconds since 1970 and ns beyond them: `1795287946`, `@1795287946.5`, or a whole number of
+/// milli-, micro- or nanoseconds. From 1973 to 2286, so that no counter of a few digits is taken
+/// for a time.
+pub fn since_1970(text: &str) -> Option<(i64, i64)> {
     let text = text.trim().trim_start_matches('@');
-    let (whole, fraction) = text.split_once(['.', ',']).unwrap_or((text, ""));
-    if !whole.bytes().all(|b| b.is_ascii_digit()) || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+    let (whole, decimals) = text.split_once(['.', ',']).unwrap_or((text, ""));
+    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    // a sentence ends with a dot and nothing behind it
+    let is_sentence = decimals.is_empty() && text.len() > whole.len();
+    if !digits(whole) || !digits(decimals) || decimals.len() > 9 || is_sentence {
         return None;
     }
-    // a sentence ends so
-    if fraction.is_empty() && text.len() > whole.len() {
-        return None;
-    }
-    match whole.len() {
-        9 | 10 => whole.parse().ok(),
-        13 if fraction.is_empty() => whole.parse::<i64>().ok().map(|ms| ms / 1000),
-        _ => None,
-    }
+    let scale = match whole.len() {
+        9 | 10 => 1,
+        13 if decimals.is_empty() => 1_000,
+        16 if decimals.is_empty() => 1_000_000,
+        19 if decimals.is_empty() => 1_000_000_000,
+        _ => return None,
+    };
+    let number: i64 = whole.parse().ok()?;
+    let fraction: i64 = format!("{decimals:0<9}").parse().ok()?;
+    let ns = if scale == 1 { fraction } else { (number % scale) * (1_000_000_000 / scale) };
+    Some((number / scale, ns))
 }
 
 /// Words between blanks, with what belongs together made one and what does not taken apart.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 /// A quantity of a report that the catalogue knows.
@@ -62,7 +63,7 @@ impl Reports {
     pub fn builtin() -> &'static Reports {
         static BUILTIN: OnceLock<Reports> = OnceLock::new();
         BUILTIN.get_or_init(|| {
-            let file: ReportsFile = toml::from_str(include_str!("columns.toml")).expect("built-in columns are valid");
+            let file: ReportsFile = toml_reader::built_in("columns.toml", include_str!("columns.toml"));
             let keys = |(at, report): (usize, &SysstatReport)| {
                 report.keys.iter().chain([&report.id]).map(move |key| (key.clone(), at)).collect::<Vec<_>>()
             };

@@ -3,6 +3,7 @@
 //! after each head covers the time since boot and is left out.
 
 use diskwright_base::Note;
+use diskwright_base::text::same_host;
 
 use super::calendar;
 use super::clock::SysstatClock;
@@ -175,7 +176,7 @@ impl IostatTextLog<'_, '_> {
             return true;
         }
         let chosen = self.wanted.get_or_insert_with(|| self.head.host.clone());
-        let is_chosen = chosen.eq_ignore_ascii_case(&self.head.host);
+        let is_chosen = same_host(chosen, &self.head.host);
         if !is_chosen {
             self.table = None;
             self.batch.skip_host(format!("line {}", self.line), &self.head.host);

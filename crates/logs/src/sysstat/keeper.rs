@@ -2,6 +2,7 @@
 //! machine it is, and what a restart says.
 
 use diskwright_base::Note;
+use diskwright_base::text::same_host;
 
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
@@ -184,7 +185,7 @@ impl SysstatSession<'_, '_> {
     /// True for samples of the machine that is read.
     pub fn is_of_host(&mut self) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| self.host.name.clone());
-        if chosen.eq_ignore_ascii_case(&self.host.name) {
+        if same_host(chosen, &self.host.name) {
             return true;
         }
         self.shaper.clear();

@@ -2,6 +2,7 @@
 //! begin with `#`; and `sadf -p`: a value a row, with tabs.
 
 use diskwright_base::Note;
+use diskwright_base::text::same_host;
 
 use super::clock::{SysstatClock, ZoneHint};
 use super::collector::{Collector, ValueOrigin};
@@ -155,7 +156,7 @@ impl SadfRowsLog<'_, '_> {
 
     fn is_of_host(&mut self, host: &str) -> bool {
         let chosen = self.wanted.get_or_insert_with(|| host.to_owned());
-        if chosen.eq_ignore_ascii_case(host) {
+        if same_host(chosen, host) {
             if self.head.host.is_empty() {
                 self.head.host = host.to_owned();
             }

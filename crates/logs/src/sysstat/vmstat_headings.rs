@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 use super::calendar;
@@ -33,9 +34,8 @@ const FEWEST_TITLED: usize = 3;
 fn columns() -> &'static [VmstatColumn] {
     static BUILTIN: OnceLock<Vec<VmstatColumn>> = OnceLock::new();
     BUILTIN.get_or_init(|| {
-        let file: HeadingsFile =
-            toml::from_str(include_str!("vmstat_headings.toml")).expect("built-in headings are valid");
-        file.column
+        let text = include_str!("vmstat_headings.toml");
+        toml_reader::built_in::<HeadingsFile>("vmstat_headings.toml", text).column
     })
 }
 

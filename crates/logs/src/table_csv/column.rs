@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use diskwright_base::Catalogue;
+use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 use super::units;
@@ -81,7 +82,7 @@ struct KnownColumns {
 /// When the built-in table is wrong, which a test rules out.
 fn known() -> &'static [KnownColumn] {
     static KNOWN: OnceLock<KnownColumns> = OnceLock::new();
-    &KNOWN.get_or_init(|| toml::from_str(include_str!("names.toml")).expect("built-in names are valid")).column
+    &KNOWN.get_or_init(|| toml_reader::built_in("table_csv/names.toml", include_str!("names.toml"))).column
 }
 
 /// Statistics of which a mean over time is not to be had.

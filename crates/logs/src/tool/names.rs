@@ -2,6 +2,7 @@
 //! which counter that is. A tool's table is TOML beside its reader.
 
 use diskwright_base::Catalogue;
+use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 /// A column that the catalogue knows.
@@ -61,7 +62,7 @@ impl ToolNames {
     /// # Panics
     /// When it is wrong, which a test rules out.
     pub fn builtin(text: &str) -> ToolNames {
-        let names: ToolNames = toml::from_str(text).unwrap_or_else(|e| panic!("built-in names: {e}"));
+        let names: ToolNames = toml_reader::built_in("names.toml", text);
         let known = |c: &&ToolColumn| Catalogue::builtin().get(&c.counter).is_none();
         let unknown = names.group.iter().flat_map(|g| &g.columns).find(known);
         assert!(unknown.is_none(), "built-in names: {unknown:?} is not in the catalogue");

@@ -8,6 +8,7 @@ use diskwright_base::{Catalogue, CounterKind, Schema, Series};
 
 use super::names::ColumnTarget;
 use crate::batch::FrameBatch;
+use crate::plausible::share_fault;
 
 /// Series of one log at most.
 const MOST_SERIES: usize = 200_000;
@@ -172,17 +173,13 @@ impl TickRow {
             self.mend(batch, at);
         }
         for (group, is_share) in &self.shares {
-            let sum: f64 = group.iter().map(|&c| self.cells[c as usize]).filter(|v| !v.is_nan()).sum();
             let has_idle = group.last().is_some_and(|&idle| !self.cells[idle as usize].is_nan());
             let scale = self.series[group[0] as usize].scale;
-            let because = if has_idle && *is_share && sum * scale > MOST_SUM {
-                "shares of a processor that add up to more than all of its time"
-            } else if has_idle && sum * scale < if *is_share { LEAST_SUM } else { f64::MIN_POSITIVE } {
-                "shares of a processor that are all zero: nothing was counted, or it was off"
-            } else {
-                continue;
-            };
-            batch.skip(at(), because);
+            let shares = group.iter().map(|&c| self.cells[c as usize] * scale);
+            // seconds of a tick are none but where all are 0
+            let sum = if *is_share { LEAST_SUM..=MOST_SUM } else { 0.0..=f64::INFINITY };
+            let Some(fault) = share_fault(shares, f64::INFINITY, sum).filter(|_| has_idle) else { continue };
+            batch.skip(at(), fault.words());
             group.iter().for_each(|&c| self.cells[c as usize] = f64::NAN);
         }
     }

@@ -182,8 +182,8 @@ impl TopLog<'_, '_> {
             return;
         }
         let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
-        if let Some(because) = crate::levels::absurd_shares(&values, 100.0) {
-            return self.skip(because);
+        if let Some(fault) = crate::plausible::percent_fault(&values) {
+            return self.skip(fault.words());
         }
         for (counter, share) in shares {
             self.row.put(counter, name, share / 100.0);

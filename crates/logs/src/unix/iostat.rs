@@ -281,8 +281,8 @@ impl UnixIostatLog<'_, '_> {
             SHARES.iter().filter_map(|(name, counter)| value(name).map(|share| (*counter, share))).collect();
         self.rows += 1;
         let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
-        if let Some(because) = crate::levels::absurd_shares(&values, 100.0) {
-            return self.skip(because);
+        if let Some(fault) = crate::plausible::percent_fault(&values) {
+            return self.skip(fault.words());
         }
         shares.iter().for_each(|(counter, share)| self.row.put(counter, "_total", share / 100.0));
     }

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use diskwright_base::text::same_host;
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::levels::{LevelRow, absurd_shares};
+use crate::levels::LevelRow;
+use crate::plausible::{ShareFault, percent_fault};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::stream::StreamWindow;
 use crate::sysstat::table::number;
@@ -146,7 +148,7 @@ impl UnixSarLog<'_, '_> {
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
         if let Some((system, host, date)) = first_line(text) {
             let wanted = self.options.host.clone().unwrap_or_else(|| self.host.clone());
-            if !self.host.is_empty() && !wanted.eq_ignore_ascii_case(host) {
+            if !self.host.is_empty() && !same_host(&wanted, host) {
                 self.batch.skip_host(format!("line {}", self.line), host);
             }
             if self.host.is_empty() {
@@ -323,8 +325,8 @@ fn processors(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
     let found: SarValues = SHARES.iter().filter_map(|(name, counter)| Some((*counter, share(name)?))).collect();
     let values: Vec<f64> = found.iter().map(|(_, share)| *share).collect();
     let missed = (values.iter().sum::<f64>() - 100.0).abs();
-    match absurd_shares(&values, 100.0) {
-        Some(because) if missed > values.len() as f64 || !because.contains("add up") => Err(because),
+    match percent_fault(&values) {
+        Some(fault) if missed > values.len() as f64 || fault != ShareFault::Sum => Err(fault.words()),
         _ => Ok(found.into_iter().map(|(counter, share)| (counter, share / 100.0)).collect()),
     }
 }

@@ -7,7 +7,7 @@
 //!    30.11    5  0.15    16.00    0  0.00   4  3 93 2.31 2.05 1.88
 //! ```
 
-use crate::levels::absurd_shares;
+use crate::plausible::{ShareFault, percent_fault};
 use crate::sysstat::table::number;
 
 /// Names of the disks and of the columns below them.
@@ -94,8 +94,7 @@ impl SideBySide {
         }
         let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
         // whole numbers may miss the sum by one each
-        if !values.is_empty() && absurd_shares(&values, 100.0).is_none_or(|why| why.contains("add up") && near(&values))
-        {
+        if !values.is_empty() && percent_fault(&values).is_none_or(|fault| fault == ShareFault::Sum && near(&values)) {
             found.extend(shares.into_iter().map(|(counter, share)| (counter, "_total".to_owned(), share / 100.0)));
         }
         Ok(found)

@@ -1,6 +1,7 @@
 //! What applications ask, as data (`mixes.toml`): a file server's mix by number
 //! of clients, a database's reads and writes by outstanding limit.
 
+use diskwright_base::{Problems, toml_reader};
 use serde::Deserialize;
 
 use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best, knee, words};
@@ -35,13 +36,14 @@ pub struct Mix {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct MixFile {
     mix: Vec<Mix>,
 }
 
 /// All mixes. The file is a part of the program: a test reads it.
-pub fn mixes() -> Result<Vec<Mix>, toml::de::Error> {
-    toml::from_str::<MixFile>(include_str!("mixes.toml")).map(|file| file.mix)
+pub fn mixes() -> Result<Vec<Mix>, Problems> {
+    toml_reader::read::<MixFile>("mixes.toml", include_str!("mixes.toml")).map(|file| file.mix)
 }
 
 fn mix(id: &str) -> Result<Mix, ProbeError> {

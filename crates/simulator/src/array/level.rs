@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 use super::ArrayLayout;
@@ -122,6 +123,7 @@ pub struct LevelInfo {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LevelFile {
     level: Vec<LevelInfo>,
 }
@@ -130,10 +132,7 @@ static LEVELS: OnceLock<Vec<LevelInfo>> = OnceLock::new();
 
 /// The registry, in the order of [`ArrayLevel::ALL`].
 pub fn levels() -> &'static [LevelInfo] {
-    LEVELS.get_or_init(|| {
-        let file: LevelFile = toml::from_str(include_str!("levels.toml")).expect("levels.toml is part of the program");
-        file.level
-    })
+    LEVELS.get_or_init(|| toml_reader::built_in::<LevelFile>("levels.toml", include_str!("levels.toml")).level)
 }
 
 impl ArrayLevel {

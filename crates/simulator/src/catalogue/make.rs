@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use diskwright_base::{Problem, ProblemSource};
-use serde::Deserialize;
+use diskwright_base::Problems;
+use diskwright_base::toml_reader::{self, TomlSource, TomlValue};
 
 use super::{CatalogueEntry, EntryKind, raw};
 use crate::Ns;
@@ -20,39 +20,28 @@ const MOST: usize = 10_000;
 const NO_RATE: f64 = f64::INFINITY;
 
 /// Reads a file.
-pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problem> {
-    let place = ProblemSource { file, text };
-    let parsed: raw::CatalogueFile = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        place.problem(at, &item_at(text, at), error.message().to_owned())
-    })?;
+pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problems> {
+    let parsed: raw::CatalogueFile = toml_reader::read(file, text)?;
+    let source = TomlSource::new(file, text);
     if parsed.drive.len() > MOST {
-        return Err(place.problem(0, "", format!("{} drives; the limit is {MOST}", parsed.drive.len())));
+        source.wrong(0, "", format!("{} drives; the limit is {MOST}", parsed.drive.len()));
+        return source.finish(None).map(|(entries, _)| entries);
     }
     let mut entries: Vec<CatalogueEntry> = Vec::with_capacity(parsed.drive.len());
     for drive in parsed.drive {
-        let at = drive.span().start;
+        let place = drive.span().start;
         let drive = drive.into_inner();
         let item = format!("drive {}", drive.id);
-        let wrong = |message: String| place.problem(at, &item, message);
-        let entry = entry(drive, place.line(at)).map_err(wrong)?;
+        let wrong = |message: String| source.wrong(place, &item, message);
+        let Ok(entry) = entry(drive, source.line(place)).map_err(wrong) else { continue };
         if let Some(same) = entries.iter().find(|other| other.id.eq_ignore_ascii_case(&entry.id)) {
-            return Err(wrong(format!("the id is already used at line {}", same.line)));
+            wrong(format!("the id is already used at line {}", same.line));
         }
-        entry.device().map_err(wrong)?;
-        entries.push(entry);
+        if entry.device().map_err(wrong).is_ok() {
+            entries.push(entry);
+        }
     }
-    Ok(entries)
-}
-
-/// Which drive a place in the text is of.
-fn item_at(text: &str, at: usize) -> String {
-    let before = text.get(..at).unwrap_or(text);
-    let Some(start) = before.rfind("[[drive]]") else { return String::new() };
-    let rest = &text[start + "[[drive]]".len()..];
-    let of_it = rest.split("[[drive]]").next().unwrap_or_default();
-    let id = of_it.lines().find_map(|line| line.trim_start().strip_prefix("id")?.trim_start().strip_prefix('='));
-    id.map_or_else(|| "drive".into(), |id| format!("drive {}", id.trim().trim_matches('"')))
+    source.finish(Some(entries)).map(|(entries, _)| entries)
 }
 
 fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
@@ -100,34 +89,24 @@ fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
 }
 
 /// The table of a sort that stands elsewhere; see [`super::inline`].
-pub(super) fn inline(
-    name: &str,
-    capacity: u64,
+pub(super) fn inline<'t>(
+    source: &TomlSource<'t>,
+    item: &str,
+    drive: (&str, u64),
     sort: &str,
-    table: toml::Spanned<toml::de::DeValue<'_>>,
-) -> Result<EntryKind, (Option<usize>, String)> {
-    let blocks = (capacity / BLOCK_BYTES).max(1);
-    let value = toml::de::ValueDeserializer::from(table);
-    let told = |error: toml::de::Error| (error.span().map(|span| span.start), error.message().to_owned());
+    table: TomlValue<'_, 't>,
+) -> Option<EntryKind> {
+    let ((name, capacity), place) = (drive, table.span().start);
+    let (blocks, table) = ((capacity / BLOCK_BYTES).max(1), table.clone());
     let made = match sort {
         "mechanical" => {
-            let table = raw::RawMechanical::deserialize(value).map_err(told)?;
-            mechanical(name, capacity, table).map(|made| EntryKind::Mechanical(Box::new(made)))
+            mechanical(name, capacity, source.typed(item, table)?).map(|made| EntryKind::Mechanical(Box::new(made)))
         }
-        "flash" => {
-            let table = raw::RawFlash::deserialize(value).map_err(told)?;
-            flash(name, blocks, &table).map(|made| EntryKind::Flash(Box::new(made)))
-        }
-        "volume" => {
-            let table = raw::RawVolume::deserialize(value).map_err(told)?;
-            volume(name, blocks, &table).map(|made| EntryKind::Volume(Box::new(made)))
-        }
-        _ => {
-            let table = raw::RawPlain::deserialize(value).map_err(told)?;
-            plain_servers(name, blocks, &table).map(|made| EntryKind::Plain(Box::new(made)))
-        }
+        "flash" => flash(name, blocks, &source.typed(item, table)?).map(|made| EntryKind::Flash(Box::new(made))),
+        "volume" => volume(name, blocks, &source.typed(item, table)?).map(|made| EntryKind::Volume(Box::new(made))),
+        _ => plain_servers(name, blocks, &source.typed(item, table)?).map(|made| EntryKind::Plain(Box::new(made))),
     };
-    made.map_err(|message| (None, message))
+    made.map_err(|message| source.wrong(place, item, message)).ok()
 }
 
 fn plain_servers(name: &str, blocks: u64, p: &raw::RawPlain) -> Result<PlainSpec, String> {

@@ -10,7 +10,8 @@ mod raw;
 
 use std::sync::LazyLock;
 
-use diskwright_base::Problem;
+use diskwright_base::Problems;
+use diskwright_base::toml_reader::{TomlSource, TomlValue};
 
 use crate::device::{DeviceModel, PlainSpec};
 use crate::drive::{DataSheet, Model};
@@ -144,7 +145,7 @@ impl EntryKind {
 /// The sorts of tables that say what a device is made of.
 pub const SORTS: [&str; 4] = ["mechanical", "flash", "volume", "plain"];
 
-static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, Problem>> = LazyLock::new(|| {
+static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, Problems>> = LazyLock::new(|| {
     let mut all = Vec::new();
     for (file, text) in FILES {
         all.extend(read(file, text)?);
@@ -166,21 +167,19 @@ pub fn find(id: &str) -> Option<&'static CatalogueEntry> {
 /// Reads a file of drives; `file` is how errors name it.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line, and what would be right.
-pub fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problem> {
+/// Everything that is wrong, by line, and what would be right.
+pub fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problems> {
     make::read(file, text)
 }
 
 /// Reads the table of one of the [`SORTS`] where it stands in another file, for
-/// a device of this name and capacity.
-///
-/// # Errors
-/// What is wrong, what would be right, and where in the text, where that is known.
-pub(crate) fn inline(
-    name: &str,
-    capacity: u64,
+/// a device of this name and capacity; what is wrong is noted in the file.
+pub(crate) fn inline<'t>(
+    source: &TomlSource<'t>,
+    item: &str,
+    drive: (&str, u64),
     sort: &str,
-    table: toml::Spanned<toml::de::DeValue<'_>>,
-) -> Result<EntryKind, (Option<usize>, String)> {
-    make::inline(name, capacity, sort, table)
+    table: TomlValue<'_, 't>,
+) -> Option<EntryKind> {
+    make::inline(source, item, drive, sort, table)
 }

@@ -10,6 +10,7 @@
 //! processor time ([`NetbenchSpec::compute`]) and no disk.
 
 use diskwright_base::Rng;
+use diskwright_base::toml_reader;
 use diskwright_base::zipf::Zipf;
 use serde::Deserialize;
 
@@ -134,7 +135,7 @@ impl Netbench {
         }
         spec.think.check("think")?;
         spec.compute.check("compute")?;
-        let data: NetbenchData = toml::from_str(include_str!("netbench.toml"))
+        let data: NetbenchData = toml_reader::read("netbench.toml", include_str!("netbench.toml"))
             .map_err(|error| LoadError::new("netbench.toml", error.to_string()))?;
         let room = room(spec.target, target_blocks, "target")?;
         let (first, blocks) = stretch(&spec.part, room)?;

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use diskwright_base::text::from_no_formula;
+use diskwright_base::text::{csv_cell, from_no_formula};
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
 
@@ -32,12 +32,8 @@ pub fn csv_line(out: &mut String, request: &Request, device: &str) {
     let Request { operation, offset_bytes, length_bytes, .. } = request;
     seconds(out, Some(request.arrival_ns));
     out.push(',');
-    if device.contains([',', '"', '\n', '\r']) {
-        // a name is not worth the nesting of quotes
-        let _ = write!(out, "\"{}\"", device.replace('"', "'").replace(['\n', '\r'], " "));
-    } else {
-        out.push_str(device);
-    }
+    // a name is not worth the nesting of quotes
+    out.push_str(&csv_cell(&device.replace('"', "'").replace(['\n', '\r'], " ")));
     // writing to a string cannot fail
     let _ = write!(out, ",{},{offset_bytes},{length_bytes},", operation.name());
     seconds(out, request.issued());

@@ -19,10 +19,11 @@ const USUAL_CAPACITY: u64 = 1_000_000_000_000;
 pub(super) fn own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Vec<CatalogueEntry> {
     let mut entries = Vec::new();
     for (path, at) in fields.texts("catalogue") {
-        let read = load(path).map_err(|because| format!("`{path}`: {because}"));
-        match read.and_then(|text| catalogue::read(path, &text).map_err(|error| error.to_string())) {
-            Ok(found) => entries.extend(found),
-            Err(message) => fields.source.wrong(at, &fields.item, message),
+        let wrong = |message: String| fields.source.wrong(at, &fields.item, message);
+        match load(path).map(|text| catalogue::read(path, &text)) {
+            Ok(Ok(found)) => entries.extend(found),
+            Ok(Err(problems)) => problems.0.iter().for_each(|problem| wrong(problem.to_string())),
+            Err(because) => wrong(format!("`{path}`: {because}")),
         }
     }
     entries
@@ -162,12 +163,8 @@ fn printed(fields: &DescriptionFields<'_, '_>, name: &str, sort: &str) -> Option
     }
     let capacity = fields.space("capacity").map_or(USUAL_CAPACITY, |blocks| blocks * crate::io::BLOCK_BYTES);
     let table = SORTS.into_iter().find(|s| *s == sort).and_then(|sort| fields.take(sort))?;
-    catalogue::inline(name, capacity, sort, table.clone())
-        .map_err(|(at, message)| {
-            let item = format!("{}, {sort}", fields.item);
-            fields.source.wrong(at.unwrap_or_else(|| table.span().start), &item, message);
-        })
-        .ok()
+    let item = format!("{}, {sort}", fields.item);
+    catalogue::inline(fields.source, &item, (name, capacity), sort, table)
 }
 
 /// `write_cache` turns a mechanical drive's own cache of writes on or off.

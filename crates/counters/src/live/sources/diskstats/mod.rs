@@ -18,6 +18,9 @@ use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
 use diskwright_base::Note;
+use diskwright_base::diskstats::{
+    COMPLETED, DISK, DiskstatsField, DiskstatsNumber, IN_FLIGHT, NUMBERS, PARTITION, PARTITION_PLACES,
+};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -28,49 +31,38 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(Diskstats::new(roots))),
 };
 
-/// Numbers of a line at most.
-pub const NUMBERS: usize = 17;
+const STALLED: usize = NUMBERS;
+
+/// A column of the table for a number of the line.
+const fn column(field: DiskstatsField) -> TableColumn {
+    match field.number {
+        DiskstatsNumber::Level => level(field.counter, field.scale),
+        DiskstatsNumber::Total => total(field.counter, field.scale),
+        DiskstatsNumber::Total32 => total32(field.counter, field.scale),
+    }
+}
 
 /// Columns in the order of the file, then what is computed.
-const WHOLE: [TableColumn; NUMBERS + 1] = [
-    total("physical_disk.reads", 1.0),
-    total("physical_disk.reads_merged", 1.0),
-    total("physical_disk.read_bytes", 512.0),
-    total32("physical_disk.read_time_s", 1e-3),
-    total("physical_disk.writes", 1.0),
-    total("physical_disk.writes_merged", 1.0),
-    total("physical_disk.write_bytes", 512.0),
-    total32("physical_disk.write_time_s", 1e-3),
-    level("physical_disk.current_queue_length", 1.0),
-    total32("physical_disk.busy_time_s", 1e-3),
-    total32("physical_disk.weighted_time_s", 1e-3),
-    total("physical_disk.discards", 1.0),
-    total("physical_disk.discards_merged", 1.0),
-    total("physical_disk.discard_bytes", 512.0),
-    total32("physical_disk.discard_time_s", 1e-3),
-    total("physical_disk.flushes", 1.0),
-    total32("physical_disk.flush_time_s", 1e-3),
-    TableColumn { counter: "physical_disk.stalled", scale: 1.0, rule: CellRule::Computed },
-];
+const WHOLE: [TableColumn; NUMBERS + 1] = {
+    let stalled = TableColumn { counter: "physical_disk.stalled", scale: 1.0, rule: CellRule::Computed };
+    let mut columns = [stalled; NUMBERS + 1];
+    let mut place = 0;
+    while place < NUMBERS {
+        columns[place] = column(DISK[place]);
+        place += 1;
+    }
+    columns
+};
 
-const IN_FLIGHT: usize = 8;
-const STALLED: usize = NUMBERS;
-/// Columns of [`WHOLE`] that count completed requests.
-const COMPLETED: [usize; 4] = [0, 4, 11, 15];
-
-const PART: [TableColumn; 9] = [
-    total("logical_disk.reads", 1.0),
-    total("logical_disk.read_bytes", 512.0),
-    total32("logical_disk.read_time_s", 1e-3),
-    total("logical_disk.writes", 1.0),
-    total("logical_disk.write_bytes", 512.0),
-    total32("logical_disk.write_time_s", 1e-3),
-    level("logical_disk.current_queue_length", 1.0),
-    total32("logical_disk.busy_time_s", 1e-3),
-    total32("logical_disk.weighted_time_s", 1e-3),
-];
-/// Number of the line for each column of [`PART`].
-const PART_NUMBERS: [usize; 9] = [0, 2, 3, 4, 6, 7, 8, 9, 10];
+const PART: [TableColumn; PARTITION.len()] = {
+    let mut columns = [column(PARTITION[0]); PARTITION.len()];
+    let mut place = 0;
+    while place < PARTITION.len() {
+        columns[place] = column(PARTITION[place]);
+        place += 1;
+    }
+    columns
+};
 
 /// A line of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,7 +313,7 @@ fn fill(slot: &mut DiskstatsSlot, tables: &mut [CounterTable; 2], line: &Disksta
             }
         }
         DiskstatsTarget::Part(row) => {
-            for (to, from) in tables[1].fill(row).iter_mut().zip(PART_NUMBERS) {
+            for (to, from) in tables[1].fill(row).iter_mut().zip(PARTITION_PLACES) {
                 *to = line.numbers[from].unwrap_or(ABSENT);
             }
         }
