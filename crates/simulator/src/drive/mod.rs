@@ -85,7 +85,8 @@ pub struct ServiceBreakdown {
     pub media: Ns,
     /// The channel, as far as nothing else hid it.
     pub channel: Ns,
-    /// When it took the channel for its data.
+    /// When it took the channel for its data. A read that may leave the channel takes it as late as the
+    /// last block allows.
     pub channel_from: Ns,
     /// How long it needed it.
     pub channel_for: Ns,
