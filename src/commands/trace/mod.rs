@@ -211,7 +211,7 @@ fn explain(error: SessionError) -> Failure {
         SessionError::Tracefs(error) => error.is_refusal() || !rustix::process::geteuid().is_root(),
         SessionError::Kernel(_) => !rustix::process::geteuid().is_root(),
     };
-    let words = std::env::args().skip(1).map(|word| output::name(word)).collect::<Vec<_>>().join(" ");
+    let words = std::env::args().skip(1).map(output::name).collect::<Vec<_>>().join(" ");
     let remedy = if is_refusal {
         format!(
             "Tracing takes root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\
