@@ -15,8 +15,11 @@ pub mod limits;
 pub mod parts;
 pub mod prices;
 pub mod reliability;
+pub mod replay;
 pub mod search;
+pub mod series;
 pub mod simulated;
+pub mod what_if;
 
 pub use answer::{PlanAnswer, PlannedDesign, RejectedDesign};
 pub use choose::plan;

@@ -1,6 +1,9 @@
 //! `plan`: from a demand to designs that carry it. What is typed becomes a
 //! demand and limits in `options.rs`, the answer is drawn in `screen.rs`.
 
+mod fleet;
+mod from_log;
+mod load_screen;
 mod options;
 mod pictures;
 mod screen;
@@ -19,6 +22,8 @@ pub struct Arguments {
     #[command(flatten)]
     demand: DemandOptions,
     #[command(flatten)]
+    from: from_log::FromOptions,
+    #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
     pictures: Pictures,
@@ -29,20 +34,28 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.from.is_asked()? {
+        return from_log::run(arguments);
+    }
     let demand = arguments.demand.demand()?;
     let limits = arguments.limits.limits(arguments.demand.horizon_days()?)?;
     arguments.pictures.check()?;
     let answer = plan(&demand, &limits).map_err(failure)?;
     arguments.pictures.write("Plan", &pictures::charts(&answer), || pictures::sheet(&answer, &limits))?;
     if arguments.json {
-        let mut document = json!({ "schema": "diskwright.plan/1" });
-        if let (Value::Object(fields), Value::Object(answered)) = (&mut document, json!(answer)) {
-            fields.extend(answered);
-        }
-        add_contract(&mut document, &answer);
-        return output::json(&document);
+        return output::json(&document(&answer));
     }
     output::text(&screen::draw(&answer, &limits, &output::wide_style()))
+}
+
+/// The answer as JSON.
+fn document(answer: &diskwright_planner::PlanAnswer) -> Value {
+    let mut document = json!({ "schema": "diskwright.plan/1" });
+    if let (Value::Object(fields), Value::Object(answered)) = (&mut document, json!(answer)) {
+        fields.extend(answered);
+    }
+    add_contract(&mut document, answer);
+    document
 }
 
 /// Names of the contract that are worked out of other fields.

@@ -46,10 +46,10 @@ pub struct DemandOptions {
     #[arg(long, value_name = "SHARE")]
     sequential: Option<String>,
     /// Growth of the capacity per day (1GB)
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "capacity")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     growth: Option<u64>,
     /// How long the capacity must last (365d)
-    #[arg(long, value_name = "TIME", requires = "growth")]
+    #[arg(long, value_name = "TIME")]
     horizon: Option<String>,
     /// The rates are those of all members of an array: its level and number (raid5:3)
     #[arg(long, value_name = "LEVEL:N")]
@@ -142,31 +142,68 @@ impl DemandOptions {
     /// As a demand.
     pub fn demand(&self) -> Result<Demand, Failure> {
         if self.reads.is_none() && self.writes.is_none() {
-            return Err(usage("plan needs a demand: --reads N and --writes N (per second)"));
+            return Err(usage("plan needs a demand: --reads N and --writes N (per second), or a log: --from LOG"));
+        }
+        if self.growth.is_some() && self.capacity.is_none() {
+            return Err(usage("--growth needs --capacity: how much is there today?"));
+        }
+        if self.horizon.is_some() && self.growth.is_none() {
+            return Err(usage("--horizon needs --growth"));
         }
         let (mut reads, mut writes) = (self.reads.unwrap_or(0.0), self.writes.unwrap_or(0.0));
         if let Some(array) = &self.members_of {
             (reads, writes) = front_end(array, reads, writes)?;
         }
-        let of = ResponseStatistic::ALL.into_iter().find(|of| of.name() == self.response_of);
-        let of = of.ok_or_else(|| usage(format!("--response-of `{}`: expected mean, p95 or p99", self.response_of)))?;
-        let response = self.response.as_deref().map(|text| seconds("--response", text)).transpose()?;
         let sequential = self.sequential.as_deref().map(|text| share("--sequential", text)).transpose()?;
         let size = self.size as f64;
         let demand = Demand {
             write_size_bytes: self.write_size.map_or(size, |size| size as f64),
             sequential_share: sequential,
             capacity_bytes: self.capacity.map(|bytes| bytes as f64),
-            response: response.map(|target_s| ResponseTarget { target_s, of }),
+            response: self.target()?,
             queue: self.queue,
-            growth: self
-                .growth
-                .map(|bytes| CapacityGrowth { bytes_per_day: bytes as f64, interval_bytes_per_day: None }),
+            growth: self.typed_growth(),
             ..Demand::typed(reads, writes, size)
         };
         demand.check().map_err(|error| usage(error.to_string()))?;
         // checked here, so that a wrong one is told before anything is planned
         self.horizon_days()?;
+        Ok(demand)
+    }
+
+    fn typed_growth(&self) -> Option<CapacityGrowth> {
+        self.growth.map(|bytes| CapacityGrowth { bytes_per_day: bytes as f64, interval_bytes_per_day: None })
+    }
+
+    /// The response that is good enough.
+    fn target(&self) -> Result<Option<ResponseTarget>, Failure> {
+        let of = ResponseStatistic::ALL.into_iter().find(|of| of.name() == self.response_of);
+        let of = of.ok_or_else(|| usage(format!("--response-of `{}`: expected mean, p95 or p99", self.response_of)))?;
+        let response = self.response.as_deref().map(|text| seconds("--response", text)).transpose()?;
+        Ok(response.map(|target_s| ResponseTarget { target_s, of }))
+    }
+
+    /// A demand that was measured, with what was typed of room and response; typed rates contradict it.
+    pub fn completed(&self, measured: Demand) -> Result<Demand, Failure> {
+        let typed = [
+            ("--reads", self.reads.is_some()),
+            ("--writes", self.writes.is_some()),
+            ("--write-size", self.write_size.is_some()),
+            ("--queue", self.queue.is_some()),
+            ("--members-of", self.members_of.is_some()),
+        ];
+        if let Some((option, _)) = typed.iter().find(|(_, given)| *given) {
+            return Err(usage(format!("{option}: the log says that; use --comfort to plan for more")));
+        }
+        let sequential = self.sequential.as_deref().map(|text| share("--sequential", text)).transpose()?;
+        let demand = Demand {
+            capacity_bytes: self.capacity.map(|bytes| bytes as f64).or(measured.capacity_bytes),
+            response: self.target()?,
+            growth: self.typed_growth().or(measured.growth),
+            sequential_share: sequential.or(measured.sequential_share),
+            ..measured
+        };
+        demand.check().map_err(|error| usage(error.to_string()))?;
         Ok(demand)
     }
 

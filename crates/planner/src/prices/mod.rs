@@ -43,6 +43,8 @@ pub struct VolumeOffer {
     pub rate: VolumeLimit,
     /// What it may do for a while.
     pub burst: Option<BurstRule>,
+    /// The same of its bytes, which have credits of their own.
+    pub byte_burst: Option<ByteBurstRule>,
     /// What it costs.
     pub price: VolumePrice,
     /// Annual failure rate as the provider says, lower and upper end.
@@ -123,6 +125,28 @@ pub struct BurstRule {
     pub iops: f64,
     /// Operations above the baseline that a full bucket has.
     pub credits: f64,
+    /// Volumes below this size have it.
+    pub below_gib: f64,
+}
+
+/// What a volume may move until its byte credits are used up, in the unit of its rates.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByteBurstRule {
+    /// A second meanwhile.
+    #[serde(default)]
+    pub rate: f64,
+    /// More with each GiB.
+    #[serde(default)]
+    pub rate_per_gib: f64,
+    /// At most so much a second.
+    pub most: f64,
+    /// Credits of a full bucket.
+    #[serde(default)]
+    pub credits: f64,
+    /// More with each GiB.
+    #[serde(default)]
+    pub credits_per_gib: f64,
     /// Volumes below this size have it.
     pub below_gib: f64,
 }
