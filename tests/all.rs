@@ -37,5 +37,6 @@ mod several_logs;
 mod simulate;
 mod simulate_systems;
 mod style;
+mod trace;
 mod traces;
 mod watchers;

@@ -42,6 +42,7 @@ mod show_trace;
 mod simulate;
 mod store;
 mod temporary;
+mod trace;
 mod when;
 mod why;
 
@@ -65,6 +66,8 @@ pub enum CliCommand {
     Why(why::Arguments),
     /// Record this machine's counters to a log, for days if needed
     Record(record::Arguments),
+    /// Trace single requests of this machine's disks: percentiles, stages, the worst, and who asked
+    Trace(trace::Arguments),
     /// Add a bookmark to a log, even while it is being recorded
     Mark(mark::Arguments),
     /// Import logs of other tools into a Diskwright log
@@ -105,6 +108,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
     match command {
         CliCommand::Why(arguments) => why::run(&arguments),
         CliCommand::Record(arguments) => record::run(&arguments),
+        CliCommand::Trace(arguments) => trace::run(&arguments),
         CliCommand::Mark(arguments) => mark::run(&arguments),
         CliCommand::Import(arguments) => import::run(&arguments),
         CliCommand::Show(arguments) => show::run(&arguments),

@@ -142,9 +142,10 @@ impl NetworkAppender<'_> {
         let spec = model.spec();
         let bytes = asked.blocks * BLOCK_BYTES as f64;
         let all_dies = f64::from(spec.channels * spec.dies);
+        // a link that is not duplex has the commands on it too
         let processor = self.center(1.0, 1.0);
-        let links = [self.center(1.0, 1.0), if spec.duplex { self.center(1.0, 1.0) } else { 0 }];
-        let write_link = if spec.duplex { links[1] } else { links[0] };
+        let links = if spec.duplex { [self.center(1.0, 1.0), self.center(1.0, 1.0)] } else { [processor; 2] };
+        let write_link = links[1];
         let channel = self.center(f64::from(spec.channels), 1.0);
         let planes = if spec.independent_planes { f64::from(spec.planes) } else { 1.0 };
         let dies = self.center(all_dies * planes, 1.0);
