@@ -94,7 +94,7 @@ fn doc_002s_example_is_told() {
         "raid5 of 8 x compaq-9gb",
         "8 are needed, 10 recommended",
         "raid5 of 10 x compaq-4gb",
-        "raid5 of 5 x compaq-9gb: it holds the data, but 3.2 requests are in flight for each disk, where 2 is the limit",
+        "raid5 of 5 x compaq-9gb: it holds the data, but 3.2 requests are in flight for each disk",
         "costs unknown",
         "saturates first: members",
     ] {

@@ -29,14 +29,10 @@ pub(crate) fn design(
     let response = simulated.unwrap_or(analysis);
     let most = sustained(&design, demand);
     let member_load = design.member_load(demand);
-    let raw = member_load * most * f64::from(judged.count);
-    let factor = write_cost(judged.level, judged.count);
     let utilization = utilization(judged.response.as_ref(), &design, demand, most);
     let failed = |condition| failed_member(&design, demand, condition, limits);
     let (degraded, rebuilding) = (failed(ArrayCondition::Degraded), failed(ArrayCondition::Rebuilding));
-    let (rebuild, floor) =
-        rebuild_seconds(part, judged).map_or((None, None), |(best, floor)| (Some(best), Some(floor)));
-    let loss = losses(part, judged, limits);
+    let rebuild = rebuild_seconds(part, judged);
     PlannedDesign {
         rank: 0,
         level: judged.level.name().to_owned(),
@@ -51,10 +47,7 @@ pub(crate) fn design(
         member_load_per_s: member_load,
         member_load_published_per_s: judged.level.member_load(judged.count, demand.reads_per_s, demand.writes_per_s),
         member_sustains_per_s: member_load * most,
-        rules: RuleFigures {
-            front_end_per_s: front_end(raw, demand.read_share(), factor),
-            blend_per_s: front_end_blend(raw, demand.read_share(), factor),
-        },
+        rules: rules(judged, member_load * most * f64::from(judged.count), demand.read_share()),
         queue_per_spindle: demand.requests_per_s() * response.mean / f64::from(judged.count),
         response_s: response,
         analysis_response_s: analysis,
@@ -66,11 +59,11 @@ pub(crate) fn design(
         utilization,
         headroom: headroom(&design, demand),
         full_after_days: full_after(&design, demand),
-        rebuild_s: rebuild,
+        rebuild_s: rebuild.map(|found| found.0),
         rebuild_loaded_s: rebuilding.and_then(|found| found.rebuild_bytes_per_s).map(|rate| part.bytes / rate),
-        rebuild_floor_s: floor,
+        rebuild_floor_s: rebuild.map(|found| found.1),
         loss_5_years: member(part).and_then(|member| self::loss(part, judged, member, &five_years(limits), 1.0)),
-        loss,
+        loss: losses(part, judged, limits),
         price: judged.price,
         price_period: if part.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once },
         cost: judged.cost,
@@ -80,6 +73,15 @@ pub(crate) fn design(
         watts: part.watts.map(|watts| watts * f64::from(judged.count + judged.spares)),
         simulated: simulated.is_some(),
         why: String::new(),
+    }
+}
+
+/// What the members carry together by the two rules, from what they do together.
+fn rules(judged: &JudgedDesign, raw: f64, read_share: f64) -> RuleFigures {
+    let factor = write_cost(judged.level, judged.count);
+    RuleFigures {
+        front_end_per_s: front_end(raw, read_share, factor),
+        blend_per_s: front_end_blend(raw, read_share, factor),
     }
 }
 

@@ -33,7 +33,7 @@ pub enum PlanError {
     #[error(transparent)]
     Demand(#[from] DemandError),
     /// A name that there is not.
-    #[error("there is no {what} `{name}`{}", near.as_ref().map_or(String::new(), |near| format!(" (did you mean `{near}`?)")))]
+    #[error("there is no {what} `{name}`{}", hint(near.as_deref()))]
     Unknown {
         /// A drive, an instance.
         what: &'static str,
@@ -53,4 +53,9 @@ pub enum PlanError {
     /// Limits that leave nothing.
     #[error("{0}")]
     Contradiction(String),
+}
+
+/// ` (did you mean `x`?)`, or nothing.
+fn hint(near: Option<&str>) -> String {
+    near.map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
 }

@@ -1,6 +1,8 @@
 //! Load that saturation hides, against simulated systems of which the truth is known: so many users, each with
 //! such a pause, ask `users / pause` of a device that keeps nobody waiting.
 
+#![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
+
 use diskwright_base::Frame;
 use diskwright_planner::series::hidden::{HiddenLoad, hidden};
 use diskwright_planner::series::{LoadCollector, LoadSeries};

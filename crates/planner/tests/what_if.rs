@@ -1,5 +1,7 @@
 //! Changes predicted from the log of a simulated machine, against the same machine simulated with the change made.
 
+#![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
+
 use diskwright_planner::prices::PriceList;
 use diskwright_planner::series::{MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::{WhatIfError, what_if};

@@ -47,10 +47,19 @@ const COUNTERS: [&str; 11] = [
 
 type Plans = [Option<CounterPlan>; COUNTERS.len()];
 
+/// How the load of a device is computed.
+struct FrontPlans {
+    /// Its place among the series' fronts.
+    place: usize,
+    inverted: bool,
+    level: Option<RaidLevel>,
+    members: usize,
+    instances: Vec<Plans>,
+}
+
 /// What of a schema is read.
 struct Settled {
-    /// For each device its place among the series' fronts, and the plans of its instances.
-    fronts: Vec<(usize, bool, Option<RaidLevel>, usize, Vec<Plans>)>,
+    fronts: Vec<FrontPlans>,
     swap: [Option<CounterPlan>; 2],
     in_memory: Vec<[Option<CounterPlan>; 2]>,
     filesystems: Vec<Option<(CounterPlan, CounterPlan)>>,
@@ -115,9 +124,12 @@ impl LoadCollector {
         };
         let fronts = fronts
             .iter()
-            .map(|front| {
-                let of = front.instances.iter().map(&plans).collect();
-                (self.place(front), front.inverted, front.level, front.members, of)
+            .map(|front| FrontPlans {
+                place: self.place(front),
+                inverted: front.inverted,
+                level: front.level,
+                members: front.members,
+                instances: front.instances.iter().map(&plans).collect(),
             })
             .collect();
         self.used_now = vec![f64::NAN; filesystems.len()];
@@ -159,9 +171,9 @@ impl LoadCollector {
     fn add(&mut self, frame: &Frame, settled: &Settled) {
         let count = frame.ticks().len();
         let mut sums = vec![[0.0; 5]; count];
-        for (place, inverted, level, members, plans) in &settled.fronts {
+        for front in &settled.fronts {
             let mut all: Option<Values> = None;
-            for plans in plans {
+            for plans in &front.instances {
                 let one = self.values(frame, plans);
                 match &mut all {
                     None => all = Some(one),
@@ -169,10 +181,10 @@ impl LoadCollector {
                 }
             }
             let Some(mut values) = all else { continue };
-            if *inverted {
-                values.invert(*level, *members);
+            if front.inverted {
+                values.invert(front.level, front.members);
             }
-            self.front(frame, *place, &values, &mut sums);
+            self.front(frame, front.place, &values, &mut sums);
         }
         let swap = self.swap(frame, settled);
         self.used(frame, settled);
