@@ -13,6 +13,7 @@ mod diskspecs;
 mod fairness;
 mod grid;
 mod mechanical;
+mod mixed;
 mod orders;
 mod parameters;
 mod printed;
