@@ -68,6 +68,23 @@ pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketState> {
     Some(levels(demand, mean, step, (range / step).ceil() as usize + 1))
 }
 
+impl BucketDemand<'_> {
+    /// Requests a second at a backlog; those of each kind of users go to `rates`.
+    fn arrivals_at(&self, backlog: f64, mean: f64, rates: &mut [f64]) -> f64 {
+        // of those who wait each has a time of its own ahead; the last one's own is not waited for
+        let wait = (backlog - self.window_s).max(0.0);
+        let single = self.closed.len() == 1 && self.open_per_s <= 0.0;
+        let waiting = ((wait / mean - 1e-9).ceil() - 1.0).max(0.0);
+        for ((users, pause), rate) in self.closed.iter().zip(rates.iter_mut()) {
+            *rate = match single {
+                true => (users - waiting).max(0.0) / pause.max(1e-12),
+                false => users / (pause.max(1e-12) + (wait - mean).max(0.0)),
+            };
+        }
+        self.open_per_s + rates.iter().sum::<f64>()
+    }
+}
+
 /// Passes all levels once.
 fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketState {
     // requests that are finer than the levels go together
@@ -75,21 +92,7 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketSt
     let lumped: f64 = lumps.iter().map(|(size, share)| *size as f64 * step * share).sum();
     let scale = mean / lumped;
     let (mut passed, mut rates) = (Vec::with_capacity(count + 1), vec![0.0; demand.closed.len()]);
-    let at = |level: f64, rates: &mut [f64]| {
-        // of those who wait each has a time of its own ahead; the last one's own is not waited for
-        let wait = (level - demand.window_s).max(0.0);
-        let single = demand.closed.len() == 1 && demand.open_per_s <= 0.0;
-        let mut sum = demand.open_per_s;
-        for ((users, pause), rate) in demand.closed.iter().zip(rates.iter_mut()) {
-            let waiting = ((wait / mean - 1e-9).ceil() - 1.0).max(0.0);
-            *rate = match single {
-                true => (users - waiting).max(0.0) / pause.max(1e-12),
-                false => users / (pause.max(1e-12) + (wait - mean).max(0.0)),
-            };
-            sum += *rate;
-        }
-        sum * scale
-    };
+    let at = |level: f64, rates: &mut [f64]| demand.arrivals_at(level, mean, rates) * scale;
     let first = at(0.0, &mut rates);
     // cumulated arrivals, from those at no backlog on; all in shares of p0
     let (mut sum, mut mass) = (first, 1.0);

@@ -6,7 +6,7 @@
 //! arrivals nothing is taken off). What the network knows of services, forks and
 //! depths is the same as for one load.
 
-use super::bucket::{BucketDemand, bucket};
+use super::bucket::{BucketDemand, BucketState, bucket};
 use super::network::{
     AnalyticNetwork, CenterLoad, CenterRound, CenterState, ClassResponse, IoKind, NetworkState, ServiceDemand,
     share_at_random,
@@ -312,20 +312,15 @@ impl Iteration<'_> {
             }
         }
         let (mut open_per_s, mut varies) = (0.0, 0.0);
-        // users, how long they are elsewhere, visits of a member and waits for one in turn, for each request
         let mut users: Vec<[f64; 4]> = Vec::new();
         for (chain, visits) in visits.iter().enumerate().filter(|(_, visits)| **visits > 0.0) {
-            let (asked, state) = (&self.chains[chain], &self.state.chains[chain]);
-            if asked.users <= 0.0 {
-                open_per_s += state.throughput * visits;
+            if self.chains[chain].users <= 0.0 {
+                open_per_s += self.state.chains[chain].throughput * visits;
                 continue;
             }
-            let waits = self.bucketed[chain];
-            let pause = (asked.think_s + state.response - waits.0).max(1e-12);
-            users.push([asked.users, pause, *visits, steps[chain]]);
-            let spread: f64 = state.kinds.iter().map(|(share, _, _, variance)| share * variance).sum();
-            let spread = (spread - waits.1).max(0.0);
-            varies = ((asked.think_cv2 * asked.think_s * asked.think_s + spread) / (pause * pause)).min(1.0);
+            let (pause, spread) = self.cycle(chain);
+            users.push([self.chains[chain].users, pause, *visits, steps[chain]]);
+            varies = spread;
         }
         // users who wait at other members do not come here: as many as wait here, by the wait that is looked for
         let elsewhere = (1.0 - 1.0 / members) * (1.0 - load.all);
@@ -337,36 +332,31 @@ impl Iteration<'_> {
             let closed: Vec<(f64, f64)> = users.iter().map(here).collect();
             Some((bucket(&BucketDemand { times: &times, window_s, open_per_s, closed: &closed })?, closed))
         };
-        let (mut found, mut closed) = with(0.0)?;
-        if elsewhere > 0.0 && !users.is_empty() {
-            // false position with the Illinois rule: the wait that brings itself about
-            let ((mut low, mut over), (mut high, mut under)) = ((0.0, found.wait_s), (found.wait_s, f64::NAN));
-            for _ in 0..24 {
-                let width = high - low;
-                let at = if under.is_nan() { high } else { low + width * over / (over - under) };
-                (found, closed) = with(at)?;
-                let miss = found.wait_s - at;
-                if miss.abs() <= 1e-7 * at || at < 1e-12 {
-                    break;
-                }
-                if miss > 0.0 {
-                    (low, over) = (at, miss);
-                    under /= 2.0;
-                } else {
-                    (high, under) = (at, miss);
-                    over /= 2.0;
-                }
+        let first = with(0.0)?;
+        let (found, closed) = match elsewhere > 0.0 && !users.is_empty() {
+            true => brought_about(first, with)?,
+            false => first,
+        };
+        let (wait, variance) = match (&closed[..], open_per_s <= 0.0) {
+            ([(users, pause)], true) => {
+                // who comes back after always the same time passes in step
+                let random = 1.0 - (1.0 - varies) * if members > 1.0 { load.all } else { 1.0 };
+                let in_step = (users * hold - pause).max(0.0);
+                (random * found.wait_s + (1.0 - random) * in_step, random * found.wait_variance_s2)
             }
-        }
-        let (mut wait, mut variance) = (found.wait_s, found.wait_variance_s2);
-        if let ([(users, pause)], true) = (&closed[..], open_per_s <= 0.0) {
-            // who comes back after always the same time passes in step
-            let random = 1.0 - (1.0 - varies) * if members > 1.0 { load.all } else { 1.0 };
-            let in_step = (users * hold - pause).max(0.0);
-            wait = random * wait + (1.0 - random) * in_step;
-            variance *= random;
-        }
+            _ => (found.wait_s, found.wait_variance_s2),
+        };
         Some(CenterRound { wait, wait_again: wait, wait_variance: variance, hold, ..CenterRound::NOTHING })
+    }
+
+    /// How long a user is elsewhere than at buckets between two requests, s, and how that varies: the squared
+    /// coefficient of variation, at most 1.
+    fn cycle(&self, chain: usize) -> (f64, f64) {
+        let (asked, state, waits) = (&self.chains[chain], &self.state.chains[chain], self.bucketed[chain]);
+        let pause = (asked.think_s + state.response - waits.0).max(1e-12);
+        let spread: f64 = state.kinds.iter().map(|(share, _, _, variance)| share * variance).sum();
+        let spread = (spread - waits.1).max(0.0) + asked.think_cv2 * asked.think_s * asked.think_s;
+        (pause, (spread / (pause * pause)).min(1.0))
     }
 
     /// Visits of a center, each with its class's share within its chain.
@@ -382,4 +372,29 @@ impl Iteration<'_> {
             })
         })
     }
+}
+
+/// What a bucket does with these users.
+type BucketRound = (BucketState, Vec<(f64, f64)>);
+
+/// The wait that brings itself about, by false position with the Illinois rule.
+fn brought_about(first: BucketRound, with: impl Fn(f64) -> Option<BucketRound>) -> Option<BucketRound> {
+    let wait = first.0.wait_s;
+    let ((mut low, mut over), (mut high, mut under), mut found) = ((0.0, wait), (wait, f64::NAN), first);
+    for _ in 0..24 {
+        let at = if under.is_nan() { high } else { low + (high - low) * over / (over - under) };
+        found = with(at)?;
+        let miss = found.0.wait_s - at;
+        if miss.abs() <= 1e-7 * at || at < 1e-12 {
+            break;
+        }
+        if miss > 0.0 {
+            (low, over) = (at, miss);
+            under /= 2.0;
+        } else {
+            (high, under) = (at, miss);
+            over /= 2.0;
+        }
+    }
+    Some(found)
 }

@@ -430,9 +430,7 @@ impl AnalyticNetwork {
         let far = if load.by_depth { depths.cost(&center.served.write).hold_s } else { 0.0 };
         let in_step = load.all > 0.99 && cv2 < 0.01 && side <= 1.0;
         let most = users.filter(|_| in_step).map_or(f64::INFINITY, |users| wait_in_step(now, at, users, hold));
-        // as many servers as users: nobody waits
-        let alone = users.is_some_and(|[users, _]| users <= side && side > 1.0);
-        let wait = if alone { 0.0 } else { (ahead * slot).min(most) };
+        let wait = if nobody_waits(users, side) { 0.0 } else { (ahead * slot).min(most) };
         CenterRound {
             depths,
             undisturbed,
@@ -440,11 +438,7 @@ impl AnalyticNetwork {
             busy,
             wait,
             wait_again: if far > 0.0 { (queue - busy) * slot + (1.0 - undisturbed) * far } else { wait },
-            wait_variance: match side > 1.0 {
-                // of several servers each ends a service so often
-                true => wait * (wait + 2.0 * slot / side),
-                false => spread * (2.0 + cv2) / 3.0 * slot * slot,
-            },
+            wait_variance: wait_variance(side, wait, slot, spread * (2.0 + cv2) / 3.0),
             hold,
         }
     }
@@ -523,6 +517,17 @@ impl NetworkCenter {
         let orders = if self.reorders { load.common * apart * met.wait * met.wait } else { 0.0 };
         service + waits + orders
     }
+}
+
+/// There are as many servers as users, and several.
+fn nobody_waits(users: Option<[f64; 2]>, servers: f64) -> bool {
+    users.is_some_and(|[users, _]| users <= servers && servers > 1.0)
+}
+
+/// Variance of a wait, of which one server's is so many squares of a service.
+fn wait_variance(servers: f64, wait: f64, slot: f64, squares: f64) -> f64 {
+    // of several servers each ends a service so often
+    if servers > 1.0 { wait * (wait + 2.0 * slot / servers) } else { squares * slot * slot }
 }
 
 /// What is left of a service under way when somebody comes, as a share of it.
