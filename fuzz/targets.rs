@@ -100,6 +100,34 @@ pub fn request_traces(data: &[u8]) {
     }
 }
 
+/// Any bytes as pages of the kernel's ring buffer (and as descriptions of events), decoded, put in order,
+/// paired, summed up and written as blktrace does.
+pub fn trace_pages(data: &[u8]) {
+    use diskwright_blocktrace::layout::{EventLayout, PageLayout};
+    use diskwright_blocktrace::{BlktraceWriter, BlockEventKind, EventTable, RequestPairing, RequestSummary, reader};
+    let text = String::from_utf8_lossy(data);
+    let _ = (PageLayout::parse(&text), EventLayout::parse(BlockEventKind::Remap, &text));
+    const FORMATS: &str = include_str!("../crates/blocktrace/tests/fixtures/6.1/formats");
+    let parts = FORMATS.split("name: ").skip(1);
+    let layouts = parts.filter_map(|part| {
+        let kind = BlockEventKind::ALL.into_iter().find(|kind| part.starts_with(&format!("{}\n", kind.name())))?;
+        EventLayout::parse(kind, part).ok()
+    });
+    let table = EventTable::new(layouts.collect());
+    let header = include_str!("../crates/blocktrace/tests/fixtures/6.1/header_page");
+    let layout = PageLayout::parse(header).expect("a recorded header");
+    let mut sorter = reader::EventSorter::default();
+    data.chunks(4096).for_each(|page| sorter.page(0, page, &layout, &table));
+    let mut pairing = RequestPairing::new(false, None);
+    let mut summary = RequestSummary::new(0, 1_000_000_000);
+    let mut writer = BlktraceWriter::new(std::io::sink(), 0, 0).expect("nowhere");
+    sorter.take(u64::MAX, |event| {
+        writer.event(event).expect("nowhere");
+        pairing.event(event, &mut |request| summary.add(&request));
+    });
+    assert!(summary.worst().len() <= 20);
+}
+
 /// Any bytes as a drive of DiskSim, every file it draws in being the same; what
 /// is read serves a few requests.
 pub fn drive_files(data: &[u8]) {

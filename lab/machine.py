@@ -157,7 +157,7 @@ class Machine:
         # and of no more of a disk than is used, because that takes a slow disk minutes.
         self.output(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0",
                      device, size])
-        return self._mount(device)
+        return self.mount(device)
 
     def mount_btrfs(self, devices, level):
         """A btrfs over several devices; its files are made without copy on write,
@@ -166,16 +166,20 @@ class Machine:
             if "btrfs" not in file.read():
                 raise Unavailable("the kernel has no btrfs")
         self.output(["mkfs.btrfs", "-q", "-f", "-d", level, "-m", level, *devices])
-        folder = self._mount(devices[0])
+        folder = self.mount(devices[0])
         self.output(["chattr", "+C", folder])
         return folder
 
-    def _mount(self, device):
+    def mount(self, device, options="noatime"):
         folder = tempfile.mkdtemp(prefix="mount-", dir=self.folder)
         with uninterrupted():
-            self.output(["mount", "-o", "noatime", device, folder])
+            self.output(["mount", "-o", options, device, folder])
             self.undo.push("run", "umount", folder)
         return folder
+
+    def unmount(self, folder):
+        self.output(["umount", folder])
+        self.undo.forget("run", "umount", folder)
 
     def swap_on(self, device):
         # With more swap-outs queued than FUSE took in the background (a dozen, by

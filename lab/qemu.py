@@ -83,15 +83,17 @@ class Drive:
     past the page cache (`direct`).
 
     `iops` has QEMU hold it to so many requests a second by a bucket that lets
-    through what was not used within the last 0.1 s (util/throttle.c).
+    through what was not used within the last 0.1 s (util/throttle.c), and `bytes_per_s`
+    to so many bytes by another one.
     """
 
-    def __init__(self, path, iops=None, direct=False):
-        self.path, self.iops, self.direct = path, iops, direct
+    def __init__(self, path, iops=None, direct=False, bytes_per_s=None):
+        self.path, self.iops, self.direct, self.bytes_per_s = path, iops, direct, bytes_per_s
 
     def words(self, number):
         what = f"file={self.path},format=raw,cache={'none' if self.direct else 'unsafe'}"
         cap = f",throttling.iops-total={self.iops}" if self.iops else ""
+        cap += f",throttling.bps-total={self.bytes_per_s}" if self.bytes_per_s else ""
         # A queue and a thread of its own, so that one drive does not wait for another.
         return ["-object", f"iothread,id=thread{number}",
                 "-drive", f"if=none,id=drive{number},{what}{cap}",

@@ -16,41 +16,47 @@ import load  # noqa: E402
 import qemu  # noqa: E402
 import results  # noqa: E402
 
+# md counts a request that it divides more than once: its sectors tell, and are those of 4 KB each
 READING = """{moment} 7.00
- 253 0 vda {reads} 0 0 {ms} {writes} 0 0 0 0 0 0
-   9 0 md0 {reads} 0 0 {ms} {writes} 0 0 0 0 0 0"""
+ 253 0 vda {reads} 0 {sectors_read} {ms} {writes} 0 {sectors_written} 0 0 0 0
+   9 0 md0 {twice} 0 {sectors_read} {ms} {writes} 0 {sectors_written} 0 0 0 0"""
 
 
 def reading(moment, reads, ms, writes):
-    return moment, READING.format(moment=moment * 1.1, reads=reads, ms=ms, writes=writes)
+    return moment, READING.format(moment=moment * 1.1, reads=reads, ms=ms, writes=writes, twice=2 * reads,
+                                  sectors_read=8 * reads, sectors_written=8 * writes)
 
 
 class Counting(unittest.TestCase):
     def test_rates_are_the_median_of_the_windows(self):
         # 100 a second in two windows, and nothing in the one between
         told = load.outcome("md0", [reading(10, 500, 100, 50), reading(12, 650, 1600, 100),
-                                    reading(14, 650, 1600, 100), reading(16, 800, 3100, 150)])
+                                    reading(14, 650, 1600, 100), reading(16, 800, 3100, 150)], levels.Load(67))
         self.assertEqual(told["windows"], [100, 0, 100])
         self.assertEqual(told["iops"], 100)
         self.assertEqual(told["read_iops"], 50)
-        self.assertEqual(told["read_ms"], 10)
+        self.assertEqual(told["read_ms"], 5)
         self.assertIsNone(told["write_ms"])
-        self.assertEqual(told["members"], {"vda": {"read_iops": 50, "write_iops": 100 / 6}})
+        self.assertEqual(told["members"]["vda"], {"read_iops": 50, "read_bytes_per_s": 50 * 4096,
+                                                  "write_iops": 100 / 6, "write_bytes_per_s": 100 / 6 * 4096})
 
     def test_an_emulated_clock_at_a_pace_of_its_own_changes_no_rate(self):
         readings = [reading(moment, 100 * moment, 0, 0) for moment in (0, 2, 4)]
         timed, pace = emulated.by_this_clock(readings)
-        self.assertAlmostEqual(load.outcome("md0", timed)["iops"], 100)
+        self.assertAlmostEqual(load.outcome("md0", timed, levels.Load(100))["iops"], 100)
         self.assertAlmostEqual(pace, 1.1)
 
     def test_fio_is_told_what_is_measured(self):
         class Options:
             ramp, seconds = 1, 5
 
-        words = load.fio_words("/dev/md0", 75, Options, 32, group_reporting=1, name=None)
+        words = load.fio_words("/dev/md0", levels.Load(75), Options, group_reporting=1, name=None)
         self.assertIn("--rwmixread=75", words)
         self.assertIn("--iodepth=32", words)
         self.assertFalse([word for word in words if word.startswith("--name")])
+        words = load.fio_words("/dev/md0", levels.Load(50, ((4, 50), (64, 50))), Options)
+        self.assertIn("--bssplit=4k/50:64k/50", words)
+        self.assertIn("--blockalign=4k", words)
 
     def test_a_disturbed_measurement_is_done_again(self):
         class Late(clock.Clock):
@@ -87,26 +93,41 @@ class Levels(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 described = f"count = {level.members}\n" in file.read()
             self.assertTrue(described or f"disk.count={level.members}" in level.settings, level.name)
+        self.assertEqual([levels.row_kb(levels.named(name)) for name in ("raid0", "raid1", "raid10", "raid5-5", "raid6")],
+                         [256, 64, 128, 256, 256])
         for name in levels.TINY[0]:
             self.assertIn(levels.named(name).by, ("md", "btrfs"))
+
+    def test_a_state_is_told_to_the_description(self):
+        level = levels.named("raid5-3")
+        self.assertEqual(level.without(1).described(), ["disk.count=3", "md.failed=[1]"])
+        fresh = level.in_rebuild()
+        self.assertEqual(fresh.drives, 4)
+        self.assertEqual(fresh.described(), ["md.failed=[1]", "disk.count=4", 'md.spares=["disk3"]',
+                                             f"md.rebuild={levels.REBUILD}"])
+
+    def test_how_fast_md_rebuilds_is_told_while_it_does(self):
+        readings = [(10.0, "9 0 md0\n2048 / 524288\n"), (20.0, "9 0 md0\n22528 / 524288\n")]
+        self.assertEqual(emulated.rebuilt(readings), 2048 * 512)
+        self.assertIsNone(emulated.rebuilt([*readings, (30.0, "9 0 md0\nnone\n")]))
 
 
 class Words(unittest.TestCase):
     def test_the_table_tells_how_far_off(self):
-        one = {"level": "raid0", "reads_percent": 50, "predicted": {"iops": 109.0},
+        one = {"level": "raid0", "load": "50 % 4K", "predicted": {"iops": 109.0},
                "measured": {"iops": 100.0}}
         self.assertAlmostEqual(results.error_of(one), 0.09)
-        part = {"by": "md", "results": [one, one | {"reads_percent": 0, "predicted": {"iops": 80.0}}]}
-        text = results.text({"outstanding": 32, "measured_s": 5, "parts": [part]})
+        part = {"set": "random", "by": "md", "results": [one, one | {"load": "write 4K", "predicted": {"iops": 80.0}}]}
+        text = results.text({"measured_s": 5, "parts": [part]})
         self.assertIn("+9.0%", text)
         self.assertIn("1 of 2 within 10 %", text)
-        self.assertIn("worst -20.0% (raid0, 0 % reads)", text)
+        self.assertIn("worst -20.0% (raid0, write 4K)", text)
         part["results"][1]["measured"] = one["measured"] | {"disturbed": True}
-        text = results.text({"outstanding": 32, "measured_s": 5, "parts": [part]})
+        text = results.text({"measured_s": 5, "parts": [part]})
         self.assertIn("1 of 1 within 10 %", text)
         self.assertIn("1 spoiled", text)
         self.assertIn("nothing was measured",
-                      results.text({"outstanding": 32, "measured_s": 5, "parts": []}))
+                      results.text({"measured_s": 5, "parts": []}))
 
 
 class Emulation(unittest.TestCase):

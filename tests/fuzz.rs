@@ -109,6 +109,15 @@ holds = ["one:rate > -3"]
 }
 
 #[test]
+fn trace_pages_take_anything() {
+    let fixture = |name: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/blocktrace/tests/fixtures/");
+        fs::read(format!("{folder}{name}")).expect("a fixture")
+    };
+    run(targets::trace_pages, &["6.1/cpu0", "6.1-dm/cpu0", "6.1/header_page"].map(fixture));
+}
+
+#[test]
 fn request_traces_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/traces/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));

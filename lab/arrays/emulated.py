@@ -1,14 +1,17 @@
 """md arrays in an emulated machine, and their members alone."""
 
 import os
+import re
 import time
 
-from levels import CHUNK_KB, OUTSTANDING
-from load import fio_words, outcome, read, take
+from levels import CHUNK_KB
+from load import SECTOR, fio_words, outcome, read, take
 from qemu import Drive, Guest, sparse
 
 SERVED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "systems", "served.toml")
 MEMBER_MIB = 256
+# Of a metered member, as in systems/members.toml: half of its requests may have 64 KB.
+METERED_BYTES = 50 * 65536
 ARRAY = "/dev/md0"
 MODULES = ["raid0", "raid1", "raid10", "raid456"]
 PROGRAMS = ["mdadm", "fio"]
@@ -20,6 +23,7 @@ START = """
 COUNT = """
 [ ! -e /run/fio.ended ] || {{ cat /run/fio; exit 1; }}
 awk 'FILENAME == "/proc/uptime" || $3 ~ /^({names})$/' /proc/uptime /proc/diskstats
+cat /sys/block/md0/md/sync_completed 2> /dev/null || true
 """
 END = """
 killall -INT fio
@@ -28,18 +32,23 @@ rm /run/fio.ended
 """
 
 
+# What sync_completed says while it goes on: sectors done / of all
+SYNCED = re.compile(r"^(\d+) / \d+$", re.M)
+
+
 def device(number):
     return "/dev/vd" + "abcdefghijklmnop"[number]
 
 
 class Emulated:
-    """A guest with so many members of a kind: `capped` (files under QEMU's limit) or
-    `served` (one-armed drives of our own virtual disk)."""
+    """A guest with so many members of a kind: `capped` (files under QEMU's limit of
+    requests), `metered` (under one of bytes, too) or `served` (one-armed drives of our
+    own virtual disk)."""
 
     def __init__(self, machine, members, kind, rate):
         self.machine, self.kind, self.server = machine, kind, None
         # In systems/members.toml.
-        self.model = "capped" if kind == "capped" else "arm"
+        self.model = "arm" if kind == "served" else kind
         drives = [getattr(self, f"_{kind}")(number, rate) for number in range(members)]
         self.devices = [device(number) for number in range(members)]
         self.guest = Guest(machine.undo, machine.folder, drives, MODULES, PROGRAMS)
@@ -54,6 +63,10 @@ class Emulated:
         path = os.path.join(self.machine.folder, f"member{number}")
         return Drive(sparse(path, MEMBER_MIB), iops=rate)
 
+    def _metered(self, number, rate):
+        path = os.path.join(self.machine.folder, f"member{number}")
+        return Drive(sparse(path, MEMBER_MIB), iops=rate, bytes_per_s=METERED_BYTES)
+
     def _served(self, number, _rate):
         """A drive of our own virtual disk; one server has all of them. Attached here, and
         not by QEMU's own NBD client: 7.2's keeps up to 16 answers back until the last of
@@ -66,20 +79,23 @@ class Emulated:
             self.guest.sh(f"echo {int(rotational)} > /sys/block/{member[5:]}/queue/rotational")
 
     def make(self, level):
-        """Makes an array; `unmake` ends it."""
+        """Makes an array in its state; `unmake` ends it."""
         self.believe(level.rotational)
         chunk = "" if level.level == "1" else f"--chunk={CHUNK_KB}"
         clean = "" if level.level == "0" else "--assume-clean --bitmap=none"
-        members = " ".join(self.devices[:level.members])
+        members = self.devices[:level.members]
+        words = " ".join("missing" if place in level.failed else member for place, member in enumerate(members))
         self.guest.sh(f"mdadm --create {ARRAY} --run --level={level.level} {chunk} {clean} "
-                      f"--raid-devices={level.members} {members} 2>&1")
+                      f"--raid-devices={level.members} {words} 2>&1")
+        if level.rebuilding:
+            self.guest.sh(f"mdadm --add {ARRAY} {self.devices[level.members]} 2>&1")
         return ARRAY
 
     def unmake(self, level):
-        members = " ".join(self.devices[:level.members])
-        self.guest.sh(f"mdadm --stop {ARRAY} 2>&1; mdadm --zero-superblock {members} 2>&1")
+        members = " ".join(self.devices[:level.drives])
+        self.guest.sh(f"mdadm --stop {ARRAY} 2>&1; mdadm --zero-superblock {members} 2>&1; true")
 
-    def measure(self, target, members, read_percent, options, outstanding=OUTSTANDING):
+    def measure(self, target, members, load, options):
         """Runs fio on a device; `members` are those whose I/Os are counted beside it."""
         names = [name.removeprefix("/dev/") for name in (target, *members)]
         script = COUNT.format(names="|".join(dict.fromkeys(names)))
@@ -90,15 +106,22 @@ class Emulated:
             return (asked + time.monotonic()) / 2, text
 
         def done():
-            return sum(read(*count())[1][names[0]][::2])
+            return sum(read(*count())[1][names[0]][::3])
 
         before = done()
-        words = fio_words(target, read_percent, options, outstanding)
-        self.guest.sh(START.format(fio=" ".join(words)))
+        self.guest.sh(START.format(fio=" ".join(fio_words(target, load, options))))
         readings = take(lambda: done() - before, count, options)
         self.guest.sh(END)
         readings, pace = by_this_clock(readings)
-        return outcome(names[0], readings) | {"guest_clock": pace}
+        return outcome(names[0], readings, load) | {"guest_clock": pace, "rebuilt_bytes_per_s": rebuilt(readings)}
+
+
+def rebuilt(readings):
+    """How fast md rebuilt, by bytes of each member; None where it does not, or was done before the end."""
+    (start, first), (end, last) = ((moment, SYNCED.search(text)) for moment, text in (readings[0], readings[-1]))
+    if not first or not last:
+        return None
+    return (int(last[1]) - int(first[1])) * SECTOR / (end - start)
 
 
 def by_this_clock(readings):

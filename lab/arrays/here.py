@@ -8,7 +8,7 @@ import os
 import time
 
 from levels import OUTSTANDING
-from load import KB, fio_words, outcome, take
+from load import SECTOR, fio_words, outcome, take
 from machine import LabError, need_root, read_text, write_text
 from undo import kill, start_time_of
 
@@ -43,41 +43,47 @@ class Here:
 
         Each thread has its own: where copies are kept, Linux makes a direct write a
         buffered one that is waited for, and whoever writes so waits for all readers
-        of the file.
+        of the file. A member that fails does so when the files are there.
         """
-        self.folder = self.machine.mount_btrfs(self.devices[:level.members], level.level)
+        members = self.devices[:level.members]
+        self.folder = self.machine.mount_btrfs(members, level.level)
         for number in range(OUTSTANDING):
             self.machine.fill(os.path.join(self.folder, f"lab.{number}"), FILE_MIB)
         os.sync()
+        if level.failed:
+            self.machine.unmount(self.folder)
+            for place in level.failed:
+                self.machine.output(["btrfs", "device", "scan", "--forget", members[place]])
+                self.machine.output(["wipefs", "-q", "-a", members[place]])
+            self.folder = self.machine.mount(members[0], "noatime,degraded")
         return self.folder
 
     def unmake(self, level):
-        self.machine.output(["umount", self.folder])
-        self.machine.undo.forget("run", "umount", self.folder)
+        self.machine.unmount(self.folder)
         for device in self.devices[:level.members]:
             self.machine.output(["wipefs", "-q", "-a", device])
 
-    def measure(self, target, members, read_percent, options, outstanding=OUTSTANDING):
+    def measure(self, target, members, load, options):
         """Runs fio: as many threads as requests are outstanding, each with its own
-        id, by which btrfs picks the copy to read. Its system calls are counted."""
-        jobs = dict(numjobs=outstanding)
+        id, by which btrfs picks the copy to read. The bytes of its system calls are counted."""
+        jobs = dict(numjobs=load.outstanding)
         if os.path.isdir(target):
             jobs = {"size": f"{FILE_MIB}m", "name": None, "filename": None}
-        words = fio_words(target, read_percent, options, 1, ioengine="psync", disk_util=0,
+        words = fio_words(target, load, options, iodepth=1, ioengine="psync", disk_util=0,
                           group_reporting=1, **jobs)
         if os.path.isdir(target):
-            for number in range(outstanding):
+            for number in range(load.outstanding):
                 words += [f"--name=lab.{number}", f"--filename={target}/lab.{number}"]
         fio = self.machine.start(["fio", *words])
         try:
-            readings = take(lambda: sum(self._requests(fio)), lambda: self._count(fio, members), options)
+            readings = take(lambda: sum(self._bytes(fio)) / load.mean_bytes, lambda: self._count(fio, members), options)
             even = self._even_ids(fio)
             if fio.poll() is not None:
                 with open(fio.log, encoding="utf-8", errors="replace") as file:
                     raise LabError(f"fio ended: {file.read()[-400:].strip()}")
         finally:
             kill(fio.pid, start_time_of(fio.pid))
-        return outcome("fio", readings) | {"even_ids": even}
+        return outcome("fio", readings, load) | {"even_ids": even}
 
     def _even_ids(self, fio):
         """The share of fio's reading and writing threads whose id is even."""
@@ -89,18 +95,18 @@ class Here:
                 ids.append(int(name))
         return sum(number % 2 == 0 for number in ids) / max(len(ids), 1)
 
-    def _requests(self, fio):
-        """Reads and writes of fio's threads, by the bytes of their system calls; those
-        that it starts with are few."""
+    def _bytes(self, fio):
+        """What fio's threads have read and written by their system calls; those that it
+        starts with are few."""
         with open(f"/proc/{fio.pid}/io", encoding="ascii") as file:
             counts = dict(line.split(": ") for line in file)
-        return [int(counts[name]) // (KB * 1024) for name in ("rchar", "wchar")]
+        return [int(counts[name]) for name in ("rchar", "wchar")]
 
     def _count(self, fio, members):
         """The moment, what fio's threads have read and written, in the form of
-        /proc/diskstats (without times), and the members' own lines."""
-        reads, writes = self._requests(fio)
-        moment, lines = time.monotonic(), [f"0 0 fio {reads} 0 0 0 {writes} 0 0 0"]
+        /proc/diskstats (without requests and times), and the members' own lines."""
+        read, written = (count // SECTOR for count in self._bytes(fio))
+        moment, lines = time.monotonic(), [f"0 0 fio 0 0 {read} 0 0 0 {written} 0"]
         names = {os.path.basename(member) for member in members}
         with open("/proc/diskstats", encoding="ascii") as file:
             lines += [line for line in file if line.split()[2] in names]

@@ -1,11 +1,14 @@
-"""The arrays that are measured, and the mixes of reads and writes."""
+"""The arrays that are measured, the loads on them, and what state they are in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 MIXES = [100, 90, 75, 67, 50, 25, 0]
 # Requests that are outstanding at all times: enough to keep every member busy.
 OUTSTANDING = 32
 CHUNK_KB = 64
+# How md rebuilds beside other I/O (drivers/md/md.c, md_do_sync): it asks for 128 KB, its
+# window, waits until all of it is done, and asks for the next.
+REBUILD = '{ step = "128KB", depth = 1 }'
 
 
 @dataclass
@@ -22,7 +25,71 @@ class Level:
     by: str = "md"
     # What the kernel believes of the members: md reads mirrors by it.
     rotational: bool = True
+    # Positions of members that are missing, and whether the last one measured, a fresh
+    # drive, is being rebuilt in the place of the first.
+    failed: tuple = ()
+    rebuilding: bool = False
     about: str = ""
+
+    @property
+    def drives(self):
+        """How many drives it takes, the fresh one included."""
+        return self.members + self.rebuilding
+
+    def described(self):
+        """The description's values that say all this."""
+        values = list(self.settings)
+        if self.failed:
+            values.append(f"md.failed={list(self.failed)}")
+        if self.rebuilding:
+            count = f"disk.count={self.drives}"
+            values = [value for value in values if not value.startswith("disk.count=")]
+            values += [count, f'md.spares=["disk{self.members}"]', f"md.rebuild={REBUILD}"]
+        return values
+
+    def without(self, *failed):
+        return replace(self, name=f"{self.name} -{len(failed)}", failed=failed)
+
+    def in_rebuild(self):
+        return replace(self, name=f"{self.name} rebuilds", failed=(1,), rebuilding=True)
+
+
+@dataclass
+class Load:
+    """What fio asks for, and the same in words of a description."""
+
+    reads: int
+    # Sizes in KB with their shares, percent.
+    sizes: tuple = ((4, 100),)
+    sequential: bool = False
+    # Of sequential requests: one stream of all, or (0) one for each that is outstanding.
+    streams: int = 1
+    outstanding: int = OUTSTANDING
+
+    @property
+    def name(self):
+        sizes = "+".join(f"{kb}K" for kb, _ in self.sizes)
+        what = {100: "read", 0: "write"}.get(self.reads, f"{self.reads} %")
+        return f"{what} {sizes}{' in sequence' if self.sequential else ''}"
+
+    @property
+    def mean_bytes(self):
+        return sum(kb * 1024 * share for kb, share in self.sizes) / 100
+
+    def fio(self):
+        rw = {100: "read", 0: "write"}.get(self.reads, "rw") if self.sequential else "randrw"
+        words = {"rw": rw, "rwmixread": self.reads}
+        if len(self.sizes) == 1:
+            return words | {"bs": f"{self.sizes[0][0]}k"}
+        split = ":".join(f"{kb}k/{share}" for kb, share in self.sizes)
+        return words | {"bssplit": split, "blockalign": f"{self.sizes[0][0]}k"}
+
+    def described(self):
+        sizes = ", ".join(f'["{kb}KB", {share / 100}]' for kb, share in self.sizes)
+        values = [f"fio.read_share={self.reads}%", f"fio.users={self.outstanding}", f"fio.size=[{sizes}]"]
+        if self.sequential:
+            return values + ["fio.access=sequential", f"fio.streams={self.streams}"]
+        return values + [f"fio.align={self.sizes[0][0]}KB"]
 
 
 LEVELS = [
@@ -45,3 +112,49 @@ TINY = (["raid5-5"], [100, 50])
 
 def named(name):
     return next(level for level in LEVELS if level.name == name)
+
+
+def row_kb(level):
+    """A whole row of the array: what its members hold beside parity and copies, a chunk each."""
+    data = {"raid0": 1, "raid1": 0, "raid10": 0.5, "raid5": (level.members - 1) / level.members,
+            "raid6": (level.members - 2) / level.members}[level.system]
+    return round(max(1, level.members * data) * CHUNK_KB)
+
+
+def random_cells(level, mixes):
+    return [(level, Load(reads)) for reads in mixes]
+
+
+def degraded_cells(level, mixes):
+    """With a member missing; RAID 6 also with two."""
+    if level.system == "raid0":
+        return []
+    states = [level.without(1)] + ([level.without(1, 3)] if level.system == "raid6" else [])
+    return [(state, Load(reads)) for state in states for reads in mixes]
+
+
+def rebuilding_cells(level, mixes):
+    if level.system == "raid0" or level.by != "md":
+        return []
+    return [(level.in_rebuild(), Load(reads)) for reads in mixes]
+
+
+def size_cells(level, mixes):
+    return [(level, Load(reads, ((4, 50), (64, 50)))) for reads in mixes]
+
+
+def sequence_cells(level, _mixes):
+    """In chunks and in whole rows: one stream, of btrfs one for each file."""
+    sizes = dict.fromkeys([CHUNK_KB, row_kb(level)])
+    return [(level, Load(reads, ((kb, 100),), sequential=True, streams=int(level.by == "md"), outstanding=8))
+            for kb in sizes for reads in (100, 0)]
+
+
+# Name: what makes the cells of a level, the mixes unless others are told, the kind of members.
+SETS = {
+    "random": (random_cells, MIXES, "capped"),
+    "degraded": (degraded_cells, [100, 67, 50, 0], "capped"),
+    "rebuilding": (rebuilding_cells, [100, 50, 0], "capped"),
+    "sizes": (size_cells, [100, 50, 0], "metered"),
+    "sequence": (sequence_cells, [100], "metered"),
+}

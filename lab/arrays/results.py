@@ -16,9 +16,8 @@ def off_by(result):
 
 
 def text(document):
-    lines = [f"Requests a second, {document['outstanding']} of 4 KB at random outstanding,"
-             f" counted for {document['measured_s']} s; what the model told before, and how far"
-             " that is off."]
+    lines = [f"Requests a second, counted for {document['measured_s']} s; what the model told before,"
+             " and how far that is off."]
     for part in document["parts"]:
         lines += ["", *part_lines(part)]
     if "ended_by" in document:
@@ -28,7 +27,7 @@ def text(document):
 
 
 def part_lines(part):
-    lines = [f"{part['by']}: {part.get('kernel', '')}, members {part.get('members', 'none')}"]
+    lines = [f"{part['by']}, {part['set']}: {part.get('kernel', '')}, members {part.get('members', 'none')}"]
     calibration = part.get("calibration")
     if calibration:
         rates = ", ".join(f"{rate:.1f}/s at {mix} % reads" for mix, rate in calibration["iops"].items())
@@ -40,12 +39,12 @@ def part_lines(part):
 
 
 def table(results):
-    mixes = list(dict.fromkeys(one["reads_percent"] for one in results))
+    loads = list(dict.fromkeys(one["load"] for one in results))
     levels = list(dict.fromkeys(one["level"] for one in results))
-    cells = {(one["level"], one["reads_percent"]): one for one in results}
-    lines = [["reads", *(f"{mix} %" for mix in mixes)]]
+    cells = {(one["level"], one["load"]): one for one in results}
+    lines = [["", *loads]]
     for level in levels:
-        row = [cells.get((level, mix)) for mix in mixes]
+        row = [cells.get((level, load)) for load in loads]
         lines.append([level, *(f"{one['measured']['iops']:.1f}" if one else "-" for one in row)])
         lines.append(["  predicted", *(f"{one['predicted']['iops']:.1f}" if one else "-" for one in row)])
         lines.append(["  off by", *(off_by(one) if one else "-" for one in row)])
@@ -62,6 +61,6 @@ def summary(results):
     worst = max(told, key=lambda one: abs(error_of(one)))
     text = (f"{sum(error <= 0.1 for error in errors)} of {len(errors)} within 10 %;"
             f" mean error {sum(errors) / len(errors):.1%}; worst {error_of(worst):+.1%}"
-            f" ({worst['level']}, {worst['reads_percent']} % reads)")
+            f" ({worst['level']}, {worst['load']})")
     spoiled = len(results) - len(told)
     return text + (f"; {spoiled} spoiled by other work on this machine" if spoiled else "")

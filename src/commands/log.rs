@@ -54,6 +54,11 @@ impl LogWindow {
         LogWindow { from, to, ..LogWindow::default() }
     }
 
+    /// A window of logs that are still to be read, with what the user says of them.
+    pub fn reading(from: Option<String>, to: Option<String>, reading: ForeignOptions, arrays: Arrays) -> LogWindow {
+        LogWindow { from, to, reading, arrays }
+    }
+
     /// A window of logs that were read already, with what the user says of the machine.
     pub fn of_machine(from: Option<String>, to: Option<String>, arrays: Arrays) -> LogWindow {
         LogWindow { from, to, arrays, ..LogWindow::default() }

@@ -31,6 +31,7 @@ mod mark;
 mod merge;
 pub mod output;
 mod output_file;
+mod plan;
 mod probe;
 mod processes;
 mod record;
@@ -41,6 +42,7 @@ mod show_trace;
 mod simulate;
 mod store;
 mod temporary;
+mod trace;
 mod when;
 mod why;
 
@@ -64,6 +66,8 @@ pub enum CliCommand {
     Why(why::Arguments),
     /// Record this machine's counters to a log, for days if needed
     Record(record::Arguments),
+    /// Trace single requests of this machine's disks: percentiles, stages, the worst, and who asked
+    Trace(trace::Arguments),
     /// Add a bookmark to a log, even while it is being recorded
     Mark(mark::Arguments),
     /// Import logs of other tools into a Diskwright log
@@ -82,6 +86,8 @@ pub enum CliCommand {
     Ceilings(ceilings::Arguments),
     /// Predict what a described system does, or replay a measured trace on a described drive
     Simulate(simulate::Arguments),
+    /// Plan storage for a demand: designs that carry it, what they cost, why others fail
+    Plan(Box<plan::Arguments>),
     /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),
     /// Compare the simulator with the measurements published in its source documents
@@ -102,6 +108,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
     match command {
         CliCommand::Why(arguments) => why::run(&arguments),
         CliCommand::Record(arguments) => record::run(&arguments),
+        CliCommand::Trace(arguments) => trace::run(&arguments),
         CliCommand::Mark(arguments) => mark::run(&arguments),
         CliCommand::Import(arguments) => import::run(&arguments),
         CliCommand::Show(arguments) => show::run(&arguments),
@@ -111,6 +118,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Probe(arguments) => probe::run(&arguments),
         CliCommand::Ceilings(arguments) => ceilings::run(&arguments),
         CliCommand::Simulate(arguments) => simulate::run(&arguments),
+        CliCommand::Plan(arguments) => plan::run(&arguments),
         CliCommand::Disk(arguments) => disk::run(&arguments),
         CliCommand::Experiments(arguments) => experiments::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),

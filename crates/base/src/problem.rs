@@ -17,6 +17,15 @@ pub struct Problem {
     pub message: String,
 }
 
+/// Everything that is wrong in a file, by line; at least one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", lines(.0))]
+pub struct Problems(pub Vec<Problem>);
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}
+
 /// A text that is read, and what its problems call it.
 #[derive(Clone, Copy, Debug)]
 pub struct ProblemSource<'t> {

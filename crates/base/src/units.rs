@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+/// Size of a block, bytes: disks are addressed in 512, whatever their sectors are.
+pub const BLOCK_BYTES: u64 = 512;
+
 /// A duration or size that could not be read.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum UnitError {

@@ -29,10 +29,10 @@ pub fn number(value: &Spanned<DeValue<'_>>) -> Option<f64> {
 /// assert_eq!(nearest("strip_unit", ["stripe_unit", "scrub"]), Some("stripe_unit"));
 /// assert_eq!(nearest("xyzzy", ["stripe_unit", "scrub"]), None);
 /// ```
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
     let word: Vec<char> = word.chars().take(80).collect();
     let most = 1 + word.len() / 4;
-    let by_distance = known.into_iter().map(|k| (distance(&word, k), k));
+    let by_distance = known.into_iter().map(|k| (distance(&word, k.as_ref()), k));
     by_distance.filter(|(d, _)| *d <= most).min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
 
@@ -59,8 +59,8 @@ fn distance(a: &[char], b: &str) -> usize {
 }
 
 /// `; did you mean `busy`?`, where a known word is near; else nothing.
-pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(word, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+pub fn did_you_mean<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> String {
+    nearest(word, known).map_or(String::new(), |near| format!("; did you mean `{}`?", near.as_ref()))
 }
 
 #[cfg(test)]

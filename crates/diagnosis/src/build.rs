@@ -258,7 +258,10 @@ impl<'a> NodeBuilder<'a> {
                 _ => self.total("memory.total_bytes").ok_or_else(missing),
             },
             Pseudo::BackEndLoad => self.back_end_load(place, false).ok_or_else(missing),
-            Pseudo::MemberLoad => self.back_end_load(place, true).ok_or_else(missing),
+            Pseudo::MemberLoad => {
+                let counted = self.counted_member_load(place);
+                counted.or_else(|| self.back_end_load(place, true)).ok_or_else(missing)
+            }
             Pseudo::CeilingRequests => self.ceiling(place, |c| c.requests_per_s).ok_or_else(missing),
             Pseudo::CeilingBytes => self.ceiling(place, |c| c.bytes_per_s).ok_or_else(missing),
             Pseudo::CeilingKnee => self.ceiling(place, |c| c.knee_depth).ok_or_else(missing),
@@ -298,25 +301,35 @@ impl<'a> NodeBuilder<'a> {
         self.constant(f64::from(u8::from(!seen && !pressure)))
     }
 
+    fn mean_transfers(&mut self, disks: &[&str]) -> Option<NodeId> {
+        let of: Vec<NodeId> = disks.iter().filter_map(|d| self.cells("physical_disk.transfers_per_s", d)).collect();
+        (!of.is_empty()).then(|| self.push(format!("load@{}", disks.join("+")), ProgramNode::Mean(of)))
+    }
+
+    /// What the members of a set did by their own counters: `None` where one of them is not seen.
+    fn counted_member_load(&mut self, place: &RuleScope<'a>) -> Option<NodeId> {
+        let (RuleScope::Set(device) | RuleScope::One(_, device)) = place else { return None };
+        let set = self.scene.device(device).filter(|d| d.level.is_some())?;
+        let members = self.scene.members(&set.name);
+        let all = self.scene.spindles(&set.name) == Some(members.len());
+        let counted = members.iter().all(|d| self.cells("physical_disk.transfers_per_s", d).is_some());
+        if all && counted { self.mean_transfers(&members) } else { None }
+    }
+
     fn back_end_load(&mut self, place: &RuleScope<'a>, fewest: bool) -> Option<NodeId> {
-        let transfers = "physical_disk.transfers_per_s";
-        let mean = |builder: &mut NodeBuilder<'a>, disks: &[&str]| {
-            let of: Vec<NodeId> = disks.iter().filter_map(|d| builder.cells(transfers, d)).collect();
-            (!of.is_empty()).then(|| builder.push(format!("load@{}", disks.join("+")), ProgramNode::Mean(of)))
-        };
         match place {
             RuleScope::Machine => {
                 let scene = self.scene;
-                mean(self, scene.disks())
+                self.mean_transfers(scene.disks())
             }
-            RuleScope::Together(_, disks) => mean(self, disks),
+            RuleScope::Together(_, disks) => self.mean_transfers(disks),
             RuleScope::One(_, device) | RuleScope::Set(device) => {
                 let set = self.scene.device(device).filter(|d| d.level.is_some());
-                let Some(set) = set else { return self.cells(transfers, device) };
+                let Some(set) = set else { return self.cells("physical_disk.transfers_per_s", device) };
                 let members = self.scene.members(&set.name);
                 let reads = self.cells("physical_disk.reads_per_s", device);
                 let writes = self.cells("physical_disk.writes_per_s", device);
-                let (Some(reads), Some(writes)) = (reads, writes) else { return mean(self, &members) };
+                let (Some(reads), Some(writes)) = (reads, writes) else { return self.mean_transfers(&members) };
                 let level = set.level.unwrap_or(RaidLevel::Linear);
                 let count = self.scene.spindles(&set.name).unwrap_or(1);
                 // the printed arithmetic, applied to one write a second

@@ -62,3 +62,9 @@ pub use diskwright_base::{Ceiling, Problem};
 pub use judge::{Judge, JudgeOptions};
 pub use rule::{Bottleneck, Pack, Rule, Severity};
 pub use verdict::{Culprit, Finding, Verdict};
+
+/// The machine's own disks among the instances of a schema, each once: what stands on others and
+/// what is memory is left out.
+pub fn disks<'a>(schema: &'a diskwright_base::Schema, topology: Option<&'a diskwright_base::Topology>) -> Vec<&'a str> {
+    scene::SchemaIndex::new(schema, topology, &[]).disks().to_vec()
+}

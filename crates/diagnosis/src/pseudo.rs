@@ -134,9 +134,10 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "member_load",
         DISK_AND_MACHINE,
         "per_s",
-        "As back_end_load, but for what a software array does: a small write to RAID 5 or 6 uses read-modify-write or \
-         reconstruct-write, whichever reads less. So it costs at most as many operations as there are members (three \
-         on three members, where the published figure is four).",
+        "Operations per second on each member of a set, by the members' own counters where the log has all of them. \
+         Elsewhere as back_end_load, but for what a software array does: a small write to RAID 5 or 6 uses \
+         read-modify-write or reconstruct-write, whichever reads less. So it costs at most as many operations as there \
+         are members (three on three members, where the published figure is four).",
     ),
     entry(
         Pseudo::CeilingRequests,

@@ -168,6 +168,27 @@ fn load_on_members_by_the_levels_factor() {
 }
 
 #[test]
+fn what_the_members_counted_goes_before_the_levels_factor() {
+    // 126 reads and 73 writes make 126 + 3 x 73 = 345 small operations on three members, 115 on each;
+    // writes of whole rows cost less
+    let recording = |seen: &[&str]| {
+        let with = |recording: Recording, disk: &&str| recording.disk(disk, 80.0, 0.01, 0.9);
+        seen.iter()
+            .fold(Recording::new(20), with)
+            .with("physical_disk.reads", "md0", |_| 126.0)
+            .with("physical_disk.writes", "md0", |_| 73.0)
+            .topology(array(3, DeviceClass::Rotational, RaidLevel::Raid5))
+    };
+    let rule = "[[rule]]\nid = 'r'\nwhich = 'set'\nall = [{ counter = 'member_load', above = 50 }]\n\
+        evidence = ['back_end_load']";
+    let verdict = recording(&["sda", "sdb", "sdc"]).by(rule);
+    near(only(&verdict).value, 80.0);
+    near(only(&verdict).evidence[0].value.unwrap(), 418.0 / 3.0);
+    // a member that nobody counted may have done anything
+    near(only(&recording(&["sda", "sdb"]).by(rule)).value, 115.0);
+}
+
+#[test]
 fn load_on_members_of_a_set_without_counters_of_its_own() {
     let mut topology = array(2, DeviceClass::Flash, RaidLevel::Raid1);
     topology.devices[2].name = "btrfs:data".into();

@@ -15,6 +15,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
 
 /// Name and text of each system.
 pub const SYSTEMS: &[(&str, &str)] = &[
+    ("compaq-path", include_str!("../../../experiments/systems/compaq-path.toml")),
     ("flashdisk", include_str!("../../../experiments/systems/flashdisk.toml")),
     ("netbench-1", include_str!("../../../experiments/systems/netbench-1.toml")),
     ("netbench-2", include_str!("../../../experiments/systems/netbench-2.toml")),
@@ -41,6 +42,9 @@ pub fn documents() -> Result<Vec<ExperimentDocument>, DataError> {
 
 /// Text of a system.
 pub fn system(name: &str) -> Option<&'static str> {
+    if let Ok(text) = std::fs::read_to_string(format!("experiments/systems/{name}.toml")) {
+        return Some(Box::leak(text.into_boxed_str()));
+    }
     SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 

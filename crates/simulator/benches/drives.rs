@@ -2,8 +2,9 @@
 //! drive: random reads of 4 KB one after the other, and sixteen waiting at a
 //! time under shortest positioning first.
 //!
-//!     cargo bench -p diskwright-simulator --bench drives [-- --drive FILE.diskspecs]
+//!     cargo bench -p diskwright-simulator --bench drives [-- --drive FILE.diskspecs] [--requests N]
 //!
+//! `--requests` makes each line one run of so many, for counting instructions.
 //! With `--tiny`, and when `cargo test` runs it, it does a few requests only,
 //! to see that it works; then the numbers mean nothing.
 
@@ -44,7 +45,12 @@ fn main() {
     let drive = diskspecs::read(&name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
     let model = Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")));
     println!("# {}: random reads of 4 KB, million a second of one core", model.name());
-    let (rounds, requests) = if tiny { (1, 2_000) } else { (7, 3_000_000) };
+    let told = arguments.iter().skip_while(|a| *a != "--requests").nth(1).and_then(|n| n.parse().ok());
+    let (rounds, requests) = match told {
+        Some(requests) => (1, requests),
+        None if tiny => (1, 2_000),
+        None => (7, 3_000_000),
+    };
     report("one at a time", rounds, || one(&model, requests));
     report("one at a time, ten times as many", rounds.min(3), || one(&model, requests * 10));
     for policy in QueuePolicy::ALL {

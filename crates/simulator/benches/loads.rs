@@ -47,6 +47,7 @@ fn loads() -> Vec<(&'static str, LoadSpec)> {
         ..OperationTransfer::default()
     };
     let sort = SortSpec { data_bytes: 10_000_000_000, memory_bytes: 64 << 20, ..SortSpec::default() };
+    let large = OltpSpec { users: 32, checkpoint_s: 0.0, buffers: 1 << 20, ..OltpSpec::default() };
     vec![
         ("32 users, uniform 4 KB reads", users(OperationTransfer::default())),
         ("32 users, zipf, three sizes, 70 % reads", users(zipf)),
@@ -56,13 +57,19 @@ fn loads() -> Vec<(&'static str, LoadSpec)> {
         ("scans, 4 users of 4 threads", LoadSpec::Scan(ScanSpec { users: 4, degree: 4, ..ScanSpec::default() })),
         // without checkpoints: their clock means nothing where every answer comes at once
         ("transactions, 32 users", LoadSpec::Oltp(OltpSpec { users: 32, checkpoint_s: 0.0, ..OltpSpec::default() })),
+        // on 4 TB, where few of half a billion pages are dirty
+        ("transactions on a very large database, 32 users", LoadSpec::Oltp(large)),
         ("external sort of 10 GB in 64 MB", LoadSpec::Sort(sort)),
     ]
 }
 
 /// Asks for so many requests, one answer at a time; ns for each.
 fn asked(spec: &LoadSpec, requests: u64) -> f64 {
-    let mut load = Load::new(spec, &[1 << 30], Rng::new(1, 1)).expect("a possible load");
+    let blocks = match spec {
+        LoadSpec::Oltp(oltp) if oltp.buffers >= 1 << 20 => 1 << 33,
+        _ => 1 << 30,
+    };
+    let mut load = Load::new(spec, &[blocks], Rng::new(1, 1)).expect("a possible load");
     let (mut asks, mut out) = (Vec::new(), std::collections::VecDeque::new());
     let start = Instant::now();
     (0..load.users()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));

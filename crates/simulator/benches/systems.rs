@@ -1,7 +1,8 @@
 //! How many requests a second one core puts through whole simulated systems.
 //!
-//!     cargo bench -p diskwright-simulator --bench systems [-- --only PART-OF-A-NAME]
+//!     cargo bench -p diskwright-simulator --bench systems [-- --only PART-OF-A-NAME] [--seconds N]
 //!
+//! `--seconds` makes each line one run of so many simulated seconds, for counting instructions.
 //! With `--tiny`, and when `cargo test` runs it, it does a little only, to see
 //! that it works; then the numbers mean nothing.
 
@@ -24,7 +25,12 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let tiny = has("--tiny") || !has("--bench");
-    let (rounds, seconds) = if tiny { (1, 20) } else { (5, 20_000) };
+    let told = arguments.iter().skip_while(|a| *a != "--seconds").nth(1).and_then(|n| n.parse().ok());
+    let (rounds, seconds) = match told {
+        Some(seconds) => (1, seconds),
+        None if tiny => (1, 20),
+        None => (5, 20_000),
+    };
     let model = model();
     println!("# {}: 4 KB at random; million device I/Os a second of one core", model.name());
     line("one drive, one user", rounds, seconds * 2, &one(&model, 1, QueuePolicy::FirstCome));

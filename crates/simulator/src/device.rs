@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::drive;
 use crate::flash::FlashModel;
+use crate::io::BLOCK_BYTES;
 use crate::spread::ServiceTimeDistribution;
 use crate::volume::VolumeSpec;
 
@@ -44,6 +45,18 @@ impl DeviceModel {
             DeviceModel::Flash(model) => model.name(),
             DeviceModel::Volume(spec) => &spec.name,
             DeviceModel::Plain(spec) => &spec.name,
+        }
+    }
+
+    /// The same on a channel of so many bytes a second: a mechanical drive sends its blocks no faster than
+    /// the slower one of the channel and its own interface.
+    pub fn on_channel(&self, rate: Option<u64>) -> DeviceModel {
+        let block = rate.map_or(0, |rate| BLOCK_BYTES * 1_000_000_000 / rate.max(1));
+        match self {
+            DeviceModel::Mechanical(model) if block > model.channel().read_block.min(model.channel().write_block) => {
+                DeviceModel::Mechanical(Arc::new(model.on_channel(block)))
+            }
+            other => other.clone(),
         }
     }
 

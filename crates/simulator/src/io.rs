@@ -1,7 +1,7 @@
 //! What is asked of a drive, an array or a volume in the simulation.
 
 /// Size of a block, bytes: drives of this family are addressed in 512.
-pub const BLOCK_BYTES: u64 = 512;
+pub use diskwright_base::units::BLOCK_BYTES;
 
 /// One request: `blocks` blocks of 512 bytes from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -200,10 +200,10 @@ fn any_policy(dice: &mut Rng) -> ArrayPolicy {
         ReadFrom::Primary,
         ReadFrom::LeastBusy,
     ];
-    let write_by = [WriteBy::Fewest, WriteBy::ReadModifyWrite, WriteBy::Reconstruct];
+    let write_by = [WriteBy::Fewest, WriteBy::Md, WriteBy::ReadModifyWrite, WriteBy::Reconstruct];
     ArrayPolicy {
         read_from: read_from[dice.below(6) as usize],
-        write_by: write_by[dice.below(3) as usize],
+        write_by: write_by[dice.below(4) as usize],
         join: dice.chance(0.5),
     }
 }

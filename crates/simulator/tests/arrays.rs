@@ -154,6 +154,44 @@ fn what_survives() {
     }
 }
 
+/// Member I/Os of a small write to each data unit of as many rows as bring every member into every role, on average.
+fn mean_degraded_write(level: ArrayLevel, members: u16, write_by: WriteBy, failed: &[u16]) -> f64 {
+    let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 16 * 4096, 16)).unwrap();
+    let mut planner = Planner::new(array, ArrayPolicy { write_by, ..ArrayPolicy::default() });
+    let failed = failed.iter().fold(Members::NONE, |lost, member| lost.with(*member));
+    assert!(planner.set_state(ArrayState { failed, ..ArrayState::default() }));
+    let units = u64::from(members) * u64::from(members - if level == ArrayLevel::Raid6 { 2 } else { 1 });
+    let mut plan = MemberIoPlan::new();
+    let total: usize = (0..units)
+        .map(|unit| {
+            planner.plan(ArrayRequest::write(unit * 16, 8), &mut plan);
+            plan.ios()
+        })
+        .sum();
+    total as f64 / units as f64
+}
+
+#[test]
+fn a_degraded_write_costs_what_md_makes_of_it() {
+    let cost = |level, members, by, failed: &[u16]| mean_degraded_write(level, members, by, failed);
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+    // RAID 5 of three, by what the lost member held. The target: one read, and the parity: 2. Another's data: it
+    // is modified: 4. The parity: nothing is left to keep (1), but md reads the other data for it all the same: 2.
+    near(cost(ArrayLevel::Raid5, 3, WriteBy::Fewest, &[1]), (2.0 + 4.0 + 1.0) / 3.0);
+    near(cost(ArrayLevel::Raid5, 3, WriteBy::Md, &[1]), (2.0 + 4.0 + 2.0) / 3.0);
+    // five: 3 reads and the parity; 4 for each of three others; 3 reads and the data
+    near(cost(ArrayLevel::Raid5, 5, WriteBy::Md, &[1]), (4.0 + 3.0 * 4.0 + 4.0) / 5.0);
+    // RAID 6 of six: target lost 3 + 2; another's data 3 + 3; a parity lost is not modified: 3 + 2
+    near(cost(ArrayLevel::Raid6, 6, WriteBy::Md, &[1]), (5.0 + 3.0 * 6.0 + 2.0 * 5.0) / 6.0);
+    // of two lost, averaged over all pairs: see handle_stripe_dirtying's cases in `WriteBy::Md`
+    let pairs: Vec<[u16; 2]> = (0..6).flat_map(|a| (a + 1..6).map(move |b| [a, b])).collect();
+    let mean = pairs.iter().map(|pair| cost(ArrayLevel::Raid6, 6, WriteBy::Md, pair)).sum::<f64>() / 15.0;
+    near(mean, (3.0 * 4.0 + 12.0 * 6.0) / 15.0);
+    // with all members there it makes no difference
+    near(cost(ArrayLevel::Raid5, 3, WriteBy::Md, &[]), 3.0);
+    near(cost(ArrayLevel::Raid6, 6, WriteBy::Md, &[]), cost(ArrayLevel::Raid6, 6, WriteBy::Fewest, &[]));
+}
+
 fn plan_with(level: ArrayLevel, members: u16, write_by: WriteBy, request: ArrayRequest) -> MemberIoPlan {
     let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 1 << 20, 128)).expect("valid");
     let mut plan = MemberIoPlan::new();

@@ -57,9 +57,7 @@ pub struct Pictures {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    for path in arguments.pictures.svg.iter().chain(&arguments.pictures.html) {
-        output_file::check(path)?;
-    }
+    arguments.pictures.check()?;
     match (&arguments.system, &arguments.replay, &arguments.drive) {
         (Some(system), ..) => system::run(system, &arguments.running, &arguments.pictures, arguments.json),
         (None, Some(trace), Some(drive)) => replay::run(arguments, trace, drive),
@@ -68,8 +66,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Pictures {
+    /// Whether the files may be written. Asked before minutes of work.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.svg.iter().chain(&self.html).try_for_each(|path| output_file::check(path))
+    }
+
     /// Writes what was asked for.
-    fn write(&self, title: &str, charts: &[Curves], sheet: impl FnOnce() -> PageSheet) -> Result<(), Failure> {
+    pub fn write(&self, title: &str, charts: &[Curves], sheet: impl FnOnce() -> PageSheet) -> Result<(), Failure> {
         if let Some(path) = &self.svg {
             file(path, &curves::file(title, charts))?;
         }

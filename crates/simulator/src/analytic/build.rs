@@ -290,10 +290,13 @@ impl<'a> NetworkBuilder<'a> {
         let (mut visits, mut delay_s, delay_variance_s2) = devices.route(kind, blocks, align);
         if let Some((at, channel)) = group.channel.and_then(|at| Some((at, self.system.channels.get(at)?))) {
             let bytes = blocks * BLOCK_BYTES as f64;
+            // a mechanical drive sends at the slower one of the channel's rate and its own interface's
             let transfer = match (&group.device, channel.rate) {
-                (_, Some(rate)) => bytes / rate as f64,
-                (DeviceModel::Mechanical(model), None) => blocks * model.channel().read_block as f64 * S,
-                _ => 0.0,
+                (DeviceModel::Mechanical(model), rate) => {
+                    let own = blocks * model.channel().read_block as f64 * S;
+                    rate.map_or(own, |rate| own.max(bytes / rate as f64))
+                }
+                (_, rate) => rate.map_or(0.0, |rate| bytes / rate as f64),
             };
             visits.extend(visit(self.channels[at], channel.overhead as f64 * S + transfer));
             // the transfer of a mechanical drive is in its own time already
@@ -375,7 +378,9 @@ impl<'a> NetworkBuilder<'a> {
             sizes: ios.iter().map(|io| (io.blocks, io.write, io.weight / all)).collect(),
             most: self.most_users(),
         };
-        let devices = DeviceCenters::add((&mut self.built.network, &mut *self.costs), &group.device, pool, &asked);
+        let rate = group.channel.and_then(|at| self.system.channels.get(at)?.rate);
+        let device = group.device.on_channel(rate);
+        let devices = DeviceCenters::add((&mut self.built.network, &mut *self.costs), &device, pool, &asked);
         let names: Vec<String> = drives.iter().map(|drive| self.system.drive_name(*drive)).collect();
         for center in devices.all() {
             self.built.names.push((center, names.clone()));

@@ -272,8 +272,9 @@ impl NetworkAppender<'_> {
     fn flash(&mut self, model: &Arc<FlashModel>, asked: &DeviceDemand) -> DeviceParts {
         let spec = model.spec();
         let all_dies = f64::from(spec.channels * spec.dies);
+        // a link that is not duplex has the commands on it too
         let processor = self.center(1.0, 1.0);
-        let read_link = self.center(1.0, 1.0);
+        let read_link = if spec.duplex { self.center(1.0, 1.0) } else { processor };
         let write_link = if spec.duplex { self.center(1.0, 1.0) } else { read_link };
         let channel = self.center(f64::from(spec.channels), 1.0);
         let planes = if spec.independent_planes { f64::from(spec.planes) } else { 1.0 };

@@ -184,8 +184,8 @@ impl RowJob {
             _ if reconstruct == 0 => ParityMethod::Reconstruct,
             WriteBy::ReadModifyWrite => ParityMethod::Modify,
             WriteBy::Reconstruct => ParityMethod::Reconstruct,
-            WriteBy::Fewest if modify < reconstruct => ParityMethod::Modify,
-            WriteBy::Fewest => ParityMethod::Reconstruct,
+            WriteBy::Fewest | WriteBy::Md if modify < reconstruct => ParityMethod::Modify,
+            WriteBy::Fewest | WriteBy::Md => ParityMethod::Reconstruct,
         };
         let hull = span.hull(unit);
         if way == ParityMethod::Modify {
@@ -240,7 +240,7 @@ impl RowJob {
         let (reads, way) = self.degraded_way(by, alive);
         match way {
             // no parity to keep: nothing to read
-            _ if alive == 0 => {}
+            _ if alive == 0 && by != WriteBy::Md => {}
             ParityMethod::Modify => {
                 for d in span.first..=span.last {
                     plan.push(PlanList::Reads, self.data(d, span.piece(d, unit), false));
@@ -262,7 +262,8 @@ impl RowJob {
                 self.count_recovery(hull.len(), plan);
             }
         }
-        let list = if alive > 0 && reads > 0 { PlanList::After } else { PlanList::Writes };
+        let reads_first = reads > 0 && (alive > 0 || by == WriteBy::Md);
+        let list = if reads_first { PlanList::After } else { PlanList::Writes };
         for d in (span.first..=span.last).filter(|d| !self.data_lost(*d)) {
             plan.push(list, self.data(d, span.piece(d, unit), true));
         }
@@ -283,17 +284,23 @@ impl RowJob {
         let untouched_lost = (0..self.k).any(|d| !span.touches(d) && self.data_lost(d));
         let gaps = span.gaps(unit);
         let gap_lost = gaps.iter().flatten().any(|(d, _)| self.data_lost(*d));
-        let modify = (!touched_lost).then_some((span.count() + alive, ParityMethod::Modify));
+        let whole_parity = alive == self.p;
+        let modify = !touched_lost && (whole_parity || by != WriteBy::Md);
+        let modify = modify.then_some((span.count() + alive, ParityMethod::Modify));
         let rebuilt = self.k - span.count() + gaps.iter().flatten().count() as u16;
         let reconstruct = (!untouched_lost && !gap_lost).then_some((rebuilt, ParityMethod::Reconstruct));
         let told = match by {
-            WriteBy::Fewest => None,
+            WriteBy::Fewest | WriteBy::Md => None,
             _ if reconstruct.is_some_and(|(reads, _)| reads == 0) => reconstruct,
             WriteBy::ReadModifyWrite => modify,
             WriteBy::Reconstruct => reconstruct,
         };
         // of equals the first is taken: reconstructing before modifying
         let recover = (self.k, ParityMethod::Recover);
+        let several_lost = self.lost.count() >= 2;
+        if by == WriteBy::Md && several_lost && untouched_lost && (touched_lost || !whole_parity) {
+            return recover;
+        }
         let ways = [reconstruct, modify, Some(recover)];
         told.or_else(|| ways.into_iter().flatten().min_by_key(|(reads, _)| *reads)).unwrap_or(recover)
     }

@@ -69,6 +69,10 @@ pub enum WriteBy {
     /// What takes the fewest I/Os; of two equal, reconstructing, as md does.
     #[default]
     Fewest,
+    /// As [`WriteBy::Fewest`] with all members well. With some lost as Linux's md: it gathers what a lost parity
+    /// would be made of, and modifies only where both parities are there (drivers/md/raid5.c,
+    /// handle_stripe_dirtying and need_this_block of Linux 6.1).
+    Md,
     /// By reading what will be overwritten and the old parity, where possible:
     /// the textbook's way.
     ReadModifyWrite,

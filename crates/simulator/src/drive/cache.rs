@@ -81,6 +81,12 @@ impl Segments {
         if !self.keeps {
             return None;
         }
+        // nearly always none can hold it, which one comparison of each tells without branches
+        let near =
+            |segment: &CacheSegment| query.start.wrapping_sub(segment.start) <= segment.end.wrapping_sub(segment.start);
+        if !self.all.iter().fold(false, |any, segment| any | near(segment)) {
+            return None;
+        }
         let mut best: Option<(u32, u64, usize)> = None;
         for (at, segment) in self.all.iter().enumerate() {
             let reading = query.reading == Some(at);

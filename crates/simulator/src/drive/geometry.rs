@@ -4,6 +4,7 @@
 
 use super::SpecError;
 use super::spec::{Sparing, Spec, TrackOrder, ZoneSpec};
+use crate::array::FastDivisor;
 
 /// An angle in 2^-64 of a turn, so that adding wraps as the disk does.
 pub(super) type Angle = u64;
@@ -56,6 +57,7 @@ struct DriveZone {
     end: u64,
     cylinder: u32,
     sectors: u32,
+    by_sectors: FastDivisor,
     empty: u64,
     offset: Angle,
     track_skew: Angle,
@@ -64,6 +66,7 @@ struct DriveZone {
     /// Sectors of one place with spares, and how many of them hold blocks.
     region: u64,
     usable: u64,
+    by_usable: FastDivisor,
     /// Spares at the front of a region.
     front: u64,
     slips: Slips,
@@ -117,9 +120,15 @@ pub struct Geometry {
     zones: Vec<DriveZone>,
     /// The block after the last one of each zone, side by side for searching.
     ends: Vec<u64>,
-    surfaces: u32,
+    /// Blocks by this power of two, and of each such stretch the zone in which it begins.
+    shift: u32,
+    begins: Vec<u32>,
+    surfaces: FastDivisor,
     order: TrackOrder,
 }
+
+/// Stretches of [`Geometry::begins`]: with some hundred, most hold no border of a zone.
+const STRETCHES: u64 = 512;
 
 impl Geometry {
     /// Builds the map.
@@ -135,8 +144,11 @@ impl Geometry {
             first = built.end;
             zones.push(built);
         }
-        let ends = zones.iter().map(|zone| zone.end).collect();
-        Ok(Geometry { zones, ends, surfaces: spec.surfaces, order: spec.order })
+        let ends: Vec<u64> = zones.iter().map(|zone| zone.end).collect();
+        let shift = (first / STRETCHES).checked_ilog2().map_or(0, |log| log + 1);
+        let zone_of = |block: u64| ends.partition_point(|end| *end <= block) as u32;
+        let begins = (0..=first >> shift).map(|at| zone_of(at << shift)).collect();
+        Ok(Geometry { zones, ends, shift, begins, surfaces: FastDivisor::new(spec.surfaces.into()), order: spec.order })
     }
 
     /// Blocks of the drive.
@@ -147,6 +159,12 @@ impl Geometry {
     /// Sectors on the tracks of a place.
     pub fn sectors(&self, place: &SectorAddress) -> u32 {
         self.zones[place.zone as usize].sectors
+    }
+
+    /// The same to divide by.
+    #[inline]
+    pub(super) fn by_sectors(&self, place: &SectorAddress) -> FastDivisor {
+        self.zones[place.zone as usize].by_sectors
     }
 
     /// Where a block lies; the last one stands for those beyond the drive.
@@ -217,24 +235,27 @@ impl Geometry {
     /// Position of the zone of a block that exists.
     #[inline]
     fn zone(&self, block: u64) -> usize {
-        // few zones: counting all, without branches, is quicker than searching
-        self.ends.iter().map(|end| usize::from(*end <= block)).sum()
+        let mut at = self.begins[(block >> self.shift) as usize] as usize;
+        while self.ends[at] <= block {
+            at += 1;
+        }
+        at
     }
 
     #[inline]
     fn at(&self, zone: &DriveZone, number: u32, physical: u64) -> SectorAddress {
         // zones of drives larger than 2 TB count beyond 32 bits; their tracks do not
-        let track = physical / u64::from(zone.sectors);
-        let sector = (physical - track * u64::from(zone.sectors)) as u32;
-        let in_zone = track as u32 / self.surfaces;
-        let surface = track as u32 - in_zone * self.surfaces;
+        let (track, sector) = zone.by_sectors.split(physical);
+        let sector = sector as u32;
+        let (in_zone, surface) = self.surfaces.split(u64::from(track as u32));
+        let (in_zone, surface) = (in_zone as u32, surface as u32);
         let cylinder = zone.cylinder + in_zone;
         let down = match self.order {
             TrackOrder::Up => false,
             TrackOrder::SerpentineInZone => in_zone % 2 == 1,
             TrackOrder::Serpentine => cylinder % 2 == 1,
         };
-        let switches = u64::from(surface) + u64::from(self.surfaces - 1) * u64::from(in_zone);
+        let switches = u64::from(surface) + (self.surfaces.by() - 1) * u64::from(in_zone);
         let mut angle = zone
             .offset
             .wrapping_add(zone.track_skew.wrapping_mul(switches))
@@ -245,7 +266,7 @@ impl Geometry {
             let before = zone.skewing.partition_point(|slip| *slip < start);
             angle = angle.wrapping_add(zone.width.wrapping_mul(before as u64));
         }
-        let head = if down { self.surfaces - 1 - surface } else { surface };
+        let head = if down { self.surfaces.by() as u32 - 1 - surface } else { surface };
         SectorAddress { cylinder, head, sector, zone: number, angle }
     }
 }
@@ -291,8 +312,7 @@ impl DriveZone {
                 _ => (logical, together),
             };
         }
-        let region = logical / self.usable;
-        let in_region = logical - region * self.usable;
+        let (region, in_region) = self.by_usable.split(logical);
         let within = region * self.region + self.front + in_region;
         let together = together.min(self.usable - in_region);
         match &self.slips {
@@ -372,6 +392,7 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> 
         end: first + blocks,
         cylinder: zone.first_cylinder,
         sectors: zone.sectors,
+        by_sectors: FastDivisor::new(sectors),
         empty: zone.empty,
         offset: angle(zone.offset),
         track_skew: angle(zone.track_skew),
@@ -379,6 +400,7 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> 
         width: angle(1.0 / f64::from(zone.sectors)).max(1),
         region: if plain { all } else { region },
         usable: if plain { all } else { region - spare },
+        by_usable: FastDivisor::new(if plain { all } else { region - spare }),
         front,
         skewing: if skews { slips.clone() } else { Vec::new() },
         slips: match spec.sparing {

@@ -165,8 +165,8 @@ impl Mechanism {
     /// Time of so many sectors of a place's track.
     #[inline]
     pub fn span(&self, place: &SectorAddress, sectors: u32) -> Ns {
-        let on_track = u64::from(self.geometry.sectors(place));
-        ((u64::from(sectors) * self.turn) / on_track + 0x8000) >> 16
+        let (span, _) = self.geometry.by_sectors(place).split(u64::from(sectors) * self.turn);
+        (span + 0x8000) >> 16
     }
 
     /// Time until a transfer at a place could begin, if the arm set out now.
@@ -238,13 +238,15 @@ impl Mechanism {
     /// When the channel can be done with `blocks` blocks that come from `start` on.
     #[inline]
     fn send(passage: &mut MediaTransfer, stream: &ChannelStream, done: u32, blocks: u32, start: Ns, span: Ns) {
+        let each = span / u64::from(blocks);
         if stream.mark > done && stream.mark <= done + blocks {
-            let ready = start + span * u64::from(stream.mark - done) / u64::from(blocks);
+            let some = stream.mark - done;
+            let ready = start + if some == 1 { each } else { span * u64::from(some) / u64::from(blocks) };
             passage.sending = ready.max(stream.free) + stream.from;
             passage.sent = passage.sending + u64::from(stream.blocks) * stream.block;
         }
         let last = start + span + u64::from(stream.blocks - done - blocks + 1) * stream.block;
-        let first = start + span / u64::from(blocks) + u64::from(stream.blocks - done) * stream.block;
+        let first = start + each + u64::from(stream.blocks - done) * stream.block;
         passage.sent = passage.sent.max(last).max(first);
     }
 

@@ -35,9 +35,9 @@ impl DriveState {
         let held = found.map_or(0, |at| self.segments.get(at).end.saturating_sub(io.first).min(u64::from(io.blocks)));
         let whole = held == u64::from(io.blocks);
         // dirty blocks that another segment holds must not be passed by
-        let clear = found.is_some_and(|at| self.segments.get(at).clean_at > now) || !self.segments.collides(&query);
+        let clear = || found.is_some_and(|at| self.segments.get(at).clean_at > now) || !self.segments.collides(&query);
         let waits = match self.alone {
-            BackgroundActivity::Behind { at, .. } => at > now && !(cache.hits_aside && whole && clear),
+            BackgroundActivity::Behind { at, .. } => at > now && !(cache.hits_aside && whole && clear()),
             BackgroundActivity::Ahead { segment, next, must, .. } => next < must && found != Some(segment),
             BackgroundActivity::Nothing => false,
         };
@@ -145,6 +145,7 @@ impl DriveState {
         let channel = passage.sent.saturating_sub(passage.end.max(begin.now + begin.command));
         let known = waiting + seek + media + channel;
         let rotation = if goes_on.is_some() { 0 } else { left.min(passage.rotation) };
+        let channel_for = connected_for(model, io, &passage);
         ServiceBreakdown {
             done,
             waiting,
@@ -153,8 +154,8 @@ impl DriveState {
             rotation,
             media,
             channel,
-            channel_from: passage.sending,
-            channel_for: passage.sent - passage.sending,
+            channel_from: passage.sent - channel_for,
+            channel_for,
             hit: if have > 0 || goes_on.is_some() { Hit::Part } else { Hit::Miss },
         }
     }
@@ -246,4 +247,13 @@ impl DriveState {
         let sector = model.mechanism.span(&place, 1).max(1);
         io.first - (rotation / sector).min(u64::from(place.sector)).min(io.first)
     }
+}
+
+/// How long a read has the channel. A drive that may leave it fills its buffer at the rate of the disk
+/// and comes back for as long as its bytes take at the channel's rate, so that the last block goes as
+/// soon as it is read: a connection that disconnects in between has the channel for no longer in all.
+fn connected_for(model: &Model, io: &Io, passage: &MediaTransfer) -> Ns {
+    let kept = passage.sent - passage.sending;
+    let holds = model.channel.holds_reads || model.channel.never_leaves;
+    if holds { kept } else { kept.min(u64::from(io.blocks) * model.channel.read_block) }
 }

@@ -145,18 +145,37 @@ impl FlashDevice {
         let processor: f64 =
             commands.iter().zip(totals.requests).map(|(each, count)| *each as f64 * count as f64).sum();
         let link = totals.blocks.map(|blocks| blocks as f64 * BLOCK_BYTES as f64 / spec.link);
-        let link = if spec.duplex { link } else { [link[0] + link[1], 0.0] };
+        let link = if spec.duplex { link } else { [link[0] + link[1] + processor * 1e-9, 0.0] };
         let dies = totals.die_busy_ns as f64 * 1e-9 / f64::from(self.model.all_dies.max(1));
         let pages = (totals.pages_read + totals.pages_programmed) as f64;
         let channels = pages * f64::from(spec.page) / (spec.channel * f64::from(spec.channels.max(1)));
         [processor * 1e-9, link[0], link[1], dies, channels]
     }
 
+    /// The line on which commands are worked on: the processors, or a link that has both directions and
+    /// the commands on it one after the other.
+    #[inline]
+    fn commands(&mut self) -> &mut Ns {
+        if self.model.spec.duplex { &mut self.processor } else { &mut self.link[0] }
+    }
+
+    /// A command comes that moves so many bytes: when it is worked on, and when the link can have moved them.
+    #[inline]
+    fn command(&mut self, now: Ns, write: bool, bytes: u64) -> (Ns, Ns) {
+        let spec = &self.model.spec;
+        let work = if write { spec.command_write } else { spec.command_read };
+        let line = if spec.duplex { usize::from(write) } else { 0 };
+        let moves = time(bytes, self.model.link);
+        let begin = join(self.commands(), now, work);
+        (begin, join(&mut self.link[line], begin, moves))
+    }
+
     /// All that was reported is to be in the flash: says when it is. A drive whose buffer outlives a
     /// loss of power, or that has none, answers as soon as it can. `now` never goes back.
     pub fn flush(&mut self, now: Ns) -> Ns {
         self.fold_while_idle(now);
-        let begin = join(&mut self.processor, now, self.model.spec.command_write);
+        let work = self.model.spec.command_write;
+        let begin = join(self.commands(), now, work);
         let kept = if self.model.spec.protected { begin } else { self.program_all(now, begin) };
         let done = begin.max(kept) + self.model.spec.latency_write;
         self.quiet = self.quiet.max(done);
@@ -169,7 +188,7 @@ impl FlashDevice {
         self.trim(io);
         let units = u64::from(io.blocks) / u64::from(self.model.unit_blocks);
         let work = self.model.spec.command_write + units * TRIM_ENTRY;
-        let done = join(&mut self.processor, now, work) + self.model.spec.latency_write;
+        let done = join(self.commands(), now, work) + self.model.spec.latency_write;
         self.quiet = self.quiet.max(done);
         done
     }

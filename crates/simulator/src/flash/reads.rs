@@ -10,7 +10,8 @@ const CODEWORD: u32 = 4096;
 impl FlashDevice {
     pub(super) fn read(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
-        let begin = join(&mut self.processor, now, model.spec.command_read);
+        let bytes = u64::from(io.blocks) * BLOCK_BYTES;
+        let (begin, sent) = self.command(now, false, bytes);
         let unit_blocks = u64::from(model.unit_blocks);
         let page_units = u64::from(model.page_units);
         let (mut unit, end) = (io.first / unit_blocks, io.end().div_ceil(unit_blocks));
@@ -30,10 +31,7 @@ impl FlashDevice {
             }
             unit = stop;
         }
-        let bytes = u64::from(io.blocks) * BLOCK_BYTES;
         // pages go out as they come; the last one cannot go before it is there
-        let line = &mut self.link[0];
-        let sent = join(line, begin, time(bytes, model.link));
         sent.max(arrived + time(last.min(bytes), model.link)) + model.spec.latency_read
     }
 

@@ -60,6 +60,34 @@ fn a_read_by_hand() {
 }
 
 #[test]
+fn a_link_of_one_direction_at_a_time_has_the_commands_on_it_too() {
+    let mut sata = flash(&FlashSpec { duplex: false, ..spec() });
+    // alone it is as on any link: command 2, page 50, channel 4.096, link 1.024, latency 10
+    near(sata.submit(0, &Io::read(page(0), 8)), 67.12);
+    // the next command waits for the blocks that are to come before it: 3.024 + 2 for the command
+    near(sata.submit(0, &Io::read(page(1), 8)), 3.024 + 2.0 + 50.0 + 4.096 + 1.024 + 10.0);
+    // many of them: 2 + 1.024 us each, where a duplex link lets one in every 2 us
+    let rate = |duplex: bool, blocks: u32| {
+        let mut flash = flash(&FlashSpec { duplex, read: 1, latency_read: 0, channel: 1e11, ..spec() });
+        (0..10_000).map(|at| flash.submit(0, &Io::read(page(at), blocks))).max().unwrap_or(0) as f64 / 1e7
+    };
+    assert!((rate(false, 8) - 3.024).abs() < 0.01 && (rate(true, 8) - 2.0).abs() < 0.01);
+    // and what is twice as large takes its part of the link twice: 4.048
+    assert!((rate(false, 16) - 4.048).abs() < 0.01, "{}", rate(false, 16));
+}
+
+#[test]
+fn what_is_programmed_leaves_the_buffer_whatever_came_before_it() {
+    // the four dies erase, for a second, after their fourth, third, second and first program
+    let mut slow = flash(&FlashSpec { erase: 1_000_000 * US, pages: 4, buffer: 1 << 19, ..spec() });
+    let done: Vec<Ns> = (0..172).map(|unit| slow.submit(0, &Io::write(unit * 8, 8))).collect();
+    // the buffer holds 128 units; ten programs of four are through by then, the eighth of them after an erase
+    let early = done[..168].iter().max().map_or(0, |at| at / US);
+    assert!(early < 3_000, "{early} us");
+    assert!(done[168] > 1_000_000 * US, "{} us", done[168] / US);
+}
+
+#[test]
 fn dies_work_side_by_side_and_their_own_reads_wait() {
     let mut apart = flash(&spec());
     apart.submit(0, &Io::read(page(0), 8));

@@ -18,7 +18,7 @@ pub(super) struct FlashBuffer {
     room: u32,
     /// Units in it.
     used: u32,
-    /// Programs under way: when each is through, and its units.
+    /// Programs under way, in the order in which they will be through: when, and their units.
     programs: VecDeque<(Ns, u32)>,
     /// Units that wait for a program, and when the last of them is complete.
     pub(super) open: u32,
@@ -89,6 +89,12 @@ impl FlashBuffer {
         at
     }
 
+    /// A program is under way: what it wrote leaves the buffer at a moment, whatever came before it.
+    fn under_way(&mut self, end: Ns, units: u32) {
+        let later = self.programs.iter().rev().take_while(|(at, _)| *at > end).count();
+        self.programs.insert(self.programs.len() - later, (end, units));
+    }
+
     fn add(&mut self, unit: u64, units: u32, ready: Ns) {
         let mask = self.recent.len().wrapping_sub(1);
         for at in 0..u64::from(units) {
@@ -114,10 +120,7 @@ impl FlashDevice {
     pub(super) fn write(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
         let spec = &model.spec;
-        let begin = join(&mut self.processor, now, spec.command_write);
-        let bytes = u64::from(io.blocks) * BLOCK_BYTES;
-        let line = usize::from(spec.duplex);
-        let came = join(&mut self.link[line], begin, time(bytes, model.link));
+        let (begin, came) = self.command(now, true, u64::from(io.blocks) * BLOCK_BYTES);
         let unit_blocks = u64::from(model.unit_blocks);
         let (mut unit, end) = (io.first / unit_blocks, io.end().div_ceil(unit_blocks));
         let complete = self.complete(came, io, unit, end);
@@ -224,7 +227,7 @@ impl FlashDevice {
         let end = there.max(die.writes).max(reads) + program;
         die.writes = end;
         die.row = u64::MAX;
-        self.buffer.programs.push_back((end, units));
+        self.buffer.under_way(end, units);
         self.totals.die_busy_ns += u128::from(program);
         self.programmed(at, 1);
         self.collect(begin, at, units);

@@ -16,7 +16,8 @@ use crate::system::{Background, Set};
 /// An array in the system.
 pub(super) struct ArrayRun {
     pub planner: Planner,
-    pub plan: MemberIoPlan,
+    /// A plan to be used again; none while one is carried out.
+    pub plan: Option<Box<MemberIoPlan>>,
     pub flights: ArrayFlights,
     /// The request of each flight, and what is to be computed at its end.
     pub owners: Vec<(u32, ParityWork)>,
@@ -83,7 +84,7 @@ impl ArrayRun {
         planner.set_state(ArrayState::failed(set.failed.iter().copied()));
         ArrayRun {
             planner,
-            plan: MemberIoPlan::new(),
+            plan: None,
             flights: ArrayFlights::new(),
             owners: Vec::new(),
             pending: vec![0; members.len()],
@@ -144,7 +145,7 @@ impl Simulation {
 
     pub(super) fn array_begin(&mut self, now: Ns, array: u16, job: u32) {
         let run = &mut self.arrays[usize::from(array)];
-        let mut plan = std::mem::take(&mut run.plan);
+        let mut plan = run.plan.take().unwrap_or_default();
         let io = self.jobs[job].io;
         let who = match self.jobs[job].parent {
             Parent::Load { who, .. } => who,
@@ -158,7 +159,7 @@ impl Simulation {
             if time > 0 {
                 // a write of whole rows: the parity first, then all members
                 let station = run.parity.0;
-                run.plan = plan;
+                run.plan = Some(plan);
                 self.jobs[job].phase = ArrayPhase::Before;
                 self.visit(now, station, job, time);
                 return;
@@ -169,11 +170,11 @@ impl Simulation {
     }
 
     /// Sends a plan's I/Os on their way for a job.
-    fn fly(&mut self, now: Ns, array: u16, job: u32, mut plan: MemberIoPlan) {
+    fn fly(&mut self, now: Ns, array: u16, job: u32, mut plan: Box<MemberIoPlan>) {
         let run = &mut self.arrays[usize::from(array)];
         let at_end = if plan.after.is_empty() && plan.writes.is_empty() { plan.work } else { ParityWork::default() };
         let Some(number) = run.flights.begin(&mut plan) else {
-            run.plan = plan;
+            run.plan = Some(plan);
             self.array_done(now, array, job);
             return;
         };
@@ -183,7 +184,7 @@ impl Simulation {
         run.owners[number as usize] = (job, at_end);
         self.send_members(now, array, number, &plan.reads);
         self.send_members(now, array, number, &plan.writes);
-        self.arrays[usize::from(array)].plan = plan;
+        self.arrays[usize::from(array)].plan = Some(plan);
     }
 
     fn send_members(&mut self, now: Ns, array: u16, number: u32, ios: &[MemberIo]) {
@@ -273,9 +274,9 @@ impl Simulation {
                 return;
             }
             let from = running.pass.done();
-            let mut plan = std::mem::take(&mut run.plan);
+            let mut plan = run.plan.take().unwrap_or_default();
             if !running.pass.next(&run.planner, &mut plan) {
-                run.plan = plan;
+                run.plan = Some(plan);
                 if running.out.is_empty() {
                     running.ended = Some(now);
                     self.background_ended(now, array);

@@ -112,7 +112,7 @@ impl Simulation {
             self.events.at(now, SimulationEvent::Go { job });
         }
         for job in &out.ready {
-            match (self.jobs[*job].what.moves_data(), self.paths.at(self.jobs[*job].at)) {
+            match (self.jobs[*job].what.moves_data(), *self.paths.at(self.jobs[*job].at)) {
                 (false, PathStep::Cache { cache, base }) => self.order_below(now, cache, base, *job),
                 _ => self.passed(now, *job),
             }

@@ -120,13 +120,9 @@ impl DriveClock {
 impl MechanicalRun {
     /// A service in the simulation's time. The channel is kept as long as the drive needs it.
     #[inline]
-    pub fn real(&self, service: ServiceBreakdown) -> ServiceBreakdown {
+    pub fn real(&self, mut service: ServiceBreakdown) -> ServiceBreakdown {
         let clock = &self.clock;
-        let service = ServiceBreakdown {
-            done: clock.real(service.done),
-            channel_from: clock.real(service.channel_from),
-            ..service
-        };
+        (service.done, service.channel_from) = (clock.real(service.done), clock.real(service.channel_from));
         if clock.factor == 1.0 { service } else { self.slowed(service) }
     }
 

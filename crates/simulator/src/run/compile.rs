@@ -1,7 +1,5 @@
 //! From a system to its paths, stations and drives.
 
-use std::sync::Arc;
-
 use diskwright_base::{Histogram, Rng};
 
 use super::arrays::ArrayRun;
@@ -17,7 +15,6 @@ use crate::array::ArrayError;
 use crate::cache::{Cache, CacheSpecError};
 use crate::device::DeviceModel;
 use crate::events::Events;
-use crate::io::BLOCK_BYTES;
 use crate::load::{Load, LoadError};
 use crate::station::Station;
 use crate::system::{Controller, RunBy, Set, System, TransferMode, WorkloadTarget};
@@ -225,15 +222,7 @@ impl<'a> Compiler<'a> {
                 Some(at) => Some((at, found(&self.system.channels, at, &group.name, "channel")?)),
                 None => None,
             };
-            let slow =
-                channel.and_then(|(_, channel)| channel.rate).map_or(0, |rate| byte_ps(rate) * BLOCK_BYTES / 1000);
-            let model = match &group.device {
-                DeviceModel::Mechanical(model) if slow > 0 => Some(Arc::new(model.on_channel(slow))),
-                DeviceModel::Mechanical(model) => Some(Arc::clone(model)),
-                _ => None,
-            };
-            // as on its channel
-            let device = model.map_or_else(|| group.device.clone(), DeviceModel::Mechanical);
+            let device = group.device.on_channel(channel.and_then(|(_, channel)| channel.rate));
             for _ in 0..group.count {
                 let number = drives.len() as u32;
                 let (seed, at) = (self.system.watch.seed, channel.map(|(at, _)| at as u16));

@@ -6,6 +6,7 @@ use super::job::{Parent, SimulationJob};
 use super::path::PathStart;
 use super::{Counts, Simulation, SimulationEvent};
 use crate::Ns;
+use crate::io::Io;
 use crate::load::{Cause, Load, LoadRequest};
 
 /// A workload in the system.
@@ -106,11 +107,11 @@ impl Simulation {
     }
 
     /// A request of a load is done.
-    pub(super) fn load_done(&mut self, now: Ns, load: u16, job: &SimulationJob) {
+    pub(super) fn load_done(&mut self, now: Ns, load: u16, io: &Io, began: Ns) {
         let run = &mut self.loads[usize::from(load)];
-        if job.io.blocks > 0 {
-            run.counts.add(&job.io, now - job.began);
-            run.recent.record(now - job.began);
+        if io.blocks > 0 {
+            run.counts.add(io, now - began);
+            run.recent.record(now - began);
         }
     }
 }

@@ -237,7 +237,7 @@ impl Simulation {
     /// A job goes on until it has to wait for something.
     fn advance(&mut self, now: Ns, job: u32) {
         loop {
-            match self.paths.at(self.jobs[job].at) {
+            match *self.paths.at(self.jobs[job].at) {
                 PathStep::Drive(drive) => return self.drive_arrive(now, drive, job),
                 PathStep::End => return self.finish(now, job),
                 PathStep::Array(array) => return self.array_step(now, array, job),
@@ -371,16 +371,16 @@ impl Simulation {
 
     /// A job is done: whoever waits for it goes on.
     fn finish(&mut self, now: Ns, job: u32) {
-        let done = self.jobs[job];
-        match done.parent {
+        let SimulationJob { io, began, parent, .. } = self.jobs[job];
+        match parent {
             Parent::Flight { array, number, member } => {
                 self.jobs.remove(job);
-                self.member_done(now, array, number, member, done.io);
+                self.member_done(now, array, number, member, io);
             }
             Parent::Load { load, who, .. } => {
                 self.jobs.remove(job);
-                self.load_done(now, load, &done);
-                if now > done.began {
+                self.load_done(now, load, &io, began);
+                if now > began {
                     self.load_next(now, load, who, Cause::Done);
                 } else {
                     // a user who never waits would never let time pass
@@ -389,7 +389,7 @@ impl Simulation {
             }
             Parent::Posted { load, .. } => {
                 self.jobs.remove(job);
-                self.load_done(now, load, &done);
+                self.load_done(now, load, &io, began);
             }
             Parent::Fetch { cache, number } => {
                 self.jobs.remove(job);
@@ -405,6 +405,7 @@ impl Simulation {
                 }
             }
             Parent::Outside { tag, target } => {
+                let done = self.jobs[job];
                 self.jobs.remove(job);
                 self.outside_done(now, tag, target, &done);
             }

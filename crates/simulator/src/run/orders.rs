@@ -39,7 +39,7 @@ impl Simulation {
         if self.jobs[whole].parts > 0 {
             return;
         }
-        match self.paths.at(self.jobs[whole].at) {
+        match *self.paths.at(self.jobs[whole].at) {
             PathStep::Array(array) => self.array_order_goes_on(now, array, whole),
             _ => self.passed(now, whole),
         }

@@ -1,16 +1,24 @@
-//! Which pages are dirty: a bit each, so that a checkpoint finds them in order.
+//! Which pages are dirty: a bit each, so that a checkpoint finds them in order, and above them a bit for
+//! each word that is not empty, and so on. A database of terabytes with few dirty pages is not searched.
 
 /// A set of page numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Dirty {
-    words: Vec<u64>,
+    /// Words of the pages, of the words of these, and so on up to one word.
+    levels: Vec<Vec<u64>>,
     pages: u64,
     count: u64,
 }
 
 impl Dirty {
     pub(super) fn new(pages: u64) -> Dirty {
-        Dirty { words: vec![0; pages.div_ceil(64) as usize], pages, count: 0 }
+        let mut levels = Vec::new();
+        let mut bits = pages.max(1);
+        while bits > 1 || levels.is_empty() {
+            bits = bits.div_ceil(64);
+            levels.push(vec![0; bits as usize]);
+        }
+        Dirty { levels, pages, count: 0 }
     }
 
     pub(super) fn pages(&self) -> u64 {
@@ -23,33 +31,58 @@ impl Dirty {
     }
 
     pub(super) fn is(&self, page: u64) -> bool {
-        self.words.get((page / 64) as usize).is_some_and(|word| word >> (page % 64) & 1 == 1)
+        self.levels[0].get((page / 64) as usize).is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
 
     pub(super) fn set(&mut self, page: u64) {
-        if page < self.pages && !self.is(page) {
-            self.words[(page / 64) as usize] |= 1 << (page % 64);
-            self.count += 1;
+        if page >= self.pages || self.is(page) {
+            return;
+        }
+        self.count += 1;
+        let mut bit = page;
+        for words in &mut self.levels {
+            let word = &mut words[(bit / 64) as usize];
+            let known = *word != 0;
+            *word |= 1 << (bit % 64);
+            if known {
+                break;
+            }
+            bit /= 64;
         }
     }
 
     pub(super) fn clear(&mut self, page: u64) {
-        if self.is(page) {
-            self.words[(page / 64) as usize] &= !(1 << (page % 64));
-            self.count -= 1;
+        if !self.is(page) {
+            return;
+        }
+        self.count -= 1;
+        let mut bit = page;
+        for words in &mut self.levels {
+            let word = &mut words[(bit / 64) as usize];
+            *word &= !(1 << (bit % 64));
+            if *word != 0 {
+                break;
+            }
+            bit /= 64;
         }
     }
 
     /// The first from here on.
     pub(super) fn next(&self, from: u64) -> Option<u64> {
-        let start = (from / 64) as usize;
-        let head = self.words.get(start)? & (u64::MAX << (from % 64));
-        if head != 0 {
-            return Some(start as u64 * 64 + u64::from(head.trailing_zeros()));
+        let mut bit = from;
+        for (level, words) in self.levels.iter().enumerate() {
+            // beyond the last word there is none on any level
+            let word = words.get((bit / 64) as usize)? & (u64::MAX << (bit % 64));
+            if word != 0 {
+                let mut found = bit / 64 * 64 + u64::from(word.trailing_zeros());
+                for words in self.levels[..level].iter().rev() {
+                    found = found * 64 + u64::from(words[found as usize].trailing_zeros());
+                }
+                return Some(found);
+            }
+            bit = bit / 64 + 1;
         }
-        let later = self.words[start + 1..].iter().position(|word| *word != 0)?;
-        let word = start + 1 + later;
-        Some(word as u64 * 64 + u64::from(self.words[word].trailing_zeros()))
+        None
     }
 }
 
@@ -69,5 +102,26 @@ mod tests {
         dirty.clear(64);
         dirty.clear(5);
         assert_eq!((dirty.next(4), dirty.count(), dirty.next(200), dirty.next(1000)), (Some(127), 3, None, None));
+    }
+
+    #[test]
+    fn few_pages_of_many_are_found_as_by_looking_at_all() {
+        for pages in [1, 64, 65, 4096, 4097, 300_000] {
+            let (mut dirty, mut plain) = (Dirty::new(pages), std::collections::BTreeSet::new());
+            let mut dice = diskwright_base::Rng::new(pages, 0);
+            for _ in 0..3000 {
+                let page = dice.below(pages);
+                if dice.chance(0.5) {
+                    dirty.set(page);
+                    plain.insert(page);
+                } else if let Some(page) = dirty.next(page) {
+                    dirty.clear(page);
+                    plain.remove(&page);
+                }
+                let from = dice.below(pages + 70);
+                assert_eq!(dirty.next(from), plain.range(from..).next().copied(), "{from} of {pages}");
+                assert_eq!(dirty.count(), plain.len() as u64);
+            }
+        }
     }
 }

@@ -25,8 +25,9 @@ const READ_FROM: [(&str, ReadFrom); 6] = [
     ("least-busy", ReadFrom::LeastBusy),
 ];
 
-const WRITE_BY: [(&str, WriteBy); 3] = [
+const WRITE_BY: [(&str, WriteBy); 4] = [
     ("fewest", WriteBy::Fewest),
+    ("md", WriteBy::Md),
     ("read-modify-write", WriteBy::ReadModifyWrite),
     ("reconstruct", WriteBy::Reconstruct),
 ];
@@ -58,7 +59,8 @@ fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dr
     let run_by = run_by(fields, names);
     let mut policy = ArrayPolicy::default();
     policy.read_from = fields.word("read_from", &READ_FROM).unwrap_or(policy.read_from);
-    policy.write_by = fields.word("write_by", &WRITE_BY).unwrap_or(policy.write_by);
+    let usual = if run_by == RunBy::Host { WriteBy::Md } else { WriteBy::Fewest };
+    policy.write_by = fields.word("write_by", &WRITE_BY).unwrap_or(usual);
     policy.join = fields.truth("join").unwrap_or(policy.join);
     let set = Set {
         name,

@@ -1,7 +1,6 @@
 //! Quantities as people write them: a number and its unit in one text.
 
-use crate::Ns;
-use crate::io::BLOCK_BYTES;
+use crate::units::BLOCK_BYTES;
 
 /// Longest time, seconds: a hundred years.
 const LONGEST_S: f64 = 100.0 * 365.25 * 86_400.0;
@@ -225,12 +224,12 @@ fn rate_of(sort: &QuantityKind, number: f64, unit: &str) -> Option<f64> {
 
 /// At most so much of a text that somebody else wrote.
 fn shown(text: &str) -> String {
-    diskwright_base::text::shortened(text, 40)
+    crate::text::shortened(text, 40)
 }
 
 /// A time in whole nanoseconds.
-pub fn time(text: &str) -> Result<Ns, QuantityError> {
-    read(&TIME, text).map(|ns| ns.round() as Ns)
+pub fn time(text: &str) -> Result<u64, QuantityError> {
+    read(&TIME, text).map(|ns| ns.round() as u64)
 }
 
 /// Whole blocks of a size; one that is no multiple of 512 bytes is refused.

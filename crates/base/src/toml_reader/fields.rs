@@ -1,22 +1,23 @@
-//! One table of a description, read key by key.
+//! One table of a file, read key by key.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
-use diskwright_base::words::{self, number};
+use toml::Spanned;
 use toml::de::DeTable;
 
 use super::quantity::{self, QuantityError, QuantityKind};
-use super::{DescriptionSource, DescriptionValue};
-use crate::Ns;
+use super::{TomlSource, TomlValue};
+use crate::units::BLOCK_BYTES;
+use crate::words::{did_you_mean, number};
 
 /// A table whose keys are taken one by one; what is left at the end is unknown.
 ///
 /// Each of its questions gives `None` where the key is missing and where it is
 /// wrong; what is wrong was noted then.
-pub struct DescriptionFields<'a, 't> {
+pub struct TomlFields<'a, 't> {
     /// The file.
-    pub source: &'a DescriptionSource<'t>,
+    pub source: &'a TomlSource<'t>,
     /// What the table is about: `drive \`data\``.
     pub item: String,
     table: &'a DeTable<'t>,
@@ -24,29 +25,30 @@ pub struct DescriptionFields<'a, 't> {
     known: RefCell<Vec<&'static str>>,
 }
 
-impl<'a, 't> DescriptionFields<'a, 't> {
+impl<'a, 't> TomlFields<'a, 't> {
     /// The fields of a table that stands at `span` of the text.
     pub fn new(
-        source: &'a DescriptionSource<'t>,
+        source: &'a TomlSource<'t>,
         item: &str,
         table: &'a DeTable<'t>,
         span: Range<usize>,
-    ) -> DescriptionFields<'a, 't> {
-        DescriptionFields { source, item: item.to_owned(), table, span, known: RefCell::default() }
+    ) -> TomlFields<'a, 't> {
+        TomlFields { source, item: item.to_owned(), table, span, known: RefCell::default() }
+    }
+
+    /// The fields of a file's top table.
+    pub fn of_table(source: &'a TomlSource<'t>, table: &'a Spanned<DeTable<'t>>) -> TomlFields<'a, 't> {
+        TomlFields::new(source, "", table.get_ref(), table.span())
     }
 
     /// The fields of a value, which must be a table.
-    pub fn of(
-        source: &'a DescriptionSource<'t>,
-        item: &str,
-        value: DescriptionValue<'a, 't>,
-    ) -> Option<DescriptionFields<'a, 't>> {
+    pub fn of(source: &'a TomlSource<'t>, item: &str, value: TomlValue<'a, 't>) -> Option<TomlFields<'a, 't>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             let found = value.get_ref().type_str();
             source.wrong(value.span().start, item, format!("expected a table, found {}", article(found)));
         }
-        table.map(|table| DescriptionFields::new(source, item, table, value.span()))
+        table.map(|table| TomlFields::new(source, item, table, value.span()))
     }
 
     /// The table, and where it stands.
@@ -79,13 +81,13 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         self.value(key).is_some()
     }
 
-    fn value(&self, key: &str) -> Option<DescriptionValue<'a, 't>> {
+    fn value(&self, key: &str) -> Option<TomlValue<'a, 't>> {
         // the map's key type carries a span that takes no part in comparisons
         self.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value)
     }
 
     /// A key's value, marked as known.
-    pub fn take(&self, key: &'static str) -> Option<DescriptionValue<'a, 't>> {
+    pub fn take(&self, key: &'static str) -> Option<TomlValue<'a, 't>> {
         self.known.borrow_mut().push(key);
         self.value(key)
     }
@@ -95,7 +97,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         self.known.borrow_mut().extend(keys);
     }
 
-    fn expected(&self, key: &str, what: &str, value: DescriptionValue<'_, '_>) {
+    fn expected(&self, key: &str, what: &str, value: TomlValue<'_, '_>) {
         let found = value.get_ref().type_str();
         let message = format!("`{key}` must be {what}, not {}", article(found));
         self.source.wrong(value.span().start, &self.item, message);
@@ -161,7 +163,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         self.whole_of(key, value, low, high)
     }
 
-    fn whole_of(&self, key: &str, value: DescriptionValue<'_, '_>, low: u64, high: u64) -> Option<u64> {
+    fn whole_of(&self, key: &str, value: TomlValue<'_, '_>, low: u64, high: u64) -> Option<u64> {
         let whole = value.get_ref().as_integer().and_then(|i| {
             let text = i.as_str().replace('_', "");
             u64::from_str_radix(text.trim_start_matches('+'), i.radix()).ok()
@@ -233,12 +235,12 @@ impl<'a, 't> DescriptionFields<'a, 't> {
     }
 
     /// A time, nanoseconds.
-    pub fn time(&self, key: &'static str) -> Option<Ns> {
+    pub fn time(&self, key: &'static str) -> Option<u64> {
         self.read(key, &quantity::TIME, quantity::time)
     }
 
     /// A time that is not nothing.
-    pub fn some_time(&self, key: &'static str) -> Option<Ns> {
+    pub fn some_time(&self, key: &'static str) -> Option<u64> {
         let time = self.time(key)?;
         if time == 0 {
             self.wrong_at(key, format!("`{key}` is zero; it must be greater than 0"));
@@ -271,7 +273,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
     pub fn blocks(&self, key: &'static str, most: u64) -> Option<u64> {
         let blocks = self.read(key, &quantity::SIZE, quantity::blocks)?;
         if !(1..=most).contains(&blocks) {
-            let most = most.saturating_mul(crate::io::BLOCK_BYTES);
+            let most = most.saturating_mul(BLOCK_BYTES);
             self.wrong_at(key, format!("`{key}` is {blocks} blocks of 512 bytes; expected one block to {most} bytes"));
             return None;
         }
@@ -280,7 +282,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
 
     /// The same in 32 bits.
     pub fn request_blocks(&self, key: &'static str) -> Option<u32> {
-        const MOST: u64 = (1 << 30) / crate::io::BLOCK_BYTES;
+        const MOST: u64 = (1 << 30) / BLOCK_BYTES;
         self.blocks(key, MOST).and_then(|blocks| u32::try_from(blocks).ok())
     }
 
@@ -295,7 +297,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         if found.is_none() {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            let near = did_you_mean(text, &known);
+            let near = did_you_mean(text, known.iter());
             self.wrong_at(key, format!("`{key}` cannot be `{text}`; expected {}{near}", known.join(", ")));
         }
         found
@@ -304,7 +306,7 @@ impl<'a, 't> DescriptionFields<'a, 't> {
     /// A list of texts; a single text is a list of one.
     pub fn texts(&self, key: &'static str) -> Vec<(&'a str, usize)> {
         let Some(value) = self.take(key) else { return Vec::new() };
-        let one = |value: DescriptionValue<'a, 't>| match value.get_ref().as_str() {
+        let one = |value: TomlValue<'a, 't>| match value.get_ref().as_str() {
             Some(text) => Some((text, value.span().start)),
             None => {
                 self.expected(key, "a string or a list of strings", value);
@@ -318,14 +320,14 @@ impl<'a, 't> DescriptionFields<'a, 't> {
     }
 
     /// A table within this one.
-    pub fn inner(&self, key: &'static str) -> Option<DescriptionFields<'a, 't>> {
+    pub fn inner(&self, key: &'static str) -> Option<TomlFields<'a, 't>> {
         let value = self.take(key)?;
         let item = if self.item.is_empty() { format!("[{key}]") } else { format!("{}, {key}", self.item) };
-        DescriptionFields::of(self.source, &item, value)
+        TomlFields::of(self.source, &item, value)
     }
 
     /// A list of tables (`[[key]]`), with their places.
-    pub fn tables(&self, key: &'static str) -> Vec<DescriptionValue<'a, 't>> {
+    pub fn tables(&self, key: &'static str) -> Vec<TomlValue<'a, 't>> {
         let Some(value) = self.take(key) else { return Vec::new() };
         match value.get_ref().as_array() {
             Some(list) => list.iter().collect(),
@@ -342,16 +344,11 @@ impl<'a, 't> DescriptionFields<'a, 't> {
         let known = self.known.borrow();
         for (key, _) in self.table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
             let name = key.get_ref();
-            let near = did_you_mean(name, &known);
+            let near = did_you_mean(name, known.iter());
             let all = if near.is_empty() { format!("; known keys are {}", known.join(", ")) } else { near };
             self.source.wrong(key.span().start, &self.item, format!("unknown key `{name}`{all}"));
         }
     }
-}
-
-/// `; did you mean ...?`, where a known word is near.
-pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    words::did_you_mean(word, known.iter().copied())
 }
 
 /// TOML's word for a type, with its article.
@@ -369,10 +366,10 @@ fn article(found: &str) -> String {
 mod tests {
     use super::*;
 
-    fn problems(text: &str, ask: impl FnOnce(&DescriptionFields<'_, '_>)) -> String {
-        let source = DescriptionSource::new("a.toml", text);
+    fn problems(text: &str, ask: impl FnOnce(&TomlFields<'_, '_>)) -> String {
+        let source = TomlSource::new("a.toml", text);
         let table = source.parse().expect("TOML");
-        let fields = DescriptionFields::new(&source, "thing", table.get_ref(), table.span());
+        let fields = TomlFields::new(&source, "thing", table.get_ref(), table.span());
         ask(&fields);
         fields.finish();
         match source.finish(Some(())) {
@@ -383,7 +380,7 @@ mod tests {
 
     #[test]
     fn each_mistake_is_told_with_its_line_and_what_would_be_right() {
-        type Ask = fn(&DescriptionFields<'_, '_>);
+        type Ask = fn(&TomlFields<'_, '_>);
         let cases: [(&str, Ask, &str); 12] = [
             ("\ntime = 5", |f| _ = f.time("time"), "a.toml:2: thing: `time` is 5 without a unit; expected a time"),
             ("rate = true", |f| _ = f.rate("rate"), "`rate` is a boolean; expected a byte rate"),
@@ -436,7 +433,7 @@ mod tests {
 
     #[test]
     fn what_is_no_toml_is_told() {
-        let source = DescriptionSource::new("a.toml", "a = \n\nb = [1,\n");
+        let source = TomlSource::new("a.toml", "a = \n\nb = [1,\n");
         let read = source.parse().map(|_| ());
         let told = source.finish(read).unwrap_err().to_string();
         assert!(told.starts_with("a.toml:1: invalid TOML: "), "{told}");

@@ -1,0 +1,159 @@
+//! The one reader of files written in TOML. Whatever is wrong is reported at once, each
+//! mistake with its file, line and item, and a mistyped key with the one that was meant.
+//!
+//! - Data whose shape is a serde type: [`read`] (a file) and [`TomlSource::typed`] (a table).
+//! - Data with units or rules between keys: [`TomlSource`] and its [`TomlFields`], key by key.
+//!   A field that cannot be read is noted in the source and given back as missing, so that a
+//!   reader goes on; [`TomlSource::finish`] then says what was wrong.
+//!
+//! ```
+//! use diskwright_base::toml_reader::{TomlFields, TomlSource, read};
+//!
+//! #[derive(Debug, serde::Deserialize)]
+//! #[serde(deny_unknown_fields)]
+//! struct Shelf {
+//!     bays: u32,
+//!     maker: String,
+//! }
+//! let wrong = read::<Shelf>("shelf.toml", "bay = 12\nmaker = 3").unwrap_err();
+//! assert_eq!(wrong.0[0].to_string(), "shelf.toml:1: unknown key `bay`; did you mean `bays`?");
+//! assert_eq!(wrong.0[1].to_string(), "shelf.toml:2: `maker`: invalid type: integer `3`, expected a string");
+//!
+//! let source = TomlSource::new("disk.toml", "seek = '8ms'\nrotation = 7200");
+//! let seek = source.parse().map(|table| {
+//!     let fields = TomlFields::of_table(&source, &table);
+//!     let seek = fields.time("seek");
+//!     fields.finish();
+//!     seek
+//! });
+//! let wrong = source.finish(seek).unwrap_err();
+//! assert_eq!(wrong.to_string(), "disk.toml:2: unknown key `rotation`; known keys are seek");
+//! ```
+
+mod fields;
+pub mod quantity;
+mod typed;
+
+use std::cell::RefCell;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+pub use crate::words::{did_you_mean, number};
+pub use crate::{Problem, ProblemSource, Problems};
+pub use fields::TomlFields;
+
+/// A value and where it stands.
+pub type TomlValue<'a, 'i> = &'a Spanned<DeValue<'i>>;
+
+/// Problems that are told of one file; more are not kept.
+const MOST_PROBLEMS: usize = 50;
+
+/// Reads a file whose shape is a serde type; `file` is its name in what is told.
+///
+/// # Errors
+/// Everything that is wrong, by line.
+pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Problems> {
+    if let Ok(read) = toml::from_str(text) {
+        return Ok(read);
+    }
+    let source = TomlSource::new(file, text);
+    let read = source.parse().and_then(|table| {
+        let span = table.span();
+        source.typed("", Spanned::new(span, DeValue::Table(table.into_inner())))
+    });
+    source.finish(read).map(|(read, _)| read)
+}
+
+/// Reads a file that is part of the program.
+///
+/// # Panics
+/// With everything that is wrong in it; a test of its crate reads it.
+pub fn built_in<T: DeserializeOwned>(file: &str, text: &str) -> T {
+    read(file, text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// A file being read, and what was found wrong so far.
+pub struct TomlSource<'t> {
+    text: ProblemSource<'t>,
+    problems: RefCell<Vec<Problem>>,
+    notes: RefCell<Vec<Problem>>,
+}
+
+impl<'t> TomlSource<'t> {
+    /// A text; `file` is its name in what is told.
+    pub fn new(file: &'t str, text: &'t str) -> TomlSource<'t> {
+        let text = ProblemSource { file, text };
+        TomlSource { text, problems: RefCell::default(), notes: RefCell::default() }
+    }
+
+    /// The file's name.
+    pub fn file(&self) -> &'t str {
+        self.text.file
+    }
+
+    /// Line of a place in the text (bytes from its beginning), from 1.
+    pub fn line(&self, offset: usize) -> usize {
+        self.text.line(offset)
+    }
+
+    /// Notes something wrong at a place in the text (bytes from its beginning).
+    pub fn wrong(&self, offset: usize, item: &str, message: impl Into<String>) {
+        let mut problems = self.problems.borrow_mut();
+        if problems.len() < MOST_PROBLEMS {
+            problems.push(self.text.problem(offset, item, message));
+        }
+    }
+
+    /// Notes something that is not wrong but may not be meant.
+    pub fn note(&self, offset: usize, item: &str, message: impl Into<String>) {
+        let mut notes = self.notes.borrow_mut();
+        if notes.len() < MOST_PROBLEMS {
+            notes.push(self.text.problem(offset, item, message));
+        }
+    }
+
+    /// True when nothing was wrong so far.
+    pub fn is_well(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// Parses the text into its top table; what is no TOML is noted.
+    pub fn parse(&self) -> Option<Spanned<DeTable<'t>>> {
+        let (table, errors) = DeTable::parse_recoverable(self.text.text);
+        for error in &errors {
+            let offset = error.span().map_or(0, |span| span.start);
+            self.wrong(offset, "", format!("invalid TOML: {}", error.message()));
+        }
+        errors.is_empty().then_some(table)
+    }
+
+    /// Reads a value whose shape is a serde type, which refuses unknown keys
+    /// (`deny_unknown_fields`); everything that is wrong in it is noted. `item` is what it is about.
+    pub fn typed<T: DeserializeOwned>(&self, item: &str, value: Spanned<DeValue<'t>>) -> Option<T> {
+        typed::read(self, item, value)
+    }
+
+    /// What was read, with the notes, or everything that was wrong.
+    ///
+    /// # Errors
+    /// Where anything was noted as wrong, or nothing was read.
+    pub fn finish<T>(self, read: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
+        let mut problems = self.problems.take();
+        let mut notes = self.notes.take();
+        notes.sort_by_key(|n| n.line);
+        match read {
+            Some(read) if problems.is_empty() => Ok((read, notes)),
+            _ => {
+                problems.sort_by_key(|p| p.line);
+                problems.dedup();
+                // a reader that gives nothing back says why
+                if problems.is_empty() {
+                    problems.push(self.text.problem(0, "", "could not be read"));
+                }
+                Err(Problems(problems))
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Values of serde types. serde stops at the first mistake, so what is wrong is taken out and
+//! the rest is read again, until nothing is wrong but what was noted.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeArray, DeValue, ValueDeserializer};
+
+use super::{MOST_PROBLEMS, TomlSource};
+use crate::words::did_you_mean;
+
+/// See [`TomlSource::typed`].
+pub(super) fn read<'t, T: DeserializeOwned>(
+    source: &TomlSource<'t>,
+    item: &str,
+    value: Spanned<DeValue<'t>>,
+) -> Option<T> {
+    let mut rest = value.clone();
+    let mut error = match T::deserialize(ValueDeserializer::from(value.clone())) {
+        Ok(read) => return Some(read),
+        Err(error) => error,
+    };
+    // of what something was taken out of, missing keys and lengths are no news
+    let mut cut: Vec<Range<usize>> = Vec::new();
+    for _ in 0..MOST_PROBLEMS {
+        let span = error.span().unwrap_or_else(|| rest.span());
+        // what was taken out changes the numbers of items that have no name
+        let found = find(&rest, &span, item);
+        let item = find(&value, &span, item).item;
+        let missing = quoted(error.message(), "missing field");
+        let lacks = missing.is_some() || error.message().starts_with("invalid length");
+        if !(lacks && cut.contains(&span)) {
+            let key = found.steps.iter().rev().find_map(|step| match step {
+                Step::Key(key) => Some(key.as_str()),
+                Step::Index(_) => None,
+            });
+            source.wrong(span.start, &item, words(error.message(), key.filter(|_| missing.is_none())));
+        }
+        if !take_out(&mut rest, &found.steps, &mut cut) {
+            break;
+        }
+        match T::deserialize(ValueDeserializer::from(rest.clone())) {
+            Ok(_) => break,
+            Err(next) => error = next,
+        }
+    }
+    None
+}
+
+/// A step from a value into it.
+#[derive(Clone)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// Where a mistake lies.
+#[derive(Default)]
+struct Mistake {
+    steps: Vec<Step>,
+    item: String,
+}
+
+/// The innermost key or value that stands at this span.
+fn find(value: &Spanned<DeValue<'_>>, span: &Range<usize>, item: &str) -> Mistake {
+    let mut found = Mistake { steps: Vec::new(), item: item.to_owned() };
+    search(value, span, &mut Vec::new(), item, None, &mut found);
+    found
+}
+
+fn search(
+    value: &Spanned<DeValue<'_>>,
+    span: &Range<usize>,
+    steps: &mut Vec<Step>,
+    item: &str,
+    key: Option<&str>,
+    found: &mut Mistake,
+) {
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            for (name, inner) in table.iter() {
+                steps.push(Step::Key(name.get_ref().to_string()));
+                if name.span() == *span || inner.span() == *span {
+                    *found = Mistake { steps: steps.clone(), item: item.to_owned() };
+                }
+                let inner_item = match (inner.get_ref(), item.strip_suffix(']')) {
+                    (DeValue::Table(_), Some(outer)) => format!("{outer}.{}]", name.get_ref()),
+                    (DeValue::Table(_), None) if item.is_empty() => format!("[{}]", name.get_ref()),
+                    (DeValue::Table(_), None) => format!("{item}, {}", name.get_ref()),
+                    _ => item.to_owned(),
+                };
+                if matches!(inner.get_ref(), DeValue::Table(_)) && inner.span() == *span {
+                    found.item = inner_item.clone();
+                }
+                search(inner, span, steps, &inner_item, Some(name.get_ref()), found);
+                steps.pop();
+            }
+        }
+        DeValue::Array(list) => {
+            for (index, inner) in list.iter().enumerate() {
+                steps.push(Step::Index(index));
+                let inner_item = match name(inner) {
+                    _ if inner.get_ref().as_table().is_none() => item.to_owned(),
+                    Some(name) => format!("{} {name}", key.unwrap_or("item")),
+                    None => format!("{} {}", key.unwrap_or("item"), index + 1),
+                };
+                if inner.span() == *span {
+                    *found = Mistake { steps: steps.clone(), item: inner_item.clone() };
+                }
+                search(inner, span, steps, &inner_item, key, found);
+                steps.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a table calls itself.
+fn name<'a>(value: &'a Spanned<DeValue<'_>>) -> Option<&'a str> {
+    let table = value.get_ref().as_table()?;
+    let of = |key: &str| table.iter().find(|(k, _)| k.get_ref() == key).and_then(|(_, v)| v.get_ref().as_str());
+    of("id").or_else(|| of("name"))
+}
+
+/// Takes out what lies at the end of these steps; false where there is nothing.
+fn take_out(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Range<usize>>) -> bool {
+    let Some((step, rest)) = steps.split_first() else { return false };
+    let here = value.span();
+    match (value.get_mut(), step) {
+        (DeValue::Table(table), Step::Key(key)) => {
+            let Some(name) = table.iter().find(|(k, _)| k.get_ref() == key.as_str()).map(|(k, _)| k.clone()) else {
+                return false;
+            };
+            if !rest.is_empty() {
+                return table.get_mut(&name).is_some_and(|inner| take_out(inner, rest, cut));
+            }
+            cut.push(here);
+            table.remove(&name).is_some()
+        }
+        (DeValue::Array(list), Step::Index(index)) => {
+            if !rest.is_empty() {
+                return list.get_mut(*index).is_some_and(|inner| take_out(inner, rest, cut));
+            }
+            cut.push(here);
+            let kept = list.clone().into_iter().enumerate().filter(|(i, _)| i != index);
+            *list = kept.map(|(_, inner)| inner).collect::<DeArray<'_>>();
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The word in backticks that follows the beginning of a message.
+fn quoted<'m>(message: &'m str, start: &str) -> Option<&'m str> {
+    message.strip_prefix(start)?.trim_start().strip_prefix('`')?.split('`').next()
+}
+
+/// serde's message in this project's words, the key before it.
+fn words(message: &str, key: Option<&str>) -> String {
+    // "..., expected one of `a`, `b`": every second part is a word
+    let known: Vec<&str> =
+        message.split_once(", expected ").map_or(Vec::new(), |(_, list)| list.split('`').skip(1).step_by(2).collect());
+    let choice = |wrong: &str, name: &str| {
+        let near = did_you_mean(wrong, &known);
+        if near.is_empty() { format!("; {name} {}", known.join(", ")) } else { near }
+    };
+    if let Some(wrong) = quoted(message, "unknown field") {
+        return format!("unknown key `{wrong}`{}", choice(wrong, "known keys are"));
+    }
+    if let Some(missing) = quoted(message, "missing field") {
+        return format!("`{missing}` is missing");
+    }
+    let subject = key.map_or(String::new(), |key| format!("`{key}`"));
+    match quoted(message, "unknown variant") {
+        Some(wrong) => format!("{subject} cannot be `{wrong}`{}", choice(wrong, "it takes")).trim_start().to_owned(),
+        None if subject.is_empty() => message.to_owned(),
+        None => format!("{subject}: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::super::read;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct Farm {
+        title: String,
+        #[serde(default)]
+        row: Vec<FarmRow>,
+        #[serde(default)]
+        runs: BTreeMap<String, FarmRun>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct FarmRow {
+        id: String,
+        value: f64,
+        kind: FarmKind,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum FarmKind {
+        Disk,
+        Tape,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct FarmRun {
+        system: String,
+        range: [f64; 2],
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_told() {
+        let text = "titel = 'x'\n\
+            [runs.a]\nsystem = 3\nrange = [1, 2]\n\
+            [runs.b]\nsystem = 'x'\nrange = [1, 'x']\n\
+            [[row]]\nid = 'S1'\nvalue = 'fast'\nkind = 'dsk'\n\
+            [[row]]\nid = 'S2'\nkind = 'disk'\n\
+            [[row]]\nvalue = true\nkind = 'drum'\nfoo = 1\n\
+            [[row]]\nid = 'S4'\nvalue = 1\nkind = 'tape'\n";
+        let told = read::<Farm>("farm.toml", text).unwrap_err().to_string();
+        let expected = [
+            "farm.toml:1: unknown key `titel`; did you mean `title`?",
+            "farm.toml:3: [runs.a]: `system`: invalid type: integer `3`, expected a string",
+            "farm.toml:7: [runs.b]: `range`: invalid type: string \"x\", expected f64",
+            "farm.toml:10: row S1: `value`: invalid type: string \"fast\", expected f64",
+            "farm.toml:11: row S1: `kind` cannot be `dsk`; did you mean `disk`?",
+            "farm.toml:12: row S2: `value` is missing",
+            "farm.toml:16: row 3: `value`: invalid type: boolean `true`, expected f64",
+            "farm.toml:17: row 3: `kind` cannot be `drum`; it takes disk, tape",
+            "farm.toml:18: row 3: unknown key `foo`; known keys are id, value, kind",
+        ];
+        assert_eq!(told.lines().collect::<Vec<_>>(), expected, "{told}");
+    }
+
+    #[test]
+    fn what_is_right_is_read_and_what_is_no_toml_told() {
+        let farm = read::<Farm>("farm.toml", "title = 't'\n[[row]]\nid = 'a'\nvalue = 2\nkind = 'tape'\n").unwrap();
+        assert_eq!((farm.row.len(), farm.row[0].value), (1, 2.0));
+        let told = read::<Farm>("farm.toml", "title = \n").unwrap_err().to_string();
+        assert!(told.starts_with("farm.toml:1: invalid TOML: "), "{told}");
+        assert_eq!(read::<Farm>("farm.toml", "").unwrap_err().to_string(), "farm.toml:1: `title` is missing");
+    }
+}

@@ -1,0 +1,221 @@
+//! Events as blktrace's binary records, version 7 (`include/uapi/linux/blktrace_api.h`): one stream
+//! of all processors, as `blktrace -o -` writes it, which `blkparse -i -` and our own readers take.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
+
+use crate::devices::BlockDeviceNames;
+use crate::event::{BlockEvent, BlockEventKind};
+
+const MAGIC: u32 = 0x6561_7407;
+/// Categories begin here in a record's action.
+const CATEGORY: u32 = 16;
+/// `BLK_TN_PROCESS` and `BLK_TN_TIMESTAMP`, of the category "notify".
+const PROCESS: u32 = 1 << (CATEGORY + 10);
+const TIMESTAMP: u32 = 1 | 1 << (CATEGORY + 10);
+/// Names of threads that are written once; more would be written again.
+const MOST_NAMES: usize = 1 << 16;
+
+/// Writes events as they come.
+pub struct BlktraceWriter<W> {
+    out: W,
+    sequences: HashMap<u16, u32>,
+    named: HashSet<(i32, [u8; 16])>,
+    names: BlockDeviceNames,
+    /// Records written.
+    pub records: u64,
+}
+
+/// A record's fields but those that all have.
+struct BlktraceFields {
+    time_ns: u64,
+    sector: u64,
+    bytes: u32,
+    action: u32,
+    pid: i32,
+    device: u32,
+    cpu: u16,
+    error: u16,
+}
+
+impl<W: Write> BlktraceWriter<W> {
+    /// A stream that begins with the time of day at a moment of the trace's clock.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(out: W, time_ns: u64, wall_ns: i64) -> io::Result<BlktraceWriter<W>> {
+        let (sequences, named) = (HashMap::new(), HashSet::new());
+        let mut writer = BlktraceWriter { out, sequences, named, names: BlockDeviceNames::default(), records: 0 };
+        let day = |part: i64| u32::try_from(part).unwrap_or(0).to_ne_bytes();
+        let behind = [day(wall_ns / 1_000_000_000), day(wall_ns % 1_000_000_000)].concat();
+        let none = (0, 0, 0, 0, 0, 0);
+        let (sector, bytes, pid, device, cpu, error) = none;
+        writer
+            .record(&BlktraceFields { time_ns, sector, bytes, action: TIMESTAMP, pid, device, cpu, error }, &behind)?;
+        Ok(writer)
+    }
+
+    /// Writes an event, and before it the name of a thread that is new.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn event(&mut self, event: &BlockEvent) -> io::Result<()> {
+        // blktrace knows disks; places are those of the disk already
+        let device = self.names.disk_of(event.device);
+        let mut fields = BlktraceFields {
+            time_ns: event.time_ns,
+            sector: event.sector,
+            bytes: event.sectors.saturating_mul(512),
+            action: code(event.kind) | letters(&event.letters) << CATEGORY,
+            pid: event.pid,
+            device,
+            cpu: event.cpu,
+            error: event.error.unsigned_abs() as u16,
+        };
+        let behind: Vec<u8> = match event.kind {
+            BlockEventKind::Split => {
+                let first = event.other_sector.saturating_sub(event.sector);
+                fields.bytes = u32::try_from(first).unwrap_or(0).saturating_mul(512);
+                event.other_sector.to_be_bytes().to_vec()
+            }
+            BlockEventKind::Remap => {
+                let from = self.names.disk_of(event.other_device);
+                if from == device {
+                    // from a partition to its disk: places are the disk's from the beginning
+                    return Ok(());
+                }
+                let numbers = [event.other_device.to_be_bytes(), device.to_be_bytes()].concat();
+                [numbers, event.other_sector.to_be_bytes().to_vec()].concat()
+            }
+            _ => Vec::new(),
+        };
+        if event.comm[0] != 0 && !self.named.contains(&(event.pid, event.comm)) {
+            if self.named.len() >= MOST_NAMES {
+                self.named.clear();
+            }
+            self.named.insert((event.pid, event.comm));
+            let (sector, bytes, device, error) = (0, 0, 0, 0);
+            let (time_ns, pid, cpu) = (event.time_ns, event.pid, event.cpu);
+            let name = BlktraceFields { time_ns, sector, bytes, action: PROCESS, pid, device, cpu, error };
+            self.record(&name, &event.comm)?;
+        }
+        self.record(&fields, &behind)
+    }
+
+    fn record(&mut self, fields: &BlktraceFields, behind: &[u8]) -> io::Result<()> {
+        let sequence = self.sequences.entry(fields.cpu).or_insert(0);
+        *sequence = sequence.wrapping_add(1);
+        let mut head = [0; 48];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            head[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&MAGIC.to_ne_bytes());
+        put(&sequence.to_ne_bytes());
+        put(&fields.time_ns.to_ne_bytes());
+        put(&fields.sector.to_ne_bytes());
+        put(&fields.bytes.to_ne_bytes());
+        put(&fields.action.to_ne_bytes());
+        put(&fields.pid.to_ne_bytes());
+        put(&fields.device.to_ne_bytes());
+        put(&u32::from(fields.cpu).to_ne_bytes());
+        put(&fields.error.to_ne_bytes());
+        put(&(behind.len() as u16).to_ne_bytes());
+        self.out.write_all(&head)?;
+        self.records += 1;
+        self.out.write_all(behind)
+    }
+
+    /// Sends on what is held back.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The action and its categories: queue, requeue, issue, completion.
+fn code(kind: BlockEventKind) -> u32 {
+    let (queue, requeue, issue, complete) = (1 << 4, 1 << 5, 1 << 6, 1 << 7);
+    let (code, category) = match kind {
+        BlockEventKind::Queue => (1, queue),
+        BlockEventKind::BackMerge | BlockEventKind::RequestMerge => (2, queue),
+        BlockEventKind::FrontMerge => (3, queue),
+        BlockEventKind::GetRequest | BlockEventKind::Start => (4, queue),
+        BlockEventKind::Requeue => (6, requeue),
+        BlockEventKind::Issue => (7, issue),
+        BlockEventKind::Complete | BlockEventKind::BioComplete => (8, complete),
+        BlockEventKind::Insert => (12, queue),
+        BlockEventKind::Split => (13, 0),
+        BlockEventKind::Remap => (15, queue),
+    };
+    code | category << CATEGORY
+}
+
+/// Categories by the kernel's letters: F before the operation is a flush, behind it forced access.
+fn letters(letters: &[u8]) -> u32 {
+    let (mut found, mut is_behind) = (0, false);
+    for letter in letters.iter().take_while(|letter| **letter != 0) {
+        found |= match (letter, is_behind) {
+            (b'F', false) => 1 << 2,
+            (b'F', true) => 1 << 15,
+            (b'R', _) => 1,
+            (b'W', _) => 1 << 1,
+            // what is forgotten is counted among the writes too (BLK_TC_DISCARD beside BLK_TC_WRITE)
+            (b'D', _) => 1 << 13 | 1 << 1,
+            (b'S', _) => 1 << 3,
+            (b'M', _) => 1 << 12,
+            (b'A', _) => 1 << 11,
+            _ => 0,
+        };
+        is_behind |= matches!(letter, b'R' | b'W' | b'D' | b'N');
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_record_is_as_the_kernel_lays_it_out() {
+        let mut out = Vec::new();
+        let mut writer = BlktraceWriter::new(&mut out, 5, 1_700_000_000_000_000_009).expect("memory");
+        let event = BlockEvent {
+            time_ns: 0x1122,
+            kind: BlockEventKind::Issue,
+            cpu: 3,
+            pid: 77,
+            device: (7 << 20) | 5,
+            sector: 2048,
+            sectors: 8,
+            letters: *b"WFS\0\0\0\0\0\0\0\0\0",
+            comm: *b"dd\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            other_device: 0,
+            other_sector: 0,
+            error: -5,
+        };
+        writer.event(&event).expect("memory");
+        assert_eq!(writer.records, 3);
+        assert_eq!(out.len(), 48 + 8 + 48 + 16 + 48);
+        assert_eq!(out[..8], [0x07, 0x74, 0x61, 0x65, 1, 0, 0, 0]);
+        assert_eq!(out[48..56], [0x00, 0xf1, 0x53, 0x65, 9, 0, 0, 0]);
+        let record = &out[48 + 8 + 48 + 16..];
+        assert_eq!(record[..16], [0x07, 0x74, 0x61, 0x65, 2, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(record[16..28], [0, 8, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0]);
+        // D, and write, sync, issue, forced access
+        let action = 7u32 | (1 << 1 | 1 << 3 | 1 << 6 | 1 << 15) << 16;
+        assert_eq!(record[28..32], action.to_le_bytes());
+        assert_eq!(record[32..48], [77, 0, 0, 0, 5, 0, 0x70, 0, 3, 0, 0, 0, 5, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_flush_before_is_told_from_forced_access_behind() {
+        assert_eq!(letters(b"FWFS\0"), 1 << 2 | 1 << 1 | 1 << 15 | 1 << 3);
+        assert_eq!(letters(b"FF"), 1 << 2);
+        assert_eq!((letters(b"RA"), letters(b"D\0W")), (1 | 1 << 11, 1 << 13 | 1 << 1));
+    }
+}

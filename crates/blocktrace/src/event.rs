@@ -1,0 +1,306 @@
+//! One event of the kernel's block layer, decoded.
+
+use crate::layout::EventLayout;
+
+/// The events that are read (`include/trace/events/block.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum BlockEventKind {
+    /// A bio came to a device.
+    Queue,
+    /// A bio goes to a request; the start of requests in kernels before 6.5.
+    GetRequest,
+    /// A request starts to be accounted (6.5 and later).
+    Start,
+    /// A request goes to the scheduler.
+    Insert,
+    /// A request goes to the driver.
+    Issue,
+    /// A request, or a part of it, is done.
+    Complete,
+    /// A driver gave a request back.
+    Requeue,
+    /// A bio joined a request at its end.
+    BackMerge,
+    /// A bio joined a request at its beginning.
+    FrontMerge,
+    /// A request joined the one before it.
+    RequestMerge,
+    /// A bio is done, of devices without requests.
+    BioComplete,
+    /// A bio was turned to another device or place.
+    Remap,
+    /// A bio was cut in two.
+    Split,
+}
+
+impl BlockEventKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [BlockEventKind; 13] = [
+        BlockEventKind::Queue,
+        BlockEventKind::GetRequest,
+        BlockEventKind::Start,
+        BlockEventKind::Insert,
+        BlockEventKind::Issue,
+        BlockEventKind::Complete,
+        BlockEventKind::Requeue,
+        BlockEventKind::BackMerge,
+        BlockEventKind::FrontMerge,
+        BlockEventKind::RequestMerge,
+        BlockEventKind::BioComplete,
+        BlockEventKind::Remap,
+        BlockEventKind::Split,
+    ];
+
+    /// The kernel's name.
+    pub fn name(self) -> &'static str {
+        [
+            "block_bio_queue",
+            "block_getrq",
+            "block_io_start",
+            "block_rq_insert",
+            "block_rq_issue",
+            "block_rq_complete",
+            "block_rq_requeue",
+            "block_bio_backmerge",
+            "block_bio_frontmerge",
+            "block_rq_merge",
+            "block_bio_complete",
+            "block_bio_remap",
+            "block_split",
+        ][self as usize]
+    }
+}
+
+/// What a request asks for. Writes that somebody waits for are told apart from those
+/// that the kernel does later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum TracedOperation {
+    /// Data from the device.
+    Read,
+    /// Data to the device that nobody waits for (write-back).
+    Write,
+    /// Data to the device that somebody waits for (`O_SYNC`, `fsync`, `O_DIRECT`, journals).
+    SyncWrite,
+    /// The device's own flush; the kernel makes one for all that wait.
+    Flush,
+    /// A caller's flush without data. The kernel counts it among the writes.
+    FlushCall,
+    /// The device may forget a range.
+    Discard,
+}
+
+impl TracedOperation {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [TracedOperation; 6] = [
+        TracedOperation::Read,
+        TracedOperation::Write,
+        TracedOperation::SyncWrite,
+        TracedOperation::Flush,
+        TracedOperation::FlushCall,
+        TracedOperation::Discard,
+    ];
+
+    /// As it is written in JSON.
+    pub fn name(self) -> &'static str {
+        ["read", "write", "sync_write", "flush", "flush_call", "discard"][self as usize]
+    }
+
+    /// As people read it.
+    pub fn title(self) -> &'static str {
+        ["read", "write", "sync write", "flush", "flush call", "discard"][self as usize]
+    }
+
+    /// Operations that a bio and its request always share: a write stays a write, whether
+    /// somebody waits for it or not.
+    pub(crate) fn class(self) -> u8 {
+        [0, 1, 1, 2, 3, 4][self as usize]
+    }
+
+    /// By the kernel's letters: F (flush before), one of R W D DE F N, then F (FUA), A, S, M, U
+    /// (`blk_fill_rwbs`, kernel/trace/blktrace.c). `None` for what moves no data and orders nothing
+    /// of the medium: pass-through, zone management.
+    pub fn from_letters(letters: &[u8], sectors: u32) -> Option<TracedOperation> {
+        let end = letters.iter().position(|b| *b == 0).unwrap_or(letters.len());
+        let letters = &letters[..end];
+        let (preflush, rest) = match letters {
+            [b'F', rest @ ..] => (true, rest),
+            rest => (false, rest),
+        };
+        let (first, flags) = rest.split_first()?;
+        match first {
+            b'R' => Some(TracedOperation::Read),
+            b'W' if sectors == 0 && preflush => Some(TracedOperation::FlushCall),
+            b'W' if flags.contains(&b'S') || flags.contains(&b'F') || preflush => Some(TracedOperation::SyncWrite),
+            b'W' => Some(TracedOperation::Write),
+            b'F' => Some(TracedOperation::Flush),
+            b'D' => Some(TracedOperation::Discard),
+            _ => None,
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockEvent {
+    /// The trace clock, nanoseconds.
+    pub time_ns: u64,
+    /// Which event.
+    pub kind: BlockEventKind,
+    /// The processor.
+    pub cpu: u16,
+    /// The thread that was running.
+    pub pid: i32,
+    /// Device, the kernel's own number (major in the upper 12 bits).
+    pub device: u32,
+    /// First sector of 512 bytes.
+    pub sector: u64,
+    /// Sectors.
+    pub sectors: u32,
+    /// Letters of the operation, ended by a zero.
+    pub letters: [u8; 12],
+    /// Name of the running thread; zeros where the event has none.
+    pub comm: [u8; 16],
+    /// The device before, of remaps.
+    pub other_device: u32,
+    /// The place before, of remaps; where a split's second part begins.
+    pub other_sector: u64,
+    /// An error, of completions.
+    pub error: i32,
+}
+
+impl BlockEvent {
+    /// What is asked for.
+    pub fn operation(&self) -> Option<TracedOperation> {
+        TracedOperation::from_letters(&self.letters, self.sectors)
+    }
+}
+
+/// `N` bytes from `at`.
+fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+    data.get(at..)?.first_chunk::<N>().copied()
+}
+
+/// The layouts of a kernel's events by their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct EventTable {
+    layouts: Vec<EventLayout>,
+    /// Position in `layouts` by the event's number; `u8::MAX` is none.
+    by_id: Vec<u8>,
+}
+
+impl EventTable {
+    /// A table of these.
+    pub fn new(layouts: Vec<EventLayout>) -> EventTable {
+        let most = layouts.iter().map(|l| usize::from(l.id)).max().unwrap_or(0);
+        let mut by_id = vec![u8::MAX; most + 1];
+        for (position, layout) in layouts.iter().enumerate().take(usize::from(u8::MAX)) {
+            by_id[usize::from(layout.id)] = position as u8;
+        }
+        EventTable { layouts, by_id }
+    }
+
+    /// The layouts.
+    pub fn layouts(&self) -> &[EventLayout] {
+        &self.layouts
+    }
+
+    /// The layout of an event.
+    pub fn layout(&self, kind: BlockEventKind) -> Option<&EventLayout> {
+        self.layouts.iter().find(|l| l.kind == kind)
+    }
+
+    /// Decodes an event's bytes; `None` for an event of unknown number or one that is too short.
+    pub fn decode(&self, time_ns: u64, cpu: u16, data: &[u8]) -> Option<BlockEvent> {
+        let id = u16::from_ne_bytes(bytes(data, 0)?);
+        let layout = self.layouts.get(usize::from(*self.by_id.get(usize::from(id))?))?;
+        if data.len() < layout.bytes {
+            return None;
+        }
+        let word = |at: usize| bytes(data, at).map(u32::from_ne_bytes);
+        let long = |at: usize| bytes(data, at).map(u64::from_ne_bytes);
+        let mut letters = [0; 12];
+        let shown = layout.letters.size.min(letters.len() - 1);
+        letters[..shown].copy_from_slice(data.get(layout.letters.offset..)?.get(..shown)?);
+        Some(BlockEvent {
+            time_ns,
+            kind: layout.kind,
+            cpu,
+            pid: word(layout.pid)? as i32,
+            device: word(layout.device)?,
+            sector: long(layout.sector)?,
+            sectors: layout.sectors.map_or(Some(0), word)?,
+            letters,
+            comm: layout.comm.map_or(Some([0; 16]), |at| bytes(data, at))?,
+            other_device: layout.other_device.map_or(Some(0), word)?,
+            other_sector: layout.other_sector.map_or(Some(0), long)?,
+            error: layout.error.map_or(Some(0), word)? as i32,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_of_the_kinds() {
+        for (number, kind) in BlockEventKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+        }
+        assert_eq!(BlockEventKind::Split.name(), "block_split");
+        for (number, operation) in TracedOperation::ALL.into_iter().enumerate() {
+            assert_eq!(operation as usize, number);
+        }
+    }
+
+    #[test]
+    fn letters_tell_the_operation() {
+        use TracedOperation::{Discard, Flush, FlushCall, Read, SyncWrite, Write};
+        let cases: [(&[u8], u32, Option<TracedOperation>); 13] = [
+            (b"R\0", 8, Some(Read)),
+            (b"RA\0", 8, Some(Read)),
+            (b"W\0\0", 8, Some(Write)),
+            (b"WM", 8, Some(Write)),
+            (b"WS\0", 8, Some(SyncWrite)),
+            (b"WFS", 8, Some(SyncWrite)),
+            (b"FWFSM", 8, Some(SyncWrite)),
+            (b"FWS", 0, Some(FlushCall)),
+            (b"FF", 0, Some(Flush)),
+            (b"DS", 8, Some(Discard)),
+            (b"DE", 8, Some(Discard)),
+            (b"N", 0, None),
+            (b"\0W", 8, None),
+        ];
+        for (letters, sectors, operation) in cases {
+            assert_eq!(TracedOperation::from_letters(letters, sectors), operation, "{letters:?}");
+        }
+        assert_eq!(TracedOperation::from_letters(b"", 8), None);
+        assert_eq!(TracedOperation::from_letters(b"F", 8), None);
+    }
+
+    #[test]
+    fn events_that_are_short_or_unknown_are_none() {
+        let text = "ID: 7\n\tfield:int common_pid; offset:4; size:4;\n\tfield:dev_t dev; offset:8; size:4;\n\
+            \tfield:sector_t sector; offset:16; size:8;\n\tfield:unsigned int nr_sector; offset:24; size:4;\n\
+            \tfield:char rwbs[8]; offset:28; size:8;\n";
+        let table = EventTable::new(vec![EventLayout::parse(BlockEventKind::Issue, text).expect("known")]);
+        let mut data = vec![0; 36];
+        data[..2].copy_from_slice(&7u16.to_ne_bytes());
+        data[8..12].copy_from_slice(&((8u32 << 20) | 1).to_ne_bytes());
+        data[16..24].copy_from_slice(&2048u64.to_ne_bytes());
+        data[24..28].copy_from_slice(&8u32.to_ne_bytes());
+        data[28] = b'R';
+        let event = table.decode(5, 1, &data).expect("whole");
+        assert_eq!((event.device, event.sector, event.sectors), ((8 << 20) | 1, 2048, 8));
+        assert_eq!(event.operation(), Some(TracedOperation::Read));
+        for cut in 0..data.len() {
+            assert_eq!(table.decode(5, 1, &data[..cut]), None, "{cut}");
+        }
+        data[0] = 8;
+        assert_eq!(table.decode(5, 1, &data), None);
+        data[1] = 0xff;
+        assert_eq!(table.decode(5, 1, &data), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! What waits at a place, first in first out: flushes and pass-through commands all
+//! have the same place, and two reads of one sector may be under way at once. Hardly
+//! ever more than one waits, so the queues are links in one vector and cost no memory
+//! of their own.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A place of a device and a class of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlaceKey {
+    pub device: u32,
+    pub class: u8,
+    pub sector: u64,
+}
+
+impl std::hash::Hash for PlaceKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.sector ^ (u64::from(self.device) << 40) ^ (u64::from(self.class) << 36));
+    }
+}
+
+/// Multiplies once (Knuth, volume 3, 6.4). Places come from the kernel, not from an attacker
+/// who could choose them to collide better than by chance: a colliding chain costs time only.
+#[derive(Default)]
+pub(crate) struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+    fn write_u64(&mut self, value: u64) {
+        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct FifoLink<V> {
+    value: Option<V>,
+    next: u32,
+}
+
+/// Values by place, first in first out.
+#[derive(Debug)]
+pub(crate) struct FifoMap<V> {
+    /// First and last link of a place.
+    ends: HashMap<PlaceKey, (u32, u32), BuildHasherDefault<PlaceHasher>>,
+    links: Vec<FifoLink<V>>,
+    free: u32,
+    count: usize,
+}
+
+impl<V> Default for FifoMap<V> {
+    fn default() -> FifoMap<V> {
+        FifoMap { ends: HashMap::default(), links: Vec::new(), free: NONE, count: 0 }
+    }
+}
+
+impl<V> FifoMap<V> {
+    /// Values in all.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Puts a value behind those at its place.
+    pub(crate) fn push(&mut self, key: PlaceKey, value: V) {
+        let link = FifoLink { value: Some(value), next: NONE };
+        let at = if self.free == NONE {
+            self.links.push(link);
+            (self.links.len() - 1) as u32
+        } else {
+            let at = self.free;
+            self.free = std::mem::replace(&mut self.links[at as usize], link).next;
+            at
+        };
+        self.count += 1;
+        match self.ends.entry(key) {
+            std::collections::hash_map::Entry::Occupied(mut ends) => {
+                let last = std::mem::replace(&mut ends.get_mut().1, at);
+                self.links[last as usize].next = at;
+            }
+            std::collections::hash_map::Entry::Vacant(ends) => {
+                ends.insert((at, at));
+            }
+        }
+    }
+
+    /// The first value at a place.
+    pub(crate) fn first(&self, key: PlaceKey) -> Option<&V> {
+        let (first, _) = self.ends.get(&key)?;
+        self.links[*first as usize].value.as_ref()
+    }
+
+    /// Takes the first value at a place.
+    pub(crate) fn pop(&mut self, key: PlaceKey) -> Option<V> {
+        let std::collections::hash_map::Entry::Occupied(mut ends) = self.ends.entry(key) else { return None };
+        let (first, last) = *ends.get();
+        let next = self.links[first as usize].next;
+        if first == last {
+            ends.remove();
+        } else {
+            ends.get_mut().0 = next;
+        }
+        let link = std::mem::replace(&mut self.links[first as usize], FifoLink { value: None, next: self.free });
+        self.free = first;
+        self.count -= 1;
+        link.value
+    }
+
+    /// Keeps what `stays`, in order; how many went.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&PlaceKey, &V) -> bool) -> usize {
+        let before = self.count;
+        let keys: Vec<PlaceKey> = self.ends.keys().copied().collect();
+        for key in keys {
+            let mut kept = Vec::new();
+            while let Some(value) = self.pop(key) {
+                if stays(&key, &value) {
+                    kept.push(value);
+                }
+            }
+            kept.into_iter().for_each(|value| self.push(key, value));
+        }
+        before - self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(sector: u64) -> PlaceKey {
+        PlaceKey { device: 8 << 20, class: 0, sector }
+    }
+
+    #[test]
+    fn first_in_is_first_out_at_each_place() {
+        let mut fifo = FifoMap::default();
+        for n in 0..5 {
+            fifo.push(key(0), n);
+            fifo.push(key(8), n + 10);
+        }
+        assert_eq!((fifo.len(), fifo.first(key(0)), fifo.first(key(1))), (10, Some(&0), None));
+        assert_eq!(
+            (0..6).map(|_| fifo.pop(key(0))).collect::<Vec<_>>(),
+            [Some(0), Some(1), Some(2), Some(3), Some(4), None]
+        );
+        // links are used again
+        (0..5).for_each(|n| fifo.push(key(16), n));
+        assert_eq!(fifo.links.len(), 10);
+        assert_eq!((0..5).filter_map(|_| fifo.pop(key(8))).collect::<Vec<_>>(), [10, 11, 12, 13, 14]);
+        assert_eq!(fifo.retain(|_, n| n % 2 == 0), 2);
+        assert_eq!((0..3).filter_map(|_| fifo.pop(key(16))).collect::<Vec<_>>(), [0, 2, 4]);
+        assert_eq!(fifo.len(), 0);
+    }
+
+    #[test]
+    fn places_differ_by_device_and_class() {
+        let mut fifo = FifoMap::default();
+        fifo.push(key(8), 1);
+        assert_eq!(fifo.pop(PlaceKey { class: 1, ..key(8) }), None);
+        assert_eq!(fifo.pop(PlaceKey { device: 1, ..key(8) }), None);
+        assert_eq!(fifo.pop(key(8)), Some(1));
+    }
+}

@@ -1,0 +1,215 @@
+//! Instructions of the kernel's virtual machine (Documentation/bpf/standardization/instruction-set.rst),
+//! as many kinds as the program needs, with labels for jumps.
+
+/// A register: 0 is results, 1 to 5 are arguments and are lost by calls, 6 to 9 stay, 10 is the stack.
+pub(super) type Register = u8;
+
+/// The stack's end.
+pub(super) const STACK: Register = 10;
+
+/// A place to jump to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Label(usize);
+
+/// Sizes of what is read from and written to memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Width {
+    Byte,
+    Word,
+    Long,
+}
+
+/// Arithmetic on 64 bits.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(super) enum Arithmetic {
+    Add = 0x00,
+    Sub = 0x10,
+    Mul = 0x20,
+    And = 0x50,
+    ShiftLeft = 0x60,
+    ShiftRight = 0x70,
+    Move = 0xb0,
+}
+
+/// When a jump is taken; comparisons are of 64 bits without sign.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(super) enum JumpCondition {
+    Equal = 0x10,
+    Greater = 0x20,
+    AtLeast = 0x30,
+    AnyBit = 0x40,
+    NotEqual = 0x50,
+    Below = 0xa0,
+}
+
+/// A program being written.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    code: Vec<[u8; 8]>,
+    labels: Vec<Option<usize>>,
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembler {
+    fn put(&mut self, opcode: u8, to: Register, from: Register, offset: i16, value: i32) {
+        let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
+        let (offset, value) = (offset.to_ne_bytes(), value.to_ne_bytes());
+        self.code.push([opcode, registers, offset[0], offset[1], value[0], value[1], value[2], value[3]]);
+    }
+
+    /// A label that is nowhere yet.
+    pub(super) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// Puts a label here.
+    pub(super) fn here(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.code.len());
+    }
+
+    /// `to = to op value`.
+    pub(super) fn value(&mut self, op: Arithmetic, to: Register, value: i32) {
+        self.put(0x07 | op as u8, to, 0, 0, value);
+    }
+
+    /// `to = to op from`.
+    pub(super) fn register(&mut self, op: Arithmetic, to: Register, from: Register) {
+        self.put(0x0f | op as u8, to, from, 0, 0);
+    }
+
+    /// `to = memory[from + offset]`.
+    pub(super) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
+        let opcode = match width {
+            Width::Byte => 0x71,
+            Width::Word => 0x61,
+            Width::Long => 0x79,
+        };
+        self.put(opcode, to, from, offset, 0);
+    }
+
+    /// `memory[to + offset] = from`.
+    pub(super) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+        let opcode = match width {
+            Width::Byte => 0x73,
+            Width::Word => 0x63,
+            Width::Long => 0x7b,
+        };
+        self.put(opcode, to, from, offset, 0);
+    }
+
+    /// `memory[to + offset] += from`, seen by all processors, 64 bits.
+    pub(super) fn add_to_memory(&mut self, to: Register, offset: i16, from: Register) {
+        self.put(0xdb, to, from, offset, 0);
+    }
+
+    /// `to =` the map of this file descriptor.
+    pub(super) fn map(&mut self, to: Register, descriptor: i32) {
+        self.put(0x18, to, 1, 0, descriptor);
+        self.put(0, 0, 0, 0, 0);
+    }
+
+    /// `to =` the address of a byte of the only value of this map.
+    pub(super) fn map_value(&mut self, to: Register, descriptor: i32, byte: i32) {
+        self.put(0x18, to, 2, 0, descriptor);
+        self.put(0, 0, 0, 0, byte);
+    }
+
+    /// Jumps if a register and a value compare so.
+    pub(super) fn jump_if(&mut self, condition: JumpCondition, register: Register, value: i32, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.put(0x05 | condition as u8, register, 0, 0, value);
+    }
+
+    /// The same of the lower 32 bits.
+    pub(super) fn jump_if_word(&mut self, condition: JumpCondition, register: Register, value: u32, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.put(0x06 | condition as u8, register, 0, 0, value as i32);
+    }
+
+    /// The same of two registers.
+    pub(super) fn jump_if_register(&mut self, condition: JumpCondition, one: Register, other: Register, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.put(0x0d | condition as u8, one, other, 0, 0);
+    }
+
+    /// Jumps.
+    pub(super) fn jump(&mut self, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.put(0x05, 0, 0, 0, 0);
+    }
+
+    /// Calls a function of the kernel.
+    pub(super) fn call(&mut self, function: i32) {
+        self.put(0x85, 0, 0, 0, function);
+    }
+
+    /// Ends the program with 0.
+    pub(super) fn exit(&mut self) {
+        self.value(Arithmetic::Move, 0, 0);
+        self.put(0x95, 0, 0, 0, 0);
+    }
+
+    /// The program, with its jumps filled in. `None` where one goes nowhere, or too far.
+    pub(super) fn finish(mut self) -> Option<Vec<[u8; 8]>> {
+        for (at, label) in &self.jumps {
+            let target = self.labels[label.0]?;
+            let distance = i16::try_from(target as i64 - *at as i64 - 1).ok()?;
+            self.code[*at][2..4].copy_from_slice(&distance.to_ne_bytes());
+        }
+        Some(self.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As llvm-mc and the kernel's own tests write them.
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn instructions_are_encoded_as_the_standard_says() {
+        let mut a = Assembler::default();
+        let end = a.label();
+        a.value(Arithmetic::Move, 1, 2);
+        a.register(Arithmetic::Add, 3, 4);
+        a.load(Width::Word, 1, 6, 8);
+        a.store(Width::Long, STACK, -8, 1);
+        a.jump_if(JumpCondition::Equal, 1, 5, end);
+        a.jump_if_word(JumpCondition::Equal, 1, 0x8000_0000, end);
+        a.map(1, 9);
+        a.map_value(2, 9, 16);
+        a.add_to_memory(2, 8, 1);
+        a.call(5);
+        a.here(end);
+        a.exit();
+        let code = a.finish().expect("whole");
+        let expected: [[u8; 8]; 14] = [
+            [0xb7, 0x01, 0, 0, 2, 0, 0, 0],
+            [0x0f, 0x43, 0, 0, 0, 0, 0, 0],
+            [0x61, 0x61, 8, 0, 0, 0, 0, 0],
+            [0x7b, 0x1a, 0xf8, 0xff, 0, 0, 0, 0],
+            [0x15, 0x01, 7, 0, 5, 0, 0, 0],
+            [0x16, 0x01, 6, 0, 0, 0, 0, 0x80],
+            [0x18, 0x11, 0, 0, 9, 0, 0, 0],
+            [0, 0, 0, 0, 0, 0, 0, 0],
+            [0x18, 0x22, 0, 0, 9, 0, 0, 0],
+            [0, 0, 0, 0, 16, 0, 0, 0],
+            [0xdb, 0x12, 8, 0, 0, 0, 0, 0],
+            [0x85, 0, 0, 0, 5, 0, 0, 0],
+            [0xb7, 0, 0, 0, 0, 0, 0, 0],
+            [0x95, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(code, expected);
+    }
+
+    #[test]
+    fn a_jump_to_nowhere_is_no_program() {
+        let mut a = Assembler::default();
+        let nowhere = a.label();
+        a.jump(nowhere);
+        assert_eq!(a.finish(), None);
+    }
+}

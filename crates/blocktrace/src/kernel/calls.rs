@@ -1,0 +1,261 @@
+//! bpf(2) and perf_event_open(2). No crate has them as safe calls; the structures are those of
+//! `include/uapi/linux/bpf.h` and `perf_event.h`, cut off behind the fields that are used,
+//! which the kernel takes for zeros (bpf(2), "size").
+
+use std::ffi::{c_long, c_void};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+const MAP_CREATE: c_long = 0;
+const MAP_UPDATE: c_long = 2;
+const PROGRAM_LOAD: c_long = 5;
+const ENABLE_STATS: c_long = 32;
+const OBJECT_INFO: c_long = 15;
+/// `BPF_MAP_TYPE_HASH` and `_ARRAY`.
+pub(super) const HASH: u32 = 1;
+pub(super) const ARRAY: u32 = 2;
+/// `BPF_F_MMAPABLE`.
+const MMAPABLE: u32 = 1 << 10;
+/// `BPF_PROG_TYPE_TRACEPOINT`.
+const TRACEPOINT_PROGRAM: u32 = 5;
+/// `PERF_TYPE_TRACEPOINT`, and the ioctls of perf events: `_IO('$', 0)`, `_IOW('$', 8, __u32)`.
+const PERF_TRACEPOINT: u32 = 2;
+const PERF_ENABLE: libc::c_ulong = 0x2400;
+const PERF_SET_PROGRAM: libc::c_ulong = 0x4004_2408;
+/// `PERF_FLAG_FD_CLOEXEC`.
+const PERF_CLOSE: libc::c_ulong = 8;
+
+#[repr(C)]
+struct MapCreate {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    flags: u32,
+    inner: u32,
+    node: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+struct ProgramLoad {
+    kind: u32,
+    count: u32,
+    code: u64,
+    licence: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+struct MapUpdate {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct ObjectInfo {
+    object: u32,
+    bytes: u32,
+    info: u64,
+}
+
+/// `struct perf_event_attr` of the first version, 64 bytes.
+#[repr(C)]
+#[derive(Default)]
+struct PerfAttributes {
+    kind: u32,
+    bytes: u32,
+    config: u64,
+    period: u64,
+    sample: u64,
+    read: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint: u32,
+    more: u64,
+}
+
+#[allow(unsafe_code, reason = "bpf(2) has no safe wrapper")]
+fn bpf<T>(command: c_long, attributes: &mut T) -> io::Result<RawFd> {
+    let bytes = size_of::<T>() as c_long;
+    // SAFETY: `attributes` is a structure of the layout that the command takes, of the size that is given, and
+    // lives over the call; the pointers within it are to memory that its maker keeps over the call.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
+}
+
+#[allow(unsafe_code, reason = "a descriptor that the kernel has just given us")]
+fn owned(descriptor: RawFd) -> OwnedFd {
+    // SAFETY: the call before returned this descriptor as new, and nobody else has it.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+fn name(text: &str) -> [u8; 16] {
+    let mut name = [0; 16];
+    name.iter_mut().zip(text.bytes().take(15)).for_each(|(to, from)| *to = from);
+    name
+}
+
+/// A new map; `shared` ones can be read as memory.
+pub(super) fn map(kind: u32, key_bytes: u32, value_bytes: u32, entries: u32, shared: bool) -> io::Result<OwnedFd> {
+    let flags = if shared { MMAPABLE } else { 0 };
+    let mut attributes =
+        MapCreate { kind, key_bytes, value_bytes, entries, flags, inner: 0, node: 0, name: name("diskwright") };
+    bpf(MAP_CREATE, &mut attributes).map(owned)
+}
+
+/// Sets the only value of an array map.
+pub(super) fn set_value(map: &OwnedFd, value: &[u64]) -> io::Result<()> {
+    let key = 0u32;
+    let mut attributes = MapUpdate {
+        map: map.as_raw_fd() as u32,
+        padding: 0,
+        key: std::ptr::from_ref(&key) as u64,
+        value: value.as_ptr() as u64,
+        flags: 0,
+    };
+    bpf(MAP_UPDATE, &mut attributes).map(drop)
+}
+
+/// Loads a program; what the verifier says of one that it refuses is in the error.
+pub(super) fn load(code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
+    // without the log first: making it takes time
+    let mut load = ProgramLoad {
+        kind: TRACEPOINT_PROGRAM,
+        count: code.len() as u32,
+        code: code.as_ptr() as u64,
+        licence: c"MIT".as_ptr() as u64,
+        log_level: 0,
+        log_bytes: 0,
+        log: 0,
+        kernel: 0,
+        flags: 0,
+        name: name(title),
+    };
+    let first = match bpf(PROGRAM_LOAD, &mut load) {
+        Ok(descriptor) => return Ok(owned(descriptor)),
+        Err(error) => error,
+    };
+    if first.kind() == io::ErrorKind::PermissionDenied && first.raw_os_error() != Some(libc::EACCES) {
+        return Err(first);
+    }
+    let mut log = vec![0u8; 1 << 20];
+    (load.log_level, load.log_bytes, load.log) = (1, log.len() as u32, log.as_mut_ptr() as u64);
+    if let Ok(descriptor) = bpf(PROGRAM_LOAD, &mut load) {
+        return Ok(owned(descriptor));
+    }
+    let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+    let text = String::from_utf8_lossy(&log[..end]);
+    let tail: Vec<&str> = text.lines().rev().take(3).collect();
+    Err(io::Error::new(first.kind(), format!("{first}: {}", tail.into_iter().rev().collect::<Vec<_>>().join("; "))))
+}
+
+/// A program at a tracepoint; it runs until this goes.
+#[derive(Debug)]
+pub(super) struct AttachedProgram {
+    _event: File,
+    program: OwnedFd,
+}
+
+/// Has a program run at a tracepoint of this number, on all processors.
+#[allow(unsafe_code, reason = "perf_event_open(2) and its ioctls have no safe wrapper")]
+pub(super) fn attach(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedProgram> {
+    let mut attributes = PerfAttributes {
+        kind: PERF_TRACEPOINT,
+        bytes: size_of::<PerfAttributes>() as u32,
+        config: u64::from(tracepoint),
+        period: 1,
+        ..PerfAttributes::default()
+    };
+    // SAFETY: the attributes are a structure of the first version with its size in it, and live over the call; -1 and
+    // 0 ask for all processes on processor 0 (a program runs on all processors wherever its event is).
+    let event =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_mut(&mut attributes), -1, 0, -1, PERF_CLOSE) };
+    if event < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let event = File::from(owned(event as RawFd));
+    // SAFETY: both ioctls take plain integers and no memory of ours.
+    let (set, on) = unsafe {
+        let set = libc::ioctl(event.as_raw_fd(), PERF_SET_PROGRAM as _, program.as_raw_fd());
+        let failure = (set < 0).then(io::Error::last_os_error);
+        (failure, libc::ioctl(event.as_raw_fd(), PERF_ENABLE as _, 0))
+    };
+    match set {
+        Some(error) => Err(error),
+        None if on < 0 => Err(io::Error::last_os_error()),
+        None => Ok(AttachedProgram { _event: event, program }),
+    }
+}
+
+/// As long as this lives, the kernel counts how long programs run (5.8 and later).
+pub(super) fn enable_statistics() -> io::Result<OwnedFd> {
+    let mut kind = 0u32;
+    bpf(ENABLE_STATS, &mut kind).map(owned)
+}
+
+impl AttachedProgram {
+    /// How long it ran, nanoseconds, and how often, while statistics were on.
+    pub(super) fn statistics(&self) -> io::Result<(u64, u64)> {
+        // `struct bpf_prog_info`: run_time_ns and run_cnt are the 24th and 25th of its words
+        let mut info = [0u64; 28];
+        let mut attributes = ObjectInfo {
+            object: self.program.as_raw_fd() as u32,
+            bytes: size_of_val(&info) as u32,
+            info: info.as_mut_ptr() as u64,
+        };
+        bpf(OBJECT_INFO, &mut attributes)?;
+        Ok((info[RUN_TIME / 8], info[RUN_COUNT / 8]))
+    }
+}
+
+/// Bytes from the beginning of `struct bpf_prog_info`.
+const RUN_TIME: usize = 192;
+const RUN_COUNT: usize = 200;
+
+/// The value of a shared array map as memory of this process.
+#[derive(Debug)]
+pub(super) struct SharedWords {
+    start: *mut c_void,
+    words: usize,
+}
+
+impl SharedWords {
+    /// Maps it.
+    #[allow(unsafe_code, reason = "the counts are read from memory that the kernel shares")]
+    pub(super) fn of(map: &OwnedFd, words: usize) -> io::Result<SharedWords> {
+        use rustix::mm::{MapFlags, ProtFlags};
+        // SAFETY: a fresh mapping at an address of the kernel's choice, of the map's own size, only read.
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), words * 8, ProtFlags::READ, MapFlags::SHARED, map, 0) };
+        Ok(SharedWords { start: start?, words })
+    }
+
+    /// A word; the kernel's processors write it at any time.
+    #[allow(unsafe_code, reason = "the counts are read from memory that the kernel shares")]
+    pub(super) fn get(&self, word: usize) -> u64 {
+        assert!(word < self.words);
+        // SAFETY: within the mapping, aligned because mappings begin at pages; the kernel changes words at any time,
+        // so they are read as atomics are.
+        unsafe {
+            (*self.start.cast::<std::sync::atomic::AtomicU64>().add(word)).load(std::sync::atomic::Ordering::Relaxed)
+        }
+    }
+}
+
+impl Drop for SharedWords {
+    #[allow(unsafe_code, reason = "gives the mapping back")]
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `of`, which nobody else has.
+        let _ = unsafe { rustix::mm::munmap(self.start, self.words * 8) };
+    }
+}

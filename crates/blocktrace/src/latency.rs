@@ -1,0 +1,198 @@
+//! Latencies in log-linear steps, as the program in the kernel counts them.
+//!
+//! Each doubling from 1.024 us (2^10 ns) to 68.7 s (2^36 ns) is cut into 16 equal steps,
+//! so that a step is at most 1/16 of its lower edge wide (5.9 % of its upper one), and the
+//! middle of a step is at most 3.1 % off. What is shorter and what is longer has a step each.
+
+/// log2 of the shortest latency that is told apart, nanoseconds.
+pub const FIRST_BITS: u32 = 10;
+/// log2 of the longest.
+pub const LAST_BITS: u32 = 36;
+/// log2 of the steps in a doubling.
+pub const STEP_BITS: u32 = 4;
+/// Steps in all, with one below and one above.
+pub const STEPS: usize = (((LAST_BITS - FIRST_BITS) as usize) << STEP_BITS) + 2;
+/// A percentile is told only where so many values lie above it.
+const ABOVE: f64 = 10.0;
+
+/// Which step a latency falls into.
+#[inline]
+pub fn step_of(ns: u64) -> usize {
+    if ns < 1 << FIRST_BITS {
+        return 0;
+    }
+    let bits = 63 - ns.leading_zeros();
+    if bits >= LAST_BITS {
+        return STEPS - 1;
+    }
+    let within = (ns >> (bits - STEP_BITS)) & ((1 << STEP_BITS) - 1);
+    (((bits - FIRST_BITS) as usize) << STEP_BITS) + within as usize + 1
+}
+
+/// From where to (below) where a step goes, nanoseconds; the last one has no end.
+pub fn edges(step: usize) -> (u64, u64) {
+    if step == 0 {
+        return (0, 1 << FIRST_BITS);
+    }
+    if step >= STEPS - 1 {
+        return (1 << LAST_BITS, u64::MAX);
+    }
+    let (octave, within) = ((step - 1) >> STEP_BITS, ((step - 1) & ((1 << STEP_BITS) - 1)) as u64);
+    let width = 1u64 << (octave as u32 + FIRST_BITS - STEP_BITS);
+    let from = (1u64 << (octave as u32 + FIRST_BITS)) + within * width;
+    (from, from + width)
+}
+
+/// A distribution of latencies. Mean and longest are exact where single values were
+/// recorded, percentiles within 3.1 %. Distributions can be added up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatencyHistogram {
+    counts: Box<[u64]>,
+    count: u64,
+    sum_ns: u128,
+    longest_ns: u64,
+}
+
+impl Default for LatencyHistogram {
+    fn default() -> LatencyHistogram {
+        LatencyHistogram { counts: vec![0; STEPS].into_boxed_slice(), count: 0, sum_ns: 0, longest_ns: 0 }
+    }
+}
+
+impl LatencyHistogram {
+    /// Counts a latency.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.counts[step_of(ns)] += 1;
+        self.count += 1;
+        self.sum_ns += u128::from(ns);
+        self.longest_ns = self.longest_ns.max(ns);
+    }
+
+    /// Adds steps that were counted elsewhere, with their sum and longest.
+    pub fn add_steps(&mut self, counts: impl Iterator<Item = (usize, u64)>, sum_ns: u64, longest_ns: u64) {
+        for (step, count) in counts.filter(|(_, count)| *count > 0) {
+            self.counts[step.min(STEPS - 1)] += count;
+            self.count += count;
+        }
+        self.sum_ns += u128::from(sum_ns);
+        self.longest_ns = self.longest_ns.max(longest_ns);
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &LatencyHistogram) {
+        self.add_steps(other.counts.iter().copied().enumerate(), 0, other.longest_ns);
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// What was counted since `before`, an earlier state of this one. The longest is exact where it came
+    /// since, else the upper edge of the highest step.
+    pub fn since(&self, before: &LatencyHistogram) -> LatencyHistogram {
+        let counts: Box<[u64]> =
+            self.counts.iter().zip(&before.counts).map(|(now, old)| now.saturating_sub(*old)).collect();
+        let top = counts.iter().rposition(|count| *count > 0).map_or(0, |step| edges(step).1 - 1);
+        LatencyHistogram {
+            count: counts.iter().sum(),
+            sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
+            longest_ns: if self.longest_ns > before.longest_ns { self.longest_ns } else { top.min(self.longest_ns) },
+            counts,
+        }
+    }
+
+    /// Latencies counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The mean, nanoseconds.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+
+    /// The longest, nanoseconds.
+    pub fn longest_ns(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.longest_ns)
+    }
+
+    /// The latency that `share` of all do not exceed, nanoseconds: the middle of its step.
+    /// `None` unless ten latencies lie above it, as everywhere in this program.
+    pub fn percentile_ns(&self, share: f64) -> Option<f64> {
+        // 1 - 0.99 is a little less than 0.01
+        if (1.0 - share) * (self.count as f64) < ABOVE - 1e-6 {
+            return None;
+        }
+        let rank = (share * self.count as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        for (step, count) in self.counts.iter().enumerate() {
+            below += count;
+            if below >= rank {
+                let (from, to) = edges(step);
+                // the last step has no middle but what was seen
+                let to = to.min(self.longest_ns.saturating_add(1)).max(from);
+                return Some((from as f64 + to as f64) / 2.0);
+            }
+        }
+        None
+    }
+
+    /// The steps that counted something.
+    pub fn steps(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.counts.iter().copied().enumerate().filter(|(_, count)| *count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_stand_side_by_side_and_are_narrow() {
+        for step in 1..STEPS - 1 {
+            let (from, to) = edges(step);
+            assert_eq!(edges(step - 1).1, from, "{step}");
+            assert_eq!((step_of(from), step_of(to - 1), step_of(to)), (step, step, step + 1));
+            assert!((to - from) as f64 / to as f64 <= 0.0589, "{step}: {from} to {to}");
+        }
+        assert_eq!(STEPS, 418);
+        assert_eq!((step_of(0), step_of(1023), step_of(u64::MAX)), (0, 0, STEPS - 1));
+        assert_eq!((edges(1), edges(STEPS - 1)), ((1024, 1088), (1 << 36, u64::MAX)));
+    }
+
+    /// 1 to 10,000 in steps of 10 us: the median is 50 ms, the 99th percentile 99 ms.
+    #[test]
+    fn percentiles_are_within_a_step_and_only_where_enough_lie_above() {
+        let mut histogram = LatencyHistogram::default();
+        (1..=10_000u64).for_each(|n| histogram.record(n * 10_000));
+        for share in [0.01, 0.5, 0.9, 0.99, 0.999] {
+            let (found, truth) = (histogram.percentile_ns(share).expect("enough"), share * 1e8);
+            assert!((found / truth - 1.0).abs() < 0.032, "{share}: {found} for {truth}");
+        }
+        assert_eq!(histogram.percentile_ns(0.9999), None);
+        assert_eq!((histogram.longest_ns(), histogram.mean_ns()), (Some(100_000_000), Some(50_005_000.0)));
+        let mut few = LatencyHistogram::default();
+        (0..999).for_each(|_| few.record(5_000_000));
+        assert_eq!(few.percentile_ns(0.99), None);
+        few.record(5_000_000);
+        assert!(few.percentile_ns(0.99).is_some());
+        assert_eq!(LatencyHistogram::default().percentile_ns(0.5), None);
+        assert_eq!(LatencyHistogram::default().mean_ns(), None);
+    }
+
+    #[test]
+    fn added_up_is_as_if_counted_together() {
+        let (mut one, mut two, mut both) =
+            (LatencyHistogram::default(), LatencyHistogram::default(), LatencyHistogram::default());
+        for n in 0..2000u64 {
+            let ns = n * n * n;
+            if n % 3 == 0 {
+                one.record(ns)
+            } else {
+                two.record(ns)
+            }
+            both.record(ns);
+        }
+        one.merge(&two);
+        assert_eq!(one, both);
+        assert_eq!(both.steps().map(|(_, count)| count).sum::<u64>(), 2000);
+    }
+}

@@ -1,0 +1,35 @@
+//! Single requests of this machine's block devices, live.
+//!
+//! The kernel tells of every request by tracepoints. They are seen in two ways, neither of
+//! which disturbs another tracer or leaves anything behind: raw pages of an instance of
+//! tracefs (`tracefs.rs`, `page.rs`, `reader.rs`), which have every event, and a small
+//! program in the kernel (`kernel/`), which keeps histograms there. Where fields lie is
+//! read from the kernel's own descriptions (`layout.rs`). `pairing.rs` makes requests of
+//! events, `summary.rs` sums them up.
+
+pub mod blkfile;
+mod cost;
+pub mod devices;
+pub mod diskstats;
+pub mod event;
+mod fifo;
+pub mod kernel;
+pub mod latency;
+pub mod layout;
+pub mod page;
+pub mod pairing;
+pub mod reader;
+pub mod session;
+pub mod summary;
+pub mod tracefs;
+
+pub use blkfile::BlktraceWriter;
+pub use cost::TraceCost;
+pub use event::{BlockEvent, BlockEventKind, EventTable, TracedOperation};
+pub use kernel::{KernelCountError, KernelCountLoss, KernelCounter, ProgramTimer};
+pub use latency::LatencyHistogram;
+pub use pairing::{PairingCounts, RequestPairing, TracedRequest};
+pub use reader::{EventReader, KernelFilter};
+pub use session::{MethodChoice, SessionOptions, TraceSession};
+pub use summary::{CountedRequests, HeatMap, OperationSummary, RequestSummary};
+pub use tracefs::{TraceLoss, Tracefs, TracefsError};

@@ -1,0 +1,228 @@
+//! Pages of the kernel's ring buffer, as `trace_pipe_raw` hands them out.
+//!
+//! A page begins with the time of its first event and a word that says how many
+//! bytes follow (`include/linux/ring_buffer.h`, `kernel/trace/ring_buffer.c`). An
+//! event begins with a word of 5 bits of type or length and 27 bits of time since
+//! the one before; types above 28 are padding, a long time, and an absolute one.
+
+use crate::layout::PageLayout;
+
+/// Set in a page's word when events were missed before it.
+const MISSED: u64 = 1 << 31;
+/// Set when their number follows the events.
+const MISSED_STORED: u64 = 1 << 30;
+/// The used bytes of a page; more would be a page of 128 MiB.
+const USED: u64 = (1 << 27) - 1;
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
+/// Bits of time in an event's first word.
+const TIME_BITS: u32 = 27;
+/// An absolute time has 59 bits; the rest is that of the page.
+const ABSOLUTE: u64 = (1 << 59) - 1;
+
+/// What a page turned out to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageSummary {
+    /// Events handed out.
+    pub events: u64,
+    /// Events were missed before this page.
+    pub is_after_loss: bool,
+    /// How many, where the kernel tells.
+    pub missed: Option<u64>,
+    /// The page ended in the middle of an event, or made no sense.
+    pub is_cut: bool,
+}
+
+/// The first word of an event apart: type or length, and time since the one before.
+fn head(word: u32) -> (u32, u32) {
+    // the kernel's bit fields begin at the lowest bit on little-endian machines, at the highest on others
+    if cfg!(target_endian = "little") {
+        (word & 31, word >> 5)
+    } else {
+        (word >> TIME_BITS, word & ((1 << TIME_BITS) - 1))
+    }
+}
+
+fn word(page: &[u8], at: usize) -> Option<u32> {
+    page.get(at..)?.first_chunk::<4>().map(|b| u32::from_ne_bytes(*b))
+}
+
+fn long(page: &[u8], at: usize) -> Option<u64> {
+    page.get(at..)?.first_chunk::<8>().map(|b| u64::from_ne_bytes(*b))
+}
+
+/// Hands every event of a page to `each`, with its time. Never reads beyond the page,
+/// whatever it holds.
+pub fn read(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) -> PageSummary {
+    let mut summary = PageSummary::default();
+    let commit = match layout.commit.size {
+        4 => word(page, layout.commit.offset).map(u64::from),
+        _ => long(page, layout.commit.offset),
+    };
+    let (Some(start), Some(commit)) = (long(page, 0), commit) else {
+        summary.is_cut = !page.is_empty();
+        return summary;
+    };
+    summary.is_after_loss = commit & MISSED != 0;
+    let used = layout.data.saturating_add((commit & USED) as usize);
+    if summary.is_after_loss && commit & MISSED_STORED != 0 {
+        summary.missed = match layout.commit.size {
+            4 => word(page, used).map(u64::from),
+            _ => long(page, used),
+        };
+    }
+    summary.is_cut = used > page.len();
+    let page = &page[..used.min(page.len())];
+    let mut at = layout.data;
+    let mut time = start;
+    while at < page.len() {
+        let Some(length) = step(page, at, &mut time, &mut summary, &mut each) else {
+            summary.is_cut = true;
+            break;
+        };
+        if length == 0 {
+            break;
+        }
+        at += length;
+    }
+    summary
+}
+
+/// Reads what is at `at`; how long it is, 0 for padding up to the end, `None` for what is cut.
+fn step(
+    page: &[u8],
+    at: usize,
+    time: &mut u64,
+    summary: &mut PageSummary,
+    each: &mut impl FnMut(u64, &[u8]),
+) -> Option<usize> {
+    let (kind, delta) = head(word(page, at)?);
+    let delta = u64::from(delta);
+    match kind {
+        PADDING if delta == 0 => Some(0),
+        PADDING => {
+            // a discarded event: the next one counts its time from it
+            *time = time.wrapping_add(delta);
+            let length = word(page, at + 4)? as usize;
+            // the length counts from its own word
+            (length >= 4).then(|| length.saturating_add(4))
+        }
+        TIME_EXTEND => {
+            let more = u64::from(word(page, at + 4)?) << TIME_BITS;
+            *time = time.wrapping_add(more + delta);
+            Some(8)
+        }
+        TIME_STAMP => {
+            let absolute = (u64::from(word(page, at + 4)?) << TIME_BITS) + delta;
+            *time = (*time & !ABSOLUTE) | (absolute & ABSOLUTE);
+            Some(8)
+        }
+        _ => {
+            let (from, length) = match kind {
+                0 => (at + 8, (word(page, at + 4)? as usize).checked_sub(4)?),
+                kind => (at + 4, kind as usize * 4),
+            };
+            let data = page.get(from..from.checked_add(length)?)?;
+            *time = time.wrapping_add(delta);
+            summary.events += 1;
+            each(*time, data);
+            Some(from + length.next_multiple_of(4) - at)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::FieldPlace;
+
+    const LAYOUT: PageLayout = PageLayout { commit: FieldPlace { offset: 8, size: 8 }, data: 16, bytes: 4096 };
+
+    fn first(kind: u32, delta: u32) -> [u8; 4] {
+        let word = if cfg!(target_endian = "little") { kind | delta << 5 } else { kind << 27 | delta };
+        word.to_ne_bytes()
+    }
+
+    fn page(start: u64, flags: u64, parts: &[&[u8]]) -> Vec<u8> {
+        let data = parts.concat();
+        let mut page = start.to_ne_bytes().to_vec();
+        page.extend((data.len() as u64 | flags).to_ne_bytes());
+        page.extend(data);
+        page
+    }
+
+    fn events(page: &[u8]) -> (Vec<(u64, Vec<u8>)>, PageSummary) {
+        let mut found = Vec::new();
+        let summary = read(page, &LAYOUT, |time, data| found.push((time, data.to_vec())));
+        (found, summary)
+    }
+
+    #[test]
+    fn times_add_up_over_every_kind_of_record() {
+        let page = page(
+            1000,
+            0,
+            &[
+                &first(1, 0),
+                b"aaaa",
+                &first(2, 5),
+                b"bbbbbbbb",
+                // discarded: its time counts
+                &first(29, 10),
+                &8u32.to_ne_bytes(),
+                b"xxxx",
+                // 2 times 2^27 and 3
+                &first(30, 3),
+                &2u32.to_ne_bytes(),
+                // of its own length
+                &first(0, 1),
+                &12u32.to_ne_bytes(),
+                b"cccccccc",
+                // absolute
+                &first(31, 7),
+                &1u32.to_ne_bytes(),
+                &first(1, 1),
+                b"dddd",
+                &first(29, 0),
+                b"the rest is never looked at",
+            ],
+        );
+        let (found, summary) = events(&page);
+        let long = 1015 + (2 << 27) + 3 + 1;
+        let expected: [(u64, &[u8]); 4] =
+            [(1000, b"aaaa"), (1005, b"bbbbbbbb"), (long, b"cccccccc"), ((1 << 27) + 8, b"dddd")];
+        assert_eq!(found.len(), expected.len());
+        for ((time, data), (at, bytes)) in found.iter().zip(expected) {
+            assert_eq!((*time, data.as_slice()), (at, bytes));
+        }
+        assert_eq!(summary, PageSummary { events: 4, ..PageSummary::default() });
+    }
+
+    #[test]
+    fn missed_events_are_counted_where_the_kernel_tells() {
+        let told = [&page(0, MISSED | MISSED_STORED, &[&first(1, 0), b"aaaa"])[..], &77u64.to_ne_bytes()].concat();
+        let (found, summary) = events(&told);
+        assert_eq!((found.len(), summary.is_after_loss, summary.missed), (1, true, Some(77)));
+        let untold = page(0, MISSED, &[&first(1, 0), b"aaaa"]);
+        assert_eq!(events(&untold).1.missed, None);
+        assert!(events(&untold).1.is_after_loss);
+    }
+
+    #[test]
+    fn a_page_cut_anywhere_gives_its_whole_events() {
+        let whole = page(9, 0, &[&first(1, 0), b"aaaa", &first(1, 1), b"bbbb", &first(1, 1), b"cccc"]);
+        for cut in 0..whole.len() {
+            let (found, summary) = events(&whole[..cut]);
+            assert_eq!(found.len(), cut.saturating_sub(16) / 8, "{cut}");
+            assert_eq!(summary.is_cut, cut > 0, "{cut}");
+        }
+        // lengths that make no sense
+        for bad in [[&first(0, 0)[..], &3u32.to_ne_bytes()], [&first(29, 1)[..], &0u32.to_ne_bytes()]] {
+            assert!(events(&page(9, 0, &bad)).1.is_cut);
+        }
+        let huge = page(9, 0, &[&first(0, 0), &u32::MAX.to_ne_bytes(), b"aaaa"]);
+        assert_eq!(events(&huge).0.len(), 0);
+        assert!(events(&huge).1.is_cut);
+    }
+}

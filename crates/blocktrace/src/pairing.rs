@@ -1,0 +1,447 @@
+//! From events to requests.
+//!
+//! A bio comes to a device (queue), gets a request or joins one (start, merges), the
+//! request goes to the driver (issue) and is done (completion). Events carry no number
+//! of a request, so they are paired by device, first sector and class of operation, first
+//! in first out where several are alike. Devices without requests (zram, device mapper,
+//! md) have only the first and the last step. Events must come in order of time.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::devices::BlockDeviceNames;
+use crate::event::{BlockEvent, BlockEventKind, TracedOperation};
+use crate::fifo::{FifoMap, PlaceKey};
+
+/// A request from beginning to end. Times are the trace clock's, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedRequest {
+    /// The disk (never a partition), the kernel's own number.
+    pub device: u32,
+    /// What was asked for.
+    pub operation: TracedOperation,
+    /// First sector of 512 bytes, on the disk.
+    pub sector: u64,
+    /// Sectors.
+    pub sectors: u32,
+    /// When its first bio came to the device.
+    pub queued_ns: Option<u64>,
+    /// When it became a request.
+    pub started_ns: Option<u64>,
+    /// When it went to the driver, the last time.
+    pub issued_ns: Option<u64>,
+    /// When it was done.
+    pub done_ns: u64,
+    /// Requests at the driver when it was issued, itself included; 0 where it was not issued.
+    pub depth: u32,
+    /// How often the driver gave it back.
+    pub requeues: u16,
+    /// The thread that asked: of the bio, or of the start where no bio was seen. 0: not seen.
+    pub pid: i32,
+    /// Its name.
+    pub comm: [u8; 16],
+    /// The kernel's error number, 0 or negative.
+    pub error: i32,
+}
+
+impl TracedRequest {
+    /// When it is first known of.
+    pub fn arrived_ns(&self) -> u64 {
+        self.queued_ns.or(self.started_ns).or(self.issued_ns).unwrap_or(self.done_ns)
+    }
+
+    /// From the first that is known of it to its end.
+    pub fn latency_ns(&self) -> u64 {
+        self.done_ns.saturating_sub(self.arrived_ns())
+    }
+
+    /// Waiting for a place in the device's queue (tags, throttles, frozen queues).
+    pub fn queue_ns(&self) -> Option<u64> {
+        Some(self.started_ns?.saturating_sub(self.queued_ns?))
+    }
+
+    /// Waiting in the scheduler and in the submitter's batch.
+    pub fn scheduler_ns(&self) -> Option<u64> {
+        Some(self.issued_ns?.saturating_sub(self.started_ns?))
+    }
+
+    /// At the driver and the device.
+    pub fn device_ns(&self) -> Option<u64> {
+        Some(self.done_ns.saturating_sub(self.issued_ns?))
+    }
+}
+
+/// What did not come out as whole requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairingCounts {
+    /// Completions whose beginning was not seen: before the trace, or lost.
+    pub without_beginning: u64,
+    /// Issues whose start was not seen.
+    pub without_start: u64,
+    /// Beginnings whose end did not come within five minutes, or found no room.
+    pub without_end: u64,
+    /// Completions that bore an earlier time than their issue: clocks of two processors differ.
+    pub clock_back: u64,
+    /// Bios that joined a request.
+    pub merged_bios: u64,
+    /// Requests that joined another one.
+    pub merged_requests: u64,
+    /// Requests given back by the driver.
+    pub requeues: u64,
+    /// Events of operations that are not followed (pass-through, zone management).
+    pub other_operations: u64,
+}
+
+/// Who asked, and when.
+#[derive(Clone, Copy, Debug)]
+struct Asker {
+    time_ns: u64,
+    pid: i32,
+    comm: [u8; 16],
+}
+
+/// A bio that has no request yet.
+#[derive(Clone, Copy, Debug)]
+struct QueuedBio {
+    asker: Asker,
+    queued_ns: u64,
+    operation: TracedOperation,
+    sectors: u32,
+}
+
+/// A request that is not done.
+#[derive(Clone, Copy, Debug)]
+struct UnfinishedRequest {
+    request: TracedRequest,
+    /// Sectors not done yet.
+    left: u32,
+    since_ns: u64,
+}
+
+/// Entries of a table before old ones are looked for.
+const MOST_OPEN: usize = 1 << 18;
+/// What is older is given up when a table is full.
+const OLD_NS: u64 = 300_000_000_000;
+/// By so much clocks of processors may differ.
+const SKEW_NS: u64 = 1_000_000;
+/// Completions that may wait for their issue.
+const MOST_EARLY: usize = 256;
+
+/// Builds requests from events.
+#[derive(Debug, Default)]
+pub struct RequestPairing {
+    /// The devices.
+    pub names: BlockDeviceNames,
+    only: Option<HashSet<u32>>,
+    queued: FifoMap<QueuedBio>,
+    started: FifoMap<UnfinishedRequest>,
+    issued: FifoMap<UnfinishedRequest>,
+    /// Completions whose issue did not come yet.
+    early: VecDeque<(PlaceKey, BlockEvent)>,
+    /// Who asked for what was turned to a device and place.
+    origins: HashMap<(u32, u64), Asker>,
+    /// Requests at the driver, by device.
+    depth: HashMap<u32, u32>,
+    /// Devices that have requests.
+    of_requests: HashSet<u32>,
+    has_start: bool,
+    /// What did not come out as whole requests.
+    pub counts: PairingCounts,
+}
+
+impl RequestPairing {
+    /// A pairing for a kernel with these events, of these disks only where some are named.
+    pub fn new(has_start: bool, only: Option<HashSet<u32>>) -> RequestPairing {
+        RequestPairing { only, has_start, ..RequestPairing::default() }
+    }
+
+    /// Requests that have begun and are not done.
+    pub fn unfinished(&self) -> usize {
+        self.started.len() + self.issued.len()
+    }
+
+    /// Forgets what is not sampled any more: its end will not come. `mask` has the bits of a sector
+    /// that are zero where it is sampled.
+    pub fn sample(&mut self, mask: u64) {
+        self.queued.retain(|key, _| key.sector & mask == 0);
+        self.started.retain(|key, _| key.sector & mask == 0);
+        let depth = &mut self.depth;
+        self.issued.retain(|key, _| {
+            let stays = key.sector & mask == 0;
+            if let Some(depth) = depth.get_mut(&key.device).filter(|_| !stays) {
+                *depth = depth.saturating_sub(1);
+            }
+            stays
+        });
+    }
+
+    /// Takes the next event; requests that it completes go to `done`.
+    pub fn event(&mut self, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
+        let disk = self.names.disk_of(event.device);
+        if self.only.as_ref().is_some_and(|only| !only.contains(&disk)) {
+            return;
+        }
+        let Some(operation) = event.operation() else {
+            self.counts.other_operations += 1;
+            return;
+        };
+        let key = place(disk, event, operation);
+        self.give_up_early(event.time_ns);
+        match event.kind {
+            BlockEventKind::Queue => self.queue(key, event, operation),
+            BlockEventKind::GetRequest if self.has_start => {}
+            BlockEventKind::GetRequest | BlockEventKind::Start => self.start(key, event, operation),
+            // the start is what counts; without a scheduler there is no insert
+            BlockEventKind::Insert => {}
+            BlockEventKind::Issue => self.issue(key, event, operation, done),
+            BlockEventKind::Complete => self.complete(key, event, done),
+            BlockEventKind::Requeue => self.requeue(key, event),
+            BlockEventKind::BackMerge => {
+                self.counts.merged_bios += u64::from(self.queued.pop(key).is_some());
+            }
+            BlockEventKind::FrontMerge => self.front_merge(key, event),
+            BlockEventKind::RequestMerge => {
+                self.counts.merged_requests += u64::from(self.started.pop(key).is_some());
+            }
+            BlockEventKind::BioComplete => self.bio_complete(key, event, done),
+            BlockEventKind::Remap => self.remap(event),
+            BlockEventKind::Split => self.split(key, event),
+        }
+    }
+
+    fn queue(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {
+        let here = Asker { time_ns: event.time_ns, pid: event.pid, comm: event.comm };
+        let origin = if self.origins.is_empty() { None } else { self.origins.remove(&(event.device, event.sector)) };
+        let bio =
+            QueuedBio { asker: origin.unwrap_or(here), queued_ns: event.time_ns, operation, sectors: event.sectors };
+        if self.queued.len() >= MOST_OPEN {
+            let old = event.time_ns.saturating_sub(OLD_NS);
+            self.counts.without_end += self.queued.retain(|_, bio| bio.queued_ns > old) as u64;
+        }
+        if self.queued.len() < MOST_OPEN {
+            self.queued.push(key, bio);
+        } else {
+            self.counts.without_end += 1;
+        }
+    }
+
+    fn start(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {
+        let mut open = begin(key.device, event, operation);
+        open.request.started_ns = Some(event.time_ns);
+        (open.request.pid, open.request.comm) = (event.pid, event.comm);
+        if let Some(bio) = self.queued.pop(key) {
+            open.request.queued_ns = Some(bio.queued_ns);
+            (open.request.pid, open.request.comm) = (bio.asker.pid, bio.asker.comm);
+        }
+        self.of_requests.insert(key.device);
+        self.keep_started(key, open, event.time_ns);
+    }
+
+    fn keep_started(&mut self, key: PlaceKey, open: UnfinishedRequest, now_ns: u64) {
+        if self.started.len() >= MOST_OPEN {
+            let old = now_ns.saturating_sub(OLD_NS);
+            self.counts.without_end += self.started.retain(|_, open| open.since_ns > old) as u64;
+        }
+        if self.started.len() < MOST_OPEN {
+            self.started.push(key, open);
+        } else {
+            self.counts.without_end += 1;
+        }
+    }
+
+    fn issue(
+        &mut self,
+        key: PlaceKey,
+        event: &BlockEvent,
+        operation: TracedOperation,
+        done: &mut impl FnMut(TracedRequest),
+    ) {
+        let mut open = self.started.pop(key).unwrap_or_else(|| {
+            // the device's own flush has no start: callers' flushes have
+            let is_flush = operation == TracedOperation::Flush;
+            self.counts.without_start += u64::from(!is_flush);
+            let mut open = begin(key.device, event, operation);
+            // the caller that has waited longest asked for it
+            let call = PlaceKey { class: TracedOperation::FlushCall.class(), ..key };
+            if let Some(waiting) = self.started.first(call).filter(|_| is_flush) {
+                (open.request.pid, open.request.comm) = (waiting.request.pid, waiting.request.comm);
+            }
+            open
+        });
+        // it may have grown since its start
+        (open.request.sector, open.request.sectors, open.left) = (event.sector, event.sectors, event.sectors);
+        open.request.operation = operation;
+        open.request.issued_ns = Some(event.time_ns);
+        self.of_requests.insert(key.device);
+        let depth = self.depth.entry(key.device).or_insert(0);
+        *depth += 1;
+        open.request.depth = *depth;
+        if self.issued.len() >= MOST_OPEN {
+            let old = event.time_ns.saturating_sub(OLD_NS);
+            let depth = &mut self.depth;
+            let gone = self.issued.retain(|key, open| {
+                let stays = open.since_ns > old;
+                if let Some(depth) = depth.get_mut(&key.device).filter(|_| !stays) {
+                    *depth = depth.saturating_sub(1);
+                }
+                stays
+            });
+            self.counts.without_end += gone as u64;
+        }
+        if self.issued.len() >= MOST_OPEN {
+            self.counts.without_end += 1;
+            return;
+        }
+        self.issued.push(key, open);
+        if let Some(position) = self.early.iter().position(|(early, _)| *early == key)
+            && let Some((_, completion)) = self.early.remove(position)
+        {
+            self.counts.clock_back += 1;
+            self.complete(key, &BlockEvent { time_ns: event.time_ns, ..completion }, done);
+        }
+    }
+
+    fn complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
+        if let Some(mut open) = self.issued.pop(key) {
+            if event.sectors > 0 && event.sectors < open.left {
+                // a part is done; the rest goes on from there
+                open.left -= event.sectors;
+                let key = PlaceKey { sector: key.sector.saturating_add(u64::from(event.sectors)), ..key };
+                self.issued.push(key, open);
+                return;
+            }
+            if let Some(depth) = self.depth.get_mut(&key.device) {
+                *depth = depth.saturating_sub(1);
+            }
+            finish(open.request, event, done);
+        } else if let Some(open) = self.started.pop(key) {
+            // a caller's flush, or a request that failed before its issue
+            finish(open.request, event, done);
+        } else if event.sectors > 0 || key.class == TracedOperation::Flush.class() {
+            // without sectors: the second end of a write that a flush followed
+            if self.early.len() >= MOST_EARLY {
+                self.early.pop_front();
+                self.counts.without_beginning += 1;
+            }
+            self.early.push_back((key, *event));
+        }
+    }
+
+    /// Completions whose issue did not come in time.
+    fn give_up_early(&mut self, now_ns: u64) {
+        while self.early.front().is_some_and(|(_, e)| e.time_ns.saturating_add(SKEW_NS) < now_ns) {
+            self.early.pop_front();
+            self.counts.without_beginning += 1;
+        }
+    }
+
+    fn requeue(&mut self, key: PlaceKey, event: &BlockEvent) {
+        let Some(mut open) = self.issued.pop(key) else { return };
+        if let Some(depth) = self.depth.get_mut(&key.device) {
+            *depth = depth.saturating_sub(1);
+        }
+        self.counts.requeues += 1;
+        open.request.requeues = open.request.requeues.saturating_add(1);
+        open.request.issued_ns = None;
+        self.keep_started(key, open, event.time_ns);
+    }
+
+    fn front_merge(&mut self, key: PlaceKey, event: &BlockEvent) {
+        self.counts.merged_bios += u64::from(self.queued.pop(key).is_some());
+        let behind = PlaceKey { sector: event.sector.saturating_add(u64::from(event.sectors)), ..key };
+        if let Some(mut open) = self.started.pop(behind) {
+            open.request.sector = event.sector;
+            open.request.sectors = open.request.sectors.saturating_add(event.sectors);
+            self.started.push(key, open);
+        }
+    }
+
+    fn bio_complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
+        let Some(bio) = self.queued.pop(key) else {
+            let is_of_bios = !self.is_of_requests(key.device);
+            self.counts.without_beginning += u64::from(is_of_bios);
+            return;
+        };
+        if self.is_of_requests(key.device) {
+            return;
+        }
+        let mut open = begin(key.device, event, bio.operation);
+        let request = &mut open.request;
+        (request.queued_ns, request.sectors) = (Some(bio.queued_ns), bio.sectors);
+        (request.pid, request.comm) = (bio.asker.pid, bio.asker.comm);
+        finish(open.request, event, done);
+    }
+
+    /// Who asked the upper device asks the lower one, whatever thread hands it down.
+    fn remap(&mut self, event: &BlockEvent) {
+        let upper = self.names.disk_of(event.other_device);
+        let before = self.origins.remove(&(event.other_device, event.other_sector)).or_else(|| {
+            let class = event.operation()?.class();
+            let key = PlaceKey { device: upper, class, sector: event.other_sector };
+            self.queued.first(key).map(|bio| bio.asker)
+        });
+        let Some(asker) = before else { return };
+        if self.origins.len() >= MOST_OPEN {
+            let old = event.time_ns.saturating_sub(OLD_NS);
+            self.origins.retain(|_, asker| asker.time_ns > old);
+        }
+        if self.origins.len() < MOST_OPEN {
+            self.origins.insert((event.device, event.sector), asker);
+        }
+    }
+
+    /// The second part of a bio begins at another place, and nothing tells of it again. Of a device
+    /// without requests the second part is what ends, for the whole.
+    fn split(&mut self, key: PlaceKey, event: &BlockEvent) {
+        let Some(bio) = self.queued.pop(key) else { return };
+        let behind = PlaceKey { sector: event.other_sector, ..key };
+        if !self.is_of_requests(key.device) {
+            self.queued.push(behind, bio);
+            return;
+        }
+        let first = u32::try_from(event.other_sector.saturating_sub(event.sector)).unwrap_or(bio.sectors);
+        self.queued.push(key, QueuedBio { sectors: bio.sectors.min(first), ..bio });
+        self.queued.push(behind, QueuedBio { sectors: bio.sectors.saturating_sub(first), ..bio });
+    }
+
+    fn is_of_requests(&mut self, device: u32) -> bool {
+        self.of_requests.contains(&device) || self.names.has_requests(device)
+    }
+}
+
+/// Where a request is looked for. One without sectors has no place: the kernel writes 0 or -1
+/// for the same flush. A caller's flush loses its letter F before it ends.
+fn place(device: u32, event: &BlockEvent, operation: TracedOperation) -> PlaceKey {
+    let is_end = event.kind == BlockEventKind::Complete && event.sectors == 0;
+    let has_no_place = event.sector == 0 || event.sector == u64::MAX;
+    let class = match operation {
+        TracedOperation::Write | TracedOperation::SyncWrite if is_end && has_no_place => TracedOperation::FlushCall,
+        other => other,
+    };
+    let is_flush = matches!(class, TracedOperation::Flush | TracedOperation::FlushCall);
+    PlaceKey { device, class: class.class(), sector: if is_flush { 0 } else { event.sector } }
+}
+
+/// A request of which nothing but the event is known.
+fn begin(device: u32, event: &BlockEvent, operation: TracedOperation) -> UnfinishedRequest {
+    let request = TracedRequest {
+        device,
+        operation,
+        sector: event.sector,
+        sectors: event.sectors,
+        queued_ns: None,
+        started_ns: None,
+        issued_ns: None,
+        done_ns: event.time_ns,
+        depth: 0,
+        requeues: 0,
+        pid: 0,
+        comm: [0; 16],
+        error: 0,
+    };
+    UnfinishedRequest { request, left: event.sectors, since_ns: event.time_ns }
+}
+
+fn finish(mut request: TracedRequest, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
+    (request.done_ns, request.error) = (event.time_ns, event.error);
+    done(request);
+}

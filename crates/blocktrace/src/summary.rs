@@ -1,0 +1,387 @@
+//! Sums of requests by device and operation: how many, how long in which stage, how large,
+//! how far apart, how many at once; the worst of them; who asked; and latency over time.
+
+use std::collections::HashMap;
+
+use crate::event::TracedOperation;
+use crate::latency::{FIRST_BITS, LAST_BITS, LatencyHistogram, edges};
+use crate::pairing::TracedRequest;
+
+/// Requests that are shown one by one.
+const MOST_WORST: usize = 20;
+/// Threads that are told apart; more are counted together.
+const MOST_ASKERS: usize = 4096;
+/// Rows of a heat map: one a doubling of latency, one below and one above.
+pub const HEAT_ROWS: usize = (LAST_BITS - FIRST_BITS) as usize + 2;
+/// Columns of a heat map; a longer time has wider ones.
+const MOST_COLUMNS: usize = 512;
+/// Classes of size: up to 512 B, 1 KiB, …, 1 GiB and more.
+pub const SIZE_CLASSES: usize = 22;
+
+/// The requests of one operation on one device.
+#[derive(Clone, Debug, Default)]
+pub struct OperationSummary {
+    /// Requests that were done.
+    pub requests: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// From the first that is known of a request to its end.
+    pub latency: LatencyHistogram,
+    /// Waiting for a place in the queue.
+    pub queue: LatencyHistogram,
+    /// Waiting in the scheduler and the submitter's batch.
+    pub scheduler: LatencyHistogram,
+    /// At the driver and the device.
+    pub device: LatencyHistogram,
+    /// Requests by size class.
+    pub sizes: [u64; SIZE_CLASSES],
+    /// Requests that began where the one before ended.
+    pub sequential: u64,
+    /// Requests whose place could be compared with the one before.
+    pub followed: u64,
+    /// Sum of the distances of those that did not, bytes.
+    pub distance_bytes: u128,
+    /// Requests at the driver when these were issued, themselves included: sum.
+    pub depth_sum: u64,
+    /// The number of requests in that sum.
+    pub depth_count: u64,
+    /// The most.
+    pub depth_most: u32,
+    end: Option<u64>,
+}
+
+/// The class of a size: the number of the least power of two that holds it, from 512 B on.
+pub fn size_class(bytes: u64) -> usize {
+    let power = bytes.max(1).next_power_of_two().trailing_zeros() as usize;
+    power.saturating_sub(9).min(SIZE_CLASSES - 1)
+}
+
+impl OperationSummary {
+    fn add(&mut self, request: &TracedRequest) {
+        let bytes = u64::from(request.sectors) * 512;
+        self.requests += 1;
+        self.bytes += bytes;
+        self.errors += u64::from(request.error != 0);
+        self.latency.record(request.latency_ns());
+        request.queue_ns().into_iter().for_each(|ns| self.queue.record(ns));
+        request.scheduler_ns().into_iter().for_each(|ns| self.scheduler.record(ns));
+        request.device_ns().into_iter().for_each(|ns| self.device.record(ns));
+        if request.depth > 0 {
+            self.depth_sum += u64::from(request.depth);
+            self.depth_count += 1;
+            self.depth_most = self.depth_most.max(request.depth);
+        }
+        if request.sectors == 0 {
+            return;
+        }
+        self.sizes[size_class(bytes)] += 1;
+        if let Some(end) = self.end.replace(request.sector.saturating_add(u64::from(request.sectors))) {
+            self.followed += 1;
+            self.sequential += u64::from(end == request.sector);
+            if end != request.sector {
+                self.distance_bytes += u128::from(end.abs_diff(request.sector)) * 512;
+            }
+        }
+    }
+
+    /// Share of requests that began where the one before, in order of completion, ended.
+    pub fn sequential_share(&self) -> Option<f64> {
+        (self.followed > 0).then(|| self.sequential as f64 / self.followed as f64)
+    }
+
+    /// Mean distance of those that did not, bytes.
+    pub fn mean_distance_bytes(&self) -> Option<f64> {
+        let far = self.followed - self.sequential;
+        (far > 0).then(|| self.distance_bytes as f64 / far as f64)
+    }
+
+    /// Mean number of requests at the driver when these were issued, themselves included.
+    pub fn mean_depth(&self) -> Option<f64> {
+        (self.depth_count > 0).then(|| self.depth_sum as f64 / self.depth_count as f64)
+    }
+}
+
+/// Who asked a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestAsker {
+    /// The disk.
+    pub device: u32,
+    /// The thread; 0 is those that found no room here, or were not seen.
+    pub pid: i32,
+    /// Its name.
+    pub comm: [u8; 16],
+    /// What it asked for.
+    pub operation: TracedOperation,
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Sum of their times at the device, nanoseconds.
+    pub device_ns: u64,
+}
+
+/// Latency over time: requests by moment and doubling.
+#[derive(Clone, Debug)]
+pub struct HeatMap {
+    /// When the first column begins, nanoseconds.
+    pub from_ns: u64,
+    /// Time of a column, nanoseconds.
+    pub column_ns: u64,
+    columns: Vec<[u32; HEAT_ROWS]>,
+}
+
+/// The row of a latency: 0 is below 1.024 us, 1 up to 2.048 us, …
+pub fn heat_row(ns: u64) -> usize {
+    if ns < 1 << FIRST_BITS {
+        return 0;
+    }
+    ((63 - ns.leading_zeros()).min(LAST_BITS) - FIRST_BITS + 1) as usize
+}
+
+impl HeatMap {
+    /// A map that begins at a moment; columns are this wide until there are too many.
+    pub fn new(from_ns: u64, column_ns: u64) -> HeatMap {
+        HeatMap { from_ns, column_ns: column_ns.max(1), columns: Vec::new() }
+    }
+
+    /// The columns, oldest first: requests by row.
+    pub fn columns(&self) -> &[[u32; HEAT_ROWS]] {
+        &self.columns
+    }
+
+    /// Counts requests of a latency that were done at a moment.
+    pub fn add(&mut self, done_ns: u64, row: usize, count: u64) {
+        let mut column = (done_ns.saturating_sub(self.from_ns) / self.column_ns) as usize;
+        while column >= MOST_COLUMNS {
+            self.widen();
+            column /= 2;
+        }
+        if column >= self.columns.len() {
+            self.columns.resize(column + 1, [0; HEAT_ROWS]);
+        }
+        let cell = &mut self.columns[column][row.min(HEAT_ROWS - 1)];
+        *cell = cell.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    fn widen(&mut self) {
+        self.column_ns = self.column_ns.saturating_mul(2);
+        let pair = |pair: &[[u32; HEAT_ROWS]]| {
+            let mut sum = pair[0];
+            for (cell, other) in sum.iter_mut().zip(pair.get(1).into_iter().flatten()) {
+                *cell = cell.saturating_add(*other);
+            }
+            sum
+        };
+        self.columns = self.columns.chunks(2).map(pair).collect();
+    }
+}
+
+/// Everything about the requests of a stretch of time.
+#[derive(Clone, Debug)]
+pub struct RequestSummary {
+    operations: HashMap<(u32, TracedOperation), OperationSummary>,
+    heat: HashMap<(u32, TracedOperation), HeatMap>,
+    askers: HashMap<(u32, i32, TracedOperation), RequestAsker>,
+    worst: Vec<TracedRequest>,
+    from_ns: u64,
+    column_ns: u64,
+}
+
+impl RequestSummary {
+    /// An empty one that begins at a moment; heat maps have columns of this width at first.
+    pub fn new(from_ns: u64, column_ns: u64) -> RequestSummary {
+        RequestSummary {
+            operations: HashMap::new(),
+            heat: HashMap::new(),
+            askers: HashMap::new(),
+            worst: Vec::new(),
+            from_ns,
+            column_ns,
+        }
+    }
+
+    /// Adds a request.
+    pub fn add(&mut self, request: &TracedRequest) {
+        let key = (request.device, request.operation);
+        self.operations.entry(key).or_default().add(request);
+        self.heat_map(key).add(request.done_ns, heat_row(request.latency_ns()), 1);
+        self.asker(request);
+        let latency = request.latency_ns();
+        if self.worst.len() < MOST_WORST || self.worst.last().is_some_and(|w| w.latency_ns() < latency) {
+            let place = self.worst.partition_point(|w| w.latency_ns() >= latency);
+            self.worst.insert(place, *request);
+            self.worst.truncate(MOST_WORST);
+        }
+    }
+
+    /// Adds requests that were counted in the kernel: steps of latency and of the device's part of it.
+    pub fn add_counted(&mut self, device: u32, operation: TracedOperation, at_ns: u64, counted: &CountedRequests) {
+        let sum = self.operations.entry((device, operation)).or_default();
+        let requests: u64 = counted.latency.iter().map(|(_, count)| count).sum();
+        sum.requests += requests;
+        sum.bytes += counted.bytes;
+        sum.errors += counted.errors;
+        sum.latency.add_steps(counted.latency.iter().copied(), counted.latency_ns, counted.longest_ns);
+        let in_device = counted.device.iter().copied();
+        sum.device.add_steps(in_device, counted.device_ns, counted.longest_device_ns);
+        let map = self.heat_map((device, operation));
+        for (step, count) in &counted.latency {
+            map.add(at_ns, heat_row(edges(*step).0), *count);
+        }
+    }
+
+    fn heat_map(&mut self, key: (u32, TracedOperation)) -> &mut HeatMap {
+        let (from_ns, column_ns) = (self.from_ns, self.column_ns);
+        self.heat.entry(key).or_insert_with(|| HeatMap::new(from_ns, column_ns))
+    }
+
+    fn asker(&mut self, request: &TracedRequest) {
+        let mut pid = request.pid;
+        if self.askers.len() >= MOST_ASKERS && !self.askers.contains_key(&(request.device, pid, request.operation)) {
+            pid = 0;
+        }
+        let key = (request.device, pid, request.operation);
+        let fresh = RequestAsker {
+            device: request.device,
+            pid,
+            comm: if pid == 0 { [0; 16] } else { request.comm },
+            operation: request.operation,
+            requests: 0,
+            bytes: 0,
+            device_ns: 0,
+        };
+        let asker = self.askers.entry(key).or_insert(fresh);
+        asker.requests += 1;
+        asker.bytes += u64::from(request.sectors) * 512;
+        asker.device_ns = asker.device_ns.saturating_add(request.device_ns().unwrap_or(0));
+    }
+
+    /// The devices that were asked, in order of their numbers.
+    pub fn devices(&self) -> Vec<u32> {
+        let mut devices: Vec<u32> = self.operations.keys().map(|(device, _)| *device).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// One operation on one device; `None` where there was none.
+    pub fn operation(&self, device: u32, operation: TracedOperation) -> Option<&OperationSummary> {
+        self.operations.get(&(device, operation))
+    }
+
+    /// Latency over time of one operation on one device.
+    pub fn heat(&self, device: u32, operation: TracedOperation) -> Option<&HeatMap> {
+        self.heat.get(&(device, operation))
+    }
+
+    /// The requests that took longest, the longest first.
+    pub fn worst(&self) -> &[TracedRequest] {
+        &self.worst
+    }
+
+    /// Who asked a device, by time at the device, then by requests.
+    pub fn askers(&self, device: u32) -> Vec<RequestAsker> {
+        let mut askers: Vec<RequestAsker> = self.askers.values().filter(|a| a.device == device).copied().collect();
+        askers.sort_by_key(|a| (std::cmp::Reverse((a.device_ns, a.requests)), a.pid, a.operation));
+        askers
+    }
+}
+
+/// Requests that were counted in the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountedRequests {
+    /// Requests by step of latency.
+    pub latency: Vec<(usize, u64)>,
+    /// Requests by step of the device's time.
+    pub device: Vec<(usize, u64)>,
+    /// Sum of the latencies, nanoseconds.
+    pub latency_ns: u64,
+    /// Sum of the device's times, nanoseconds.
+    pub device_ns: u64,
+    /// The longest latency.
+    pub longest_ns: u64,
+    /// The device's longest time.
+    pub longest_device_ns: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Those that failed.
+    pub errors: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(sector: u64, sectors: u32, from: u64, done: u64) -> TracedRequest {
+        TracedRequest {
+            device: 1,
+            operation: TracedOperation::Read,
+            sector,
+            sectors,
+            queued_ns: Some(from),
+            started_ns: Some(from + 10),
+            issued_ns: Some(from + 110),
+            done_ns: done,
+            depth: 2,
+            requeues: 0,
+            pid: 7,
+            comm: *b"reader\0\0\0\0\0\0\0\0\0\0",
+            error: 0,
+        }
+    }
+
+    #[test]
+    fn places_sizes_depths_and_stages_are_summed() {
+        let mut summary = RequestSummary::new(0, 1_000_000);
+        summary.add(&request(0, 8, 0, 10_110));
+        summary.add(&request(8, 8, 0, 20_110));
+        summary.add(&request(1016, 16, 0, 30_110));
+        let sum = summary.operation(1, TracedOperation::Read).expect("reads");
+        assert_eq!((sum.requests, sum.bytes, sum.sequential, sum.followed), (3, 16_384, 1, 2));
+        assert_eq!(sum.sequential_share(), Some(0.5));
+        // from the end at 16 to 1016: 1000 sectors
+        assert_eq!(sum.mean_distance_bytes(), Some(512_000.0));
+        assert_eq!((sum.mean_depth(), sum.depth_most), (Some(2.0), 2));
+        assert_eq!((sum.sizes[size_class(4096)], sum.sizes[size_class(8192)]), (2, 1));
+        assert_eq!((sum.device.mean_ns(), sum.scheduler.mean_ns()), (Some(20_000.0), Some(100.0)));
+        assert_eq!((sum.queue.mean_ns(), sum.latency.longest_ns()), (Some(10.0), Some(30_110)));
+        assert_eq!(summary.worst().iter().map(TracedRequest::latency_ns).collect::<Vec<_>>(), [30_110, 20_110, 10_110]);
+        let askers = summary.askers(1);
+        assert_eq!((askers.len(), askers[0].pid, askers[0].requests, askers[0].device_ns), (1, 7, 3, 60_000));
+        assert_eq!(summary.devices(), [1]);
+        assert!(summary.operation(1, TracedOperation::Write).is_none());
+    }
+
+    #[test]
+    fn sizes_fall_into_the_least_power_that_holds_them() {
+        let class = |bytes| size_class(bytes);
+        assert_eq!((class(0), class(512), class(513), class(4096), class(4097)), (0, 0, 1, 3, 4));
+        assert_eq!(class(u64::MAX >> 1), SIZE_CLASSES - 1);
+    }
+
+    #[test]
+    fn a_heat_map_widens_and_keeps_its_counts() {
+        let mut map = HeatMap::new(1000, 10);
+        for n in 0..10_000u64 {
+            map.add(1000 + n * 10, (n % 3) as usize, 1);
+        }
+        assert!(map.columns().len() <= MOST_COLUMNS);
+        assert_eq!(map.column_ns, 320);
+        let sum = |row: usize| map.columns().iter().map(|c| u64::from(c[row])).sum::<u64>();
+        assert_eq!((sum(0), sum(1), sum(2), sum(3)), (3334, 3333, 3333, 0));
+        assert_eq!((heat_row(0), heat_row(1024), heat_row(2047), heat_row(2048)), (0, 1, 1, 2));
+        assert_eq!((heat_row((1 << 36) - 1), heat_row(u64::MAX)), (HEAT_ROWS - 2, HEAT_ROWS - 1));
+    }
+
+    #[test]
+    fn the_worst_are_kept_in_order_whatever_order_they_come_in() {
+        let mut summary = RequestSummary::new(0, 1);
+        for n in 0..1000u64 {
+            summary.add(&request(0, 8, 0, 1_000 + n * 7919 % 1000));
+        }
+        let latencies: Vec<u64> = summary.worst().iter().map(TracedRequest::latency_ns).collect();
+        assert_eq!(latencies, (0..20).map(|n| 1999 - n).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,389 @@
+//! The kernel's tracing filesystem, and an instance of our own in it.
+//!
+//! An instance has buffers, events, filters and a clock of its own: no other tracer sees
+//! it or is seen by it. Its name holds our process and when that was started, so that
+//! the next start finds and removes what a killed one left.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::event::{BlockEventKind, EventTable};
+use crate::layout::{EventLayout, LayoutError, PageLayout};
+
+/// Why requests cannot be traced by tracefs.
+#[derive(Debug, thiserror::Error)]
+pub enum TracefsError {
+    /// The kernel has no tracefs, or it may not be mounted.
+    #[error("tracefs is not mounted and cannot be mounted privately: {0}")]
+    NoTracefs(io::Error),
+    /// A file of tracefs was refused.
+    #[error("{what}: {error}")]
+    Refused {
+        /// The file, below tracefs.
+        what: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The kernel has no block events.
+    #[error("this kernel has no events of block devices (CONFIG_BLK_DEV_IO_TRACE)")]
+    NoEvents,
+    /// The layout of pages or of an event that is needed is unknown.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+impl TracefsError {
+    /// True where privileges are what is missing.
+    pub fn is_refusal(&self) -> bool {
+        let error = match self {
+            TracefsError::NoTracefs(error) | TracefsError::Refused { error, .. } => error,
+            TracefsError::NoEvents | TracefsError::Layout(_) => return false,
+        };
+        error.kind() == io::ErrorKind::PermissionDenied
+    }
+}
+
+/// tracefs, where it is mounted, or mounted for this process alone.
+#[derive(Debug)]
+pub struct Tracefs {
+    root: PathBuf,
+    /// Keeps the private mount; it has no place in any folder and ends with this process.
+    _mount: Option<OwnedFd>,
+}
+
+impl Tracefs {
+    /// Finds it, or mounts it privately.
+    ///
+    /// # Errors
+    /// When it is neither mounted nor may be mounted, or may not be read.
+    pub fn open() -> Result<Tracefs, TracefsError> {
+        for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
+            match fs::metadata(Path::new(root).join("events")) {
+                Ok(_) => return Ok(Tracefs { root: root.into(), _mount: None }),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    return Err(TracefsError::Refused { what: root.into(), error });
+                }
+                Err(_) => {}
+            }
+        }
+        let mount = mount_privately().map_err(|error| TracefsError::NoTracefs(error.into()))?;
+        let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+        Ok(Tracefs { root, _mount: Some(mount) })
+    }
+
+    /// A file or folder of it.
+    pub fn path(&self, inner: &str) -> PathBuf {
+        self.root.join(inner)
+    }
+
+    /// Text of a file of it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn text(&self, inner: &str) -> Result<String, TracefsError> {
+        text_of(&self.path(inner)).map_err(|error| TracefsError::Refused { what: inner.into(), error })
+    }
+
+    /// The layouts of all block events of this kernel that are of use, and why others are not.
+    ///
+    /// # Errors
+    /// When the kernel has no block events, or issue or completion are of unknown layout.
+    pub fn events(&self) -> Result<(EventTable, Vec<LayoutError>), TracefsError> {
+        let (mut layouts, mut unusable) = (Vec::new(), Vec::new());
+        for kind in BlockEventKind::ALL {
+            let Ok(text) = self.text(&format!("events/block/{}/format", kind.name())) else { continue };
+            match EventLayout::parse(kind, &text) {
+                Ok(layout) => layouts.push(layout),
+                Err(error) if matches!(kind, BlockEventKind::Issue | BlockEventKind::Complete) => {
+                    return Err(error.into());
+                }
+                Err(error) => unusable.push(error),
+            }
+        }
+        let table = EventTable::new(layouts);
+        if table.layout(BlockEventKind::Issue).is_none() || table.layout(BlockEventKind::Complete).is_none() {
+            return Err(TracefsError::NoEvents);
+        }
+        Ok((table, unusable))
+    }
+
+    /// The layout of pages.
+    ///
+    /// # Errors
+    /// When it cannot be read or is unknown.
+    pub fn page(&self) -> Result<PageLayout, TracefsError> {
+        Ok(PageLayout::parse(&self.text("events/header_page")?)?)
+    }
+
+    /// Names of our instances whose process has ended.
+    pub fn stale_instances(&self) -> Vec<String> {
+        self.instances().into_iter().filter(|(_, lives)| !lives).map(|(name, _)| name).collect()
+    }
+
+    /// Our instances, and whether their process lives.
+    pub fn instances(&self) -> Vec<(String, bool)> {
+        let names = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter_map(|name| owner_lives(&name).map(|lives| (name, lives))).collect()
+    }
+
+    /// Removes what killed processes left; how many instances went. One that somebody still
+    /// reads (a process that is not to be seen from here) is busy and stays.
+    pub fn sweep(&self) -> usize {
+        let remove = |name: &String| fs::remove_dir(self.path("instances").join(name)).is_ok();
+        self.stale_instances().iter().filter(|name| remove(name)).count()
+    }
+}
+
+/// A file's text, asked for at once: some files of tracefs (`header_page`) have nothing more to say
+/// from the second reading on, and `read_to_string` begins with 32 bytes.
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut text = vec![0; 64 << 10];
+    let mut length = 0;
+    while length < text.len() {
+        match file.read(&mut text[length..])? {
+            0 => break,
+            bytes => length += bytes,
+        }
+    }
+    Ok(String::from_utf8_lossy(&text[..length]).into_owned())
+}
+
+fn mount_privately() -> rustix::io::Result<OwnedFd> {
+    use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
+/// What our instances' names begin with.
+const PREFIX: &str = "diskwright-";
+
+/// When a process was started, in ticks since boot (field 22 of /proc/PID/stat).
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // the name in parentheses may hold anything
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether the process lives whose instance this is; `None` for others' instances.
+fn owner_lives(name: &str) -> Option<bool> {
+    let mut numbers = name.strip_prefix(PREFIX)?.split('-');
+    let (pid, since) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    Some(started(pid) == Some(since))
+}
+
+/// What the kernel says it lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceLoss {
+    /// Events overwritten before they were read.
+    pub overrun: u64,
+    /// Events that found no room.
+    pub dropped: u64,
+}
+
+impl TraceLoss {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.overrun + self.dropped
+    }
+
+    /// Adds what `per_cpu/cpuN/stats` says.
+    fn add(&mut self, stats: &str) {
+        let number =
+            |name: &str| stats.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap_or(0);
+        // a commit overrun is an event that an interrupt could not write
+        self.overrun += number("overrun:") + number("commit overrun:");
+        self.dropped += number("dropped events:");
+    }
+}
+
+/// An instance of our own; removed when it goes.
+#[derive(Debug)]
+pub struct TraceInstance {
+    folder: PathBuf,
+    /// Raw pages, one file a processor, with the processor's number.
+    pipes: Vec<(u16, File)>,
+    events: Vec<&'static str>,
+}
+
+/// What one processor's buffer may take, KiB, and all of them together.
+const MOST_KIB: usize = 8 << 10;
+const MOST_KIB_ALL: usize = 128 << 10;
+
+impl TraceInstance {
+    /// Makes one and opens its pages; no event is on yet.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn create(tracefs: &Tracefs) -> Result<TraceInstance, TracefsError> {
+        let pid = std::process::id();
+        // one process may have several (tests)
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("{PREFIX}{pid}-{}-{number}", started(pid).unwrap_or(0));
+        let folder = tracefs.path("instances").join(&name);
+        fs::create_dir(&folder).map_err(|error| TracefsError::Refused { what: format!("instances/{name}"), error })?;
+        let mut instance = TraceInstance { folder, pipes: Vec::new(), events: Vec::new() };
+        instance.prepare()?;
+        Ok(instance)
+    }
+
+    fn prepare(&mut self) -> Result<(), TracefsError> {
+        self.write("tracing_on", "0")?;
+        // the clock that everything else here has
+        self.write("trace_clock", "mono")?;
+        let folder = self.folder.join("per_cpu");
+        let refused = |error| TracefsError::Refused { what: "per_cpu".into(), error };
+        let mut numbers: Vec<u16> = fs::read_dir(&folder)
+            .map_err(refused)?
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        let size = MOST_KIB.min(MOST_KIB_ALL / numbers.len().max(1)).max(256);
+        self.write("buffer_size_kb", &size.to_string())?;
+        for cpu in numbers {
+            let path = folder.join(format!("cpu{cpu}/trace_pipe_raw"));
+            let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+            let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(&path).map_err(refused)?;
+            self.pipes.push((cpu, file));
+        }
+        Ok(())
+    }
+
+    fn write(&self, inner: &str, text: &str) -> Result<(), TracefsError> {
+        fs::write(self.folder.join(inner), text).map_err(|error| TracefsError::Refused { what: inner.into(), error })
+    }
+
+    /// Turns an event on, with the kernel's filter for it where one is given.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn enable(&mut self, kind: BlockEventKind, filter: Option<&str>) -> Result<(), TracefsError> {
+        self.filter(kind, filter)?;
+        self.write(&format!("events/block/{}/enable", kind.name()), "1")?;
+        self.events.push(kind.name());
+        Ok(())
+    }
+
+    /// Sets the filter of an event, or takes it away.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn filter(&self, kind: BlockEventKind, filter: Option<&str>) -> Result<(), TracefsError> {
+        // "0" takes a filter away
+        self.write(&format!("events/block/{}/filter", kind.name()), filter.unwrap_or("0"))
+    }
+
+    /// Begins to trace.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn start(&self) -> Result<(), TracefsError> {
+        self.write("tracing_on", "1")
+    }
+
+    /// Stops tracing; what is in the buffers can still be read.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn stop(&self) -> Result<(), TracefsError> {
+        self.write("tracing_on", "0")
+    }
+
+    /// Puts a record of this text into our buffers, as an event does.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn marker(&self) -> Result<File, TracefsError> {
+        let open = OpenOptions::new().write(true).open(self.folder.join("trace_marker"));
+        open.map_err(|error| TracefsError::Refused { what: "trace_marker".into(), error })
+    }
+
+    /// The next page of a processor, if there is one, into `page`; how many bytes it has.
+    ///
+    /// # Errors
+    /// When the kernel refuses for another reason than that there is none.
+    pub fn next_page(&self, position: usize, page: &mut [u8]) -> Result<Option<usize>, TracefsError> {
+        let Some((_, file)) = self.pipes.get(position) else { return Ok(None) };
+        loop {
+            let mut file = file;
+            match file.read(page) {
+                Ok(0) => return Ok(None),
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(TracefsError::Refused { what: "trace_pipe_raw".into(), error }),
+            }
+        }
+    }
+
+    /// The processors' numbers, by position.
+    pub fn cpus(&self) -> impl Iterator<Item = u16> + '_ {
+        self.pipes.iter().map(|(cpu, _)| *cpu)
+    }
+
+    /// What was lost so far, by the kernel's own count.
+    pub fn loss(&self) -> TraceLoss {
+        let mut loss = TraceLoss::default();
+        for cpu in self.cpus() {
+            let stats = fs::read_to_string(self.folder.join(format!("per_cpu/cpu{cpu}/stats")));
+            loss.add(&stats.unwrap_or_default());
+        }
+        loss
+    }
+}
+
+impl Drop for TraceInstance {
+    fn drop(&mut self) {
+        // an instance with open files is busy
+        let _ = self.stop();
+        for event in &self.events {
+            let _ = self.write(&format!("events/block/{event}/enable"), "0");
+        }
+        self.pipes.clear();
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_instances_of_ours_are_swept_and_only_of_the_dead() {
+        assert_eq!(owner_lives("perf"), None);
+        assert_eq!(owner_lives("diskwright-x"), None);
+        assert_eq!(owner_lives("diskwright-1"), None);
+        let pid = std::process::id();
+        let since = started(pid).expect("this process");
+        assert_eq!(owner_lives(&format!("diskwright-{pid}-{since}-0")), Some(true));
+        // the number belongs to another process now
+        assert_eq!(owner_lives(&format!("diskwright-{pid}-{}-0", since + 1)), Some(false));
+        assert_eq!(owner_lives("diskwright-4194305-1-0"), Some(false));
+    }
+
+    #[test]
+    fn losses_are_summed_by_the_kernels_words() {
+        let mut loss = TraceLoss::default();
+        let stats = "entries: 12\noverrun: 3\ncommit overrun: 2\nbytes: 99\noldest: 1\ndropped events: 4\n\
+            read events: 9\n";
+        loss.add(stats);
+        loss.add(stats);
+        assert_eq!(loss, TraceLoss { overrun: 10, dropped: 8 });
+        assert_eq!(loss.total(), 18);
+    }
+
+    #[test]
+    fn a_refusal_is_told_from_a_kernel_that_cannot() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        assert!(TracefsError::NoTracefs(denied()).is_refusal());
+        assert!(!TracefsError::NoTracefs(io::Error::from(io::ErrorKind::NotFound)).is_refusal());
+        assert!(!TracefsError::NoEvents.is_refusal());
+    }
+}

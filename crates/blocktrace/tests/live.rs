@@ -1,0 +1,201 @@
+//! On this machine's kernel, as root: a loop device with a known load, traced in both ways.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use diskwright_blocktrace::devices::BlockDeviceNames;
+use diskwright_blocktrace::diskstats::{self, RequestTotals};
+use diskwright_blocktrace::{MethodChoice, SessionOptions, TraceSession, TracedOperation, Tracefs};
+
+/// Reads of the load, and writes with a sync behind them.
+const READS: u64 = 500;
+const WRITES: u64 = 40;
+
+/// A loop device over a file in memory; gone with this.
+struct LoopDisk {
+    file: PathBuf,
+    device: String,
+}
+
+impl LoopDisk {
+    /// `None`, and why, where it cannot be had.
+    fn attach(name: &str) -> Option<LoopDisk> {
+        let skip = |why: &str| {
+            eprintln!("skipped: {why}");
+            None
+        };
+        if !rustix::process::geteuid().is_root() {
+            return skip("tracing takes root");
+        }
+        if let Err(error) = Tracefs::open().and_then(|tracefs| tracefs.events().map(drop)) {
+            return skip(&format!("no events of block devices: {error}"));
+        }
+        let file = Path::new("/dev/shm").join(format!("diskwright-{name}-{}", std::process::id()));
+        fs::write(&file, vec![1; 16 << 20]).ok()?;
+        let made = Command::new("losetup").args(["-f", "--show"]).arg(&file).output();
+        let device =
+            made.ok().filter(|m| m.status.success()).map(|m| String::from_utf8_lossy(&m.stdout).trim().to_owned());
+        match device {
+            Some(device) => Some(LoopDisk { file, device }),
+            None => {
+                let _ = fs::remove_file(&file);
+                skip("no loop device")
+            }
+        }
+    }
+
+    fn number(&self) -> u32 {
+        BlockDeviceNames::default().number(self.device.trim_start_matches("/dev/")).expect("a device")
+    }
+
+    fn load(&self) {
+        let run = |words: &[String]| {
+            let done = Command::new("dd").args(words).output().expect("dd runs");
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        };
+        let device = &self.device;
+        run(&[
+            format!("if={device}"),
+            "of=/dev/null".into(),
+            "bs=8k".into(),
+            format!("count={READS}"),
+            "iflag=direct".into(),
+        ]);
+        let words = ["if=/dev/zero", "bs=4k", "oflag=direct", "conv=fsync,notrunc"].map(String::from);
+        run(&[&words[..], &[format!("of={device}"), format!("count={WRITES}")]].concat());
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.device]).status();
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn options(disk: u32, method: MethodChoice) -> SessionOptions {
+    SessionOptions { disks: vec![disk], method, budget: 1.0, needs_events: false, column_ns: 100_000_000 }
+}
+
+/// What was traced of a load, and what the kernel counted of it.
+fn traced(disk: &LoopDisk, method: MethodChoice) -> (TraceSession, RequestTotals) {
+    let device = disk.number();
+    // udev looks at a new disk for a moment
+    Command::new("udevadm").arg("settle").status().ok();
+    let mut session = TraceSession::start(options(device, method), 0.0, now()).expect("a trace");
+    let before = diskstats::read()[&device];
+    disk.load();
+    std::thread::park_timeout(std::time::Duration::from_millis(50));
+    let counted = diskstats::read()[&device].since(before);
+    session.finish(now(), &mut |_| {}).expect("the end");
+    (session, counted)
+}
+
+fn requests(session: &TraceSession, device: u32, operation: TracedOperation) -> u64 {
+    session.summary.operation(device, operation).map_or(0, |sum| sum.requests)
+}
+
+#[test]
+fn every_request_is_seen_as_the_kernel_counts_them() {
+    let Some(disk) = LoopDisk::attach("sums") else { return };
+    let device = disk.number();
+    let (session, counted) = traced(&disk, MethodChoice::Tracefs);
+    let of = |operation| requests(&session, device, operation);
+    use TracedOperation::{Discard, Flush, FlushCall, Read, SyncWrite, Write};
+    assert!(counted.reads >= READS && counted.writes >= WRITES, "{counted:?}");
+    assert_eq!((of(Read), of(Flush), of(Discard)), (counted.reads, counted.flushes, counted.discards));
+    assert_eq!(of(Write) + of(SyncWrite) + of(FlushCall), counted.writes);
+    let (read, pairs) = session.counts().expect("events");
+    assert_eq!((session.loss().total(), read.unknown, read.pages_cut), (0, 0, 0));
+    assert_eq!((pairs.without_beginning, pairs.without_start, pairs.clock_back), (0, 0, 0));
+    let reads = session.summary.operation(device, Read).expect("reads");
+    assert_eq!(reads.latency.count(), reads.device.count());
+    assert!(reads.sequential_share().is_some_and(|share| share > 0.9), "{:?}", reads.sequential_share());
+    let askers = session.summary.askers(device);
+    assert!(askers.iter().any(|a| a.comm.starts_with(b"dd\0") && a.requests >= READS), "{askers:?}");
+}
+
+#[test]
+fn histograms_in_the_kernel_count_the_same() {
+    let Some(disk) = LoopDisk::attach("bpf") else { return };
+    let device = disk.number();
+    let (session, counted) = traced(&disk, MethodChoice::Bpf);
+    assert_eq!(session.method(), "bpf");
+    let of = |operation| requests(&session, device, operation);
+    use TracedOperation::{Flush, Read, SyncWrite, Write};
+    assert_eq!((of(Read), of(Flush)), (counted.reads, counted.flushes));
+    // callers' flushes are not counted in the kernel; dd made one
+    assert_eq!(of(Write) + of(SyncWrite), counted.writes - 1);
+    let reads = session.summary.operation(device, Read).expect("reads");
+    assert!(reads.bytes >= READS * 8192, "{}", reads.bytes);
+    let (mean, longest) = (reads.latency.mean_ns().expect("some"), reads.latency.longest_ns().expect("some"));
+    let at_device = reads.device.mean_ns().expect("some");
+    assert!(at_device <= mean && mean <= longest as f64 && mean > 100.0, "{at_device} {mean} {longest}");
+    // the sums and the steps are counted apart, and agree within the width of a step
+    let by_steps: f64 = reads
+        .latency
+        .steps()
+        .map(|(step, count)| {
+            let (from, to) = diskwright_blocktrace::latency::edges(step);
+            (from as f64 + to as f64) / 2.0 * count as f64
+        })
+        .sum::<f64>()
+        / reads.latency.count() as f64;
+    assert!((by_steps / mean - 1.0).abs() < 0.05, "{by_steps} {mean}");
+    assert_eq!(session.kernel_loss().map(|l| l.no_room), Some(0));
+}
+
+/// Two traces and a third tracer at once: each sees everything.
+#[test]
+fn tracers_do_not_disturb_each_other() {
+    let Some(disk) = LoopDisk::attach("two") else { return };
+    let device = disk.number();
+    let mut other = TraceSession::start(options(device, MethodChoice::Tracefs), 0.0, now()).expect("a trace");
+    let mut third = TraceSession::start(options(device, MethodChoice::Bpf), 0.0, now()).expect("a trace");
+    let (session, counted) = traced(&disk, MethodChoice::Tracefs);
+    other.finish(now(), &mut |_| {}).expect("the end");
+    third.finish(now(), &mut |_| {}).expect("the end");
+    for session in [&session, &other, &third] {
+        let reads = requests(session, device, TracedOperation::Read);
+        assert!(reads >= counted.reads, "{reads} of {counted:?}");
+        assert_eq!(session.loss().total(), 0);
+    }
+}
+
+/// What a killed process leaves is removed by the next one; what lives stays.
+#[test]
+fn an_instance_of_a_dead_process_is_swept() {
+    let Some(disk) = LoopDisk::attach("sweep") else { return };
+    let tracefs = Tracefs::open().expect("tracefs");
+    // no process has this number and this beginning
+    let stale = tracefs.path("instances/diskwright-1-1-0");
+    fs::create_dir(&stale).expect("an instance");
+    let live = TraceSession::start(options(disk.number(), MethodChoice::Tracefs), 0.0, now()).expect("a trace");
+    assert!(!stale.exists());
+    assert!(live.remarks.iter().any(|r| r.contains("removed 1")), "{:?}", live.remarks);
+    let mine = || {
+        let prefix = format!("diskwright-{}-", std::process::id());
+        tracefs.instances().into_iter().filter(|(name, _)| name.starts_with(&prefix)).collect::<Vec<_>>()
+    };
+    assert!(mine().iter().any(|(_, lives)| *lives));
+    assert_eq!(Tracefs::open().expect("tracefs").sweep(), 0);
+    drop(live);
+}
+
+/// The disk goes while it is traced.
+#[test]
+fn a_device_that_goes_leaves_its_figures() {
+    let Some(disk) = LoopDisk::attach("gone") else { return };
+    let device = disk.number();
+    let mut session = TraceSession::start(options(device, MethodChoice::Tracefs), 0.0, now()).expect("a trace");
+    disk.load();
+    drop(disk);
+    session.finish(now(), &mut |_| {}).expect("the end");
+    assert!(requests(&session, device, TracedOperation::Read) >= READS);
+}

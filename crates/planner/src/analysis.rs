@@ -1,0 +1,223 @@
+//! What a design does under a demand, by analysis: the simulator's solver for
+//! drives, a closed form for volumes.
+
+use diskwright_simulator::analytic::{self, UnsolvedReason};
+use diskwright_simulator::load::{
+    AccessPattern, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer, RequestSizes,
+};
+use diskwright_simulator::system::{Drives, Set, System, Workload, WorkloadTarget};
+use diskwright_simulator::volume::VolumeSpec;
+use diskwright_simulator::{ArrayLevel, DeviceModel};
+
+use crate::arithmetic::{usable_members, write_cost};
+use crate::demand::Demand;
+use crate::parts::{DesignPart, volume_need};
+use crate::reliability::gamma_share;
+
+/// Members of a part at a level.
+#[derive(Clone, Copy, Debug)]
+pub struct StorageDesign<'a> {
+    /// What its members are.
+    pub part: &'a DesignPart,
+    /// Level.
+    pub level: ArrayLevel,
+    /// Members.
+    pub count: u16,
+    /// Stripe unit, bytes.
+    pub unit_bytes: u64,
+}
+
+/// What a design does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesignResponse {
+    /// Mean response, s.
+    pub mean_s: f64,
+    /// Of reads and of writes, s; NaN where there are none.
+    pub kinds_s: [f64; 2],
+    /// Share of each part that is used, the highest first.
+    pub utilization: Vec<(String, f64)>,
+}
+
+impl DesignResponse {
+    /// Share of the busiest part.
+    pub fn busiest(&self) -> f64 {
+        self.utilization.first().map_or(0.0, |part| part.1)
+    }
+}
+
+/// Blocks of a size, at least one.
+fn size_bytes(bytes: f64) -> u64 {
+    ((bytes / 512.0).round().max(1.0) * 512.0) as u64
+}
+
+impl StorageDesign<'_> {
+    /// Room for data, bytes.
+    pub fn usable_bytes(&self) -> f64 {
+        usable_members(self.level, self.count) * self.part.bytes
+    }
+
+    /// I/Os a second of each member: small requests, or as many as stripe units they are spread over.
+    pub fn member_load(&self, demand: &Demand) -> f64 {
+        let pieces = |bytes: f64| match self.is_striped() {
+            true => (bytes / self.unit_bytes as f64).max(1.0),
+            false => 1.0,
+        };
+        let reads = demand.reads_per_s * pieces(demand.read_size_bytes);
+        let writes = demand.writes_per_s * pieces(demand.write_size_bytes) * write_cost(self.level, self.count);
+        (reads + writes) / f64::from(self.count)
+    }
+
+    /// True where it has stripe units.
+    pub fn is_striped(&self) -> bool {
+        self.count > 1 && !matches!(self.level, ArrayLevel::Linear | ArrayLevel::Raid1)
+    }
+
+    /// The design as a system under a demand, with `extra` drives beside it.
+    pub fn system(&self, demand: &Demand, extra: u16) -> System {
+        let mut group = Drives::new("member", u32::from(self.count + extra), self.part.device.clone());
+        if let DeviceModel::Mechanical(model) = &self.part.device {
+            (group.order, group.depth) = (model.policy(), model.slots());
+        }
+        let mut system = System { drives: vec![group], ..System::new("design") };
+        let mut target = WorkloadTarget::Drive(0);
+        if self.count > 1 {
+            let mut set = Set::new("array", self.level, (0..u32::from(self.count)).collect());
+            set.unit_blocks = self.unit_bytes / 512;
+            system.arrays = vec![set];
+            target = WorkloadTarget::Array(0);
+        }
+        let load = LoadSpec::Open(OpenSpec {
+            gap: DurationDistribution::Exponential { mean_s: 1.0 / demand.requests_per_s() },
+            classes: classes(demand),
+            most_outstanding: 20_000,
+            ..OpenSpec::default()
+        });
+        system.workloads = vec![Workload { name: "demand".into(), targets: vec![target], load }];
+        system
+    }
+
+    /// What it does; `None` where it cannot keep up.
+    ///
+    /// # Errors
+    /// What of it cannot be solved.
+    pub fn respond(&self, demand: &Demand) -> Result<Option<DesignResponse>, UnsolvedReason> {
+        if let DeviceModel::Volume(spec) = &self.part.device {
+            return Ok(self.volumes(spec, demand));
+        }
+        // places are taken as random: the order of what is sequential is the simulation's
+        let random = Demand { sequential_share: None, ..demand.clone() };
+        match analytic::solve(&self.system(&random, 0)) {
+            Ok(solution) => {
+                let mut busiest: Vec<(String, f64)> = Vec::new();
+                for (name, busy) in solution.utilisations {
+                    // equal members are one part
+                    let name = if name.starts_with("member") { "members".to_owned() } else { name };
+                    match busiest.iter_mut().find(|part| part.0 == name) {
+                        Some(part) => part.1 = part.1.max(busy),
+                        None => busiest.push((name, busy)),
+                    }
+                }
+                busiest.sort_by(|a, b| b.1.total_cmp(&a.1));
+                Ok(Some(DesignResponse {
+                    mean_s: solution.response_s,
+                    kinds_s: [solution.read_response_s, solution.write_response_s],
+                    utilization: busiest,
+                }))
+            }
+            Err(UnsolvedReason::Overload(_)) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Volumes side by side, each with its share of the requests. A limit is a rate with a window that
+    /// may be used at once: who comes waits as in M/D/1, for what of that is beyond the window. Waits in
+    /// M/D/1 are nearly exponential where there are any, with the mean W / rho.
+    fn volumes(&self, spec: &VolumeSpec, demand: &Demand) -> Option<DesignResponse> {
+        let n = f64::from(self.count);
+        let each = demand.scaled(1.0 / n);
+        let need = volume_need(spec, &each);
+        let window = spec.window as f64 * 1e-9;
+        let names = self.part.volume.as_ref().map(|volume| [volume.iops.1.clone(), volume.rate.1.clone()]);
+        let names = names.unwrap_or_else(|| ["IOPS".into(), "throughput".into()]);
+        let (mut wait, mut utilization) = (0.0_f64, Vec::new());
+        for ((need, limit), name) in need.into_iter().zip([spec.operations.baseline, spec.bytes.baseline]).zip(names) {
+            let busy = need / limit;
+            if busy >= 1.0 {
+                return None;
+            }
+            let service = busy / each.requests_per_s();
+            let md1 = busy * service / (2.0 * (1.0 - busy));
+            wait = wait.max(if md1 > 0.0 { md1 * (-window * busy / md1).exp() } else { 0.0 });
+            utilization.push((name, busy));
+        }
+        utilization.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let time = |mean: f64, bytes: f64| mean * 1e-9 + bytes / spec.stream + wait;
+        let read = time(spec.read.mean(), demand.read_size_bytes);
+        let write = time(spec.write.mean(), demand.write_size_bytes);
+        let share = demand.read_share();
+        let kinds_s = [if share > 0.0 { read } else { f64::NAN }, if share < 1.0 { write } else { f64::NAN }];
+        let mean_s = share * read + (1.0 - share) * write;
+        Some(DesignResponse { mean_s, kinds_s, utilization })
+    }
+
+    /// 95 and 99 % of responses: reads and writes each as a gamma distribution of their mean and of a
+    /// variance made of that of an idle design and of waits, which are nearly exponential where there
+    /// are any. An estimate; the short list has those of the simulation.
+    pub fn percentiles(&self, demand: &Demand, response: &DesignResponse) -> Option<[f64; 2]> {
+        let idle = self.respond(&demand.scaled(1e-4)).ok()??;
+        let busy = response.busiest().clamp(0.01, 0.999);
+        let share = demand.read_share();
+        let parts: Vec<(f64, f64, f64)> = [share, 1.0 - share]
+            .into_iter()
+            .zip(response.kinds_s.into_iter().zip(idle.kinds_s))
+            .filter(|(share, _)| *share > 0.0)
+            .map(|(share, (mean, idle))| {
+                let wait = (mean - idle).max(0.0);
+                let variance = self.variation() * idle * idle + wait * wait * (2.0 / busy - 1.0);
+                (share, mean, variance.max(1e-6 * mean * mean))
+            })
+            .collect();
+        let below = |time: f64| -> f64 {
+            parts.iter().map(|(share, mean, v)| share * gamma_share(mean * mean / v, time * mean / v)).sum()
+        };
+        Some([0.95, 0.99].map(|wanted| {
+            let (mut low, mut high) = (0.0, 100.0 * response.mean_s);
+            for _ in 0..40 {
+                let middle = 0.5 * (low + high);
+                if below(middle) < wanted { low = middle } else { high = middle }
+            }
+            high
+        }))
+    }
+
+    /// Squared coefficient of variation of an idle member's time: of a drive arm and rotation, of a
+    /// volume what its description says, of flash little.
+    fn variation(&self) -> f64 {
+        match &self.part.device {
+            DeviceModel::Mechanical(_) => 0.12,
+            DeviceModel::Volume(spec) => spec.read.variation_squared(),
+            DeviceModel::Plain(spec) => spec.service.variation_squared(),
+            DeviceModel::Flash(_) => 0.02,
+        }
+    }
+}
+
+/// The classes of a demand: what is random, and what goes on where the last one ended (in one stream).
+fn classes(demand: &Demand) -> Vec<OperationClass> {
+    let transfer = OperationTransfer {
+        read_share: demand.read_share(),
+        bytes: RequestSizes::One(size_bytes(demand.read_size_bytes.max(512.0))),
+        write_bytes: Some(RequestSizes::One(size_bytes(demand.write_size_bytes.max(512.0)))),
+        ..OperationTransfer::default()
+    };
+    let sequential = demand.sequential_share.unwrap_or(0.0);
+    let mut classes = Vec::new();
+    if sequential < 1.0 {
+        classes.push(OperationClass::of("random", 1.0 - sequential, transfer.clone()));
+    }
+    if sequential > 0.0 {
+        let access = AccessPattern::Sequential { streams: 1 };
+        classes.push(OperationClass::of("sequential", sequential, OperationTransfer { access, ..transfer }));
+    }
+    classes
+}

@@ -1,0 +1,345 @@
+//! From a demand to the answer: the short list, each simulated, the frontier,
+//! what was rejected and why, and prices at which the ranking turns.
+
+use std::collections::BTreeSet;
+
+use diskwright_base::units::{digits, display};
+
+use crate::PlanError;
+use crate::analysis::StorageDesign;
+use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
+use crate::demand::{Demand, ResponseStatistic};
+use crate::describe;
+use crate::limits::PlanLimits;
+use crate::parts::{DesignPart, parts};
+use crate::prices::is_old;
+use crate::search::{JudgedDesign, SearchOutcome, search};
+use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
+
+/// Simulation and analysis further apart than this are flagged.
+pub const AGREE: f64 = 0.15;
+/// Designs of the list with parts of one kind, at most.
+const MOST_OF_A_KIND: usize = 2;
+/// Cheaper designs that fail, at most.
+const MOST_REJECTED: usize = 8;
+
+/// Everything that an answer is made of.
+pub(crate) struct PlanContext<'a> {
+    pub demand: &'a Demand,
+    pub limits: &'a PlanLimits,
+    pub parts: &'a [DesignPart],
+}
+
+impl<'a> PlanContext<'a> {
+    /// The design of a judged one.
+    pub fn design(&self, judged: &JudgedDesign) -> StorageDesign<'a> {
+        let JudgedDesign { level, count, unit_bytes, .. } = *judged;
+        StorageDesign { part: &self.parts[judged.part], level, count, unit_bytes }
+    }
+
+    /// `raid5 of 10 x compaq-4gb + 1 spare`.
+    pub fn title(&self, judged: &JudgedDesign) -> String {
+        let part = &self.parts[judged.part];
+        let name = if part.volume.is_some() { &part.name } else { &part.id };
+        let spares = match judged.spares {
+            0 => String::new(),
+            1 => " + 1 spare".into(),
+            n => format!(" + {n} spares"),
+        };
+        match judged.count {
+            1 => name.clone(),
+            count => format!("{} of {count} x {name}{spares}", judged.level.name()),
+        }
+    }
+}
+
+/// Answers a demand.
+///
+/// # Errors
+/// A demand that cannot be, limits that contradict each other, and names that there are not.
+pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanError> {
+    demand.check()?;
+    limits.check()?;
+    let parts = parts(demand, limits)?;
+    if parts.is_empty() {
+        return Err(PlanError::Contradiction("the limits leave no drive and no volume; drop one of them".into()));
+    }
+    let context = PlanContext { demand, limits, parts: &parts };
+    let mut outcome = search(demand, limits, &parts);
+    outcome.feasible.sort_by(by_cost);
+    let (list, rejected) = short_list(&context, &mut outcome);
+    let feasible = !list.is_empty();
+    let list = if feasible { list } else { nearest(&context, &outcome) };
+    let best_cost = list.first().filter(|_| feasible).and_then(|(design, _)| design.cost);
+    let mut answer = PlanAnswer {
+        demand: demand.clone(),
+        designs: list.iter().map(|(judged, found)| describe::design(&context, judged, found.as_ref())).collect(),
+        feasible,
+        rejected,
+        frontier: frontier(&context, &outcome),
+        break_even: Vec::new(),
+        searched: outcome.searched,
+        notes: Vec::new(),
+    };
+    for (at, design) in answer.designs.iter_mut().enumerate() {
+        design.rank = at as u32 + 1;
+    }
+    answer.rejected.extend(cheaper(&context, &outcome, best_cost));
+    answer.rejected.truncate(MOST_REJECTED);
+    if feasible {
+        answer.break_even = break_even(&context, &list);
+    }
+    reasons(&mut answer);
+    answer.notes = notes(&context, &outcome, &answer);
+    Ok(answer)
+}
+
+/// Cheaper first; what has no price comes after what has one, by number, then by response.
+fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
+    let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
+    let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
+    cost(a)
+        .total_cmp(&cost(b))
+        .then((a.count + a.spares).cmp(&(b.count + b.spares)))
+        .then(response(a).total_cmp(&response(b)))
+}
+
+type SimulatedDesign = (JudgedDesign, Option<SimulatedResponse>);
+
+/// The cheapest of each part and level that meets the demand in the simulation too.
+fn short_list(context: &PlanContext<'_>, outcome: &mut SearchOutcome) -> (Vec<SimulatedDesign>, Vec<RejectedDesign>) {
+    let (mut list, mut rejected): (Vec<SimulatedDesign>, Vec<RejectedDesign>) = (Vec::new(), Vec::new());
+    let mut taken: Vec<(&str, &str)> = Vec::new();
+    let mut tries = 4 * context.limits.list;
+    for judged in &outcome.feasible {
+        if list.len() >= context.limits.list || tries == 0 {
+            break;
+        }
+        // alternatives are of another kind, or of another level
+        let key = (kind(context, judged), judged.level.name());
+        if taken.contains(&key) || taken.iter().filter(|other| other.0 == key.0).count() >= MOST_OF_A_KIND {
+            continue;
+        }
+        tries -= 1;
+        let design = context.design(judged);
+        let found = simulate(&design, context.demand, ArrayCondition::Healthy, context.limits.simulated_requests).ok();
+        match found.as_ref().and_then(|found| missed(context.demand, found)) {
+            Some((because, limit)) => {
+                rejected.push(RejectedDesign { design: context.title(judged), because, limit, price: judged.price });
+            }
+            None => {
+                taken.push(key);
+                list.push((judged.clone(), found));
+            }
+        }
+    }
+    (list, rejected)
+}
+
+/// What sort of part a design has: the group of drives that share a price, or the volume type.
+fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
+    let id = &context.parts[judged.part].id;
+    context.limits.prices.group(id).map_or(id, |group| &group.id)
+}
+
+/// What a simulated design misses.
+fn missed(demand: &Demand, found: &SimulatedResponse) -> Option<(String, String)> {
+    let Some(response) = found.response_s else {
+        return Some(("simulated, it cannot keep up with the demand".into(), "members".into()));
+    };
+    let target = demand.response?;
+    let value = match target.of {
+        ResponseStatistic::Mean => response[0],
+        ResponseStatistic::P95 => response[1],
+        ResponseStatistic::P99 => response[2],
+    };
+    (value > target.target_s).then(|| {
+        let (value, asked) = (display(value, "s"), display(target.target_s, "s"));
+        let because = format!("simulated, its {} response is {value} where {asked} is asked for", target.of.name());
+        (because, "response".into())
+    })
+}
+
+/// Where nothing meets the demand: what misses it by least.
+fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<SimulatedDesign> {
+    let factor = |design: &JudgedDesign| design.failure.as_ref().map_or(f64::INFINITY, |failure| failure.factor);
+    let best = outcome.failing.iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)));
+    let simulated = |judged: &JudgedDesign| {
+        // what cannot keep up in the analysis is not simulated: it has no steady state
+        judged.response.as_ref()?;
+        let requests = context.limits.simulated_requests;
+        simulate(&context.design(judged), context.demand, ArrayCondition::Healthy, requests).ok()
+    };
+    best.map(|judged| (judged.clone(), simulated(judged))).into_iter().collect()
+}
+
+/// Designs that are cheaper than the best and fail, the cheapest first, one of each part and level.
+fn cheaper(context: &PlanContext<'_>, outcome: &SearchOutcome, best: Option<f64>) -> Vec<RejectedDesign> {
+    let mut failing: Vec<&JudgedDesign> = outcome
+        .failing
+        .iter()
+        .filter(|design| best.is_none_or(|best| design.cost.is_none_or(|cost| cost < best)))
+        .collect();
+    failing.sort_by(|a, b| by_cost(a, b));
+    let mut taken: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut all = Vec::new();
+    for judged in failing {
+        let Some(failure) = &judged.failure else { continue };
+        if taken.insert((&context.parts[judged.part].id, judged.level.name())) {
+            all.push(RejectedDesign {
+                design: context.title(judged),
+                because: failure.because.clone(),
+                limit: failure.limit.clone(),
+                price: judged.price,
+            });
+        }
+    }
+    all
+}
+
+/// Designs that no other beats in cost and response, the cheapest first.
+fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierPoint> {
+    let mut points: Vec<(&JudgedDesign, f64, f64)> = Vec::new();
+    for judged in outcome.feasible.iter().chain(&outcome.failing) {
+        let meets = judged.failure.is_none();
+        let by_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == "response");
+        if let (Some(cost), Some(response), true) = (judged.cost, &judged.response, meets || by_response) {
+            points.push((judged, cost, response.mean_s));
+        }
+    }
+    points.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.2.total_cmp(&b.2)));
+    let mut best = f64::INFINITY;
+    let mut frontier = Vec::new();
+    for (judged, cost, response_s) in points {
+        // a hundredth less is no better
+        if response_s < best * 0.99 {
+            best = response_s;
+            let meets = judged.failure.is_none();
+            frontier.push(FrontierPoint { design: context.title(judged), cost, response_s, meets });
+        }
+    }
+    frontier
+}
+
+/// Prices at which others of the list would be first.
+fn break_even(context: &PlanContext<'_>, list: &[SimulatedDesign]) -> Vec<BreakEven> {
+    let currency = &context.limits.currency;
+    let Some(((first, _), others)) = list.split_first() else { return Vec::new() };
+    let Some(cost) = first.cost else { return Vec::new() };
+    let mut all = Vec::new();
+    for (judged, _) in others {
+        let part = &context.parts[judged.part];
+        if part.id == context.parts[first.part].id || part.volume.is_some() {
+            continue;
+        }
+        let below = cost / f64::from(judged.count + judged.spares);
+        let now = part.price.as_ref().map(|price| price.amount);
+        let per_tb = |price: f64| digits(price / (part.bytes / 1e12));
+        let today = now.map_or_else(
+            || "its price is not known".to_owned(),
+            |now| format!("it is {} {currency} ({} a TB)", digits(now), per_tb(now)),
+        );
+        let title = context.title(judged);
+        let sentence = format!(
+            "{title} would be first below {} {currency} a drive ({} a TB); {today}",
+            digits(below),
+            per_tb(below)
+        );
+        all.push(BreakEven { part: part.id.clone(), design: title, below, now, sentence });
+    }
+    all
+}
+
+/// Why each has its rank.
+fn reasons(answer: &mut PlanAnswer) {
+    let Some(first) = answer.designs.first() else { return };
+    let (cost, response, currency) = (first.cost, first.response_s.mean, first.currency.clone());
+    let feasible = answer.feasible;
+    for design in &mut answer.designs {
+        let sized = match design.sized_by.as_str() {
+            "level" => "the least that the level takes".to_owned(),
+            "capacity" => "as many as the data need".to_owned(),
+            "queue" => "as many as the requests in flight need".to_owned(),
+            _ => "as many as the response needs".to_owned(),
+        };
+        let carries = format!("it carries {}x the load", digits(design.headroom));
+        design.why = match (feasible, design.rank, design.cost, cost) {
+            (false, ..) => "nothing meets the demand; this misses it by least".into(),
+            (_, 1, Some(own), _) => {
+                format!(
+                    "the cheapest that meets the demand: {} {currency} over the mission; {sized}; {carries}",
+                    digits(own)
+                )
+            }
+            (_, _, Some(own), Some(best)) => format!(
+                "{}, {} instead of {}; {sized}; {carries}",
+                match (own / best - 1.0) * 100.0 {
+                    more if more < 0.5 => "as dear as rank 1".to_owned(),
+                    more => format!("{} % dearer than rank 1", digits(more)),
+                },
+                display(design.response_s.mean, "s"),
+                display(response, "s")
+            ),
+            _ => format!("its price is not known, so that it stands after those with one; {sized}; {carries}"),
+        };
+    }
+}
+
+/// What to know when reading the answer.
+fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer) -> Vec<String> {
+    let (demand, limits) = (context.demand, context.limits);
+    let mut notes = Vec::new();
+    if demand.capacity_bytes.is_none() {
+        notes.push("no capacity was asked for: designs are sized by load alone (--capacity)".into());
+    }
+    if demand.response.is_none() {
+        notes.push("no response was asked for: designs only have to keep up (--response)".into());
+    }
+    if demand.sequential_share.is_none_or(|share| share > 0.0) {
+        notes.push("the analysis takes every request as random; sequential ones are faster on disks".into());
+    }
+    if demand.burstiness.is_some_and(|burst| burst > 1.0) {
+        notes
+            .push("arrivals are bursty; analysis and simulation take a Poisson stream: responses are too short".into());
+    }
+    for design in &answer.designs {
+        if let Some(date) = design.price_date.as_ref().filter(|date| is_old(date, &limits.today)) {
+            notes.push(format!("the price of {} is older than a year ({date})", design.part));
+        }
+        if design.agrees == Some(false) {
+            let share = digits(design.deviation.unwrap_or(f64::NAN).abs() * 100.0);
+            notes.push(format!("rank {}: analysis and simulation are {share} % apart", design.rank));
+        }
+        if (design.member_load_published_per_s / design.member_load_per_s - 1.0).abs() > 0.001 && design.rank > 0 {
+            notes.push(format!(
+                "rank {}: {} I/Os a second on each member as they cost here, {} by the factors of NT Magazine 1998",
+                design.rank,
+                digits(design.member_load_per_s),
+                digits(design.member_load_published_per_s)
+            ));
+        }
+    }
+    let offers = answer.designs.iter().filter_map(|design| limits.volume(&design.part));
+    for offer in offers {
+        if let Some(why) = &offer.unverified {
+            notes.push(format!("the price of {} is second-hand: {why}", offer.id));
+        }
+        if let Some(burst) = offer.burst {
+            notes.push(format!("{}: bursts to {} IOPS are left out, they end", offer.id, digits(burst.iops)));
+        }
+    }
+    if let Ok(Some(caps)) = limits.instance_caps()
+        && let Some(most) = caps.most
+    {
+        notes.push(format!(
+            "{} has {} IOPS and {} for ever (these count), {} and {} for 30 minutes a day",
+            caps.id,
+            digits(caps.baseline.iops),
+            display(caps.baseline.mb_s * 1e6, "bytes_per_s"),
+            digits(most.iops),
+            display(most.mb_s * 1e6, "bytes_per_s")
+        ));
+    }
+    notes.extend(outcome.unsolved.iter().map(|what| format!("not judged: {what}")));
+    notes
+}

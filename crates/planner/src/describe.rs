@@ -1,0 +1,197 @@
+//! A design of the short list with all that is told of it.
+
+use crate::analysis::{DesignResponse, StorageDesign};
+use crate::answer::{LossFigures, PartUtilization, PlannedDesign, PricePeriod, ResponseFigures, RuleFigures};
+use crate::arithmetic::{front_end, front_end_blend, with_surplus, write_cost};
+use crate::choose::{AGREE, PlanContext};
+use crate::demand::Demand;
+use crate::limits::PlanLimits;
+use crate::parts::DesignPart;
+use crate::reliability::drawn::{MissionOutcome, MissionPlan, draw};
+use crate::reliability::{CORRELATION, MemberReliability, md_rebuild_hours};
+use crate::search::{JudgedDesign, largest, loss, repair_hours, statistic, sustained};
+use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
+
+/// Missions that are drawn beside the formula.
+const MISSIONS: u32 = 20_000;
+
+/// All that is told of a design.
+pub(crate) fn design(
+    context: &PlanContext<'_>,
+    judged: &JudgedDesign,
+    found: Option<&SimulatedResponse>,
+) -> PlannedDesign {
+    let (design, part) = (context.design(judged), &context.parts[judged.part]);
+    let (demand, limits) = (context.demand, context.limits);
+    let analysis = analysis_figures(&design, demand, judged.response.as_ref());
+    let simulated = found.and_then(|found| found.response_s).map(figures);
+    let deviation = simulated.map(|simulated| analysis.mean / simulated.mean - 1.0);
+    let response = simulated.unwrap_or(analysis);
+    let most = sustained(&design, demand);
+    let member_load = design.member_load(demand);
+    let raw = member_load * most * f64::from(judged.count);
+    let factor = write_cost(judged.level, judged.count);
+    let utilization = utilization(judged.response.as_ref(), &design, demand, most);
+    let failed = |condition| failed_member(&design, demand, condition, limits);
+    let (degraded, rebuilding) = (failed(ArrayCondition::Degraded), failed(ArrayCondition::Rebuilding));
+    let (rebuild, floor) =
+        rebuild_seconds(part, judged).map_or((None, None), |(best, floor)| (Some(best), Some(floor)));
+    let loss = losses(part, judged, limits);
+    PlannedDesign {
+        rank: 0,
+        level: judged.level.name().to_owned(),
+        part: part.id.clone(),
+        name: part.name.clone(),
+        count: judged.count.into(),
+        recommended_count: recommended(judged, part, limits),
+        spares: judged.spares.into(),
+        stripe_unit_bytes: design.is_striped().then_some(judged.unit_bytes),
+        usable_bytes: design.usable_bytes(),
+        sized_by: judged.sized_by.to_owned(),
+        member_load_per_s: member_load,
+        member_load_published_per_s: judged.level.member_load(judged.count, demand.reads_per_s, demand.writes_per_s),
+        member_sustains_per_s: member_load * most,
+        rules: RuleFigures {
+            front_end_per_s: front_end(raw, demand.read_share(), factor),
+            blend_per_s: front_end_blend(raw, demand.read_share(), factor),
+        },
+        queue_per_spindle: demand.requests_per_s() * response.mean / f64::from(judged.count),
+        response_s: response,
+        analysis_response_s: analysis,
+        deviation,
+        agrees: deviation.map(|deviation| deviation.abs() <= AGREE),
+        degraded_response_s: degraded.and_then(|found| found.response_s).map(figures),
+        rebuilding_response_s: rebuilding.and_then(|found| found.response_s).map(figures),
+        limit: utilization.first().map_or_else(|| "unknown".into(), |part| part.part.clone()),
+        utilization,
+        headroom: headroom(&design, demand),
+        full_after_days: full_after(&design, demand),
+        rebuild_s: rebuild,
+        rebuild_loaded_s: rebuilding.and_then(|found| found.rebuild_bytes_per_s).map(|rate| part.bytes / rate),
+        rebuild_floor_s: floor,
+        loss_5_years: member(part).and_then(|member| self::loss(part, judged, member, &five_years(limits), 1.0)),
+        loss,
+        price: judged.price,
+        price_period: if part.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once },
+        cost: judged.cost,
+        currency: limits.currency.clone(),
+        price_date: part.price.as_ref().map(|price| price.date.clone()),
+        price_source: part.price.as_ref().map(|price| price.source.clone()),
+        watts: part.watts.map(|watts| watts * f64::from(judged.count + judged.spares)),
+        simulated: simulated.is_some(),
+        why: String::new(),
+    }
+}
+
+fn figures(found: [f64; 3]) -> ResponseFigures {
+    ResponseFigures { mean: found[0], p95: found[1], p99: found[2] }
+}
+
+fn five_years(limits: &PlanLimits) -> PlanLimits {
+    PlanLimits { years: 5.0, ..limits.clone() }
+}
+
+/// With a surplus for surges, in numbers that the level can have, where it is bought by the piece.
+fn recommended(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLimits) -> u32 {
+    let count = u32::from(judged.count);
+    if part.volume.is_some() || judged.level == diskwright_simulator::ArrayLevel::Raid1 || judged.sized_by == "level" {
+        return count;
+    }
+    let more = with_surplus(count, limits.surplus);
+    // mirrored in pairs
+    if judged.level == diskwright_simulator::ArrayLevel::Raid10 { more.next_multiple_of(2) } else { more }
+}
+
+fn analysis_figures(design: &StorageDesign<'_>, demand: &Demand, response: Option<&DesignResponse>) -> ResponseFigures {
+    let none = ResponseFigures { mean: f64::NAN, p95: f64::NAN, p99: f64::NAN };
+    let Some(response) = response else { return none };
+    let [p95, p99] = design.percentiles(demand, response).unwrap_or([f64::NAN; 2]);
+    ResponseFigures { mean: response.mean_s, p95, p99 }
+}
+
+/// Of what cannot keep up, the shares that would be needed.
+fn utilization(
+    response: Option<&DesignResponse>,
+    design: &StorageDesign<'_>,
+    demand: &Demand,
+    most: f64,
+) -> Vec<PartUtilization> {
+    let calm = match response {
+        Some(response) => Some((response.clone(), 1.0)),
+        None => design.respond(&demand.scaled(0.5 * most)).ok().flatten().map(|found| (found, 2.0 / most)),
+    };
+    let Some((response, factor)) = calm else { return Vec::new() };
+    let part = |(part, share): (String, f64)| PartUtilization { part, utilization: share * factor };
+    response.utilization.into_iter().map(part).collect()
+}
+
+/// The load that it carries, as a multiple of the demand.
+fn headroom(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
+    largest(|factor| {
+        let demand = demand.scaled(factor);
+        match design.respond(&demand) {
+            Ok(Some(response)) => {
+                demand.response.is_none_or(|target| statistic(design, &demand, &response, target.of) <= target.target_s)
+            }
+            _ => false,
+        }
+    })
+}
+
+fn full_after(design: &StorageDesign<'_>, demand: &Demand) -> Option<f64> {
+    let growth = demand.growth.filter(|growth| growth.bytes_per_day > 0.0)?;
+    Some(((design.usable_bytes() - demand.capacity_bytes?) / growth.bytes_per_day).max(0.0))
+}
+
+fn survives_one(judged: &JudgedDesign) -> bool {
+    use diskwright_simulator::ArrayLevel;
+    judged.count > 1 && !matches!(judged.level, ArrayLevel::Linear | ArrayLevel::Raid0)
+}
+
+fn failed_member(
+    design: &StorageDesign<'_>,
+    demand: &Demand,
+    condition: ArrayCondition,
+    limits: &PlanLimits,
+) -> Option<SimulatedResponse> {
+    use diskwright_simulator::ArrayLevel;
+    let redundant = design.count > 1 && !matches!(design.level, ArrayLevel::Linear | ArrayLevel::Raid0);
+    redundant.then(|| simulate(design, demand, condition, limits.simulated_requests / 2).ok()).flatten()
+}
+
+fn rebuild_seconds(part: &DesignPart, judged: &JudgedDesign) -> Option<(f64, f64)> {
+    let rate = part.stream_bytes_per_s.filter(|_| survives_one(judged))?;
+    let (best, floor) = md_rebuild_hours(part.bytes, rate);
+    Some((best * 3600.0, floor * 3600.0))
+}
+
+/// By the data sheet, else by the field.
+fn member(part: &DesignPart) -> Option<MemberReliability> {
+    part.spec.or(part.field)
+}
+
+fn losses(part: &DesignPart, judged: &JudgedDesign, limits: &PlanLimits) -> LossFigures {
+    let of = |member: Option<MemberReliability>, correlation| loss(part, judged, member?, limits, correlation);
+    let repair = repair_hours(part, judged, limits).filter(|_| survives_one(judged));
+    LossFigures {
+        years: limits.years,
+        repair_s: repair.map(|hours| hours * 3600.0),
+        spec: of(part.spec, 1.0),
+        field: of(part.field, 1.0),
+        correlated: of(part.field, CORRELATION).filter(|_| survives_one(judged)),
+        drawn: drawn(part, judged, limits, repair),
+    }
+}
+
+fn drawn(part: &DesignPart, judged: &JudgedDesign, limits: &PlanLimits, repair: Option<f64>) -> Option<MissionOutcome> {
+    let plan = MissionPlan {
+        level: judged.level,
+        members: judged.count.into(),
+        member: part.spec?,
+        member_bytes: part.bytes,
+        repair_hours: repair.unwrap_or(0.0),
+        correlation: 1.0,
+        years: limits.years,
+    };
+    Some(draw(&plan, MISSIONS, 19))
+}

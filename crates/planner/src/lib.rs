@@ -1,0 +1,56 @@
+//! The planner: how many disks, which level, which volume, what it costs, what
+//! it will do.
+//!
+//! Pure functions over data: a [`Demand`], however it came about, the drives of
+//! the simulator's catalogue and dated price lists go in; a [`PlanAnswer`] comes
+//! out. No clock, no files.
+
+pub mod analysis;
+pub mod answer;
+pub mod arithmetic;
+pub mod choose;
+pub mod demand;
+mod describe;
+pub mod limits;
+pub mod parts;
+pub mod prices;
+pub mod reliability;
+pub mod replay;
+pub mod search;
+pub mod series;
+pub mod simulated;
+pub mod what_if;
+
+pub use answer::{PlanAnswer, PlannedDesign, RejectedDesign};
+pub use choose::plan;
+pub use demand::{Demand, DemandError};
+pub use limits::{PartFilter, PlanLimits};
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// A demand that cannot be.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
+    /// A name that there is not.
+    #[error("there is no {what} `{name}`{}", near.as_ref().map_or(String::new(), |near| format!(" (did you mean `{near}`?)")))]
+    Unknown {
+        /// A drive, an instance.
+        what: &'static str,
+        /// As it was typed.
+        name: String,
+        /// The nearest that there is.
+        near: Option<String>,
+    },
+    /// A drive that cannot be made.
+    #[error("drive `{drive}`: {because}")]
+    Drive {
+        /// Which.
+        drive: String,
+        /// Why.
+        because: String,
+    },
+    /// Limits that leave nothing.
+    #[error("{0}")]
+    Contradiction(String),
+}

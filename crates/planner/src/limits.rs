@@ -1,0 +1,180 @@
+//! What designs must keep to: the budget, levels, drives, instance, time.
+
+use diskwright_base::words::nearest;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::catalogue::DriveClass;
+
+use crate::PlanError;
+use crate::prices::{InstanceCaps, PriceList, VolumeOffer};
+
+/// What designs must keep to.
+#[derive(Clone, Debug)]
+pub struct PlanLimits {
+    /// Most that a design may cost over the mission, in the currency.
+    pub budget: Option<f64>,
+    /// Currency of all prices; none is converted.
+    pub currency: String,
+    /// Most drives, spares included.
+    pub max_drives: u16,
+    /// Most volumes of a design.
+    pub max_volumes: u16,
+    /// Levels of drives; volumes are striped where there are several.
+    pub levels: Vec<ArrayLevel>,
+    /// Kinds of parts; empty for all.
+    pub only: Vec<PartFilter>,
+    /// Drives and volumes by id; empty for those that are sold today.
+    pub drives: Vec<String>,
+    /// The instance whose volumes they are.
+    pub instance: Option<String>,
+    /// Numbers of spares to try.
+    pub spares: Vec<u16>,
+    /// Stripe units to try, bytes.
+    pub units: Vec<u64>,
+    /// The mission for costs and losses, years.
+    pub years: f64,
+    /// Days until which the room must last.
+    pub horizon_days: f64,
+    /// Largest chance of a loss over the mission, by data-sheet rates.
+    pub max_loss: Option<f64>,
+    /// Members beyond what is needed that are recommended, as a share (NT Magazine 1998: 10 for 8).
+    pub surplus: f64,
+    /// Requests in flight that a mechanical drive may hold (NT Magazine 1998, NT Resource Kit: 2).
+    pub queue_each: f64,
+    /// Hours until a failed drive is replaced where there is no spare.
+    pub replace_hours: f64,
+    /// Designs of the short list.
+    pub list: usize,
+    /// Requests that a simulation of a design should see.
+    pub simulated_requests: u32,
+    /// Prices.
+    pub prices: PriceList,
+    /// Today, `2026-11-23`.
+    pub today: String,
+}
+
+/// A kind of parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartFilter {
+    /// Drives that turn.
+    Hdd,
+    /// Flash drives.
+    Ssd,
+    /// Volumes of any cloud.
+    Cloud,
+    /// Volumes of one.
+    Provider(String),
+}
+
+impl PartFilter {
+    /// Reads `hdd`, `ssd`, `cloud`, `cloud:aws`.
+    pub fn parse(text: &str) -> Option<PartFilter> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "hdd" => Some(PartFilter::Hdd),
+            "ssd" => Some(PartFilter::Ssd),
+            "cloud" => Some(PartFilter::Cloud),
+            other => other.strip_prefix("cloud:").map(|provider| PartFilter::Provider(provider.to_owned())),
+        }
+    }
+}
+
+impl PlanLimits {
+    /// The usual ones: levels with redundancy, 24 drives, five years.
+    pub fn usual(prices: PriceList, today: &str) -> PlanLimits {
+        PlanLimits {
+            budget: None,
+            currency: "USD".into(),
+            max_drives: 24,
+            max_volumes: 8,
+            levels: vec![ArrayLevel::Raid1, ArrayLevel::Raid10, ArrayLevel::Raid5, ArrayLevel::Raid6],
+            only: Vec::new(),
+            drives: Vec::new(),
+            instance: None,
+            spares: vec![0, 1],
+            units: [16, 64, 256, 1024].map(|kib| kib * 1024).to_vec(),
+            years: 5.0,
+            horizon_days: 0.0,
+            max_loss: None,
+            surplus: 0.25,
+            queue_each: 2.0,
+            replace_hours: 24.0,
+            list: 5,
+            simulated_requests: 20_000,
+            prices,
+            today: today.to_owned(),
+        }
+    }
+
+    /// Looks for what contradicts itself.
+    ///
+    /// # Errors
+    /// Names the two that do not go together.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let no = |because: String| Err(PlanError::Contradiction(because));
+        let currencies = self.prices.currencies();
+        if !currencies.contains(&self.currency.as_str()) {
+            let have = currencies.join(", ");
+            return no(format!("no price is in {}; prices are in {have} and are not converted", self.currency));
+        }
+        if self.instance.is_some() && self.only.iter().any(|f| matches!(f, PartFilter::Hdd | PartFilter::Ssd)) {
+            return no("--instance is for volumes of a cloud, --only asks for drives".into());
+        }
+        for filter in &self.only {
+            let PartFilter::Provider(provider) = filter else { continue };
+            let mut known: Vec<&str> = self.prices.volumes.iter().map(|offer| offer.provider.as_str()).collect();
+            known.sort_unstable();
+            known.dedup();
+            if !known.contains(&provider.as_str()) {
+                let near = nearest(provider, known.iter().copied()).map(str::to_owned);
+                return Err(PlanError::Unknown { what: "cloud", name: provider.clone(), near });
+            }
+            if let Some(caps) = self.instance_caps()?.filter(|caps| caps.provider != *provider) {
+                return no(format!("instance {} is of {}, --only asks for {provider}", caps.id, caps.provider));
+            }
+        }
+        let least = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
+        if least > self.max_drives {
+            return no(format!("no level of --levels works with {} drives; the least is {least}", self.max_drives));
+        }
+        Ok(())
+    }
+
+    /// The instance, where one is named.
+    ///
+    /// # Errors
+    /// Names the nearest one where there is none of that name.
+    pub fn instance_caps(&self) -> Result<Option<&InstanceCaps>, PlanError> {
+        let Some(name) = &self.instance else { return Ok(None) };
+        let all = &self.prices.instances;
+        match all.iter().find(|row| row.id.eq_ignore_ascii_case(name)) {
+            Some(caps) => Ok(Some(caps)),
+            None => {
+                let near = nearest(&name.to_lowercase(), all.iter().map(|row| row.id.as_str())).map(str::to_owned);
+                Err(PlanError::Unknown { what: "instance", name: name.clone(), near })
+            }
+        }
+    }
+
+    /// True where `--drives` names it.
+    pub(crate) fn names(&self, id: &str) -> bool {
+        self.drives.iter().any(|name| name.eq_ignore_ascii_case(id))
+    }
+
+    /// The volume offer of a name.
+    pub(crate) fn volume(&self, id: &str) -> Option<&VolumeOffer> {
+        self.prices.volumes.iter().find(|offer| offer.id.eq_ignore_ascii_case(id))
+    }
+
+    /// True where the kind of a part is asked for.
+    pub(crate) fn allows(&self, class: DriveClass, offer: Option<&VolumeOffer>) -> bool {
+        if self.instance.is_some() && offer.is_none() {
+            return false;
+        }
+        self.only.is_empty()
+            || self.only.iter().any(|filter| match filter {
+                PartFilter::Hdd => class == DriveClass::Hdd,
+                PartFilter::Ssd => matches!(class, DriveClass::SataSsd | DriveClass::SasSsd | DriveClass::NvmeSsd),
+                PartFilter::Cloud => class == DriveClass::Cloud,
+                PartFilter::Provider(provider) => offer.is_some_and(|offer| offer.provider == *provider),
+            })
+    }
+}

@@ -1,0 +1,264 @@
+//! What designs are made of: drives of the catalogue with their prices and
+//! failure rates, and volumes of a size and speed.
+
+use std::sync::Arc;
+
+use diskwright_base::words::nearest;
+use diskwright_simulator::DeviceModel;
+use diskwright_simulator::catalogue::{self, CatalogueEntry, DriveClass, EntryKind};
+use diskwright_simulator::drive::{DataSheet, TrackRate};
+use diskwright_simulator::flash::FlashSpec;
+use diskwright_simulator::volume::{RateLimit, VolumeSpec};
+
+use crate::PlanError;
+use crate::answer::PricePeriod;
+use crate::demand::Demand;
+use crate::limits::PlanLimits;
+use crate::prices::bills::VolumeChoice;
+use crate::prices::{InstanceCaps, PriceList, VolumeOffer};
+use crate::reliability::{MemberReliability, afr};
+
+/// Something that designs are made of.
+#[derive(Clone, Debug)]
+pub struct DesignPart {
+    /// Its id in the catalogue or the price list.
+    pub id: String,
+    /// What it is called, with size and speed where they were chosen.
+    pub name: String,
+    /// What sort of a thing it is.
+    pub class: DriveClass,
+    /// What it is to the simulator.
+    pub device: DeviceModel,
+    /// Bytes that it holds.
+    pub bytes: f64,
+    /// Bytes a second of a long transfer, on average over it.
+    pub stream_bytes_per_s: Option<f64>,
+    /// What one of them costs.
+    pub price: Option<PartPrice>,
+    /// Watts of one at work.
+    pub watts: Option<f64>,
+    /// By its data sheet, or its provider.
+    pub spec: Option<MemberReliability>,
+    /// By what large users report.
+    pub field: Option<MemberReliability>,
+    /// Where it is a volume.
+    pub volume: Option<VolumePart>,
+}
+
+/// What a volume is limited by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumePart {
+    /// How many of them designs have: each was made for that number.
+    pub count: u16,
+    /// Operations a second of the volume itself, and what limits them.
+    pub iops: (f64, String),
+    /// Bytes a second, and what limits them.
+    pub rate: (f64, String),
+}
+
+/// A price.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartPrice {
+    /// How much.
+    pub amount: f64,
+    /// How often.
+    pub period: PricePeriod,
+    /// Of which day.
+    pub date: String,
+    /// Who says so.
+    pub source: String,
+}
+
+/// Bytes a second of a long transfer: the mean of the outer and the inner tracks.
+fn disk_stream(sheet: &DataSheet) -> f64 {
+    let rate = |track: &TrackRate| match track {
+        TrackRate::Sectors(sectors) => sectors * 512.0 * sheet.rpm / 60.0,
+        TrackRate::Media(rate) | TrackRate::Sustained(rate) => *rate,
+    };
+    (0.5 * (rate(&sheet.outer) + rate(&sheet.inner))).min(sheet.interface)
+}
+
+/// Bytes a second that all dies program, at most the link's.
+fn flash_stream(spec: &FlashSpec) -> f64 {
+    let dies = f64::from(spec.channels) * f64::from(spec.dies) * f64::from(spec.planes);
+    (dies * f64::from(spec.page) / (spec.program as f64 * 1e-9)).min(spec.link)
+}
+
+/// A drive of the catalogue as a part.
+fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -> Result<DesignPart, PlanError> {
+    let device = entry.device().map_err(|because| PlanError::Drive { drive: entry.id.clone(), because })?;
+    let group = prices.group(&entry.id);
+    let price = prices.drive_price(&entry.id, &limits.currency).and_then(|price| {
+        let (date, source) = (price.date.clone(), price.source.clone());
+        Some(PartPrice { amount: price.of(entry.capacity as f64)?, period: PricePeriod::Once, date, source })
+    });
+    let spec = group.and_then(|group| group.spec.as_ref());
+    let field = group.and_then(|group| group.field.as_ref());
+    Ok(DesignPart {
+        id: entry.id.clone(),
+        name: entry.name.clone(),
+        class: entry.class,
+        bytes: entry.capacity as f64,
+        stream_bytes_per_s: match &entry.kind {
+            EntryKind::Mechanical(sheet) => Some(disk_stream(sheet)),
+            EntryKind::Flash(spec) => Some(flash_stream(spec)),
+            _ => None,
+        },
+        device,
+        price,
+        watts: prices.watts(&entry.id),
+        spec: spec.map(|spec| MemberReliability { afr: afr(spec.mtbf_hours), errors_per_bit: spec.errors_per_bit }),
+        field: field.map(|field| MemberReliability { afr: field.afr, errors_per_bit: 0.0 }),
+        volume: None,
+    })
+}
+
+/// All parts that the limits allow for a demand.
+///
+/// # Errors
+/// Names drives and instances that there are not, with the nearest names.
+pub fn parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, PlanError> {
+    let prices = &limits.prices;
+    let mut parts = Vec::new();
+    for entry in entries(limits)? {
+        if limits.allows(entry.class, None) {
+            parts.push(drive_part(entry, prices, limits)?);
+        }
+    }
+    if limits.drives.is_empty() || prices.volumes.iter().any(|offer| limits.names(&offer.id)) {
+        let instance = limits.instance_caps()?;
+        for offer in &prices.volumes {
+            let named = limits.drives.is_empty() || limits.names(&offer.id);
+            let fits = instance.is_none_or(|caps| caps.provider == offer.provider);
+            if named && fits && limits.allows(DriveClass::Cloud, Some(offer)) {
+                volumes(offer, demand, limits, instance, &mut parts);
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// The drives by name, or those that are sold today.
+fn entries(limits: &PlanLimits) -> Result<Vec<&'static CatalogueEntry>, PlanError> {
+    let groups = &limits.prices.groups;
+    let names: Vec<&String> = match limits.drives.is_empty() {
+        true => groups.iter().flat_map(|group| &group.drives).collect(),
+        false => limits.drives.iter().filter(|id| limits.volume(id).is_none()).collect(),
+    };
+    let mut entries: Vec<&CatalogueEntry> = Vec::new();
+    for name in names {
+        let Some(entry) = catalogue::find(name).filter(|entry| entry.class != DriveClass::Cloud) else {
+            let all = catalogue::all().iter().map(|entry| entry.id.as_str());
+            let all = all.chain(limits.prices.volumes.iter().map(|offer| offer.id.as_str()));
+            let near = nearest(&name.to_lowercase(), all).map(str::to_owned);
+            return Err(PlanError::Unknown { what: "drive or volume", name: name.clone(), near });
+        };
+        if !entries.iter().any(|other| other.id == entry.id) {
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
+}
+
+/// How far volumes are used at the demand: what is bought is the demand over these.
+const GRADES: [f64; 6] = [0.95, 0.85, 0.75, 0.6, 0.4, 0.2];
+
+/// Volumes of an offer for a demand: so many of them, each of a size and speed.
+fn volumes(
+    offer: &VolumeOffer,
+    demand: &Demand,
+    limits: &PlanLimits,
+    instance: Option<&InstanceCaps>,
+    parts: &mut Vec<DesignPart>,
+) {
+    let Some(like) = catalogue::find(&offer.like) else { return };
+    let EntryKind::Volume(like) = &like.kind else { return };
+    let need = volume_need(like, demand);
+    let room = demand.capacity_after(limits.horizon_days).unwrap_or(0.0) / GIB;
+    for count in 1..=limits.max_volumes.min(limits.max_drives) {
+        let n = f64::from(count);
+        let mut last = None;
+        for grade in GRADES {
+            let choice = offer.choose(room / n, need[0] / n / grade, need[1] / n / grade / offer.unit.bytes());
+            let Some(choice) = choice.filter(|choice| last != Some(*choice)) else { continue };
+            last = Some(choice);
+            parts.push(volume_part(offer, like, &choice, count, limits, instance));
+        }
+        if last.is_none() {
+            // too slow for the demand: the largest that there is, which the search will refuse by name
+            let gib = (room / n).max(offer.gib[0]).ceil();
+            let (iops, rate) = (offer.iops.reachable(gib), offer.rate.reachable(gib));
+            if gib <= offer.gib[1] {
+                parts.push(volume_part(offer, like, &VolumeChoice { gib, iops, rate }, count, limits, instance));
+            }
+        }
+    }
+}
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Counted operations and drawn bytes a second of a demand.
+pub fn volume_need(spec: &VolumeSpec, demand: &Demand) -> [f64; 2] {
+    let unit = spec.operation_bytes as f64;
+    let mut need = [0.0; 2];
+    let kinds = [
+        (demand.reads_per_s, demand.read_size_bytes, 1.0),
+        (demand.writes_per_s, demand.write_size_bytes, spec.write_cost),
+    ];
+    for (rate, size, cost) in kinds {
+        let counted = (size / unit).ceil().max(1.0);
+        need[0] += rate * counted * cost;
+        need[1] += rate * if spec.whole_operations { counted * unit } else { size };
+    }
+    need
+}
+
+fn volume_part(
+    offer: &VolumeOffer,
+    like: &VolumeSpec,
+    choice: &VolumeChoice,
+    count: u16,
+    limits: &PlanLimits,
+    instance: Option<&InstanceCaps>,
+) -> DesignPart {
+    let own = |what: &str| format!("{} {what}", offer.id);
+    let (mut iops, mut rate) = ((choice.iops, own("IOPS")), (choice.rate * offer.unit.bytes(), own("throughput")));
+    if let Some(caps) = instance {
+        // all volumes share what the instance may do
+        let (each_iops, each_rate) =
+            (caps.baseline.iops / f64::from(count), caps.baseline.mb_s * 1e6 / f64::from(count));
+        if each_iops < iops.0 {
+            iops = (each_iops, format!("instance {} IOPS", caps.id));
+        }
+        if each_rate < rate.0 {
+            rate = (each_rate, format!("instance {} throughput", caps.id));
+        }
+    }
+    let spec = VolumeSpec {
+        name: offer.id.clone(),
+        blocks: (choice.gib * GIB / 512.0) as u64,
+        operations: RateLimit::steady(iops.0),
+        bytes: RateLimit::steady(rate.0),
+        ..like.clone()
+    };
+    let (gib, paid_iops, paid_rate) = (choice.gib, choice.iops.round(), choice.rate.round());
+    let bill = offer.bill(choice).total().filter(|_| offer.price.currency == limits.currency);
+    DesignPart {
+        id: offer.id.clone(),
+        name: format!("{}, {gib} GiB, {paid_iops} IOPS, {paid_rate} {}", offer.name, offer.unit.name()),
+        class: DriveClass::Cloud,
+        device: DeviceModel::Volume(Arc::new(spec)),
+        bytes: gib * GIB,
+        stream_bytes_per_s: None,
+        price: bill.map(|amount| PartPrice {
+            amount,
+            period: PricePeriod::Month,
+            date: offer.date.clone(),
+            source: offer.source.clone(),
+        }),
+        watts: None,
+        spec: offer.afr.map(|[_, most]| MemberReliability { afr: most, errors_per_bit: 0.0 }),
+        field: None,
+        volume: Some(VolumePart { count, iops, rate }),
+    }
+}

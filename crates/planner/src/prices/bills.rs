@@ -1,0 +1,141 @@
+//! What volumes cost a month, and how long their bursts last.
+
+use super::{BurstRule, VolumeLimit, VolumeOffer, VolumePrice};
+
+/// Hours of a month, as clouds reckon.
+pub const MONTH_HOURS: f64 = 730.0;
+
+/// A volume of a certain size and speed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VolumeChoice {
+    /// Size, GiB.
+    pub gib: f64,
+    /// Operations a second.
+    pub iops: f64,
+    /// Rate, in the offer's unit a second.
+    pub rate: f64,
+}
+
+/// A month's bill.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MonthlyBill {
+    /// Room.
+    pub capacity: Option<f64>,
+    /// Operations a second beyond what is included.
+    pub iops: Option<f64>,
+    /// Rate beyond what is included.
+    pub rate: Option<f64>,
+}
+
+impl MonthlyBill {
+    /// All of it; `None` where any part of it is not known.
+    pub fn total(&self) -> Option<f64> {
+        Some(self.capacity? + self.iops? + self.rate?)
+    }
+}
+
+impl VolumeLimit {
+    /// What a volume of a size has without paying for more.
+    pub fn included(&self, gib: f64) -> f64 {
+        let with = self.with_above.filter(|[above, _]| gib > *above).map_or(self.with, |[_, with]| with);
+        let grown = self.grows_per_gib * gib;
+        (if self.adds { with + grown } else { with.max(grown) }).min(self.most)
+    }
+
+    /// The most that a volume of a size can have.
+    pub fn reachable(&self, gib: f64) -> f64 {
+        if !self.sold {
+            return self.included(gib);
+        }
+        let ratio = self.per_gib.map_or(f64::INFINITY, |per_gib| per_gib * gib);
+        self.most.min(ratio).max(self.included(gib))
+    }
+
+    fn paid(&self, gib: f64, value: f64) -> f64 {
+        (value - self.free.unwrap_or(self.included(gib))).max(0.0)
+    }
+}
+
+impl VolumeOffer {
+    /// The cheapest volume that has at least so much of each; `None` where none can.
+    pub fn choose(&self, gib: f64, iops: f64, rate: f64) -> Option<VolumeChoice> {
+        let (iops_limit, rate_limit) = (&self.iops, &self.rate);
+        // a rate may need operations, and operations may need room
+        let iops = rate_limit.per_iops.filter(|_| rate_limit.sold).map_or(iops, |per| iops.max(rate / per));
+        let mut gib = gib.max(self.gib[0]);
+        for (limit, wanted) in [(iops_limit, iops), (rate_limit, rate)] {
+            let per_gib = if limit.sold { limit.per_gib.unwrap_or(0.0) } else { limit.grows_per_gib };
+            if limit.included(gib) < wanted && per_gib > 0.0 {
+                let base = if limit.adds { limit.with } else { 0.0 };
+                gib = gib.max((wanted - base) / per_gib);
+            }
+        }
+        let gib = gib.ceil();
+        let choice = VolumeChoice {
+            gib,
+            iops: if iops_limit.sold { iops.max(iops_limit.with).ceil() } else { iops_limit.included(gib) },
+            rate: if rate_limit.sold { rate.max(rate_limit.with).ceil() } else { rate_limit.included(gib) },
+        };
+        let fits = gib <= self.gib[1]
+            && choice.iops >= iops
+            && choice.rate >= rate
+            && choice.iops <= iops_limit.reachable(gib)
+            && choice.rate <= rate_limit.reachable(gib);
+        fits.then_some(choice)
+    }
+
+    /// What it costs a month.
+    pub fn bill(&self, choice: &VolumeChoice) -> MonthlyBill {
+        let price = &self.price;
+        if self.gib[0] == self.gib[1] {
+            return MonthlyBill { capacity: price.month, iops: Some(0.0), rate: Some(0.0) };
+        }
+        let iops = self.iops.paid(choice.gib, choice.iops);
+        let rate = if self.rate.sold { self.rate.paid(choice.gib, choice.rate) } else { 0.0 };
+        let of =
+            |units: f64, month: Option<f64>| if units > 0.0 { month.map(|price| price * units) } else { Some(0.0) };
+        MonthlyBill {
+            capacity: of(choice.gib, price.gib_month.or(price.gib_hour.map(|hour| hour * MONTH_HOURS))),
+            iops: if self.iops.sold { price.iops_bill(iops) } else { Some(0.0) },
+            rate: of(rate, price.rate_month.or(price.rate_hour.map(|hour| hour * MONTH_HOURS))),
+        }
+    }
+}
+
+impl VolumePrice {
+    /// Operations a second by tiers: each part at the price of its tier.
+    fn iops_bill(&self, iops: f64) -> Option<f64> {
+        if iops <= 0.0 {
+            return Some(0.0);
+        }
+        if let Some(hour) = self.iops_hour {
+            return Some(iops * hour * MONTH_HOURS);
+        }
+        let (mut sum, mut from) = (0.0, 0.0);
+        for [limit, price] in self.iops_month.as_ref()? {
+            sum += (iops.min(*limit) - from).max(0.0) * price;
+            from = *limit;
+        }
+        (iops <= from).then_some(sum)
+    }
+}
+
+impl BurstRule {
+    /// Seconds that a full bucket lasts at the full burst above a baseline; infinite where the baseline
+    /// is no less (AWS EC2 user guide: credits / (burst - 3 GiB)).
+    pub fn seconds(&self, baseline_iops: f64) -> f64 {
+        let drain = self.iops - baseline_iops;
+        if drain > 0.0 { self.credits / drain } else { f64::INFINITY }
+    }
+}
+
+/// Transactions of a stretch of an on-demand burst (Azure): the operations above what the disk has, or
+/// the bytes above it in pieces of 256 KiB, whichever is more, times the seconds.
+pub fn burst_transactions(iops_above: f64, mib_s_above: f64, seconds: f64) -> f64 {
+    iops_above.max(mib_s_above * 1024.0 / 256.0) * seconds
+}
+
+/// Units of 10,000 transactions that are billed.
+pub fn burst_units(transactions: f64) -> f64 {
+    (transactions / 10_000.0).ceil()
+}

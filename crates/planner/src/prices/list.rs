@@ -1,0 +1,216 @@
+//! A list of prices: the built-in one, and a user's own that goes before it.
+
+use serde::Deserialize;
+
+use super::{HardwarePrice, InstanceCaps, VolumeOffer, day_number};
+
+/// Rows of a file.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceList {
+    /// Volumes.
+    #[serde(default, rename = "volume")]
+    pub volumes: Vec<VolumeOffer>,
+    /// Instances.
+    #[serde(default, rename = "instance")]
+    pub instances: Vec<InstanceCaps>,
+    /// Groups of drives.
+    #[serde(default, rename = "group")]
+    pub groups: Vec<DriveGroup>,
+    /// Prices of single drives; they go before those of groups.
+    #[serde(default, rename = "drive")]
+    pub drives: Vec<DrivePrice>,
+    /// Whole subsystems.
+    #[serde(default, rename = "subsystem")]
+    pub subsystems: Vec<Subsystem>,
+}
+
+/// Drives that share a price and failure rates.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveGroup {
+    /// Its name in data.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// Ids of the simulator's catalogue.
+    pub drives: Vec<String>,
+    /// What they cost.
+    pub price: Option<HardwarePrice>,
+    /// What their data sheets say.
+    pub spec: Option<SpecRates>,
+    /// What large users report.
+    pub field: Option<FieldRates>,
+    /// Watts of a drive at work.
+    pub watts: Option<f64>,
+}
+
+/// Failure rates of data sheets.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpecRates {
+    /// Mean time between failures, hours.
+    pub mtbf_hours: f64,
+    /// Errors a bit that is read, at most.
+    pub errors_per_bit: f64,
+    /// Where that is written.
+    pub source: String,
+}
+
+/// Failure rates of the field.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldRates {
+    /// Annual failure rate.
+    pub afr: f64,
+    /// Who reported it.
+    pub source: String,
+}
+
+/// The price of one kind of drive.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrivePrice {
+    /// Id of the simulator's catalogue.
+    pub id: String,
+    /// What it costs.
+    pub price: HardwarePrice,
+    /// Watts at work.
+    pub watts: Option<f64>,
+}
+
+/// A subsystem that is sold as a whole.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subsystem {
+    /// Its name in data.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// Its drives, by id of the simulator's catalogue, where it has them.
+    pub drive: Option<String>,
+    /// How many.
+    pub count: u16,
+    /// Their level, where that is published.
+    pub level: Option<String>,
+    /// GB of a drive, as published.
+    pub drive_gb: f64,
+    /// What it costs.
+    pub price: HardwarePrice,
+}
+
+impl PriceList {
+    /// Adds the rows of another list, which go before those of this one.
+    pub fn extend(&mut self, other: PriceList) {
+        replace(&mut self.volumes, other.volumes, |row| &row.id);
+        replace(&mut self.instances, other.instances, |row| &row.id);
+        replace(&mut self.groups, other.groups, |row| &row.id);
+        replace(&mut self.drives, other.drives, |row| &row.id);
+        replace(&mut self.subsystems, other.subsystems, |row| &row.id);
+    }
+
+    /// The group of a drive.
+    pub fn group(&self, drive: &str) -> Option<&DriveGroup> {
+        self.groups.iter().find(|group| group.drives.iter().any(|id| id == drive))
+    }
+
+    /// The price of a drive in a currency, its own before its group's.
+    pub fn drive_price(&self, drive: &str, currency: &str) -> Option<&HardwarePrice> {
+        let own = self.drives.iter().filter(|row| row.id == drive).map(|row| &row.price);
+        let group = self.group(drive).and_then(|group| group.price.as_ref());
+        own.chain(group).find(|price| price.currency == currency)
+    }
+
+    /// Watts of a drive at work.
+    pub fn watts(&self, drive: &str) -> Option<f64> {
+        let own = self.drives.iter().find(|row| row.id == drive).and_then(|row| row.watts);
+        own.or_else(|| self.group(drive)?.watts)
+    }
+
+    /// Currencies of its rows, each once.
+    pub fn currencies(&self) -> Vec<&str> {
+        let volumes = self.volumes.iter().map(|row| row.price.currency.as_str());
+        let groups = self.groups.iter().filter_map(|row| Some(row.price.as_ref()?.currency.as_str()));
+        let drives = self.drives.iter().map(|row| row.price.currency.as_str());
+        let subsystems = self.subsystems.iter().map(|row| row.price.currency.as_str());
+        let mut all: Vec<&str> = volumes.chain(groups).chain(drives).chain(subsystems).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Looks for what cannot be: the row, and what is wrong.
+    pub(super) fn check(&self) -> Result<(), (String, String)> {
+        for row in &self.volumes {
+            check_volume(row).map_err(|message| (row.id.clone(), message))?;
+        }
+        for row in &self.instances {
+            let caps = [Some(row.baseline), row.most];
+            if caps.into_iter().flatten().any(|cap| !is_above_0(cap.iops) || !is_above_0(cap.mb_s)) {
+                return Err((row.id.clone(), "mb_s and iops: expected more than 0".into()));
+            }
+            check_date(&row.date).map_err(|message| (row.id.clone(), message))?;
+        }
+        let groups = self.groups.iter().filter_map(|row| Some((&row.id, row.price.as_ref()?)));
+        let drives = self.drives.iter().map(|row| (&row.id, &row.price));
+        let subsystems = self.subsystems.iter().map(|row| (&row.id, &row.price));
+        for (id, price) in groups.chain(drives).chain(subsystems) {
+            check_price(price).map_err(|message| (id.clone(), message))?;
+        }
+        Ok(())
+    }
+}
+
+fn replace<T>(rows: &mut Vec<T>, other: Vec<T>, id: impl Fn(&T) -> &String) {
+    rows.retain(|row| !other.iter().any(|new| id(new).eq_ignore_ascii_case(id(row))));
+    // a user's own come first
+    rows.splice(0..0, other);
+}
+
+fn is_above_0(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
+fn check_date(date: &str) -> Result<(), String> {
+    match day_number(date) {
+        Some(_) => Ok(()),
+        None => Err(format!("date: `{date}`; write it as 2026-10-07")),
+    }
+}
+
+fn check_currency(currency: &str) -> Result<(), String> {
+    let is_code = currency.len() == 3 && currency.chars().all(|c| c.is_ascii_uppercase());
+    if is_code { Ok(()) } else { Err(format!("currency: `{currency}`; expected three capitals, such as USD")) }
+}
+
+fn check_price(price: &HardwarePrice) -> Result<(), String> {
+    check_currency(&price.currency)?;
+    check_date(&price.date)?;
+    match (price.each, price.per_tb) {
+        (Some(value), None) | (None, Some(value)) if is_above_0(value) => Ok(()),
+        (Some(_), Some(_)) => Err("price: give one of `each` and `per_tb`".into()),
+        (None, None) => Err("price: give `each` or `per_tb`; leave the price out where it is not known".into()),
+        _ => Err("price: expected more than 0; leave it out where it is not known".into()),
+    }
+}
+
+fn check_volume(row: &VolumeOffer) -> Result<(), String> {
+    check_date(&row.date)?;
+    check_currency(&row.price.currency)?;
+    if !(row.gib[0] > 0.0 && row.gib[1] >= row.gib[0] && row.gib[1].is_finite()) {
+        return Err("gib: expected the least and the largest size".into());
+    }
+    let price = &row.price;
+    let single = [price.month, price.gib_month, price.rate_month, price.gib_hour, price.iops_hour, price.rate_hour];
+    let tiers = price.iops_month.iter().flatten().map(|tier| tier[1]);
+    if single.into_iter().flatten().chain(tiers).any(|value| !is_above_0(value)) {
+        return Err("price: expected more than 0; leave out what is not known".into());
+    }
+    if !is_above_0(row.iops.most) || !is_above_0(row.rate.most) {
+        return Err("most: expected more than 0".into());
+    }
+    match diskwright_simulator::catalogue::find(&row.like) {
+        Some(entry) if matches!(entry.kind, diskwright_simulator::catalogue::EntryKind::Volume(_)) => Ok(()),
+        _ => Err(format!("like: `{}` is no volume of the catalogue (`diskwright list drives`)", row.like)),
+    }
+}

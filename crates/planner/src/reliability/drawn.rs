@@ -1,0 +1,113 @@
+//! The formulas' assumptions drawn at random: lives, repairs and unreadable
+//! sectors of a design over its mission, seeded. Unlike a mean time to loss it
+//! tells how many bytes of what is stored are lost, and what an array loses that
+//! stops at one stripe (Greenan, Plank and Wylie, "Mean time to meaningless",
+//! HotStorage 2010).
+
+use diskwright_base::Rng;
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::array::LevelForm;
+use diskwright_simulator::theory::unreadable;
+
+use super::{MemberReliability, YEAR_HOURS, mtbf_hours};
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MissionPlan {
+    /// Level.
+    pub level: ArrayLevel,
+    /// Members.
+    pub members: u32,
+    /// What is known of them.
+    pub member: MemberReliability,
+    /// Bytes of a member.
+    pub member_bytes: f64,
+    /// Mean time from a failure until its replacement is rebuilt, hours.
+    pub repair_hours: f64,
+    /// How much more often members fail while another is down.
+    pub correlation: f64,
+    /// The mission, years.
+    pub years: f64,
+}
+
+/// What came of many missions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct MissionOutcome {
+    /// Missions that were drawn.
+    pub missions: u32,
+    /// Share of them in which data were lost.
+    pub loss: f64,
+    /// The bounds that hold the true share in 95 of 100 cases.
+    pub loss_interval: (f64, f64),
+    /// Bytes lost for each usable byte over a mission, on average.
+    pub lost_share: f64,
+}
+
+/// A stripe that is lost to a sector that cannot be read: its share of an array is taken as this
+/// many bytes.
+const SECTOR_BYTES: f64 = 4096.0;
+
+/// Sets that lose data by themselves, members of each, and failures that each survives.
+fn sets(level: ArrayLevel, members: u32) -> (u32, u32, u32) {
+    let info = level.info();
+    match (info.form, level) {
+        (LevelForm::Linear, _) | (_, ArrayLevel::Raid0) => (1, members, 0),
+        (_, ArrayLevel::Raid1) => (1, members, members - 1),
+        (LevelForm::Copies, _) => ((members / 2).max(1), 2, 1),
+        _ => (1, members, u32::from(info.parities)),
+    }
+}
+
+/// Draws so many missions.
+pub fn draw(plan: &MissionPlan, missions: u32, seed: u64) -> MissionOutcome {
+    let (sets, n, survives) = sets(plan.level, plan.members);
+    let mut rng = Rng::new(seed, u64::from(plan.members));
+    let (mut lost, mut lost_share) = (0u32, 0.0);
+    for _ in 0..missions {
+        let mut share = 0.0;
+        for _ in 0..sets {
+            share += mission(plan, n, survives, &mut rng) / f64::from(sets);
+        }
+        lost += u32::from(share > 0.0);
+        lost_share += share;
+    }
+    let all = f64::from(missions.max(1));
+    let bound = |shape: f64, chance: f64| super::gamma_quantile(shape, chance) / all;
+    let low = if lost > 0 { bound(f64::from(lost), 0.025) } else { 0.0 };
+    MissionOutcome {
+        missions,
+        loss: f64::from(lost) / all,
+        loss_interval: (low, bound(f64::from(lost) + 1.0, 0.975).min(1.0)),
+        lost_share: lost_share / all,
+    }
+}
+
+/// One mission of a set: the share of it that is lost.
+fn mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rng) -> f64 {
+    let mean = mtbf_hours(plan.member.afr);
+    let end = plan.years * YEAR_HOURS;
+    let read = f64::from(n - survives.min(n - 1)) * plan.member_bytes;
+    let fatal = unreadable(read, plan.member.errors_per_bit);
+    let (mut time, mut down) = (0.0, 0u32);
+    loop {
+        let haste = if down > 0 { plan.correlation } else { 1.0 };
+        let fail = rng.exponential(mean / haste / f64::from(n - down));
+        let repair = if down > 0 { rng.exponential(plan.repair_hours) } else { f64::INFINITY };
+        time += fail.min(repair);
+        if time > end {
+            return 0.0;
+        }
+        if repair < fail {
+            down -= 1;
+            continue;
+        }
+        down += 1;
+        if down > survives {
+            return 1.0;
+        }
+        // with nothing left to compare with, a sector that cannot be read takes its stripe
+        if down == survives && rng.chance(fatal) {
+            return SECTOR_BYTES / read;
+        }
+    }
+}

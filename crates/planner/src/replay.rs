@@ -1,0 +1,317 @@
+//! Buckets of every kind replayed along a load: when credits run out, how long,
+//! and what would then not be served.
+//!
+//! A bucket fills at its baseline and is drawn from at the rate of use; full
+//! buckets at the beginning (AWS EC2 user guide, "I/O credits and burst
+//! performance": 5.4 million credits, `credits / (burst - baseline)` seconds at
+//! full burst). What a volume does not get done is made up later, as a queue
+//! does it, so that a peak can be longer there than in the log.
+
+use serde::Serialize;
+
+use crate::prices::{InstanceCaps, RateUnit, VolumeOffer};
+use crate::series::LoadTick;
+
+/// One limit over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreditBucket {
+    /// What it limits: `volume IOPS`, `instance bytes`.
+    pub name: &'static str,
+    /// `operations` or `bytes`.
+    pub unit: BucketUnit,
+    /// Always allowed, a second.
+    pub baseline: f64,
+    /// Allowed while there are credits, a second.
+    pub burst: f64,
+    /// Credits of a full bucket; 0 for a limit without credits.
+    pub credits: f64,
+    /// Filled up each so many seconds besides.
+    pub top_up_s: Option<f64>,
+}
+
+/// What a bucket counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BucketUnit {
+    /// Operations as the provider counts them.
+    Operations,
+    /// Bytes.
+    Bytes,
+}
+
+/// What became of a bucket.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BucketReplay {
+    /// What it limits.
+    pub bucket: String,
+    /// What it counts.
+    pub unit: BucketUnit,
+    /// Always allowed, a second.
+    pub baseline_per_s: f64,
+    /// Allowed while there are credits.
+    pub burst_per_s: f64,
+    /// Credits of a full bucket; `None` where the limit has none.
+    pub credits: Option<f64>,
+    /// The lowest balance as a share of a full bucket; `None` where the limit has none.
+    pub lowest_balance: Option<f64>,
+    /// Seconds in which more was asked than allowed.
+    pub throttled_s: f64,
+    /// Of these, those with an empty bucket.
+    pub seconds_at_nothing: f64,
+    /// When more was asked than allowed for the first time, RFC 3339.
+    pub first: Option<String>,
+    /// The longest delay of what waits, s.
+    pub longest_delay_s: f64,
+}
+
+/// Replays a limit along a load.
+pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], operation_bytes: f64) -> BucketReplay {
+    let mut state = BucketState { balance: bucket.credits, backlog: 0.0, lowest: bucket.credits, ..Default::default() };
+    let mut first = None;
+    let start = ticks.first().map_or(0, |t| t.time_ns - (f64::from(t.seconds) * 1e9) as i64);
+    let mut topped = 0;
+    for tick in ticks {
+        if let Some(every) = bucket.top_up_s {
+            let periods = ((tick.time_ns - start) as f64 * 1e-9 / every) as i64;
+            if periods > topped {
+                (topped, state.balance) = (periods, bucket.credits);
+            }
+        }
+        let asked = match bucket.unit {
+            BucketUnit::Bytes => tick.bytes(),
+            BucketUnit::Operations => operations(tick, operation_bytes),
+        };
+        let throttled = state.step(bucket, asked, f64::from(tick.seconds));
+        if throttled > 0.0 && first.is_none() {
+            first = Some(diskwright_base::moment::rfc3339(tick.time_ns));
+        }
+    }
+    let has_credits = bucket.credits > 0.0;
+    BucketReplay {
+        bucket: bucket.name.into(),
+        unit: bucket.unit,
+        baseline_per_s: bucket.baseline,
+        burst_per_s: bucket.burst,
+        credits: has_credits.then_some(bucket.credits),
+        lowest_balance: has_credits.then(|| state.lowest / bucket.credits),
+        throttled_s: state.throttled_s,
+        seconds_at_nothing: state.nothing_s,
+        first,
+        longest_delay_s: state.delay_s,
+    }
+}
+
+/// Operations as a provider counts them: a request larger than its unit counts several times. The
+/// mean size stands for all, so that a mix of sizes is counted somewhat too low.
+fn operations(tick: &LoadTick, operation_bytes: f64) -> f64 {
+    let each = |count: f32, bytes: f32| {
+        let (count, bytes) = (f64::from(count), f64::from(bytes));
+        if count > 0.0 { count * (bytes / count / operation_bytes).ceil().max(1.0) } else { 0.0 }
+    };
+    each(tick.reads, tick.read_bytes) + each(tick.writes, tick.write_bytes)
+}
+
+#[derive(Default)]
+struct BucketState {
+    balance: f64,
+    backlog: f64,
+    lowest: f64,
+    throttled_s: f64,
+    nothing_s: f64,
+    delay_s: f64,
+}
+
+impl BucketState {
+    /// One tick; gives the seconds of it in which more was asked than allowed.
+    fn step(&mut self, bucket: &CreditBucket, asked: f64, seconds: f64) -> f64 {
+        let mut left = seconds;
+        let mut throttled = 0.0;
+        // within a tick the rate is constant: it is cut where the bucket or the backlog becomes empty
+        for _ in 0..4 {
+            if left <= 1e-9 {
+                break;
+            }
+            let allowed = if self.balance > 0.0 { bucket.burst } else { bucket.baseline };
+            let served = if self.backlog > 0.0 { allowed } else { asked.min(allowed) };
+            let drain = if bucket.credits > 0.0 { served - bucket.baseline } else { 0.0 };
+            let grows = asked - served;
+            let waits = self.backlog > 0.0 || grows > 0.0;
+            let until_empty = if drain > 0.0 { self.balance / drain } else { f64::INFINITY };
+            let until_done = if grows < 0.0 { self.backlog / -grows } else { f64::INFINITY };
+            let step = left.min(until_empty).min(until_done);
+            self.balance = (self.balance - drain * step).clamp(0.0, bucket.credits);
+            self.backlog = (self.backlog + grows * step).max(0.0);
+            if step == until_empty {
+                self.balance = 0.0;
+            }
+            if step == until_done {
+                self.backlog = 0.0;
+            }
+            self.lowest = self.lowest.min(self.balance);
+            if waits {
+                throttled += step;
+                let empty = bucket.credits > 0.0 && allowed <= bucket.baseline;
+                self.nothing_s += if empty { step } else { 0.0 };
+                self.delay_s = self.delay_s.max(self.backlog / allowed);
+            }
+            left -= step;
+        }
+        self.throttled_s += throttled;
+        throttled
+    }
+}
+
+/// The limits of a volume of a size, with more operations and bytes a second where they were bought.
+pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Option<f64>) -> Vec<CreditBucket> {
+    let baseline = iops.map_or(offer.iops.included(gib), |iops| iops.min(offer.iops.reachable(gib)));
+    let unit = if offer.unit == RateUnit::Mebi { RateUnit::Mebi.bytes() } else { RateUnit::Mega.bytes() };
+    let bytes = rate.map_or(offer.rate.included(gib), |rate| rate.min(offer.rate.reachable(gib))) * unit;
+    let burst = offer.burst.filter(|rule| gib < rule.below_gib && rule.iops > baseline);
+    let operations = CreditBucket {
+        name: "volume IOPS",
+        unit: BucketUnit::Operations,
+        baseline,
+        burst: burst.map_or(baseline, |rule| rule.iops),
+        credits: burst.map_or(0.0, |rule| rule.credits),
+        top_up_s: None,
+    };
+    let more = offer.byte_burst.filter(|rule| gib < rule.below_gib);
+    let most = more.map_or(bytes, |rule| ((rule.rate + rule.rate_per_gib * gib) * unit).min(rule.most * unit));
+    let has_more = more.is_some() && most > bytes;
+    let flow = CreditBucket {
+        name: "volume bytes",
+        unit: BucketUnit::Bytes,
+        baseline: bytes,
+        burst: if has_more { most } else { bytes },
+        credits: more.filter(|_| has_more).map_or(0.0, |rule| (rule.credits + rule.credits_per_gib * gib) * unit),
+        top_up_s: None,
+    };
+    vec![operations, flow]
+}
+
+/// The largest request that counts as one operation, as the catalogue has it for volumes of this kind.
+pub fn operation_bytes(offer: &VolumeOffer) -> f64 {
+    const USUAL: f64 = 262_144.0;
+    match diskwright_simulator::catalogue::find(&offer.like).map(|entry| &entry.kind) {
+        Some(diskwright_simulator::catalogue::EntryKind::Volume(spec)) => spec.operation_bytes as f64,
+        _ => USUAL,
+    }
+}
+
+/// The limits of an instance. One that holds its most for 30 minutes in 24 hours has credits for
+/// that, filled at the baseline by what is not used and filled up once a day.
+pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {
+    const BURST_S: f64 = 1800.0;
+    let most = caps.most.unwrap_or(caps.baseline);
+    let bucket = |name, unit, baseline: f64, burst: f64| CreditBucket {
+        name,
+        unit,
+        baseline,
+        burst,
+        credits: (burst - baseline) * BURST_S,
+        top_up_s: (burst > baseline).then_some(86_400.0),
+    };
+    vec![
+        bucket("instance IOPS", BucketUnit::Operations, caps.baseline.iops, most.iops),
+        bucket("instance bytes", BucketUnit::Bytes, caps.baseline.mb_s * 1e6, most.mb_s * 1e6),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steady(iops: f32, bytes: f32, seconds: usize) -> Vec<LoadTick> {
+        let tick = |at: usize| LoadTick {
+            time_ns: (at as i64 + 1) * 1_000_000_000,
+            seconds: 1.0,
+            reads: iops,
+            writes: 0.0,
+            read_bytes: bytes,
+            write_bytes: 0.0,
+            queue: 1.0,
+        };
+        (0..seconds).map(tick).collect()
+    }
+
+    fn offer(id: &str) -> VolumeOffer {
+        crate::prices::built_in().volumes.into_iter().find(|v| v.id == id).expect(id)
+    }
+
+    fn first_second(bucket: &CreditBucket, iops: f32, bytes: f32) -> (f64, BucketReplay) {
+        let seconds = 4 * 3600;
+        let ticks = steady(iops, bytes, seconds);
+        let replay = replay(bucket, &ticks, 262_144.0);
+        let throttled = replay.throttled_s;
+        (seconds as f64 - throttled, replay)
+    }
+
+    #[test]
+    fn gp2_bursts_as_long_as_its_documentation_says() {
+        // 5.4e6 / (3000 - 3 GiB): 33.3, 40, 60 and 120 minutes
+        for (gib, minutes) in [(100.0, 33.333), (250.0, 40.0), (500.0, 60.0), (750.0, 120.0)] {
+            let buckets = volume_buckets(&offer("aws-gp2"), gib, None, None);
+            // a little more than the burst, so that the end of the credits is felt; the excess waits from the start
+            let ticks = steady(3000.0, 3000.0 * 4096.0, 4 * 3600);
+            let replay = replay(&buckets[0], &ticks, 262_144.0);
+            let lasted = (4.0 * 3600.0 - replay.seconds_at_nothing) / 60.0;
+            assert!((lasted - minutes).abs() < 0.02, "{gib} GiB: {lasted}");
+            assert_eq!(replay.lowest_balance, Some(0.0));
+        }
+        // 1000 GiB and more have no credits and need none
+        assert_eq!(volume_buckets(&offer("aws-gp2"), 1000.0, None, None)[0].credits, 0.0);
+    }
+
+    #[test]
+    fn azure_premium_bursts_for_30_minutes() {
+        for id in ["azure-p10", "azure-p20"] {
+            let gib = offer(id).gib[0];
+            let buckets = volume_buckets(&offer(id), gib, None, None);
+            let (lasted, _) = first_second(&buckets[0], 3500.0, 3500.0 * 4096.0);
+            assert!((lasted / 60.0 - 30.0).abs() < 0.02, "{id}: {lasted}");
+            let (lasted, _) = first_second(&buckets[1], 170.0, 170e6);
+            assert!((lasted / 60.0 - 30.0).abs() < 0.02, "{id}, bytes: {lasted}");
+        }
+    }
+
+    #[test]
+    fn instances_are_topped_up_once_a_day() {
+        let caps = crate::prices::built_in().instances.into_iter().find(|i| i.id == "m6i.large").expect("m6i.large");
+        let buckets = instance_buckets(&caps);
+        let ticks = steady(40_000.0, 40_000.0 * 1024.0, 3600);
+        let once = replay(&buckets[0], &ticks, 262_144.0);
+        assert!((once.seconds_at_nothing - 1800.0).abs() < 0.01, "{once:?}");
+        // 25 minutes of it on two days, the baseline in between: filled up in the night
+        let later = |ticks: Vec<LoadTick>, s: i64| {
+            ticks.into_iter().map(move |t| LoadTick { time_ns: t.time_ns + s * 1_000_000_000, ..t })
+        };
+        let mut two = steady(40_000.0, 1e6, 1500);
+        two.extend(later(steady(3600.0, 1e6, 86_400 - 1500), 1500));
+        two.extend(later(steady(40_000.0, 1e6, 1500), 86_400));
+        let flat = CreditBucket { top_up_s: None, ..buckets[0].clone() };
+        assert_eq!(replay(&buckets[0], &two, 262_144.0).throttled_s, 0.0);
+        let first = replay(&flat, &two, 262_144.0);
+        assert!((first.seconds_at_nothing - 1200.0).abs() < 0.01, "{first:?}");
+        assert_eq!(first.first.as_deref(), Some("1970-01-02T00:05:01Z"));
+    }
+
+    #[test]
+    fn what_is_not_served_waits_and_large_requests_count_more_than_once() {
+        let bucket = CreditBucket {
+            name: "volume IOPS",
+            unit: BucketUnit::Operations,
+            baseline: 100.0,
+            burst: 100.0,
+            credits: 0.0,
+            top_up_s: None,
+        };
+        let mut ticks = steady(200.0, 200.0 * 4096.0, 10);
+        ticks.extend(steady(0.0, 0.0, 20).iter().map(|t| LoadTick { time_ns: t.time_ns + 10_000_000_000, ..*t }));
+        let done = replay(&bucket, &ticks, 262_144.0);
+        // 1,000 too many in ten seconds need ten seconds more
+        assert_eq!((done.throttled_s, done.longest_delay_s, done.lowest_balance), (20.0, 10.0, None));
+        assert_eq!(done.first.as_deref(), Some("1970-01-01T00:00:01Z"));
+        let one_mebi = LoadTick { reads: 10.0, read_bytes: 10.0 * 1_048_576.0, ..ticks[0] };
+        assert_eq!(operations(&one_mebi, 262_144.0), 40.0);
+    }
+}

@@ -1,0 +1,496 @@
+//! Judges every combination of part, level, number, stripe unit and spares.
+//!
+//! A design is judged by what costs least to know first: room, then requests in
+//! flight, then the analysis. More members of one kind never make a response
+//! longer under arrivals that do not wait for it (each has less to do), so that
+//! the least number that will do is found by halving, and all others of the family
+//! are judged with it. Mirrors of more copies are the exception (each writes
+//! everything); they are judged one by one.
+
+use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::catalogue::DriveClass;
+
+use crate::analysis::{DesignResponse, StorageDesign};
+use crate::answer::PricePeriod;
+use crate::arithmetic::usable_members;
+use crate::demand::{Demand, ResponseStatistic};
+use crate::limits::PlanLimits;
+use crate::parts::DesignPart;
+use crate::reliability::{MemberReliability, YEAR_HOURS, mission_loss, mttdl_hours, rebuild_hours};
+
+/// Copies of a mirror at most.
+const MOST_COPIES: u16 = 4;
+
+/// Loads are tried up to so many times the demand.
+pub const MOST_FACTOR: f64 = 65_536.0;
+
+/// A design that was judged.
+#[derive(Clone, Debug)]
+pub struct JudgedDesign {
+    /// Position of its part.
+    pub part: usize,
+    /// Level.
+    pub level: ArrayLevel,
+    /// Members.
+    pub count: u16,
+    /// Spares.
+    pub spares: u16,
+    /// Stripe unit, bytes.
+    pub unit_bytes: u64,
+    /// What it does; `None` where it cannot keep up or was not looked at.
+    pub response: Option<DesignResponse>,
+    /// Price, once or a month.
+    pub price: Option<f64>,
+    /// What it costs over the mission.
+    pub cost: Option<f64>,
+    /// What made it as large as it is.
+    pub sized_by: &'static str,
+    /// Where it fails; `None` where it meets everything.
+    pub failure: Option<DesignFailure>,
+}
+
+/// Where a design fails.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesignFailure {
+    /// At what: `capacity`, `response`, a part, `budget`.
+    pub limit: String,
+    /// As a sentence.
+    pub because: String,
+    /// How far: what is needed over what there is, above 1.
+    pub factor: f64,
+}
+
+/// All that were judged.
+#[derive(Clone, Debug, Default)]
+pub struct SearchOutcome {
+    /// Of each family the least design that meets the demand, and larger ones for the frontier.
+    pub feasible: Vec<JudgedDesign>,
+    /// Of each family the largest that still fails though it holds the data, or the nearest.
+    pub failing: Vec<JudgedDesign>,
+    /// How many designs were judged.
+    pub searched: u64,
+    /// What could not be solved, each once.
+    pub unsolved: Vec<String>,
+}
+
+/// Judges all designs.
+pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart]) -> SearchOutcome {
+    let mut outcome = SearchOutcome::default();
+    for (at, part) in parts.iter().enumerate() {
+        for level in levels(part, limits) {
+            for unit in units(part, level, demand, limits) {
+                let family = DesignFamily { demand, limits, part, at, level, unit: unit.0 };
+                family.judge(unit.1, &mut outcome);
+            }
+        }
+    }
+    outcome
+}
+
+/// Levels that a part is used at.
+fn levels(part: &DesignPart, limits: &PlanLimits) -> Vec<ArrayLevel> {
+    match &part.volume {
+        // providers keep copies themselves
+        Some(volume) => vec![if volume.count > 1 { ArrayLevel::Raid0 } else { ArrayLevel::Linear }],
+        None => limits.levels.clone(),
+    }
+}
+
+/// Stripe units, and how many of those asked for each stands for: units that no request crosses are alike.
+fn units(part: &DesignPart, level: ArrayLevel, demand: &Demand, limits: &PlanLimits) -> Vec<(u64, u64)> {
+    const USUAL: u64 = 64 * 1024;
+    if part.volume.is_some() || matches!(level, ArrayLevel::Linear | ArrayLevel::Raid1) {
+        return vec![(USUAL, 1)];
+    }
+    let sizes = [(demand.reads_per_s, demand.read_size_bytes), (demand.writes_per_s, demand.write_size_bytes)];
+    let alike = |unit: u64| {
+        let mut sizes = sizes.iter().filter(|(rate, _)| *rate > 0.0);
+        sizes.all(|(_, size)| unit.is_multiple_of(size.round().max(1.0) as u64))
+    };
+    let (same, other): (Vec<u64>, Vec<u64>) = limits.units.iter().copied().partition(|unit| alike(*unit));
+    let mut units: Vec<(u64, u64)> = other.into_iter().map(|unit| (unit, 1)).collect();
+    if let Some(nearest) = same.iter().copied().min_by_key(|unit| unit.abs_diff(USUAL)) {
+        units.push((nearest, same.len() as u64));
+    }
+    units
+}
+
+/// Designs that differ in number and spares alone.
+struct DesignFamily<'a> {
+    demand: &'a Demand,
+    limits: &'a PlanLimits,
+    part: &'a DesignPart,
+    at: usize,
+    level: ArrayLevel,
+    unit: u64,
+}
+
+impl DesignFamily<'_> {
+    fn design(&self, count: u16) -> StorageDesign<'_> {
+        StorageDesign { part: self.part, level: self.level, count, unit_bytes: self.unit }
+    }
+
+    fn spares(&self) -> Vec<u16> {
+        let redundant = !matches!(self.level, ArrayLevel::Linear | ArrayLevel::Raid0) && self.part.volume.is_none();
+        if redundant { self.limits.spares.clone() } else { vec![0] }
+    }
+
+    /// Least and largest number of members, without spares.
+    fn range(&self) -> (u16, u16) {
+        if let Some(volume) = &self.part.volume {
+            return (volume.count, volume.count);
+        }
+        let least = self.level.info().members_least.max(if self.level == ArrayLevel::Linear { 1 } else { 2 });
+        let most = match self.level {
+            ArrayLevel::Raid1 => self.limits.max_drives.min(MOST_COPIES),
+            ArrayLevel::Linear => 1,
+            _ => self.limits.max_drives,
+        };
+        (least.next_multiple_of(self.step()), most - most % self.step())
+    }
+
+    /// Members come in pairs where they are mirrored in pairs.
+    fn step(&self) -> u16 {
+        if matches!(self.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) { 2 } else { 1 }
+    }
+
+    fn judge(&self, alike: u64, outcome: &mut SearchOutcome) {
+        let (least, most) = self.range();
+        if least > most {
+            return;
+        }
+        outcome.searched += u64::from((most - least) / self.step() + 1) * self.spares().len() as u64 * alike;
+        let (room, queue) = (self.least_for_room(least, most), self.least_for_queue(least));
+        let Some(room) = room else {
+            let failure = self.no_room(most);
+            outcome.failing.push(self.judged(most, 0, None, "capacity", Some(failure)));
+            return;
+        };
+        let start = room.max(queue);
+        if start > most {
+            let factor = f64::from(start) / f64::from(most);
+            let because = format!("{start} drives are needed for the requests in flight, {most} are allowed");
+            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
+            outcome.failing.push(self.judged(most, 0, None, "queue", Some(failure)));
+            return;
+        }
+        let found = match self.least_that_responds(start, most, outcome) {
+            Ok(found) => found,
+            Err(because) => {
+                if !outcome.unsolved.contains(&because) {
+                    outcome.unsolved.push(because);
+                }
+                return;
+            }
+        };
+        self.below(room, queue, found.as_ref().map(|(count, _)| *count), most, outcome);
+        let Some((count, response)) = found else { return };
+        let sized_by = match count {
+            n if n == least => "level",
+            n if n == room => "capacity",
+            n if n == queue => "queue",
+            _ => "response",
+        };
+        self.add(count, response, sized_by, most, outcome);
+    }
+
+    /// Adds the designs of a number that meets the demand, one for each number of spares that is
+    /// allowed, and some larger ones.
+    fn add(
+        &self,
+        count: u16,
+        response: DesignResponse,
+        sized_by: &'static str,
+        most: u16,
+        outcome: &mut SearchOutcome,
+    ) {
+        for spares in self.spares() {
+            let mut design = self.judged(count, spares, Some(response.clone()), sized_by, None);
+            if count + spares > most && self.part.volume.is_none() {
+                continue;
+            }
+            design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
+            let list = if design.failure.is_some() { &mut outcome.failing } else { &mut outcome.feasible };
+            list.push(design);
+        }
+        if self.part.volume.is_some() {
+            return;
+        }
+        for factor in [1.25, 1.5, 2.0, 3.0] {
+            let larger = ((f64::from(count) * factor).ceil() as u16).next_multiple_of(self.step());
+            if larger > count && larger <= most {
+                let Ok(Some(response)) = self.design(larger).respond(self.demand) else { continue };
+                let mut design = self.judged(larger, 0, Some(response), "surplus", None);
+                design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
+                if design.failure.is_none() {
+                    outcome.feasible.push(design);
+                }
+            }
+        }
+    }
+
+    /// The cheapest that holds the data and fails, where the family has one.
+    fn below(&self, room: u16, queue: u16, found: Option<u16>, most: u16, outcome: &mut SearchOutcome) {
+        let fails_at = match found {
+            Some(count) if count == room => return,
+            // nothing in the family will do: the nearest is the largest
+            None => most,
+            Some(_) => room,
+        };
+        if fails_at < queue {
+            let held = self.demand.queue.unwrap_or(0.0) / f64::from(fails_at);
+            let factor = held / self.limits.queue_each;
+            let because = format!(
+                "it holds the data, but {held:.1} requests are in flight for each disk, where {} is the limit",
+                self.limits.queue_each
+            );
+            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
+            outcome.failing.push(self.judged(fails_at, 0, None, "queue", Some(failure)));
+            return;
+        }
+        let response = self.design(fails_at).respond(self.demand).ok().flatten();
+        let failure = self.too_slow(fails_at, response.as_ref());
+        outcome.failing.push(self.judged(fails_at, 0, response, "response", failure));
+    }
+
+    /// Least number that holds what is needed.
+    fn least_for_room(&self, least: u16, most: u16) -> Option<u16> {
+        let need = self.need_bytes();
+        (least..=most)
+            .step_by(self.step().into())
+            .find(|count| usable_members(self.level, *count) * self.part.bytes >= need)
+    }
+
+    fn need_bytes(&self) -> f64 {
+        self.demand.capacity_after(self.limits.horizon_days).unwrap_or(0.0)
+    }
+
+    fn no_room(&self, most: u16) -> DesignFailure {
+        let (need, have) = (self.need_bytes(), self.design(most).usable_bytes());
+        let because = format!(
+            "{most} of them hold {}, where {} are needed",
+            diskwright_base::units::display(have, "bytes"),
+            diskwright_base::units::display(need, "bytes")
+        );
+        DesignFailure { limit: "capacity".into(), because, factor: need / have.max(1.0) }
+    }
+
+    /// Least number for the requests in flight, of drives with one arm.
+    fn least_for_queue(&self, least: u16) -> u16 {
+        match self.demand.queue {
+            Some(queue) if self.part.class == DriveClass::Hdd => {
+                let needed = (queue / self.limits.queue_each).ceil().min(60_000.0) as u16;
+                least.max(needed.next_multiple_of(self.step()))
+            }
+            _ => least,
+        }
+    }
+
+    /// Does so many respond in time?
+    fn responds(&self, count: u16) -> Result<Option<DesignResponse>, String> {
+        let design = self.design(count);
+        let response = design.respond(self.demand).map_err(|error| error.to_string())?;
+        Ok(response.filter(|response| {
+            self.demand
+                .response
+                .is_none_or(|target| statistic(&design, self.demand, response, target.of) <= target.target_s)
+        }))
+    }
+
+    fn least_that_responds(
+        &self,
+        start: u16,
+        most: u16,
+        outcome: &SearchOutcome,
+    ) -> Result<Option<(u16, DesignResponse)>, String> {
+        debug_assert!(start <= most && outcome.searched > 0);
+        if self.level == ArrayLevel::Raid1 {
+            for count in start..=most {
+                if let Some(response) = self.responds(count)? {
+                    return Ok(Some((count, response)));
+                }
+            }
+            return Ok(None);
+        }
+        if let Some(response) = self.responds(start)? {
+            return Ok(Some((start, response)));
+        }
+        let Some(response) = (most > start).then(|| self.responds(most)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let (mut fails, mut works) = (start, (most, response));
+        let step = self.step();
+        while works.0 - fails > step {
+            let middle = fails + (works.0 - fails) / 2 / step * step;
+            match self.responds(middle)? {
+                Some(response) => works = (middle, response),
+                None => fails = middle,
+            }
+        }
+        Ok(Some(works))
+    }
+
+    fn judged(
+        &self,
+        count: u16,
+        spares: u16,
+        response: Option<DesignResponse>,
+        sized_by: &'static str,
+        failure: Option<DesignFailure>,
+    ) -> JudgedDesign {
+        let price = self.part.price.as_ref().map(|price| price.amount * f64::from(count + spares));
+        let months = match self.part.price.as_ref().map(|price| price.period) {
+            Some(PricePeriod::Month) => self.limits.years * 12.0,
+            _ => 1.0,
+        };
+        JudgedDesign {
+            part: self.at,
+            level: self.level,
+            count,
+            spares,
+            unit_bytes: self.unit,
+            response,
+            price,
+            cost: price.map(|price| price * months),
+            sized_by,
+            failure,
+        }
+    }
+
+    fn too_dear(&self, design: &JudgedDesign) -> Option<DesignFailure> {
+        let budget = self.limits.budget?;
+        let currency = &self.limits.currency;
+        match design.cost {
+            Some(cost) if cost <= budget => None,
+            Some(cost) => Some(DesignFailure {
+                limit: "budget".into(),
+                because: format!("it costs {cost:.0} {currency} over the mission, the budget is {budget:.0}"),
+                factor: cost / budget,
+            }),
+            None => Some(DesignFailure {
+                limit: "price".into(),
+                because: format!("its price in {currency} is not known, so that it cannot be held against the budget"),
+                factor: f64::INFINITY,
+            }),
+        }
+    }
+
+    fn too_risky(&self, design: &JudgedDesign) -> Option<DesignFailure> {
+        let most = self.limits.max_loss?;
+        let member = self.part.spec.or(self.part.field);
+        let loss = member.and_then(|member| loss(self.part, design, member, self.limits, 1.0));
+        match loss {
+            Some(loss) if loss <= most => None,
+            Some(loss) => Some(DesignFailure {
+                limit: "loss".into(),
+                because: format!("the chance to lose data is {loss:.2e} over the mission, {most:.2e} is allowed"),
+                factor: loss / most,
+            }),
+            None => Some(DesignFailure {
+                limit: "loss".into(),
+                because: "its failure rate is not known, so that the chance to lose data is not either".into(),
+                factor: f64::INFINITY,
+            }),
+        }
+    }
+
+    fn too_slow(&self, count: u16, response: Option<&DesignResponse>) -> Option<DesignFailure> {
+        let design = self.design(count);
+        let Some(response) = response else {
+            let factor = 1.0 / sustained(&design, self.demand);
+            let (limit, each) = busiest_part(&design, self.demand);
+            let because =
+                format!("{limit} cannot keep up: the demand is {:.0} % of what it sustains{each}", factor * 100.0);
+            return Some(DesignFailure { limit, because, factor });
+        };
+        let target = self.demand.response?;
+        let value = statistic(&design, self.demand, response, target.of);
+        let show = |seconds| diskwright_base::units::display(seconds, "s");
+        let because = format!(
+            "the {} response is {} where {} is asked for; {} is {:.0} % busy",
+            target.of.name(),
+            show(value),
+            show(target.target_s),
+            response.utilization.first().map_or("nothing", |part| &part.0),
+            response.busiest() * 100.0
+        );
+        Some(DesignFailure { limit: "response".into(), because, factor: value / target.target_s })
+    }
+}
+
+/// A statistic of the response by analysis.
+pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignResponse, of: ResponseStatistic) -> f64 {
+    match of {
+        ResponseStatistic::Mean => response.mean_s,
+        of => {
+            let at = usize::from(of == ResponseStatistic::P99);
+            design.percentiles(demand, response).map_or(f64::INFINITY, |found| found[at])
+        }
+    }
+}
+
+/// Share of the demand that a design can keep up with, or a multiple of it.
+pub fn sustained(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
+    largest(|factor| matches!(design.respond(&demand.scaled(factor)), Ok(Some(_))))
+}
+
+/// The largest factor at which something still holds, to a half percent; [`MOST_FACTOR`] for more than that.
+pub fn largest(holds: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while holds(high) {
+        if high >= MOST_FACTOR {
+            return MOST_FACTOR;
+        }
+        (low, high) = (high, high * 2.0);
+    }
+    while high - low > 0.005 * high {
+        let middle = 0.5 * (low + high);
+        if holds(middle) {
+            low = middle
+        } else {
+            high = middle
+        }
+        if high < 1e-6 {
+            break;
+        }
+    }
+    low.max(1e-9)
+}
+
+/// The part that saturates first, and what each member would have to do.
+fn busiest_part(design: &StorageDesign<'_>, demand: &Demand) -> (String, String) {
+    let calm = demand.scaled(0.5 * sustained(design, demand));
+    let first = design.respond(&calm).ok().flatten().and_then(|found| found.utilization.first().cloned());
+    let name = first.map_or_else(|| "members".to_owned(), |part| part.0);
+    let each = match design.part.volume {
+        None => format!(" ({:.0} I/Os a second on each)", design.member_load(demand)),
+        Some(_) => String::new(),
+    };
+    (name, each)
+}
+
+/// Hours until a failed member is made good: replacement, where no spare waits, and the rebuild in the time
+/// that the load leaves.
+pub fn repair_hours(part: &DesignPart, design: &JudgedDesign, limits: &PlanLimits) -> Option<f64> {
+    let rate = part.stream_bytes_per_s?.min(crate::reliability::MD_CEILING_BYTES_PER_S);
+    let idle = 1.0 - design.response.as_ref().map_or(0.0, DesignResponse::busiest).min(0.9);
+    let wait = if design.spares > 0 { 0.0 } else { limits.replace_hours };
+    Some(wait + rebuild_hours(part.bytes, rate * idle))
+}
+
+/// Chance of losing data over the mission.
+pub fn loss(
+    part: &DesignPart,
+    design: &JudgedDesign,
+    member: MemberReliability,
+    limits: &PlanLimits,
+    correlation: f64,
+) -> Option<f64> {
+    let hours = limits.years * YEAR_HOURS;
+    let repair = if part.volume.is_some() { 0.0 } else { repair_hours(part, design, limits)? };
+    if design.level == ArrayLevel::Linear {
+        return Some(mission_loss(crate::reliability::mtbf_hours(member.afr), hours));
+    }
+    let lasts = mttdl_hours(design.level, design.count, member, part.bytes, repair, correlation)?;
+    Some(mission_loss(lasts, hours))
+}

@@ -1,0 +1,217 @@
+//! Load that saturation hides. A device that cannot keep up slows the programs
+//! that wait for it; a faster one would be asked for more. How much more is
+//! estimated from how the queue moves.
+//!
+//! The interactive response time law (Lazowska et al. 1984, ch. 3): `N` programs
+//! that each pause for `Z` between two requests ask `X = N / (R + Z)` a second, at
+//! most `N / Z` where nothing keeps them waiting. While the device is saturated its
+//! throughput is constant, and the queue of those that wait follows
+//! `dq/dt = (N - q) / Z - X`: it forgets with the time constant `Z`. The means of a
+//! queue over ticks of length `T` then have the first autocorrelation
+//! `(1 - e^-a)^2 / (2 (a - 1 + e^-a))`, `a = T / Z` (the time average of a process
+//! whose correlation is exponential). So `Z` is read from the correlation of
+//! neighbouring ticks, `N = q + X Z`, and what would be asked is `N / Z = X + q / Z`. Where
+//! the throughput still rises with the queue (a drive that sorts its requests), the
+//! queue forgets faster, by `dX/dq`, which is taken off: the regression of the
+//! throughput on the queue with the queue of the tick before as instrument, because
+//! within a tick a good throughput makes the queue short.
+//! A number of programs that changes slowly looks like a long pause, so that the
+//! estimate then is too low rather than too high.
+
+use serde::Serialize;
+
+use super::FrontLoad;
+
+/// Fewer ticks with waiting requests than these tell nothing.
+const LEAST_TICKS: usize = 60;
+/// Below this elasticity the throughput does not follow the queue: by Little's law it is 1 where
+/// the response does not depend on the load, and 0 on a plateau.
+const PLATEAU: f64 = 0.2;
+
+/// A device that does not keep up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HiddenLoad {
+    /// Which.
+    pub device: String,
+    /// Seconds in which it was saturated.
+    pub saturated_s: f64,
+    /// Requests a second that it does then.
+    pub plateau_per_s: f64,
+    /// Requests in flight then.
+    pub queue: f64,
+    /// Pause between two requests of a program, s; `None` where it cannot be told.
+    pub think_s: Option<f64>,
+    /// Programs that ask; `None` where it cannot be told.
+    pub population: Option<f64>,
+    /// Requests a second that would be asked of a device that keeps nobody waiting.
+    pub asked_per_s: Option<f64>,
+    /// The interval of 95 % around it, from the correlation alone; no upper end where there may be no pause.
+    pub interval_per_s: Option<(f64, Option<f64>)>,
+    /// How it was estimated, or why not.
+    pub method: String,
+}
+
+/// Looks whether a device was saturated, and what it was not asked for. With a number of programs
+/// that somebody knows the law itself gives the pause.
+pub fn hidden(front: &FrontLoad, population: Option<f64>) -> Option<HiddenLoad> {
+    let ticks = &front.loaded;
+    if ticks.len() < LEAST_TICKS || elasticity(front)? > PLATEAU {
+        return None;
+    }
+    let saturated_s: f64 = ticks.iter().map(|t| f64::from(t.seconds)).sum();
+    let mean = |of: fn(&super::LoadedTick) -> f32| {
+        ticks.iter().map(|t| f64::from(of(t)) * f64::from(t.seconds)).sum::<f64>() / saturated_s
+    };
+    let (plateau, queue) = (mean(|t| t.requests), mean(|t| t.queue));
+    let mut found = HiddenLoad {
+        device: front.name.clone(),
+        saturated_s,
+        plateau_per_s: plateau,
+        queue,
+        think_s: None,
+        population: None,
+        asked_per_s: None,
+        interval_per_s: None,
+        method: String::new(),
+    };
+    let tick_s = saturated_s / ticks.len() as f64;
+    match population {
+        Some(population) => known_population(&mut found, population),
+        None => by_correlation(&mut found, correlation(front), tick_s, rise(front)),
+    }
+    Some(found)
+}
+
+fn known_population(found: &mut HiddenLoad, population: f64) {
+    let think = population / found.plateau_per_s - found.queue / found.plateau_per_s;
+    found.population = Some(population);
+    if think > 0.0 {
+        found.think_s = Some(think);
+        found.asked_per_s = Some(population / think);
+        found.method = "interactive response time law with the given number of users".into();
+    } else {
+        found.method = "the given users all wait: without a pause they take whatever a device gives".into();
+    }
+}
+
+fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_s: f64, rise: f64) {
+    const METHOD: &str = "interactive response time law; the pause from how fast the queue forgets";
+    let Some((rho, error)) = correlation else {
+        found.method = "not enough data: too few ticks in a row with requests waiting".into();
+        return;
+    };
+    let think = |rho: f64| pause_ratio(rho).map(|a| a / tick_s - rise).filter(|rate| *rate > 0.0).map(f64::recip);
+    let asked = |think: f64| found.plateau_per_s + found.queue / think;
+    let slowest = (rho + 2.0 * error).min(0.9999);
+    let Some(estimate) = think(rho) else {
+        let because = if pause_ratio(rho).is_some() {
+            "the queue forgets no faster than the device makes it"
+        } else {
+            "programs ask again within a tick; record with a shorter interval"
+        };
+        found.method = format!("not enough data: {because}");
+        return;
+    };
+    // where nothing is left of the rate, only what is done is sure to be asked
+    let lowest = think(slowest).map_or(found.plateau_per_s, asked);
+    // a pause that may be none leaves no upper end
+    let low = think(rho - 2.0 * error);
+    if low.is_none() {
+        found.interval_per_s = Some((lowest, None));
+        found.method = "not enough data for an estimate: the pause may be none; the lower end alone is told".into();
+        return;
+    }
+    found.think_s = Some(estimate);
+    found.population = Some(found.queue + found.plateau_per_s * estimate);
+    found.asked_per_s = Some(asked(estimate));
+    found.interval_per_s = Some((lowest, low.map(asked)));
+    found.method = METHOD.into();
+}
+
+/// Length of a tick over the pause, from the first autocorrelation of means over ticks; `None` where
+/// the correlation is too small to tell any pause (below a = 8, or 1 / 16).
+fn pause_ratio(rho: f64) -> Option<f64> {
+    let of = |a: f64| (1.0 - (-a).exp()).powi(2) / (2.0 * (a - 1.0 + (-a).exp()));
+    let (mut low, mut high) = (1e-4_f64, 8.0_f64);
+    if rho < of(high) {
+        return None;
+    }
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if of(middle) > rho { low = middle } else { high = middle }
+    }
+    Some(0.5 * (low + high))
+}
+
+/// How much of a change of the queue the throughput follows: the slope of their logarithms.
+fn elasticity(front: &FrontLoad) -> Option<f64> {
+    let points: Vec<(f64, f64)> = front
+        .loaded
+        .iter()
+        .filter(|t| t.requests > 0.0)
+        .map(|t| (f64::from(t.queue).ln(), f64::from(t.requests).ln()))
+        .collect();
+    let count = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + p.0 / count, sum.1 + p.1 / count));
+    let (width, product) =
+        points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + (p.0 - x).powi(2), sum.1 + (p.0 - x) * (p.1 - y)));
+    match width {
+        _ if points.len() < LEAST_TICKS => None,
+        // a queue that never moves: the throughput cannot have followed it
+        w if w <= 1e-12 * count => Some(0.0),
+        w => Some(product / w),
+    }
+}
+
+/// How much the throughput rises with each request in flight, a second; 0 where it does not.
+fn rise(front: &FrontLoad) -> f64 {
+    let ticks = &front.loaded;
+    let pairs = || ticks.windows(2).filter(|pair| pair[1].number == pair[0].number + 1);
+    let count = pairs().count() as f64;
+    let mean = |of: &dyn Fn(&[super::LoadedTick]) -> f32| pairs().map(|p| f64::from(of(p))).sum::<f64>() / count;
+    let (before, queue, rate) = (mean(&|p| p[0].queue), mean(&|p| p[1].queue), mean(&|p| p[1].requests));
+    let (mut of_rate, mut of_queue) = (0.0, 0.0);
+    for pair in pairs() {
+        let instrument = f64::from(pair[0].queue) - before;
+        of_rate += instrument * (f64::from(pair[1].requests) - rate);
+        of_queue += instrument * (f64::from(pair[1].queue) - queue);
+    }
+    if of_queue > 0.0 { (of_rate / of_queue).max(0.0) } else { 0.0 }
+}
+
+/// The first autocorrelation of the queue over ticks that follow each other, and its standard error
+/// (Bartlett; for a memory `rho` a tick the variance is `(1 - rho^2) / n`). An estimate from `n` values is
+/// low by `(1 + 4 rho) / n` (Kendall 1954; as in the statistics crate), which is put back.
+fn correlation(front: &FrontLoad) -> Option<(f64, f64)> {
+    let ticks = &front.loaded;
+    let mean = ticks.iter().map(|t| f64::from(t.queue)).sum::<f64>() / ticks.len() as f64;
+    let off = |at: usize| f64::from(ticks[at].queue) - mean;
+    let variance = (0..ticks.len()).map(|at| off(at).powi(2)).sum::<f64>() / ticks.len() as f64;
+    let follows = |at: &usize| ticks[*at].number == ticks[at - 1].number + 1;
+    let pairs: Vec<usize> = (1..ticks.len()).filter(follows).collect();
+    if pairs.len() < LEAST_TICKS || variance <= 0.0 {
+        return None;
+    }
+    let count = pairs.len() as f64;
+    let covariance = pairs.iter().map(|&at| off(at) * off(at - 1)).sum::<f64>() / count;
+    let raw = (covariance / variance).clamp(-1.0, 1.0);
+    let rho = (raw + (1.0 + 4.0 * raw) / count).clamp(-1.0, 0.9999);
+    Some((rho, ((1.0 - rho * rho).max(1e-9) / count).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_comes_back_from_the_correlation() {
+        // ticks as long as the pause: (1 - 1/e)^2 / (2 / e) = 0.543
+        let a = pause_ratio(0.543_080_6).unwrap();
+        assert!((a - 1.0).abs() < 1e-5, "{a}");
+        // ticks that are short against it: 1 - 2 a / 3
+        let a = pause_ratio(1.0 - 0.02).unwrap();
+        assert!((a - 0.03).abs() < 0.001, "{a}");
+        assert_eq!(pause_ratio(0.05), None);
+        assert_eq!(pause_ratio(-0.5), None);
+    }
+}

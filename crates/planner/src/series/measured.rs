@@ -1,0 +1,424 @@
+//! A demand from the sums of a log.
+
+use diskwright_statistics::{BlockMean, LineFit, blocks};
+use serde::Serialize;
+
+use super::hidden::{HiddenLoad, hidden};
+use super::percentile::TimeDistribution;
+use super::rating::{LogRating, rate};
+use super::{FrontLoad, LoadSeries, LoadTick, SwapLoad};
+use crate::demand::{CapacityGrowth, Demand, EstimatedField};
+
+/// How a demand is taken from a log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasureOptions {
+    /// The load that is not exceeded for so many percent of the time.
+    pub percentile: f64,
+    /// What the rates are multiplied by.
+    pub comfort: f64,
+    /// Programs that ask, where somebody knows.
+    pub users: Option<f64>,
+    /// Of the hours of the day, seconds east of Greenwich.
+    pub utc_offset_s: i64,
+}
+
+/// 95, as Azure Migrate takes and Live Optics shows beside the peak: the highest 5 % of a day are
+/// 72 minutes, so that a nightly backup is in it and a moment's burst is not.
+pub const USUAL_PERCENTILE: f64 = 95.0;
+
+impl Default for MeasureOptions {
+    fn default() -> Self {
+        MeasureOptions { percentile: USUAL_PERCENTILE, comfort: 1.0, users: None, utc_offset_s: 0 }
+    }
+}
+
+/// Why a log gives no demand.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NoDemand {
+    /// No disk has counters of requests.
+    #[error("not enough data: the log has no disk whose reads and writes are counted")]
+    NoDisk,
+    /// Nothing but gaps, or too short.
+    #[error(
+        "not enough data: {ticks} ticks over {seconds:.0} s tell all disks' reads and writes; at least {least} \
+             are needed"
+    )]
+    TooShort {
+        /// Ticks that have everything.
+        ticks: usize,
+        /// Their seconds.
+        seconds: f64,
+        /// How many there must be.
+        least: usize,
+    },
+    /// Disks that did nothing.
+    #[error("the disks did nothing in the whole log: there is no load to plan for")]
+    Idle,
+}
+
+/// From this share of the plateau on, a percentile is one of saturated time.
+const NEAR_PLATEAU: f64 = 0.9;
+
+/// Fewer ticks than these are no load over time.
+pub const LEAST_TICKS: usize = 10;
+
+/// Percentiles of a quantity over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LoadPercentiles {
+    /// The mean over time.
+    pub mean: f64,
+    /// Not exceeded for half of the time.
+    pub p50: f64,
+    /// For 90 %.
+    pub p90: f64,
+    /// For 95 %.
+    pub p95: f64,
+    /// For 99 %.
+    pub p99: f64,
+    /// The highest tick.
+    pub max: f64,
+}
+
+/// One device that programs ask.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceLoad {
+    /// Its name.
+    pub name: String,
+    /// Level, where it is an array.
+    pub level: Option<&'static str>,
+    /// Disks that share its load.
+    pub members: usize,
+    /// True where its load was reckoned from its members'.
+    pub from_members: bool,
+    /// Its own percentile of requests a second.
+    pub requests_per_s: f64,
+    /// I/Os a second of each member on average, by the level's factor.
+    pub member_load_per_s: f64,
+    /// Mean response, s.
+    pub response_s: Option<f64>,
+}
+
+/// What a log says of the load, besides the demand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadSummary {
+    /// First moment, RFC 3339.
+    pub from: String,
+    /// Last moment.
+    pub to: String,
+    /// Ticks that count.
+    pub ticks: usize,
+    /// Ticks at which some disk was not known.
+    pub gap_ticks: u64,
+    /// Length of a tick in the middle, s.
+    pub interval_s: f64,
+    /// How far it can be trusted.
+    pub rating: LogRating,
+    /// Requests a second of all disks together.
+    pub requests_per_s: LoadPercentiles,
+    /// Bytes a second of all disks together.
+    pub bytes_per_s: LoadPercentiles,
+    /// Requests in flight; `None` where the log has no queue.
+    pub queue: Option<LoadPercentiles>,
+    /// The sum of each device's own percentile, requests a second.
+    pub sum_of_percentiles_per_s: f64,
+    /// How much larger that sum is than the percentile of the sum: what it would oversize.
+    pub oversize: f64,
+    /// Variance over mean of the number of requests in a tick, over the whole log.
+    pub dispersion: Option<f64>,
+    /// Hours of the day with at least 70 % of the busiest hour's load; `None` below a day.
+    pub busy_hours: Option<Vec<u8>>,
+    /// Mean response at the demand's load, s.
+    pub response_s: Option<f64>,
+    /// Swapping, which is not in the demand; `None` where there was none.
+    pub swap: Option<SwapLoad>,
+    /// The devices that programs ask.
+    pub devices: Vec<DeviceLoad>,
+    /// Devices that did not keep up.
+    pub hidden: Vec<HiddenLoad>,
+    /// What to know when reading it.
+    pub notes: Vec<String>,
+}
+
+/// A demand and what it was taken from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredDemand {
+    /// What is asked.
+    pub demand: Demand,
+    /// What the log says besides.
+    pub summary: LoadSummary,
+}
+
+/// The demand of a log.
+///
+/// # Errors
+/// Says what the log lacks.
+pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Result<MeasuredDemand, NoDemand> {
+    let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
+    if series.fronts.is_empty() {
+        return Err(NoDemand::NoDisk);
+    }
+    if series.ticks.len() < LEAST_TICKS {
+        return Err(NoDemand::TooShort { ticks: series.ticks.len(), seconds, least: LEAST_TICKS });
+    }
+    let rates = distribution(&series.ticks, |t| t.requests() as f32);
+    let reached = rates.percentile(options.percentile).unwrap_or(0.0);
+    if rates.percentile(100.0).unwrap_or(0.0) <= 0.0 {
+        return Err(NoDemand::Idle);
+    }
+    let busy = Busy::of(&series.ticks, reached);
+    let hidden: Vec<HiddenLoad> = series.fronts.iter().filter_map(|front| hidden(front, options.users)).collect();
+    let mut demand = busy.demand(reached, options);
+    let mut notes = series.notes.clone();
+    estimates(series, &hidden, &mut demand, options.comfort);
+    let rating = rate(range(&series.ticks), seconds, options.utc_offset_s);
+    demand.confidence = Some(rating.confidence);
+    demand.percentile = Some(options.percentile);
+    demand.burstiness = burstiness(&series.ticks).map(|value| value.clamp(1.0, 1e6));
+    demand.capacity_bytes = series.used.last().map(|(_, bytes)| *bytes).filter(|bytes| *bytes > 0.0);
+    demand.growth = growth(&series.used);
+    let summary = summary(series, options, &rates, reached, &busy, rating, hidden, &mut notes, &demand);
+    Ok(MeasuredDemand { demand, summary })
+}
+
+fn range(ticks: &[LoadTick]) -> (i64, i64) {
+    let first = ticks.first().map_or(0, |t| t.time_ns - (f64::from(t.seconds) * 1e9) as i64);
+    (first, ticks.last().map_or(first, |t| t.time_ns))
+}
+
+fn distribution(ticks: &[LoadTick], of: impl Fn(&LoadTick) -> f32) -> TimeDistribution {
+    TimeDistribution::of(ticks.iter().map(|t| (of(t), t.seconds)))
+}
+
+fn percentiles(all: &TimeDistribution) -> Option<LoadPercentiles> {
+    let at = |percent| all.percentile(percent);
+    let (p50, p90, p95, p99, max) = (at(50.0)?, at(90.0)?, at(95.0)?, at(99.0)?, at(100.0)?);
+    Some(LoadPercentiles { mean: all.mean()?, p50, p90, p95, p99, max })
+}
+
+/// The time at or above the percentile: the mix and the sizes of a demand are those of its busy time.
+struct Busy {
+    seconds: f64,
+    reads: f64,
+    writes: f64,
+    read_bytes: f64,
+    write_bytes: f64,
+    queue_s: f64,
+}
+
+impl Busy {
+    fn of(ticks: &[LoadTick], reached: f64) -> Busy {
+        let mut sums = [0.0; 6];
+        // f32 keeps seven digits
+        for tick in ticks.iter().filter(|t| t.requests() >= reached * (1.0 - 1e-6) && t.requests() > 0.0) {
+            let each = [1.0, tick.reads, tick.writes, tick.read_bytes, tick.write_bytes, tick.queue];
+            for (sum, value) in sums.iter_mut().zip(each) {
+                *sum += f64::from(value) * f64::from(tick.seconds);
+            }
+        }
+        let [seconds, reads, writes, read_bytes, write_bytes, queue_s] = sums;
+        Busy { seconds, reads, writes, read_bytes, write_bytes, queue_s }
+    }
+
+    fn demand(&self, reached: f64, options: &MeasureOptions) -> Demand {
+        let all = self.reads + self.writes;
+        let size = |bytes: f64, count: f64| if count > 0.0 { (bytes / count).max(512.0) } else { 4096.0 };
+        let rate = |count: f64| reached * options.comfort * count / all;
+        let queue = Some(self.queue_s / self.seconds).filter(|q| q.is_finite() && *q > 0.0);
+        Demand {
+            read_size_bytes: size(self.read_bytes, self.reads),
+            write_size_bytes: size(self.write_bytes, self.writes),
+            queue,
+            ..Demand::typed(rate(self.reads), rate(self.writes), 4096.0)
+        }
+    }
+
+    fn response_s(&self) -> Option<f64> {
+        Some(self.queue_s / (self.reads + self.writes)).filter(|s| s.is_finite())
+    }
+}
+
+/// Puts what is estimated into the demand, and marks it.
+fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, comfort: f64) {
+    let mut marks: Vec<EstimatedField> = Vec::new();
+    let mut mark = |field: &str, how: String| marks.push(EstimatedField { field: field.into(), how });
+    let (merged, alone) = series.merged;
+    // an absence of merges says nothing of the pattern
+    if series.sequential_share.is_some() {
+        demand.sequential_share = series.sequential_share;
+    } else if merged > 0.0 && alone > 0.0 {
+        demand.sequential_share = Some(merged / (merged + alone));
+        mark("sequential_share", "at least: requests that were merged into a neighbour".into());
+    }
+    if series.split_by_bytes {
+        for field in ["reads_per_s", "writes_per_s"] {
+            mark(field, "the log counts reads and writes together; parted by their bytes".into());
+        }
+    }
+    if series.swap[2] > 0.0 {
+        mark("reads_per_s, writes_per_s", "without swapping, as if its requests were as large as the others".into());
+    }
+    for front in series.fronts.iter().filter(|front| front.inverted && front.level.is_some()) {
+        mark(
+            "reads_per_s, writes_per_s",
+            format!("{}: from its members' load, as if all writes were small", front.name),
+        );
+    }
+    demand.estimated.append(&mut marks);
+    let more: f64 = hidden.iter().filter_map(|h| Some((h.asked_per_s? - h.plateau_per_s).max(0.0))).sum();
+    if more > 0.0 {
+        let before = demand.requests_per_s() / comfort;
+        let busiest: f64 = hidden.iter().filter(|h| h.asked_per_s.is_some()).map(|h| h.plateau_per_s).sum();
+        // the percentile may lie below the plateau: only what is above it was hidden
+        let factor = if before >= NEAR_PLATEAU * busiest { (before + more) / before } else { 1.0 };
+        if factor > 1.0 {
+            *demand = demand.scaled(factor);
+            let how = hidden.iter().find(|h| h.asked_per_s.is_some()).map_or("", |h| h.method.as_str());
+            let how = format!("{how}; saturation hid {:.0} %", (1.0 - 1.0 / factor) * 100.0);
+            demand.estimated.push(EstimatedField { field: "reads_per_s, writes_per_s".into(), how });
+        }
+    }
+}
+
+/// Index of dispersion of the arrivals within the load that they are part of: half the mean square of
+/// the difference of neighbouring ticks, over their mean (Allan's variance, which slow changes do not
+/// enlarge; Poisson arrivals give 1 at any length of the tick).
+fn burstiness(ticks: &[LoadTick]) -> Option<f64> {
+    let count = |t: &LoadTick| t.requests() * f64::from(t.seconds);
+    let (mut squares, mut sum, mut pairs) = (0.0, 0.0, 0.0);
+    for pair in ticks.windows(2) {
+        let [a, b] = pair else { continue };
+        let alike = (a.seconds / b.seconds - 1.0).abs() < 0.05;
+        let follows = ((b.time_ns - a.time_ns) as f64 * 1e-9 / f64::from(b.seconds) - 1.0).abs() < 0.5;
+        if alike && follows {
+            squares += 0.5 * (count(a) - count(b)).powi(2);
+            sum += 0.5 * (count(a) + count(b));
+            pairs += 1.0;
+        }
+    }
+    (pairs >= 30.0 && sum > 0.0).then(|| squares / sum)
+}
+
+/// Variance over mean of the requests in a tick, over the whole log.
+fn dispersion(ticks: &[LoadTick]) -> Option<f64> {
+    let counts = || ticks.iter().map(|t| t.requests() * f64::from(t.seconds));
+    let mean = counts().sum::<f64>() / ticks.len() as f64;
+    let variance = counts().map(|c| (c - mean).powi(2)).sum::<f64>() / ticks.len() as f64;
+    (mean > 0.0).then(|| variance / mean)
+}
+
+/// Growth of the room in use, with its interval; `None` below a day or where nothing can be said.
+fn growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
+    const DAY_S: f64 = 86_400.0;
+    let (first, last) = (used.first()?.0, used.last()?.0);
+    let at = |ns: i64| (ns - first) as f64 * 1e-9;
+    if at(last) < 0.99 * DAY_S {
+        return None;
+    }
+    let points: Vec<BlockMean> =
+        used.iter().map(|(ns, value)| BlockMean { at_s: at(*ns), value: *value, weight: 1.0 }).collect();
+    if blocks::is_still(&points) {
+        return Some(CapacityGrowth { bytes_per_day: 0.0, interval_bytes_per_day: Some((0.0, 0.0)) });
+    }
+    let line = LineFit::fit(&blocks::blocks(&points))?;
+    let interval = (line.interval.0 * DAY_S, line.interval.1 * DAY_S);
+    let finite = interval.0.is_finite() && interval.1.is_finite();
+    Some(CapacityGrowth { bytes_per_day: line.slope * DAY_S, interval_bytes_per_day: finite.then_some(interval) })
+}
+
+/// Hours of the day with at least 70 % of the busiest hour's mean.
+fn busy_hours(ticks: &[LoadTick], utc_offset_s: i64) -> Option<Vec<u8>> {
+    const NEAR: f64 = 0.7;
+    let (first, last) = range(ticks);
+    if (last - first) as f64 * 1e-9 < 0.99 * 86_400.0 {
+        return None;
+    }
+    let mut hours = [(0.0, 0.0); 24];
+    for tick in ticks {
+        let middle = tick.time_ns.div_euclid(1_000_000_000) + utc_offset_s - (f64::from(tick.seconds) / 2.0) as i64;
+        let hour = &mut hours[(middle.rem_euclid(86_400) / 3600) as usize % 24];
+        hour.0 += tick.requests() * f64::from(tick.seconds);
+        hour.1 += f64::from(tick.seconds);
+    }
+    let mean = |hour: &(f64, f64)| if hour.1 > 0.0 { hour.0 / hour.1 } else { 0.0 };
+    let most = hours.iter().map(mean).fold(0.0, f64::max);
+    Some((0..24u8).filter(|hour| mean(&hours[usize::from(*hour)]) >= NEAR * most && most > 0.0).collect())
+}
+
+fn device(front: &FrontLoad, percentile: f64) -> DeviceLoad {
+    let sums = &front.sums;
+    let (reads, writes) = (sums.reads / sums.seconds, sums.writes / sums.seconds);
+    DeviceLoad {
+        name: front.name.clone(),
+        level: front.level.map(|level| level.name()),
+        members: front.members,
+        from_members: front.inverted,
+        requests_per_s: front.rates.quantile(percentile / 100.0).unwrap_or(0.0) / 100.0,
+        member_load_per_s: front.member_load(reads, writes),
+        response_s: Some(sums.response_s()).filter(|s| s.is_finite()),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "parts of one answer, put together in one place")]
+fn summary(
+    series: &LoadSeries,
+    options: &MeasureOptions,
+    rates: &TimeDistribution,
+    reached: f64,
+    busy: &Busy,
+    rating: LogRating,
+    hidden: Vec<HiddenLoad>,
+    notes: &mut Vec<String>,
+    demand: &Demand,
+) -> LoadSummary {
+    let ticks = &series.ticks;
+    let bytes = distribution(ticks, |t| t.bytes() as f32);
+    let devices: Vec<DeviceLoad> = series.fronts.iter().map(|front| device(front, options.percentile)).collect();
+    let of_each: f64 = devices.iter().map(|d| d.requests_per_s).sum();
+    let none = LoadPercentiles { mean: 0.0, p50: 0.0, p90: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
+    let bytes_per_s = percentiles(&bytes).unwrap_or(none);
+    let reached_bytes = bytes.percentile(options.percentile).unwrap_or(0.0) * options.comfort;
+    if reached_bytes > 1.2 * demand.bytes_per_s() {
+        notes.push(format!(
+            "bytes have a peak of their own: {:.1} MB/s at this percentile, where the demand's requests are {:.1} \
+             MB/s; plan for that too (large requests come at other times)",
+            reached_bytes / 1e6,
+            demand.bytes_per_s() / 1e6
+        ));
+    }
+    let seconds: f64 = ticks.iter().map(|t| f64::from(t.seconds)).sum();
+    let interval = distribution(ticks, |t| t.seconds).percentile(50.0).unwrap_or(0.0);
+    if interval > 60.0 {
+        notes.push(format!("ticks of {interval:.0} s hide peaks that are shorter"));
+    }
+    if demand.growth.is_none() && demand.capacity_bytes.is_some() {
+        notes.push("growth: not enough data (at least a day of filesystem sizes is needed)".into());
+    }
+    let [swap_read, swap_write, swap_requests] = series.swap.map(|amount| amount / seconds);
+    let swap = SwapLoad {
+        read_bytes_per_s: swap_read,
+        write_bytes_per_s: swap_write,
+        requests_per_s: swap_requests,
+        share: swap_requests / (swap_requests + rates.mean().unwrap_or(0.0)),
+    };
+    let (from, to) = range(ticks);
+    LoadSummary {
+        from: diskwright_base::moment::rfc3339(from),
+        to: diskwright_base::moment::rfc3339(to),
+        ticks: ticks.len(),
+        gap_ticks: series.gaps.0,
+        interval_s: interval,
+        rating,
+        requests_per_s: percentiles(rates).unwrap_or(none),
+        bytes_per_s,
+        queue: percentiles(&distribution(ticks, |t| t.queue)),
+        sum_of_percentiles_per_s: of_each,
+        oversize: if reached > 0.0 { of_each / reached } else { 1.0 },
+        dispersion: dispersion(ticks),
+        busy_hours: busy_hours(ticks, options.utc_offset_s),
+        response_s: busy.response_s(),
+        swap: (swap_requests > 0.0).then_some(swap),
+        devices,
+        hidden,
+        notes: std::mem::take(notes),
+    }
+}

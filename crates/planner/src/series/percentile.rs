@@ -1,0 +1,55 @@
+//! Percentiles over time: a value counts as long as it held.
+
+/// Values with the seconds that they held, sorted.
+#[derive(Clone, Debug, Default)]
+pub struct TimeDistribution {
+    sorted: Vec<(f32, f32)>,
+    seconds: f64,
+}
+
+impl TimeDistribution {
+    /// Of values and their seconds; what is unknown (NaN) is left out.
+    pub fn of(values: impl Iterator<Item = (f32, f32)>) -> TimeDistribution {
+        let mut sorted: Vec<(f32, f32)> = values.filter(|(v, s)| v.is_finite() && *s > 0.0).collect();
+        sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let seconds = sorted.iter().map(|(_, s)| f64::from(*s)).sum();
+        TimeDistribution { sorted, seconds }
+    }
+
+    /// The least value that was not exceeded for `percent` of the time: the inverse of the
+    /// distribution (Hyndman and Fan 1996, definition 1), weighted by time. `None` where nothing is known.
+    pub fn percentile(&self, percent: f64) -> Option<f64> {
+        let wanted = self.seconds * percent / 100.0 * (1.0 - 1e-9);
+        let mut so_far = 0.0;
+        for (value, seconds) in &self.sorted {
+            so_far += f64::from(*seconds);
+            if so_far >= wanted {
+                return Some(f64::from(*value));
+            }
+        }
+        self.sorted.last().map(|(value, _)| f64::from(*value))
+    }
+
+    /// The mean over time.
+    pub fn mean(&self) -> Option<f64> {
+        let sum: f64 = self.sorted.iter().map(|(v, s)| f64::from(*v) * f64::from(*s)).sum();
+        (self.seconds > 0.0).then(|| sum / self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_counts_as_long_as_it_held() {
+        let all = TimeDistribution::of([(10.0, 90.0), (100.0, 6.0), (1000.0, 4.0), (f32::NAN, 50.0)].into_iter());
+        assert_eq!(all.percentile(50.0), Some(10.0));
+        assert_eq!(all.percentile(90.0), Some(10.0));
+        assert_eq!(all.percentile(95.0), Some(100.0));
+        assert_eq!(all.percentile(99.0), Some(1000.0));
+        assert_eq!(all.percentile(100.0), Some(1000.0));
+        assert_eq!(all.mean(), Some(55.0));
+        assert_eq!(TimeDistribution::default().percentile(95.0), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! A request trace as a load: what a log would have counted, tick by tick.
+
+use diskwright_base::{Operation, Request};
+
+use super::collect::{CURVE, curve_place};
+use super::{FrontLoad, FrontSums, LoadSeries, LoadTick};
+
+/// Length of a tick at first, ns: a tenth of a second.
+const TICK_NS: i64 = 100_000_000;
+/// From this length on, ten such ticks are one of a second, as a recorder's.
+const LONG_NS: i64 = 600_000_000_000;
+/// Ticks that are kept at most; then two become one.
+const MOST: usize = 4 << 20;
+
+/// Collects requests in the order of their arrival.
+#[derive(Default)]
+pub struct RequestLoad {
+    start_ns: Option<i64>,
+    end_ns: i64,
+    doublings: u32,
+    /// Reads, writes, bytes of each, time in flight.
+    ticks: Vec<[f64; 5]>,
+    incomplete: u64,
+    early: u64,
+}
+
+impl RequestLoad {
+    /// Adds a request; what moves no data is left out.
+    pub fn push(&mut self, request: &Request) {
+        if !request.operation.moves_data() {
+            return;
+        }
+        let start = *self.start_ns.get_or_insert(request.arrival_ns);
+        let since = request.arrival_ns.saturating_sub(start);
+        if since < 0 {
+            self.early += 1;
+        }
+        self.end_ns = self.end_ns.max(request.arrival_ns);
+        let mut at = (since.max(0) / (TICK_NS << self.doublings)) as usize;
+        while at >= MOST {
+            self.ticks = halved(&self.ticks, 2);
+            self.doublings += 1;
+            at /= 2;
+        }
+        if self.ticks.len() <= at {
+            self.ticks.resize(at + 1, [0.0; 5]);
+        }
+        let tick = &mut self.ticks[at];
+        let way = usize::from(request.operation == Operation::Write);
+        tick[way] += 1.0;
+        tick[2 + way] += f64::from(request.length_bytes);
+        if request.completion_ns == Request::UNKNOWN {
+            self.incomplete += 1;
+        } else {
+            tick[4] += request.completion_ns.saturating_sub(request.arrival_ns).max(0) as f64 * 1e-9;
+        }
+    }
+
+    /// The load; `name` is what it is called.
+    pub fn finish(self, name: &str) -> LoadSeries {
+        let mut series = LoadSeries::default();
+        let Some(start) = self.start_ns else { return series };
+        let (mut ticks, mut length_ns) = (self.ticks, TICK_NS << self.doublings);
+        if self.end_ns - start >= LONG_NS && length_ns < 1_000_000_000 {
+            let times = (1_000_000_000 / length_ns) as usize;
+            ticks = halved(&ticks, times);
+            length_ns *= times as i64;
+        }
+        let seconds = length_ns as f64 * 1e-9;
+        let mut front = FrontLoad {
+            name: name.to_owned(),
+            level: None,
+            members: 1,
+            inverted: false,
+            leaves: Vec::new(),
+            rates: diskwright_base::Histogram::new(),
+            sums: FrontSums::default(),
+            curve: [vec![FrontSums::default(); CURVE], vec![FrontSums::default(); CURVE]],
+            loaded: Vec::new(),
+        };
+        let queue_known = self.incomplete == 0;
+        for (at, [reads, writes, read_bytes, write_bytes, in_flight]) in ticks.into_iter().enumerate() {
+            let queue_s = if queue_known { in_flight } else { f64::NAN };
+            let sums = FrontSums { seconds, reads, writes, queue_s, ..FrontSums::default() };
+            front.sums.add(&sums);
+            front.rates.record_many(((reads + writes) / seconds * 100.0) as u64, (seconds * 1e3) as u64);
+            if queue_known && reads + writes > 0.0 {
+                front.curve[(at / 30) % 2][curve_place((reads + writes) / seconds)].add(&sums);
+            }
+            series.ticks.push(LoadTick {
+                time_ns: start.saturating_add((at as i64 + 1) * length_ns),
+                seconds: seconds as f32,
+                reads: (reads / seconds) as f32,
+                writes: (writes / seconds) as f32,
+                read_bytes: (read_bytes / seconds) as f32,
+                write_bytes: (write_bytes / seconds) as f32,
+                queue: (queue_s / seconds) as f32,
+            });
+        }
+        series.fronts.push(front);
+        if !queue_known {
+            series.notes.push(format!("{} requests have no completion: no queue is told", self.incomplete));
+        }
+        if self.early > 0 {
+            series.notes.push(format!("{} requests arrived before the first", self.early));
+        }
+        series
+    }
+}
+
+/// So many ticks made one.
+fn halved(ticks: &[[f64; 5]], times: usize) -> Vec<[f64; 5]> {
+    let sum = |part: &[[f64; 5]]| part.iter().fold([0.0; 5], |sum, tick| std::array::from_fn(|i| sum[i] + tick[i]));
+    ticks.chunks(times).map(sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::{MeasureOptions, demand_from_series};
+
+    #[test]
+    fn requests_are_counted_in_their_tick() {
+        let mut load = RequestLoad::default();
+        for at in 0..2000_i64 {
+            let arrival_ns = at * 10_000_000;
+            let operation = if at % 4 == 0 { Operation::Write } else { Operation::Read };
+            load.push(&Request {
+                arrival_ns,
+                issued_ns: arrival_ns,
+                completion_ns: arrival_ns + 5_000_000,
+                offset_bytes: 0,
+                length_bytes: 4096,
+                device: 0,
+                operation,
+            });
+        }
+        let series = load.finish("trace");
+        assert_eq!(series.ticks.len(), 200);
+        let demand = demand_from_series(&series, &MeasureOptions::default()).expect("a load").demand;
+        // 100 a second, of which a quarter write; each in flight for half of its 10 ms
+        assert!((demand.requests_per_s() - 100.0).abs() < 1e-3 && (demand.read_share() - 0.75).abs() < 0.05);
+        assert!((demand.queue.expect("completions are known") - 0.5).abs() < 1e-3);
+        assert_eq!((demand.read_size_bytes, demand.capacity_bytes), (4096.0, None));
+    }
+}

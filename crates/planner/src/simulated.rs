@@ -1,0 +1,81 @@
+//! The same designs simulated: healthy, with a member failed, and while a
+//! spare is rebuilt.
+
+use diskwright_simulator::Simulation;
+use diskwright_simulator::system::{Background, WatchSpec};
+
+use crate::analysis::StorageDesign;
+use crate::demand::Demand;
+use crate::reliability::MD_CEILING_BYTES_PER_S;
+
+/// In which state a design is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrayCondition {
+    /// All members work.
+    Healthy,
+    /// One has failed.
+    Degraded,
+    /// One has failed and is rebuilt onto a spare as fast as md would.
+    Rebuilding,
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SimulatedResponse {
+    /// Mean, 95 % and 99 % of responses, s; `None` where it could not keep up.
+    pub response_s: Option<[f64; 3]>,
+    /// Share of the busiest member that was used.
+    pub busiest: f64,
+    /// I/Os a second of each member.
+    pub member_per_s: f64,
+    /// Bytes a second of a rebuild.
+    pub rebuild_bytes_per_s: Option<f64>,
+}
+
+/// Share of what comes that must be answered for a steady state.
+const KEEPS_UP: f64 = 0.97;
+
+/// Simulates a design; `None` where the simulator cannot make it (the message says why).
+///
+/// # Errors
+/// What of the design cannot be.
+pub fn simulate(
+    design: &StorageDesign<'_>,
+    demand: &Demand,
+    condition: ArrayCondition,
+    requests: u32,
+) -> Result<SimulatedResponse, String> {
+    let spare = u16::from(condition == ArrayCondition::Rebuilding);
+    let mut system = design.system(demand, spare);
+    let seconds = (f64::from(requests) / demand.requests_per_s()).max(0.5);
+    let ns = (seconds * 1e9) as u64;
+    system.watch = WatchSpec { seed: 19, warm_up: ns / 10, duration: ns, interval: (ns / 20).max(1) };
+    if let (Some(set), true) = (system.arrays.first_mut(), condition != ArrayCondition::Healthy) {
+        set.failed = vec![0];
+        if condition == ArrayCondition::Rebuilding {
+            set.spares = vec![u32::from(design.count)];
+            let rate = Some(MD_CEILING_BYTES_PER_S as u64);
+            set.rebuild = Some(Background { step_blocks: 1024, depth: 2, rate });
+        }
+    }
+    let report = Simulation::new(&system).map_err(|error| error.to_string())?.result();
+    let workload = report.workloads.first().ok_or("no workload")?;
+    let elapsed = report.elapsed_s();
+    let answered = workload.counts.requests() as f64 / elapsed;
+    let at = |share| workload.responses.quantile(share).map(|ns| ns * 1e-9);
+    let figures = workload.responses.mean().zip(at(0.95)).zip(at(0.99));
+    let members = report.components.iter().filter(|part| part.name.starts_with("member"));
+    let busiest = members.map(|part| part.utilisation()).fold(0.0, f64::max);
+    // what waits longer and longer is answered in the end of no run
+    let keeps_up = answered >= KEEPS_UP * demand.requests_per_s() && busiest < 0.999;
+    let array = report.arrays.first();
+    let ios = array.map_or(answered, |array| array.member_ios as f64 / elapsed / f64::from(design.count));
+    let done = array.and_then(|array| array.background).filter(|_| condition == ArrayCondition::Rebuilding);
+    let run = elapsed + system.watch.warm_up as f64 * 1e-9;
+    Ok(SimulatedResponse {
+        response_s: figures.filter(|_| keeps_up).map(|((mean, p95), p99)| [mean * 1e-9, p95, p99]),
+        busiest,
+        member_per_s: ios,
+        rebuild_bytes_per_s: done.map(|done| done.done_bytes as f64 / done.ended.map_or(run, |end| end as f64 * 1e-9)),
+    })
+}

@@ -1,0 +1,340 @@
+//! What a change would bring to a machine of which there is a log: the counters
+//! before and after, and first how well the model explains those before.
+//!
+//! The model is fitted to one half of the log and tried on the other
+//! (`model.rs`). What it does not know is refused with the reason.
+
+mod change;
+mod model;
+
+use diskwright_base::RaidLevel;
+use serde::Serialize;
+
+use crate::arithmetic::usable_members;
+use crate::prices::PriceList;
+use crate::series::hidden::{HiddenLoad, hidden};
+use crate::series::{FrontLoad, LoadSeries};
+pub use change::{Change, parse};
+use model::{LoadPoint, Population, ResponseModel};
+
+/// Why there is no prediction.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WhatIfError {
+    /// It cannot be read, or names nothing that is there: the command was wrong.
+    #[error("--what-if `{0}`: {1}")]
+    Names(String, String),
+    /// The model cannot say.
+    #[error("--what-if `{0}` cannot be predicted: {1}")]
+    Refused(String, String),
+}
+
+/// Counters of a device, of the time at or above the percentile of its load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeviceCounters {
+    /// Reads and writes a second.
+    pub requests_per_s: f64,
+    /// Reads a second.
+    pub reads_per_s: f64,
+    /// Writes a second.
+    pub writes_per_s: f64,
+    /// I/Os a second of each member.
+    pub member_load_per_s: f64,
+    /// Mean response, s.
+    pub response_s: f64,
+    /// Requests in flight.
+    pub queue: f64,
+}
+
+/// A prediction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// As it was asked.
+    pub change: String,
+    /// Of which device.
+    pub device: String,
+    /// How it was computed.
+    pub model: String,
+    /// Mean error of the model's response on the half of the log that it was not fitted to, as a share.
+    pub model_error: f64,
+    /// True where the error is at most a quarter.
+    pub trusted: bool,
+    /// As measured.
+    pub before: DeviceCounters,
+    /// As the model has it.
+    pub modelled_before: DeviceCounters,
+    /// What is predicted.
+    pub after: DeviceCounters,
+    /// What to know about it.
+    pub notes: Vec<String>,
+}
+
+/// Above this error a model does not explain what there is, and nothing is said of what there might be.
+const MOST_ERROR: f64 = 0.5;
+/// Up to this error it is trusted.
+const TRUSTED_ERROR: f64 = 0.25;
+
+/// What a change asks of the model.
+struct Scenario<'a> {
+    text: &'a str,
+    front: &'a FrontLoad,
+    point: LoadPoint,
+    model: ResponseModel,
+    population: Option<Population>,
+    hidden: Option<HiddenLoad>,
+}
+
+/// Predicts a change on the device with the most requests in flight.
+///
+/// # Errors
+/// Says what is not there, or what cannot be predicted.
+pub fn what_if(
+    series: &LoadSeries,
+    text: &str,
+    percentile: f64,
+    users: Option<f64>,
+    prices: &PriceList,
+) -> Result<WhatIf, WhatIfError> {
+    let change = parse(text).map_err(|because| WhatIfError::Names(text.into(), because))?;
+    let refused = |because: &str| WhatIfError::Refused(text.into(), because.into());
+    let by_queue = |a: &&FrontLoad, b: &&FrontLoad| a.sums.queue_s.total_cmp(&b.sums.queue_s);
+    let fronts = series.fronts.iter().filter(|f| f.sums.queue_s.is_finite() && f.sums.queue_s > 0.0);
+    let front = fronts.max_by(by_queue).ok_or_else(|| refused("the log has no disk with requests in flight"))?;
+    let (point, model) = (LoadPoint::of(front, percentile), ResponseModel::fit(front));
+    let (Some(point), Some(model)) = (point, model) else {
+        return Err(refused("not enough data: too few loads of the device were seen to fit a model"));
+    };
+    let hidden = hidden(front, users);
+    let population = hidden.as_ref().and_then(|h| Some(Population { users: h.population?, think_s: h.think_s? }));
+    let scenario = Scenario { text, front, point, model, population, hidden };
+    scenario.check_model()?;
+    match change {
+        Change::Load(factor) => scenario.load(factor),
+        Change::Disks(more) => scenario.disks(more),
+        Change::Level(from, to) => scenario.level(from, to),
+        Change::Memory(bytes) => scenario.memory(series, bytes),
+        Change::MoveSwap => scenario.move_swap(series),
+        Change::Volume { volume, iops, rate } => scenario.volume(prices, &volume, iops, rate),
+        Change::Controller(_) => Err(scenario.names(
+            "the log shows no controller and how long requests wait for one; describe the machine for `simulate`",
+        )),
+    }
+}
+
+impl Scenario<'_> {
+    fn names(&self, because: impl Into<String>) -> WhatIfError {
+        WhatIfError::Names(self.text.into(), because.into())
+    }
+
+    fn refused(&self, because: impl Into<String>) -> WhatIfError {
+        WhatIfError::Refused(self.text.into(), because.into())
+    }
+
+    fn check_model(&self) -> Result<(), WhatIfError> {
+        let error = self.model.error;
+        if error > MOST_ERROR {
+            return Err(self.refused(format!(
+                "the model misses the response as it is today by {:.0} %, so that it can say nothing of another",
+                error * 100.0
+            )));
+        }
+        Ok(())
+    }
+
+    /// The answer for a model and a load after the change.
+    fn answer(
+        &self,
+        after: &ResponseModel,
+        point: LoadPoint,
+        population: Option<Population>,
+        notes: Vec<String>,
+    ) -> Result<WhatIf, WhatIfError> {
+        let solve = |model: &ResponseModel, point: LoadPoint, population: Option<Population>| match population {
+            Some(population) => model.closed(point, population),
+            None => model.open(point),
+        };
+        let too_much = |model: &ResponseModel, point: LoadPoint| {
+            let most = model.most(point);
+            self.refused(format!("{:.0} requests/s are more than it sustains, which is {most:.0}", point.requests()))
+        };
+        let before =
+            solve(&self.model, self.point, self.population).ok_or_else(|| too_much(&self.model, self.point))?;
+        let changed = solve(after, point, population).ok_or_else(|| too_much(after, point))?;
+        let beyond = changed.member_load_per_s > 1.1 * self.model.seen;
+        if beyond && self.model.is_flat() {
+            let (load, seen) = (changed.member_load_per_s, self.model.seen);
+            return Err(self.refused(format!(
+                "not enough data: {load:.0} I/Os/s a member, where the log has at most {seen:.0} and shows no \
+                 slowing down"
+            )));
+        }
+        let mut notes = notes;
+        if beyond {
+            let seen = self.model.seen;
+            notes.push(format!("beyond what was seen: at most {seen:.0} I/Os/s a member in the log"));
+        }
+        notes.push(match population {
+            Some(p) => format!("{:.0} programs that pause for {:.3} s wait for it (estimated)", p.users, p.think_s),
+            None => "the load is taken as it is: nobody asks for more because it is served faster".into(),
+        });
+        Ok(WhatIf {
+            change: self.text.into(),
+            device: self.front.name.clone(),
+            model: "response of a member: 1 / (a - b load), fitted to half of the log".into(),
+            model_error: self.model.error,
+            trusted: self.model.error <= TRUSTED_ERROR,
+            before: self.point.counters(self.front),
+            modelled_before: before,
+            after: changed,
+            notes,
+        })
+    }
+
+    fn load(&self, factor: f64) -> Result<WhatIf, WhatIfError> {
+        let population = self.population.map(|p| Population { users: p.users * factor, ..p });
+        self.answer(&self.model, self.point.scaled(factor), population, Vec::new())
+    }
+
+    fn disks(&self, more: i32) -> Result<WhatIf, WhatIfError> {
+        let (name, members) = (&self.front.name, self.front.members);
+        let Some(level) = self.front.level else {
+            return Err(self.names(format!("{name} is no array that could have more disks, as far as the log shows")));
+        };
+        let count = members as i64 + i64::from(more);
+        let least = if level == RaidLevel::Raid6 { 4 } else { 2 };
+        if count < least {
+            return Err(self.names(format!("{name} has {members} disks; {} needs at least {least}", level.name())));
+        }
+        if level == RaidLevel::Raid1 {
+            return Err(self.refused("more disks in a mirror are more copies; say 'raid1 to raid10' first"));
+        }
+        if level == RaidLevel::Linear {
+            return Err(self.refused("disks end to end: where the load goes is not in the log"));
+        }
+        let after = ResponseModel { members: count as usize, ..self.model };
+        let notes = vec![format!("{name}: {members} disks become {count}, all alike")];
+        self.answer(&after, self.point, self.population, notes)
+    }
+
+    fn level(&self, from: Option<RaidLevel>, to: RaidLevel) -> Result<WhatIf, WhatIfError> {
+        let (name, members) = (&self.front.name, self.front.members);
+        let Some(level) = self.front.level else {
+            return Err(self.names(format!("{name} is no array as far as the log shows (declare it with --array)")));
+        };
+        if let Some(from) = from.filter(|from| *from != level) {
+            return Err(self.names(format!("{name} is {}, not {}", level.name(), from.name())));
+        }
+        if to == RaidLevel::Linear {
+            return Err(self.refused("disks end to end: where the load would go is not in the log"));
+        }
+        let least = [(RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
+        if let Some((_, least)) = least.iter().find(|(of, least)| *of == to && members < *least) {
+            return Err(self.names(format!("{name} has {members} disks; {} needs {least}", to.name())));
+        }
+        let usable = |level: RaidLevel| {
+            let level = diskwright_simulator::ArrayLevel::parse(level.name())?;
+            Some(usable_members(level, u16::try_from(members).ok()?))
+        };
+        let mut notes = Vec::new();
+        if let (Some(before), Some(after)) = (usable(level), usable(to)) {
+            notes.push(format!("room: {before} disks' worth of {members} becomes {after}"));
+        }
+        if self.model.write_ratio < 1.0 {
+            notes.push("writes are answered faster than reads, by a cache: they stay so".into());
+        }
+        self.answer(&self.model.with_level(to), self.point, self.population, notes)
+    }
+
+    /// Share of the requests that is swapping.
+    fn swap_share(&self, series: &LoadSeries) -> f64 {
+        let all: f64 = series.fronts.iter().map(|f| f.sums.reads + f.sums.writes).sum();
+        if all > 0.0 { (series.swap[2] / all).min(1.0) } else { 0.0 }
+    }
+
+    fn memory(&self, series: &LoadSeries, bytes: f64) -> Result<WhatIf, WhatIfError> {
+        let share = self.swap_share(series);
+        let mut notes = Vec::new();
+        let gone = match series.swapped_out {
+            _ if share == 0.0 => 0.0,
+            Some(out) if out > 0.0 => (bytes / out).min(1.0),
+            _ => return Err(self.refused("the log does not show how much memory is swapped out")),
+        };
+        if share == 0.0 && series.refault_bytes.is_none() {
+            return Err(self.refused("not enough data: the log counts neither swapping on disks nor refaults"));
+        }
+        notes.push(format!(
+            "swapping is {:.1} % of the requests; {:.0} % of it goes away (memory added over memory swapped out)",
+            share * 100.0,
+            gone * 100.0
+        ));
+        if let Some(bytes) = series.refault_bytes.filter(|bytes| *bytes > 0.0) {
+            let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
+            notes.push(format!(
+                "besides, up to {:.2} MB/s of reads are pages that were dropped too early; how many of them this \
+                 memory would keep is not in the log, and they are not taken off",
+                bytes / seconds / 1e6
+            ));
+        }
+        self.answer(&self.model, self.point.scaled(1.0 - share * gone), self.population, notes)
+    }
+
+    fn move_swap(&self, series: &LoadSeries) -> Result<WhatIf, WhatIfError> {
+        let share = self.swap_share(series);
+        if share == 0.0 {
+            return Err(self.names("the log shows no swapping on disks, so that there is nothing to move"));
+        }
+        let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
+        let notes = vec![
+            format!("the swap disk would get {:.1} requests/s on average", series.swap[2] / seconds),
+            "memory first: a disk for swap makes a shortage bearable, and does not end it".into(),
+        ];
+        self.answer(&self.model, self.point.scaled(1.0 - share), self.population, notes)
+    }
+
+    fn volume(
+        &self,
+        prices: &PriceList,
+        name: &str,
+        iops: Option<f64>,
+        rate: Option<f64>,
+    ) -> Result<WhatIf, WhatIfError> {
+        let is_it = |id: &str| id.eq_ignore_ascii_case(name) || id.split_once('-').is_some_and(|(_, n)| n == name);
+        let Some(offer) = prices.volumes.iter().find(|v| is_it(&v.id)) else {
+            let known: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
+            return Err(self.names(format!("there is no volume `{name}`; volumes: {}", known.join(", "))));
+        };
+        if rate.is_some() {
+            return Err(self.refused("only operations are modelled; replay the bytes with --volume"));
+        }
+        let limit = iops.unwrap_or(offer.iops.with).min(offer.iops.most);
+        let Some(hidden) = &self.hidden else {
+            return Err(self.refused("the device never was at a limit in this log: another limit changes nothing"));
+        };
+        let Some(population) = self.population else {
+            return Err(self.refused(format!("{}; give --users to say how many ask", hidden.method)));
+        };
+        // what the volume answers in while it is far from its limit
+        let free = self.model.light_s;
+        let with = |limit: f64| {
+            let requests = limit.min(population.users / (free + population.think_s));
+            let response = (population.users / requests - population.think_s).max(free);
+            self.point.scaled(requests / self.point.requests()).with_response(self.front, response)
+        };
+        let (before, after) = (with(hidden.plateau_per_s), with(limit));
+        let measured = self.point.counters(self.front);
+        let error = (before.response_s / measured.response_s - 1.0).abs();
+        Ok(WhatIf {
+            change: self.text.into(),
+            device: self.front.name.clone(),
+            model: "a limit of operations before users who pause (interactive response time law)".into(),
+            model_error: error,
+            trusted: error <= TRUSTED_ERROR,
+            before: measured,
+            modelled_before: before,
+            after,
+            notes: vec![
+                format!("today's limit is the plateau of {:.0} requests/s", hidden.plateau_per_s),
+                format!("{:.0} programs pause for {:.3} s (estimated)", population.users, population.think_s),
+            ],
+        })
+    }
+}

@@ -1,0 +1,8 @@
+//! All tests of the planner, linked once.
+mod answer;
+mod hidden;
+mod prices;
+mod reliability;
+mod search;
+mod what_if;
+mod worked;

@@ -1,0 +1,89 @@
+//! Load that saturation hides, against simulated systems of which the truth is known: so many users, each with
+//! such a pause, ask `users / pause` of a device that keeps nobody waiting.
+
+use diskwright_base::Frame;
+use diskwright_planner::series::hidden::{HiddenLoad, hidden};
+use diskwright_planner::series::{LoadCollector, LoadSeries};
+use diskwright_simulator::Simulation;
+use diskwright_simulator::samples::SampleRows;
+use diskwright_simulator::system::read::read;
+
+/// Runs a system and collects its samples as a log's.
+pub fn series(text: &str) -> LoadSeries {
+    let system = read("a.toml", text, &[], &|_| Err(String::new())).unwrap_or_else(|p| panic!("{p}")).system;
+    let mut samples = SampleRows::new(&system);
+    let mut collector = LoadCollector::default();
+    collector.topology(samples.topology().clone());
+    let mut frame = Frame::new(samples.schema().clone(), 1);
+    let mut row = Vec::new();
+    Simulation::new(&system).expect("possible").run(|report| {
+        let tick = samples.row(report, &mut row);
+        frame.reset(samples.schema().clone(), 1);
+        frame.push(tick, &row);
+        collector.frame(&frame);
+    });
+    collector.finish()
+}
+
+fn found(text: &str, users: Option<f64>) -> Option<HiddenLoad> {
+    let series = series(text);
+    series.fronts.iter().find_map(|front| hidden(front, users))
+}
+
+const WATCH: &str = "[watch]\nwarm_up = \"60s\"\nduration = \"900s\"\n";
+
+fn system(drives: &str, workload: &str) -> String {
+    format!("{WATCH}{drives}\n[[workload]]\nsize = \"8KB\"\n{workload}\n")
+}
+
+const ONE: &str = "[[drive]]\nmodel = \"st32171w\"";
+const FIVE: &str = "[[drive]]\nmodel = \"st32171w\"\ncount = 3\n[[array]]\nlevel = 5";
+const TEN: &str = "[[drive]]\nmodel = \"st32171w\"\ncount = 4\n[[array]]\nlevel = 10";
+const GP3: &str = "[[drive]]\nmodel = \"aws-gp3\"";
+
+/// Drives, workload, users, pause.
+const CASES: [(&str, &str, f64, f64); 9] = [
+    (ONE, "users = 150\nthink = { exponential = \"1s\" }", 150.0, 1.0),
+    (ONE, "users = 400\nthink = { exponential = \"2s\" }", 400.0, 2.0),
+    (ONE, "users = 1000\nthink = { exponential = \"8s\" }", 1000.0, 8.0),
+    (FIVE, "users = 250\nread_share = 0.63\nthink = { exponential = \"1s\" }", 250.0, 1.0),
+    (FIVE, "users = 900\nread_share = 0.63\nthink = { exponential = \"4s\" }", 900.0, 4.0),
+    (TEN, "users = 800\nread_share = 0.7\nthink = { exponential = \"2s\" }", 800.0, 2.0),
+    (TEN, "users = 2400\nread_share = 0.7\nthink = { exponential = \"6s\" }", 2400.0, 6.0),
+    (GP3, "users = 8000\nthink = { exponential = \"2s\" }", 8000.0, 2.0),
+    (ONE, "users = 450\nthink = { erlang = \"3s\", stages = 2 }", 450.0, 3.0),
+];
+
+#[test]
+fn what_saturation_hides_is_estimated() {
+    let mut errors = Vec::new();
+    for (drives, workload, users, pause) in CASES {
+        let truth = users / pause;
+        let text = system(drives, workload);
+        let load = found(&text, None).unwrap_or_else(|| panic!("not seen as saturated: {text}"));
+        let known = found(&text, Some(users)).expect("the same");
+        println!(
+            "{workload:?} truth {truth:.1} plateau {:.1} queue {:.1} asked {:?} in {:?} ({}); with the users {:?}",
+            load.plateau_per_s, load.queue, load.asked_per_s, load.interval_per_s, load.method, known.asked_per_s
+        );
+        if let Some(asked) = load.asked_per_s {
+            errors.push((asked / truth - 1.0).abs());
+        }
+        // the law with the users known: within 10 %
+        let exact = known.asked_per_s.expect("users are known");
+        assert!((exact / truth - 1.0).abs() < 0.1, "{exact} {truth}");
+    }
+    println!("errors {errors:?}, mean {}", errors.iter().sum::<f64>() / errors.len() as f64);
+    assert!(errors.len() >= 6, "{errors:?}");
+}
+
+#[test]
+fn what_keeps_up_hides_nothing_and_no_pause_is_no_estimate() {
+    let quiet = system(ONE, "users = 20\nthink = { exponential = \"1s\" }");
+    assert_eq!(found(&quiet, None), None);
+    let open = system(ONE, "rate = \"60/s\"");
+    assert_eq!(found(&open, None), None);
+    let eager = found(&system(ONE, "users = 16"), None).expect("saturated");
+    assert_eq!(eager.asked_per_s, None, "{eager:?}");
+    assert!(eager.method.starts_with("not enough data"), "{eager:?}");
+}

@@ -1,0 +1,144 @@
+//! Bills as published, and what price lists refuse.
+
+use diskwright_planner::prices::bills::{VolumeChoice, burst_transactions, burst_units};
+use diskwright_planner::prices::{VolumeOffer, built_in, day_number, is_old, read};
+
+fn offer(id: &str) -> VolumeOffer {
+    built_in().volumes.into_iter().find(|row| row.id == id).expect(id)
+}
+
+/// Room, operations, rate and the whole, in cents.
+fn bill(id: &str, gib: f64, iops: f64, rate: f64) -> [i64; 4] {
+    let bill = offer(id).bill(&VolumeChoice { gib, iops, rate });
+    let cents = |value: Option<f64>| (value.expect("a known price") * 100.0).round() as i64;
+    [cents(bill.capacity), cents(bill.iops), cents(bill.rate), cents(bill.total())]
+}
+
+#[test]
+fn bills_as_published() {
+    // infracost: gp3 of 40 GB with 1,000 operations and 5 MiB/s beyond what is included
+    assert_eq!(bill("aws-gp3", 40.0, 4000.0, 130.0), [320, 500, 20, 840]);
+    assert_eq!(bill("aws-gp3", 40.0, 3000.0, 125.0), [320, 0, 0, 320]);
+    // io2 of 30 GB with 300 operations: 3.75 + 19.50
+    assert_eq!(bill("aws-io2", 30.0, 300.0, 0.0), [375, 1950, 0, 2325]);
+    // its tiers: 32,000 x 0.065 + 32,000 x 0.0455 + 36,000 x 0.03185
+    assert_eq!(bill("aws-io2", 1000.0, 100_000.0, 0.0)[1], 208_000 + 145_600 + 114_660);
+    // Tokyo: 0.142 a GB, 0.074, 0.0518, 0.03626
+    assert_eq!(bill("aws-io2-tokyo", 100.0, 70_000.0, 0.0)[..2], [1420, 236_800 + 165_760 + 21_756]);
+    // Azure: 512 GiB, 40,000, 200 MB/s: 41.11 + 189.07 + 3.01 = 233.19; 1 GiB as it comes 0.08
+    assert_eq!(bill("azure-premium-v2", 512.0, 40_000.0, 200.0), [4111, 18_907, 301, 23_319]);
+    assert_eq!(bill("azure-premium-v2", 1.0, 3000.0, 125.0), [8, 0, 0, 8]);
+    // Ultra: 4 GiB, 100, 1: 0.48 + 4.96 + 0.35 = 5.79
+    assert_eq!(bill("azure-ultra", 4.0, 100.0, 1.0), [48, 496, 35, 579]);
+    assert_eq!(bill("azure-p10", 128.0, 500.0, 100.0)[3], 1971);
+}
+
+#[test]
+fn what_is_not_known_is_not_nothing() {
+    let p30 = offer("azure-p30");
+    assert_eq!(p30.bill(&VolumeChoice { gib: 1024.0, iops: 5000.0, rate: 200.0 }).total(), None);
+    // what is sold and has no price
+    let mut gp3 = offer("aws-gp3");
+    gp3.price.iops_month = None;
+    assert_eq!(gp3.bill(&VolumeChoice { gib: 40.0, iops: 4000.0, rate: 125.0 }).total(), None);
+    assert!(gp3.bill(&VolumeChoice { gib: 40.0, iops: 3000.0, rate: 125.0 }).total().is_some());
+}
+
+#[test]
+fn bursts_on_demand_and_by_credits() {
+    // P30 with 6,000 above for 10 s, then 7,000, each less its 5,000: 10,000 + 120,000 are 13 units
+    let all = burst_transactions(6000.0 - 5000.0, 0.0, 10.0) + burst_transactions(7000.0 - 5000.0, 0.0, 60.0);
+    assert_eq!((all, burst_units(all)), (130_000.0, 13.0));
+    assert_eq!(burst_transactions(100.0, 100.0, 1.0), 400.0);
+    // gp2: 5.4e6 / (3000 - 3 GiB); minutes
+    let gp2 = offer("aws-gp2");
+    let rule = gp2.burst.expect("gp2 bursts");
+    for (gib, minutes) in [(100.0, 33.3), (250.0, 40.0), (500.0, 60.0), (750.0, 120.0)] {
+        let found = rule.seconds(gp2.iops.included(gib)) / 60.0;
+        assert!((found - minutes).abs() < 0.05, "{gib} GiB: {found}");
+    }
+    assert_eq!(rule.seconds(gp2.iops.included(1000.0)), f64::INFINITY);
+    // P10 and P20: 30 minutes at the full burst
+    for id in ["azure-p10", "azure-p20"] {
+        let row = offer(id);
+        assert_eq!(row.burst.expect(id).seconds(row.iops.with), 1800.0);
+    }
+}
+
+#[test]
+fn limits_of_volumes() {
+    let gp3 = offer("aws-gp3");
+    // 80,000 operations need 160 GiB, 2,000 MiB/s need 8,000 operations
+    assert_eq!(gp3.choose(10.0, 80_000.0, 125.0), Some(VolumeChoice { gib: 160.0, iops: 80_000.0, rate: 125.0 }));
+    assert_eq!(gp3.choose(100.0, 0.0, 2000.0), Some(VolumeChoice { gib: 100.0, iops: 8000.0, rate: 2000.0 }));
+    assert_eq!((gp3.choose(10.0, 80_001.0, 0.0), gp3.choose(70_000.0, 0.0, 0.0)), (None, None));
+    let v2 = offer("azure-premium-v2");
+    assert_eq!((v2.iops.reachable(6.0), v2.iops.reachable(160.0), v2.iops.reachable(1000.0)), (3000.0, 8e4, 8e4));
+    let gp2 = offer("aws-gp2");
+    assert_eq!([10.0, 100.0, 5334.0, 16_384.0].map(|gib| gp2.iops.included(gib)), [100.0, 300.0, 16_000.0, 16_000.0]);
+    assert_eq!([170.0, 171.0].map(|gib| gp2.rate.included(gib)), [128.0, 250.0]);
+    assert_eq!(gp2.choose(50.0, 1500.0, 100.0).map(|choice| choice.gib), Some(500.0));
+    // st1: 40 MiB/s for each TiB, 500 at most
+    let st1 = offer("aws-st1");
+    assert_eq!([1024.0, 12_800.0, 16_384.0].map(|gib| st1.rate.included(gib)), [40.0, 500.0, 500.0]);
+}
+
+#[test]
+fn subsystems_of_infostor_1999() {
+    let all = built_in().subsystems;
+    let of = |id: &str| all.iter().find(|row| row.id == id).expect(id);
+    let prices = ["winchester-flashdisk", "consensys-smartcan", "gateway-alr-9200"].map(|id| of(id).price.each);
+    assert_eq!(prices, [Some(36_157.0), Some(8665.0), Some(13_844.0)]);
+    let flashdisk = of("winchester-flashdisk");
+    let level = diskwright_simulator::ArrayLevel::parse(flashdisk.level.as_deref().expect("a level")).expect("known");
+    // W26: twelve drives of 9 GB in RAID 10 hold 54 GB; a GB of them costs 670, of ten 18.2 GB drives 48
+    let usable = diskwright_planner::arithmetic::usable_members(level, flashdisk.count) * flashdisk.drive_gb;
+    assert_eq!((usable, (36_157.0 / usable).round()), (54.0, 670.0));
+    assert_eq!((8665.0_f64 / (10.0 * 18.2)).round(), 48.0);
+    // of the three, all are older than a year
+    assert!(all.iter().all(|row| is_old(&row.price.date, "2026-11-23")));
+}
+
+#[test]
+fn rows_have_days_and_old_ones_are_known() {
+    assert_eq!((day_number("1970-01-01"), day_number("2000-03-01")), (Some(0), Some(11_017)));
+    assert_eq!(["2026-13-01", "2026-1-1", "today", ""].map(day_number), [None; 4]);
+    assert!(!is_old("2026-10-07", "2026-11-23") && is_old("2024-06-30", "2026-11-23"));
+    assert!(!is_old("2025-11-23", "2026-11-23") && is_old("2025-11-22", "2026-11-23"));
+    for volume in built_in().volumes {
+        assert!(!volume.source.is_empty() && !volume.region.is_empty() && day_number(&volume.date).is_some());
+    }
+}
+
+#[test]
+fn a_users_own_rows_go_before() {
+    let text = r#"
+        [[drive]]
+        id = "st24000nm002h"
+        price = { each = 480.0, currency = "USD", region = "DE", date = "2026-11-01", source = "an offer" }
+    "#;
+    let mut list = built_in();
+    let before = list.drive_price("st24000nm002h", "USD").and_then(|price| price.of(24e12));
+    list.extend(read("own.toml", text).expect("a good file"));
+    let after = list.drive_price("st24000nm002h", "USD").and_then(|price| price.of(24e12));
+    assert_eq!((before.map(f64::round), after), (Some(547.0), Some(480.0)));
+    assert!(list.drive_price("st24000nm002h", "EUR").is_none(), "no price is converted");
+}
+
+#[test]
+fn broken_lists_are_told_with_their_line() {
+    let price = |text: &str| format!("\n[[drive]]\nid = \"x\"\nprice = {{ {text} }}\n");
+    let rest = "region = \"US\", source = \"s\"";
+    let cases = [
+        ("[[volume]]\nid = 1".to_owned(), "own.toml:2: "),
+        (price(&format!("each = 0.0, currency = \"USD\", date = \"2026-01-01\", {rest}")), "own.toml:3: x: price: exp"),
+        (price(&format!("currency = \"USD\", date = \"2026-01-01\", {rest}")), "own.toml:3: x: price: give"),
+        (price(&format!("each = 1.0, currency = \"usd\", date = \"2026-01-01\", {rest}")), "own.toml:3: x: currency"),
+        (price(&format!("each = 1.0, currency = \"USD\", date = \"May\", {rest}")), "own.toml:3: x: date: `May`"),
+        ("[[drives]]".to_owned(), "own.toml:1: "),
+    ];
+    for (text, says) in cases {
+        let error = read("own.toml", &text).expect_err(says).to_string();
+        assert!(error.starts_with(says), "{error} is not {says}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Changes predicted from the log of a simulated machine, against the same machine simulated with the change made.
+
+use diskwright_planner::prices::PriceList;
+use diskwright_planner::series::{MeasureOptions, demand_from_series};
+use diskwright_planner::what_if::{WhatIfError, what_if};
+
+use crate::hidden::series;
+
+/// A system under a load that rises and falls, from a quarter to all of `rate`.
+fn system(count: u32, level: u32, rate: f64, read_share: f64) -> String {
+    let mut text = format!(
+        "[watch]\nwarm_up = \"10s\"\nduration = \"1500s\"\n[[drive]]\nmodel = \"st32171w\"\ncount = {count}\n\
+         [[array]]\nlevel = {level}\n[[workload]]\nrate = \"{rate}/s\"\nsize = \"8KB\"\nread_share = {read_share}\n"
+    );
+    for _ in 0..8 {
+        text.push_str("[[workload.phase]]\nlasts = \"100s\"\nfrom = 0.25\nto = 1.0\n");
+        text.push_str("[[workload.phase]]\nlasts = \"100s\"\nfrom = 1.0\nto = 0.25\n");
+    }
+    text
+}
+
+/// Response at the highest loads, as `what_if` measures it.
+fn measured(text: &str) -> f64 {
+    let log = series(text);
+    what_if(&log, "load +1%", 90.0, None, &PriceList::default()).expect("a model").before.response_s
+}
+
+#[test]
+fn predictions_are_held_against_the_change_made() {
+    // disks, level, rate, read share; the change; disks, level and rate after it
+    let cases = [
+        (4, 5, 80.0, 0.63, "load +50%", 4, 5, 120.0),
+        (4, 5, 110.0, 0.63, "disks +4", 8, 5, 110.0),
+        (4, 5, 110.0, 0.63, "raid5 to raid10", 4, 10, 110.0),
+        (4, 10, 180.0, 0.7, "load +50%", 4, 10, 270.0),
+        (4, 10, 220.0, 0.7, "disks +4", 8, 10, 220.0),
+        (6, 0, 300.0, 0.8, "load +50%", 6, 0, 450.0),
+    ];
+    let mut errors = Vec::new();
+    for (count, level, rate, share, change, count_after, level_after, rate_after) in cases {
+        let log = series(&system(count, level, rate, share));
+        let found = what_if(&log, change, 90.0, None, &PriceList::default()).expect(change);
+        let truth = measured(&system(count_after, level_after, rate_after, share));
+        let error = found.after.response_s / truth - 1.0;
+        println!(
+            "{level} of {count}, {change}: before {:.1} ms (model {:.1}, error {:.3}), after {:.1} ms, truth {:.1}: {:.3}",
+            found.before.response_s * 1e3,
+            found.modelled_before.response_s * 1e3,
+            found.model_error,
+            found.after.response_s * 1e3,
+            truth * 1e3,
+            error
+        );
+        errors.push(error.abs());
+    }
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    println!("mean {mean:.3}");
+    assert!(mean < 0.15, "{errors:?}");
+    assert!(errors.iter().all(|e| *e < 0.3), "{errors:?}");
+}
+
+#[test]
+fn what_is_not_there_and_what_cannot_be_said_are_refused() {
+    let log = series(&system(4, 5, 60.0, 0.63));
+    let ask = |change: &str| what_if(&log, change, 90.0, None, &PriceList::default()).expect_err(change);
+    for change in ["move swap to its own disk", "raid10 to raid5", "controller +1", "coffee +1", "gp9 iops 6000"] {
+        assert!(matches!(ask(change), WhatIfError::Names(..)), "{change}: {}", ask(change));
+    }
+    // the log counts no swapping, and ten times the load is too much
+    for change in ["memory +16GB", "load +900%"] {
+        assert!(matches!(ask(change), WhatIfError::Refused(..)), "{change}: {}", ask(change));
+    }
+}
+
+#[test]
+fn a_simulated_array_is_a_demand_of_its_front_end() {
+    let log = series(&system(3, 5, 80.0, 0.63));
+    let found =
+        demand_from_series(&log, &MeasureOptions { percentile: 50.0, ..MeasureOptions::default() }).expect("load");
+    let demand = &found.demand;
+    // from a quarter to all of 80 a second: 50 in the middle, of 8 KB, and not its members' I/Os as well
+    assert!((demand.requests_per_s() / 50.0 - 1.0).abs() < 0.05, "{demand:?}");
+    assert!((demand.read_share() - 0.63).abs() < 0.02, "{demand:?}");
+    assert_eq!((demand.read_size_bytes, demand.write_size_bytes), (8192.0, 8192.0));
+    let [device] = &found.summary.devices[..] else { panic!("{:?}", found.summary.devices) };
+    assert_eq!((device.level, device.members, device.from_members), (Some("raid5"), 3, false));
+    // Poisson arrivals: 1
+    assert!((demand.burstiness.expect("many ticks") - 1.0).abs() < 0.15, "{demand:?}");
+    assert!(found.summary.dispersion.expect("many ticks") > 3.0);
+    assert_eq!(found.summary.rating.stars, 1);
+}

@@ -1,0 +1,246 @@
+//! `plan --from LOG… --fleet`, `plan --prometheus URL --fleet`: each machine's
+//! demand and design, and one purchase list of all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use diskwright_base::units::display;
+use diskwright_planner::answer::PricePeriod;
+use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, MeasuredDemand, demand_from_series};
+use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign, plan};
+use diskwright_remote::fleet::{Fleet, FleetMember, needed};
+use diskwright_report::{Align, TextTable};
+use serde_json::{Value, json};
+
+use super::{Arguments, from_log, screen};
+use crate::commands::log::Logs;
+use crate::commands::{Failure, output};
+
+/// The window of a store, where none is given: a week has a weekend.
+const USUAL_WINDOW: Duration = Duration::from_secs(7 * 86_400);
+/// What demands are taken from.
+const COUNTERS: [&str; 13] = [
+    "physical_disk.reads",
+    "physical_disk.writes",
+    "physical_disk.read_bytes",
+    "physical_disk.write_bytes",
+    "physical_disk.read_time_s",
+    "physical_disk.write_time_s",
+    "physical_disk.weighted_time_s",
+    "physical_disk.busy_time_s",
+    "logical_disk.total_bytes",
+    "logical_disk.free_bytes",
+    "paging.swap_in_pages",
+    "paging.swap_out_pages",
+    "memory.total_bytes",
+];
+
+/// One machine: its demand and design, or why there is none.
+struct PlannedMachine {
+    name: String,
+    found: Result<(MeasuredDemand, Option<PlanAnswer>), String>,
+}
+
+/// A part of the purchase list.
+#[derive(Default)]
+struct PurchaseRow {
+    count: u64,
+    machines: u64,
+    /// `None` where any of them has no known price.
+    price: Option<f64>,
+    monthly: bool,
+}
+
+/// Plans every machine.
+pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits) -> Result<(), Failure> {
+    let limits = PlanLimits { list: 1, ..limits.clone() };
+    let mut loads: Vec<(String, Result<LoadSeries, String>)> = Vec::new();
+    if arguments.from.asking.is_asked()? {
+        of_store(arguments, &mut loads)?;
+    } else {
+        for path in &arguments.from.logs {
+            let logs = Logs::open(std::slice::from_ref(path), &arguments.from.window());
+            let load = logs.and_then(|logs| from_log::of_logs(&logs)).map_err(|error| error.to_string());
+            loads.push((path.display().to_string(), load));
+        }
+    }
+    let planned: Vec<PlannedMachine> = loads
+        .into_iter()
+        .map(|(name, load)| {
+            let found = load.and_then(|series| one(arguments, &series, options, &limits));
+            PlannedMachine { name, found }
+        })
+        .collect();
+    if planned.iter().all(|machine| machine.found.is_err()) {
+        let because = planned.iter().find_map(|m| Some(format!("{}: {}", m.name, m.found.as_ref().err()?)));
+        return Err(Failure::Usage(because.unwrap_or_else(|| "there is no machine to plan for".into())));
+    }
+    let purchases = purchases(&planned);
+    if arguments.json {
+        return output::json(&document(&planned, &purchases, &limits));
+    }
+    output::text(&text(&planned, &purchases, &limits))
+}
+
+fn one(
+    arguments: &Arguments,
+    series: &LoadSeries,
+    options: &MeasureOptions,
+    limits: &PlanLimits,
+) -> Result<(MeasuredDemand, Option<PlanAnswer>), String> {
+    let mut measured = demand_from_series(series, options).map_err(|error| error.to_string())?;
+    measured.demand = arguments.demand.completed(measured.demand).map_err(|error| error.to_string())?;
+    let answer = match arguments.from.demand_only {
+        true => None,
+        false => Some(plan(&measured.demand, limits).map_err(|error| error.to_string())?),
+    };
+    Ok((measured, answer))
+}
+
+/// All machines of a store, chunk by chunk.
+fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, String>)>) -> Result<(), Failure> {
+    let asking = &arguments.from.asking;
+    let store = asking.store()?;
+    let wanted = asking.wanted(&arguments.from.window(), USUAL_WINDOW)?;
+    let fleet = Fleet::find(&store, wanted, &needed(COUNTERS))?;
+    for hosts in fleet.chunks() {
+        for FleetMember { host, samples } in fleet.ask(&store, hosts)? {
+            let load = samples.map(|samples| {
+                let mut collector = LoadCollector::default();
+                collector.topology(samples.topology);
+                collector.frame(&samples.frame);
+                collector.finish()
+            });
+            loads.push((host, load));
+        }
+    }
+    Ok(())
+}
+
+/// The first design of each machine, added up by part.
+fn purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
+    let mut rows: BTreeMap<String, PurchaseRow> = BTreeMap::new();
+    for design in planned.iter().filter_map(design) {
+        let monthly = design.price_period == PricePeriod::Month;
+        let part = if monthly { &design.name } else { &design.part };
+        let row =
+            rows.entry(part.clone()).or_insert_with(|| PurchaseRow { price: Some(0.0), ..PurchaseRow::default() });
+        row.count += u64::from(design.count + design.spares);
+        row.machines += 1;
+        row.monthly = monthly;
+        // an unknown price makes the sum unknown, never smaller
+        row.price = row.price.zip(design.price).map(|(sum, price)| sum + price);
+    }
+    rows
+}
+
+fn design(machine: &PlannedMachine) -> Option<&PlannedDesign> {
+    let (_, answer) = machine.found.as_ref().ok()?;
+    answer.as_ref().filter(|answer| answer.feasible)?.designs.first()
+}
+
+/// The sum of a period, and how many rows have no known price.
+fn total(rows: &BTreeMap<String, PurchaseRow>, monthly: bool) -> (f64, usize) {
+    let of_period = || rows.values().filter(move |row| row.monthly == monthly);
+    (of_period().filter_map(|row| row.price).sum(), of_period().filter(|row| row.price.is_none()).count())
+}
+
+fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> String {
+    let style = output::wide_style();
+    let mut table = TextTable::new().text("machine");
+    for title in ["reads", "writes", "size", "room", "confidence"] {
+        table = table.column(title, Align::Right);
+    }
+    table = table.text("design").column("price", Align::Right);
+    for machine in planned {
+        let name = machine.name.clone();
+        match &machine.found {
+            Err(because) => {
+                table.row(
+                    [name, String::new(), String::new(), String::new(), String::new(), String::new()]
+                        .into_iter()
+                        .chain([because.clone(), String::new()]),
+                );
+            }
+            Ok((measured, answer)) => {
+                let demand = &measured.demand;
+                let (title, price) = match (design(machine), answer) {
+                    (Some(design), _) => (screen::title(design), screen::price(design)),
+                    (None, Some(_)) => ("nothing within the limits".into(), String::new()),
+                    (None, None) => Default::default(),
+                };
+                table.row([
+                    name,
+                    display(demand.reads_per_s, "per_s"),
+                    display(demand.writes_per_s, "per_s"),
+                    display(demand.size_bytes(), "bytes"),
+                    demand.capacity_bytes.map_or("no data".into(), |bytes| display(bytes, "bytes")),
+                    format!("{:.0} %", measured.summary.rating.confidence * 100.0),
+                    title,
+                    price,
+                ]);
+            }
+        }
+    }
+    let mut out = table.render(&style);
+    if purchases.is_empty() {
+        return out;
+    }
+    let mut list = TextTable::new().text("to buy").column("number", Align::Right).column("machines", Align::Right);
+    list = list.column("price", Align::Right);
+    let currency = &limits.currency;
+    let amount = |price: Option<f64>, monthly: bool| match price {
+        Some(price) => format!("{price:.2} {currency}{}", if monthly { " a month" } else { "" }),
+        None => "unknown".into(),
+    };
+    for (part, row) in purchases {
+        list.row([part.clone(), row.count.to_string(), row.machines.to_string(), amount(row.price, row.monthly)]);
+    }
+    out += &format!("\n{}", list.render(&style));
+    for monthly in [false, true] {
+        let (sum, unknown) = total(purchases, monthly);
+        if sum > 0.0 || unknown > 0 {
+            let unknown = if unknown > 0 { format!(", and {unknown} of unknown price") } else { String::new() };
+            out += &format!("in all: {}{unknown}\n", amount(Some(sum), monthly));
+        }
+    }
+    out
+}
+
+fn document(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> Value {
+    let machines: Vec<Value> = planned
+        .iter()
+        .map(|machine| match &machine.found {
+            Ok((measured, answer)) => json!({
+                "machine": machine.name,
+                "demand": from_log::demand(measured),
+                "load": measured.summary,
+                "feasible": answer.as_ref().map(|answer| answer.feasible),
+                "design": design(machine),
+            }),
+            Err(because) => json!({ "machine": machine.name, "because": because }),
+        })
+        .collect();
+    let rows: Vec<Value> = purchases
+        .iter()
+        .map(|(part, row)| {
+            json!({
+                "part": part,
+                "count": row.count,
+                "machines": row.machines,
+                "price": row.price,
+                "price_period": if row.monthly { "month" } else { "once" },
+            })
+        })
+        .collect();
+    let sums = [false, true].map(|monthly| total(purchases, monthly));
+    json!({
+        "schema": "diskwright.plan/1",
+        "machines": machines,
+        "purchases": rows,
+        "total_once": sums[0].0,
+        "total_month": sums[1].0,
+        "unknown_prices": sums[0].1 + sums[1].1,
+        "currency": limits.currency,
+    })
+}

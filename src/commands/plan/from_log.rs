@@ -1,0 +1,317 @@
+//! `plan --from LOG`: the demand of a log, a store, a trace or a described
+//! workload, and what is asked about it: designs, a change (`--what-if`), the
+//! credits of a volume (`--volume`), a whole fleet.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use diskwright_base::units::parse_size;
+use diskwright_base::{Frame, LogPiece, Note};
+use diskwright_planner::prices::{PriceList, VolumeOffer};
+use diskwright_planner::replay::{self, BucketReplay};
+use diskwright_planner::series::measured::USUAL_PERCENTILE;
+use diskwright_planner::series::requests::RequestLoad;
+use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, MeasuredDemand, demand_from_series};
+use diskwright_planner::what_if::{WhatIf, WhatIfError, what_if};
+use diskwright_planner::{PlanLimits, plan};
+use diskwright_simulator::samples::SampleRows;
+use diskwright_traces::Statistics;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::{Arguments, load_screen, screen};
+use crate::commands::arrays::Arrays;
+use crate::commands::foreign::ForeignOptions;
+use crate::commands::log::{LogWindow, Logs};
+use crate::commands::store::{self, StoreArguments};
+use crate::commands::{Failure, output, simulate};
+
+/// Where a demand is taken from.
+#[derive(Args)]
+#[command(next_help_heading = "Demand from a log")]
+pub struct FromOptions {
+    /// Logs of one machine, of any format that `why` reads; with --fleet, of one machine each
+    #[arg(long = "from", value_name = "LOG", num_args = 1.., conflicts_with_all = ["prometheus", "trace", "workload"])]
+    pub logs: Vec<PathBuf>,
+    /// A request trace, of any format that `show` reads
+    #[arg(long, value_name = "TRACE", num_args = 1.., conflicts_with_all = ["prometheus", "workload"])]
+    pub trace: Vec<PathBuf>,
+    /// A described system, whose workloads are simulated and taken as the load (docs/systems.md)
+    #[arg(long, value_name = "SYSTEM.toml", conflicts_with = "prometheus")]
+    pub workload: Option<PathBuf>,
+    /// Start of the window: 2026-11-21T22:15:00Z, "2026-11-21 22:15", 22:15, or -7d (before the log's end)
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    pub since: Option<String>,
+    /// End of the window, written like --since
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    pub until: Option<String>,
+    /// Plan for the load that is not exceeded in this share of the time, percent
+    #[arg(long, value_name = "PERCENT", default_value_t = USUAL_PERCENTILE)]
+    pub percentile: f64,
+    /// Comfort factor: plan for so many times the load
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub comfort: f64,
+    /// Programs or users that ask at the same time, if known: tells the load that saturation hides
+    #[arg(long, value_name = "N")]
+    pub users: Option<f64>,
+    /// Predict a change: 'memory +16GB', 'move swap to its own disk', 'raid5 to raid10', 'disks +4', 'load +50%',
+    /// 'gp3 iops 6000'
+    #[arg(long, value_name = "CHANGE")]
+    pub what_if: Option<String>,
+    /// Replay the load against a volume's limits and credits: NAME:SIZE[:IOPS], such as gp2:500GiB; with --instance,
+    /// against the instance's too
+    #[arg(long, value_name = "NAME:SIZE", conflicts_with = "what_if")]
+    pub volume: Option<String>,
+    /// Each log, or each machine of the store, is a machine of its own: one purchase list for all
+    #[arg(long, conflicts_with_all = ["what_if", "volume", "trace", "workload"])]
+    pub fleet: bool,
+    /// Print the demand and search no designs
+    #[arg(long)]
+    pub demand_only: bool,
+    #[command(flatten)]
+    reading: ForeignOptions,
+    #[command(flatten)]
+    arrays: Arrays,
+    #[command(flatten)]
+    pub asking: StoreArguments,
+}
+
+impl FromOptions {
+    /// True where the demand is not typed.
+    pub fn is_asked(&self) -> Result<bool, Failure> {
+        let asked = !self.logs.is_empty() || !self.trace.is_empty() || self.workload.is_some();
+        if asked || self.asking.is_asked()? {
+            return Ok(true);
+        }
+        let options = [
+            ("--what-if", self.what_if.is_some()),
+            ("--volume", self.volume.is_some()),
+            ("--fleet", self.fleet),
+            ("--demand-only", self.demand_only),
+            ("--users", self.users.is_some()),
+            ("--since", self.since.is_some()),
+            ("--until", self.until.is_some()),
+        ];
+        match options.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Failure::Usage(format!("{option} needs a log: --from LOG"))),
+            None => Ok(false),
+        }
+    }
+
+    /// How demands are taken.
+    pub fn options(&self) -> Result<MeasureOptions, Failure> {
+        let usage = |text: String| Err(Failure::Usage(text));
+        if !(1.0..=100.0).contains(&self.percentile) {
+            return usage(format!("--percentile {}: expected 1 to 100", self.percentile));
+        }
+        if !(0.01..=100.0).contains(&self.comfort) {
+            return usage(format!("--comfort {}: expected 0.01 to 100", self.comfort));
+        }
+        if self.users.is_some_and(|users| !(users > 0.0 && users <= 1e9)) {
+            return usage("--users: expected more than 0".into());
+        }
+        let (percentile, comfort, users) = (self.percentile, self.comfort, self.users);
+        Ok(MeasureOptions { percentile, comfort, users, utc_offset_s: 0 })
+    }
+
+    pub fn window(&self) -> LogWindow {
+        LogWindow::reading(self.since.clone(), self.until.clone(), self.reading.clone(), self.arrays.clone())
+    }
+}
+
+/// The same options with the zone's offset at the end of a load, for hours of the day.
+fn in_zone(options: &MeasureOptions, series: &LoadSeries) -> MeasureOptions {
+    let end = series.ticks.last().and_then(|t| jiff::Timestamp::from_nanosecond(i128::from(t.time_ns)).ok());
+    let offset = end.map_or(0, |end| TimeZone::system().to_offset(end).seconds());
+    MeasureOptions { utc_offset_s: i64::from(offset), ..*options }
+}
+
+/// Answers from a log.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let from = &arguments.from;
+    let options = from.options()?;
+    let limits = arguments.limits.limits(arguments.demand.horizon_days()?)?;
+    arguments.pictures.check()?;
+    if from.fleet {
+        return super::fleet::run(arguments, &options, &limits);
+    }
+    // what is typed wrongly is told before a long log is read
+    let volume = from.volume.as_deref().map(|text| volume(text, &limits.prices)).transpose()?;
+    if let Some(change) = &from.what_if {
+        diskwright_planner::what_if::parse(change)
+            .map_err(|because| Failure::Usage(format!("--what-if `{change}`: {because}")))?;
+    }
+    let series = series(from)?;
+    let options = in_zone(&options, &series);
+    let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
+    measured.demand = arguments.demand.completed(measured.demand)?;
+    let predicted = from.what_if.as_deref().map(|change| predict(&series, change, &options, &limits.prices));
+    let predicted = predicted.transpose()?;
+    let buckets = volume.map(|volume| buckets(&series, &volume, &limits)).transpose()?;
+    let searched = predicted.is_none() && buckets.is_none() && !from.demand_only;
+    let answer = searched.then(|| plan(&measured.demand, &limits)).transpose().map_err(super::failure)?;
+    if let Some(answer) = &answer {
+        let charts = super::pictures::charts(answer);
+        arguments.pictures.write("Plan", &charts, || super::pictures::sheet(answer, &limits))?;
+    }
+    if arguments.json {
+        let mut document = match &answer {
+            Some(answer) => super::document(answer),
+            None => json!({ "schema": "diskwright.plan/1", "demand": demand(&measured) }),
+        };
+        document["load"] = json!(measured.summary);
+        if let Some(predicted) = &predicted {
+            document["what_if"] = json!(predicted);
+        }
+        if let Some(buckets) = &buckets {
+            document["buckets"] = json!(buckets);
+        }
+        return output::json(&document);
+    }
+    let style = output::wide_style();
+    let mut text = match &predicted {
+        // the model's error comes before everything that it says
+        Some(predicted) => load_screen::what_if(predicted, &style),
+        None => load_screen::load(&measured, &options, &style),
+    };
+    if let Some(buckets) = &buckets {
+        text += &load_screen::buckets(buckets, &style);
+    }
+    if let Some(answer) = &answer {
+        text += &screen::draw(answer, &limits, &style);
+    }
+    output::text(&text)
+}
+
+/// The demand with the names of the contract that are worked out.
+pub fn demand(measured: &MeasuredDemand) -> Value {
+    let mut value = json!(measured.demand);
+    value["size_bytes"] = json!(measured.demand.size_bytes());
+    value
+}
+
+/// The load that was asked for.
+fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
+    if !from.trace.is_empty() {
+        return of_trace(&from.trace);
+    }
+    if let Some(path) = &from.workload {
+        return of_workload(path);
+    }
+    let window = from.window();
+    let logs = match from.asking.is_asked()? {
+        true => store::logs(&from.asking, &window)?,
+        false => Logs::open(&from.logs, &window)?,
+    };
+    of_logs(&logs)
+}
+
+/// The load of logs.
+pub fn of_logs(logs: &Logs) -> Result<LoadSeries, Failure> {
+    let mut collector = LoadCollector::default();
+    logs.read(|piece| {
+        match piece {
+            LogPiece::Frame(frame) => collector.frame(frame),
+            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
+                collector.topology(serde_json::from_str(&note.text)?);
+            }
+            LogPiece::Note(_) => {}
+        }
+        Ok(())
+    })?;
+    Ok(collector.finish())
+}
+
+fn of_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
+    let mut trace = diskwright_traces::open(paths)?;
+    let (mut load, mut statistics) = (RequestLoad::default(), Statistics::new());
+    for request in trace.by_ref() {
+        let request = request?;
+        load.push(&request);
+        statistics.push(&request);
+    }
+    let summary = trace.summary();
+    let report = statistics.finish(&summary.devices);
+    let name = summary.files.first().cloned().unwrap_or_default();
+    let mut series = load.finish(&name);
+    series.sequential_share = report.all.sequential_in_streams.or(report.all.sequential);
+    if report.all.footprint.bytes > 0 {
+        let bytes = diskwright_base::units::display(report.all.footprint.bytes as f64, "bytes");
+        series.notes.push(format!("its requests touch {bytes}; give the room that is needed with --capacity"));
+    }
+    Ok(series)
+}
+
+fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
+    let (system, notes) = simulate::system::describe(path, &[])?;
+    let mut samples = SampleRows::new(&system);
+    let mut collector = LoadCollector::default();
+    collector.topology(samples.topology().clone());
+    let (mut frame, mut row) = (Frame::default(), Vec::new());
+    let outcome = simulate::system::simulate(system, notes, |report| {
+        let tick = samples.row(report, &mut row);
+        frame.reset(samples.schema().clone(), 1);
+        frame.push(tick, &row);
+        collector.frame(&frame);
+        Ok(())
+    })?;
+    let mut series = collector.finish();
+    series.notes.extend(outcome.notes);
+    series.notes.push("simulated on the described system: its drives shape what its users ask".into());
+    Ok(series)
+}
+
+fn predict(series: &LoadSeries, change: &str, options: &MeasureOptions, prices: &PriceList) -> Result<WhatIf, Failure> {
+    what_if(series, change, options.percentile, options.users, prices).map_err(|error| match error {
+        WhatIfError::Names(..) => Failure::Usage(error.to_string()),
+        WhatIfError::Refused(..) => Failure::Failed(error.to_string()),
+    })
+}
+
+/// A volume of a size, and operations that were bought.
+struct ReplayedVolume {
+    offer: VolumeOffer,
+    gib: f64,
+    iops: Option<f64>,
+}
+
+/// `gp2:500GiB`, `gp3:1TiB:6000`.
+fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
+    let wrong = |because: String| Failure::Usage(format!("--volume `{text}`: {because}"));
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or_default().to_lowercase();
+    let known = |offer: &&VolumeOffer| offer.id == name || offer.id.split_once('-').is_some_and(|(_, n)| n == name);
+    let offer = prices.volumes.iter().find(known).cloned().ok_or_else(|| {
+        let ids: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
+        wrong(format!("there is no such volume; volumes: {}", ids.join(", ")))
+    })?;
+    let size = parts.next().ok_or_else(|| wrong("write a name and a size, such as gp2:500GiB".into()))?;
+    let gib = parse_size(size).map_err(|error| wrong(error.to_string()))? as f64 / 1_073_741_824.0;
+    if !(offer.gib[0]..=offer.gib[1]).contains(&gib) {
+        return Err(wrong(format!("{gib:.0} GiB; it has {:.0} to {:.0}", offer.gib[0], offer.gib[1])));
+    }
+    let iops = parts.next().map(|text| text.parse::<f64>().ok().filter(|n| *n > 0.0).ok_or(text)).transpose();
+    let iops = iops.map_err(|text| wrong(format!("`{text}` is no number of operations a second")))?;
+    match iops {
+        Some(_) if !offer.iops.sold => Err(wrong(format!("{} sells no operations", offer.id))),
+        Some(iops) if iops > offer.iops.reachable(gib) => {
+            Err(wrong(format!("at most {:.0} operations a second at this size", offer.iops.reachable(gib))))
+        }
+        iops => Ok(ReplayedVolume { offer, gib, iops }),
+    }
+}
+
+/// The credits of a volume and of the instance that was named along a load.
+fn buckets(series: &LoadSeries, volume: &ReplayedVolume, limits: &PlanLimits) -> Result<Vec<BucketReplay>, Failure> {
+    let mut all = replay::volume_buckets(&volume.offer, volume.gib, volume.iops, None);
+    if let Some(name) = &limits.instance {
+        let caps = limits.prices.instances.iter().find(|caps| caps.id.eq_ignore_ascii_case(name));
+        let caps = caps.ok_or_else(|| {
+            let ids: Vec<&str> = limits.prices.instances.iter().map(|i| i.id.as_str()).collect();
+            Failure::Usage(format!("--instance `{name}`: there is no such instance; instances: {}", ids.join(", ")))
+        })?;
+        all.extend(replay::instance_buckets(caps));
+    }
+    let operation_bytes = replay::operation_bytes(&volume.offer);
+    Ok(all.iter().map(|bucket| replay::replay(bucket, &series.ticks, operation_bytes)).collect())
+}

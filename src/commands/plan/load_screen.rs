@@ -1,0 +1,195 @@
+//! What a log says of its load, on a terminal.
+
+use diskwright_base::units::{digits, display};
+use diskwright_planner::replay::{BucketReplay, BucketUnit};
+use diskwright_planner::series::measured::LoadPercentiles;
+use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
+use diskwright_planner::what_if::{DeviceCounters, WhatIf};
+use diskwright_report::{Align, Ink, Style, TextTable};
+
+/// The load, before the designs.
+pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) -> String {
+    let (demand, summary) = (&measured.demand, &measured.summary);
+    let stars = usize::from(summary.rating.stars);
+    let stars = format!("{}{}", "*".repeat(stars), ".".repeat(5_usize.saturating_sub(stars)));
+    let mut out = style.paint(Ink::Bold, &format!("Load from {} to {}", summary.from, summary.to));
+    out += &format!(
+        "\nconfidence {stars} ({:.0} %): {}; {} ticks of {}\n\n",
+        summary.rating.confidence * 100.0,
+        summary.rating.words,
+        summary.ticks,
+        display(summary.interval_s, "s")
+    );
+    out += &percentiles(measured).render(style);
+    out += "\n";
+    out += &devices(measured, options).render(style);
+    for line in lines(measured, options) {
+        out += &format!("{}\n", style.clean(&line));
+    }
+    for field in &demand.estimated {
+        out += &style.paint(Ink::Dim, &style.clean(&format!("estimated: {}: {}\n", field.field, field.how)));
+    }
+    for note in &summary.notes {
+        out += &style.paint(Ink::Dim, &style.clean(&format!("note: {note}\n")));
+    }
+    out + "\n"
+}
+
+fn percentiles(measured: &MeasuredDemand) -> TextTable {
+    let summary = &measured.summary;
+    let mut table = TextTable::new().text("all disks together");
+    for title in ["mean", "50 %", "90 %", "95 %", "99 %", "highest"] {
+        table = table.column(title, Align::Right);
+    }
+    let mut row = |name: &str, of: &LoadPercentiles, unit: &str| {
+        let values = [of.mean, of.p50, of.p90, of.p95, of.p99, of.max].map(|value| display(value, unit));
+        table.row([name.to_owned()].into_iter().chain(values));
+    };
+    row("requests", &summary.requests_per_s, "per_s");
+    row("bytes", &summary.bytes_per_s, "bytes_per_s");
+    if let Some(queue) = &summary.queue {
+        row("in flight", queue, "count");
+    }
+    table
+}
+
+fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
+    /// Devices that are shown.
+    const MOST: usize = 12;
+    let mut table = TextTable::new()
+        .text("device")
+        .text("is")
+        .column(&format!("{} %", digits(options.percentile)), Align::Right)
+        .column("a member, mean", Align::Right)
+        .column("response", Align::Right);
+    for device in measured.summary.devices.iter().take(MOST) {
+        let what = match device.level {
+            Some(level) => format!("{level} of {}", device.members),
+            None => "disk".into(),
+        };
+        table.row([
+            device.name.clone(),
+            if device.from_members { format!("{what}, from its members") } else { what },
+            display(device.requests_per_s, "per_s"),
+            display(device.member_load_per_s, "per_s"),
+            device.response_s.map_or("no data".into(), |s| display(s, "s")),
+        ]);
+    }
+    table
+}
+
+fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
+    let (demand, summary) = (&measured.demand, &measured.summary);
+    let mut lines = vec![format!(
+        "planned for: {} reads/s of {}, {} writes/s of {} ({} % of the time at most this, times {})",
+        digits(demand.reads_per_s),
+        display(demand.read_size_bytes, "bytes"),
+        digits(demand.writes_per_s),
+        display(demand.write_size_bytes, "bytes"),
+        digits(options.percentile),
+        digits(options.comfort)
+    )];
+    if summary.devices.len() > 1 {
+        lines.push(format!(
+            "the sum of each device's own percentile is {}: it would oversize by {:.0} %",
+            display(summary.sum_of_percentiles_per_s, "per_s"),
+            (summary.oversize - 1.0) * 100.0
+        ));
+    }
+    let burst = demand.burstiness.map_or("no data".into(), digits);
+    let over = summary.dispersion.map_or("no data".into(), digits);
+    lines.push(format!("bursts: index of dispersion {burst} from tick to tick, {over} over the log"));
+    if let Some(hours) = &summary.busy_hours {
+        let hours: Vec<String> = hours.iter().map(|hour| format!("{hour:02}")).collect();
+        lines.push(format!("busy hours of the day: {}", hours.join(" ")));
+    }
+    match (demand.capacity_bytes, demand.growth) {
+        (None, _) => lines.push("room in use: no data; give --capacity".into()),
+        (Some(bytes), None) => lines.push(format!("room in use: {}", display(bytes, "bytes"))),
+        (Some(bytes), Some(growth)) => {
+            let interval = growth.interval_bytes_per_day.map_or(String::new(), |(low, high)| {
+                format!(" (95 %: {} to {})", display(low, "bytes"), display(high, "bytes"))
+            });
+            let growth = display(growth.bytes_per_day, "bytes");
+            lines.push(format!("room in use: {}, {growth} more a day{interval}", display(bytes, "bytes")));
+        }
+    }
+    if let Some(swap) = &summary.swap {
+        lines.push(format!(
+            "swapping is not in it: {} on average, {:.1} % of all requests; more memory comes before more disks",
+            display(swap.requests_per_s, "per_s"),
+            swap.share * 100.0
+        ));
+    }
+    lines.extend(summary.hidden.iter().map(hidden));
+    lines
+}
+
+fn hidden(found: &diskwright_planner::series::hidden::HiddenLoad) -> String {
+    let (device, method) = (&found.device, &found.method);
+    let (time, rate) = (display(found.saturated_s, "s"), display(found.plateau_per_s, "per_s"));
+    let asked = match (found.asked_per_s, found.interval_per_s) {
+        (Some(asked), Some((low, high))) => {
+            let high = high.map_or("more".into(), |high| display(high, "per_s"));
+            format!("it would be asked for {} ({} to {high})", display(asked, "per_s"), display(low, "per_s"))
+        }
+        (Some(asked), None) => format!("it would be asked for {}", display(asked, "per_s")),
+        _ => "how much more it would be asked for is not known".into(),
+    };
+    format!("{device} was saturated for {time} at {rate}; {asked} ({method})")
+}
+
+/// What became of each limit.
+pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
+    let mut table = TextTable::new().text("limit");
+    for title in ["always", "burst", "lowest balance", "throttled", "at nothing", "longest delay"] {
+        table = table.column(title, Align::Right);
+    }
+    table = table.text("first");
+    for bucket in all {
+        let unit = if bucket.unit == BucketUnit::Bytes { "bytes_per_s" } else { "per_s" };
+        let lowest = bucket.lowest_balance.map_or("no credits".into(), |share| display(share, "fraction"));
+        table.row([
+            bucket.bucket.clone(),
+            display(bucket.baseline_per_s, unit),
+            display(bucket.burst_per_s, unit),
+            lowest,
+            display(bucket.throttled_s, "s"),
+            display(bucket.seconds_at_nothing, "s"),
+            display(bucket.longest_delay_s, "s"),
+            bucket.first.clone().unwrap_or_else(|| "never".into()),
+        ]);
+    }
+    let heading = style.paint(Ink::Bold, "Limits and credits along the log, full at its beginning");
+    format!("{heading}\n{}\n", table.render(style))
+}
+
+/// A prediction; the model's error comes first.
+pub fn what_if(found: &WhatIf, style: &Style) -> String {
+    let trust = if found.trusted { "" } else { "; too much to trust what follows" };
+    let error = format!(
+        "The model misses the response as it is by {:.1} % on the half of the log that it was not fitted to{trust}.",
+        found.model_error * 100.0
+    );
+    let ink = if found.trusted { Ink::Bold } else { Ink::Bad };
+    let mut table = TextTable::new().text(&format!("{}, at its highest loads", found.device));
+    for title in ["measured", "modelled", "after"] {
+        table = table.column(title, Align::Right);
+    }
+    let rows: [(&str, &str, fn(&DeviceCounters) -> f64); 4] = [
+        ("requests", "per_s", |c| c.requests_per_s),
+        ("I/Os of a member", "per_s", |c| c.member_load_per_s),
+        ("mean response", "s", |c| c.response_s),
+        ("in flight", "count", |c| c.queue),
+    ];
+    for (name, unit, of) in rows {
+        let values = [&found.before, &found.modelled_before, &found.after].map(|c| display(of(c), unit));
+        table.row([name.to_owned()].into_iter().chain(values));
+    }
+    let mut out = format!("{}\n{}\n\n", style.paint(ink, &error), style.clean(&format!("model: {}", found.model)));
+    out += &format!("{}\n{}", style.paint(Ink::Bold, &style.clean(&found.change)), table.render(style));
+    for note in &found.notes {
+        out += &style.paint(Ink::Dim, &style.clean(&format!("note: {note}\n")));
+    }
+    out
+}

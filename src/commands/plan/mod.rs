@@ -1,0 +1,82 @@
+//! `plan`: from a demand to designs that carry it. What is typed becomes a
+//! demand and limits in `options.rs`, the answer is drawn in `screen.rs`.
+
+mod fleet;
+mod from_log;
+mod load_screen;
+mod options;
+mod pictures;
+mod screen;
+
+use clap::Args;
+use diskwright_planner::{PlanError, plan};
+use serde_json::{Value, json};
+
+use super::simulate::Pictures;
+use super::{Failure, output};
+use options::{DemandOptions, LimitOptions};
+
+/// Arguments of `plan`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    demand: DemandOptions,
+    #[command(flatten)]
+    from: from_log::FromOptions,
+    #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
+    pictures: Pictures,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.from.is_asked()? {
+        return from_log::run(arguments);
+    }
+    let demand = arguments.demand.demand()?;
+    let limits = arguments.limits.limits(arguments.demand.horizon_days()?)?;
+    arguments.pictures.check()?;
+    let answer = plan(&demand, &limits).map_err(failure)?;
+    arguments.pictures.write("Plan", &pictures::charts(&answer), || pictures::sheet(&answer, &limits))?;
+    if arguments.json {
+        return output::json(&document(&answer));
+    }
+    output::text(&screen::draw(&answer, &limits, &output::wide_style()))
+}
+
+/// The answer as JSON.
+fn document(answer: &diskwright_planner::PlanAnswer) -> Value {
+    let mut document = json!({ "schema": "diskwright.plan/1" });
+    if let (Value::Object(fields), Value::Object(answered)) = (&mut document, json!(answer)) {
+        fields.extend(answered);
+    }
+    add_contract(&mut document, answer);
+    document
+}
+
+/// Names of the contract that are worked out of other fields.
+fn add_contract(document: &mut Value, answer: &diskwright_planner::PlanAnswer) {
+    document["demand"]["size_bytes"] = json!(answer.demand.size_bytes());
+    let empty = json!([]);
+    document["limit"] = match answer.feasible {
+        true => Value::Null,
+        false => document["rejected"].as_array().and_then(|all| all.first()).map_or(empty, |r| r["limit"].clone()),
+    };
+}
+
+/// What was typed wrongly is usage; a drive that cannot be made is not.
+fn failure(error: PlanError) -> Failure {
+    match error {
+        PlanError::Drive { .. } => Failure::Failed(error.to_string()),
+        PlanError::Unknown { what, .. } => {
+            let list =
+                if what == "instance" { "docs/planner.md names them" } else { "`diskwright list drives` shows all" };
+            Failure::Usage(format!("{error}; {list}"))
+        }
+        error => Failure::Usage(error.to_string()),
+    }
+}

@@ -1,0 +1,315 @@
+//! What is typed, as a demand and limits.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use diskwright_base::units::{parse_duration, parse_size};
+use diskwright_counters::live::{Clock, SystemClock};
+use diskwright_planner::arithmetic::turned_back;
+use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
+use diskwright_planner::prices::{built_in, read};
+use diskwright_planner::{Demand, PartFilter, PlanLimits};
+use diskwright_simulator::ArrayLevel;
+
+use crate::commands::Failure;
+use crate::commands::when::rfc3339;
+
+/// What storage has to do.
+#[derive(Args)]
+#[command(next_help_heading = "Demand")]
+pub struct DemandOptions {
+    /// Reads per second
+    #[arg(long, value_name = "N")]
+    reads: Option<f64>,
+    /// Writes per second
+    #[arg(long, value_name = "N")]
+    writes: Option<f64>,
+    /// Size of a request (8K)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "8K")]
+    size: u64,
+    /// Size of a write, if it is not that of a read
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    write_size: Option<u64>,
+    /// Capacity that is needed (36GB)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    capacity: Option<u64>,
+    /// Response time that is good enough (20ms)
+    #[arg(long, value_name = "TIME")]
+    response: Option<String>,
+    /// Which statistic of the responses must be that short: mean, p95 or p99
+    #[arg(long, value_name = "STATISTIC", requires = "response", default_value = "mean")]
+    response_of: String,
+    /// Requests in flight, as measured today; sizes mechanical drives at two each
+    #[arg(long, value_name = "N")]
+    queue: Option<f64>,
+    /// Share of requests that are sequential (30%)
+    #[arg(long, value_name = "SHARE")]
+    sequential: Option<String>,
+    /// Growth of the capacity per day (1GB)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    growth: Option<u64>,
+    /// How long the capacity must last (365d)
+    #[arg(long, value_name = "TIME")]
+    horizon: Option<String>,
+    /// The rates are those of all members of an array: its level and number (raid5:3)
+    #[arg(long, value_name = "LEVEL:N")]
+    members_of: Option<String>,
+}
+
+/// What designs must keep to.
+#[derive(Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitOptions {
+    /// Most that a design may cost over its years of use (5000, 5000EUR)
+    #[arg(long, value_name = "PRICE")]
+    budget: Option<String>,
+    /// Currency of prices; none is converted
+    #[arg(long, value_name = "CODE")]
+    currency: Option<String>,
+    /// Most drives, spares included
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    max_drives: u16,
+    /// Levels of drives [default: raid1,raid10,raid5,raid6]
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
+    levels: Vec<String>,
+    /// Kinds of parts: hdd, ssd, cloud, cloud:aws
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Drives and volumes by name, instead of those that are sold today
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    drives: Vec<String>,
+    /// Cloud instance that limits its volumes (m6i.large)
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+    /// Spare drives [default: without and with one]
+    #[arg(long, value_name = "N")]
+    spares: Option<u16>,
+    /// Stripe units to try [default: 16K,64K,256K,1M]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_size)]
+    stripe_unit: Vec<u64>,
+    /// Years of use, for costs and losses
+    #[arg(long, value_name = "N", default_value_t = 5.0)]
+    years: f64,
+    /// Largest chance of losing data over these years (0.001)
+    #[arg(long, value_name = "SHARE")]
+    max_loss: Option<f64>,
+    /// Drives beyond what is needed that are recommended (25%)
+    #[arg(long, value_name = "SHARE", default_value = "25%")]
+    surplus: String,
+    /// Designs to list
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
+    list: u8,
+    /// A TOML file of prices and limits that go before the built-in ones (docs/planner.md)
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+}
+
+fn usage(text: impl Into<String>) -> Failure {
+    Failure::Usage(text.into())
+}
+
+/// `30%` or `0.3`.
+fn share(option: &str, text: &str) -> Result<f64, Failure> {
+    let (number, unit) = match text.trim().strip_suffix('%') {
+        Some(percent) => (percent.trim(), 0.01),
+        None => (text.trim(), 1.0),
+    };
+    match number.parse::<f64>().map(|value| value * unit) {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err(usage(format!("{option} `{text}`: write a share such as 30% or 0.3"))),
+    }
+}
+
+fn seconds(option: &str, text: &str) -> Result<f64, Failure> {
+    // parse_duration knows no microseconds, which flash needs
+    let micro = text.trim().strip_suffix("us").and_then(|number| number.trim().parse::<f64>().ok());
+    if let Some(us) = micro.filter(|us| *us > 0.0 && us.is_finite()) {
+        return Ok(us * 1e-6);
+    }
+    let time = parse_duration(text).map_err(|error| usage(format!("{option}: {error}, or us")))?;
+    Ok(time.as_secs_f64())
+}
+
+/// `raid5`, with the levels that there are where it is none.
+fn level(text: &str) -> Result<ArrayLevel, Failure> {
+    ArrayLevel::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = ArrayLevel::ALL.iter().map(|level| level.name()).collect();
+        usage(format!("`{text}` is no level; expected one of {}", known.join(", ")))
+    })
+}
+
+impl DemandOptions {
+    /// As a demand.
+    pub fn demand(&self) -> Result<Demand, Failure> {
+        if self.reads.is_none() && self.writes.is_none() {
+            return Err(usage("plan needs a demand: --reads N and --writes N (per second), or a log: --from LOG"));
+        }
+        if self.growth.is_some() && self.capacity.is_none() {
+            return Err(usage("--growth needs --capacity: how much is there today?"));
+        }
+        if self.horizon.is_some() && self.growth.is_none() {
+            return Err(usage("--horizon needs --growth"));
+        }
+        let (mut reads, mut writes) = (self.reads.unwrap_or(0.0), self.writes.unwrap_or(0.0));
+        if let Some(array) = &self.members_of {
+            (reads, writes) = front_end(array, reads, writes)?;
+        }
+        let sequential = self.sequential.as_deref().map(|text| share("--sequential", text)).transpose()?;
+        let size = self.size as f64;
+        let demand = Demand {
+            write_size_bytes: self.write_size.map_or(size, |size| size as f64),
+            sequential_share: sequential,
+            capacity_bytes: self.capacity.map(|bytes| bytes as f64),
+            response: self.target()?,
+            queue: self.queue,
+            growth: self.typed_growth(),
+            ..Demand::typed(reads, writes, size)
+        };
+        demand.check().map_err(|error| usage(error.to_string()))?;
+        // checked here, so that a wrong one is told before anything is planned
+        self.horizon_days()?;
+        Ok(demand)
+    }
+
+    fn typed_growth(&self) -> Option<CapacityGrowth> {
+        self.growth.map(|bytes| CapacityGrowth { bytes_per_day: bytes as f64, interval_bytes_per_day: None })
+    }
+
+    /// The response that is good enough.
+    fn target(&self) -> Result<Option<ResponseTarget>, Failure> {
+        let of = ResponseStatistic::ALL.into_iter().find(|of| of.name() == self.response_of);
+        let of = of.ok_or_else(|| usage(format!("--response-of `{}`: expected mean, p95 or p99", self.response_of)))?;
+        let response = self.response.as_deref().map(|text| seconds("--response", text)).transpose()?;
+        Ok(response.map(|target_s| ResponseTarget { target_s, of }))
+    }
+
+    /// A demand that was measured, with what was typed of room and response; typed rates contradict it.
+    pub fn completed(&self, measured: Demand) -> Result<Demand, Failure> {
+        let typed = [
+            ("--reads", self.reads.is_some()),
+            ("--writes", self.writes.is_some()),
+            ("--write-size", self.write_size.is_some()),
+            ("--queue", self.queue.is_some()),
+            ("--members-of", self.members_of.is_some()),
+        ];
+        if let Some((option, _)) = typed.iter().find(|(_, given)| *given) {
+            return Err(usage(format!("{option}: the log says that; use --comfort to plan for more")));
+        }
+        let sequential = self.sequential.as_deref().map(|text| share("--sequential", text)).transpose()?;
+        let demand = Demand {
+            capacity_bytes: self.capacity.map(|bytes| bytes as f64).or(measured.capacity_bytes),
+            response: self.target()?,
+            growth: self.typed_growth().or(measured.growth),
+            sequential_share: sequential.or(measured.sequential_share),
+            ..measured
+        };
+        demand.check().map_err(|error| usage(error.to_string()))?;
+        Ok(demand)
+    }
+
+    /// Days until which the capacity must last.
+    pub fn horizon_days(&self) -> Result<f64, Failure> {
+        self.horizon.as_deref().map_or(Ok(0.0), |text| Ok(seconds("--horizon", text)? / 86_400.0))
+    }
+}
+
+/// Rates of all members together, turned back into those of the array.
+fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure> {
+    let wrong = || usage(format!("--members-of `{array}`: write a level and a number of members, such as raid5:3"));
+    let (name, members) = array.split_once(':').ok_or_else(wrong)?;
+    let members: u16 = members.trim().parse().map_err(|_| wrong())?;
+    let level = level(name)?;
+    if members < level.info().members_least {
+        return Err(usage(format!("{level} needs at least {} members", level.info().members_least)));
+    }
+    turned_back(level, members, reads, writes).ok_or_else(|| {
+        usage(format!(
+            "{level} of {members} cannot read so little for so many writes: small writes read before they write"
+        ))
+    })
+}
+
+impl LimitOptions {
+    /// As limits; `horizon_days` comes from the demand.
+    pub fn limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
+        let mut prices = built_in();
+        let mut own_currency = None;
+        if let Some(path) = &self.prices {
+            let name = path.display().to_string();
+            let bytes = std::fs::read(path).map_err(|error| usage(format!("{name}: {error}")))?;
+            let own = read(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| usage(error.to_string()))?;
+            match own.currencies()[..] {
+                [] => {}
+                [one] => own_currency = Some(one.to_owned()),
+                ref many => {
+                    return Err(usage(format!(
+                        "{name}: prices in {}; none is converted, so give one",
+                        many.join(" and ")
+                    )));
+                }
+            }
+            prices.extend(own);
+        }
+        let now = rfc3339(SystemClock.read().wall_ns);
+        let mut limits = PlanLimits::usual(prices, now.get(..10).unwrap_or_default());
+        let (budget, currency) = self.budget.as_deref().map_or(Ok((None, None)), budget)?;
+        limits.budget = budget;
+        limits.currency = self.currency(currency, own_currency)?;
+        limits.max_drives = self.max_drives;
+        if !self.levels.is_empty() {
+            limits.levels = self.levels.iter().map(|text| level(text)).collect::<Result<_, _>>()?;
+        }
+        for text in &self.only {
+            let filter = PartFilter::parse(text);
+            let known = "expected hdd, ssd, cloud or cloud:PROVIDER";
+            limits.only.push(filter.ok_or_else(|| usage(format!("--only `{text}`: {known}")))?);
+        }
+        limits.drives = self.drives.clone();
+        limits.instance = self.instance.clone();
+        if let Some(spares) = self.spares {
+            limits.spares = vec![spares];
+        }
+        if !self.stripe_unit.is_empty() {
+            let good = |unit: &u64| (512..=1 << 30).contains(unit) && unit.is_multiple_of(512);
+            if let Some(unit) = self.stripe_unit.iter().find(|unit| !good(unit)) {
+                return Err(usage(format!("--stripe-unit {unit}: expected a multiple of 512 bytes up to 1 GiB")));
+            }
+            limits.units = self.stripe_unit.clone();
+        }
+        if !(self.years > 0.0 && self.years <= 100.0) {
+            return Err(usage(format!("--years {}: expected more than 0, up to 100", self.years)));
+        }
+        limits.years = self.years;
+        limits.max_loss = self.max_loss;
+        limits.surplus = share("--surplus", &self.surplus)?;
+        limits.list = self.list.into();
+        limits.horizon_days = horizon_days;
+        Ok(limits)
+    }
+
+    /// The one currency of what was typed.
+    fn currency(&self, budget: Option<String>, own: Option<String>) -> Result<String, Failure> {
+        let typed = self.currency.as_ref().map(|code| code.to_uppercase());
+        let said = [("--currency", &typed), ("--budget", &budget), ("--prices", &own)];
+        let mut said = said.into_iter().filter_map(|(option, code)| Some((option, code.as_ref()?)));
+        let Some((first, code)) = said.next() else { return Ok("USD".into()) };
+        match said.find(|(_, other)| *other != code) {
+            Some((option, other)) => Err(usage(format!(
+                "{first} is in {code}, {option} in {other}: prices of different currencies cannot be compared"
+            ))),
+            None => Ok(code.clone()),
+        }
+    }
+}
+
+/// `5000`, `5000EUR`: how much, and in which currency where that is said.
+fn budget(text: &str) -> Result<(Option<f64>, Option<String>), Failure> {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, code) = (&text[..end], text[end..].trim().to_uppercase());
+    let is_code = code.is_empty() || code.len() == 3 && code.chars().all(|c| c.is_ascii_uppercase());
+    match number.parse::<f64>() {
+        Ok(amount) if amount > 0.0 && is_code => Ok((Some(amount), Some(code).filter(|code| !code.is_empty()))),
+        _ => Err(usage(format!("--budget `{text}`: write an amount such as 5000 or 5000EUR"))),
+    }
+}

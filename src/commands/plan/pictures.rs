@@ -1,0 +1,70 @@
+//! The frontier of cost against response, and the answer as a page.
+
+use diskwright_base::units::display;
+use diskwright_planner::answer::FrontierPoint;
+use diskwright_planner::{PlanAnswer, PlanLimits};
+use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
+use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
+
+use super::screen;
+
+/// The frontier; nothing where no design has a price.
+pub fn charts(answer: &PlanAnswer) -> Vec<Curves> {
+    let line = |name: &str, meets: bool| {
+        let points = answer.frontier.iter().filter(|point| point.meets == meets);
+        let point = |point: &FrontierPoint| CurvePoint { x: point.cost, y: point.response_s, interval: None };
+        ChartCurve { name: name.into(), points: points.map(point).collect() }
+    };
+    let lines = [line("meets the demand", true), line("does not", false)];
+    let lines: Vec<ChartCurve> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
+    if answer.frontier.len() < 2 {
+        return Vec::new();
+    }
+    let currency = answer.designs.first().map_or("", |design| design.currency.as_str());
+    vec![Curves {
+        title: "The least response for each cost".into(),
+        x: Axis { words: format!("Cost over the mission, {currency}"), unit: "count".into(), scale: AxisScale::Log },
+        y: Axis { words: "Mean response".into(), unit: "s".into(), scale: AxisScale::Linear },
+        lines,
+    }]
+}
+
+/// The page.
+pub fn sheet(answer: &PlanAnswer, limits: &PlanLimits) -> PageSheet {
+    let titles = |titles: &[&str]| titles.iter().map(|title| (*title).to_owned()).collect();
+    let designs = answer.designs.iter().map(|design| {
+        vec![
+            design.rank.to_string(),
+            screen::title(design),
+            display(design.usable_bytes, "bytes"),
+            display(design.response_s.mean, "s"),
+            display(design.response_s.p95, "s"),
+            display(design.response_s.p99, "s"),
+            design.limit.clone(),
+            screen::price(design),
+            design.why.clone(),
+        ]
+    });
+    let list = SheetTable {
+        titles: titles(&["", "design", "usable", "mean", "95 %", "99 %", "saturates first", "price", "why"]),
+        rows: designs.collect(),
+    };
+    let rejected = SheetTable {
+        titles: titles(&["design", "fails at", "because"]),
+        rows: answer.rejected.iter().map(|r| vec![r.design.clone(), r.limit.clone(), r.because.clone()]).collect(),
+    };
+    let section = |title: &str, section: SheetSection| SheetSection { title: title.into(), ..section };
+    let words: Vec<String> = answer.break_even.iter().map(|turn| turn.sentence.clone()).collect();
+    PageSheet {
+        title: "Plan".into(),
+        made: format!("Prices in {}, {}", limits.currency, limits.today),
+        lead: vec![screen::demand_words(answer)],
+        sections: vec![
+            section("Designs", SheetSection { tables: vec![list], words, ..SheetSection::default() }),
+            section("Cost and response", SheetSection { charts: charts(answer), ..SheetSection::default() }),
+            section("Why not", SheetSection { tables: vec![rejected], ..SheetSection::default() }),
+            section("Remarks", SheetSection { words: answer.notes.clone(), ..SheetSection::default() }),
+        ],
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
+}

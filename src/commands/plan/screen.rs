@@ -1,0 +1,175 @@
+//! The answer of `plan` on a terminal: the list, what each design does, why
+//! not others, the frontier.
+
+use diskwright_base::units::{digits, display};
+use diskwright_planner::answer::{PricePeriod, ResponseFigures};
+use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
+use diskwright_report::{Align, Ink, Style, TextTable, plot};
+
+use super::pictures;
+
+/// Rows of the frontier's chart.
+const ROWS: usize = 12;
+
+/// The screen.
+pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
+    let mut out = format!("{}\n\n", style.paint(Ink::Bold, &demand_words(answer)));
+    if !answer.feasible {
+        let because = answer.rejected.first().map_or("", |rejected| rejected.because.as_str());
+        let words = format!("Nothing within the limits meets the demand. Nearest: {because}");
+        out += &format!("{}\n\n", style.paint(Ink::Bad, &style.clean(&words)));
+    }
+    out += &table(answer).render(style);
+    for design in &answer.designs {
+        out += &format!("\n{}\n", style.paint(Ink::Bold, &format!("{}. {}", design.rank, title(design))));
+        for line in lines(design, limits) {
+            out += &format!("   {}\n", style.clean(&line));
+        }
+    }
+    if !answer.rejected.is_empty() {
+        let heading = if answer.feasible { "Cheaper, but not enough" } else { "What fails, and where" };
+        out += &format!("\n{}\n", style.paint(Ink::Bold, heading));
+        for rejected in &answer.rejected {
+            out += &format!("   {}\n", style.clean(&format!("{}: {}", rejected.design, rejected.because)));
+        }
+    }
+    for turn in &answer.break_even {
+        out += &format!("\n{}", style.clean(&turn.sentence));
+    }
+    if let Some(chart) = pictures::charts(answer).first() {
+        out += &format!("\n\n{}", plot::draw(chart, style, ROWS));
+    }
+    for note in &answer.notes {
+        out += &format!("\n{}", style.paint(Ink::Dim, &style.clean(&format!("note: {note}"))));
+    }
+    out + &format!("\n{} designs were judged.\n", answer.searched)
+}
+
+/// The demand in a line.
+pub fn demand_words(answer: &PlanAnswer) -> String {
+    let demand = &answer.demand;
+    let mut words = format!("{} reads/s and {} writes/s", digits(demand.reads_per_s), digits(demand.writes_per_s));
+    words += &format!(" of {}", display(demand.size_bytes(), "bytes"));
+    if let Some(bytes) = demand.capacity_bytes {
+        words += &format!(", {}", display(bytes, "bytes"));
+    }
+    if let Some(target) = demand.response {
+        words += &format!(", {} response {}", target.of.name(), display(target.target_s, "s"));
+    }
+    words
+}
+
+/// `raid5 of 10 x compaq-4gb`.
+pub fn title(design: &PlannedDesign) -> String {
+    let part = if design.price_period == PricePeriod::Month { &design.name } else { &design.part };
+    let spares = match design.spares {
+        0 => String::new(),
+        n => format!(" + {n} spare{}", if n == 1 { "" } else { "s" }),
+    };
+    match design.count {
+        1 => part.clone(),
+        count => format!("{} of {count} x {part}{spares}", design.level),
+    }
+}
+
+/// A price, or that it is not known.
+pub fn price(design: &PlannedDesign) -> String {
+    match (design.price, design.price_period) {
+        (Some(price), PricePeriod::Once) => format!("{price:.0} {}", design.currency),
+        (Some(price), PricePeriod::Month) => format!("{price:.2} {} a month", design.currency),
+        (None, _) => "unknown".into(),
+    }
+}
+
+fn table(answer: &PlanAnswer) -> TextTable {
+    let mut table = TextTable::new().column("", Align::Right).text("design").column("usable", Align::Right);
+    for title in ["mean", "95 %", "99 %", "busiest", "headroom", "price"] {
+        table = table.column(title, Align::Right);
+    }
+    for design in &answer.designs {
+        let ResponseFigures { mean, p95, p99 } = design.response_s;
+        let busiest = design.utilization.first().map_or(f64::NAN, |part| part.utilization);
+        table.row([
+            design.rank.to_string(),
+            title(design),
+            display(design.usable_bytes, "bytes"),
+            display(mean, "s"),
+            display(p95, "s"),
+            display(p99, "s"),
+            display(busiest, "fraction"),
+            format!("{}x", digits(design.headroom)),
+            price(design),
+        ]);
+    }
+    table
+}
+
+/// What is told of a design.
+fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
+    let mut lines = vec![design.why.clone()];
+    let busy: Vec<String> = design
+        .utilization
+        .iter()
+        .take(3)
+        .map(|part| format!("{} {}", part.part, display(part.utilization, "fraction")))
+        .collect();
+    lines.push(format!("saturates first: {}; busy: {}", design.limit, busy.join(", ")));
+    lines.push(format!(
+        "each member: {}, of {} that it sustains; {} in flight",
+        display(design.member_load_per_s, "per_s"),
+        display(design.member_sustains_per_s, "per_s"),
+        digits(design.queue_per_spindle)
+    ));
+    if design.recommended_count > design.count {
+        let surplus = display(limits.surplus, "fraction");
+        lines.push(format!(
+            "{} are needed, {} recommended ({surplus} for surges)",
+            design.count, design.recommended_count
+        ));
+    }
+    if let (true, Some(deviation)) = (design.simulated, design.deviation) {
+        let agrees = if design.agrees == Some(true) { "" } else { ": they do not agree" };
+        lines.push(format!("simulated; the analysis is {:+.1} % from it{agrees}", deviation * 100.0));
+    }
+    let show = |found: Option<ResponseFigures>| found.map_or("cannot keep up".into(), |found| display(found.mean, "s"));
+    if let Some(best) = design.rebuild_s {
+        let loaded = design.rebuild_loaded_s.map_or("unknown".into(), hours);
+        let (degraded, rebuilding) = (show(design.degraded_response_s), show(design.rebuilding_response_s));
+        lines.push(format!("a member failed: mean response {degraded}; rebuilding: {rebuilding}"));
+        let floor = design.rebuild_floor_s.map_or("unknown".into(), hours);
+        lines.push(format!("rebuild: {} at best, {loaded} under the demand, {floor} at md's least rate", hours(best)));
+    }
+    lines.push(losses(design));
+    let (cost, watts) = (design.cost, design.watts);
+    let cost = cost.map_or("unknown".to_owned(), |cost| format!("{cost:.0} {}", design.currency));
+    let watts = watts.map_or("unknown".to_owned(), |watts| format!("{} W", digits(watts)));
+    let date = match (&design.price_date, &design.price_source) {
+        (Some(date), Some(source)) => format!(" (price of {date}: {source})"),
+        _ => String::new(),
+    };
+    lines.push(format!("costs {cost} over {} years{date}; power {watts}", digits(limits.years)));
+    lines
+}
+
+fn hours(seconds: f64) -> String {
+    match seconds / 3600.0 {
+        hours if hours >= 48.0 => format!("{} days", digits(hours / 24.0)),
+        hours => format!("{} h", digits(hours)),
+    }
+}
+
+fn losses(design: &PlannedDesign) -> String {
+    let show = |loss: Option<f64>| loss.map_or("unknown".to_owned(), |loss| format!("{loss:.1e}"));
+    let loss = &design.loss;
+    let drawn = loss.drawn.map_or(String::new(), |drawn| {
+        let (low, high) = drawn.loss_interval;
+        format!("; data sheet drawn {} times: {low:.1e} to {high:.1e}", drawn.missions)
+    });
+    format!(
+        "chance to lose data in {} years: data sheet {}, field {}, failing together {}{drawn}",
+        digits(loss.years),
+        show(loss.spec),
+        show(loss.field),
+        show(loss.correlated)
+    )
+}

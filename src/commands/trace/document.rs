@@ -1,0 +1,164 @@
+//! A live trace for programs: `diskwright.trace/1` with `method`.
+
+use std::collections::HashMap;
+
+use diskwright_blocktrace::diskstats::RequestTotals;
+use diskwright_blocktrace::latency::edges;
+use diskwright_blocktrace::pairing::TracedRequest;
+use diskwright_blocktrace::summary::{HEAT_ROWS, OperationSummary, RequestAsker, SIZE_CLASSES};
+use diskwright_blocktrace::{HeatMap, LatencyHistogram, TraceSession, TracedOperation};
+use serde_json::{Value, json};
+
+use super::super::when;
+use super::screen::{TraceClock, attribution, comm};
+
+/// Threads that are named a device.
+const MOST_ASKERS: usize = 20;
+
+pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, clock: TraceClock) -> Value {
+    let (cost, loss) = (session.cost(), session.loss());
+    let counts = session.counts();
+    let kernel_loss = session.kernel_loss();
+    let devices: Vec<Value> = session.summary.devices().into_iter().map(|d| device(session, d, totals)).collect();
+    let worst = session.summary.worst().to_vec();
+    let worst: Vec<Value> = worst.iter().map(|request| one(session, request, clock)).collect();
+    json!({
+        "schema": "diskwright.trace/1",
+        "method": session.method(),
+        "seconds": cost.elapsed_ns as f64 / 1e9,
+        "from": when::rfc3339(clock.wall(clock.running_ns.saturating_sub(cost.elapsed_ns))),
+        "to": when::rfc3339(clock.wall_ns),
+        "sampled": { "one_of": session.sampled() },
+        "latency_from": if session.method() == "tracefs" { "queue" } else { "start" },
+        "dropped": loss.total(),
+        "overrun": loss.overrun,
+        "unpaired": counts.map(|(_, p)| json!({
+            "without_beginning": p.without_beginning,
+            "without_start": p.without_start,
+            "without_end": p.without_end,
+            "clock_back": p.clock_back,
+        })).or_else(|| kernel_loss.map(|l| json!({ "without_beginning": l.without_beginning }))),
+        "unfinished": session.unfinished(),
+        "merged": counts.map(|(_, p)| json!({ "bios": p.merged_bios, "requests": p.merged_requests })),
+        "requeues": counts.map(|(_, p)| p.requeues),
+        "events": counts.map(|(r, _)| json!({
+            "read": r.events, "unknown": r.unknown, "pages": r.pages, "pages_cut": r.pages_cut,
+            "pages_after_loss": r.pages_after_loss,
+        })),
+        "cost": {
+            "cpu_share": cost.share(),
+            "events_per_s": cost.events_per_s(),
+            "reader_s": cost.reader_ns as f64 / 1e9,
+            "kernel_s": cost.kernel_ns / 1e9,
+            "event_s": session.event_ns() / 1e9,
+            "processors": cost.processors,
+        },
+        "remarks": session.remarks,
+        "devices": devices,
+        "worst": worst,
+    })
+}
+
+fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> Value {
+    let name = session.names.name(device);
+    let counted = session
+        .counted_by_kernel(device, totals)
+        .map(|t| json!({ "reads": t.reads, "writes": t.writes, "discards": t.discards, "flushes": t.flushes }));
+    let summary = &session.summary;
+    let found = TracedOperation::ALL.into_iter().filter_map(|operation| {
+        let sum = summary.operation(device, operation)?;
+        Some(figures(operation, sum, summary.heat(device, operation)))
+    });
+    let operations: Vec<Value> = found.collect();
+    let askers: Vec<Value> = summary.askers(device).iter().take(MOST_ASKERS).map(asker).collect();
+    json!({ "name": name, "operations": operations, "processes": askers, "counted_by_kernel": counted })
+}
+
+fn figures(operation: TracedOperation, sum: &OperationSummary, heat: Option<&HeatMap>) -> Value {
+    let sizes = (0..SIZE_CLASSES).filter(|class| sum.sizes[*class] > 0);
+    let sizes = sizes.map(|class| json!({ "up_to_bytes": 512u64 << class, "requests": sum.sizes[class] }));
+    json!({
+        "operation": operation.name(),
+        "requests": sum.requests,
+        "bytes": sum.bytes,
+        "errors": sum.errors,
+        "latency_s": latency(&sum.latency),
+        "stages_s": {
+            "queue": latency(&sum.queue),
+            "scheduler": latency(&sum.scheduler),
+            "device": latency(&sum.device),
+        },
+        "histogram": sum.latency.steps().map(|(step, count)| {
+            let (from, to) = edges(step);
+            json!({ "from_s": from as f64 / 1e9, "to_s": to as f64 / 1e9, "count": count })
+        }).collect::<Vec<_>>(),
+        "sizes": sizes.collect::<Vec<_>>(),
+        "sequential_share": sum.sequential_share(),
+        "distance_bytes": sum.mean_distance_bytes(),
+        "depth": { "mean": sum.mean_depth(), "most": (sum.depth_count > 0).then_some(sum.depth_most) },
+        "heat": heat.map(heat_map),
+    })
+}
+
+/// `null` where nothing was seen; percentiles where ten requests lie above them.
+fn latency(h: &LatencyHistogram) -> Value {
+    if h.count() == 0 {
+        return Value::Null;
+    }
+    let of = |share: f64| h.percentile_ns(share).map(|ns| ns / 1e9);
+    json!({
+        "count": h.count(),
+        "mean": h.mean_ns().map(|ns| ns / 1e9),
+        "p50": of(0.5),
+        "p90": of(0.9),
+        "p95": of(0.95),
+        "p99": of(0.99),
+        "p999": of(0.999),
+        "max": h.longest_ns().map(|ns| ns as f64 / 1e9),
+    })
+}
+
+fn heat_map(map: &HeatMap) -> Value {
+    let column = |column: &[u32; HEAT_ROWS]| {
+        // the latency's doubling by its number: 0 is below 1.024 us
+        let cells = column.iter().enumerate().filter(|(_, count)| **count > 0);
+        cells.map(|(row, count)| json!([row, count])).collect::<Vec<_>>()
+    };
+    json!({
+        "column_s": map.column_ns as f64 / 1e9,
+        "columns": map.columns().iter().map(column).collect::<Vec<_>>(),
+    })
+}
+
+fn asker(asker: &RequestAsker) -> Value {
+    json!({
+        "pid": (asker.pid > 0).then_some(asker.pid),
+        "comm": comm(&asker.comm),
+        "operation": asker.operation.name(),
+        "requests": asker.requests,
+        "bytes": asker.bytes,
+        "device_s": asker.device_ns as f64 / 1e9,
+        "sure": attribution(asker.pid, &asker.comm, asker.operation).is_none(),
+    })
+}
+
+fn one(session: &mut TraceSession, request: &TracedRequest, clock: TraceClock) -> Value {
+    let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
+    json!({
+        "time": when::rfc3339(clock.wall(request.done_ns)),
+        "device": session.names.name(request.device),
+        "operation": request.operation.name(),
+        "offset_bytes": request.sector.saturating_mul(512),
+        "bytes": u64::from(request.sectors) * 512,
+        "latency_s": request.latency_ns() as f64 / 1e9,
+        "stages_s": {
+            "queue": seconds(request.queue_ns()),
+            "scheduler": seconds(request.scheduler_ns()),
+            "device": seconds(request.device_ns()),
+        },
+        "depth": (request.depth > 0).then_some(request.depth),
+        "pid": (request.pid > 0).then_some(request.pid),
+        "comm": comm(&request.comm),
+        "error": (request.error != 0).then_some(request.error),
+    })
+}

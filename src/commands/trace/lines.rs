@@ -1,0 +1,92 @@
+//! What is printed while the trace runs: a line a device and operation for each interval.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use diskwright_base::units;
+use diskwright_blocktrace::{LatencyHistogram, TraceSession, TracedOperation};
+use diskwright_counters::live::ClockReading;
+use diskwright_report::{DisplayZone, Ink, Style};
+
+/// Holds what was there before, so that an interval is the difference.
+pub struct IntervalLines {
+    every_ns: u64,
+    due_ns: u64,
+    last_ns: u64,
+    before: HashMap<(u32, TracedOperation), (LatencyHistogram, u64)>,
+    printed: usize,
+    remarks: usize,
+}
+
+/// The heading comes again after so many lines.
+const HEADING_EVERY: usize = 20;
+
+impl IntervalLines {
+    pub fn new(now_ns: u64, every: Duration) -> IntervalLines {
+        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
+        let due_ns = now_ns.saturating_add(every_ns);
+        IntervalLines { every_ns, due_ns, last_ns: now_ns, before: HashMap::new(), printed: 0, remarks: 0 }
+    }
+
+    /// The lines of the interval that has ended; `None` before its end.
+    pub fn text(&mut self, session: &mut TraceSession, now: ClockReading, style: &Style) -> Option<String> {
+        if now.running_ns < self.due_ns {
+            return None;
+        }
+        let seconds = (now.running_ns - self.last_ns) as f64 / 1e9;
+        self.last_ns = now.running_ns;
+        while self.due_ns <= now.running_ns {
+            self.due_ns = self.due_ns.saturating_add(self.every_ns);
+        }
+        let mut out = String::new();
+        for remark in &session.remarks[self.remarks.min(session.remarks.len())..] {
+            out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(remark))));
+        }
+        self.remarks = session.remarks.len();
+        let mut clock = DisplayZone::local().clock(now.wall_ns);
+        for device in session.summary.devices() {
+            let name = session.names.name(device);
+            for operation in TracedOperation::ALL {
+                let Some(sum) = session.summary.operation(device, operation) else { continue };
+                let (latency, bytes) = (sum.latency.clone(), sum.bytes);
+                let before = self.before.insert((device, operation), (latency.clone(), bytes));
+                let (since, moved) = match &before {
+                    Some((before, old)) => (latency.since(before), bytes - old),
+                    None => (latency, bytes),
+                };
+                if since.count() == 0 {
+                    continue;
+                }
+                if self.printed.is_multiple_of(HEADING_EVERY) {
+                    out.push_str(&style.paint(Ink::Bold, HEADING));
+                    out.push('\n');
+                }
+                self.printed += 1;
+                out.push_str(&line(&clock, &style.clean(&name), operation, &since, moved, seconds));
+                clock = String::new();
+            }
+        }
+        (!out.is_empty()).then_some(out)
+    }
+}
+
+const HEADING: &str = "time         device       operation     requests/s        bytes      50 %      99 %   longest";
+
+fn line(
+    clock: &str,
+    device: &str,
+    operation: TracedOperation,
+    latency: &LatencyHistogram,
+    bytes: u64,
+    seconds: f64,
+) -> String {
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::display(ns * 1e-9, "s"));
+    let rate = units::display(latency.count() as f64 / seconds, "per_s");
+    let moved = units::display(bytes as f64 / seconds, "bytes_per_s");
+    let (median, tail) = (time(latency.percentile_ns(0.5)), time(latency.percentile_ns(0.99)));
+    let longest = time(latency.longest_ns().map(|ns| ns as f64));
+    format!(
+        "{clock:<12} {device:<12} {:<11} {rate:>12} {moved:>12} {median:>9} {tail:>9} {longest:>9}\n",
+        operation.title()
+    )
+}

@@ -1,0 +1,226 @@
+//! `trace`: single requests of this machine's disks, live. `screen` and `heat` are for people,
+//! `document` for programs; `session` of the crate `blocktrace` does the work.
+
+mod document;
+mod heat;
+mod lines;
+mod screen;
+mod status;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use diskwright_base::units::parse_duration;
+use diskwright_blocktrace::devices::BlockDeviceNames;
+use diskwright_blocktrace::session::SessionError;
+use diskwright_blocktrace::{BlktraceWriter, BlockEvent, MethodChoice, SessionOptions, TraceSession, diskstats};
+use diskwright_counters::live::{Clock, SystemClock};
+
+use super::live::Pacer;
+use super::{Failure, output, output_file};
+use lines::IntervalLines;
+
+/// Events are read so often: a processor's buffer of 8 MiB holds about 120,000.
+const POLL: Duration = Duration::from_millis(50);
+/// How long the rate of requests is looked at before a way to see them is chosen.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Arguments of `trace`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Disks or partitions' disks to trace, by name or path; by default all. Or `status`: what can be traced
+    /// here, and who traces
+    #[arg(value_name = "DEVICE|status")]
+    devices: Vec<String>,
+    /// How long to trace
+    #[arg(long = "for", default_value = "60s", value_parser = parse_duration, value_name = "DURATION")]
+    lasts: Duration,
+    /// Print a line a device and operation at this interval
+    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
+    every: Duration,
+    /// How requests are seen: every event (tracefs), histograms in the kernel (bpf), or whichever suits the rate
+    #[arg(long, value_enum, default_value_t = TraceMethodArgument::Auto)]
+    method: TraceMethodArgument,
+    /// The share of all processors' time that tracing may take; above it, less is traced, and that is reported
+    #[arg(long, default_value = "1%", value_parser = parse_share, value_name = "SHARE")]
+    budget: f64,
+    /// Keep the requests in this file, in blktrace's format; `show`, `simulate --replay` and blkparse read it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TraceMethodArgument {
+    Auto,
+    Tracefs,
+    Bpf,
+}
+
+/// `1%` or `0.01`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no share: 1% or 0.01");
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 0.01));
+    let share = number.trim().parse::<f64>().map_err(|_| wrong())? * scale;
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(wrong()) }
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.devices.len() == 1 && arguments.devices[0] == "status" {
+        return status::run(arguments.json);
+    }
+    let disks = disks(&arguments.devices)?;
+    if arguments.every < POLL {
+        return Err(Failure::Usage(format!("--every takes at least {} ms", POLL.as_millis())));
+    }
+    if arguments.out.is_some() && arguments.method == TraceMethodArgument::Bpf {
+        return Err(Failure::Usage("--out needs single requests, and --method bpf keeps none of them".into()));
+    }
+    match &arguments.out {
+        Some(path) => output_file::stream(path, |out| trace(arguments, disks, Some((path, out)))),
+        None => trace(arguments, disks, None),
+    }
+}
+
+/// The disks of these names or paths.
+fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
+    let mut names = BlockDeviceNames::default();
+    let mut disks = Vec::new();
+    for device in devices {
+        let name = device.strip_prefix("/dev/").unwrap_or(device);
+        // links such as /dev/mapper/NAME or /dev/disk/by-id/NAME
+        let target = std::fs::canonicalize(device).ok().filter(|_| device.starts_with('/'));
+        let target = target.as_deref().and_then(Path::file_name).and_then(|n| n.to_str()).unwrap_or(name);
+        let Some(number) = names.number(target) else {
+            return Err(Failure::Failed(format!("{}: no such block device", output::name(device))));
+        };
+        let disk = names.disk_of(number);
+        if !disks.contains(&disk) {
+            disks.push(disk);
+        }
+    }
+    Ok(disks)
+}
+
+/// Where single events go.
+struct EventSink<'a> {
+    file: Option<BlktraceWriter<Box<dyn Write + Send>>>,
+    path: Option<&'a Path>,
+    failure: Option<std::io::Error>,
+}
+
+impl EventSink<'_> {
+    fn event(&mut self, event: &BlockEvent) {
+        let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { return };
+        self.failure = file.event(event).err();
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        let Some(error) = self.failure.take() else { return Ok(()) };
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Err(Failure::ClosedPipe);
+        }
+        let path = self.path.map(|path| output::name(path.display())).unwrap_or_default();
+        Err(Failure::Failed(format!("{path}: {error}")))
+    }
+}
+
+fn trace(
+    arguments: &Arguments,
+    disks: Vec<u32>,
+    out: Option<(&PathBuf, Box<dyn Write + Send>)>,
+) -> Result<(), Failure> {
+    let to_stdout = out.as_ref().is_some_and(|(path, _)| output_file::is_stdout(path));
+    let mut pacer = Pacer::new(POLL.min(arguments.every), Some(arguments.lasts))?;
+    let rate = rate(&disks, arguments)?;
+    let begin = SystemClock.read();
+    let mut session = TraceSession::start(options(arguments, disks), rate, begin.running_ns).map_err(explain)?;
+    let path = out.as_ref().map(|(path, _)| path.as_path());
+    let file = out.map(|(_, out)| {
+        BlktraceWriter::new(
+            Box::new(std::io::BufWriter::with_capacity(1 << 18, out)) as Box<dyn Write + Send>,
+            begin.running_ns,
+            begin.wall_ns,
+        )
+    });
+    let mut sink = EventSink { file: file.transpose()?, path, failure: None };
+    let is_live = !arguments.json && !to_stdout;
+    let mut lines = IntervalLines::new(begin.running_ns, arguments.every);
+    pacer.begin();
+    while pacer.wait(|_| {}) {
+        session.poll(SystemClock.read().running_ns, &mut |event| sink.event(event)).map_err(explain)?;
+        sink.check()?;
+        session.hold_budget().map_err(explain)?;
+        if is_live && let Some(text) = lines.text(&mut session, SystemClock.read(), &output::wide_style()) {
+            output::text(&text)?;
+        }
+    }
+    let end = SystemClock.read();
+    session.finish(end.running_ns, &mut |event| sink.event(event)).map_err(explain)?;
+    if let Some(file) = &mut sink.file {
+        let flushed = file.flush().err();
+        sink.failure = sink.failure.take().or(flushed);
+    }
+    sink.check()?;
+    let totals = diskstats::read();
+    let clock = screen::TraceClock { wall_ns: end.wall_ns, running_ns: end.running_ns };
+    if arguments.json && !to_stdout {
+        return output::json(&document::of(&mut session, &totals, clock));
+    }
+    let text = screen::of(&mut session, &totals, clock, &output::wide_style());
+    if to_stdout {
+        output::aside(&text)
+    } else {
+        output::text(&text)?
+    }
+    Ok(())
+}
+
+fn options(arguments: &Arguments, disks: Vec<u32>) -> SessionOptions {
+    let method = match arguments.method {
+        TraceMethodArgument::Auto => MethodChoice::Auto,
+        TraceMethodArgument::Tracefs => MethodChoice::Tracefs,
+        TraceMethodArgument::Bpf => MethodChoice::Bpf,
+    };
+    // about as many columns as a terminal has
+    let column = (arguments.lasts / 80).max(Duration::from_millis(100)).min(arguments.every);
+    let column_ns = u64::try_from(column.as_nanos()).unwrap_or(u64::MAX);
+    SessionOptions { disks, method, budget: arguments.budget, needs_events: arguments.out.is_some(), column_ns }
+}
+
+/// What is asked of the disks, requests a second; only where the way to see them is still open.
+fn rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
+    if arguments.method != TraceMethodArgument::Auto || arguments.out.is_some() {
+        return Ok(0.0);
+    }
+    let wanted = |disk: &u32| disks.is_empty() || disks.contains(disk);
+    let total = || diskstats::read().iter().filter(|(disk, _)| wanted(disk)).map(|(_, t)| t.total()).sum::<u64>();
+    let before = total();
+    let nap = LOOK.try_into().map_err(|_| Failure::Failed("no time to look".into()))?;
+    let _ = rustix::thread::nanosleep(&nap);
+    Ok(total().saturating_sub(before) as f64 / LOOK.as_secs_f64())
+}
+
+/// What is lost without tracing, and what would give it.
+fn explain(error: SessionError) -> Failure {
+    let is_refusal = match &error {
+        SessionError::Tracefs(error) => error.is_refusal() || !rustix::process::geteuid().is_root(),
+        SessionError::Kernel(_) => !rustix::process::geteuid().is_root(),
+    };
+    let words = std::env::args().skip(1).map(|word| output::name(word)).collect::<Vec<_>>().join(" ");
+    let remedy = if is_refusal {
+        format!(
+            "Tracing takes root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\
+             sudo diskwright {words}"
+        )
+    } else {
+        "A kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE has these events; see\ndiskwright trace status".into()
+    };
+    Failure::Failed(format!(
+        "single requests cannot be seen: {error}.\n{remedy}\nUntil then, averages are what there is: diskwright why"
+    ))
+}

@@ -1,0 +1,312 @@
+//! A live trace for people, at its end.
+
+use std::collections::HashMap;
+
+use diskwright_base::units;
+use diskwright_blocktrace::diskstats::RequestTotals;
+use diskwright_blocktrace::summary::SIZE_CLASSES;
+use diskwright_blocktrace::{LatencyHistogram, OperationSummary, TraceSession, TracedOperation};
+use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
+
+use super::heat;
+
+/// The worst requests that are shown.
+const MOST_WORST: usize = 10;
+/// Threads that are named a device.
+const MOST_ASKERS: usize = 5;
+
+/// The time of day at a moment of the trace's clock.
+#[derive(Clone, Copy)]
+pub struct TraceClock {
+    pub wall_ns: i64,
+    pub running_ns: u64,
+}
+
+impl TraceClock {
+    /// The time of day, nanoseconds since 1970, of a moment before this one.
+    pub fn wall(self, running_ns: u64) -> i64 {
+        self.wall_ns.saturating_sub(i64::try_from(self.running_ns.saturating_sub(running_ns)).unwrap_or(i64::MAX))
+    }
+}
+
+/// A thread's name as text.
+pub fn comm(name: &[u8; 16]) -> String {
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+/// Why the thread may not be the one whose work it was; `None` where it is.
+pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Option<&'static str> {
+    let name = comm(name);
+    let starts = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
+    if pid <= 0 {
+        Some("not seen")
+    } else if starts(&["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt", "md", "loop"]) {
+        Some("a thread of the kernel, for others")
+    } else if operation == TracedOperation::Write {
+        Some("written back: who wrote the page is not seen")
+    } else {
+        None
+    }
+}
+
+/// The whole answer.
+pub fn of(
+    session: &mut TraceSession,
+    totals: &HashMap<u32, RequestTotals>,
+    clock: TraceClock,
+    style: &Style,
+) -> String {
+    let mut out = heading(session, style);
+    let devices = session.summary.devices();
+    if devices.is_empty() {
+        out.push_str("no requests were seen\n");
+    }
+    let from_ns = clock.running_ns.saturating_sub(session.cost().elapsed_ns);
+    for device in devices {
+        let name = style.clean(&session.names.name(device));
+        out.push_str(&format!("\n{}{}\n", style.paint(Ink::Bold, &name), seen(session, device, totals)));
+        let operations: Vec<(TracedOperation, &OperationSummary)> =
+            TracedOperation::ALL.into_iter().filter_map(|o| Some((o, session.summary.operation(device, o)?))).collect();
+        out.push_str(&latencies(&operations).render(style));
+        out.push('\n');
+        out.push_str(&stages(&operations).render(style));
+        out.push('\n');
+        out.push_str(&places(&operations).render(style));
+        out.push_str(&heat_maps(session, device, from_ns, clock.running_ns, style));
+        out.push_str(&askers(session, device, style));
+    }
+    out.push_str(&worst(session, clock, style));
+    out.push_str(&footer(session, style));
+    out
+}
+
+fn heading(session: &TraceSession, style: &Style) -> String {
+    let seconds = units::display(session.cost().elapsed_ns as f64 / 1e9, "s");
+    let how = match session.method() {
+        "tracefs" => "every event, by tracefs",
+        _ => "histograms kept in the kernel, by bpf",
+    };
+    let sampled = match session.sampled() {
+        1 => String::new(),
+        one_of => format!(", 1 of {one_of} places"),
+    };
+    let mut out = format!("\n{seconds} traced: {how}{sampled}\n");
+    for remark in &session.remarks {
+        out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(remark))));
+    }
+    out
+}
+
+/// How many of a device's requests were traced, by the kernel's own count.
+fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> String {
+    let traced: u64 = TracedOperation::ALL
+        .into_iter()
+        .filter_map(|o| session.summary.operation(device, o))
+        .map(|sum| sum.requests)
+        .sum();
+    match session.counted_by_kernel(device, totals) {
+        Some(counted) => {
+            let without =
+                if session.method() == "bpf" { " (callers' flushes among them, which are not traced)" } else { "" };
+            format!(": {traced} requests traced, {} counted by the kernel{without}", counted.total())
+        }
+        None => format!(": {traced} requests traced"),
+    }
+}
+
+fn time(ns: Option<f64>) -> String {
+    ns.map_or_else(|| "-".into(), |ns| units::display(ns * 1e-9, "s"))
+}
+
+fn row_of(h: &LatencyHistogram) -> Vec<String> {
+    let percentiles = [0.5, 0.9, 0.99, 0.999].map(|share| time(h.percentile_ns(share)));
+    let longest = time(h.longest_ns().map(|ns| ns as f64));
+    std::iter::once(time(h.mean_ns())).chain(percentiles).chain([longest]).collect()
+}
+
+fn table(first: &str) -> TextTable {
+    let mut table = TextTable::new().column(first, Align::Left).column("requests", Align::Right);
+    for title in ["mean", "50 %", "90 %", "99 %", "99.9 %", "longest"] {
+        table = table.column(title, Align::Right);
+    }
+    table
+}
+
+fn latencies(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
+    let mut table = table("latency");
+    for (operation, sum) in operations {
+        let cells = [operation.title().to_owned(), sum.requests.to_string()];
+        table.row(cells.into_iter().chain(row_of(&sum.latency)));
+    }
+    table
+}
+
+fn stages(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
+    let mut table = table("stage");
+    for (operation, sum) in operations {
+        let stages = [
+            ("waits for a place", &sum.queue),
+            ("waits in the scheduler", &sum.scheduler),
+            ("at the device", &sum.device),
+        ];
+        for (stage, h) in stages.into_iter().filter(|(_, h)| h.count() > 0) {
+            let cells = [format!("{}: {stage}", operation.title()), h.count().to_string()];
+            table.row(cells.into_iter().chain(row_of(h)));
+        }
+    }
+    table
+}
+
+fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
+    let mut table = TextTable::new().column("requests", Align::Left);
+    for title in ["bytes", "mean size", "usual size", "sequential", "distance", "depth", "most", "errors"] {
+        table = table.column(title, Align::Right);
+    }
+    for (operation, sum) in operations {
+        let bytes = |value: f64| units::display(value, "bytes");
+        let or = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+        let moved = (sum.bytes > 0).then(|| bytes(sum.bytes as f64));
+        let mean = (sum.bytes > 0).then(|| bytes(sum.bytes as f64 / sum.requests as f64));
+        table.row([
+            operation.title().to_owned(),
+            or(moved),
+            or(mean),
+            or(usual_size(sum)),
+            or(sum.sequential_share().map(|share| units::display(share, "fraction"))),
+            or(sum.mean_distance_bytes().map(bytes)),
+            or(sum.mean_depth().map(units::digits)),
+            or((sum.depth_count > 0).then(|| sum.depth_most.to_string())),
+            sum.errors.to_string(),
+        ]);
+    }
+    table
+}
+
+/// The most common class of size.
+fn usual_size(sum: &OperationSummary) -> Option<String> {
+    let class = (0..SIZE_CLASSES).filter(|class| sum.sizes[*class] > 0).max_by_key(|class| sum.sizes[*class])?;
+    let size = 512u64 << class;
+    let (unit, bits) =
+        [("GiB", 30), ("MiB", 20), ("KiB", 10)].into_iter().find(|(_, b)| size >> b > 0).unwrap_or(("B", 0));
+    Some(format!("to {} {unit}", size >> bits))
+}
+
+fn heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64, style: &Style) -> String {
+    use TracedOperation::{Discard, Flush, FlushCall, Read, SyncWrite, Write};
+    let groups: [(&str, &[TracedOperation]); 4] = [
+        ("latency of reads over time", &[Read]),
+        ("latency of writes over time", &[Write, SyncWrite]),
+        ("latency of flushes over time", &[Flush, FlushCall]),
+        ("latency of discards over time", &[Discard]),
+    ];
+    let mut out = String::new();
+    for (title, operations) in groups {
+        let maps: Vec<_> = operations.iter().filter_map(|o| session.summary.heat(device, *o)).collect();
+        let map = heat::draw(&maps, from_ns, to_ns, style);
+        if !map.is_empty() {
+            out.push_str(&format!("\n{title}\n{map}"));
+        }
+    }
+    out
+}
+
+fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
+    let askers = session.summary.askers(device);
+    if askers.is_empty() {
+        return String::new();
+    }
+    let mut table = TextTable::new()
+        .column("who asked", Align::Left)
+        .column("thread", Align::Right)
+        .column("operation", Align::Left)
+        .column("requests", Align::Right)
+        .column("bytes", Align::Right)
+        .column("time at device", Align::Right)
+        .text("");
+    for asker in askers.iter().take(MOST_ASKERS) {
+        table.row([
+            comm(&asker.comm),
+            if asker.pid > 0 { asker.pid.to_string() } else { String::new() },
+            asker.operation.title().to_owned(),
+            asker.requests.to_string(),
+            units::display(asker.bytes as f64, "bytes"),
+            units::display(asker.device_ns as f64 / 1e9, "s"),
+            attribution(asker.pid, &asker.comm, asker.operation).unwrap_or_default().to_owned(),
+        ]);
+    }
+    format!("\n{}", table.render(style))
+}
+
+fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String {
+    let worst = session.summary.worst().to_vec();
+    if worst.is_empty() {
+        return String::new();
+    }
+    let mut table = TextTable::new()
+        .column("longest", Align::Right)
+        .column("ended", Align::Left)
+        .column("device", Align::Left)
+        .column("operation", Align::Left)
+        .column("place", Align::Right)
+        .column("size", Align::Right)
+        .column("at device", Align::Right)
+        .column("depth", Align::Right)
+        .text("who asked");
+    for request in worst.iter().take(MOST_WORST) {
+        let who = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
+        table.row([
+            units::display(request.latency_ns() as f64 / 1e9, "s"),
+            DisplayZone::local().clock(clock.wall(request.done_ns)),
+            session.names.name(request.device),
+            request.operation.title().to_owned(),
+            units::display(request.sector as f64 * 512.0, "bytes"),
+            units::display(f64::from(request.sectors) * 512.0, "bytes"),
+            time(request.device_ns().map(|ns| ns as f64)),
+            if request.depth > 0 { request.depth.to_string() } else { String::new() },
+            who,
+        ]);
+    }
+    format!("\n{}", table.render(style))
+}
+
+/// What was lost, what could not be paired, what it cost.
+fn footer(session: &TraceSession, style: &Style) -> String {
+    let (cost, loss) = (session.cost(), session.loss());
+    let mut out = String::from("\n");
+    if loss.total() > 0 {
+        let text = format!("{} events were lost: figures are of what was seen", loss.total());
+        out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
+    } else {
+        out.push_str("no event was lost\n");
+    }
+    let beginnings = match (session.counts(), session.kernel_loss()) {
+        (Some((read, pairs)), _) => {
+            if read.unknown + read.pages_cut > 0 {
+                out.push_str(&format!("{} events and {} pages could not be read\n", read.unknown, read.pages_cut));
+            }
+            if pairs.clock_back > 0 {
+                out.push_str(&format!("{} requests ended before they began: clocks differ\n", pairs.clock_back));
+            }
+            pairs.without_beginning
+        }
+        (None, Some(loss)) => loss.without_beginning,
+        (None, None) => 0,
+    };
+    if beginnings > 0 {
+        out.push_str(&format!("{beginnings} completions of requests whose beginning was not seen are left out\n"));
+    }
+    if let Some(unfinished) = session.unfinished().filter(|n| *n > 0) {
+        out.push_str(&format!("{unfinished} requests were not done at the end\n"));
+    }
+    let share = cost.share().map_or_else(|| "-".into(), |share| units::display(share, "fraction"));
+    let rate = cost.events_per_s().map_or_else(|| "-".into(), |rate| units::display(rate, "per_s"));
+    out.push_str(&format!(
+        "cost: {share} of {} processors ({} here, {} in the kernel at {} an event, {rate} events)\n",
+        cost.processors,
+        units::display(cost.reader_ns as f64 / 1e9, "s"),
+        units::display(cost.kernel_ns / 1e9, "s"),
+        units::display(session.event_ns() / 1e9, "s"),
+    ));
+    out
+}

@@ -1,0 +1,56 @@
+//! `trace status`: what can be traced here, and who traces.
+
+use std::fs;
+
+use diskwright_blocktrace::{BlockEventKind, Tracefs};
+use serde_json::{Value, json};
+
+use super::super::{Failure, output};
+
+pub fn run(as_json: bool) -> Result<(), Failure> {
+    let (usable, because, instances, has_start) = match Tracefs::open() {
+        Ok(tracefs) => match tracefs.events() {
+            Ok((table, _)) => (true, None, tracefs.instances(), table.layout(BlockEventKind::Start).is_some()),
+            Err(error) => (false, Some(error.to_string()), tracefs.instances(), false),
+        },
+        Err(error) => (false, Some(error.to_string()), Vec::new(), false),
+    };
+    let bpf = bpf();
+    if as_json {
+        let instance = |(name, lives): &(String, bool)| json!({ "name": name, "alive": lives });
+        return output::json(&json!({
+            "schema": "diskwright.trace-status/1",
+            "tracefs": usable,
+            "because": because,
+            "request_start": has_start,
+            "bpf": bpf,
+            "instances": instances.iter().map(instance).collect::<Vec<Value>>(),
+        }));
+    }
+    let mut text = match &because {
+        None => String::from("tracefs: usable\n"),
+        Some(because) => format!("tracefs: not usable: {because}\n"),
+    };
+    text.push_str(&match bpf {
+        Some(true) => "bpf: allowed for programs without privileges\n".to_owned(),
+        Some(false) => "bpf: takes root, or CAP_BPF and CAP_PERFMON\n".to_owned(),
+        None => "bpf: this kernel has none\n".to_owned(),
+    });
+    if usable && !has_start {
+        text.push_str("this kernel does not tell when a request starts (6.5 and later do)\n");
+    }
+    for (name, lives) in &instances {
+        let state = if *lives { "traces now" } else { "was left by a killed process; the next trace removes it" };
+        text.push_str(&format!("{}: {state}\n", output::name(name)));
+    }
+    if instances.is_empty() && usable {
+        text.push_str("no trace of this program is running\n");
+    }
+    output::text(&text)
+}
+
+/// Whether BPF is open to everyone; `None` where the kernel has no BPF.
+fn bpf() -> Option<bool> {
+    let text = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled").ok()?;
+    Some(text.trim() == "0")
+}

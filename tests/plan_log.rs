@@ -1,0 +1,223 @@
+//! `plan --from`: the load of logs, traces and described systems, credits, changes and fleets.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::{diskwright, folder, json, said, success, text};
+
+use serde_json::Value;
+
+const RAID5: &str = "[watch]\nwarm_up = \"5s\"\nduration = \"300s\"\n[[drive]]\nmodel = \"st32171w\"\ncount = 4\n\
+                     [[array]]\nname = \"set\"\nlevel = 5\n[[workload]]\nrate = \"80/s\"\nread_share = 0.63\n\
+                     size = \"8KB\"\n[[workload.phase]]\nlasts = \"150s\"\nfrom = 0.2\nto = 1.0\n\
+                     [[workload.phase]]\nlasts = \"200s\"\nfrom = 1.0\nto = 0.2\n";
+
+fn fixture(path: &str) -> String {
+    format!("{}/crates/{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A simulated array's log, and the description that it was made of.
+fn simulated(name: &str) -> (String, String) {
+    let folder = folder(name);
+    let (system, log) = (folder.join("system.toml"), folder.join("log"));
+    fs::write(&system, RAID5).expect("written");
+    success(&diskwright(&["simulate", text(&system), "--out", text(&log), "--json"]));
+    (text(&system).to_owned(), text(&log).to_owned())
+}
+
+fn number(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
+}
+
+#[test]
+fn a_log_a_store_and_a_description_are_the_same_load() {
+    let (system, log) = simulated("plan-same-load");
+    let from = |more: &[&str]| success(&diskwright(&[&["plan", "--demand-only", "--json"], more].concat()));
+    let (of_log, of_system) = (from(&["--from", &log]), from(&["--workload", &system]));
+    assert_eq!(of_log["schema"], "diskwright.plan/1");
+    for path in ["/demand/reads_per_s", "/demand/writes_per_s", "/demand/size_bytes", "/load/bytes_per_s/max"] {
+        let (a, b) = (number(&of_log, path), number(&of_system, path));
+        assert!((a / b - 1.0).abs() < 1e-3, "{path}: {a} {b}");
+    }
+    // the array, and not its members as well
+    assert!((number(&of_log, "/load/requests_per_s/mean") - 48.0).abs() < 3.0, "{of_log}");
+    assert_eq!(of_log["load"]["devices"].as_array().map(Vec::len), Some(1));
+    assert_eq!(of_log["load"]["rating"]["stars"], 1);
+    assert_eq!(of_log["demand"]["percentile"], 95.0);
+    let p50 = from(&["--from", &log, "--percentile", "50", "--comfort", "2"]);
+    let half = number(&of_log, "/load/requests_per_s/p50");
+    let planned = number(&p50, "/demand/reads_per_s") + number(&p50, "/demand/writes_per_s");
+    assert!((planned / half / 2.0 - 1.0).abs() < 1e-3, "{planned} {half}");
+    let window = from(&["--from", &log, "--since", "-60s"]);
+    assert!(number(&window, "/load/ticks") <= 61.0);
+    let screen = diskwright(&["plan", "--demand-only", "--from", &log]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("raid5 of 4") && screen.contains("confidence *...."), "{screen}");
+}
+
+#[test]
+fn designs_follow_the_load() {
+    let (_, log) = simulated("plan-log-designs");
+    let answer = success(&diskwright(&[
+        "plan",
+        "--from",
+        &log,
+        "--capacity",
+        "36GB",
+        "--response",
+        "20ms",
+        "--only",
+        "hdd",
+        "--list",
+        "2",
+        "--json",
+    ]));
+    assert!(answer["designs"].as_array().is_some_and(|designs| !designs.is_empty()), "{answer}");
+    assert!(number(&answer, "/demand/confidence") > 0.0 && answer["load"]["ticks"].is_u64());
+}
+
+#[test]
+fn a_change_is_predicted_after_the_models_error() {
+    let (_, log) = simulated("plan-what-if");
+    let ask =
+        |change: &str, more: &[&str]| diskwright(&[&["plan", "--from", &log, "--what-if", change], more].concat());
+    let found = success(&ask("raid5 to raid10", &["--json"]));
+    let of = |path: &str| number(&found, &format!("/what_if/{path}"));
+    assert!(of("model_error") < 0.25 && of("after/response_s") < of("before/response_s"), "{found}");
+    assert!(of("after/member_load_per_s") < of("before/member_load_per_s"));
+    let screen = ask("load +20%", &[]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.trim_start().starts_with("The model misses"), "{screen}");
+    // what is not there is wrong usage, what cannot be said is not
+    for (change, code) in [
+        ("coffee +1", 2),
+        ("move swap to its own disk", 2),
+        ("controller +1", 2),
+        ("raid10 to raid5", 2),
+        ("memory +16GB", 1),
+        ("load +5000%", 1),
+    ] {
+        let output = ask(change, &["--json"]);
+        assert_eq!(output.status.code(), Some(code), "{change}: {}", said(&output));
+        assert!(said(&output).contains("--what-if") && output.stdout.is_empty(), "{change}: {}", said(&output));
+    }
+}
+
+#[test]
+fn credits_are_replayed_along_the_log() {
+    let (_, log) = simulated("plan-credits");
+    let ask = |volume: &str, more: &[&str]| {
+        diskwright(&[&["plan", "--from", &log, "--volume", volume, "--json"], more].concat())
+    };
+    let found = success(&ask("gp2:20GiB", &["--instance", "m6i.large"]));
+    let buckets = found["buckets"].as_array().expect("buckets");
+    let names: Vec<&str> = buckets.iter().filter_map(|b| b["bucket"].as_str()).collect();
+    assert_eq!(names, ["volume IOPS", "volume bytes", "instance IOPS", "instance bytes"]);
+    assert!(buckets.iter().all(|b| b["seconds_at_nothing"] == 0.0), "{found}");
+    assert_eq!((number(&buckets[0], "/baseline_per_s"), number(&buckets[0], "/burst_per_s")), (100.0, 3000.0));
+    for wrong in ["gp9:20GiB", "gp2", "gp2:1TB:4000", "gp3:100GiB:0", "gp3:1GiB:9000", "gp2:900TiB"] {
+        let output = ask(wrong, &[]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {}", said(&output));
+    }
+    assert_eq!(ask("gp2:20GiB", &["--instance", "m99.huge"]).status.code(), Some(2));
+}
+
+#[test]
+fn logs_of_other_tools_and_traces_are_loads() {
+    let log = fixture("logs/tests/fixtures/sadf-json.json");
+    let found = diskwright(&["plan", "--demand-only", "--json", "--from", &log]);
+    // too short for a load, and told so; never a guess
+    if !found.status.success() {
+        assert_eq!(found.status.code(), Some(2), "{}", said(&found));
+        assert!(said(&found).contains("not enough data"), "{}", said(&found));
+    }
+    let folder = folder("plan-trace");
+    let trace = folder.join("trace.csv");
+    // MSR Cambridge: time in 100 ns, host, disk, type, offset, size, response
+    let lines: String = (0..4000_u64)
+        .map(|at| {
+            let way = if at % 4 == 0 { "Write" } else { "Read" };
+            format!("{},web,0,{way},{},4096,50000\n", 128166372003061629 + at * 100_000, (at * 7919 % 10_000) * 4096)
+        })
+        .collect();
+    fs::write(&trace, lines).expect("written");
+    let found = success(&diskwright(&["plan", "--demand-only", "--json", "--trace", text(&trace)]));
+    let planned = number(&found, "/demand/reads_per_s") + number(&found, "/demand/writes_per_s");
+    assert!((planned - 100.0).abs() < 12.0, "{found}");
+    assert!(number(&found, "/demand/sequential_share") < 0.05, "{found}");
+    assert!((number(&found, "/demand/queue") - 0.5).abs() < 0.1, "{found}");
+}
+
+#[test]
+fn a_fleet_is_one_purchase_list() {
+    let (_, log) = simulated("plan-fleet");
+    let idle = Path::new(&log).with_file_name("not-there");
+    let found = success(&diskwright(&[
+        "plan",
+        "--fleet",
+        "--json",
+        "--capacity",
+        "36GB",
+        "--only",
+        "cloud:aws",
+        "--from",
+        &log,
+        &log,
+        text(&idle),
+    ]));
+    assert_eq!(found["machines"].as_array().map(Vec::len), Some(3));
+    assert!(found["machines"][2]["because"].is_string(), "{found}");
+    let rows = found["purchases"].as_array().expect("rows");
+    assert_eq!(rows.iter().filter_map(|row| row["machines"].as_u64()).sum::<u64>(), 2, "{found}");
+    let one = number(&found, "/machines/0/design/price");
+    assert!((number(&found, "/total_month") - 2.0 * one).abs() < 1e-6, "{found}");
+}
+
+#[test]
+fn what_is_no_load_is_told() {
+    let folder = folder("plan-no-load");
+    let loop_of = |lines: &str, name: &str| {
+        let file = folder.join(name);
+        fs::write(&file, lines).expect("written");
+        text(&file).to_owned()
+    };
+    // a CSV of an idle disk, one of three ticks, one without any disk
+    let heading = "time,physical_disk.reads_per_s:sda,physical_disk.writes_per_s:sda,\
+                   physical_disk.read_bytes_per_s:sda,physical_disk.write_bytes_per_s:sda\n";
+    let rows = |count: usize, cells: &str| -> String {
+        (0..count).map(|at| format!("2026-11-02T10:00:{at:02}Z,{cells}\n")).collect()
+    };
+    let columns = [
+        "--column",
+        "physical_disk.reads_per_s:sda=physical_disk.reads_per_s:sda",
+        "--column",
+        "physical_disk.writes_per_s:sda=physical_disk.writes_per_s:sda",
+        "--column",
+        "physical_disk.read_bytes_per_s:sda=physical_disk.read_bytes_per_s:sda",
+        "--column",
+        "physical_disk.write_bytes_per_s:sda=physical_disk.write_bytes_per_s:sda",
+    ];
+    let cases = [
+        (loop_of(&(heading.to_owned() + &rows(40, "0,0,0,0")), "idle.csv"), "did nothing"),
+        (loop_of(&(heading.to_owned() + &rows(4, "10,5,40960,20480")), "short.csv"), "not enough data"),
+    ];
+    for (file, says) in cases {
+        let output = diskwright(&[&["plan", "--json", "--demand-only", "--from", &file], &columns[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{file}: {}", said(&output));
+        assert!(said(&output).contains(says), "{file}: {}", said(&output));
+    }
+    let reads = loop_of(&(heading.to_owned() + &rows(40, "10,0,40960,0")), "reads.csv");
+    let found = json(&diskwright(&[&["plan", "--json", "--demand-only", "--from", &reads], &columns[..]].concat()));
+    // no writes is a load, and its queue is not known
+    assert_eq!((number(&found, "/demand/writes_per_s"), &found["demand"]["queue"]), (0.0, &Value::Null), "{found}");
+    for wrong in [
+        &["--from", &reads, "--percentile", "0"][..],
+        &["--from", &reads, "--comfort", "-1"],
+        &["--from", &reads, "--reads", "10"],
+        &["--what-if", "load +10%"],
+        &["--users", "10"],
+    ] {
+        let output = diskwright(&[&["plan"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", said(&output));
+    }
+}

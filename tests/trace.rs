@@ -1,0 +1,188 @@
+//! `trace`: what is wrong usage, what is said without privileges, and a traced load.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::{command, diskwright, folder, json, said, success, text};
+
+/// A loop device over a file in memory; gone with this.
+struct TracedDisk {
+    file: PathBuf,
+    device: String,
+}
+
+impl TracedDisk {
+    fn attach(name: &str) -> Option<TracedDisk> {
+        let status = diskwright(&["trace", "status", "--json"]);
+        let status = success(&status);
+        if status["tracefs"] != Value::Bool(true) {
+            eprintln!("skipped: no tracing here: {}", status["because"]);
+            return None;
+        }
+        let file = Path::new("/dev/shm").join(format!("diskwright-{name}-{}", std::process::id()));
+        fs::write(&file, vec![1; 16 << 20]).expect("a file in memory");
+        let made = Command::new("losetup").args(["-f", "--show"]).arg(&file).output();
+        let made = made.ok().filter(|made| made.status.success());
+        let Some(made) = made else {
+            let _ = fs::remove_file(&file);
+            eprintln!("skipped: no loop device");
+            return None;
+        };
+        Some(TracedDisk { file, device: String::from_utf8_lossy(&made.stdout).trim().to_owned() })
+    }
+
+    /// Traces while 300 blocks are read and 20 are written; what the program wrote.
+    fn trace(&self, more: &[&str]) -> std::process::Output {
+        let words = [&["trace", &self.device, "--for", "3s", "--budget", "100%"], more].concat();
+        let traced = command(&words).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn();
+        let traced = traced.expect("the program runs");
+        std::thread::park_timeout(std::time::Duration::from_millis(1500));
+        let run = |words: &[String]| assert!(Command::new("dd").args(words).output().expect("dd").status.success());
+        let device = &self.device;
+        run(&[
+            format!("if={device}"),
+            "of=/dev/null".into(),
+            "bs=4k".into(),
+            "count=300".into(),
+            "iflag=direct".into(),
+        ]);
+        run(&[
+            "if=/dev/zero".into(),
+            format!("of={device}"),
+            "bs=4k".into(),
+            "count=20".into(),
+            "oflag=direct".into(),
+            "conv=fsync,notrunc".into(),
+        ]);
+        traced.wait_with_output().expect("an end")
+    }
+}
+
+impl Drop for TracedDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.device]).status();
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// The figures of an operation on the only device.
+fn operation<'a>(document: &'a Value, name: &str) -> &'a Value {
+    let operations = document["devices"][0]["operations"].as_array().expect("operations");
+    operations.iter().find(|o| o["operation"] == name).unwrap_or_else(|| panic!("no {name}: {document}"))
+}
+
+#[test]
+fn a_traced_load_has_its_requests_stages_and_askers() {
+    let Some(disk) = TracedDisk::attach("trace-json") else { return };
+    let document = success(&disk.trace(&["--json", "--method", "tracefs"]));
+    assert_eq!((&document["schema"], &document["method"]), (&"diskwright.trace/1".into(), &"tracefs".into()));
+    let read = operation(&document, "read");
+    assert!(read["requests"].as_u64().is_some_and(|n| n >= 300), "{read}");
+    for stage in ["queue", "scheduler", "device"] {
+        assert_eq!(read["stages_s"][stage]["count"], read["requests"], "{stage}");
+    }
+    // ten requests of 300 lie above the 90th percentile, and not above the 99th
+    assert!(read["latency_s"]["p90"].is_f64() && read["latency_s"]["p999"].is_null(), "{read}");
+    assert!(operation(&document, "sync_write")["requests"].as_u64().is_some_and(|n| n >= 20));
+    assert!(operation(&document, "flush")["requests"].as_u64().is_some_and(|n| n >= 1));
+    let askers = document["devices"][0]["processes"].as_array().expect("processes");
+    assert!(askers.iter().any(|a| a["comm"] == "dd" && a["sure"] == true), "{askers:?}");
+    assert_eq!((&document["dropped"], &document["events"]["unknown"]), (&0.into(), &0.into()));
+    assert!(document["cost"]["cpu_share"].as_f64().is_some_and(|share| share > 0.0));
+    assert!(document["worst"].as_array().is_some_and(|worst| worst.len() == 20 && worst[0]["latency_s"].is_f64()));
+}
+
+#[test]
+fn histograms_in_the_kernel_are_named_as_such() {
+    let Some(disk) = TracedDisk::attach("trace-bpf") else { return };
+    let traced = disk.trace(&["--json", "--method", "bpf"]);
+    if !traced.status.success() && said(&traced).contains("bpf") {
+        eprintln!("skipped: no bpf here: {}", said(&traced));
+        return;
+    }
+    let document = success(&traced);
+    assert_eq!((&document["method"], &document["latency_from"]), (&"bpf".into(), &"start".into()));
+    let read = operation(&document, "read");
+    assert!(read["requests"].as_u64().is_some_and(|n| n >= 300), "{read}");
+    assert!(read["bytes"].as_u64().is_some_and(|n| n >= 300 * 4096), "{read}");
+}
+
+/// The file is what blktrace writes: our own reader finds the same requests in it, and so does the simulator.
+#[test]
+fn a_kept_trace_is_read_again() {
+    let Some(disk) = TracedDisk::attach("trace-out") else { return };
+    let file = folder("trace-out").join("requests.blktrace");
+    let traced = disk.trace(&["--out", text(&file)]);
+    assert!(traced.status.success(), "{}", said(&traced));
+    let shown = success(&diskwright(&["show", text(&file), "--json"]));
+    assert_eq!((&shown["format"], &shown["wall_clock"]), (&"blktrace".into(), &true.into()));
+    let reads = shown["all"]["operations"]["read"]["requests"].as_u64().expect("reads");
+    assert!(reads >= 300, "{shown}");
+    assert!(shown["all"]["operations"]["flush"]["requests"].as_u64().is_some_and(|n| n >= 1));
+    let screen = String::from_utf8_lossy(&traced.stdout).into_owned();
+    assert!(screen.contains("every event, by tracefs") && screen.contains("no event was lost"), "{screen}");
+    let Ok(parsed) =
+        Command::new("blkparse").args(["-q", "-i", "-"]).stdin(fs::File::open(&file).expect("it")).output()
+    else {
+        eprintln!("skipped: no blkparse");
+        return;
+    };
+    let lines = String::from_utf8_lossy(&parsed.stdout).into_owned();
+    let completed = lines.lines().filter(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(5) == Some(&"C") && fields.get(6).is_some_and(|rwbs| rwbs.starts_with('R'))
+    });
+    assert_eq!(completed.count() as u64, reads);
+}
+
+#[test]
+fn what_cannot_be_traced_is_said() {
+    for (words, code, message) in [
+        (&["trace", "no-such-disk"][..], 1, "no such block device"),
+        (&["trace", "../../etc"][..], 1, "no such block device"),
+        (&["trace", "--for", "0s"][..], 2, "invalid duration"),
+        (&["trace", "--every", "1ms"][..], 2, "--every takes at least 50 ms"),
+        (&["trace", "--budget", "none"][..], 2, "is no share"),
+        (&["trace", "--method", "bpf", "--out", "x"][..], 2, "keeps none"),
+    ] {
+        let output = diskwright(words);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
+        assert!(said(&output).contains(message), "{words:?}: {}", said(&output));
+    }
+}
+
+/// Without privileges the message says what is lost, what gives it, and what is left.
+#[test]
+fn without_privileges_the_command_is_given() {
+    let program = env!("CARGO_BIN_EXE_diskwright");
+    let is_root = rustix::process::geteuid().is_root();
+    let output = if is_root {
+        // nobody may not enter the build's folder, so the program comes by a descriptor
+        let script = format!(
+            "exec 3<{program}; exec setpriv --reuid 65534 --regid 65534 --clear-groups \
+            --bounding-set=-all --inh-caps=-all /proc/self/fd/3 trace vda --for 1s"
+        );
+        Command::new("sh").args(["-c", &script]).output()
+    } else {
+        Ok(diskwright(&["trace", "--for", "1s"]))
+    };
+    let output = output.expect("sh");
+    if said(&output).contains("setpriv") || said(&output).contains("no such block device") {
+        eprintln!("skipped: no setpriv or no disk vda");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    for part in ["single requests cannot be seen", "sudo diskwright trace", "--for 1s", "diskwright why"] {
+        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+    }
+}
+
+#[test]
+fn status_has_its_fields() {
+    let document = json(&diskwright(&["trace", "status", "--json"]));
+    assert_eq!(document["schema"], "diskwright.trace-status/1");
+    assert!(document["tracefs"].is_boolean() && document["instances"].is_array());
+}
