@@ -166,6 +166,8 @@ pub struct VolumeTotals {
     pub requests: u64,
     /// Operations that the provider counted.
     pub operations: u64,
+    /// What they took from the limit, thousandths of an operation: a write may count for more than one.
+    pub charged_thousandths: u64,
     /// Bytes that moved.
     pub bytes: u64,
     /// Time that requests waited for the limits, added up, ns.
@@ -255,6 +257,7 @@ impl CloudVolume {
         let begin = first.max(self.bytes.take(now, drawn as f64, spec.window));
         self.totals.requests += 1;
         self.totals.operations += counted;
+        self.totals.charged_thousandths += (cost * 1000.0) as u64;
         self.totals.bytes += bytes;
         self.totals.throttled_ns += u128::from(begin - now);
         let latency = if io.write { spec.write.draw(&mut self.dice) } else { spec.read.draw(&mut self.dice) };

@@ -15,6 +15,7 @@ mod fairness;
 mod flash_print;
 mod grid;
 mod mechanical;
+mod mixed;
 mod orders;
 mod parameters;
 mod printed;

@@ -268,12 +268,18 @@ fn the_way_to_the_drives_counts() {
 fn what_is_not_solved_is_named() {
     let device = plain(1, ServiceTimeDistribution::Constant(1));
     let good = system(device, Some((ArrayLevel::Raid5, 4)), users(1, 0.0, 1.0));
-    let mut two = good.clone();
-    two.workloads.push(two.workloads[0].clone());
-    assert_eq!(solve(&two), Err(UnsolvedReason::Workloads(2)));
-    let mut degraded = good.clone();
-    degraded.arrays[0].failed = vec![1];
-    assert_eq!(solve(&degraded), Err(UnsolvedReason::Part { of: "set".into(), part: UnsolvedPart::Degraded }));
+    let mut none = good.clone();
+    none.workloads.clear();
+    assert_eq!(solve(&none), Err(UnsolvedReason::Missing("workload")));
+    let mut lost = good.clone();
+    lost.arrays[0].failed = vec![1, 2];
+    assert_eq!(solve(&lost), Err(UnsolvedReason::Part { of: "set".into(), part: UnsolvedPart::Lost }));
+    let mut shared = good.clone();
+    shared.workloads[0].targets.push(WorkloadTarget::Drive(1));
+    let mut elsewhere = good.workloads[0].clone();
+    elsewhere.targets = vec![WorkloadTarget::Drive(1)];
+    shared.workloads.push(elsewhere);
+    assert_eq!(solve(&shared), Err(UnsolvedReason::Part { of: "drive1".into(), part: UnsolvedPart::Shared }));
     let mut few = good.clone();
     few.arrays[0].members = vec![0, 1];
     assert!(matches!(solve(&few), Err(UnsolvedReason::Array(..))));
@@ -285,7 +291,10 @@ fn what_is_not_solved_is_named() {
         spec.classes[0].transfers[0].cached = true;
     }
     let text = solve(&cached).expect_err("a cache").to_string();
-    assert_eq!(text, "`io`: a cache cannot be solved analytically; simulate it");
+    assert_eq!(
+        text,
+        "`io`: a cache that is not simply one of the least recently used cannot be solved analytically; simulate it"
+    );
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! What devices of every kind are to the analysis: centers that an I/O visits
 //! one after another, and plain delay.
 
-use super::mechanical::{DriveDemand, mechanical};
+use std::sync::Arc;
+
+use super::mechanical::{CostMemory, PlacedDemand};
 use super::network::{AnalyticNetwork, IoKind, NetworkCenter, ServiceDemand, Visit};
-use super::{UnsolvedPart, UnsolvedReason};
+use super::served::LoadCosts;
 use crate::device::{DeviceModel, PlainSpec};
-use crate::drive::{Model, QueuePolicy};
+use crate::drive::QueuePolicy;
 use crate::flash::FlashModel;
 use crate::io::BLOCK_BYTES;
-use crate::volume::{RateLimit, VolumeSpec};
+use crate::volume::VolumeSpec;
 
 const S: f64 = 1e-9;
 
@@ -20,66 +22,208 @@ pub(super) struct Pool {
     pub in_turn: f64,
 }
 
-/// What an I/O visits, and its delay, s.
-pub(super) type IoRoute = (Vec<Visit>, f64);
-
-/// The centers of equal devices.
-#[derive(Clone, Debug, Default)]
-pub(super) struct DeviceCenters {
-    read: IoRoute,
-    write: IoRoute,
-    /// Of an SSD: the center of its dies, and of the programs behind its buffer.
-    dies: Option<(usize, usize)>,
-    /// Longest that a read waits for a program, s.
-    program_s: f64,
+/// What is asked of a device in all.
+pub(super) struct DeviceDemand {
+    pub placed: PlacedDemand,
+    /// Of all its I/Os: the mean times at the limits of a volume are found from sizes, blocks, of
+    /// reads and writes with their shares.
+    pub sizes: Vec<(f64, bool, f64)>,
+    /// Requests that may be at it at the same time; infinite for arrivals.
+    pub most: f64,
 }
 
-impl DeviceCenters {
-    pub fn way(&self, kind: IoKind) -> &IoRoute {
-        if kind == IoKind::Read { &self.read } else { &self.write }
-    }
+/// What kind of device it is, with the centers of its parts.
+#[derive(Clone, Debug)]
+enum DeviceParts {
+    Mechanical(usize),
+    Plain { spec: Arc<PlainSpec>, center: usize },
+    Volume { spec: Arc<VolumeSpec>, buckets: [usize; 2], slots: Option<usize> },
+    Flash(FlashParts),
+}
 
+/// Centers of an SSD.
+#[derive(Clone, Debug)]
+struct FlashParts {
+    model: Arc<FlashModel>,
+    processor: usize,
+    /// Of reads and of writes.
+    links: [usize; 2],
+    channel: usize,
+    dies: usize,
+    /// The programs behind its buffer.
+    behind: usize,
+}
+
+/// The centers of equal devices.
+#[derive(Clone, Debug)]
+pub(super) struct DeviceCenters {
+    parts: DeviceParts,
+}
+
+/// What an I/O visits, its delay, s, and the variance of that, s².
+pub(super) type IoRoute = (Vec<Visit>, f64, f64);
+
+impl DeviceCenters {
     /// Adds the centers of devices of a kind to a network.
     pub fn add(
-        network: &mut AnalyticNetwork,
+        (network, memory): (&mut AnalyticNetwork, &mut CostMemory),
         device: &DeviceModel,
         pool: Pool,
-        asked: &DriveDemand,
-    ) -> Result<DeviceCenters, UnsolvedReason> {
+        asked: &DeviceDemand,
+    ) -> DeviceCenters {
         let mut add = NetworkAppender { network, pool };
-        match device {
-            DeviceModel::Mechanical(model) => Ok(add.mechanical(model, asked)),
-            DeviceModel::Flash(model) => Ok(add.flash(model, asked)),
-            DeviceModel::Plain(spec) => Ok(add.plain(spec, asked)),
+        let parts = match device {
+            DeviceModel::Mechanical(model) => add.mechanical(memory.placed(model, &asked.placed), asked.placed.order),
+            DeviceModel::Flash(model) => add.flash(model, asked),
+            DeviceModel::Plain(spec) => {
+                let servers = f64::from(spec.servers.min(asked.placed.depth).max(1));
+                DeviceParts::Plain { spec: Arc::clone(spec), center: add.center(1.0, servers) }
+            }
             DeviceModel::Volume(spec) => add.volume(spec, asked),
+        };
+        DeviceCenters { parts }
+    }
+
+    /// What an I/O of so many blocks at multiples of others visits.
+    pub fn route(&self, kind: IoKind, blocks: f64, align: f64) -> IoRoute {
+        let bytes = blocks * BLOCK_BYTES as f64;
+        let write = kind != IoKind::Read;
+        match &self.parts {
+            DeviceParts::Mechanical(center) => {
+                (vec![Visit { center: *center, work: ServiceDemand::ByDepth, times: 1.0 }], 0.0, 0.0)
+            }
+            DeviceParts::Plain { spec, center } => {
+                let mean = spec.service.mean() * S;
+                let variance = spec.service.variation_squared() * mean * mean;
+                let work = ServiceDemand::Fixed(mean + bytes / spec.bytes_per_s, variance);
+                (vec![Visit { center: *center, work, times: 1.0 }], 0.0, 0.0)
+            }
+            DeviceParts::Volume { spec, buckets, slots } => {
+                let latency = if write { &spec.write } else { &spec.read };
+                let mean = latency.mean() * S;
+                let variance = latency.variation_squared() * mean * mean;
+                let time = mean + bytes / spec.stream;
+                let holds = limits_s(spec, blocks, write);
+                let fixed = |which: usize| ServiceDemand::Fixed(holds[which], 0.0);
+                let at = |which: usize| Visit { center: buckets[which], work: fixed(which), times: 1.0 };
+                let mut visits = vec![at(0), at(1)];
+                let hold = holds[0] + holds[1];
+                if let Some(slots) = slots {
+                    visits.push(Visit { center: *slots, work: ServiceDemand::Fixed(time, variance), times: 1.0 });
+                    return (visits, -hold, 0.0);
+                }
+                // the time at the limit is nobody's: a request begins when those before it have paid
+                (visits, time - hold, variance)
+            }
+            DeviceParts::Flash(parts) => parts.route(write, bytes, align * BLOCK_BYTES as f64),
+        }
+    }
+
+    /// Of a volume: its centers of operations and of bytes.
+    pub fn limits(&self) -> Option<[usize; 2]> {
+        match &self.parts {
+            DeviceParts::Volume { buckets, .. } => Some(*buckets),
+            _ => None,
         }
     }
 
     /// The center whose members are the devices, for their utilisation.
-    pub fn main(&self) -> Option<usize> {
-        self.dies.map(|(dies, _)| dies).or_else(|| self.read.0.first().map(|visit| visit.center))
+    fn main(&self) -> usize {
+        match &self.parts {
+            DeviceParts::Mechanical(center) | DeviceParts::Plain { center, .. } => *center,
+            DeviceParts::Volume { buckets, .. } => buckets[0],
+            DeviceParts::Flash(parts) => parts.dies,
+        }
+    }
+
+    /// All centers that are parts of a device.
+    pub fn all(&self) -> Vec<usize> {
+        match &self.parts {
+            DeviceParts::Flash(parts) => {
+                vec![parts.processor, parts.links[0], parts.links[1], parts.channel, parts.dies, parts.behind]
+            }
+            DeviceParts::Volume { buckets, .. } => buckets.to_vec(),
+            _ => vec![self.main()],
+        }
+    }
+
+    /// True where waits are those of token buckets.
+    pub fn is_volume(&self) -> bool {
+        self.limits().is_some()
     }
 
     /// True where what is written is programmed while nobody waits, and reads may meet that.
     pub fn writes_programs(&self) -> bool {
-        self.dies.is_some()
+        matches!(self.parts, DeviceParts::Flash(_))
     }
 
     /// Programs of so many requests a second make reads wait.
-    pub fn programs(&mut self, network: &mut AnalyticNetwork, requests: f64) {
-        let Some((dies, behind)) = self.dies else { return };
-        let busy = (requests * network.behind(behind)).min(1.0);
+    pub fn programs(&self, network: &mut AnalyticNetwork, requests: f64) {
+        let DeviceParts::Flash(FlashParts { model, dies, behind, .. }) = &self.parts else { return };
+        let spec = model.spec();
+        let (program, erase) = (spec.program as f64 * S, spec.erase as f64 * S);
+        let most = spec.suspend.map_or(f64::INFINITY, |suspend| suspend as f64 * S);
+        let busy = (requests * network.behind(*behind)).min(1.0);
         if busy <= 0.0 {
             return;
         }
+        // of that time a part goes to erasing; each is met in its middle, on average
+        let erasing = erase / f64::from(spec.pages) / (program + erase / f64::from(spec.pages));
+        let waits = [(1.0 - erasing, most.min(program / 2.0)), (erasing, most.min(erase / 2.0))];
+        let mean: f64 = waits.iter().map(|(share, time)| share * time).sum();
+        let square: f64 = waits.iter().map(|(share, time)| share * time * time * 4.0 / 3.0).sum();
         for class in &mut network.classes {
             for visit in class.steps.iter_mut().flat_map(|step| &mut step.visits) {
-                if let (ServiceDemand::Fixed(time, variance), true) = (&mut visit.work, visit.center == dies) {
-                    *time += busy * self.program_s;
-                    *variance += busy * (1.0 - busy) * self.program_s * self.program_s;
+                if let (ServiceDemand::Fixed(time, variance), true) = (&mut visit.work, visit.center == *dies) {
+                    // any of the dies that it needs
+                    let met = 1.0 - (1.0 - busy).powf(visit.times);
+                    *time += met * mean;
+                    *variance += met * square - (met * mean).powi(2);
                 }
             }
         }
+    }
+}
+
+/// Times of a request at the limits of a volume: of operations and of bytes, s.
+pub(super) fn limits_s(spec: &VolumeSpec, blocks: f64, write: bool) -> [f64; 2] {
+    let bytes = blocks * BLOCK_BYTES as f64;
+    let operations = (bytes / spec.operation_bytes as f64).ceil().max(1.0);
+    let cost = if write { spec.write_cost } else { 1.0 };
+    let drawn = if spec.whole_operations { operations * spec.operation_bytes as f64 } else { bytes };
+    [operations * cost / spec.operations.burst, drawn / spec.bytes.burst]
+}
+
+impl FlashParts {
+    fn route(&self, write: bool, bytes: f64, align: f64) -> IoRoute {
+        let spec = self.model.spec();
+        let several = |center, time: f64, times| Visit { center, work: ServiceDemand::Fixed(time, 0.0), times };
+        let fixed = |center, time: f64| several(center, time, 1.0);
+        if !write {
+            // pages that it lies in, on so many dies at the same time
+            let page = f64::from(spec.page);
+            let pages = ((bytes + page - align.min(page)) / page).max(1.0);
+            let part = bytes / pages;
+            let (read, moved) = (spec.read as f64 * S, part / spec.channel);
+            let visits = vec![
+                fixed(self.processor, spec.command_read as f64 * S),
+                several(self.dies, read, pages),
+                several(self.channel, moved, pages),
+                fixed(self.links[0], bytes / spec.link),
+            ];
+            // the first pages go out while the others come
+            let meanwhile = (bytes - part) / spec.link;
+            return (visits, spec.latency_read as f64 * S - meanwhile.min(read + moved), 0.0);
+        }
+        let mut visits = vec![
+            fixed(self.processor, spec.command_write as f64 * S),
+            fixed(self.links[1], bytes / spec.link),
+            fixed(self.behind, 0.0),
+        ];
+        if !self.model.buffers() {
+            visits.push(fixed(self.dies, spec.program as f64 * S));
+        }
+        (visits, spec.latency_write as f64 * S, 0.0)
     }
 }
 
@@ -98,88 +242,58 @@ impl NetworkAppender<'_> {
         self.network.centers.len() - 1
     }
 
-    fn mechanical(&mut self, model: &Model, asked: &DriveDemand) -> DeviceCenters {
+    fn mechanical(&mut self, served: LoadCosts, order: QueuePolicy) -> DeviceParts {
         let at = self.center(1.0, 1.0);
         let center = &mut self.network.centers[at];
-        center.served = mechanical(model, asked);
-        center.reorders = asked.order == QueuePolicy::ShortestPositioning;
-        let way = (vec![Visit { center: at, work: ServiceDemand::ByDepth }], 0.0);
-        DeviceCenters { read: way.clone(), write: way, ..DeviceCenters::default() }
+        center.served = served;
+        center.reorders = order == QueuePolicy::ShortestPositioning;
+        DeviceParts::Mechanical(at)
     }
 
-    fn plain(&mut self, spec: &PlainSpec, asked: &DriveDemand) -> DeviceCenters {
-        let servers = f64::from(spec.servers.min(asked.depth).max(1));
-        let center = self.center(1.0, servers);
-        let mean = spec.service.mean() * S;
-        let variance = spec.service.variation_squared() * mean * mean;
-        let work = ServiceDemand::Fixed(mean + asked.blocks * BLOCK_BYTES as f64 / spec.bytes_per_s, variance);
-        // who finds a server free is served in its time; only the queue before them is shared
-        let way = (vec![Visit { center, work }], 0.0);
-        DeviceCenters { read: way.clone(), write: way, ..DeviceCenters::default() }
-    }
-
-    fn volume(&mut self, spec: &VolumeSpec, asked: &DriveDemand) -> Result<DeviceCenters, UnsolvedReason> {
-        let bursts = |limit: &RateLimit| limit.credits > 0.0 && limit.burst > limit.baseline;
-        if bursts(&spec.operations) || bursts(&spec.bytes) {
-            return Err(UnsolvedReason::Part { of: spec.name.clone(), part: UnsolvedPart::Burst });
+    fn volume(&mut self, spec: &Arc<VolumeSpec>, asked: &DeviceDemand) -> DeviceParts {
+        let buckets = [self.center(1.0, 1.0), self.center(1.0, 1.0)];
+        // the limit that is met first, by all that comes
+        let (mut means, mut latency) = ([0.0; 2], 0.0);
+        for (blocks, write, share) in &asked.sizes {
+            let limits = limits_s(spec, *blocks, *write);
+            means.iter_mut().zip(limits).for_each(|(mean, limit)| *mean += share * limit);
+            let time = if *write { &spec.write } else { &spec.read };
+            latency += share * (time.mean() * S + blocks * BLOCK_BYTES as f64 / spec.stream);
         }
-        let bytes = asked.blocks * BLOCK_BYTES as f64;
-        let operations = (bytes / spec.operation_bytes as f64).ceil().max(1.0);
-        let cost = 1.0 - asked.write_share + asked.write_share * spec.write_cost;
-        let limit = (operations * cost / spec.operations.baseline).max(bytes / spec.bytes.baseline);
-        let center = self.center(1.0, 1.0);
-        // the promise is a rate that is not to be exceeded, and no queue before that
-        let visit = vec![Visit { center, work: ServiceDemand::Fixed(limit.max(0.0), 0.0) }];
-        let time = |mean: f64| mean * S + bytes / spec.stream - limit;
-        Ok(DeviceCenters {
-            read: (visit.clone(), time(spec.read.mean())),
-            write: (visit, time(spec.write.mean())),
-            ..DeviceCenters::default()
-        })
+        let tighter = usize::from(means[1] > means[0]);
+        self.network.centers[buckets[tighter]].window_s = Some(spec.window as f64 * S);
+        self.network.centers[buckets[1 - tighter]].window_s = Some(f64::INFINITY);
+        let slots = f64::from(spec.slots.min(asked.placed.depth).max(1));
+        let tight = asked.most > slots && latency / slots > 0.7 * means[tighter];
+        let slots = tight.then(|| self.center(1.0, slots));
+        DeviceParts::Volume { spec: Arc::clone(spec), buckets, slots }
     }
 
-    fn flash(&mut self, model: &FlashModel, asked: &DriveDemand) -> DeviceCenters {
+    fn flash(&mut self, model: &Arc<FlashModel>, asked: &DeviceDemand) -> DeviceParts {
         let spec = model.spec();
-        let bytes = asked.blocks * BLOCK_BYTES as f64;
         let all_dies = f64::from(spec.channels * spec.dies);
         // a link that is not duplex has the commands on it too
         let processor = self.center(1.0, 1.0);
-        let links = if spec.duplex { [self.center(1.0, 1.0), self.center(1.0, 1.0)] } else { [processor; 2] };
-        let write_link = links[1];
+        let read_link = if spec.duplex { self.center(1.0, 1.0) } else { processor };
+        let write_link = if spec.duplex { self.center(1.0, 1.0) } else { read_link };
         let channel = self.center(f64::from(spec.channels), 1.0);
         let planes = if spec.independent_planes { f64::from(spec.planes) } else { 1.0 };
         let dies = self.center(all_dies * planes, 1.0);
         let behind = self.center(1.0, 1.0);
-        let fixed = |center, time: f64| Visit { center, work: ServiceDemand::Fixed(time, 0.0) };
-        let pages = (bytes / f64::from(spec.page)).ceil().max(1.0);
-        let units = (bytes / f64::from(spec.unit)).ceil().max(1.0);
-        let read = vec![
-            fixed(processor, spec.command_read as f64 * S),
-            fixed(dies, spec.read as f64 * S),
-            fixed(channel, bytes / pages / spec.channel),
-            fixed(links[0], bytes / spec.link),
-        ];
+        let (mut units, mut writes) = (0.0, 0.0);
+        for (blocks, _, share) in asked.sizes.iter().filter(|(_, write, _)| *write) {
+            units += share * (blocks * BLOCK_BYTES as f64 / f64::from(spec.unit)).ceil().max(1.0);
+            writes += share;
+        }
+        let units = if writes > 0.0 { units / writes } else { 0.0 };
         // of each program: the page of each plane, what garbage collection moves, its part of an erase
         let group = f64::from(spec.page / spec.unit * spec.planes);
-        let (moved, reading) = if asked.write_share > 0.0 { model.moves() } else { (0.0, 0.0) };
+        let (moved, reading) = if asked.placed.write_share > 0.0 { model.moves() } else { (0.0, 0.0) };
         let program = spec.program as f64 * S;
         let erase = spec.erase as f64 * S / f64::from(spec.pages);
         let each = (program + erase) * (1.0 + moved) + moved * reading * spec.read as f64 * S;
         self.network.centers[behind].behind_s = units / group * each / all_dies;
-        let mut write = vec![
-            fixed(processor, spec.command_write as f64 * S),
-            fixed(write_link, bytes / spec.link),
-            fixed(behind, 0.0),
-        ];
-        if !model.buffers() {
-            write.push(fixed(dies, program));
-        }
-        let waits = spec.suspend.map_or(f64::INFINITY, |suspend| suspend as f64 * S).min(program / 2.0);
-        DeviceCenters {
-            read: (read, spec.latency_read as f64 * S),
-            write: (write, spec.latency_write as f64 * S),
-            dies: Some((dies, behind)),
-            program_s: waits,
-        }
+        let links = [read_link, write_link];
+        DeviceParts::Flash(FlashParts { model: Arc::clone(model), processor, links, channel, dies, behind })
     }
 }

@@ -8,7 +8,7 @@
 //! square about that. Shortest positioning is the least of so many independent
 //! times of arm and rotation.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::served::{DEPTHS, IoCost, LoadCosts};
 use crate::drive::{Model, PositioningModel, QueuePolicy};
@@ -58,6 +58,47 @@ pub struct DriveDemand {
     pub depth: u32,
 }
 
+/// The same, with the blocks below which equal shares of the requests go.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PlacedDemand {
+    pub blocks: f64,
+    pub write_share: f64,
+    pub order: QueuePolicy,
+    pub depth: u32,
+    /// From the first block asked for to the last; two of them where places are all alike.
+    pub quantiles: Vec<u64>,
+}
+
+impl From<&DriveDemand> for PlacedDemand {
+    fn from(asked: &DriveDemand) -> PlacedDemand {
+        let DriveDemand { blocks, used_blocks, write_share, order, depth } = *asked;
+        PlacedDemand { blocks, write_share, order, depth, quantiles: vec![0, used_blocks] }
+    }
+}
+
+/// What drives cost, as far as it was asked for before: by model and demand.
+#[derive(Debug, Default)]
+pub(super) struct CostMemory(Vec<(Arc<Model>, PlacedDemand, LoadCosts)>);
+
+/// Costs that are remembered at a time.
+const REMEMBERED: usize = 64;
+
+impl CostMemory {
+    /// What requests to a drive cost it.
+    pub fn placed(&mut self, model: &Arc<Model>, asked: &PlacedDemand) -> LoadCosts {
+        let same = |known: &&(Arc<Model>, PlacedDemand, LoadCosts)| Arc::ptr_eq(&known.0, model) && known.1 == *asked;
+        if let Some((_, _, costs)) = self.0.iter().find(same) {
+            return costs.clone();
+        }
+        let costs = placed(model, asked);
+        if self.0.len() == REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push((Arc::clone(model), asked.clone(), costs.clone()));
+        costs
+    }
+}
+
 /// Mean and variance of a time, s and s².
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Moments {
@@ -67,6 +108,11 @@ pub(super) struct Moments {
 
 /// What requests to a mechanical drive cost it, by how many wait.
 pub fn mechanical(model: &Model, asked: &DriveDemand) -> LoadCosts {
+    placed(model, &asked.into())
+}
+
+/// The same for requests that go anywhere.
+pub(super) fn placed(model: &Model, asked: &PlacedDemand) -> LoadCosts {
     let fixed = FixedTimes::of(model, asked);
     let arm = ArmTimes::of(model, asked, 0.0);
     let reads = arm.positioning(asked, fixed.late);
@@ -112,7 +158,7 @@ struct FixedTimes {
 }
 
 impl FixedTimes {
-    fn of(model: &Model, asked: &DriveDemand) -> FixedTimes {
+    fn of(model: &Model, asked: &PlacedDemand) -> FixedTimes {
         const S: f64 = 1e-9;
         let (overheads, cache, channel) = (model.overheads(), model.cache(), model.channel());
         let after =
@@ -183,7 +229,7 @@ struct Media {
 }
 
 impl Media {
-    fn of(model: &Model, asked: &DriveDemand) -> Media {
+    fn of(model: &Model, asked: &PlacedDemand) -> Media {
         const PLACES: u32 = 8;
         let (geometry, turn) = (model.geometry(), model.turn_s());
         let (mut span, mut crossing) = (0.0, [0.0; 2]);
@@ -207,9 +253,15 @@ impl Media {
     }
 }
 
-/// The block at a share of the part in use.
-fn share(asked: &DriveDemand, at: f64) -> u64 {
-    ((asked.used_blocks as f64 * at) as u64).min(asked.used_blocks.saturating_sub(1))
+/// The block below which a share of the requests go. Who waits in an order by place
+/// has so many of the others between, wherever they are: ways that are shares of the
+/// stroke where places are alike are shares of the requests where they are not.
+fn share(asked: &PlacedDemand, at: f64) -> u64 {
+    let known = &asked.quantiles;
+    let at = at.clamp(0.0, 1.0) * (known.len() - 1) as f64;
+    let low = (at as usize).min(known.len() - 2);
+    let between = (known[low + 1] - known[low]) as f64 * (at - low as f64);
+    (known[low] + between as u64).min(known[known.len() - 1].saturating_sub(1))
 }
 
 /// Times of the arm.
@@ -223,23 +275,23 @@ struct ArmTimes<'a> {
 }
 
 impl ArmTimes<'_> {
-    fn of<'a>(model: &'a Model, asked: &DriveDemand, least: f64) -> ArmTimes<'a> {
-        const STARTS: [f64; 2] = [0.25, 0.75];
+    fn of<'a>(model: &'a Model, asked: &PlacedDemand, least: f64) -> ArmTimes<'a> {
+        let starts = if asked.quantiles.len() > 2 { 8 } else { 2 };
         let geometry = model.geometry();
         let mut times = [0.0; NODES];
         for (node, time) in times.iter_mut().enumerate() {
             let way = (node as f64 / (NODES - 1) as f64).powi(2);
-            for start in STARTS {
-                let from = (1.0 - way) * start;
+            for start in 0..starts {
+                let from = (1.0 - way) * (f64::from(start) + 0.5) / f64::from(starts);
                 let places = [from, from + way].map(|at| geometry.place(share(asked, at)));
-                *time += model.travel_s(&places[0], &places[1], false).max(least) / STARTS.len() as f64;
+                *time += model.travel_s(&places[0], &places[1], false).max(least) / f64::from(starts);
             }
         }
         ArmTimes { model, turn: model.turn_s(), least, times }
     }
 
     /// Arm and rotation of the next request, by depth.
-    fn positioning(&self, asked: &DriveDemand, late: f64) -> [Moments; DEPTHS] {
+    fn positioning(&self, asked: &PlacedDemand, late: f64) -> [Moments; DEPTHS] {
         if let PositioningModel::Constant(time) = self.model.access() {
             return [Moments { mean: time as f64 * 1e-9, variance: 0.0 }; DEPTHS];
         }
@@ -264,7 +316,7 @@ impl ArmTimes<'_> {
     /// anywhere. Those that are left behind are the hard ones, so that the least
     /// of n is as the least of 1.11 n^0.85 independent ones: within 3 % of the
     /// simulated drives up to n = 64.
-    fn soonest(&self, asked: &DriveDemand, late: f64) -> [Moments; DEPTHS] {
+    fn soonest(&self, asked: &PlacedDemand, late: f64) -> [Moments; DEPTHS] {
         const PLACES: usize = 6;
         let longest = self.times.iter().fold(0.0, |a: f64, b| a.max(*b)) + self.turn;
         let mut sums = [ArmSums::default(); 2 * DEPTHS - 1];
@@ -287,7 +339,7 @@ impl ArmTimes<'_> {
 
     /// Adds what holds for an arm at one place: for the least of 2 to the power of
     /// half the position.
-    fn soonest_from(&self, asked: &DriveDemand, at: f64, longest: f64, sums: &mut [ArmSums; 2 * DEPTHS - 1]) {
+    fn soonest_from(&self, asked: &PlacedDemand, at: f64, longest: f64, sums: &mut [ArmSums; 2 * DEPTHS - 1]) {
         const WAYS: usize = 10;
         const STEPS: usize = 48;
         let geometry = self.model.geometry();

@@ -2,36 +2,60 @@
 //! times of devices in closed form, and mean value analysis over them. What is
 //! reckoned how, and how near it comes, is told in `docs/analytic.md`.
 
+mod bucket;
 mod build;
+mod credits;
+mod design;
 mod device;
 mod mechanical;
+mod mixed;
 mod network;
+mod percentile;
+mod places;
+mod requests;
 mod served;
+mod sets;
+mod steady;
 
+pub use design::{Arrangement, DesignAnswer, DesignDemand, DesignSolver};
 pub use mechanical::{DriveDemand, mechanical};
 pub use served::{DEPTHS, Depths, IoCost, LoadCosts, at_depth};
 
-use build::{NetworkBuilder, SystemNetwork};
-use network::NetworkState;
-
 use crate::array::ArrayError;
-use crate::load::{ArrivalBatch, DurationDistribution, LoadSpec};
+use crate::load::{ArrivalBatch, DurationDistribution, LoadSpec, OperationClass};
 use crate::system::{System, Workload};
+use mixed::LoadChain;
 
 /// What of a system the analysis has no answer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsolvedPart {
-    /// A cache before the drives.
+    /// A cache whose hits are not known: two in a row, runs that are fetched, shares kept for writes.
     Cache,
+    /// Requests of several sizes or areas in one cache.
+    CacheMix,
+    /// A cache that is not full when counting begins.
+    ColdCache,
+    /// Posted writes that a cache sends to arms in the order of their places.
+    Posted,
+    /// Posted writes that come faster than they can go on, so that writers wait.
+    PostedLimit,
     /// Operations of several requests.
     Sequence,
-    /// Places that are not anywhere alike.
+    /// Requests one behind the other.
     Places,
-    /// Members that are not equal.
+    /// Places so few that the drive itself finds them again, or one of its dies gets them all.
+    FewPlaces,
+    /// Drives that several targets use.
+    Shared,
+    /// Members that are not equal, or do not get the same.
     UnequalMembers,
-    /// Failed members, rebuilding or scrubbing.
-    Degraded,
-    /// Credits that are used up in time.
+    /// More members failed than the level bears.
+    Lost,
+    /// A rebuild on drives with arms.
+    Rebuild,
+    /// A scrub.
+    Scrub,
+    /// Credits that are used up, after which more comes than is allowed.
     Burst,
     /// A load that changes with time.
     Phases,
@@ -45,23 +69,34 @@ pub enum UnsolvedPart {
     Channel,
     /// What happens in the course of a run.
     Event,
+    /// The fixed point of several loads was not found.
+    Unsettled,
 }
 
 impl UnsolvedPart {
     /// What it is, for people.
     pub fn name(self) -> &'static str {
         match self {
-            UnsolvedPart::Cache => "a cache",
+            UnsolvedPart::Cache => "a cache that is not simply one of the least recently used",
+            UnsolvedPart::CacheMix => "a cache that several sorts of requests share",
+            UnsolvedPart::ColdCache => "a cache that is not warm when counting begins",
+            UnsolvedPart::Posted => "posted writes of a cache before drives with arms",
+            UnsolvedPart::PostedLimit => "posted writes that come faster than drives take them",
             UnsolvedPart::Sequence => "operations of several requests",
-            UnsolvedPart::Places => "places that are not uniform over a share of the target",
+            UnsolvedPart::Places => "sequential places",
+            UnsolvedPart::FewPlaces => "places so few that a drive's own cache or a single die serves them",
+            UnsolvedPart::Shared => "a drive that several targets use",
             UnsolvedPart::UnequalMembers => "members that are not equal",
-            UnsolvedPart::Degraded => "failed members, a rebuild or a scrub",
-            UnsolvedPart::Burst => "burst credits",
+            UnsolvedPart::Lost => "an array that has lost data",
+            UnsolvedPart::Rebuild => "a rebuild on drives with arms",
+            UnsolvedPart::Scrub => "a scrub",
+            UnsolvedPart::Burst => "burst credits that end in overload",
             UnsolvedPart::Phases => "phases",
             UnsolvedPart::Batches => "several operations at a time",
             UnsolvedPart::Gate => "a limit of requests at a time",
             UnsolvedPart::Split => "a largest request",
             UnsolvedPart::Channel => "a channel that is kept by one of several drives for a whole request",
+            UnsolvedPart::Unsettled => "a fixed point that was not found",
             UnsolvedPart::Event => "what happens in the course of a run",
         }
     }
@@ -89,9 +124,6 @@ pub enum UnsolvedReason {
         /// What it does.
         load: &'static str,
     },
-    /// Not exactly one workload.
-    #[error("{0} workloads, where one can be solved analytically; simulate it")]
-    Workloads(usize),
     /// An array that cannot be.
     #[error("array `{0}`: {1}")]
     Array(String, ArrayError),
@@ -100,23 +132,45 @@ pub enum UnsolvedReason {
     Overload(String),
 }
 
-/// What a system does in the mean.
+/// What a system does on average.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemSolution {
-    /// The workload.
-    pub workload: String,
-    /// Requests a second.
+    /// The workloads, in their order.
+    pub workloads: Vec<WorkloadSolution>,
+    /// Requests a second of all workloads.
     pub throughput_per_s: f64,
-    /// Mean response of a request, s.
+    /// Mean response of their requests, s.
     pub response_s: f64,
     /// That of reads; NaN where there are none.
     pub read_response_s: f64,
     /// That of writes; NaN where there are none.
     pub write_response_s: f64,
     /// Share of its capacity that each component uses, by name, where it is used at all. Of
-    /// devices that serve several requests at a time the simulation tells another share: that
+    /// devices that serve several requests at a time the simulation reports another share: that
     /// of the time with anything at work.
     pub utilisations: Vec<(String, f64)>,
+}
+
+/// What a workload gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadSolution {
+    /// What it is called.
+    pub name: String,
+    /// Requests a second.
+    pub throughput_per_s: f64,
+    /// Mean response, s.
+    pub response_s: f64,
+    /// Of its requests: share, whether they write, mean and variance of the response.
+    kinds: Vec<network::ClassResponse>,
+}
+
+impl WorkloadSolution {
+    /// The response that a share of the requests does not exceed, s: an approximation from means
+    /// and variances, whose error `docs/analytic.md` states.
+    pub fn percentile_s(&self, share: f64) -> f64 {
+        let kinds: Vec<_> = self.kinds.iter().map(|(share, _, mean, variance)| (*share, *mean, *variance)).collect();
+        percentile::percentile(&kinds, share)
+    }
 }
 
 impl SystemSolution {
@@ -124,53 +178,40 @@ impl SystemSolution {
     pub fn bottleneck(&self) -> Option<&(String, f64)> {
         self.utilisations.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))
     }
+
+    /// Of workloads and utilizations.
+    fn of(workloads: Vec<WorkloadSolution>, utilisations: Vec<(String, f64)>) -> SystemSolution {
+        let throughput_per_s: f64 = workloads.iter().map(|workload| workload.throughput_per_s).sum();
+        let (mut sums, mut shares) = ([0.0; 2], [0.0; 2]);
+        for workload in &workloads {
+            for (share, write, mean, _) in &workload.kinds {
+                sums[usize::from(*write)] += workload.throughput_per_s * share * mean;
+                shares[usize::from(*write)] += workload.throughput_per_s * share;
+            }
+        }
+        let mean = |at: usize| if shares[at] > 0.0 { sums[at] / shares[at] } else { f64::NAN };
+        let all: f64 = workloads.iter().map(|workload| workload.throughput_per_s * workload.response_s).sum();
+        SystemSolution {
+            throughput_per_s,
+            response_s: all / throughput_per_s,
+            read_response_s: mean(0),
+            write_response_s: mean(1),
+            workloads,
+            utilisations,
+        }
+    }
 }
 
-/// How a load presses.
-enum OfferedLoad {
-    /// So many users with this time between requests, s.
-    Closed(f64, f64),
-    /// So many requests a second.
-    Open(f64),
-}
-
-/// Solves a system with one workload of random requests.
+/// Solves a system for random requests.
+///
+/// Where volumes have burst credits, it answers for the time that is watched, beginning with
+/// full buckets as the simulation does.
 ///
 /// # Errors
 /// Names what cannot be solved.
 pub fn solve(system: &System) -> Result<SystemSolution, UnsolvedReason> {
-    let [workload] = &system.workloads[..] else { return Err(UnsolvedReason::Workloads(system.workloads.len())) };
     check(system)?;
-    let (press, classes) = press(workload)?;
-    let mut built = NetworkBuilder::new(system).classes(&workload.targets, classes)?;
-    let mut state = steady(&built, &press, workload)?;
-    if built.devices.iter().any(|devices| devices.writes_programs()) {
-        // programs of what is written stand in the way of reads
-        let SystemNetwork { network, devices, .. } = &mut built;
-        for devices in devices.iter_mut() {
-            devices.programs(network, state.throughput);
-        }
-        state = steady(&built, &press, workload)?;
-    }
-    let busy = |at: usize| state.centers.get(at).map_or(f64::NAN, |found| found.busy);
-    let names = built.names.iter().flat_map(|(at, names)| names.iter().map(move |name| (name.clone(), busy(*at))));
-    Ok(SystemSolution {
-        workload: workload.name.clone(),
-        throughput_per_s: state.throughput,
-        response_s: state.response,
-        read_response_s: state.responses[0],
-        write_response_s: state.responses[1],
-        utilisations: names.filter(|(_, busy)| *busy > 0.0).collect(),
-    })
-}
-
-fn steady(built: &SystemNetwork, press: &OfferedLoad, workload: &Workload) -> Result<NetworkState, UnsolvedReason> {
-    match press {
-        OfferedLoad::Closed(users, think_s) => Ok(built.network.closed(*users, *think_s)),
-        OfferedLoad::Open(rate) => {
-            built.network.open(*rate).ok_or_else(|| UnsolvedReason::Overload(workload.name.clone()))
-        }
-    }
+    credits::over_time(system)
 }
 
 /// Looks for parts that have no answer.
@@ -184,7 +225,6 @@ fn check(system: &System) -> Result<(), UnsolvedReason> {
     }
     for controller in &system.controllers {
         let parts = [
-            (controller.cache.is_some(), UnsolvedPart::Cache),
             (controller.outstanding.is_some(), UnsolvedPart::Gate),
             (controller.transfer_blocks.is_some(), UnsolvedPart::Split),
         ];
@@ -201,17 +241,23 @@ fn check(system: &System) -> Result<(), UnsolvedReason> {
     Ok(())
 }
 
-/// How a workload presses, and the classes of its requests.
-fn press(workload: &Workload) -> Result<(OfferedLoad, &[crate::load::OperationClass]), UnsolvedReason> {
+/// How a workload presses.
+fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
     let no = |part| Err(UnsolvedReason::Part { of: workload.name.clone(), part });
-    let other = |load| Err(UnsolvedReason::Load { of: workload.name.clone(), load });
+    let nobody =
+        LoadChain { users: 0.0, think_s: 0.0, think_cv2: 0.0, rate: 0.0, follows: None, most_per_s: f64::INFINITY };
     match &workload.load {
         LoadSpec::Closed(spec) if !spec.phases.is_empty() => no(UnsolvedPart::Phases),
         LoadSpec::Closed(spec) => {
             // each operation of a user that is under way thinks by itself
             let users = f64::from(spec.users) * f64::from(spec.outstanding);
-            let think = spec.think.mean_s() + build::compute_s(&spec.classes);
-            Ok((OfferedLoad::Closed(users, think), &spec.classes))
+            let think_s = spec.think.mean_s() + compute_s(&spec.classes);
+            let think_cv2 = match spec.think {
+                DurationDistribution::Constant { .. } => 0.0,
+                DurationDistribution::Erlang { stages, .. } => 1.0 / f64::from(stages.max(1)),
+                _ => 1.0,
+            };
+            Ok(LoadChain { users, think_s, think_cv2, ..nobody })
         }
         LoadSpec::Open(spec) if !spec.phases.is_empty() || spec.bursts.is_some() => no(UnsolvedPart::Phases),
         LoadSpec::Open(spec)
@@ -219,11 +265,29 @@ fn press(workload: &Workload) -> Result<(OfferedLoad, &[crate::load::OperationCl
         {
             no(UnsolvedPart::Batches)
         }
-        LoadSpec::Open(spec) => Ok((OfferedLoad::Open(1.0 / spec.gap.mean_s()), &spec.classes)),
+        LoadSpec::Open(spec) => Ok(LoadChain { rate: 1.0 / spec.gap.mean_s(), ..nobody }),
+        _ => classes(workload).map(|_| nobody),
+    }
+}
+
+/// The classes of a workload's requests.
+fn classes(workload: &Workload) -> Result<&[OperationClass], UnsolvedReason> {
+    let other = |load| Err(UnsolvedReason::Load { of: workload.name.clone(), load });
+    match &workload.load {
+        LoadSpec::Closed(spec) => Ok(&spec.classes),
+        LoadSpec::Open(spec) => Ok(&spec.classes),
         LoadSpec::Netbench(_) => other("NetBench's mix"),
         LoadSpec::Scan(_) => other("a scan"),
         LoadSpec::Oltp(_) => other("transactions"),
         LoadSpec::Sort(_) => other("an external sort"),
         LoadSpec::Trace(_) => other("a trace"),
     }
+}
+
+/// The program's own processor time, a mean over the classes, s.
+fn compute_s(classes: &[OperationClass]) -> f64 {
+    let all: f64 = classes.iter().map(|class| class.weight).sum();
+    let each =
+        |class: &OperationClass| class.weight / all * class.transfers.iter().map(|t| t.compute.mean_s()).sum::<f64>();
+    classes.iter().map(each).sum()
 }

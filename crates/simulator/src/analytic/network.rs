@@ -33,6 +33,8 @@ pub(super) enum ServiceDemand {
 pub(super) struct Visit {
     pub center: usize,
     pub work: ServiceDemand,
+    /// So many members at the same time; what each takes is seen once.
+    pub times: f64,
 }
 
 /// I/Os that are sent at one moment, each to another member; all are waited
@@ -43,13 +45,16 @@ pub(super) struct ForkStep {
     pub kind: IoKind,
     /// What each goes through.
     pub visits: Vec<Visit>,
-    /// What each spends nowhere, s.
+    /// What each spends nowhere, s, and the variance of that, s².
     pub delay_s: f64,
+    pub delay_variance_s2: f64,
 }
 
 /// One kind of request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NetworkClass {
+    /// Whose requests these are: users, or a stream of arrivals.
+    pub chain: usize,
     /// Share of all requests.
     pub share: f64,
     pub write: bool,
@@ -74,6 +79,8 @@ pub(super) struct NetworkCenter {
     pub served: LoadCosts,
     /// Work of a write that nobody waits for as long as it can be kept up with, s.
     pub behind_s: f64,
+    /// Of a token bucket, what it lets through at once of what was not used: a time, s.
+    pub window_s: Option<f64>,
 }
 
 /// The whole.
@@ -98,16 +105,21 @@ pub(super) struct NetworkState {
     /// Of reads and of writes.
     pub responses: [f64; 2],
     pub centers: Vec<CenterState>,
+    /// Of each class: share, write, mean and variance of its response; at the end only.
+    pub kinds: Vec<ClassResponse>,
 }
+
+/// Share, write, mean and variance of the responses of a class.
+pub(super) type ClassResponse = (f64, bool, f64, f64);
 
 /// Sums over the I/Os of a request at a center.
 #[derive(Clone, Copy, Debug, Default)]
-struct CenterLoad {
-    ios: f64,
+pub(super) struct CenterLoad {
+    pub ios: f64,
     /// Share of a member's I/Os that another member of the fork got too.
     common: f64,
     /// Share of a member's I/Os that all members got.
-    all: f64,
+    pub all: f64,
     /// How much less than at random is found, because members are used in turn, I/Os.
     less: f64,
     /// How far they are used in turn instead of at random.
@@ -120,20 +132,20 @@ struct CenterLoad {
 
 /// What is met at a center in one round.
 #[derive(Clone, Copy, Debug)]
-struct CenterRound {
-    depths: Depths,
-    undisturbed: f64,
-    queue: f64,
-    busy: f64,
-    wait: f64,
-    wait_again: f64,
-    wait_variance: f64,
-    hold: f64,
+pub(super) struct CenterRound {
+    pub depths: Depths,
+    pub undisturbed: f64,
+    pub queue: f64,
+    pub busy: f64,
+    pub wait: f64,
+    pub wait_again: f64,
+    pub wait_variance: f64,
+    pub hold: f64,
 }
 
 impl CenterRound {
     /// At a center that nothing visits.
-    const NOTHING: CenterRound = CenterRound {
+    pub const NOTHING: CenterRound = CenterRound {
         depths: Depths::NONE,
         undisturbed: 1.0,
         queue: 0.0,
@@ -158,7 +170,7 @@ impl NetworkCenter {
         NetworkCenter { members: 1.0, servers, group: 1.0, in_turn: 1.0, ..NetworkCenter::default() }
     }
 
-    fn cost(&self, work: ServiceDemand, kind: IoKind, depths: &Depths, undisturbed: f64) -> IoCost {
+    pub(super) fn cost(&self, work: ServiceDemand, kind: IoKind, depths: &Depths, undisturbed: f64) -> IoCost {
         let served = &self.served;
         match (work, kind) {
             (ServiceDemand::Fixed(hold_s, variance_s2), _) => IoCost { hold_s, after_s: 0.0, variance_s2 },
@@ -181,20 +193,20 @@ impl NetworkCenter {
 }
 
 impl AnalyticNetwork {
-    /// Everything that visits a center: the class, the step and the visit's work.
-    fn visits(&self, center: usize) -> impl Iterator<Item = (&NetworkClass, &ForkStep, ServiceDemand)> {
+    /// Everything that visits a center: the class, the step, the visit's work, and the I/Os of that.
+    pub(super) fn visits(&self, center: usize) -> impl Iterator<Item = (&NetworkClass, &ForkStep, ServiceDemand, f64)> {
         let steps = self.classes.iter().flat_map(|class| class.steps.iter().map(move |step| (class, step)));
         steps.flat_map(move |(class, step)| {
             let here = step.visits.iter().filter(move |visit| visit.center == center);
-            here.map(move |visit| (class, step, visit.work))
+            here.map(move |visit| (class, step, visit.work, step.ios * visit.times))
         })
     }
 
-    fn load(&self, at: usize) -> CenterLoad {
+    pub(super) fn load(&self, at: usize) -> CenterLoad {
         let center = &self.centers[at];
         let mut load = CenterLoad::default();
-        for (class, step, work) in self.visits(at) {
-            let ios = class.share * step.ios;
+        for (class, step, work, ios) in self.visits(at) {
+            let ios = class.share * ios;
             load.ios += ios;
             let common = ios * (step.ios - 1.0).max(0.0) / (center.group - 1.0).max(1.0);
             load.common += common;
@@ -224,8 +236,8 @@ impl AnalyticNetwork {
     /// Time of a member at work that nobody waits for, for each request, s.
     pub fn behind(&self, at: usize) -> f64 {
         let center = &self.centers[at];
-        let writes = self.visits(at).filter(|(_, step, _)| step.kind != IoKind::Read);
-        writes.map(|(class, step, _)| class.share * step.ios * center.behind_s / center.members).sum()
+        let writes = self.visits(at).filter(|(_, step, ..)| step.kind != IoKind::Read);
+        writes.map(|(class, step, ..)| class.share * step.ios * center.behind_s / center.members).sum()
     }
 
     /// Most requests a second that work which nobody waits for allows.
@@ -244,6 +256,7 @@ impl AnalyticNetwork {
             NetworkState { centers: vec![CenterState::default(); self.centers.len()], ..NetworkState::default() };
         let most = self.most();
         let mut present = 0.0;
+        let mut found = state.centers.clone();
         while present < users {
             let step = if present < EACH { 1.0 } else { (present / STEPS).floor().max(1.0) };
             let next = (present + step).min(users);
@@ -264,6 +277,7 @@ impl AnalyticNetwork {
                     .collect();
                 let last = state.throughput;
                 state = self.round(next, think_s, &seen, &state, &loads, most);
+                found = seen;
                 if behind && last > 1e-9 {
                     // more done leaves more behind, which lets less be done: the middle settles
                     state.throughput = (state.throughput * last).sqrt();
@@ -271,7 +285,28 @@ impl AnalyticNetwork {
             }
             present = next;
         }
+        state.kinds = self.kinds(users, think_s, &found, &state, &loads);
         state
+    }
+
+    /// Mean and variance of the responses of each class.
+    fn kinds(
+        &self,
+        n: f64,
+        think_s: f64,
+        seen: &[CenterState],
+        now: &NetworkState,
+        loads: &[CenterLoad],
+    ) -> Vec<ClassResponse> {
+        let random = share_at_random(think_s, now.response);
+        let met = |at: usize| self.meet(at, random, Some([n, think_s]), &seen[at], now, &loads[at]);
+        let met: Vec<CenterRound> = (0..self.centers.len()).map(met).collect();
+        let class = |class: &NetworkClass| {
+            let steps = class.steps.iter().map(|step| self.step_moments(step, &met, loads));
+            let (mean, variance) = steps.fold((0.0, 0.0), |sum, step| (sum.0 + step.0, sum.1 + step.1));
+            (class.share, class.write, mean, variance)
+        };
+        self.classes.iter().map(class).collect()
     }
 
     /// Requests that come at a rate, at random. `None` where some part of the
@@ -295,6 +330,8 @@ impl AnalyticNetwork {
                 break;
             }
         }
+        let seen = state.centers.clone();
+        state.kinds = self.kinds(rate * 1e9, 1e9, &seen, &state, &loads);
         let keeps_up = state.centers.iter().all(|found| found.busy < 0.9999);
         (keeps_up && state.response.is_finite()).then_some(state)
     }
@@ -309,8 +346,10 @@ impl AnalyticNetwork {
         loads: &[CenterLoad],
         most: f64,
     ) -> NetworkState {
-        let met: Vec<CenterRound> =
-            (0..self.centers.len()).map(|at| self.meet(at, [n, think_s], &seen[at], now, &loads[at])).collect();
+        let random = share_at_random(think_s, now.response);
+        let met: Vec<CenterRound> = (0..self.centers.len())
+            .map(|at| self.meet(at, random, Some([n, think_s]), &seen[at], now, &loads[at]))
+            .collect();
         let mut state = NetworkState { centers: vec![CenterState::default(); met.len()], ..NetworkState::default() };
         let mut shares = [0.0; 2];
         for class in &self.classes {
@@ -321,7 +360,8 @@ impl AnalyticNetwork {
                     let (center, met) = (&self.centers[visit.center], &met[visit.center]);
                     let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
                     let wait = if step.kind == IoKind::Again { met.wait_again } else { met.wait };
-                    state.centers[visit.center].queue += class.share * step.ios * (wait + cost.seen_s());
+                    let ios = class.share * step.ios * visit.times;
+                    state.centers[visit.center].queue += ios * (wait + cost.seen_s());
                 }
             }
             state.response += class.share * response;
@@ -342,10 +382,11 @@ impl AnalyticNetwork {
     }
 
     /// What is met at a center.
-    fn meet(
+    pub(super) fn meet(
         &self,
         at: usize,
-        [n, think_s]: [f64; 2],
+        at_random: f64,
+        users: Option<[f64; 2]>,
         seen: &CenterState,
         now: &NetworkState,
         load: &CenterLoad,
@@ -358,7 +399,6 @@ impl AnalyticNetwork {
         let undisturbed = (1.0 - seen.busy).max(0.0).powf(1.5);
         // work that nobody waits for any more is everybody's, who comes' too
         let queue = seen.queue + if load.after { self.alone(at, seen, now.throughput, undisturbed) } else { 0.0 };
-        let at_random = share_at_random(think_s, now.response);
         let finite = (center.members - 1.0) / (center.members + 1.0);
         let spread = queue * (1.0 + queue) * (finite + (1.0 - finite) * at_random);
         let depths = match load.by_depth {
@@ -367,8 +407,8 @@ impl AnalyticNetwork {
         };
         let waiting = depths.weighted();
         let (mut hold, mut square, mut slot) = (0.0, 0.0, 0.0);
-        for (class, step, work) in self.visits(at) {
-            let weight = class.share * step.ios / load.ios;
+        for (class, step, work, ios) in self.visits(at) {
+            let weight = class.share * ios / load.ios;
             let cost = center.cost(work, step.kind, &depths, undisturbed);
             hold += weight * cost.hold_s;
             square += weight * (cost.hold_s * cost.hold_s + cost.variance_s2);
@@ -389,8 +429,8 @@ impl AnalyticNetwork {
         let ahead = if side > 1.0 { (ahead - (side - 1.0) * seen.busy).max(0.0) / side } else { ahead };
         let far = if load.by_depth { depths.cost(&center.served.write).hold_s } else { 0.0 };
         let in_step = load.all > 0.99 && cv2 < 0.01 && side <= 1.0;
-        let most = if in_step { wait_in_step(now, at, [n, think_s], hold) } else { f64::INFINITY };
-        let wait = (ahead * slot).min(most);
+        let most = users.filter(|_| in_step).map_or(f64::INFINITY, |users| wait_in_step(now, at, users, hold));
+        let wait = if nobody_waits(users, side) { 0.0 } else { (ahead * slot).min(most) };
         CenterRound {
             depths,
             undisturbed,
@@ -398,7 +438,7 @@ impl AnalyticNetwork {
             busy,
             wait,
             wait_again: if far > 0.0 { (queue - busy) * slot + (1.0 - undisturbed) * far } else { wait },
-            wait_variance: spread * (2.0 + cv2) / 3.0 * slot * slot,
+            wait_variance: wait_variance(side, wait, slot, spread * (2.0 + cv2) / 3.0),
             hold,
         }
     }
@@ -407,15 +447,20 @@ impl AnalyticNetwork {
     fn alone(&self, at: usize, seen: &CenterState, throughput: f64, undisturbed: f64) -> f64 {
         let center = &self.centers[at];
         let depths = Depths::one(seen.queue);
-        let after = |(class, step, work): (&NetworkClass, &ForkStep, ServiceDemand)| {
-            class.share * step.ios * center.cost(work, step.kind, &depths, undisturbed).after_s
+        let after = |(class, step, work, ios): (&NetworkClass, &ForkStep, ServiceDemand, f64)| {
+            class.share * ios * center.cost(work, step.kind, &depths, undisturbed).after_s
         };
         throughput / center.members * self.visits(at).map(after).sum::<f64>()
     }
 
     /// Response of a step: the waits, the services, and what the last I/O is later than the mean.
-    fn step(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> f64 {
-        let (mut response, mut variance) = (step.delay_s, 0.0);
+    pub(super) fn step(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> f64 {
+        self.step_moments(step, met, loads).0
+    }
+
+    /// The same, and the variance of it, s².
+    pub(super) fn step_moments(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> (f64, f64) {
+        let (mut response, mut variance, mut all) = (step.delay_s, step.delay_variance_s2, step.delay_variance_s2);
         for visit in &step.visits {
             let (center, met, load) = (&self.centers[visit.center], &met[visit.center], &loads[visit.center]);
             let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
@@ -428,17 +473,23 @@ impl AnalyticNetwork {
                 cost.seen_s()
             };
             response += own + if again { met.wait_again } else { met.wait };
+            all += cost.variance_s2 + met.wait_variance;
             if step.ios > 1.0 {
                 variance += center.variance(visit.work, step.kind, &cost, met, load);
             }
         }
         // evenly distributed times: the last of k is (k - 1) / (k + 1) sqrt(3) deviations later than the mean
-        response + (step.ios - 1.0).max(0.0) / (step.ios + 1.0) * 3f64.sqrt() * variance.sqrt()
+        let later = (step.ios - 1.0).max(0.0) / (step.ios + 1.0) * 3f64.sqrt() * variance.sqrt();
+        // and its variance 12 k / ((k + 1)² (k + 2)) of theirs
+        let k = step.ios.max(1.0);
+        let apart = variance * 12.0 * k / ((k + 1.0).powi(2) * (k + 2.0));
+        let spread = if k > 1.0 { apart + (all - variance).max(0.0) } else { all };
+        (response + later, spread)
     }
 }
 
 /// Share of requests that come at random, from thinking, and not in step with the others.
-fn share_at_random(think_s: f64, response: f64) -> f64 {
+pub(super) fn share_at_random(think_s: f64, response: f64) -> f64 {
     if think_s > 0.0 { think_s / (think_s + response) } else { 0.0 }
 }
 
@@ -466,6 +517,17 @@ impl NetworkCenter {
         let orders = if self.reorders { load.common * apart * met.wait * met.wait } else { 0.0 };
         service + waits + orders
     }
+}
+
+/// There are as many servers as users, and several.
+fn nobody_waits(users: Option<[f64; 2]>, servers: f64) -> bool {
+    users.is_some_and(|[users, _]| users <= servers && servers > 1.0)
+}
+
+/// Variance of a wait, of which one server's is so many squares of a service.
+fn wait_variance(servers: f64, wait: f64, slot: f64, squares: f64) -> f64 {
+    // of several servers each ends a service so often
+    if servers > 1.0 { wait * (wait + 2.0 * slot / servers) } else { squares * slot * slot }
 }
 
 /// What is left of a service under way when somebody comes, as a share of it.

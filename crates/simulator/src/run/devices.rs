@@ -43,7 +43,8 @@ impl Parallel {
             Parallel::Flash(flash) => Some((flash.needed_s(), [1.0; 5])),
             Parallel::Volume(volume) => {
                 let (totals, [operations, bytes]) = (volume.totals(), volume.allowed());
-                let given = [totals.operations as f64, totals.bytes as f64, 0.0, 0.0, 0.0];
+                let charged = totals.charged_thousandths as f64 / 1000.0;
+                let given = [charged, totals.bytes as f64, 0.0, 0.0, 0.0];
                 Some((given, [operations, bytes, 1.0, 1.0, 1.0]))
             }
             Parallel::Plain { .. } => None,

@@ -1,0 +1,174 @@
+//! Random systems of six kinds: what the simulation says of them, and how near the
+//! analysis comes.
+//!
+//!     cargo bench -p diskwright-simulator --bench mixed                          solves those of grid/mixed.csv
+//!     cargo bench -p diskwright-simulator --bench mixed -- --worst 10            and names the worst
+//!     cargo bench -p diskwright-simulator --bench mixed -- --against FILE        solves those of another file
+//!     cargo bench -p diskwright-simulator --bench mixed -- --simulate --seed 77 --count 500    writes such a file
+//!     cargo bench -p diskwright-simulator --bench mixed -- --designs             what a design costs a planner
+//!
+//! Simulating takes two processors for some minutes. When `cargo test` runs it,
+//! it does a few only, to see that it works.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads a file and measures time")]
+
+#[path = "../tests/common/mixed.rs"]
+mod mixed;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use diskwright_simulator::analytic::{Arrangement, DesignDemand, DesignSolver};
+use diskwright_simulator::{ArrayLevel, Simulation, catalogue};
+use mixed::{MixedOutcome, SimulatedWorkload};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    let value = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).cloned()
+    };
+    let number = |name: &str, usual: u64| value(name).and_then(|value| value.parse().ok()).unwrap_or(usual);
+    let tiny = has("--tiny") || !has("--bench");
+    if has("--simulate") {
+        simulate(number("--seed", 77), number("--count", 500) as usize);
+        return;
+    }
+    let text = match value("--against") {
+        Some(file) => std::fs::read_to_string(file).expect("a file that can be read"),
+        None => include_str!("../grid/mixed.csv").to_owned(),
+    };
+    let systems = mixed::simulated(&text);
+    let systems: Vec<_> = systems.into_iter().step_by(if tiny { 50 } else { 1 }).collect();
+    if !has("--designs") {
+        judge(&systems, number("--worst", 0) as usize);
+    }
+    designs(if tiny { 100 } else { 100_000 });
+}
+
+/// Simulates systems, and prints what came out in their order.
+fn simulate(seed: u64, count: usize) {
+    let (next, lines) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                return;
+            }
+            let text = one(seed, at);
+            lines.lock().expect("no worker failed").insert(at, text);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(work);
+        }
+    });
+    println!("{}", mixed::HEADING);
+    lines.into_inner().expect("no worker failed").values().for_each(|text| print!("{text}"));
+}
+
+/// The lines of a system.
+fn one(seed: u64, number: usize) -> String {
+    let report = Simulation::new(&mixed::system(seed, number)).expect("possible").run(|_| {});
+    let (part, used) = report.bottleneck().map_or(("none", 0.0), |part| (&part.name, part.utilisation()));
+    let mut text = String::new();
+    for (at, workload) in report.workloads.iter().enumerate() {
+        let quantile = |share: f64| workload.responses.quantile(share).unwrap_or(f64::NAN) * 1e-9;
+        text += &format!(
+            "{seed},{number},{at},{:.4},{:.6e},{:.6e},{:.6e},{part},{used:.4}\n",
+            workload.counts.requests() as f64 / report.elapsed_s(),
+            workload.responses.mean().unwrap_or(f64::NAN) * 1e-9,
+            quantile(0.95),
+            quantile(0.99),
+        );
+    }
+    text
+}
+
+/// Tables of errors.
+fn judge(systems: &[Vec<SimulatedWorkload>], worst: usize) {
+    let mut found: Vec<(&str, usize, f64)> = Vec::new();
+    let (mut refused, mut percentiles) = (BTreeMap::<String, usize>::new(), [Vec::new(), Vec::new()]);
+    let mut refusals: Vec<&str> = Vec::new();
+    for rows in systems {
+        let kind = mixed::kind(rows[0].number);
+        match mixed::outcome(rows) {
+            MixedOutcome::Refused(why) => {
+                let why = why.split_once(": ").map_or(why.as_str(), |(_, why)| why).to_owned();
+                *refused.entry(why).or_default() += 1;
+                refusals.push(kind);
+            }
+            MixedOutcome::Solved(error, at) => {
+                found.push((kind, rows[0].number, error));
+                at.iter().for_each(|errors| (0..2).for_each(|which| percentiles[which].push(errors[which].abs())));
+            }
+        }
+    }
+    println!("# largest error of throughput, response and the most used part: systems, refused, solved within 15 %,");
+    println!("# mean, median, 90 % below, largest");
+    for kind in mixed::KINDS {
+        let errors = found.iter().filter(|(of, ..)| *of == kind).map(|(.., error)| *error).collect();
+        table(kind, refusals.iter().filter(|of| **of == kind).count(), errors);
+    }
+    table("all", refusals.len(), found.iter().map(|(.., error)| *error).collect());
+    let [p95, p99] = percentiles;
+    table("p95", 0, p95);
+    table("p99", 0, p99);
+    refused.iter().for_each(|(why, count)| println!("refused {count:>3}: {why}"));
+    found.sort_by(|a, b| b.2.total_cmp(&a.2));
+    found.iter().take(worst).for_each(|(kind, number, error)| println!("{error:8.3} {kind} {number}"));
+}
+
+fn table(name: &str, refused: usize, mut errors: Vec<f64>) {
+    errors.retain(|error| error.is_finite());
+    errors.sort_by(f64::total_cmp);
+    let count = errors.len().max(1) as f64;
+    let at = |share: f64| errors.get((share * (count - 1.0)) as usize).copied().unwrap_or(f64::NAN) * 100.0;
+    let within = errors.iter().filter(|error| **error <= 0.15).count();
+    println!(
+        "{name:<9} {:>4} {refused:>4} {within:>4} ({:5.1} %)  {:6.1} % {:6.1} % {:6.1} % {:7.1} %",
+        errors.len() + refused,
+        within as f64 / count * 100.0,
+        errors.iter().sum::<f64>() / count * 100.0,
+        at(0.5),
+        at(0.9),
+        at(1.0),
+    );
+}
+
+/// Designs as a planner asks for them: what each costs.
+fn designs(count: usize) {
+    let kinds: [(&str, &[&str]); 3] = [
+        ("volumes", &["aws-gp3", "aws-io1-20000", "azure-premium-v2", "gcp-pd-ssd-500", "aws-gp2-100"]),
+        ("disks", &["st4000nm0023", "huc156060css200"]),
+        ("ssds", &["samsung-pm983-3840"]),
+    ];
+    let levels = [(ArrayLevel::Raid0, 4), (ArrayLevel::Raid10, 8), (ArrayLevel::Raid5, 5), (ArrayLevel::Raid6, 8)];
+    for (name, ids) in kinds {
+        let devices: Vec<_> =
+            ids.iter().map(|id| catalogue::find(id).expect("there").device().expect("possible")).collect();
+        for single in [true, false] {
+            let (mut solver, start, mut solved) = (DesignSolver::new(), Instant::now(), 0);
+            for at in 0..count {
+                let (level, members) = levels[at % 4];
+                let array = Arrangement::array(level, members + 2 * (at / 4 % 8) as u16);
+                let times = if single { 1.0 } else { f64::from(members) / 2.0 };
+                let rate = times * (5.0 + (at / 400 % 40) as f64);
+                let demand = DesignDemand::arrivals(0.65 * rate, 0.35 * rate, 8192);
+                let arrangement = if single { Arrangement::single() } else { array };
+                solved += usize::from(solver.solve(&devices[at % devices.len()], &arrangement, &demand).is_ok());
+            }
+            let time = start.elapsed().as_secs_f64();
+            let what = if single { "alone" } else { "in arrays" };
+            println!(
+                "{name} {what}: {count} designs, {solved} solved, {time:.2} s, {:.1} us each",
+                time * 1e6 / count as f64
+            );
+        }
+    }
+}

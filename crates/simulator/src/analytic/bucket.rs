@@ -1,0 +1,188 @@
+//! A token bucket with arrivals at random, in closed form.
+//!
+//! The backlog of a bucket falls by a second a second and grows by each request's
+//! time at the rate that is allowed. Who comes at backlog v waits for what of it is
+//! beyond the window. In a steady state the backlog passes each level as often
+//! upwards as downwards (Brill and Posner, "Level crossings in point processes
+//! applied to queues", Operations Research 25(4), 1977): with arrivals at λ(v) and
+//! times B,
+//!
+//! ```text
+//! f(v) = λ(0) p0 P(B > v) + ∫ λ(u) f(u) P(B > v - u) du
+//! ```
+//!
+//! which is a sum over what lies below v, so that one pass over the levels gives
+//! all. With λ the same everywhere it is M/G/1, exact; users who think less are
+//! arrivals that become fewer as users wait.
+
+/// What comes to a bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BucketDemand<'a> {
+    /// Times at the allowed rate, s, each with its share of the requests.
+    pub times: &'a [(f64, f64)],
+    /// What was not used within this time may be used at once, s.
+    pub window_s: f64,
+    /// Requests a second whatever waits.
+    pub open_per_s: f64,
+    /// Users who ask again so long after their last wait is over: how many, s.
+    pub closed: &'a [(f64, f64)],
+}
+
+/// What becomes of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct BucketState {
+    /// Requests a second: of users by kind.
+    pub closed_per_s: Vec<f64>,
+    /// Mean wait, s, and its variance, s².
+    pub wait_s: f64,
+    pub wait_variance_s2: f64,
+    /// Share of requests that wait at all.
+    pub waiting: f64,
+}
+
+/// Levels at most.
+const LEVELS: usize = 600;
+/// Levels for a mean time.
+const FINE: f64 = 4.0;
+
+/// Solves it; `None` where more comes than is allowed.
+pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketState> {
+    let mean: f64 = demand.times.iter().map(|(time, share)| time * share).sum();
+    let users: f64 = demand.closed.iter().map(|(users, _)| users).sum();
+    let open = demand.open_per_s * mean;
+    let nothing = mean <= 0.0 || users + demand.open_per_s <= 0.0;
+    if open >= 0.9999 && !nothing {
+        return None;
+    }
+    let free = |(users, pause): &(f64, f64)| users / pause.max(1e-12);
+    if nothing {
+        return Some(BucketState { closed_per_s: demand.closed.iter().map(free).collect(), ..BucketState::default() });
+    }
+    // the backlog of open arrivals alone has a tail of this length (M/G/1, heavy traffic)
+    let square: f64 = demand.times.iter().map(|(time, share)| time * time * share).sum();
+    let longest = demand.times.iter().fold(0.0, |a: f64, b| a.max(b.0));
+    let tail = demand.open_per_s * square / (2.0 * (1.0 - open));
+    let range =
+        demand.window_s + (users / (1.0 - open) + 2.0) * longest + 14.0 * tail.max(if open > 0.0 { mean } else { 0.0 });
+    let step = (mean / FINE).max(range / LEVELS as f64);
+    Some(levels(demand, mean, step, (range / step).ceil() as usize + 1))
+}
+
+impl BucketDemand<'_> {
+    /// Requests a second at a backlog; those of each kind of users go to `rates`.
+    fn arrivals_at(&self, backlog: f64, mean: f64, rates: &mut [f64]) -> f64 {
+        // of those who wait each has a time of its own ahead; the last one's own is not waited for
+        let wait = (backlog - self.window_s).max(0.0);
+        let single = self.closed.len() == 1 && self.open_per_s <= 0.0;
+        let waiting = ((wait / mean - 1e-9).ceil() - 1.0).max(0.0);
+        for ((users, pause), rate) in self.closed.iter().zip(rates.iter_mut()) {
+            *rate = match single {
+                true => (users - waiting).max(0.0) / pause.max(1e-12),
+                false => users / (pause.max(1e-12) + (wait - mean).max(0.0)),
+            };
+        }
+        self.open_per_s + rates.iter().sum::<f64>()
+    }
+}
+
+/// Passes all levels once.
+fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketState {
+    // requests that are finer than the levels go together
+    let lumps: Vec<(usize, f64)> = lump(demand.times, mean, step);
+    let lumped: f64 = lumps.iter().map(|(size, share)| *size as f64 * step * share).sum();
+    let scale = mean / lumped;
+    let (mut passed, mut rates) = (Vec::with_capacity(count + 1), vec![0.0; demand.closed.len()]);
+    let at = |level: f64, rates: &mut [f64]| demand.arrivals_at(level, mean, rates) * scale;
+    let first = at(0.0, &mut rates);
+    // cumulated arrivals, from those at no backlog on; all in shares of p0
+    let (mut sum, mut mass) = (first, 1.0);
+    let mut by_chain = rates.clone();
+    let (mut arrivals, mut waits, mut squares, mut waited) = (first, 0.0, 0.0, 0.0);
+    passed.push(sum);
+    for level in 0..count {
+        // what lies a time below the middle of the step
+        let one = |(size, share): &(usize, f64)| match level.checked_sub(*size) {
+            Some(from) => share * 0.5 * (passed[from] + passed[from + 1]),
+            None => 0.0,
+        };
+        let density = (sum - lumps.iter().map(one).sum::<f64>()).max(0.0);
+        let backlog = (level as f64 + 0.5) * step;
+        let rate = at(backlog, &mut rates);
+        // along the step the sum grows with itself
+        let grows = (rate * step).min(60.0);
+        let here = match grows {
+            // the first terms of exp, exact to 1e-6
+            0.0..0.1 => density * step * (1.0 + grows / 2.0 * (1.0 + grows / 3.0 * (1.0 + grows / 4.0))),
+            _ => density * grows.exp_m1() / rate,
+        };
+        sum += rate * here;
+        mass += here;
+        arrivals += rate * here;
+        let wait = (backlog - demand.window_s).max(0.0);
+        waits += rate * here * wait;
+        squares += rate * here * wait * wait;
+        waited += if wait > 0.0 { rate * here } else { 0.0 };
+        by_chain.iter_mut().zip(&rates).for_each(|(sum, rate)| *sum += rate * here);
+        passed.push(sum);
+        if sum > 1e100 {
+            for value in passed.iter_mut().chain(by_chain.iter_mut()) {
+                *value *= 1e-100;
+            }
+            for value in [&mut sum, &mut mass, &mut arrivals, &mut waits, &mut squares, &mut waited] {
+                *value *= 1e-100;
+            }
+        }
+    }
+    let wait_s = waits / arrivals;
+    BucketState {
+        closed_per_s: by_chain.iter().map(|sum| sum / mass).collect(),
+        wait_s,
+        wait_variance_s2: (squares / arrivals - wait_s * wait_s).max(0.0),
+        waiting: waited / arrivals,
+    }
+}
+
+/// Times in steps; what is shorter than a step goes several together.
+fn lump(times: &[(f64, f64)], mean: f64, step: f64) -> Vec<(usize, f64)> {
+    if mean < step {
+        return vec![(1, 1.0)];
+    }
+    times.iter().map(|(time, share)| (((time / step).round() as usize).max(1), *share)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_arrivals_at_random_it_is_m_g_1() {
+        for (times, rate) in
+            [(vec![(0.01, 1.0)], 30.0), (vec![(0.01, 1.0)], 80.0), (vec![(0.005, 0.5), (0.015, 0.5)], 70.0)]
+        {
+            let found = bucket(&BucketDemand { times: &times, window_s: 0.0, open_per_s: rate, closed: &[] });
+            let square: f64 = times.iter().map(|(time, share)| time * time * share).sum();
+            let truth = rate * square / (2.0 * (1.0 - rate * 0.01));
+            let wait = found.expect("steady").wait_s;
+            assert!((wait / truth - 1.0).abs() < 0.1, "{times:?} {rate}: {wait} {truth}");
+        }
+        assert_eq!(
+            bucket(&BucketDemand { times: &[(0.01, 1.0)], window_s: 0.0, open_per_s: 101.0, closed: &[] }),
+            None
+        );
+    }
+
+    #[test]
+    fn users_get_no_more_than_is_allowed() {
+        let closed = |users: f64, pause: f64, window_s: f64| {
+            let closed = [(users, pause)];
+            let demand = BucketDemand { times: &[(0.01, 1.0)], window_s, open_per_s: 0.0, closed: &closed };
+            bucket(&demand).expect("users wait").closed_per_s[0]
+        };
+        // far above and far below the rate of 100 a second
+        assert!((closed(50.0, 0.01, 0.0) - 100.0).abs() < 2.0, "{}", closed(50.0, 0.01, 0.0));
+        assert!((closed(50.0, 0.01, 1.0) - 100.0).abs() < 2.0, "{}", closed(50.0, 0.01, 1.0));
+        assert!((closed(2.0, 1.0, 0.0) - 2.0).abs() < 0.05);
+        // one user who asks at once waits for the time of his last request
+        assert!((closed(1.0, 1e-6, 0.0) - 100.0).abs() < 2.0, "{}", closed(1.0, 1e-6, 0.0));
+    }
+}

@@ -1,0 +1,400 @@
+//! Several loads in one network, and token buckets: a fixed point instead of one
+//! user after the other.
+//!
+//! Who comes finds what is there in the mean less his own share of it (Schweitzer,
+//! "Approximate analysis of multiclass closed networks of queues", 1979; of open
+//! arrivals nothing is taken off). What the network knows of services, forks and
+//! depths is the same as for one load.
+
+use super::bucket::{BucketDemand, BucketState, bucket};
+use super::network::{
+    AnalyticNetwork, CenterLoad, CenterRound, CenterState, ClassResponse, IoKind, NetworkState, ServiceDemand,
+    share_at_random,
+};
+
+/// How a load presses: users, or arrivals at a rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LoadChain {
+    /// Users; 0 for arrivals at random.
+    pub users: f64,
+    /// Mean time between requests of a user, s, and its squared coefficient of variation.
+    pub think_s: f64,
+    pub think_cv2: f64,
+    /// Requests a second of arrivals at random.
+    pub rate: f64,
+    /// Or so many for each request of another.
+    pub follows: Option<(usize, f64)>,
+    /// Users ask no more often than this, a second.
+    pub most_per_s: f64,
+}
+
+/// What a load gets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ChainState {
+    pub throughput: f64,
+    pub response: f64,
+    /// Of each kind of its requests: share, write, mean, variance.
+    pub kinds: Vec<ClassResponse>,
+}
+
+/// A steady state of several loads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct MixedState {
+    /// The fixed point was found.
+    pub settled: bool,
+    pub chains: Vec<ChainState>,
+    pub centers: Vec<CenterState>,
+}
+
+/// Rounds at most, and the change at which it is done.
+const ROUNDS: usize = 400;
+const STILL: f64 = 1e-5;
+/// A change for the whole of a step that is still called settled.
+const SETTLED: f64 = 0.01;
+
+/// A round of the fixed point.
+struct Iteration<'a> {
+    network: AnalyticNetwork,
+    /// Shares of the classes within their chains.
+    shares: Vec<f64>,
+    chains: &'a [LoadChain],
+    state: MixedState,
+    /// Queue that each chain has at each center.
+    queues: Vec<Vec<f64>>,
+    /// What was met at buckets.
+    known: Vec<Option<CenterRound>>,
+    /// What each chain's request waits at buckets in all, s, and the variance of that.
+    bucketed: Vec<(f64, f64)>,
+    /// What writes wait at each center for work that nobody waits for to catch up, s.
+    held_s: Vec<f64>,
+}
+
+impl AnalyticNetwork {
+    /// Solves for several loads. `None` where more arrives than can be served.
+    pub fn mixed(&self, chains: &[LoadChain]) -> Option<MixedState> {
+        let mut iteration = Iteration {
+            network: self.clone(),
+            shares: self.classes.iter().map(|class| class.share).collect(),
+            chains,
+            state: MixedState {
+                settled: false,
+                chains: vec![ChainState::default(); chains.len()],
+                centers: vec![CenterState::default(); self.centers.len()],
+            },
+            queues: vec![vec![0.0; self.centers.len()]; chains.len()],
+            known: vec![None; self.centers.len()],
+            bucketed: vec![(0.0, 0.0); chains.len()],
+            held_s: vec![0.0; self.centers.len()],
+        };
+        for (state, chain) in iteration.state.chains.iter_mut().zip(chains) {
+            state.throughput = if chain.users > 0.0 { 1e-3 * chain.users } else { chain.rate };
+        }
+        iteration.bare();
+        let (mut weight, mut last) = (1.0f64, f64::INFINITY);
+        for round in 0..ROUNDS {
+            let moved = iteration.round(weight)?;
+            iteration.state.settled = moved < SETTLED;
+            // as large steps as bring it nearer
+            weight = if moved < 0.7 * last { (weight * 1.5).min(1.0) } else { (weight * 0.7).max(0.03) };
+            last = moved;
+            if moved < STILL && round > 3 {
+                break;
+            }
+        }
+        let keeps_up = iteration.state.chains.iter().all(|chain| chain.response.is_finite());
+        keeps_up.then_some(iteration.state)
+    }
+}
+
+impl Iteration<'_> {
+    /// Begins with the throughput of users who meet nobody, as far as centers can.
+    fn bare(&mut self) {
+        let nothing = vec![CenterRound::NOTHING; self.network.centers.len()];
+        let loads = vec![CenterLoad::default(); self.network.centers.len()];
+        for (at, chain) in self.chains.iter().enumerate() {
+            if chain.users <= 0.0 {
+                continue;
+            }
+            let mut response = 0.0;
+            for (class, share) in self.network.classes.iter().zip(&self.shares) {
+                if class.chain == at {
+                    let steps = class.steps.iter().map(|step| self.network.step(step, &nothing, &loads));
+                    response += share * steps.sum::<f64>();
+                }
+            }
+            self.state.chains[at].response = response;
+            self.state.chains[at].throughput = chain.users / (chain.think_s + response).max(1e-9);
+        }
+    }
+
+    /// Share of what comes that comes at random and not when something else ends.
+    fn at_random(&self, total: f64) -> f64 {
+        let each = self.chains.iter().zip(&self.state.chains).map(|(chain, state)| {
+            let random = if chain.users > 0.0 { share_at_random(chain.think_s, state.response) } else { 1.0 };
+            random * state.throughput
+        });
+        each.sum::<f64>() / total
+    }
+
+    /// One round; by how much throughput and response moved. `None` where open arrivals are too many.
+    fn round(&mut self, weight: f64) -> Option<f64> {
+        let total: f64 = self.state.chains.iter().map(|chain| chain.throughput).sum();
+        for (class, share) in self.network.classes.iter_mut().zip(&self.shares) {
+            class.share = share * self.state.chains[class.chain].throughput / total;
+        }
+        let centers = self.network.centers.len();
+        let loads: Vec<CenterLoad> = (0..centers).map(|at| self.network.load(at)).collect();
+        let now = NetworkState { throughput: total, centers: self.state.centers.clone(), ..NetworkState::default() };
+        let random = self.at_random(total);
+        let buckets = self.buckets(&loads)?;
+        self.known.copy_from_slice(&buckets);
+        let mut moved = 0.0f64;
+        let mut busy = vec![0.0; centers];
+        for at in 0..self.chains.len() {
+            let met: Vec<CenterRound> = (0..centers)
+                .map(|center| match buckets[center] {
+                    Some(found) => found,
+                    None => {
+                        let seen = self.seen(at, center);
+                        let mut met = self.network.meet(center, random, None, &seen, &now, &loads[center]);
+                        met.wait += self.held_s[center];
+                        // as many servers as users: nobody waits
+                        let users = self.chains.iter().map(|c| if c.users > 0.0 { c.users } else { f64::INFINITY });
+                        if users.sum::<f64>() <= self.network.centers[center].servers {
+                            met.wait = 0.0;
+                        }
+                        met
+                    }
+                })
+                .collect();
+            for (busy, met) in busy.iter_mut().zip(&met) {
+                *busy += met.hold * self.state.chains[at].throughput / total;
+            }
+            moved = moved.max(self.chain(at, &met, &loads, weight));
+        }
+        self.hold(total)?;
+        for at in 0..centers {
+            let center = &self.network.centers[at];
+            let queue: f64 = self.queues.iter().map(|queues| queues[at]).sum();
+            let busy = total * loads[at].ios * busy[at] / (center.servers * center.members);
+            self.state.centers[at] = CenterState { queue, busy: busy.min(1.0) };
+            if self.open_share(at, total, busy) >= 0.9999 {
+                return None;
+            }
+        }
+        Some(moved)
+    }
+
+    /// What of a center's utilization comes from open arrivals.
+    fn open_share(&self, at: usize, total: f64, busy: f64) -> f64 {
+        let (mut open, mut all) = (0.0, 0.0);
+        for (class, _, _, ios) in self.network.visits(at) {
+            let ios = class.share * ios;
+            all += ios;
+            open += if self.chains[class.chain].users > 0.0 { 0.0 } else { ios };
+        }
+        if all > 0.0 && total > 0.0 { busy * open / all } else { 0.0 }
+    }
+
+    /// What a chain's request finds at a center.
+    fn seen(&self, chain: usize, center: usize) -> CenterState {
+        let found = self.state.centers[center];
+        let users = self.chains[chain].users;
+        if users <= 0.0 {
+            return found;
+        }
+        let own = self.queues[chain][center] / users;
+        let others = if found.queue > 0.0 { (1.0 - own / found.queue).max(0.0) } else { 1.0 };
+        CenterState { queue: (found.queue - own).max(0.0), busy: found.busy * others }
+    }
+
+    /// A chain's response, throughput and queues after meeting this.
+    fn chain(&mut self, at: usize, met: &[CenterRound], loads: &[CenterLoad], weight: f64) -> f64 {
+        let network = &self.network;
+        let mut state = ChainState::default();
+        let (mut queues, mut bucketed) = (vec![0.0; met.len()], (0.0, 0.0));
+        for (class, share) in network.classes.iter().zip(&self.shares).filter(|(class, _)| class.chain == at) {
+            let (mut mean, mut variance) = (0.0, 0.0);
+            for step in &class.steps {
+                let (response, spread) = network.step_moments(step, met, loads);
+                mean += response;
+                variance += spread;
+                for visit in &step.visits {
+                    let (center, met) = (&network.centers[visit.center], &met[visit.center]);
+                    let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
+                    let wait = if step.kind == IoKind::Again { met.wait_again } else { met.wait };
+                    queues[visit.center] += share * step.ios * visit.times * (wait + cost.seen_s());
+                    if center.window_s.is_some() {
+                        bucketed = (bucketed.0 + share * met.wait, bucketed.1 + share * met.wait_variance);
+                    }
+                }
+            }
+            state.response += share * mean;
+            state.kinds.push((*share, class.write, mean, variance));
+        }
+        let (chain, last) = (self.chains[at], &self.state.chains[at]);
+        let next = match chain.users > 0.0 {
+            true => (chain.users / (chain.think_s + state.response).max(1e-12)).min(chain.most_per_s),
+            false => chain.rate,
+        };
+        let next = chain.follows.map_or(next, |(whom, often)| often * self.state.chains[whom].throughput);
+        let moved = (next / last.throughput - 1.0).abs().max((state.response / last.response - 1.0).abs());
+        state.throughput = last.throughput.max(1e-300).powf(1.0 - weight) * next.powf(weight);
+        for (center, (old, new)) in self.queues[at].iter_mut().zip(queues).enumerate() {
+            let new = new * state.throughput / network.centers[center].members;
+            *old += (new - *old) * weight;
+        }
+        let old = &mut self.bucketed[at];
+        *old = (old.0 + (bucketed.0 - old.0) * weight, old.1 + (bucketed.1 - old.1) * weight);
+        self.state.chains[at] = state;
+        moved
+    }
+
+    /// Writes wait where work that nobody else waits for cannot be kept up with. `None` where arrivals bring it.
+    fn hold(&mut self, total: f64) -> Option<()> {
+        let users: f64 = self.chains.iter().map(|chain| chain.users).sum();
+        for at in 0..self.held_s.len() {
+            let busy = total * self.network.behind(at);
+            if busy > 1.0 && (users <= 0.0 || self.open_share(at, total, busy) >= 1.0) {
+                return None;
+            }
+            if busy > 1.0 || self.held_s[at] > 0.0 {
+                // Newton's step of users / (cycle + waits): half of it
+                let visits: f64 = self.network.visits(at).map(|(class, _, _, ios)| class.share * ios).sum();
+                let step = 0.5 * (busy - 1.0) / busy.max(0.1) * users / (total * visits.max(1e-9));
+                self.held_s[at] = (self.held_s[at] + step).max(0.0);
+            }
+        }
+        Some(())
+    }
+
+    /// Waits at token buckets.
+    fn buckets(&self, loads: &[CenterLoad]) -> Option<Vec<Option<CenterRound>>> {
+        let each = |at: usize| match self.network.centers[at].window_s {
+            // the limit that is not the tighter one
+            Some(window_s) if window_s.is_infinite() => Some(Some(self.unlimited(at, &loads[at]))),
+            Some(window_s) if loads[at].ios > 0.0 => {
+                // arrivals alone bring the same in every round
+                match self.known[at] {
+                    Some(known) if self.chains.iter().all(|chain| chain.users <= 0.0 && chain.follows.is_none()) => {
+                        Some(Some(known))
+                    }
+                    _ => self.bucket(at, window_s, &loads[at]).map(Some),
+                }
+            }
+            Some(_) => Some(Some(CenterRound::NOTHING)),
+            None => Some(None),
+        };
+        (0..self.network.centers.len()).map(each).collect()
+    }
+
+    fn unlimited(&self, at: usize, load: &CenterLoad) -> CenterRound {
+        let hold = self.network.visits(at).map(|(class, _, work, ios)| match work {
+            ServiceDemand::Fixed(time, _) => class.share * ios * time,
+            ServiceDemand::ByDepth => 0.0,
+        });
+        CenterRound { hold: hold.sum::<f64>() / load.ios.max(1e-300), ..CenterRound::NOTHING }
+    }
+
+    fn bucket(&self, at: usize, window_s: f64, load: &CenterLoad) -> Option<CenterRound> {
+        let members = self.network.centers[at].members;
+        let (mut times, mut visits) = (Vec::new(), vec![0.0; self.chains.len()]);
+        let (mut hold, mut steps) = (0.0, vec![0.0; self.chains.len()]);
+        for ((class, step, work), share) in self.visits_with_shares(at) {
+            let ServiceDemand::Fixed(time, _) = work else { continue };
+            let weight = class.share * step.ios / load.ios;
+            hold += weight * time;
+            visits[class.chain] += share * step.ios / members;
+            steps[class.chain] += share;
+            match times.iter_mut().find(|(known, _): &&mut (f64, f64)| *known == time) {
+                Some((_, all)) => *all += weight,
+                None => times.push((time, weight)),
+            }
+        }
+        let (mut open_per_s, mut varies) = (0.0, 0.0);
+        let mut users: Vec<[f64; 4]> = Vec::new();
+        for (chain, visits) in visits.iter().enumerate().filter(|(_, visits)| **visits > 0.0) {
+            if self.chains[chain].users <= 0.0 {
+                open_per_s += self.state.chains[chain].throughput * visits;
+                continue;
+            }
+            let (pause, spread) = self.cycle(chain);
+            users.push([self.chains[chain].users, pause, *visits, steps[chain]]);
+            varies = spread;
+        }
+        // users who wait at other members do not come here: as many as wait here, by the wait that is looked for
+        let elsewhere = (1.0 - 1.0 / members) * (1.0 - load.all);
+        let with = |wait: f64| {
+            let here = |[users, pause, visits, steps]: &[f64; 4]| {
+                let waits = steps * wait;
+                (users * (1.0 - elsewhere * waits / (pause + waits)), pause / visits)
+            };
+            let closed: Vec<(f64, f64)> = users.iter().map(here).collect();
+            Some((bucket(&BucketDemand { times: &times, window_s, open_per_s, closed: &closed })?, closed))
+        };
+        let first = with(0.0)?;
+        let (found, closed) = match elsewhere > 0.0 && !users.is_empty() {
+            true => brought_about(first, with)?,
+            false => first,
+        };
+        let (wait, variance) = match (&closed[..], open_per_s <= 0.0) {
+            ([(users, pause)], true) => {
+                // who comes back after always the same time passes in step
+                let random = 1.0 - (1.0 - varies) * if members > 1.0 { load.all } else { 1.0 };
+                let in_step = (users * hold - pause).max(0.0);
+                (random * found.wait_s + (1.0 - random) * in_step, random * found.wait_variance_s2)
+            }
+            _ => (found.wait_s, found.wait_variance_s2),
+        };
+        Some(CenterRound { wait, wait_again: wait, wait_variance: variance, hold, ..CenterRound::NOTHING })
+    }
+
+    /// How long a user is elsewhere than at buckets between two requests, s, and how that varies: the squared
+    /// coefficient of variation, at most 1.
+    fn cycle(&self, chain: usize) -> (f64, f64) {
+        let (asked, state, waits) = (&self.chains[chain], &self.state.chains[chain], self.bucketed[chain]);
+        let pause = (asked.think_s + state.response - waits.0).max(1e-12);
+        let spread: f64 = state.kinds.iter().map(|(share, _, _, variance)| share * variance).sum();
+        let spread = (spread - waits.1).max(0.0) + asked.think_cv2 * asked.think_s * asked.think_s;
+        (pause, (spread / (pause * pause)).min(1.0))
+    }
+
+    /// Visits of a center, each with its class's share within its chain.
+    fn visits_with_shares(
+        &self,
+        at: usize,
+    ) -> impl Iterator<Item = ((&super::network::NetworkClass, &super::network::ForkStep, ServiceDemand), f64)> {
+        let classes = self.network.classes.iter().zip(&self.shares);
+        classes.flat_map(move |(class, share)| {
+            class.steps.iter().flat_map(move |step| {
+                let here = step.visits.iter().filter(move |visit| visit.center == at);
+                here.map(move |visit| ((class, step, visit.work), *share))
+            })
+        })
+    }
+}
+
+/// What a bucket does with these users.
+type BucketRound = (BucketState, Vec<(f64, f64)>);
+
+/// The wait that brings itself about, by false position with the Illinois rule.
+fn brought_about(first: BucketRound, with: impl Fn(f64) -> Option<BucketRound>) -> Option<BucketRound> {
+    let wait = first.0.wait_s;
+    let ((mut low, mut over), (mut high, mut under), mut found) = ((0.0, wait), (wait, f64::NAN), first);
+    for _ in 0..24 {
+        let at = if under.is_nan() { high } else { low + (high - low) * over / (over - under) };
+        found = with(at)?;
+        let miss = found.0.wait_s - at;
+        if miss.abs() <= 1e-7 * at || at < 1e-12 {
+            break;
+        }
+        if miss > 0.0 {
+            (low, over) = (at, miss);
+            under /= 2.0;
+        } else {
+            (high, under) = (at, miss);
+            over /= 2.0;
+        }
+    }
+    Some(found)
+}

@@ -1,0 +1,173 @@
+//! Where requests go, as the arm and as a cache see it.
+
+use crate::load::AccessPattern;
+
+/// Quantiles that are worked out.
+const QUANTILES: usize = 33;
+/// Pieces of a bell.
+const PIECES: usize = 24;
+
+/// Stretches of a target, from 0 to 1, each with its share of the requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct PlaceShares(Vec<(f64, f64, f64)>);
+
+impl PlaceShares {
+    /// Adds what a request does in its part of the target.
+    pub fn add(&mut self, access: &AccessPattern, (from, to): (f64, f64), weight: f64) {
+        let AccessPattern::Normal { mean, deviation } = *access else {
+            match self.0.iter_mut().find(|known| (known.0, known.1) == (from, to)) {
+                Some((_, _, sum)) => *sum += weight,
+                None => self.0.push((from, to, weight)),
+            }
+            return;
+        };
+        // what falls outside is drawn again, so that the bell is cut at the ends
+        let (low, high) = ((mean - 4.0 * deviation).max(0.0), (mean + 4.0 * deviation).min(1.0));
+        let step = (high - low).max(1e-9) / PIECES as f64;
+        let middle = |piece: usize| low + (piece as f64 + 0.5) * step;
+        let density = |at: f64| (-0.5 * ((at - mean) / deviation.max(1e-9)).powi(2)).exp();
+        let all: f64 = (0..PIECES).map(|piece| density(middle(piece))).sum();
+        for piece in 0..PIECES {
+            let begin = from + (to - from) * (low + piece as f64 * step);
+            let share = if all > 0.0 { density(middle(piece)) / all } else { 1.0 / PIECES as f64 };
+            self.0.push((begin, begin + (to - from) * step, weight * share));
+        }
+    }
+
+    /// Share of the requests that go below a place.
+    fn below(&self, at: f64) -> f64 {
+        let each =
+            |(from, to, weight): &(f64, f64, f64)| weight * ((at - from) / (to - from).max(1e-12)).clamp(0.0, 1.0);
+        self.0.iter().map(each).sum()
+    }
+
+    /// The blocks of a device, of which so many are in use, below which equal shares of the requests go.
+    pub fn quantiles(&self, blocks: u64) -> Vec<u64> {
+        let block = |at: f64| ((at * blocks as f64) as u64).min(blocks);
+        if let [(from, to, _)] = self.0[..] {
+            return vec![block(from), block(to)];
+        }
+        let mut ends: Vec<f64> = self.0.iter().flat_map(|(from, to, _)| [*from, *to]).collect();
+        ends.sort_by(f64::total_cmp);
+        ends.dedup();
+        if ends.len() < 2 {
+            return vec![0, blocks];
+        }
+        let passed: Vec<f64> = ends.iter().map(|at| self.below(*at)).collect();
+        let all = passed.last().copied().unwrap_or(1.0);
+        let quantile = |number: usize| {
+            let share = all * number as f64 / (QUANTILES - 1) as f64;
+            let right = passed.partition_point(|sum| *sum < share).clamp(1, ends.len() - 1);
+            let (low, high) = (passed[right - 1], passed[right]);
+            let between = if high > low { ((share - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
+            block(ends[right - 1] + between * (ends[right] - ends[right - 1]))
+        };
+        (0..QUANTILES).map(quantile).collect()
+    }
+}
+
+/// Ranks of a law of Zipf in stretches: how many, and the share of the requests of each of them.
+/// The law is that which requests are drawn by (`Zipf` of the base crate: Gray et al. 1994), the
+/// first two ranks exact and the others a power of the share.
+fn ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
+    let AccessPattern::Zipf { theta } = *access else { return vec![(places, 1.0 / places)] };
+    let theta = if (theta - 1.0).abs() < 1e-6 { 1.0 - 1e-6 } else { theta.max(0.0) };
+    if places < 3.0 {
+        let second = if places < 2.0 { 0.0 } else { 0.5f64.powf(theta) };
+        return vec![(1.0, 1.0 / (1.0 + second)), (1.0, second / (1.0 + second))];
+    }
+    // the sum of the weights: the first exactly, the others by the integral
+    let head: f64 =
+        (1..=64).take_while(|rank| f64::from(*rank) <= places).map(|rank| f64::from(rank).powf(-theta)).sum();
+    let tail = |to: f64| (to.powf(1.0 - theta) - 64f64.powf(1.0 - theta)) / (1.0 - theta);
+    let zeta = head + if places > 64.0 { tail(places) + 0.5 * (places.powf(-theta) - 64f64.powf(-theta)) } else { 0.0 };
+    let second = 0.5f64.powf(theta);
+    let eta = (1.0 - (2.0 / places).powf(1.0 - theta)) / (1.0 - (1.0 + second) / zeta);
+    let below = |rank: f64| (((rank / places).powf(1.0 - theta) - 1.0 + eta) / eta).clamp(0.0, 1.0);
+    let mut stretches = vec![(1.0, 1.0 / zeta), (1.0, second / zeta)];
+    let (mut from, mut known) = (2.0f64, (1.0 + second) / zeta);
+    while from < places {
+        let to = (from * 1.1).floor().max(from + 1.0).min(places);
+        let sum = below(to).max(known);
+        stretches.push((to - from, (sum - known) / (to - from)));
+        (from, known) = (to, sum);
+    }
+    stretches
+}
+
+/// The sum of the squares of the places' shares of the requests.
+pub(super) fn unevenness(access: &AccessPattern, places: f64) -> f64 {
+    match access {
+        AccessPattern::Zipf { .. } => {
+            ranks(access, places.max(1.0)).iter().map(|(count, share)| count * share * share).sum()
+        }
+        _ => 0.0,
+    }
+}
+
+/// What a cache of the least recently used finds, and what it takes to fill it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CacheHits {
+    /// Share of the requests.
+    pub share: f64,
+    /// Requests until it is as full as it gets.
+    pub warm_requests: f64,
+}
+
+/// Hits of a cache of so many places among so many (Che, Tung and Wang, "Hierarchical web caching
+/// systems", IEEE JSAC 20(7), 2002): each place is there that was asked for within the last T
+/// requests, where T is such that the places fill the cache. Exact for places that are all alike.
+pub(super) fn hits(access: &AccessPattern, places: f64, cached: f64) -> CacheHits {
+    let ranks = ranks(access, places.max(1.0));
+    let held = |t: f64| ranks.iter().map(|(count, share)| count * -(-share * t).exp_m1()).sum::<f64>();
+    if cached >= places {
+        // what is asked for seldomly comes in last: all but a thousandth of the requests
+        let missed = |t: f64| ranks.iter().map(|(count, share)| count * share * (-share * t).exp()).sum::<f64>();
+        let mut t = places;
+        while missed(t) > 0.001 {
+            t *= 1.5;
+        }
+        return CacheHits { share: 1.0, warm_requests: t };
+    }
+    let (mut low, mut high) = (0.0, places);
+    while held(high) < cached {
+        high *= 2.0;
+    }
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if held(middle) < cached { low = middle } else { high = middle }
+    }
+    let share = ranks.iter().map(|(count, share)| count * share * -(-share * low).exp_m1()).sum();
+    CacheHits { share, warm_requests: low }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_of_places_that_are_alike_are_the_share_that_fits() {
+        let found = hits(&AccessPattern::Uniform, 1000.0, 300.0);
+        assert!((found.share - 0.3).abs() < 1e-9, "{found:?}");
+        // 1 - exp(-T / 1000) = 0.3
+        assert!((found.warm_requests + 1000.0 * 0.7f64.ln()).abs() < 0.01, "{found:?}");
+        assert_eq!(hits(&AccessPattern::Uniform, 1000.0, 2000.0).share, 1.0);
+        // of two places one of which is asked for twice as often
+        let two = unevenness(&AccessPattern::Zipf { theta: 1.0 }, 2.0);
+        assert!((two - 5.0 / 9.0).abs() < 1e-5, "{two}");
+    }
+
+    #[test]
+    fn quantiles_follow_the_places() {
+        let mut places = PlaceShares::default();
+        places.add(&AccessPattern::Uniform, (0.0, 0.5), 1.0);
+        places.add(&AccessPattern::Uniform, (0.5, 1.0), 3.0);
+        let found = places.quantiles(1000);
+        assert_eq!((found[0], found[8], found[16], found[32]), (0, 500, 666, 999));
+        let mut bell = PlaceShares::default();
+        bell.add(&AccessPattern::Normal { mean: 0.5, deviation: 0.1 }, (0.0, 1.0), 1.0);
+        let found = bell.quantiles(100_000);
+        // a quarter of a normal distribution lies 0.674 deviations below its mean
+        assert!(found[8].abs_diff(43_260) < 300 && found[16].abs_diff(50_000) < 300, "{found:?}");
+    }
+}

@@ -1,0 +1,333 @@
+//! What loads ask for, as the analysis takes it: requests of one size each, and what
+//! of them a cache leaves to the drives.
+
+use super::build::{NetworkBuilder, missing, single, visit};
+use super::network::{ForkStep, Visit};
+use super::places::hits;
+use super::sets::MemberDemand;
+use super::{UnsolvedPart, UnsolvedReason};
+use crate::cache::{BlockCacheSpec, CacheReadAhead, WritePolicy};
+use crate::io::BLOCK_BYTES;
+use crate::load::{AccessPattern, OperationClass, OperationTransfer, RequestSizes, TargetPart};
+use crate::system::{Drives, RunBy, Set, System, Workload, WorkloadTarget};
+
+/// Sizes that an even distribution is taken as.
+const SIZES: u64 = 8;
+
+/// One kind of request of a workload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct WorkloadRequest {
+    /// Whose.
+    pub chain: usize,
+    /// Share of the requests of its chain.
+    pub share: f64,
+    /// Requests a second of its chain, as far as is known.
+    pub rate: f64,
+    pub write: bool,
+    pub blocks: f64,
+    /// Places are multiples of so many blocks.
+    pub align: f64,
+    pub target: WorkloadTarget,
+    pub part: (f64, f64),
+    pub access: AccessPattern,
+    /// Through the host's file cache.
+    pub cached: bool,
+}
+
+impl WorkloadRequest {
+    pub const EMPTY: WorkloadRequest = WorkloadRequest {
+        chain: 0,
+        share: 0.0,
+        rate: 0.0,
+        write: false,
+        blocks: 1.0,
+        align: 1.0,
+        target: WorkloadTarget::Drive(0),
+        part: (0.0, 1.0),
+        access: AccessPattern::Uniform,
+        cached: false,
+    };
+}
+
+/// A chain that is nobody's load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum BackgroundChain {
+    /// Comes so often for each request of another chain.
+    Follows(usize, f64),
+    /// So many at a time, at most so many a second.
+    Steps(f64, f64),
+}
+
+/// What happens to a kind of request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RequestWay {
+    pub request: WorkloadRequest,
+    /// It comes from the host, and goes back there.
+    pub by_host: bool,
+    /// Blocks that go to the drives; `None` where a cache has it.
+    pub below: Option<f64>,
+    /// It is copied between the file cache and a program.
+    pub copied: bool,
+}
+
+impl RequestWay {
+    /// What a member sees of it, where it gets this share of the I/Os.
+    pub fn member(&self, ios: f64) -> Option<MemberDemand> {
+        let weight = self.request.share * self.request.rate * ios;
+        let demand = |blocks| MemberDemand { request: self.request, weight, write: self.request.write, blocks };
+        self.below.map(demand)
+    }
+}
+
+/// A cache that requests pass.
+#[derive(Clone, Copy)]
+pub(super) struct PassedCache<'a> {
+    spec: &'a BlockCacheSpec,
+    name: &'a str,
+}
+
+/// The requests of all workloads, given the throughput of each.
+pub(super) fn requests(system: &System, rates: &[f64]) -> Result<Vec<WorkloadRequest>, UnsolvedReason> {
+    let mut all = Vec::new();
+    for (chain, (workload, rate)) in system.workloads.iter().zip(rates).enumerate() {
+        let classes = super::classes(workload)?;
+        let sum: f64 = classes.iter().map(|class| class.weight).sum();
+        for class in classes {
+            let one = WorkloadRequest { chain, rate: *rate, share: class.weight / sum, ..WorkloadRequest::EMPTY };
+            of_class(system, workload, class, one, &mut all)?;
+        }
+    }
+    if all.is_empty() { Err(missing("request")) } else { Ok(all) }
+}
+
+fn of_class(
+    system: &System,
+    workload: &Workload,
+    class: &OperationClass,
+    one: WorkloadRequest,
+    all: &mut Vec<WorkloadRequest>,
+) -> Result<(), UnsolvedReason> {
+    let no = |part| Err(UnsolvedReason::Part { of: class.name.clone(), part });
+    let [transfer] = &class.transfers[..] else { return no(UnsolvedPart::Sequence) };
+    if class.rounds > 1 || transfer.total_bytes.is_some() || transfer.posted {
+        return no(UnsolvedPart::Sequence);
+    }
+    if matches!(transfer.access, AccessPattern::Sequential { .. }) {
+        return no(UnsolvedPart::Places);
+    }
+    if transfer.cached && system.host.cache.is_none() {
+        return no(UnsolvedPart::Cache);
+    }
+    let target = *workload.targets.get(usize::from(transfer.target)).ok_or_else(|| missing("target"))?;
+    let one = WorkloadRequest {
+        target,
+        part: part(system, target, transfer)?,
+        access: transfer.access,
+        cached: transfer.cached,
+        ..one
+    };
+    let write_bytes = transfer.write_bytes.as_ref().unwrap_or(&transfer.bytes);
+    let least = least(&transfer.bytes).min(least(write_bytes));
+    let align = if transfer.align_bytes > 0 { transfer.align_bytes as f64 / BLOCK_BYTES as f64 } else { least };
+    let one = WorkloadRequest { align, ..one };
+    let reads = transfer.read_share.clamp(0.0, 1.0);
+    for (write, of, bytes) in [(false, reads, &transfer.bytes), (true, 1.0 - reads, write_bytes)] {
+        for (blocks, share) in sizes(bytes).into_iter().filter(|(_, share)| of * share * one.share > 0.0) {
+            all.push(WorkloadRequest { share: one.share * of * share, write, blocks, ..one });
+        }
+    }
+    Ok(())
+}
+
+/// The part of a target in use, as shares of it.
+fn part(system: &System, target: WorkloadTarget, transfer: &OperationTransfer) -> Result<(f64, f64), UnsolvedReason> {
+    let (from, bytes) = match transfer.part {
+        TargetPart::All => return Ok((0.0, 1.0)),
+        TargetPart::Share { from, to } => return Ok((from, to)),
+        TargetPart::Bytes { from, bytes } => (from, bytes),
+    };
+    let blocks = match target {
+        WorkloadTarget::Drive(drive) => system.drive_blocks(drive).ok_or_else(|| missing("drive"))?,
+        WorkloadTarget::Array(at) => {
+            let set = system.arrays.get(at).ok_or_else(|| missing("array"))?;
+            system.array_of(set).map_err(|error| UnsolvedReason::Array(set.name.clone(), error))?.blocks()
+        }
+    };
+    let whole = (blocks * BLOCK_BYTES) as f64;
+    Ok((from as f64 / whole, ((from + bytes) as f64 / whole).min(1.0)))
+}
+
+/// The smallest size, blocks.
+fn least(of: &RequestSizes) -> f64 {
+    let bytes = match of {
+        RequestSizes::One(bytes) => *bytes,
+        RequestSizes::Weighted(sizes) => sizes.iter().map(|(bytes, _)| *bytes).min().unwrap_or(BLOCK_BYTES),
+        RequestSizes::Uniform { from, .. } => *from,
+    };
+    bytes as f64 / BLOCK_BYTES as f64
+}
+
+/// Sizes, blocks, each with its share.
+fn sizes(sizes: &RequestSizes) -> Vec<(f64, f64)> {
+    let blocks = |bytes: u64| bytes as f64 / BLOCK_BYTES as f64;
+    match sizes {
+        RequestSizes::One(bytes) => vec![(blocks(*bytes), 1.0)],
+        RequestSizes::Weighted(sizes) => {
+            let all: f64 = sizes.iter().map(|(_, weight)| weight).sum();
+            sizes.iter().map(|(bytes, weight)| (blocks(*bytes), weight / all)).collect()
+        }
+        RequestSizes::Uniform { from, to } => {
+            let (from, to) = (blocks(*from), blocks(*to));
+            let middle = |at: u64| (from + (to - from) * (at as f64 + 0.5) / SIZES as f64).round().max(1.0);
+            (0..SIZES).map(|at| (middle(at), 1.0 / SIZES as f64)).collect()
+        }
+    }
+}
+
+impl<'a> NetworkBuilder<'a> {
+    /// The controller's cache before a drive or an array.
+    pub(super) fn cache_of(&self, group: &Drives, set: Option<&Set>) -> Option<PassedCache<'a>> {
+        let at = match set.map(|set| set.run_by) {
+            Some(RunBy::Controller(at)) => Some(at),
+            Some(RunBy::Host) | None => {
+                group.channel.and_then(|at| self.system.channels.get(at)).and_then(|channel| channel.controller)
+            }
+        };
+        let controller = self.system.controllers.get(at?)?;
+        let spec = controller.cache.as_ref()?;
+        Some(PassedCache { spec, name: &controller.name })
+    }
+
+    /// What becomes of the requests to a target.
+    pub(super) fn ways(
+        &mut self,
+        requests: &[&WorkloadRequest],
+        below: Option<PassedCache<'a>>,
+        blocks: u64,
+        group: &Drives,
+    ) -> Result<Vec<RequestWay>, UnsolvedReason> {
+        let host = self.system.host.cache.as_ref().map(|spec| PassedCache { spec, name: "host" });
+        let mut ways = Vec::new();
+        for request in requests {
+            let plain = RequestWay { request: **request, by_host: true, below: Some(request.blocks), copied: false };
+            match (host.filter(|_| request.cached), below) {
+                (None, None) => ways.push(plain),
+                (Some(_), Some(cache)) => return cache.no(UnsolvedPart::Cache),
+                (Some(cache), None) => {
+                    self.through(cache, RequestWay { copied: true, ..plain }, requests, blocks, group, &mut ways)?
+                }
+                (None, Some(cache)) => self.through(cache, plain, requests, blocks, group, &mut ways)?,
+            }
+        }
+        Ok(ways)
+    }
+
+    /// A kind of request through a cache.
+    fn through(
+        &mut self,
+        cache: PassedCache,
+        way: RequestWay,
+        all: &[&WorkloadRequest],
+        blocks: u64,
+        group: &Drives,
+        ways: &mut Vec<RequestWay>,
+    ) -> Result<(), UnsolvedReason> {
+        let request = way.request;
+        cache.check(&request, all, blocks)?;
+        let page = f64::from(cache.spec.page_blocks);
+        let each = (request.blocks / page).ceil();
+        let places = (blocks as f64 * (request.part.1 - request.part.0) / (each * page)).round().max(1.0);
+        let pages = cache.spec.bytes as f64 / (page * BLOCK_BYTES as f64);
+        let found = hits(&request.access, places, pages / each);
+        self.built.warm.push((cache.name.to_owned(), found.warm_requests));
+        let rate: f64 = all.iter().map(|request| request.share * request.rate).sum();
+        let with = |share: f64, below| RequestWay {
+            request: WorkloadRequest { share: request.share * share, ..request },
+            below,
+            ..way
+        };
+        match (request.write, cache.spec.write) {
+            (false, _) => {
+                ways.push(with(found.share, None));
+                ways.push(with(1.0 - found.share, Some(each * page)));
+            }
+            (true, WritePolicy::Through) => ways.push(way),
+            (true, WritePolicy::Back(back)) => {
+                if matches!(group.device, crate::device::DeviceModel::Mechanical(_)) {
+                    return cache.no(UnsolvedPart::Posted);
+                }
+                ways.push(with(1.0, None));
+                let writes = request.share * request.rate;
+                // those dirty at a time: up to where they go, or as old as they get
+                let aged = back.flush_after.map_or(f64::INFINITY, |age| age as f64 * 1e-9 * writes);
+                let dirty = (back.flush_at * pages / each).min(places * -(-aged / places).exp_m1());
+                let again = if rate > 0.0 { dirty / places } else { 0.0 };
+                let chain = self.loads + self.built.background.len();
+                // neighbours that are dirty too go with it, up to the longest write
+                let most = (f64::from(back.coalesce_blocks) / (each * page)).floor().max(1.0);
+                let run = (1.0 / (1.0 - again).max(1e-6)).min(most);
+                let follows = request.share * (1.0 - again) / run;
+                self.built.background.push(BackgroundChain::Follows(request.chain, follows));
+                let flush = WorkloadRequest { chain, share: 1.0, rate: request.rate * follows, ..request };
+                let below = Some(each * page * run);
+                ways.push(RequestWay { request: flush, by_host: false, below, copied: false });
+            }
+        }
+        ways.retain(|way| way.request.share > 0.0);
+        Ok(())
+    }
+
+    /// What a request visits that a cache has, before a drive.
+    pub(super) fn found(&self, group: &Drives, set: Option<&Set>, way: &RequestWay) -> Vec<ForkStep> {
+        if way.copied {
+            return self.copied(way).into_iter().collect();
+        }
+        let at = match set.map(|set| set.run_by) {
+            Some(RunBy::Controller(at)) => Some(at),
+            _ => group.channel.and_then(|at| self.system.channels.get(at)).and_then(|channel| channel.controller),
+        };
+        let Some(at) = at else { return Vec::new() };
+        vec![single(self.down(at, &way.request)), single(self.up(at, &way.request))]
+    }
+
+    /// The same before an array.
+    pub(super) fn found_by_set(&self, set: &Set, group: &Drives, way: &RequestWay) -> Vec<ForkStep> {
+        let mut steps = if way.copied { Vec::new() } else { self.before() };
+        steps.extend(self.found(group, Some(set), way));
+        steps
+    }
+
+    /// The copy between the file cache and a program.
+    pub(super) fn copied(&self, way: &RequestWay) -> Option<ForkStep> {
+        let time = way.request.blocks * BLOCK_BYTES as f64 * self.system.host.copy_byte_ps as f64 * 1e-12;
+        let visits: Vec<Visit> = visit(self.processors, time).into_iter().collect();
+        way.copied.then(|| single(visits))
+    }
+}
+
+impl PassedCache<'_> {
+    fn no<T>(&self, part: UnsolvedPart) -> Result<T, UnsolvedReason> {
+        Err(UnsolvedReason::Part { of: self.name.to_owned(), part })
+    }
+
+    /// Looks for what the share of hits is not known of.
+    fn check(&self, request: &WorkloadRequest, all: &[&WorkloadRequest], blocks: u64) -> Result<(), UnsolvedReason> {
+        let alike = |other: &&WorkloadRequest| {
+            (other.part, other.access, other.blocks) == (request.part, request.access, request.blocks)
+        };
+        // where everything fits it does not matter who asks for what
+        let area = |other: &&WorkloadRequest| (other.part, other.access) == (request.part, request.access);
+        let held = self.spec.bytes as f64 / BLOCK_BYTES as f64;
+        let fits = blocks as f64 * (request.part.1 - request.part.0) <= held && all.iter().all(area);
+        if !(fits || all.iter().all(alike)) || matches!(request.access, AccessPattern::Normal { .. }) {
+            return self.no(UnsolvedPart::CacheMix);
+        }
+        let page = f64::from(self.spec.page_blocks);
+        let partly = self.spec.read_before_partial_write && request.blocks % page != 0.0;
+        let unknown = matches!(self.spec.read, CacheReadAhead::Fixed { .. })
+            || self.spec.reserve_for_writes > 0.0
+            || !self.spec.allocate_on_write
+            || partly;
+        if unknown { self.no(UnsolvedPart::Cache) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,276 @@
+//! Members of an array: what each gets, which are alike, and what is done in the
+//! background of one that lost a member.
+
+use super::build::{NetworkBuilder, missing};
+use super::device::Pool;
+use super::places::{hits, unevenness};
+use super::requests::{BackgroundChain, RequestWay, WorkloadRequest};
+use super::{UnsolvedPart, UnsolvedReason};
+use crate::array::{ArrayRequest, MemberIoPlan, Pass, Planner, ReadFrom, Task};
+use crate::device::DeviceModel;
+use crate::io::BLOCK_BYTES;
+use crate::load::AccessPattern;
+use crate::system::{Drives, Set};
+
+/// I/Os of a kind at a member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct MemberDemand {
+    pub request: WorkloadRequest,
+    /// How many of all.
+    pub weight: f64,
+    pub write: bool,
+    pub blocks: f64,
+}
+
+/// Members that get the same.
+pub(super) type MemberPool = (Vec<u16>, Pool);
+
+/// Plans of requests of a kind, each with its share.
+pub(super) type PlanShares = Vec<(f64, MemberIoPlan)>;
+
+/// Most plans of one kind of request, where they are not all alike.
+const PLANS: u64 = 16;
+/// The same where members differ.
+const MOST_PLANS: u64 = 512;
+/// In a unit of more requests than this, what crosses its end does not count.
+const MOST_IN_UNIT: u64 = 256;
+/// Members whose loads are this near are alike.
+const ALIKE: f64 = 0.05;
+/// Share of requests that a drive's own cache may find without being asked about.
+const FEW: f64 = 0.03;
+/// Deviation of the loads of members, as a share of their mean, that does not count.
+const MOST_UNEVEN: f64 = 0.1;
+
+/// Plans of requests of a kind: one, where all are alike.
+pub(super) fn plans(planner: &mut Planner, request: &WorkloadRequest, blocks: f64) -> PlanShares {
+    let (unit, row) = (planner.array().unit_blocks(), planner.array().row_blocks());
+    let blocks = (blocks.round() as u32).max(1);
+    let align = (request.align.round() as u64).clamp(1, u64::from(blocks));
+    let failed = !planner.state().failed.is_empty();
+    // few of a large unit's requests cross into the next
+    let even = unit.is_multiple_of(align) && align == u64::from(blocks);
+    let alike = even || unit / u64::from(blocks) > MOST_IN_UNIT;
+    let last = planner.array().blocks().saturating_sub(u64::from(blocks));
+    let members = u64::from(planner.array().members());
+    // of several copies each has its turn
+    let turns = if failed { u64::from(planner.array().copies().max(1)) } else { 1 };
+    // where members differ, all units of as many rows as there are members: parity has been everywhere then
+    let (count, step) = match (failed, alike) {
+        (false, true) => (1, 0),
+        (false, false) => (PLANS, (row * 2 / PLANS).max(1)),
+        (true, true) => {
+            let step = unit.max(u64::from(blocks)).next_multiple_of(u64::from(blocks));
+            ((row * members).div_ceil(step).clamp(1, MOST_PLANS), step)
+        }
+        (true, false) => ((row * members / unit * 4).clamp(1, MOST_PLANS), (unit / 4).max(1)),
+    };
+    let mut known: PlanShares = Vec::new();
+    for at in 0..count * turns {
+        let mut plan = MemberIoPlan::new();
+        let block = match (failed, alike) {
+            (false, false) if align < u64::from(blocks) => spread(at, align, row * 2),
+            _ => at / turns * step,
+        };
+        let block = block.next_multiple_of(align).min(last);
+        planner.plan(ArrayRequest { write: request.write, ..ArrayRequest::read(block, blocks) }, &mut plan);
+        let share = 1.0 / (count * turns) as f64;
+        match known.iter_mut().find(|(_, other)| same(other, &plan)) {
+            Some((all, _)) => *all += share,
+            None => known.push((share, plan)),
+        }
+    }
+    known
+}
+
+/// Places evenly over some rows, at every offset within a unit alike: steps of the golden section.
+fn spread(at: u64, align: u64, rows: u64) -> u64 {
+    const GOLDEN: f64 = 0.618_033_988_749_895;
+    ((at as f64 * GOLDEN + 0.5).fract() * (rows / align) as f64) as u64 * align
+}
+
+/// Plans of the same I/Os to the same members.
+fn same(a: &MemberIoPlan, b: &MemberIoPlan) -> bool {
+    let key = |plan: &MemberIoPlan| (plan.reads.len(), plan.writes.len(), plan.after.len(), plan.work);
+    let ios = |plan: &MemberIoPlan| plan.all().map(|io| (io.member, io.blocks)).collect::<Vec<_>>();
+    key(a) == key(b) && ios(a) == ios(b)
+}
+
+/// The drive in a member's place.
+pub(super) fn drive_at(set: &Set, member: u16) -> Option<u32> {
+    match set.failed.iter().position(|failed| *failed == member) {
+        Some(at) => set.spares.get(at).copied(),
+        None => set.members.get(usize::from(member)).copied(),
+    }
+}
+
+/// What members get, all in all.
+pub(super) fn member_demands(ways: &[RequestWay], plans: &[PlanShares], members: &[u16]) -> Vec<MemberDemand> {
+    let mut demands: Vec<MemberDemand> = Vec::new();
+    for (way, plans) in ways.iter().zip(plans) {
+        for (share, plan) in plans {
+            for io in plan.all().filter(|io| members.contains(&io.member)) {
+                let blocks = f64::from(io.blocks);
+                let Some(demand) = way.member(*share) else { continue };
+                let demand = MemberDemand { write: io.write, blocks, ..demand };
+                let alike = |known: &&mut MemberDemand| {
+                    (known.write, known.blocks, known.request.chain) == (io.write, blocks, way.request.chain)
+                        && (known.request.part, known.request.access) == (way.request.part, way.request.access)
+                };
+                match demands.iter_mut().find(alike) {
+                    Some(known) => known.weight += demand.weight,
+                    None => demands.push(demand),
+                }
+            }
+        }
+    }
+    demands
+}
+
+/// Members that get the same, together.
+pub(super) fn pools(
+    set: &Set,
+    planner: &Planner,
+    ways: &[RequestWay],
+    plans: &[PlanShares],
+) -> Result<Vec<MemberPool>, UnsolvedReason> {
+    let array = planner.array();
+    let members = f64::from(array.members());
+    let copies = f64::from(array.copies());
+    // neighbours share some units only where members do not divide into groups of copies
+    let side = if members % copies == 0.0 { copies } else { 2.0 * copies - 1.0 };
+    let whole = planner.state().failed.is_empty();
+    let in_turn = if whole && set.policy.read_from == ReadFrom::RoundRobin { copies } else { 1.0 };
+    let pool = |count: f64| Pool { members: count, group: if copies > 1.0 { side.min(count) } else { count }, in_turn };
+    if whole {
+        return Ok(vec![((0..array.members()).collect(), pool(members))]);
+    }
+    let mut pools: Vec<(f64, Vec<u16>)> = Vec::new();
+    for member in 0..array.members() {
+        let load: f64 = member_demands(ways, plans, &[member]).iter().map(|demand| demand.weight).sum();
+        if load <= 0.0 {
+            continue;
+        }
+        let spare = planner.state().failed.contains(member);
+        let alike = |(other, known): &&mut (f64, Vec<u16>)| {
+            (*other / load - 1.0).abs() < ALIKE && planner.state().failed.contains(known[0]) == spare
+        };
+        match pools.iter_mut().find(alike) {
+            Some((_, known)) => known.push(member),
+            None => pools.push((load, vec![member])),
+        }
+    }
+    let inside = |ios: &[crate::array::MemberIo]| {
+        let of = |member: u16| pools.iter().position(|(_, members)| members.contains(&member));
+        ios.windows(2).all(|pair| of(pair[0].member) == of(pair[1].member))
+    };
+    let apart =
+        plans.iter().flatten().all(|(_, plan)| inside(&plan.reads) && inside(&plan.writes) && inside(&plan.after));
+    if !apart {
+        return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
+    }
+    Ok(pools.into_iter().map(|(_, members)| (members.clone(), pool(members.len() as f64))).collect())
+}
+
+/// Refuses places so few that the drive's own cache, or one of its dies, has them.
+pub(super) fn found_by_itself(group: &Drives, ios: &[MemberDemand], blocks: f64) -> Result<(), UnsolvedReason> {
+    let all: f64 = ios.iter().map(|io| io.weight).sum();
+    let mut share = 0.0;
+    for io in ios {
+        let (from, to) = io.request.part;
+        let places = (blocks * (to - from) / io.request.blocks.max(1.0)).max(1.0);
+        share += io.weight / all
+            * match &group.device {
+                DeviceModel::Mechanical(model) => {
+                    let cache = model.cache();
+                    let segments = f64::from(cache.segments);
+                    // each holds what was asked for and what was read behind it
+                    let held = (f64::from(cache.segment_blocks) / 2.0).max(io.blocks) / io.blocks;
+                    let zipf = matches!(io.request.access, AccessPattern::Zipf { .. });
+                    let narrow = match io.request.access {
+                        AccessPattern::Normal { deviation, .. } => (deviation * 3.5).min(1.0),
+                        _ => 1.0,
+                    };
+                    let kept = if io.write { 0.0 } else { segments * if zipf { 1.0 } else { held } };
+                    let places = places * narrow;
+                    if kept > 0.0 { hits(&io.request.access, places, kept.min(places)).share } else { 0.0 }
+                }
+                DeviceModel::Flash(model) => {
+                    let spec = model.spec();
+                    uneven(unevenness(&io.request.access, places), f64::from(spec.channels * spec.dies))
+                }
+                _ => 0.0,
+            };
+    }
+    match share > FEW {
+        true => Err(UnsolvedReason::Part { of: group.name.clone(), part: UnsolvedPart::FewPlaces }),
+        false => Ok(()),
+    }
+}
+
+/// How far places that are asked for unequally often load some of so many parts more than others: the
+/// square of the deviation of a part's load, of its mean.
+fn uneven(squares: f64, parts: f64) -> f64 {
+    squares * (parts - 1.0)
+}
+
+/// Refuses places that load members too unequally.
+pub(super) fn evenly(set: &Set, ways: &[RequestWay], blocks: f64) -> Result<(), UnsolvedReason> {
+    let members = set.members.len() as f64;
+    let unequal = |way: &RequestWay| {
+        let (from, to) = way.request.part;
+        let places = (blocks * (to - from) / way.request.blocks.max(1.0)).max(1.0);
+        matches!(way.request.access, AccessPattern::Zipf { .. })
+            && uneven(unevenness(&way.request.access, places), members) > MOST_UNEVEN * MOST_UNEVEN
+    };
+    match ways.iter().any(|way| way.below.is_some() && unequal(way)) {
+        true => Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::FewPlaces }),
+        false => Ok(()),
+    }
+}
+
+impl NetworkBuilder<'_> {
+    /// Adds the rebuild of a set that has spares for all that failed.
+    pub(super) fn rebuild(
+        &mut self,
+        set: &Set,
+        group: &Drives,
+        planner: &mut Planner,
+        ways: &mut Vec<RequestWay>,
+        plans: &mut Vec<PlanShares>,
+    ) -> Result<(), UnsolvedReason> {
+        let Some(settings) = set.rebuild.filter(|_| !set.failed.is_empty() && set.spares.len() >= set.failed.len())
+        else {
+            return Ok(());
+        };
+        if matches!(group.device, DeviceModel::Mechanical(_)) {
+            return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Rebuild });
+        }
+        for spare in &set.spares {
+            let spare = self.system.group_of(*spare).ok_or_else(|| missing("spare"))?;
+            if self.system.drives[spare.0].device.name() != group.device.name() {
+                return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
+            }
+        }
+        let mut pass = Pass::new(Task::Rebuild, planner, u64::from(settings.step_blocks));
+        let mut plan = MemberIoPlan::new();
+        if !pass.next(planner, &mut plan) {
+            return Ok(());
+        }
+        let bytes = (pass.done() * BLOCK_BYTES) as f64;
+        let most = settings.rate.map_or(f64::INFINITY, |rate| rate as f64 / bytes);
+        let chain = self.loads + self.built.background.len();
+        self.built.background.push(BackgroundChain::Steps(f64::from(settings.depth.max(1)), most));
+        let rate = most.min(1.0);
+        let request = WorkloadRequest {
+            chain,
+            share: 1.0,
+            rate,
+            write: true,
+            blocks: pass.done() as f64,
+            ..WorkloadRequest::EMPTY
+        };
+        ways.push(RequestWay { request, by_host: false, below: Some(request.blocks), copied: false });
+        plans.push(vec![(1.0, plan)]);
+        Ok(())
+    }
+}

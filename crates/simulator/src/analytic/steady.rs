@@ -1,0 +1,154 @@
+//! A steady state of a system: its network, solved.
+
+use super::build::{NetworkBuilder, SystemNetwork};
+use super::mechanical::CostMemory;
+use super::mixed::{ChainState, LoadChain, MixedState};
+use super::requests::{BackgroundChain, requests};
+use super::{UnsolvedPart, UnsolvedReason, chain};
+use crate::system::System;
+
+/// Times that the network is built anew with what came out, where that matters.
+const BUILDS: usize = 4;
+
+/// A steady state.
+pub(super) struct SteadyState {
+    /// Workloads, in their order.
+    pub chains: Vec<ChainState>,
+    pub utilisations: Vec<(String, f64)>,
+    /// Of the volumes that are used, by the name of the first: share used of the limits of operations
+    /// and of bytes.
+    pub limits: Vec<(String, [f64; 2])>,
+}
+
+/// Solves for a steady state.
+pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyState, UnsolvedReason> {
+    let chains = system.workloads.iter().map(chain).collect::<Result<Vec<LoadChain>, _>>()?;
+    if chains.is_empty() {
+        return Err(UnsolvedReason::Missing("workload"));
+    }
+    let begin = |chain: &LoadChain| if chain.users > 0.0 { chain.users } else { chain.rate };
+    let mut rates: Vec<f64> = chains.iter().map(begin).collect();
+    let mut last = None;
+    for _ in 0..BUILDS {
+        let built = NetworkBuilder::new(system, memory).requests(&requests(system, &rates)?)?;
+        let again = chains.len() > 1 || !built.background.is_empty();
+        let mut all = chains.clone();
+        all.extend(built.background.iter().map(background));
+        let (built, state) = with_programs(built, &all, system)?;
+        let moved = state.chains.iter().zip(&rates).map(|(state, rate)| (state.throughput / rate - 1.0).abs());
+        let still = moved.fold(0.0, f64::max) < 1e-3;
+        rates = state.chains.iter().take(chains.len()).map(|chain| chain.throughput).collect();
+        last = Some((built, state));
+        if !again || still {
+            break;
+        }
+    }
+    let (built, mut state) = last.ok_or(UnsolvedReason::Missing("workload"))?;
+    warm(system, &built, &rates)?;
+    let busy = |at: usize| state.centers.get(at).map_or(f64::NAN, |found| found.busy);
+    let mut utilisations: Vec<(String, f64)> = Vec::new();
+    for (at, names) in &built.names {
+        for name in names {
+            match utilisations.iter_mut().find(|(known, _)| known == name) {
+                Some((_, share)) => *share = share.max(part_busy(&built, *at, busy(*at), &rates)),
+                None => utilisations.push((name.clone(), part_busy(&built, *at, busy(*at), &rates))),
+            }
+        }
+    }
+    utilisations.retain(|(_, busy)| *busy > 0.0);
+    let named = |center: usize| built.names.iter().find(|(at, _)| *at == center).and_then(|(_, names)| names.first());
+    let limits = built.devices.iter().filter_map(|devices| {
+        let limits = devices.limits()?;
+        Some((named(limits[0])?.clone(), limits.map(busy)))
+    });
+    let limits = limits.collect();
+    state.chains.truncate(chains.len());
+    Ok(SteadyState { chains: state.chains, utilisations, limits })
+}
+
+/// Utilization of a center: of one whose work nobody waits for, that work.
+fn part_busy(built: &SystemNetwork, at: usize, busy: f64, rates: &[f64]) -> f64 {
+    let behind = built.network.behind(at);
+    if behind > 0.0 { (rates.iter().sum::<f64>() * behind).min(1.0) } else { busy }
+}
+
+fn background(chain: &BackgroundChain) -> LoadChain {
+    let nobody =
+        LoadChain { users: 0.0, think_s: 0.0, think_cv2: 0.0, rate: 0.0, follows: None, most_per_s: f64::INFINITY };
+    match *chain {
+        BackgroundChain::Follows(whom, often) => LoadChain { follows: Some((whom, often)), ..nobody },
+        BackgroundChain::Steps(users, most_per_s) => LoadChain { users, most_per_s, ..nobody },
+    }
+}
+
+/// Refuses caches that are not warm when counting begins.
+fn warm(system: &System, built: &SystemNetwork, rates: &[f64]) -> Result<(), UnsolvedReason> {
+    let asked = rates.iter().sum::<f64>() * system.watch.warm_up as f64 * 1e-9;
+    match built.warm.iter().find(|(_, requests)| *requests > asked) {
+        Some((name, _)) => Err(UnsolvedReason::Part { of: name.clone(), part: UnsolvedPart::ColdCache }),
+        None => Ok(()),
+    }
+}
+
+/// Solves, and once more where programs of what is written stand in the way of reads.
+fn with_programs(
+    built: SystemNetwork,
+    chains: &[LoadChain],
+    system: &System,
+) -> Result<(SystemNetwork, MixedState), UnsolvedReason> {
+    let mut built = built;
+    let mut state = network(&built, chains, system)?;
+    if built.devices.iter().any(|devices| devices.writes_programs()) {
+        shares(&mut built, &state);
+        let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
+        let SystemNetwork { network: centers, devices, .. } = &mut built;
+        for devices in devices.iter() {
+            devices.programs(centers, total);
+        }
+        unshare(&mut built, &state);
+        state = network(&built, chains, system)?;
+    }
+    shares(&mut built, &state);
+    Ok((built, state))
+}
+
+/// Shares of classes become those of all requests.
+fn shares(built: &mut SystemNetwork, state: &MixedState) {
+    let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
+    for class in &mut built.network.classes {
+        class.share *= state.chains[class.chain].throughput / total;
+    }
+}
+
+/// And those of their chains again.
+fn unshare(built: &mut SystemNetwork, state: &MixedState) {
+    let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
+    for class in &mut built.network.classes {
+        class.share *= total / state.chains[class.chain].throughput.max(1e-300);
+    }
+}
+
+/// One load without buckets is worked out user by user, all else by the fixed point.
+fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Result<MixedState, UnsolvedReason> {
+    let name = || system.workloads.iter().map(|workload| workload.name.as_str()).collect::<Vec<_>>().join("`, `");
+    let posted = system.workloads.len() < chains.len() && chains.iter().any(|chain| chain.follows.is_some());
+    let overload = || match posted {
+        true => UnsolvedReason::Part { of: name(), part: UnsolvedPart::PostedLimit },
+        false => UnsolvedReason::Overload(name()),
+    };
+    let mixed = || match built.network.mixed(chains) {
+        Some(state) if !state.settled => Err(UnsolvedReason::Part { of: name(), part: UnsolvedPart::Unsettled }),
+        Some(state) => Ok(state),
+        None => Err(overload()),
+    };
+    let [chain] = chains else { return mixed() };
+    if built.devices.iter().any(|devices| devices.is_volume()) {
+        return mixed();
+    }
+    let state = match chain.users > 0.0 {
+        true => built.network.closed(chain.users, chain.think_s),
+        false => built.network.open(chain.rate).ok_or_else(overload)?,
+    };
+    let chain = ChainState { throughput: state.throughput, response: state.response, kinds: state.kinds };
+    Ok(MixedState { settled: true, chains: vec![chain], centers: state.centers })
+}
