@@ -93,8 +93,8 @@ class Levels(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 described = f"count = {level.members}\n" in file.read()
             self.assertTrue(described or f"disk.count={level.members}" in level.settings, level.name)
-        self.assertEqual([levels.row_kb(levels.named(name)) for name in ("raid0", "raid1", "raid10", "raid5-5", "raid6")],
-                         [256, 64, 128, 256, 256])
+        rows = {"raid0": 256, "raid1": 64, "raid10": 128, "raid5-5": 256, "raid6": 256}
+        self.assertEqual({name: levels.row_kb(levels.named(name)) for name in rows}, rows)
         for name in levels.TINY[0]:
             self.assertIn(levels.named(name).by, ("md", "btrfs"))
 
@@ -107,9 +107,10 @@ class Levels(unittest.TestCase):
                                              f"md.rebuild={levels.REBUILD}"])
 
     def test_how_fast_md_rebuilds_is_told_while_it_does(self):
-        readings = [(10.0, "9 0 md0\n2048 / 524288\n"), (20.0, "9 0 md0\n22528 / 524288\n")]
-        self.assertEqual(emulated.rebuilt(readings), 2048 * 512)
-        self.assertIsNone(emulated.rebuilt([*readings, (30.0, "9 0 md0\nnone\n")]))
+        line = "9 0 md0\n      [==>.......]  recovery = 12.6% ({}/262144) finish=3.5min speed=1024K/sec\n"
+        readings = [(10.0, line.format(2048)), (20.0, line.format(12288))]
+        self.assertEqual(emulated.rebuilt(readings), 1024 * 1024)
+        self.assertIsNone(emulated.rebuilt([*readings, (30.0, "9 0 md0\n")]))
 
 
 class Words(unittest.TestCase):

@@ -5,7 +5,7 @@ import re
 import time
 
 from levels import CHUNK_KB
-from load import SECTOR, fio_words, outcome, read, take
+from load import fio_words, outcome, read, take
 from qemu import Drive, Guest, sparse
 
 SERVED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "systems", "served.toml")
@@ -23,7 +23,7 @@ START = """
 COUNT = """
 [ ! -e /run/fio.ended ] || {{ cat /run/fio; exit 1; }}
 awk 'FILENAME == "/proc/uptime" || $3 ~ /^({names})$/' /proc/uptime /proc/diskstats
-cat /sys/block/md0/md/sync_completed 2> /dev/null || true
+grep recovery /proc/mdstat || true
 """
 END = """
 killall -INT fio
@@ -32,8 +32,9 @@ rm /run/fio.ended
 """
 
 
-# What sync_completed says while it goes on: sectors done / of all
-SYNCED = re.compile(r"^(\d+) / \d+$", re.M)
+# What /proc/mdstat says of a rebuild: KB of each member that are done, of all. (sync_completed moves by
+# sixteenths of the array.)
+REBUILT = re.compile(r"recovery = .*\((\d+)/\d+\)")
 
 
 def device(number):
@@ -118,10 +119,10 @@ class Emulated:
 
 def rebuilt(readings):
     """How fast md rebuilt, by bytes of each member; None where it does not, or was done before the end."""
-    (start, first), (end, last) = ((moment, SYNCED.search(text)) for moment, text in (readings[0], readings[-1]))
+    (start, first), (end, last) = ((moment, REBUILT.search(text)) for moment, text in (readings[0], readings[-1]))
     if not first or not last:
         return None
-    return (int(last[1]) - int(first[1])) * SECTOR / (end - start)
+    return (int(last[1]) - int(first[1])) * 1024 / (end - start)
 
 
 def by_this_clock(readings):
