@@ -103,7 +103,7 @@ fn table<'a>(title: &str, rows: impl Iterator<Item = &'a DeviationRow>) {
     let mean = |at: usize| rows.iter().map(|row| row.apart[at].abs()).sum::<f64>() / n * 100.0;
     let within = rows.iter().filter(|row| row.apart[0].abs() <= 0.15).count();
     println!(
-        "{title}: {} designs; mean response {:.1} % apart on average, {:.1} % within 15 %; 95 %: {:.1} %, 99 %: {:.1} %",
+        "{title}: {} designs; mean response {:.1} % apart, {:.1} % within 15 %; 95 %: {:.1} %, 99 %: {:.1} %",
         rows.len(),
         mean(0),
         within as f64 / n * 100.0,
