@@ -199,7 +199,8 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
     if any.iter().any(Condition::is_of_window) {
         fields.wrong("what is of the whole window (`steadiness`, `trend`, such counters) belongs in `all`");
     }
-    (id?, object?, bottleneck?, severity?);
+    // any of these that is missing was told above
+    let _ = (id?, object?, bottleneck?, severity?);
     let (title, from, explain) = (title?.to_owned(), from?.to_owned(), explain?.to_owned());
     Some(Rule { title, source: from, explain, all, any, ..rule })
 }

@@ -121,7 +121,7 @@ pub(super) fn hits(access: &AccessPattern, places: f64, cached: f64) -> CacheHit
     let ranks = ranks(access, places.max(1.0));
     let held = |t: f64| ranks.iter().map(|(count, share)| count * -(-share * t).exp_m1()).sum::<f64>();
     if cached >= places {
-        // what is asked for seldomly comes in last: all but a thousandth of the requests
+        // what is seldom asked for comes in last: all but a thousandth of the requests
         let missed = |t: f64| ranks.iter().map(|(count, share)| count * share * (-share * t).exp()).sum::<f64>();
         let mut t = places;
         while missed(t) > 0.001 {
