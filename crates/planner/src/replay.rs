@@ -66,7 +66,7 @@ pub struct BucketReplay {
 
 /// Replays a limit along a load.
 pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], operation_bytes: f64) -> BucketReplay {
-    let mut state = BucketState { balance: bucket.credits, backlog: 0.0, lowest: bucket.credits, ..Default::default() };
+    let mut state = CreditLevel { balance: bucket.credits, backlog: 0.0, lowest: bucket.credits, ..Default::default() };
     let mut first = None;
     let start = ticks.first().map_or(0, |t| t.time_ns - (f64::from(t.seconds) * 1e9) as i64);
     let mut topped = 0;
@@ -112,7 +112,7 @@ fn operations(tick: &LoadTick, operation_bytes: f64) -> f64 {
 }
 
 #[derive(Default)]
-struct BucketState {
+struct CreditLevel {
     balance: f64,
     backlog: f64,
     lowest: f64,
@@ -121,7 +121,7 @@ struct BucketState {
     delay_s: f64,
 }
 
-impl BucketState {
+impl CreditLevel {
     /// One tick; gives the seconds of it in which more was asked than allowed.
     fn step(&mut self, bucket: &CreditBucket, asked: f64, seconds: f64) -> f64 {
         let mut left = seconds;

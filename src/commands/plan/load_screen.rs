@@ -180,7 +180,8 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
     for title in ["measured", "modelled", "after"] {
         table = table.column(title, Align::Right);
     }
-    let rows: [(&str, &str, fn(&DeviceCounters) -> f64); 4] = [
+    type CounterRow = (&'static str, &'static str, fn(&DeviceCounters) -> f64);
+    let rows: [CounterRow; 4] = [
         ("requests", "per_s", |c| c.requests_per_s),
         ("I/Os of a member", "per_s", |c| c.member_load_per_s),
         ("mean response", "s", |c| c.response_s),
