@@ -30,7 +30,7 @@ pub(super) struct BucketDemand<'a> {
 
 /// What becomes of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct BucketState {
+pub(super) struct BucketBacklog {
     /// Requests a second: of users by kind.
     pub closed_per_s: Vec<f64>,
     /// Mean wait, s, and its variance, s².
@@ -46,7 +46,7 @@ const LEVELS: usize = 600;
 const FINE: f64 = 4.0;
 
 /// Solves it; `None` where more comes than is allowed.
-pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketState> {
+pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketBacklog> {
     let mean: f64 = demand.times.iter().map(|(time, share)| time * share).sum();
     let users: f64 = demand.closed.iter().map(|(users, _)| users).sum();
     let open = demand.open_per_s * mean;
@@ -56,7 +56,10 @@ pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketState> {
     }
     let free = |(users, pause): &(f64, f64)| users / pause.max(1e-12);
     if nothing {
-        return Some(BucketState { closed_per_s: demand.closed.iter().map(free).collect(), ..BucketState::default() });
+        return Some(BucketBacklog {
+            closed_per_s: demand.closed.iter().map(free).collect(),
+            ..BucketBacklog::default()
+        });
     }
     // the backlog of open arrivals alone has a tail of this length (M/G/1, heavy traffic)
     let square: f64 = demand.times.iter().map(|(time, share)| time * time * share).sum();
@@ -86,7 +89,7 @@ impl BucketDemand<'_> {
 }
 
 /// Passes all levels once.
-fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketState {
+fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBacklog {
     // requests that are finer than the levels go together
     let lumps: Vec<(usize, f64)> = lump(demand.times, mean, step);
     let lumped: f64 = lumps.iter().map(|(size, share)| *size as f64 * step * share).sum();
@@ -134,7 +137,7 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketSt
         }
     }
     let wait_s = waits / arrivals;
-    BucketState {
+    BucketBacklog {
         closed_per_s: by_chain.iter().map(|sum| sum / mass).collect(),
         wait_s,
         wait_variance_s2: (squares / arrivals - wait_s * wait_s).max(0.0),

@@ -6,7 +6,7 @@
 //! arrivals nothing is taken off). What the network knows of services, forks and
 //! depths is the same as for one load.
 
-use super::bucket::{BucketDemand, BucketState, bucket};
+use super::bucket::{BucketBacklog, BucketDemand, bucket};
 use super::network::{
     AnalyticNetwork, CenterLoad, CenterRound, CenterState, ClassResponse, IoKind, NetworkState, ServiceDemand,
     share_at_random,
@@ -375,7 +375,7 @@ impl Iteration<'_> {
 }
 
 /// What a bucket does with these users.
-type BucketRound = (BucketState, Vec<(f64, f64)>);
+type BucketRound = (BucketBacklog, Vec<(f64, f64)>);
 
 /// The wait that brings itself about, by false position with the Illinois rule.
 fn brought_about(first: BucketRound, with: impl Fn(f64) -> Option<BucketRound>) -> Option<BucketRound> {
