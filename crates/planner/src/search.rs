@@ -140,7 +140,13 @@ impl DesignFamily<'_> {
         if let Some(volume) = &self.part.volume {
             return (volume.count, volume.count);
         }
-        let least = self.level.info().members_least.max(if self.level == ArrayLevel::Linear { 1 } else { 2 });
+        let fewest = match self.level {
+            ArrayLevel::Linear => 1,
+            // of two it is a mirror, which is a level of its own
+            ArrayLevel::Raid10 | ArrayLevel::Raid01 => 4,
+            _ => 2,
+        };
+        let least = self.level.info().members_least.max(fewest);
         // spares count among the drives
         let members = self.limits.max_drives.saturating_sub(self.spares().into_iter().min().unwrap_or(0));
         let most = match self.level {

@@ -129,8 +129,11 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     }
     if let (true, Some(deviation)) = (design.simulated, design.deviation) {
         let agrees = if design.agrees == Some(true) { "" } else { ": they do not agree" };
-        let apart = if deviation.abs() < 5e-4 { "not 0.1 %".into() } else { format!("{:+.1} %", deviation * 100.0) };
-        lines.push(format!("simulated; the analysis is {apart} from it{agrees}"));
+        let apart = match deviation {
+            by if by.abs() < 5e-4 => "the analysis says the same within 0.1 %".into(),
+            by => format!("the analysis says {:.1} % {}", by.abs() * 100.0, if by > 0.0 { "more" } else { "less" }),
+        };
+        lines.push(format!("simulated; {apart}{agrees}"));
     }
     let show = |found: Option<ResponseFigures>| found.map_or("cannot keep up".into(), |found| display(found.mean, "s"));
     if let Some(best) = design.rebuild_s {

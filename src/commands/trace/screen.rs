@@ -57,7 +57,7 @@ pub fn of(
     clock: TraceClock,
     style: &Style,
 ) -> String {
-    let mut out = heading(session, style);
+    let mut out = heading(session);
     let devices = session.summary.devices();
     if devices.is_empty() {
         out.push_str("no requests were seen\n");
@@ -81,7 +81,7 @@ pub fn of(
     out
 }
 
-fn heading(session: &TraceSession, style: &Style) -> String {
+fn heading(session: &TraceSession) -> String {
     let seconds = units::display(session.cost().elapsed_ns as f64 / 1e9, "s");
     let how = match session.method() {
         "tracefs" => "every event, by tracefs",
@@ -91,11 +91,8 @@ fn heading(session: &TraceSession, style: &Style) -> String {
         1 => String::new(),
         one_of => format!(", 1 of {one_of} places"),
     };
-    let mut out = format!("\n{seconds} traced: {how}{sampled}\n");
-    for remark in &session.remarks {
-        out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(remark))));
-    }
-    out
+    // the session's remarks were printed when they came up (lines.rs)
+    format!("\n{seconds} traced: {how}{sampled}\n")
 }
 
 /// How many of a device's requests were traced, by the kernel's own count.

@@ -98,7 +98,7 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBa
     let at = |level: f64, rates: &mut [f64]| demand.arrivals_at(level, mean, rates) * scale;
     let first = at(0.0, &mut rates);
     // cumulated arrivals, from those at no backlog on; all in shares of p0
-    let (mut sum, mut mass) = (first, 1.0);
+    let (mut sum, mut mass, mut first_mass) = (first, 1.0, 1.0);
     let mut by_chain = rates.clone();
     let (mut arrivals, mut waits, mut squares, mut waited) = (first, 0.0, 0.0, 0.0);
     passed.push(sum);
@@ -131,14 +131,17 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBa
             for value in passed.iter_mut().chain(by_chain.iter_mut()) {
                 *value *= 1e-100;
             }
-            for value in [&mut sum, &mut mass, &mut arrivals, &mut waits, &mut squares, &mut waited] {
+            for value in [&mut sum, &mut mass, &mut first_mass, &mut arrivals, &mut waits, &mut squares, &mut waited] {
                 *value *= 1e-100;
             }
         }
     }
     let wait_s = waits / arrivals;
+    // the backlog falls by a second in each second that there is one, and every request adds its
+    // time: what comes is what is worked off, whatever the steps make of the rates
+    let conserved = (mass - first_mass) / (mean * arrivals);
     BucketBacklog {
-        closed_per_s: by_chain.iter().map(|sum| sum / mass).collect(),
+        closed_per_s: by_chain.iter().map(|sum| sum * conserved / mass).collect(),
         wait_s,
         wait_variance_s2: (squares / arrivals - wait_s * wait_s).max(0.0),
         waiting: waited / arrivals,
