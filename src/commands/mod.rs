@@ -41,6 +41,7 @@ mod show;
 mod show_trace;
 mod simulate;
 mod store;
+mod streamed;
 mod temporary;
 mod trace;
 mod when;

@@ -12,10 +12,11 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
+use super::bundle::{self, GivenLog};
 use super::live::{self, Pacer};
 use super::log::{LogWindow, Logs};
 use super::store::{self, StoreArguments};
-use super::{Failure, ceilings, damage, find, fleet, output};
+use super::{Failure, ceilings, damage, find, fleet, output, streamed};
 
 /// Arguments of `why`.
 #[derive(Args)]
@@ -125,10 +126,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return answer(&watch(arguments, packs)?, None, arguments.json);
     } else {
-        Logs::open(&arguments.log, &arguments.window)?
+        let given = bundle::expand(&arguments.log)?;
+        if let Some(verdicts) = streamed(&given, arguments, &packs)? {
+            return answer(&verdicts, None, arguments.json);
+        }
+        Logs::open_given(given, &arguments.window)?
     };
     let verdicts = read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
     answer(&verdicts, Some(&logs), arguments.json)
+}
+
+/// The verdicts on one log of another tool that is given as it is; `None` for all else.
+fn streamed(given: &[GivenLog], arguments: &Arguments, packs: &[Pack]) -> Result<Option<Vec<Verdict>>, Failure> {
+    let ([log], Some(reading)) = (given, arguments.window.of_whole()?) else { return Ok(None) };
+    streamed::verdicts(log, reading, &|window| arguments.judging.judge(packs.to_vec(), Some(window)))
 }
 
 /// Judges what is in logs.
