@@ -259,11 +259,11 @@ impl Catalogue {
             return Err("two counters have one id".into());
         }
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
-        for (at, counter) in counters.iter().enumerate() {
+        for (index, counter) in counters.iter().enumerate() {
             for name in spellings(counter) {
                 let found = by_name.entry(name).or_default();
-                if !found.contains(&at) {
-                    found.push(at);
+                if !found.contains(&index) {
+                    found.push(index);
                 }
             }
         }
@@ -301,7 +301,7 @@ impl Catalogue {
         let mut found: Vec<usize> = having.flat_map(|(_, counters)| counters.iter().copied()).collect();
         found.sort_unstable();
         found.dedup();
-        found.into_iter().map(|at| &self.counters[at]).collect()
+        found.into_iter().map(|index| &self.counters[index]).collect()
     }
 
     /// By a whole name, as [`Catalogue::find`] does before it looks for parts of names.
@@ -315,7 +315,7 @@ impl Catalogue {
         if let (true, Some((_, counter))) = (found.is_empty(), wanted.split_once('\\')) {
             found = whole(counter).to_vec();
         }
-        found.into_iter().map(|at| &self.counters[at]).collect()
+        found.into_iter().map(|index| &self.counters[index]).collect()
     }
 }
 

@@ -81,9 +81,9 @@ impl Schema {
     /// Column of a counter's instance; the first where there are several.
     pub fn column(&self, counter: &str, instance: &str) -> Option<usize> {
         let is_it = |s: &Series| s.counter == counter && s.instance == instance;
-        let at = *self.places().get(&hash(counter, instance))? as usize;
-        match self.series.get(at) {
-            Some(found) if is_it(found) => Some(at),
+        let index = *self.places().get(&hash(counter, instance))? as usize;
+        match self.series.get(index) {
+            Some(found) if is_it(found) => Some(index),
             // two names of one hash
             _ => self.series.iter().position(is_it),
         }
@@ -192,9 +192,9 @@ impl Frame {
     pub fn push(&mut self, tick: Tick, row: &[f64]) {
         assert!(!self.is_full(), "frame is full");
         assert_eq!(row.len(), self.schema.series.len(), "row width");
-        let at = self.ticks.len();
+        let index = self.ticks.len();
         for (column, &value) in row.iter().enumerate() {
-            self.cells[column * self.capacity + at] = value;
+            self.cells[column * self.capacity + index] = value;
         }
         self.ticks.push(tick);
     }
@@ -206,11 +206,11 @@ impl Frame {
     /// of the caller, not of the data.
     pub fn append(&mut self, other: &Frame, range: std::ops::Range<usize>) {
         assert_eq!(other.schema.series.len(), self.schema.series.len(), "frame width");
-        let at = self.ticks.len();
+        let index = self.ticks.len();
         self.ticks.extend_from_slice(&other.ticks[range.clone()]);
         assert!(self.ticks.len() <= self.capacity, "more ticks than capacity");
         for column in 0..self.schema.series.len() {
-            let start = column * self.capacity + at;
+            let start = column * self.capacity + index;
             self.cells[start..start + range.len()].copy_from_slice(&other.column(column)[range.clone()]);
         }
     }

@@ -118,10 +118,10 @@ impl Histogram {
             return Some(self.most as f64);
         }
         let mut below = 0;
-        for (at, &count) in self.buckets.iter().enumerate() {
+        for (index, &count) in self.buckets.iter().enumerate() {
             below += count;
             if below >= rank {
-                let (from, to) = bounds(at);
+                let (from, to) = bounds(index);
                 let middle = from as f64 + (to - from) as f64 / 2.0;
                 return Some(middle.clamp(self.least as f64, self.most as f64));
             }

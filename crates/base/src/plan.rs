@@ -185,10 +185,10 @@ impl CounterPlan {
             }
             PlanDivisor::Columns(columns) | PlanDivisor::ColumnsAndTime(columns) => {
                 let and_time = matches!(self.divisor, PlanDivisor::ColumnsAndTime(_));
-                for (at, value) in out.iter_mut().enumerate() {
-                    let mut divisor: f64 = columns.iter().map(|&(c, scale)| frame.column(c)[at] * scale).sum();
+                for (index, value) in out.iter_mut().enumerate() {
+                    let mut divisor: f64 = columns.iter().map(|&(c, scale)| frame.column(c)[index] * scale).sum();
                     if and_time {
-                        divisor *= seconds(&frame.ticks()[at]);
+                        divisor *= seconds(&frame.ticks()[index]);
                     }
                     *value = if divisor > 0.0 { *value / divisor } else { f64::NAN };
                 }
@@ -215,12 +215,12 @@ impl CounterPlan {
     /// value is made of, so that averages come out weighted.
     pub fn summarise(&self, frame: &Frame, keep: impl Fn(usize) -> bool) -> CounterSummary {
         let mut sum = CounterSummary::default();
-        for (at, tick) in frame.ticks().iter().enumerate() {
-            if !keep(at) {
+        for (index, tick) in frame.ticks().iter().enumerate() {
+            if !keep(index) {
                 continue;
             }
             let cell =
-                |columns: &[(usize, f64)]| -> f64 { columns.iter().map(|&(c, s)| frame.column(c)[at] * s).sum() };
+                |columns: &[(usize, f64)]| -> f64 { columns.iter().map(|&(c, s)| frame.column(c)[index] * s).sum() };
             let top = cell(&self.terms);
             let time = seconds(tick);
             let (numerator, denominator, value) = match &self.divisor {

@@ -37,14 +37,14 @@ pub struct ProblemSource<'t> {
 
 impl ProblemSource<'_> {
     /// Line of a place in the text (bytes from its beginning), from 1.
-    pub fn line(&self, at: usize) -> usize {
-        let end = at.min(self.text.len());
+    pub fn line(&self, index: usize) -> usize {
+        let end = index.min(self.text.len());
         1 + self.text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count()
     }
 
     /// A problem at a place in the text.
-    pub fn problem(&self, at: usize, item: &str, message: impl Into<String>) -> Problem {
-        Problem { file: self.file.into(), line: self.line(at), item: item.into(), message: message.into() }
+    pub fn problem(&self, index: usize, item: &str, message: impl Into<String>) -> Problem {
+        Problem { file: self.file.into(), line: self.line(index), item: item.into(), message: message.into() }
     }
 }
 

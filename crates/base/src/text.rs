@@ -45,14 +45,14 @@ pub fn screen(text: &str, colour: bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('\x1b') {
-        out.push_str(&printable_lines(&rest[..at]));
-        let length = colour_length(&rest[at..]);
+    while let Some(position) = rest.find('\x1b') {
+        out.push_str(&printable_lines(&rest[..position]));
+        let length = colour_length(&rest[position..]);
         match length {
-            Some(length) => out.push_str(&rest[at..at + length]),
+            Some(length) => out.push_str(&rest[position..position + length]),
             None => out.push(REPLACED),
         }
-        rest = &rest[at + length.unwrap_or(1)..];
+        rest = &rest[position + length.unwrap_or(1)..];
     }
     out.push_str(&printable_lines(rest));
     Cow::Owned(out)

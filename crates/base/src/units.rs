@@ -104,6 +104,28 @@ fn display_seconds(value: f64) -> String {
     }
 }
 
+/// A length of time in words: `30 s`, `5 min`, `2 h 30 min`, `14 d`.
+pub fn length(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return "an unknown time".into();
+    }
+    if seconds < 90.0 {
+        return format!("{} s", digits(seconds));
+    }
+    let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
+    let mut left = seconds.round() as u64;
+    let mut parts = Vec::new();
+    for (unit, name) in units {
+        if left >= unit && parts.len() < 2 {
+            parts.push(format!("{} {name}", left / unit));
+            left %= unit;
+        } else if !parts.is_empty() {
+            break;
+        }
+    }
+    parts.join(" ")
+}
+
 /// Decimal prefix: `35 M`, and `12 ` below a thousand.
 fn prefixed(value: f64) -> String {
     let size = value.abs();
@@ -165,5 +187,15 @@ mod tests {
         assert_eq!(display(2.5e3, "per_s"), "2.5 k/s");
         assert_eq!(display(f64::NAN, "s"), "no data");
         assert_eq!(display(1.01, "requests"), "1.01 requests");
+    }
+
+    #[test]
+    fn lengths_in_words() {
+        assert_eq!(length(30.0), "30 s");
+        assert_eq!(length(0.25), "0.25 s");
+        assert_eq!(length(300.0), "5 min");
+        assert_eq!(length(9000.0), "2 h 30 min");
+        assert_eq!(length(14.0 * 86_400.0), "14 d");
+        assert_eq!(length(86_405.0), "1 d");
     }
 }

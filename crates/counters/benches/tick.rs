@@ -121,9 +121,9 @@ impl Bare {
 
     fn read(&mut self) {
         for (file, pieces) in &self.files {
-            let mut at = 0;
-            while let Ok(n) = file.read_at(&mut self.buffer[at..], at as u64) {
-                at += n;
+            let mut position = 0;
+            while let Ok(n) = file.read_at(&mut self.buffer[position..], position as u64) {
+                position += n;
                 if n == 0 || !pieces {
                     break;
                 }

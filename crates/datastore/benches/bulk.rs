@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
-    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
+    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|index| arguments.get(index + 1));
     let tiny = has("--tiny") || !has("--bench");
     if let Some(keep) = value("--keep") {
         write(Path::new(keep), &frame(1100, 953, mixed), if tiny { 1 } else { 20 });
@@ -158,9 +158,9 @@ fn measure(work: &Path, name: &str, frame: &Frame, rounds: usize, times: usize) 
 /// The cells as quoted text: its length, and after `gzip -1`.
 fn gzip(frame: &Frame) -> (Option<usize>, usize) {
     let mut text = String::new();
-    for at in 0..frame.ticks().len() {
+    for index in 0..frame.ticks().len() {
         for column in 0..frame.schema().series.len() {
-            text += &format!("\"{}\",", frame.column(column)[at]);
+            text += &format!("\"{}\",", frame.column(column)[index]);
         }
         text += "\r\n";
     }

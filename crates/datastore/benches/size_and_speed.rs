@@ -31,7 +31,7 @@ use rustix::time::{ClockId, clock_gettime};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
-    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
+    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|index| arguments.get(index + 1));
     let number = |name: &str, default| value(name).and_then(|v| v.parse().ok()).unwrap_or(default);
     let tiny = has("--tiny") || !has("--bench");
     let work = std::env::temp_dir().join(format!("diskwright-bench-{}", std::process::id()));
@@ -187,9 +187,9 @@ fn lengthen(log: &Path, long: &Path, times: u32) {
                     writer.note(&note).expect("there is room");
                 }
                 LogItem::Frame => {
-                    for (at, tick) in frame.ticks().iter().enumerate() {
+                    for (index, tick) in frame.ticks().iter().enumerate() {
                         row.clear();
-                        row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[at]));
+                        row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[index]));
                         let tick = Tick { time_ns: tick.time_ns + shift, ..*tick };
                         writer.push(frame.schema(), tick, &row).expect("there is room");
                     }

@@ -306,16 +306,16 @@ impl EndRecord {
     }
 }
 
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+pub(crate) fn u16_at(bytes: &[u8], index: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(index..index + 2)?.try_into().ok()?))
 }
 
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+pub(crate) fn u32_at(bytes: &[u8], index: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(index..index + 4)?.try_into().ok()?))
 }
 
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+pub(crate) fn u64_at(bytes: &[u8], index: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(index..index + 8)?.try_into().ok()?))
 }
 
 /// Name of a segment's file.

@@ -92,7 +92,7 @@ impl TickLedger {
         let header = RecordHeader::parse(bytes)?;
         let payload = bytes.get(HEADER..HEADER + header.length)?;
         let sound = header.kind == LEDGER_KIND && crc32fast::hash(payload) == header.crc && payload.len() >= PAYLOAD;
-        let number = |at: usize| u64_at(payload, at * 8);
+        let number = |index: usize| u64_at(payload, index * 8);
         if !sound {
             return None;
         }

@@ -46,12 +46,12 @@ fn mounted(table: &str, dir: &Path) -> Option<PathBuf> {
 fn unescape(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut path = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let octal = bytes.get(at + 1..at + 4).filter(|_| bytes[at] == b'\\');
+    let mut index = 0;
+    while index < bytes.len() {
+        let octal = bytes.get(index + 1..index + 4).filter(|_| bytes[index] == b'\\');
         let value = octal.and_then(|o| u8::from_str_radix(std::str::from_utf8(o).ok()?, 8).ok());
-        path.push(value.unwrap_or(bytes[at]));
-        at += if value.is_some() { 4 } else { 1 };
+        path.push(value.unwrap_or(bytes[index]));
+        index += if value.is_some() { 4 } else { 1 };
     }
     PathBuf::from(OsString::from_vec(path))
 }

@@ -103,14 +103,14 @@ pub(crate) fn choose(
     let mut total: u64 = places.iter().map(size).sum();
     let old = keep.age_ns.map_or(0, |age| too_old(dir, &places, age, ages));
     let Some((_newest, older)) = places.split_last() else { return Ok(victims) };
-    for (at, place) in older.iter().enumerate() {
-        if at >= old && keep.bytes.is_none_or(|most| total <= most) {
+    for (index, place) in older.iter().enumerate() {
+        if index >= old && keep.bytes.is_none_or(|most| total <= most) {
             break;
         }
         let bytes = size(place);
         total -= bytes;
         let path = place.path(dir);
-        count(&path, places[at + 1].path(dir), bytes, ledger);
+        count(&path, places[index + 1].path(dir), bytes, ledger);
         ages.known.retain(|(known, _)| known != place);
         victims.push(ExpiredSegment(path));
     }
@@ -120,9 +120,9 @@ pub(crate) fn choose(
 /// How many segments from the oldest on ended so much running time ago.
 fn too_old(dir: &Path, places: &[SegmentPlace], age_ns: u64, ages: &mut SegmentAges) -> usize {
     let mut behind = 0u64;
-    for (at, place) in places.iter().enumerate().rev() {
+    for (index, place) in places.iter().enumerate().rev() {
         if behind >= age_ns {
-            return at + 1;
+            return index + 1;
         }
         behind = behind.saturating_add(ages.covered(dir, place));
     }

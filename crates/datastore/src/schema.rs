@@ -108,8 +108,8 @@ impl Schemas {
 
     /// A base is needed for whatever comes next, however long ago it was read.
     fn keep(&mut self, id: u64) {
-        if let Some(at) = self.known.iter().position(|(known, _)| *known == id) {
-            let known = self.known.remove(at);
+        if let Some(index) = self.known.iter().position(|(known, _)| *known == id) {
+            let known = self.known.remove(index);
             self.known.push(known);
         }
     }

@@ -38,16 +38,16 @@ impl SegmentSource {
     }
 
     /// Fills `into` as far as there is anything.
-    fn read_at(&self, mut into: &mut [u8], mut at: u64) -> io::Result<usize> {
+    fn read_at(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<usize> {
         let wanted = into.len();
         while !into.is_empty() {
             let read = match self {
-                SegmentSource::File(file) => match file.read_at(into, at) {
+                SegmentSource::File(file) => match file.read_at(into, offset) {
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                     other => other?,
                 },
                 SegmentSource::Bytes(bytes) => {
-                    let from = bytes.get(at as usize..).unwrap_or(&[]);
+                    let from = bytes.get(offset as usize..).unwrap_or(&[]);
                     let count = from.len().min(into.len());
                     into[..count].copy_from_slice(&from[..count]);
                     count
@@ -56,7 +56,7 @@ impl SegmentSource {
             if read == 0 {
                 break;
             }
-            at += read as u64;
+            offset += read as u64;
             into = &mut into[read..];
         }
         Ok(wanted - into.len())
@@ -144,17 +144,17 @@ impl RecordScanner {
     }
 
     /// The bytes from `at` on, as many as asked for or as the file has.
-    fn bytes(&mut self, at: u64, count: usize) -> Result<&[u8], StoreError> {
-        let left = self.length.saturating_sub(at).min(count as u64) as usize;
-        let held = at >= self.start && at + left as u64 <= self.start + self.buffer.len() as u64;
+    fn bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], StoreError> {
+        let left = self.length.saturating_sub(offset).min(count as u64) as usize;
+        let held = offset >= self.start && offset + left as u64 <= self.start + self.buffer.len() as u64;
         if !held {
-            let size = (left.max(self.chunk) as u64).min(self.length.saturating_sub(at)) as usize;
+            let size = (left.max(self.chunk) as u64).min(self.length.saturating_sub(offset)) as usize;
             self.buffer.resize(size, 0);
-            let read = self.source.read_at(&mut self.buffer, at).map_err(|e| StoreError::io(&self.path, e))?;
+            let read = self.source.read_at(&mut self.buffer, offset).map_err(|e| StoreError::io(&self.path, e))?;
             self.buffer.truncate(read);
-            self.start = at;
+            self.start = offset;
         }
-        let from = (at - self.start) as usize;
+        let from = (offset - self.start) as usize;
         let to = (from + left).min(self.buffer.len());
         Ok(&self.buffer[from..to])
     }
@@ -204,14 +204,14 @@ impl RecordScanner {
 
     /// True where a whole record starts at `at`, or a sound header whose
     /// payload the file has not got yet.
-    fn is_sound(&mut self, at: u64, doubts: &mut u32) -> Result<bool, StoreError> {
-        let Some(header) = RecordHeader::parse(self.bytes(at, HEADER)?) else { return Ok(false) };
+    fn is_sound(&mut self, offset: u64, doubts: &mut u32) -> Result<bool, StoreError> {
+        let Some(header) = RecordHeader::parse(self.bytes(offset, HEADER)?) else { return Ok(false) };
         // A file made of sound headers without payloads must not cost the
         // square of its length.
-        if at + header.span() > self.length || *doubts == MOST_DOUBTS {
+        if offset + header.span() > self.length || *doubts == MOST_DOUBTS {
             return Ok(true);
         }
-        let record = self.bytes(at, HEADER + header.length)?;
+        let record = self.bytes(offset, HEADER + header.length)?;
         let sound = record.get(HEADER..).is_some_and(|payload| crc32fast::hash(payload) == header.crc);
         *doubts += u32::from(!sound);
         Ok(sound)

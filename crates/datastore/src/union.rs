@@ -30,15 +30,15 @@ impl<'a> Union<'a> {
         for one in series {
             let alike = self.series.get(next).is_some_and(|there| key(there) == key(one));
             let known = if alike { Some(next) } else { self.find(one) };
-            let at = known.filter(|at| !taken[*at]).unwrap_or_else(|| {
+            let index = known.filter(|at| !taken[*at]).unwrap_or_else(|| {
                 self.series.push(one);
                 self.series.len() - 1
             });
-            taken[at] = true;
-            if known == Some(at) {
-                next = at + 1;
+            taken[index] = true;
+            if known == Some(index) {
+                next = index + 1;
             }
-            places.push(at);
+            places.push(index);
         }
         places
     }

@@ -132,8 +132,8 @@ fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
     for _ in 0..20_000 {
         let mut bytes = if next(4) == 0 { tail.clone() } else { segment.clone() };
         for _ in 0..1 + next(3) {
-            let at = next(bytes.len());
-            bytes[at] = next(256) as u8;
+            let index = next(bytes.len());
+            bytes[index] = next(256) as u8;
         }
         right_checksums(&mut bytes, &segment, &tail);
         read_through(bytes);
@@ -143,15 +143,16 @@ fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
 /// Makes every record's checksums right; the records lie as in the original.
 fn right_checksums(bytes: &mut [u8], segment: &[u8], tail: &[u8]) {
     let original = if bytes.len() == segment.len() { segment } else { tail };
-    let mut at = 0;
-    while at < bytes.len() {
-        let length = u32::from_le_bytes([original[at + 5], original[at + 6], original[at + 7], 0]) as usize;
-        let crc = crc32fast::hash(&bytes[at + 16..at + 16 + length]);
-        bytes[at..at + 4].copy_from_slice(&original[at..at + 4]);
-        bytes[at + 5..at + 8].copy_from_slice(&original[at + 5..at + 8]);
-        bytes[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
-        let crc = crc32fast::hash(&bytes[at..at + 12]);
-        bytes[at + 12..at + 16].copy_from_slice(&crc.to_le_bytes());
-        at += 16 + length;
+    let mut position = 0;
+    while position < bytes.len() {
+        let length =
+            u32::from_le_bytes([original[position + 5], original[position + 6], original[position + 7], 0]) as usize;
+        let crc = crc32fast::hash(&bytes[position + 16..position + 16 + length]);
+        bytes[position..position + 4].copy_from_slice(&original[position..position + 4]);
+        bytes[position + 5..position + 8].copy_from_slice(&original[position + 5..position + 8]);
+        bytes[position + 8..position + 12].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[position..position + 12]);
+        bytes[position + 12..position + 16].copy_from_slice(&crc.to_le_bytes());
+        position += 16 + length;
     }
 }

@@ -95,11 +95,11 @@ fn times_that_fall_or_repeat_are_kept_and_found() {
             let times = [5, 6, 7, 7, 7, 3, 4, 8, 8, 1, 0, 9, 2];
             let mut writer = LogWriter::create_or_append(&dir.0, options).expect("new log");
             let mut frame = Frame::new(schema.clone(), times.len());
-            for (at, time) in times.iter().enumerate() {
+            for (index, time) in times.iter().enumerate() {
                 let tick = Tick { time_ns: time * SECOND, elapsed_ns: 0 };
                 match in_frames {
-                    true => frame.push(tick, &[at as f64]),
-                    false => drop(writer.push(&schema, tick, &[at as f64]).expect("writable")),
+                    true => frame.push(tick, &[index as f64]),
+                    false => drop(writer.push(&schema, tick, &[index as f64]).expect("writable")),
                 }
             }
             writer.push_frame(&frame).expect("writable");
@@ -175,12 +175,12 @@ fn a_flipped_bit_costs_its_block_and_is_told() {
     writer.close().expect("writable");
     let path = dir.0.join("00000001.dwlog");
     let whole = std::fs::read(&path).expect("a segment");
-    for at in (300..whole.len()).step_by(7) {
+    for index in (300..whole.len()).step_by(7) {
         let mut flipped = whole.clone();
-        flipped[at] ^= 1 << (at % 8);
+        flipped[index] ^= 1 << (index % 8);
         std::fs::write(&path, &flipped).expect("writable");
         let seen = Seen::all(&dir.0);
-        assert!(seen.numbers().len() >= 40 && !seen.damages.is_empty(), "byte {at}");
+        assert!(seen.numbers().len() >= 40 && !seen.damages.is_empty(), "byte {index}");
     }
 }
 
@@ -235,9 +235,9 @@ proptest! {
         let schema = Arc::new(Schema::new((0..columns.len()).map(series).collect()));
         let mut frame = Frame::new(schema.clone(), 300);
         let mut time_ns = start;
-        for (at, (step, elapsed_ns)) in steps.iter().enumerate().take(count) {
+        for (index, (step, elapsed_ns)) in steps.iter().enumerate().take(count) {
             time_ns = time_ns.wrapping_add(*step * 1_000_001);
-            let row: Vec<f64> = columns.iter().map(|column| column[at]).collect();
+            let row: Vec<f64> = columns.iter().map(|column| column[index]).collect();
             frame.push(Tick { time_ns, elapsed_ns: *elapsed_ns }, &row);
         }
         let mut writer = LogWriter::create_or_append(&dir.0, bulk(block)).expect("new log");
@@ -246,9 +246,9 @@ proptest! {
         let seen = Seen::all(&dir.0);
         prop_assert_eq!(&seen.damages, &[]);
         prop_assert_eq!(&seen.ticks, frame.ticks());
-        for (at, row) in seen.rows.iter().enumerate() {
-            let expected: Vec<u64> = columns.iter().map(|column| bits(column[at])).collect();
-            prop_assert_eq!(row, &expected, "tick {}", at);
+        for (index, row) in seen.rows.iter().enumerate() {
+            let expected: Vec<u64> = columns.iter().map(|column| bits(column[index])).collect();
+            prop_assert_eq!(row, &expected, "tick {}", index);
         }
     }
 }
@@ -272,8 +272,8 @@ fn a_hundred_thousand_series_are_held_in_bounds() {
     while let Some(item) = reader.next(&mut back).expect("readable") {
         assert_eq!(item, LogItem::Frame);
         assert!(back.ticks().len() <= ticks);
-        for at in 0..back.ticks().len() {
-            assert_eq!(back.column((count + at) * 7)[at], (count + at) as f64);
+        for index in 0..back.ticks().len() {
+            assert_eq!(back.column((count + index) * 7)[index], (count + index) as f64);
         }
         count += back.ticks().len();
     }

@@ -105,18 +105,18 @@ fn any_flipped_bit_costs_at_most_its_own_block_and_is_told() {
         let end = records(&case.sound).last().expect("records").1;
         // Every bit of a closed log; of a killed one some in every byte, for speed.
         for bit in (0..case.sound.len() * 8).step_by(if closed { 1 } else { 3 }) {
-            let at = bit / 8;
+            let index = bit / 8;
             let mut bytes = case.sound.clone();
-            bytes[at] ^= 1 << (bit % 8);
+            bytes[index] ^= 1 << (bit % 8);
             let seen = case.read(&bytes).expect("the name says that it is a log");
             assert!(!seen.damages.is_empty(), "bit {bit} is not told");
-            let lost = |i: &u64| case.blocks.get((i / BLOCK) as usize).is_some_and(|b| at >= b.0 && at < b.1);
+            let lost = |i: &u64| case.blocks.get((i / BLOCK) as usize).is_some_and(|b| index >= b.0 && index < b.1);
             let expected: Vec<u64> = (0..TICKS).filter(|i| !lost(i)).collect();
             assert_eq!(seen.numbers(), expected, "bit {bit}");
             // Without its head a file does not tell what number it should start
             // with; behind the last block of a file without an end nothing tells.
             let telling = if closed { end } else { case.blocks[2].0 };
-            if at >= head && at < telling {
+            if index >= head && index < telling {
                 assert_eq!(told(&seen.damages), Some(TICKS - expected.len() as u64), "bit {bit}: {:?}", seen.damages);
             }
         }
@@ -129,14 +129,14 @@ fn a_damaged_tail_costs_only_the_tick_that_is_hit() {
     let ticks: Vec<_> = records(&case.sound).into_iter().filter(|r| r.0 == 5).collect();
     assert_eq!(ticks.len(), 2);
     for bit in 0..case.sound.len() * 8 {
-        let at = bit / 8;
+        let index = bit / 8;
         let mut bytes = case.sound.clone();
-        bytes[at] ^= 1 << (bit % 8);
+        bytes[index] ^= 1 << (bit % 8);
         let seen = case.read(&bytes).expect("a log");
         assert!(!seen.damages.is_empty(), "bit {bit} is not told");
         let all = seen.numbers();
         assert_eq!(all[..12], numbers(0..12)[..], "bit {bit}");
-        let hit = ticks.iter().filter(|t| at >= t.1 && at < t.2).count();
+        let hit = ticks.iter().filter(|t| index >= t.1 && index < t.2).count();
         assert_eq!(all.len(), TICKS as usize - hit, "bit {bit}");
     }
     for cut in 0..case.sound.len() {
@@ -150,11 +150,11 @@ fn a_damaged_tail_costs_only_the_tick_that_is_hit() {
 fn a_recorder_goes_on_behind_any_damage_without_touching_what_is_there() {
     let case = Case::new(false, "00000001.dwlog");
     let tail = std::fs::read(case.dir.0.join("tail")).expect("killed");
-    for at in (0..case.sound.len()).step_by(7) {
+    for index in (0..case.sound.len()).step_by(7) {
         for cut in [true, false] {
             let mut bytes = case.sound.clone();
-            bytes[at] ^= 0x10;
-            let bytes = if cut { &case.sound[..at] } else { &bytes[..] };
+            bytes[index] ^= 0x10;
+            let bytes = if cut { &case.sound[..index] } else { &bytes[..] };
             std::fs::write(&case.file, bytes).expect("writable");
             std::fs::write(case.dir.0.join("tail"), &tail).expect("writable");
             let _ = std::fs::remove_file(case.dir.0.join("00000002.dwlog"));
@@ -165,7 +165,7 @@ fn a_recorder_goes_on_behind_any_damage_without_touching_what_is_there() {
             writer.close().expect("writable");
             let seen = Seen::all(&case.dir.0);
             let expected: Vec<u64> = before.into_iter().chain(20..26).collect();
-            assert_eq!(seen.numbers(), expected, "at {at}, cut {cut}");
+            assert_eq!(seen.numbers(), expected, "at {index}, cut {cut}");
             assert_eq!(std::fs::read(&case.file).expect("readable"), bytes, "the damaged file is left as it is");
         }
     }
@@ -227,17 +227,17 @@ fn a_damaged_bookmark_costs_no_other_and_is_told() {
     let sound = std::fs::read(&file).expect("written");
     let marks: Vec<_> = records(&sound).into_iter().filter(|r| r.0 == 4).collect();
     assert_eq!(Seen::all(&dir.0).texts(), ["mark 2", "mark 5", "middle", "mark 9"]);
-    for at in 0..sound.len() {
+    for index in 0..sound.len() {
         let mut bytes = sound.clone();
-        bytes[at] ^= 4;
+        bytes[index] ^= 4;
         std::fs::write(&file, bytes).expect("writable");
         let seen = Seen::all(&dir.0);
-        let hit = marks.iter().filter(|m| at >= m.1 && at < m.2).count();
-        assert_eq!((seen.notes.len(), seen.damages.len()), (4 - hit, 1), "byte {at}: {:?}", seen.damages);
+        let hit = marks.iter().filter(|m| index >= m.1 && index < m.2).count();
+        assert_eq!((seen.notes.len(), seen.damages.len()), (4 - hit, 1), "byte {index}: {:?}", seen.damages);
         assert_eq!(seen.damages[0].file, file);
-        std::fs::write(&file, &sound[..at]).expect("writable");
+        std::fs::write(&file, &sound[..index]).expect("writable");
         let seen = Seen::all(&dir.0);
-        assert_eq!(seen.notes.len(), 1 + marks.iter().filter(|m| m.2 <= at).count(), "cut at {at}");
+        assert_eq!(seen.notes.len(), 1 + marks.iter().filter(|m| m.2 <= index).count(), "cut at {index}");
     }
     std::fs::write(&file, []).expect("writable");
     let seen = Seen::all(&dir.0);

@@ -51,10 +51,10 @@ fn noise(i: u64) -> Vec<f64> {
 
 /// Numbers of the ticks that a reader gave, each with its row.
 fn found(seen: &Seen) -> Vec<u64> {
-    let number = |(at, t): (usize, &Tick)| {
+    let number = |(index, t): (usize, &Tick)| {
         let i = (t.time_ns / SECOND - 1000) as u64;
         let expected: Vec<u64> = noise(i).into_iter().map(f64::to_bits).collect();
-        assert_eq!((*t, &seen.rows[at]), (tick(i), &expected));
+        assert_eq!((*t, &seen.rows[index]), (tick(i), &expected));
         i
     };
     seen.ticks.iter().enumerate().map(number).collect()

@@ -143,8 +143,8 @@ fn devices_that_come_and_go_do_not_end_a_block() {
     for seen in [live, Seen::all(&dir.0)] {
         assert_eq!(seen.damages, []);
         assert_eq!(seen.ticks, (0..400).map(tick).collect::<Vec<_>>());
-        for (at, (schema, row)) in pushed.iter().enumerate() {
-            assert_eq!((&seen.schemas[at], &seen.rows[at]), (schema, row), "tick {at}");
+        for (index, (schema, row)) in pushed.iter().enumerate() {
+            assert_eq!((&seen.schemas[index], &seen.rows[index]), (schema, row), "tick {index}");
         }
     }
     let bytes = std::fs::read(dir.0.join("00000001.dwlog")).expect("written");

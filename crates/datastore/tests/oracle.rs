@@ -68,26 +68,26 @@ fn damage(dir: &Path, random: &mut Random) -> String {
     let file = &all[random.below(all.len())];
     let other = &segments[random.below(segments.len())];
     let mut bytes = std::fs::read(file).unwrap_or_default();
-    let at = random.below(bytes.len());
-    let end = (at + 1 + random.below(80)).min(bytes.len());
+    let position = random.below(bytes.len());
+    let end = (position + 1 + random.below(80)).min(bytes.len());
     let name = file.file_name().expect("a name").to_string_lossy();
     let what = match random.below(9) {
         0 => {
             let bit = random.below(8);
-            bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << bit);
-            format!("{name}: bit {bit} of byte {at}")
+            bytes.iter_mut().skip(position).take(1).for_each(|byte| *byte ^= 1 << bit);
+            format!("{name}: bit {bit} of byte {position}")
         }
         1 => {
-            bytes.truncate(at);
-            format!("{name}: cut to {at}")
+            bytes.truncate(position);
+            format!("{name}: cut to {position}")
         }
         2 => {
-            bytes[at..end].fill(0);
-            format!("{name}: zeros from {at} to {end}")
+            bytes[position..end].fill(0);
+            format!("{name}: zeros from {position} to {end}")
         }
         3 => {
-            bytes.drain(at..end);
-            format!("{name}: {at} to {end} cut out")
+            bytes.drain(position..end);
+            format!("{name}: {position} to {end} cut out")
         }
         4 => {
             bytes.drain(..end);
@@ -113,8 +113,8 @@ fn damage(dir: &Path, random: &mut Random) -> String {
             return format!("{} and {} swapped", other.display(), second.display());
         }
         _ => {
-            bytes.splice(at..at, (0..end - at).map(|_| random.next() as u8));
-            format!("{name}: bytes put in at {at}")
+            bytes.splice(position..position, (0..end - position).map(|_| random.next() as u8));
+            format!("{name}: bytes put in at {position}")
         }
     };
     std::fs::write(file, bytes).expect("writable");
@@ -162,14 +162,14 @@ fn a_damaged_or_missing_ledger_costs_nothing() {
     let written = log(&dir.0, &mut Random(3));
     let ledger = dir.0.join("ledger");
     let sound = std::fs::read(&ledger).expect("written");
-    for at in (0..sound.len()).step_by(5) {
+    for index in (0..sound.len()).step_by(5) {
         let mut bytes = sound.clone();
-        bytes[at] ^= 8;
+        bytes[index] ^= 8;
         std::fs::write(&ledger, bytes).expect("writable");
         let seen = Seen::all(&dir.0);
         assert_eq!(seen.numbers().len() as u64, written);
         let told: Vec<_> = seen.damages.iter().map(|d| (d.file.clone(), d.ticks)).collect();
-        assert_eq!(told, [(ledger.clone(), Some(0))], "byte {at}");
+        assert_eq!(told, [(ledger.clone(), Some(0))], "byte {index}");
     }
     std::fs::remove_file(&ledger).expect("was there");
     let seen = Seen::all(&dir.0);

@@ -2,6 +2,7 @@
 //! saw, and the words for it.
 
 use diskwright_base::moment::rfc3339;
+use diskwright_base::units::length;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::outcome::{RuleOutcome, episodes, finding, lead, outcomes, relate};
 use crate::rank::{LEAST_SCORE, WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::verdict::*;
-use crate::words::{Approach, approach, label, one_thread, sentence, value_text};
+use crate::words::{Approach, approach, label, one_thread, sentence};
 
 /// Rules named when a bottleneck is ruled out.
 const REASONS: usize = 3;
@@ -163,7 +164,7 @@ fn nothing(seen: &Observation, pack_at: usize, unjudged: &[UnjudgedRule], bottle
     if seen.window.elapsed_ns == 0 {
         return "Not enough data: the window is empty.".into();
     }
-    let window = value_text(seen.window.seconds(), "s");
+    let window = length(seen.window.seconds());
     let judged = crate::certainty::judged(seen, pack_at);
     let rules = judged + unjudged.len();
     if judged == 0 {

@@ -46,13 +46,13 @@ impl ExportSink for CsvWideSink {
     }
 
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
-        for (at, tick) in batch.ticks.iter().enumerate() {
+        for (index, tick) in batch.ticks.iter().enumerate() {
             let text = &mut self.out.text;
             self.clock.put(text, tick.time_ns);
             for values in batch.values {
                 text.push(b',');
                 if let Some(values) = values {
-                    put_number(text, values[at]);
+                    put_number(text, values[index]);
                 }
             }
             text.extend_from_slice(b"\r\n");
@@ -101,7 +101,7 @@ impl ExportSink for CsvLongSink {
 
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         let mut time = Vec::new();
-        for (at, tick) in batch.ticks.iter().enumerate() {
+        for (index, tick) in batch.ticks.iter().enumerate() {
             time.clear();
             self.clock.put(&mut time, tick.time_ns);
             for (values, middle) in batch.values.iter().zip(&self.middles) {
@@ -109,7 +109,7 @@ impl ExportSink for CsvLongSink {
                 let text = &mut self.out.text;
                 text.extend_from_slice(&time);
                 text.extend_from_slice(middle);
-                put_number(text, values[at]);
+                put_number(text, values[index]);
                 text.extend_from_slice(b"\r\n");
                 self.out.pass_on()?;
             }

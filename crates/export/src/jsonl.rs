@@ -35,14 +35,14 @@ impl ExportSink for JsonLines {
     }
 
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
-        for (at, tick) in batch.ticks.iter().enumerate() {
+        for (index, tick) in batch.ticks.iter().enumerate() {
             let text = &mut self.out.text;
             text.extend_from_slice(b"{\"time\":\"");
             self.clock.put(text, tick.time_ns);
             text.push(b'"');
             for (values, key) in batch.values.iter().zip(&self.keys) {
                 text.extend_from_slice(key);
-                match values.map(|values| values[at]).filter(|value| value.is_finite()) {
+                match values.map(|values| values[index]).filter(|value| value.is_finite()) {
                     Some(value) => number::put(text, value),
                     None => text.extend_from_slice(b"null"),
                 }

@@ -51,7 +51,8 @@ struct MetricState {
 
 impl Exposition {
     pub fn new(columns: Vec<ExportColumn>, ticks: u64, out: CountingWriter) -> Exposition {
-        let mut series: Vec<MetricSeries> = columns.iter().enumerate().map(|(at, column)| name(at, column)).collect();
+        let mut series: Vec<MetricSeries> =
+            columns.iter().enumerate().map(|(index, column)| name(index, column)).collect();
         series.sort_by(|a, b| a.family.cmp(&b.family));
         let at_once = usize::try_from(MOST_HELD / ticks.max(1)).unwrap_or(usize::MAX).clamp(1, series.len().max(1));
         Exposition {
@@ -159,9 +160,9 @@ impl ExportSink for Exposition {
     fn end_pass(&mut self) -> Result<(), ExportError> {
         let times = std::mem::take(&mut self.times);
         let mut held = std::mem::take(&mut self.held);
-        for (at, values) in held.iter_mut().enumerate() {
-            self.begin(self.first + at);
-            self.samples(self.first + at, &times, values)?;
+        for (index, values) in held.iter_mut().enumerate() {
+            self.begin(self.first + index);
+            self.samples(self.first + index, &times, values)?;
             values.clear();
         }
         self.state.prefix.clear();
@@ -181,7 +182,7 @@ impl ExportSink for Exposition {
 }
 
 /// Family, labels and help of a column.
-fn name(at: usize, column: &ExportColumn) -> MetricSeries {
+fn name(index: usize, column: &ExportColumn) -> MetricSeries {
     let counts = column.kind == Some(CounterKind::Total);
     let object = column.counter.split_once('.').map_or("", |(object, _)| object);
     let mut labels = Vec::new();
@@ -199,7 +200,7 @@ fn name(at: usize, column: &ExportColumn) -> MetricSeries {
         "" => "A counter of another tool.".to_owned(),
         text => text.to_owned(),
     };
-    MetricSeries { column: at, family, sample, help, counts }
+    MetricSeries { column: index, family, sample, help, counts }
 }
 
 /// A name as Prometheus takes it.

@@ -53,7 +53,7 @@ fn column(counter: &str, instance: &str) -> ExportColumn {
 type Data = Vec<(ExportColumn, Vec<Option<f64>>)>;
 
 fn ticks(count: usize) -> Vec<Tick> {
-    (0..count as i64).map(|at| Tick { time_ns: START + at * SECOND, elapsed_ns: 1_000_000_000 }).collect()
+    (0..count as i64).map(|index| Tick { time_ns: START + index * SECOND, elapsed_ns: 1_000_000_000 }).collect()
 }
 
 /// Exports in batches of `size` ticks; a column that lacks a whole batch is
@@ -66,8 +66,8 @@ fn export(format: ExportFormat, data: &Data, ticks: &[Tick], size: usize, expect
         let wanted = sink.wanted(pass);
         for from in (0..ticks.len()).step_by(size) {
             let to = ticks.len().min(from + size);
-            let cells = |at: &usize| {
-                let cells = &data[*at].1[from..to];
+            let cells = |index: &usize| {
+                let cells = &data[*index].1[from..to];
                 let there = cells.iter().any(Option::is_some);
                 there.then(|| cells.iter().map(|cell| cell.unwrap_or(f64::NAN)).collect::<Vec<f64>>())
             };

@@ -60,9 +60,9 @@ impl Slice {
     }
 
     /// One stretch, which begins at `at` of the upper device.
-    pub fn part(node: StorageNode, from: u64, bytes: Option<u64>, at: u64) -> Slice {
+    pub fn part(node: StorageNode, from: u64, bytes: Option<u64>, offset: u64) -> Slice {
         let end = bytes.map_or(u64::MAX, |bytes| from.saturating_add(bytes));
-        Slice { node, below: from..end, at: Some(at), perhaps: false, is_dealt: false }
+        Slice { node, below: from..end, at: Some(offset), perhaps: false, is_dealt: false }
     }
 
     /// The bytes of the lower one that these of the upper one lie on.

@@ -166,12 +166,12 @@ mod tests {
     #[test]
     fn answers_of_the_driver_are_read() {
         let mut room = vec![0; 200];
-        let mut put = |at: usize, start: u64, next: u32, kind: &[u8], words: &[u8]| {
-            room[at..at + 8].copy_from_slice(&start.to_ne_bytes());
-            room[at + 8..at + 16].copy_from_slice(&64u64.to_ne_bytes());
-            room[at + 20..at + 24].copy_from_slice(&next.to_ne_bytes());
-            room[at + 24..at + 24 + kind.len()].copy_from_slice(kind);
-            room[at + 40..at + 40 + words.len()].copy_from_slice(words);
+        let mut put = |position: usize, start: u64, next: u32, kind: &[u8], words: &[u8]| {
+            room[position..position + 8].copy_from_slice(&start.to_ne_bytes());
+            room[position + 8..position + 16].copy_from_slice(&64u64.to_ne_bytes());
+            room[position + 20..position + 24].copy_from_slice(&next.to_ne_bytes());
+            room[position + 24..position + 24 + kind.len()].copy_from_slice(kind);
+            room[position + 40..position + 40 + words.len()].copy_from_slice(words);
         };
         put(0, 0, 64, b"linear", b"8:16 0");
         put(64, 64, 128, b"zero", b"");

@@ -13,8 +13,8 @@ struct SignatureMark {
     bytes: &'static [u8],
 }
 
-const fn mark(what: &'static str, at: i64, bytes: &'static [u8]) -> SignatureMark {
-    SignatureMark { what, at, bytes }
+const fn mark(what: &'static str, time: i64, bytes: &'static [u8]) -> SignatureMark {
+    SignatureMark { what, at: time, bytes }
 }
 
 /// Known marks. An MBR's is also on boot sectors of FAT and NTFS; that is as
@@ -99,8 +99,8 @@ pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
             add("an md member");
         }
     }
-    for at in (0x2_0000u64..0x4_0000).step_by(1024) {
-        if holds(file, at, &ZFS[0])? || holds(file, at, &ZFS[1])? {
+    for index in (0x2_0000u64..0x4_0000).step_by(1024) {
+        if holds(file, index, &ZFS[0])? || holds(file, index, &ZFS[1])? {
             add("ZFS");
             break;
         }
@@ -108,12 +108,12 @@ pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
     Ok(found)
 }
 
-fn holds(file: &OwnedFd, at: u64, expected: &[u8]) -> io::Result<bool> {
+fn holds(file: &OwnedFd, offset: u64, expected: &[u8]) -> io::Result<bool> {
     let mut buffer = [0u8; 32];
     let part = &mut buffer[..expected.len()];
     let mut filled = 0;
     while filled < part.len() {
-        match rustix::io::pread(file, &mut part[filled..], at + filled as u64)? {
+        match rustix::io::pread(file, &mut part[filled..], offset + filled as u64)? {
             0 => return Ok(false),
             more => filled += more,
         }

@@ -70,10 +70,10 @@ pub(crate) fn of(machine: &DeviceGraph, target: StorageNode) -> Vec<String> {
     let users = processes::users(machine, &wanted);
     let mut sentences: Vec<Vec<String>> = Vec::new();
     // the furthest first, so that a way is not told again that a longer sentence tells
-    for (at, step) in steps.iter().enumerate().rev() {
-        let way = clauses(&steps, at);
+    for (index, step) in steps.iter().enumerate().rev() {
+        let way = clauses(&steps, index);
         let mut uses = of_node(machine, &facts, step);
-        uses.extend(of_processes(machine, step, &users, at == 0));
+        uses.extend(of_processes(machine, step, &users, index == 0));
         if uses.is_empty() && step.below_loop && has_exclusive_user(machine, step.node) {
             uses.push(format!("{} is not given exclusively by the kernel", machine.name(step.node)));
         }

@@ -48,18 +48,18 @@ fn keep(steps: Vec<WalkStep>, first: &[usize]) -> Vec<WalkStep> {
     let nodes: Vec<StorageNode> = steps.iter().map(|step| step.node).collect();
     let place = |old: usize| first.iter().position(|at| nodes[*at] == nodes[old]).unwrap_or(0);
     let wanted: HashSet<usize> = first.iter().copied().collect();
-    let kept = steps.into_iter().enumerate().filter(|(at, _)| wanted.contains(at));
+    let kept = steps.into_iter().enumerate().filter(|(index, _)| wanted.contains(index));
     kept.map(|(_, step)| WalkStep { before: step.before.map(|(old, words)| (place(old), words)), ..step }).collect()
 }
 
 fn down(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     let mut seen = HashSet::from([(steps[0].node, 0, u64::MAX)]);
     let mut queue = VecDeque::from([0]);
-    while let Some(at) = queue.pop_front() {
-        let StorageNode::Device(number) = steps[at].node else { continue };
+    while let Some(index) = queue.pop_front() {
+        let StorageNode::Device(number) = steps[index].node else { continue };
         let Some(device) = machine.devices.get(&number) else { continue };
         for slice in device.below.iter().filter(|slice| !slice.is_dealt) {
-            let Some(bytes) = slice.down(&steps[at].bytes) else { continue };
+            let Some(bytes) = slice.down(&steps[index].bytes) else { continue };
             if !seen.insert((slice.node, bytes.start, bytes.end)) {
                 continue;
             }
@@ -75,7 +75,7 @@ fn down(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
                 node: slice.node,
                 bytes,
                 is_below: true,
-                before: Some((at, words)),
+                before: Some((index, words)),
                 is_beside: false,
                 is_use: false,
                 below_loop: device.kind == LayerKind::Loop,
@@ -88,26 +88,26 @@ fn up(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     let below: HashSet<StorageNode> = steps.iter().map(|step| step.node).collect();
     let mut seen = HashSet::new();
     let mut queue: VecDeque<usize> = (0..steps.len()).collect();
-    while let Some(at) = queue.pop_front() {
-        for (number, slice) in machine.above(steps[at].node) {
+    while let Some(index) = queue.pop_front() {
+        for (number, slice) in machine.above(steps[index].node) {
             let node = StorageNode::Device(number);
             // the target's own way down, and what is kept apart from it
-            if below.contains(&node) || (slice.is_dealt && steps[at].is_below) {
+            if below.contains(&node) || (slice.is_dealt && steps[index].is_below) {
                 continue;
             }
-            let Some(bytes) = slice.up(&steps[at].bytes) else { continue };
+            let Some(bytes) = slice.up(&steps[index].bytes) else { continue };
             if !seen.insert((node, bytes.start, bytes.end)) {
                 continue;
             }
             let kind = machine.devices[&number].kind;
-            let words = words_up(machine, &steps[at], number, slice);
-            let is_beside = steps[at].is_below || steps[at].is_beside;
+            let words = words_up(machine, &steps[index], number, slice);
+            let is_beside = steps[index].is_below || steps[index].is_beside;
             queue.push_back(steps.len());
             steps.push(WalkStep {
                 node,
                 bytes,
                 is_below: false,
-                before: Some((at, words)),
+                before: Some((index, words)),
                 is_beside,
                 is_use: kind == LayerKind::Other || (kind == LayerKind::Loop && !is_beside),
                 below_loop: false,
@@ -134,11 +134,11 @@ fn words_up(machine: &DeviceGraph, lower: &WalkStep, upper: (u64, u64), slice: &
 }
 
 /// How a step is connected with the target, in clauses; empty for itself and its partitions.
-pub(crate) fn clauses(steps: &[WalkStep], at: usize) -> Vec<String> {
-    let (mut found, mut next) = (Vec::new(), Some(at));
+pub(crate) fn clauses(steps: &[WalkStep], index: usize) -> Vec<String> {
+    let (mut found, mut next) = (Vec::new(), Some(index));
     // ways are as short as the devices are high; a ring is a broken description
     for _ in 0..steps.len() {
-        let Some((before, words)) = next.and_then(|at| steps[at].before.as_ref()) else { break };
+        let Some((before, words)) = next.and_then(|index| steps[index].before.as_ref()) else { break };
         found.push(words.clone());
         next = Some(*before);
     }

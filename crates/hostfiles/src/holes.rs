@@ -21,11 +21,11 @@ pub fn first(mut file: &File, least: u64) -> Option<Range<u64>> {
 /// Where there is data again from `at` on: `at` itself outside holes, the file's end where
 /// nothing follows. The file's position moves.
 #[must_use]
-pub fn next_data(file: &File, at: u64) -> u64 {
-    match seek(file, To::Data(at)) {
+pub fn next_data(file: &File, offset: u64) -> u64 {
+    match seek(file, To::Data(offset)) {
         Ok(data) => data,
-        Err(Errno::NXIO) => file.metadata().map_or(at, |found| found.len().max(at)),
-        Err(_) => at,
+        Err(Errno::NXIO) => file.metadata().map_or(offset, |found| found.len().max(offset)),
+        Err(_) => offset,
     }
 }
 

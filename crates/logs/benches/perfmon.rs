@@ -26,7 +26,7 @@ use rustix::time::{ClockId, clock_gettime};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
-    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
+    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|index| arguments.get(index + 1));
     let number = |name: &str, default: f64| value(name).and_then(|v| v.parse().ok()).unwrap_or(default);
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -124,7 +124,7 @@ fn header(columns: usize) -> String {
     for column in 0..columns {
         text += &match column % 10 {
             5 if column < 100 => format!(",\"\\\\SERVER1\\PhysicalDisk({column} C:)\\Disk Reads/sec\""),
-            at => format!(",\"\\\\SERVER1\\Process(program#{})\\{}\"", column / 5, counters[at % 5]),
+            index => format!(",\"\\\\SERVER1\\Process(program#{})\\{}\"", column / 5, counters[index % 5]),
         };
     }
     text + "\r\n"

@@ -32,7 +32,7 @@ print(used.ru_utime + used.ru_stime, used.ru_maxrss)
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
-    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
+    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|index| arguments.get(index + 1));
     let tiny = has("--tiny") || !has("--bench");
     let megabytes: f64 = if tiny { 0.3 } else { value("--mb").and_then(|v| v.parse().ok()).unwrap_or(200.0) };
     let rounds = if tiny { 1 } else { 5 };

@@ -117,13 +117,13 @@ impl<'a> FrameBatch<'a> {
 
     /// Something that was left out: where (line, byte, name), and why. The
     /// same reason again is only counted, so a reason should not hold numbers.
-    pub fn skip(&mut self, at: impl Into<String>, because: impl Into<String>) {
-        self.skips.add(at, because);
+    pub fn skip(&mut self, context: impl Into<String>, because: impl Into<String>) {
+        self.skips.add(context, because);
     }
 
     /// Lines or columns of a machine that is not the one being read.
-    pub fn skip_host(&mut self, at: impl Into<String>, host: &str) {
-        self.skips.add_host(at, host);
+    pub fn skip_host(&mut self, context: impl Into<String>, host: &str) {
+        self.skips.add_host(context, host);
     }
 
     /// What was counted elsewhere.

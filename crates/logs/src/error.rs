@@ -76,7 +76,7 @@ impl LogError {
     }
 
     /// Something broken; `at` says where (`line 12, column 4`, `byte 8192`).
-    pub fn broken(file: &str, at: impl Into<String>, because: impl Into<String>) -> LogError {
-        LogError::Broken { file: file.to_owned(), at: at.into(), because: because.into() }
+    pub fn broken(file: &str, context: impl Into<String>, because: impl Into<String>) -> LogError {
+        LogError::Broken { file: file.to_owned(), at: context.into(), because: because.into() }
     }
 }

@@ -80,7 +80,10 @@ fn place(head: &InputHead<'_>) -> Option<HostPlace> {
         return Some(HostPlace::EachLine(separator));
     }
     let is_above = |heading: &&fn(&str, &str) -> Option<String>| {
-        lines.iter().enumerate().any(|(at, line)| heading(line, at.checked_sub(1).map_or("", |b| &lines[b])).is_some())
+        lines
+            .iter()
+            .enumerate()
+            .any(|(index, line)| heading(line, index.checked_sub(1).map_or("", |b| &lines[b])).is_some())
     };
     ABOVE.iter().find(is_above).map(|heading| HostPlace::Above(*heading))
 }
@@ -250,8 +253,8 @@ mod tests {
         let mut values = Vec::new();
         let mut sink = |piece: LogPiece<'_>| {
             if let LogPiece::Frame(frame) = piece {
-                let at = frame.schema().series.iter().position(|s| s.counter == "memory.free_bytes");
-                values.extend(at.into_iter().flat_map(|at| frame.column(at).to_vec()));
+                let index = frame.schema().series.iter().position(|s| s.counter == "memory.free_bytes");
+                values.extend(index.into_iter().flat_map(|index| frame.column(index).to_vec()));
             }
             ControlFlow::Continue(())
         };

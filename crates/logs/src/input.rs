@@ -223,8 +223,8 @@ impl LogInput {
     }
 
     /// An error at a place of this input.
-    pub fn broken(&self, at: impl Into<String>, because: impl Into<String>) -> LogError {
-        LogError::broken(&self.name, at, because)
+    pub fn broken(&self, context: impl Into<String>, because: impl Into<String>) -> LogError {
+        LogError::broken(&self.name, context, because)
     }
 }
 
@@ -290,7 +290,8 @@ pub fn is_tar(head: &[u8]) -> bool {
     let Some(block) = head.get(..512) else { return false };
     let digits = block[SUM].split(|b| !b.is_ascii_digit()).find(|digits| !digits.is_empty());
     let told = digits.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-    let sum: u32 = block.iter().enumerate().map(|(at, b)| u32::from(if SUM.contains(&at) { b' ' } else { *b })).sum();
+    let sum: u32 =
+        block.iter().enumerate().map(|(index, b)| u32::from(if SUM.contains(&index) { b' ' } else { *b })).sum();
     block[0] != 0 && told == Some(sum)
 }
 

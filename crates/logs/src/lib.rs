@@ -217,7 +217,7 @@ mod tests {
     fn three_ticks(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
         let series = Series { counter: "physical_disk.reads_per_s".into(), instance: "sda".into(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));
-        (1..=3).for_each(|at| batch.tick(&schema, at * 1_000_000_000, None, &[1.0]));
+        (1..=3).for_each(|index| batch.tick(&schema, index * 1_000_000_000, None, &[1.0]));
         nothing(input, options, batch)
     }
 

@@ -226,8 +226,8 @@ impl ValueLimits {
         }
         let mut cleared = Frame::new(Arc::clone(frame.schema()), ticks.len());
         let mut row = vec![f64::NAN; self.least.len()];
-        for (at, tick) in ticks.iter().enumerate() {
-            row.iter_mut().enumerate().for_each(|(column, cell)| *cell = frame.column(column)[at]);
+        for (index, tick) in ticks.iter().enumerate() {
+            row.iter_mut().enumerate().for_each(|(column, cell)| *cell = frame.column(column)[index]);
             self.clear(&mut row, tick.elapsed_ns, skips);
             cleared.push(*tick, &row);
         }
@@ -292,16 +292,16 @@ fn shares(schema: &Schema) -> Vec<ProcessorShares> {
             continue;
         }
         let instance = if series.instance.is_empty() { "_total" } else { &series.instance };
-        let at = *places.entry(instance).or_insert_with(|| {
+        let index = *places.entry(instance).or_insert_with(|| {
             found.push(ProcessorShares { instance: instance.to_owned(), ..ProcessorShares::default() });
             found.len() - 1
         });
-        let shares = &mut found[at];
+        let shares = &mut found[index];
         match name {
             "idle" => shares.idle = Some(column),
             "user" => shares.user = Some(column),
             "system" => (shares.system, shares.has_interrupts) = (Some(column), true),
-            "privileged" => privileged.push((at, column)),
+            "privileged" => privileged.push((index, column)),
             "irq" | "softirq" => shares.interrupts.push(column),
             "guest" => shares.guests.push(column),
             _ => {
@@ -310,8 +310,8 @@ fn shares(schema: &Schema) -> Vec<ProcessorShares> {
             }
         }
     }
-    for (at, column) in privileged {
-        found[at].system.get_or_insert(column);
+    for (index, column) in privileged {
+        found[index].system.get_or_insert(column);
     }
     found.retain(|s| s.idle.is_some() && s.user.is_some() && s.system.is_some());
     found
@@ -440,8 +440,8 @@ mod tests {
         let schema = schema(&[("processor.iowait", "_total", 0.01), ("physical_disk.reads", "sda", 1.0)]);
         let frame = |rows: &[[f64; 2]]| {
             let mut frame = Frame::new(Arc::clone(&schema), rows.len());
-            for (at, row) in rows.iter().enumerate() {
-                let time_ns = (at as i64 + 1) * S as i64;
+            for (index, row) in rows.iter().enumerate() {
+                let time_ns = (index as i64 + 1) * S as i64;
                 frame.push(diskwright_base::Tick { time_ns, elapsed_ns: S }, row);
             }
             frame

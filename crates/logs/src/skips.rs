@@ -27,21 +27,21 @@ pub struct Skips {
 
 impl Skips {
     /// Notes one thing left out. The same reason again only counts.
-    pub fn add(&mut self, at: impl Into<String>, because: impl Into<String>) {
+    pub fn add(&mut self, context: impl Into<String>, because: impl Into<String>) {
         let because = because.into();
         if let Some(&index) = self.by_reason.get(&because) {
             self.found[index].times += 1;
         } else if self.found.len() < MOST_REASONS {
             self.by_reason.insert(because.clone(), self.found.len());
-            self.found.push(Skip { at: at.into(), because, times: 1 });
+            self.found.push(Skip { at: context.into(), because, times: 1 });
         } else {
             self.others += 1;
         }
     }
 
     /// What is of a machine that is not the one being read.
-    pub fn add_host(&mut self, at: impl Into<String>, host: &str) {
-        self.add(at, format!("another machine; to read it use --host {host}"));
+    pub fn add_host(&mut self, context: impl Into<String>, host: &str) {
+        self.add(context, format!("another machine; to read it use --host {host}"));
     }
 
     /// All that another counted.

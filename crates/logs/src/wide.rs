@@ -157,9 +157,9 @@ impl Read for CodelessStream {
         loop {
             let read = self.from.read(to)?;
             let mut kept = 0;
-            for at in 0..read {
-                if self.is_text(to[at]) {
-                    to[kept] = to[at];
+            for index in 0..read {
+                if self.is_text(to[index]) {
+                    to[kept] = to[index];
                     kept += 1;
                 }
             }

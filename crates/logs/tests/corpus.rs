@@ -101,7 +101,7 @@ fn before(line: &str, bytes: &[u8]) -> Option<Vec<u8>> {
 /// The same without one line, counted from the first.
 fn without(lost: usize, bytes: &[u8]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = bytes.split_inclusive(|b| *b == b'\n').collect();
-    let kept = lines.iter().enumerate().filter(|(at, _)| *at != lost).flat_map(|(_, line)| line.to_vec());
+    let kept = lines.iter().enumerate().filter(|(index, _)| *index != lost).flat_map(|(_, line)| line.to_vec());
     (lines.len() > lost + 1).then(|| kept.collect())
 }
 

@@ -56,8 +56,8 @@ fn fixture(name: &str) -> String {
 fn changed(name: &str, from: &str, to: &str) -> String {
     let text = fixture(name);
     let first = text.find(from).unwrap_or_else(|| panic!("{name} has no {from}"));
-    let at = text[first + from.len()..].find(from).map_or(first, |next| first + from.len() + next);
-    format!("{}{to}{}", &text[..at], &text[at + from.len()..])
+    let position = text[first + from.len()..].find(from).map_or(first, |next| first + from.len() + next);
+    format!("{}{to}{}", &text[..position], &text[position + from.len()..])
 }
 
 /// The same mean as without the row, and the reason told once.

@@ -393,14 +393,14 @@ fn an_archive_can_be_cut_anywhere() {
 fn no_byte_is_believed() {
     for version in [2, 3] {
         let example = example(version);
-        for at in (usize::from(version)..example.volume.len()).step_by(2) {
+        for index in (usize::from(version)..example.volume.len()).step_by(2) {
             let mut volume = example.volume.clone();
-            volume[at] = [0x00, 0x7f, 0xff, 0x04][at % 4] ^ u8::from(at % 8 == 3);
+            volume[index] = [0x00, 0x7f, 0xff, 0x04][index % 4] ^ u8::from(index % 8 == 3);
             let _ = bytes(&example.meta, &[&volume]);
         }
-        for at in (usize::from(version)..example.meta.len()).step_by(2) {
+        for index in (usize::from(version)..example.meta.len()).step_by(2) {
             let mut meta = example.meta.clone();
-            meta[at] = [0x00, 0x7f, 0xff, 0x04][at % 4] ^ u8::from(at % 8 == 3);
+            meta[index] = [0x00, 0x7f, 0xff, 0x04][index % 4] ^ u8::from(index % 8 == 3);
             let _ = bytes(&meta, &[&example.volume]);
         }
     }

@@ -65,7 +65,7 @@ fn row(second: u32, cells: &str) -> String {
 }
 
 fn log_of(rows: &[&str]) -> String {
-    let rows: Vec<String> = rows.iter().enumerate().map(|(at, cells)| row(at as u32, cells)).collect();
+    let rows: Vec<String> = rows.iter().enumerate().map(|(index, cells)| row(index as u32, cells)).collect();
     format!("{HEAD}\r\n{}", rows.concat())
 }
 
@@ -284,12 +284,12 @@ fn nothing_panics() {
     let options = LogOptions { utc_offset_s: Some(0), ..LogOptions::default() };
     let wide: Vec<u8> = seed.encode_utf16().flat_map(u16::to_le_bytes).collect();
     for seed in [seed.as_bytes(), &wide] {
-        for at in (0..seed.len()).step_by(2) {
+        for index in (0..seed.len()).step_by(2) {
             for byte in [b'"', b',', b'\n', b'9', 0xff] {
                 let mut broken = seed.to_vec();
-                broken[at] = byte;
+                broken[index] = byte;
                 let _ = read_with(&broken, &options);
-                broken.insert(at, byte);
+                broken.insert(index, byte);
                 let _ = read_with(&broken, &options);
             }
         }

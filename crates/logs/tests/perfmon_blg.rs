@@ -189,7 +189,7 @@ fn of_several_machines_one_is_read() {
 
 /// Every place of a file, but of what fills the ends of buffers only a few.
 fn places(file: &[u8]) -> impl Iterator<Item = usize> {
-    (0..file.len()).filter(|&at| file[at] != 0xff || file.get(at + 1) != Some(&0xff) || at % 256 == 0)
+    (0..file.len()).filter(|&index| file[index] != 0xff || file.get(index + 1) != Some(&0xff) || index % 256 == 0)
 }
 
 #[test]
@@ -209,9 +209,9 @@ fn a_log_can_be_cut_anywhere() {
 fn no_byte_is_believed() {
     let options = LogOptions { utc_offset_s: Some(0), ..LogOptions::default() };
     for file in [of_lists(2), of_objects(2)] {
-        for at in places(&file) {
+        for index in places(&file) {
             let mut wrong = file.clone();
-            wrong[at] = [0x00, 0x7f, 0xff][at % 3] ^ u8::from(at % 6 > 2);
+            wrong[index] = [0x00, 0x7f, 0xff][index % 3] ^ u8::from(index % 6 > 2);
             let _ = read(wrong, &options);
         }
     }

@@ -54,8 +54,8 @@ impl Got {
 }
 
 /// A page of a Linux machine `at` seconds after its start, without a time.
-fn node(at: u64) -> String {
-    let t = at as f64;
+fn node(offset: u64) -> String {
+    let t = offset as f64;
     let disk = "device=\"sda\"";
     let rest: String = ["nice", "system", "iowait", "irq", "softirq", "steal"]
         .map(|mode| format!("node_cpu_seconds_total{{cpu=\"0\",mode=\"{mode}\"}} 5\n"))
@@ -92,8 +92,8 @@ fn node(at: u64) -> String {
     )
 }
 
-fn timed(at: u64) -> String {
-    node(at) + &format!("node_time_seconds {}\n", 1_700_000_000 + at)
+fn timed(offset: u64) -> String {
+    node(offset) + &format!("node_time_seconds {}\n", 1_700_000_000 + offset)
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn open_metrics_with_timestamps_exemplars_and_an_end() {
 
 #[test]
 fn windows_has_its_own_names_and_busy_is_what_is_not_idle() {
-    let page = |at: u64| {
-        let t = at as f64;
+    let page = |offset: u64| {
+        let t = offset as f64;
         format!(
             "\u{feff}# TYPE wmi_cpu_time_total counter\r\n\
              wmi_cpu_time_total{{core=\"0,0\",mode=\"idle\"}} {}\r\n\
@@ -223,8 +223,11 @@ fn what_is_broken_is_left_out_by_line_and_the_rest_is_read() {
 
 #[test]
 fn a_counter_that_began_anew_is_a_gap_and_is_told() {
-    let page = |at: u64, reads: u64| {
-        format!("node_disk_reads_completed_total{{device=\"sda\"}} {reads}\nnode_time_seconds {}\n", 1_700_000_000 + at)
+    let page = |offset: u64, reads: u64| {
+        format!(
+            "node_disk_reads_completed_total{{device=\"sda\"}} {reads}\nnode_time_seconds {}\n",
+            1_700_000_000 + offset
+        )
     };
     let got = run(&[page(0, 1000), page(10, 1100), page(20, 50), page(30, 150)].concat(), &LogOptions::default());
     got.near("physical_disk.reads_per_s", "sda", 10.0);

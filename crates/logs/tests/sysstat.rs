@@ -82,13 +82,13 @@ fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
     };
     let mut data = seed.to_vec();
     for _ in 0..=roll(4) {
-        let at = roll(data.len());
+        let index = roll(data.len());
         match roll(5) {
-            0 if round.is_multiple_of(3) => data.truncate(at),
-            1 if at < data.len() => data[at] ^= 1 << roll(8),
-            2 => data.insert(at, b"\0\xff9-\"[{<;,\n\t"[roll(12)]),
-            3 => drop(data.drain(at..(at + roll(60)).min(data.len()))),
-            _ => data.splice(at..at, b"18446744073709551616".iter().copied()).for_each(drop),
+            0 if round.is_multiple_of(3) => data.truncate(index),
+            1 if index < data.len() => data[index] ^= 1 << roll(8),
+            2 => data.insert(index, b"\0\xff9-\"[{<;,\n\t"[roll(12)]),
+            3 => drop(data.drain(index..(index + roll(60)).min(data.len()))),
+            _ => data.splice(index..index, b"18446744073709551616".iter().copied()).for_each(drop),
         }
     }
     data

@@ -43,7 +43,7 @@ fn printed(text: &str) -> Vec<(String, usize, f64)> {
             continue;
         }
         for (column, (name, _, _)) in COLUMNS.iter().enumerate() {
-            let value = headings.iter().position(|h| h == name).and_then(|at| words[at].parse().ok());
+            let value = headings.iter().position(|h| h == name).and_then(|index| words[index].parse().ok());
             found.extend(value.map(|value| (words[device].to_owned(), column, value)));
         }
     }
@@ -59,8 +59,8 @@ fn read(path: &Path) -> Vec<(String, usize, f64)> {
             for tick in 0..frame.ticks().len() {
                 for device in frame.schema().instances("physical_disk") {
                     for (column, (_, counter, times)) in COLUMNS.iter().enumerate() {
-                        let Some(at) = frame.schema().column(counter, device) else { continue };
-                        let value = frame.column(at)[tick] * frame.schema().series[at].scale / times;
+                        let Some(index) = frame.schema().column(counter, device) else { continue };
+                        let value = frame.column(index)[tick] * frame.schema().series[index].scale / times;
                         found.push((device.to_owned(), column, value));
                     }
                 }

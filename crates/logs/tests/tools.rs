@@ -99,19 +99,19 @@ fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
     };
     let mut data = seed.to_vec();
     for _ in 0..=roll(4) {
-        let at = roll(data.len());
+        let position = roll(data.len());
         match roll(6) {
-            0 if round.is_multiple_of(3) => data.truncate(at),
-            1 if at < data.len() => data[at] ^= 1 << roll(8),
-            2 => data.insert(at, b"\0\xff9-\"[{<;,\n\t #("[roll(15)]),
-            3 => drop(data.drain(at..(at + roll(60)).min(data.len()))),
+            0 if round.is_multiple_of(3) => data.truncate(position),
+            1 if position < data.len() => data[position] ^= 1 << roll(8),
+            2 => data.insert(position, b"\0\xff9-\"[{<;,\n\t #("[roll(15)]),
+            3 => drop(data.drain(position..(position + roll(60)).min(data.len()))),
             // a line twice, or another's place
             4 => {
-                let line = data[at..(at + 90).min(data.len())].to_vec();
+                let line = data[position..(position + 90).min(data.len())].to_vec();
                 let to = roll(data.len());
                 data.splice(to..to, line).for_each(drop);
             }
-            _ => data.splice(at..at, b"18446744073709551616".iter().copied()).for_each(drop),
+            _ => data.splice(position..position, b"18446744073709551616".iter().copied()).for_each(drop),
         }
     }
     data
@@ -132,10 +132,10 @@ fn nothing_is_too_broken_to_survive() {
                         assert!(tick.time_ns > last, "{fixture}, round {round}: out of order");
                         last = tick.time_ns;
                     }
-                    for (at, series) in frame.schema().series.iter().enumerate() {
+                    for (index, series) in frame.schema().series.iter().enumerate() {
                         let is_known = !series.counter.starts_with("foreign.");
                         let cannot_be = |v: &f64| *v < 0.0 || v.is_infinite();
-                        let wrong = frame.column(at).iter().find(|v| is_known && cannot_be(v));
+                        let wrong = frame.column(index).iter().find(|v| is_known && cannot_be(v));
                         assert!(wrong.is_none(), "{fixture}, round {round}: {} {wrong:?}", series.counter);
                     }
                 }

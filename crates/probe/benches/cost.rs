@@ -98,7 +98,7 @@ struct Setting {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
-    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
+    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|index| arguments.get(index + 1));
     let number = |name: &str| value(name).and_then(|v| v.parse::<f64>().ok());
     let tiny = has("--tiny") || !has("--bench") && value("--dir").is_none();
     let folder = value("--dir").map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
@@ -301,7 +301,7 @@ fn round(requests: f64, seconds: f64, (user_s, system_s): (f64, f64), (p50_us, p
 fn times() -> (f64, f64, f64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let field = |at: usize| rest.split_whitespace().nth(at).and_then(|n| n.parse().ok()).unwrap_or(f64::NAN);
+    let field = |index: usize| rest.split_whitespace().nth(index).and_then(|n| n.parse().ok()).unwrap_or(f64::NAN);
     let exact = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     (field(11), field(12), exact.tv_sec as f64 + exact.tv_nsec as f64 * 1e-9)
 }
@@ -327,7 +327,7 @@ fn fio(path: &Path, options: &[String], seconds: f64) -> Result<Round, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     // notes come before the document
     let document: serde_json::Value =
-        text.find('{').and_then(|at| serde_json::from_str(&text[at..]).ok()).ok_or("fio wrote no JSON")?;
+        text.find('{').and_then(|position| serde_json::from_str(&text[position..]).ok()).ok_or("fio wrote no JSON")?;
     let job = &document["jobs"][0];
     let number = |value: &serde_json::Value| value.as_f64().unwrap_or(f64::NAN);
     let read = &job["read"];

@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let pattern: Pattern = serde_json::from_str(&std::fs::read_to_string(pattern)?)?;
-    let after = |word: &str| options.iter().position(|o| o == word).and_then(|at| options.get(at + 1));
+    let after = |word: &str| options.iter().position(|o| o == word).and_then(|index| options.get(index + 1));
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let making = RunConfig {
         engine: if options.iter().any(|o| o == "--threads") { EngineKind::Threads } else { EngineKind::Best },

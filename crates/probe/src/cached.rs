@@ -40,16 +40,16 @@ pub fn share(target: &ProbeTarget) -> Option<f64> {
     let step = (target.bytes / SAMPLES).max(4096) / 4096 * 4096;
     let mut seen = 0.0;
     let mut held = 0.0;
-    for at in (0..SAMPLES).map(|i| i * step).take_while(|at| at + 512 <= target.bytes) {
+    for index in (0..SAMPLES).map(|i| i * step).take_while(|at| at + 512 <= target.bytes) {
         seen += 1.0;
-        held += f64::from(u8::from(is_held(file.as_fd(), at)?));
+        held += f64::from(u8::from(is_held(file.as_fd(), index)?));
     }
     (seen > 0.0).then(|| held / seen)
 }
 
-fn is_held(file: BorrowedFd<'_>, at: u64) -> Option<bool> {
+fn is_held(file: BorrowedFd<'_>, offset: u64) -> Option<bool> {
     let mut buffer = [0; 512];
-    match preadv2(file, &mut [std::io::IoSliceMut::new(&mut buffer)], at, ReadWriteFlags::NOWAIT) {
+    match preadv2(file, &mut [std::io::IoSliceMut::new(&mut buffer)], offset, ReadWriteFlags::NOWAIT) {
         Ok(_) => Some(true),
         Err(Errno::AGAIN) => Some(false),
         Err(_) => None,

@@ -79,9 +79,9 @@ fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
 fn mount(roots: &Roots, place: &TargetPlace) -> Option<mountinfo::Mount> {
     let text = fs::read(roots.at("/proc/self/mountinfo")).ok()?;
     let mut all = mountinfo::parse(&text);
-    let at = all.iter().position(|m| Some(m.id) == place.mount);
+    let index = all.iter().position(|m| Some(m.id) == place.mount);
     // the last mount of a device is the one that is seen
-    at.or_else(|| all.iter().rposition(|m| m.device == place.number)).map(|at| all.swap_remove(at))
+    index.or_else(|| all.iter().rposition(|m| m.device == place.number)).map(|index| all.swap_remove(index))
 }
 
 #[cfg(test)]

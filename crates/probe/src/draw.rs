@@ -191,7 +191,7 @@ impl Draw {
         let align = if write { self.write_align } else { self.align };
         let places = self.range.saturating_sub(length) / align + 1;
         let scattered = self.scattered;
-        let spread = |at: u64| if scattered { scatter(at, places) } else { at };
+        let spread = |offset: u64| if scattered { scatter(offset, places) } else { offset };
         let place = match &mut self.write_place {
             Some(own) if write => own,
             _ => &mut self.place,

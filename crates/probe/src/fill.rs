@@ -101,10 +101,10 @@ impl FillJob<'_> {
         Ok(untold)
     }
 
-    fn write(&self, buffer: &[u8], at: u64) -> io::Result<()> {
+    fn write(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < buffer.len() {
-            match rustix::io::pwrite(self.file, &buffer[done..], at + done as u64) {
+            match rustix::io::pwrite(self.file, &buffer[done..], offset + done as u64) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(more) => done += more,
                 Err(rustix::io::Errno::INTR) => {}

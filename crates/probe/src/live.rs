@@ -208,9 +208,9 @@ mod tests {
     fn a_long_run_has_no_more_stretches_than_a_short_one() {
         for looks in [1, 599, 600, 601, 1199, 1200, 18_000, 20_001] {
             let (lane, mut course) = ([Live::default()], LiveTimeline::default());
-            for at in 1..=looks {
+            for index in 1..=looks {
                 lane[0].add(LiveTotals { requests: 1, ..LiveTotals::default() });
-                course.look(at as f64, (0.0, f64::MAX), &lane);
+                course.look(index as f64, (0.0, f64::MAX), &lane);
             }
             let stretches = course.finish();
             assert!(stretches.len() <= MOST_STRETCHES, "{looks}: {}", stretches.len());

@@ -52,12 +52,12 @@ pub struct WorkerTally {
 impl WorkerTally {
     /// One answer; `at` is the time since measuring began, nanoseconds.
     #[inline]
-    pub fn answer(&mut self, write: bool, bytes: u32, latency_ns: u64, at: u64) {
+    pub fn answer(&mut self, write: bool, bytes: u32, latency_ns: u64, offset: u64) {
         let side = if write { &mut self.writes } else { &mut self.reads };
         side.requests += 1;
         side.bytes += u64::from(bytes);
         side.latency.record(latency_ns);
-        let slice = (at / SLICE_NS) as usize;
+        let slice = (offset / SLICE_NS) as usize;
         if slice >= self.slices.len() {
             self.slices.resize(slice + 1, (0, 0));
         }

@@ -16,16 +16,16 @@ pub fn together(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<Ru
 /// As [`together`]; patterns with the same group are one line under its name.
 pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outcomes: &Outcomes) -> Vec<RunResult> {
     let mut lines: Vec<(Option<&String>, Vec<usize>)> = Vec::new();
-    for at in 0..patterns.len().min(outcomes.each.len()) {
-        let group = groups.get(at).and_then(Option::as_ref);
+    for index in 0..patterns.len().min(outcomes.each.len()) {
+        let group = groups.get(index).and_then(Option::as_ref);
         match lines.iter_mut().find(|(of, _)| group.is_some() && *of == group) {
-            Some((_, members)) => members.push(at),
-            None => lines.push((group, vec![at])),
+            Some((_, members)) => members.push(index),
+            None => lines.push((group, vec![index])),
         }
     }
     let one_line = lines.len() == 1;
     let line = |(group, members): &(Option<&String>, Vec<usize>)| {
-        let of = |at: usize| summary(&patterns[at], &outcomes.each[at]);
+        let of = |index: usize| summary(&patterns[index], &outcomes.each[index]);
         let [first, _, ..] = members[..] else { return of(members[0]) };
         let runs: Vec<RunResult> = members.iter().map(|at| of(*at)).collect();
         let outcome = outcomes.all.clone().filter(|_| one_line).unwrap_or_else(|| joined(outcomes, members));
@@ -34,8 +34,9 @@ pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outc
     };
     let mut runs: Vec<RunResult> = lines.iter().map(line).collect();
     let names: Vec<String> = runs.iter().map(|r| r.name.clone()).collect();
-    for (at, run) in runs.iter_mut().enumerate() {
-        run.beside = names.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, name)| name.clone()).collect();
+    for (index, run) in runs.iter_mut().enumerate() {
+        run.beside =
+            names.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, name)| name.clone()).collect();
     }
     if let (false, Some(first), Some(all)) = (one_line, patterns.first(), &outcomes.all) {
         let total = sum(name, &runs, first, all);
@@ -81,8 +82,8 @@ mod tests {
 
     fn outcome(reads: u64, writes: u64) -> RunOutcome {
         let mut tally = WorkerTally::default();
-        (0..reads).for_each(|at| tally.answer(false, 4096, 1_000_000, at));
-        (0..writes).for_each(|at| tally.answer(true, 4096, 3_000_000, at));
+        (0..reads).for_each(|index| tally.answer(false, 4096, 1_000_000, index));
+        (0..writes).for_each(|index| tally.answer(true, 4096, 3_000_000, index));
         RunOutcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..RunOutcome::default() }
     }
 

@@ -178,9 +178,9 @@ pub fn page(shot: &SeriesSnapshot) -> String {
             before = &named.metric;
         }
         text.push_str(&named.metric);
-        for (at, (name, value)) in named.labels.iter().enumerate() {
+        for (index, (name, value)) in named.labels.iter().enumerate() {
             let escaped = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(text, "{}{name}=\"{escaped}\"", if at == 0 { '{' } else { ',' });
+            let _ = write!(text, "{}{name}=\"{escaped}\"", if index == 0 { '{' } else { ',' });
         }
         let _ = writeln!(text, "{} {value}", if named.labels.is_empty() { "" } else { "}" });
     }

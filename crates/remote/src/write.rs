@@ -325,8 +325,8 @@ fn encoded(batch: &[SeriesSnapshot], labels: &[(String, String)]) -> Vec<u8> {
         let names = &batch[from].names;
         let alike = batch[from..].iter().take_while(|shot| Arc::ptr_eq(&shot.names, names)).count();
         let shots = &batch[from..from + alike];
-        for (at, named) in names.iter().enumerate() {
-            let found = shots.iter().map(|shot| WriteSample { value: shot.values[at], timestamp: shot.time_ms });
+        for (index, named) in names.iter().enumerate() {
+            let found = shots.iter().map(|shot| WriteSample { value: shot.values[index], timestamp: shot.time_ms });
             let samples: Vec<WriteSample> = found.filter(|sample| !sample.value.is_nan()).collect();
             if samples.is_empty() {
                 continue;

@@ -85,12 +85,12 @@ fn a_store_that_does_not_end_is_given_up() {
             }
         }),
     ];
-    for (at, store) in endings.iter().enumerate() {
+    for (index, store) in endings.iter().enumerate() {
         let begun = Instant::now();
         let error = ask(store, Duration::from_millis(300));
-        assert!(matches!(error, RemoteError::Connection { .. }), "{at}: {error}");
-        assert!(error.to_string().contains("0.3 s"), "{at}: {error}");
-        assert!(begun.elapsed() < LONG, "{at}");
+        assert!(matches!(error, RemoteError::Connection { .. }), "{index}: {error}");
+        assert!(error.to_string().contains("0.3 s"), "{index}: {error}");
+        assert!(begun.elapsed() < LONG, "{index}");
     }
 }
 
@@ -119,8 +119,8 @@ fn a_machine_of_too_many_series_is_refused_with_a_way_out() {
             return stream.write_all(&http("200 OK", "", r#"{"status":"success","data":["a"]}"#));
         }
         write!(stream, "HTTP/1.1 200 OK\r\n\r\n{{\"status\":\"success\",\"data\":[")?;
-        for at in 0.. {
-            write!(stream, r#"{{"__name__":"node_disk_reads_completed_total","instance":"a","device":"d{at}"}},"#)?;
+        for index in 0.. {
+            write!(stream, r#"{{"__name__":"node_disk_reads_completed_total","instance":"a","device":"d{index}"}},"#)?;
         }
         Ok(())
     });

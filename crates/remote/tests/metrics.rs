@@ -132,9 +132,9 @@ fn idle_slow_and_greedy_clients_delay_nobody() {
     // long enough that a page does not fit into the buffers of a connection
     let server = server(300_000, patient());
     let mut hostile = Vec::new();
-    for at in 0..60 {
+    for index in 0..60 {
         let mut stream = connect(server.address());
-        match at % 3 {
+        match index % 3 {
             0 => {}
             1 => stream.write_all(b"GET /metr").unwrap(),
             // asks, and never reads

@@ -117,15 +117,15 @@ fn no_store_holds_up_the_recorder_or_its_end() {
             }
         }),
     ];
-    for (at, store) in stores.iter().enumerate() {
+    for (index, store) in stores.iter().enumerate() {
         let mut writer = writer(&store.url("", ""));
         let begun = Instant::now();
         (0..2_000).for_each(|time_ms| writer.push(&shot(time_ms, 10)));
-        assert!(begun.elapsed() < SOON, "{at}: pushing took {:?}", begun.elapsed());
+        assert!(begun.elapsed() < SOON, "{index}: pushing took {:?}", begun.elapsed());
         let begun = Instant::now();
         let result = writer.finish();
-        assert!(begun.elapsed() < SOON, "{at}: ending took {:?}", begun.elapsed());
-        assert_eq!((result.sent, result.lost), (0, 20_000), "{at}");
+        assert!(begun.elapsed() < SOON, "{index}: ending took {:?}", begun.elapsed());
+        assert_eq!((result.sent, result.lost), (0, 20_000), "{index}");
     }
 }
 

@@ -163,8 +163,8 @@ fn round_trip(store: &Running, flush: &str) {
     let labels = vec![("instance".to_owned(), "db1".to_owned()), ("job".to_owned(), "diskwright".to_owned())];
     let to = MetricStore::for_writing(&StoreAccess::new(&store.url)).unwrap();
     let mut writer = RemoteWriter::start(to, labels).unwrap();
-    for (at, tick) in frame.ticks().iter().enumerate() {
-        let row: Vec<f64> = (0..frame.schema().series.len()).map(|column| frame.column(column)[at]).collect();
+    for (index, tick) in frame.ticks().iter().enumerate() {
+        let row: Vec<f64> = (0..frame.schema().series.len()).map(|column| frame.column(column)[index]).collect();
         feed.tick(*tick, frame.schema(), &row);
         writer.push(feed.shot());
     }

@@ -34,14 +34,14 @@ const NAME: usize = 22;
 
 fn known(values: &[Option<f64>]) -> impl Iterator<Item = (usize, f64)> {
     let sound = |v: f64| (0.0..1e24).contains(&v);
-    values.iter().take(LINES).enumerate().filter_map(move |(at, v)| Some((at, v.filter(|v| sound(*v))?)))
+    values.iter().take(LINES).enumerate().filter_map(move |(index, v)| Some((index, v.filter(|v| sound(*v))?)))
 }
 
 /// The chart in words: every value.
 fn describe(bars: &Bars) -> String {
     let group = |(part, values): &(String, Vec<Option<f64>>)| {
-        let one = |(at, v): (usize, f64)| {
-            let name = bars.names.get(at).map_or("", String::as_str);
+        let one = |(index, v): (usize, f64)| {
+            let name = bars.names.get(index).map_or("", String::as_str);
             format!("{} {name}", units::display(v, &bars.unit)).trim_end().to_owned()
         };
         let all: Vec<String> = known(values).map(one).collect();

@@ -110,7 +110,7 @@ impl ChartBook {
     /// The charts: first those of the findings, in their order.
     pub fn finish(self) -> Vec<Chart> {
         let buckets = self.sampler.finish();
-        let line = |at: usize| ChartLine { instance: self.wanted[at].1.clone(), buckets: buckets[at].clone() };
+        let line = |index: usize| ChartLine { instance: self.wanted[index].1.clone(), buckets: buckets[index].clone() };
         let mut charts = Vec::new();
         for (at, finding) in &self.findings {
             let mut chart = Chart::new(&self.wanted[*at].0, self.from_ns, self.to_ns, vec![line(*at)]);

@@ -42,7 +42,7 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &DisplayZone, style: &Style, ro
     canvas.bookmarks(chart, &bookmarks, style);
     for row in 0..canvas.height {
         let here = |v: &&f64| scale.row(**v, canvas.height) == row;
-        let label = values.iter().rposition(|v| here(&v)).map_or("", |at| labels[at].as_str());
+        let label = values.iter().rposition(|v| here(&v)).map_or("", |index| labels[index].as_str());
         let line = if label.is_empty() { style.glyph("│", "|") } else { style.glyph("┤", "+") };
         let left = format!("{} {line}", text::right(label, gutter));
         out.push_str(&format!("{}{}\n", style.paint(Ink::Dim, &left), canvas.row(row, style)));

@@ -129,7 +129,7 @@ fn label(value: f64, axis: &Axis) -> String {
 fn thinned(values: Vec<f64>, most: usize) -> Vec<f64> {
     let step = values.len().div_ceil(most).max(1);
     let last = values.len().saturating_sub(1) % step;
-    values.into_iter().enumerate().filter(|(at, _)| at % step == last).map(|(_, v)| v).collect()
+    values.into_iter().enumerate().filter(|(index, _)| index % step == last).map(|(_, v)| v).collect()
 }
 
 fn along(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {

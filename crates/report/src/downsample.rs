@@ -128,13 +128,13 @@ impl Downsampler {
     fn place(&mut self, ticks: &[Tick]) {
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
-        for (at, tick) in ticks.iter().enumerate() {
-            self.place_one(at, tick, &mut runs);
+        for (index, tick) in ticks.iter().enumerate() {
+            self.place_one(index, tick, &mut runs);
         }
         self.runs = runs;
     }
 
-    fn place_one(&self, at: usize, tick: &Tick, runs: &mut Vec<TickRun>) {
+    fn place_one(&self, index: usize, tick: &Tick, runs: &mut Vec<TickRun>) {
         let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
         let end = (tick.time_ns as f64 - self.from_ns as f64) / width;
         let length = tick.elapsed_ns as f64 / width;
@@ -143,7 +143,7 @@ impl Downsampler {
             // covers no time, but a level has a value at its moment
             if (0.0..=self.count as f64).contains(&end) {
                 let bucket = (end as usize).min(self.count - 1);
-                runs.push(TickRun { ticks: at..at + 1, bucket, share: 1.0, covered_ns: 0.0, sliver: false });
+                runs.push(TickRun { ticks: index..index + 1, bucket, share: 1.0, covered_ns: 0.0, sliver: false });
             }
             return;
         }
@@ -159,12 +159,12 @@ impl Downsampler {
             let covered_ns = inside * width;
             match runs.last_mut() {
                 // whole ticks of one bucket are summed together
-                Some(run) if run.bucket == bucket && run.share == 1.0 && share == 1.0 && run.ticks.end == at => {
+                Some(run) if run.bucket == bucket && run.share == 1.0 && share == 1.0 && run.ticks.end == index => {
                     run.ticks.end += 1;
                     run.covered_ns += covered_ns;
                 }
                 _ => runs.push(TickRun {
-                    ticks: at..at + 1,
+                    ticks: index..index + 1,
                     bucket,
                     share,
                     covered_ns,
@@ -218,8 +218,8 @@ fn sum(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values:
         return plan.summarise(frame, |at| range.contains(&at));
     }
     let mut sum = CounterSummary::default();
-    for at in range {
-        let (value, seconds) = (values[at], frame.ticks()[at].elapsed_ns as f64 * 1e-9);
+    for index in range {
+        let (value, seconds) = (values[index], frame.ticks()[index].elapsed_ns as f64 * 1e-9);
         if value.is_nan() || seconds == 0.0 {
             continue;
         }

@@ -13,8 +13,8 @@ pub(crate) fn holds(name: &str, actual: &str) {
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
     if expected != actual {
-        let at = expected.lines().zip(actual.lines()).position(|(e, a)| e != a);
-        let line = at.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
+        let index = expected.lines().zip(actual.lines()).position(|(e, a)| e != a);
+        let line = index.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
         panic!(
             "{name} differs from line {}:\n  expected: {:?}\n  actual:   {:?}\n{actual}\n\
              look at it, then run with DISKWRIGHT_BLESS=1",

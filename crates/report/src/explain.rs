@@ -137,8 +137,8 @@ impl<'a> ExplainPage<'a> {
             return;
         }
         let lines = text::wrap(&self.style.clean(words), self.style.width - 2, text::width(lead));
-        for (at, line) in lines.iter().enumerate() {
-            let lead = if at == 0 { self.style.paint(Ink::Warn, lead) } else { String::new() };
+        for (index, line) in lines.iter().enumerate() {
+            let lead = if index == 0 { self.style.paint(Ink::Warn, lead) } else { String::new() };
             self.out.push_str(&format!("  {lead}{line}\n"));
         }
         self.out.push('\n');
@@ -149,8 +149,8 @@ impl<'a> ExplainPage<'a> {
             return;
         }
         let lines = text::wrap(&self.style.clean(words), self.style.width - 2 - NAMES, 0);
-        for (at, line) in lines.iter().enumerate() {
-            let name = text::left(if at == 0 { name } else { "" }, NAMES);
+        for (index, line) in lines.iter().enumerate() {
+            let name = text::left(if index == 0 { name } else { "" }, NAMES);
             self.out.push_str(&format!("  {}{line}\n", self.style.paint(Ink::Dim, &name)));
         }
     }

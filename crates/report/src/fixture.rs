@@ -82,7 +82,7 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
 /// 60 points as the diagnosis gives them.
 fn points(value: f64) -> Vec<Option<f64>> {
     let buckets = wave(value, value * 0.3, 0.0);
-    (0..60).map(|at| Some(buckets[at * buckets.len() / 60].mean).filter(|v| v.is_finite())).collect()
+    (0..60).map(|index| Some(buckets[index * buckets.len() / 60].mean).filter(|v| v.is_finite())).collect()
 }
 
 fn remedies() -> Vec<Advice> {
@@ -360,8 +360,8 @@ pub(crate) fn chart(counter: &str, instances: &[&str], middle: f64) -> Chart {
 }
 
 /// The chart of the verdict's finding.
-pub(crate) fn finding_chart(at: usize, middle: f64) -> Chart {
-    let finding = &findings()[at];
+pub(crate) fn finding_chart(index: usize, middle: f64) -> Chart {
+    let finding = &findings()[index];
     let mut chart = chart(&finding.counter, &[&finding.instance], middle);
     crate::book::mark(&mut chart, finding);
     chart

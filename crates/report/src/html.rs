@@ -91,7 +91,7 @@ fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     let mut used = Vec::new();
     let evidence = evidence(report, verdict, &mut used);
     let rest: Vec<&Chart> =
-        report.charts.iter().enumerate().filter(|(at, _)| !used.contains(at)).map(|(_, chart)| chart).collect();
+        report.charts.iter().enumerate().filter(|(index, _)| !used.contains(index)).map(|(_, chart)| chart).collect();
     let parts: [(&str, &str, String); 13] = [
         ("evidence", "Evidence", evidence),
         ("phases", "Time line", sections::phases(report, verdict)),
@@ -189,7 +189,7 @@ fn evidence(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> St
     for (number, finding) in verdict.findings.iter().enumerate() {
         let chart = report.charts.iter().position(|c| c.finding.as_deref() == Some(&*finding_id(finding)));
         used.extend(chart);
-        let drawn = chart.map(|at| report.charts[at].clone()).or_else(|| book::of_series(verdict, finding));
+        let drawn = chart.map(|index| report.charts[index].clone()).or_else(|| book::of_series(verdict, finding));
         card(&mut out, report, finding, drawn.as_ref(), number);
     }
     if verdict.findings.is_empty() {

@@ -29,8 +29,8 @@ pub fn escape_code(text: &str) -> String {
         return escaped;
     }
     let mut out = String::with_capacity(escaped.len() + 16);
-    for (at, part) in escaped.split('`').enumerate() {
-        if at % 2 == 1 {
+    for (index, part) in escaped.split('`').enumerate() {
+        if index % 2 == 1 {
             out.push_str(&format!("<code>{part}</code>"));
         } else {
             out.push_str(part);

@@ -93,7 +93,7 @@ impl Chart {
 pub fn bookmarks(notes: &[Note]) -> Vec<(usize, &Note)> {
     let mut found: Vec<&Note> = notes.iter().filter(|n| n.kind == Note::BOOKMARK).collect();
     found.sort_by_key(|n| n.time_ns);
-    found.into_iter().enumerate().map(|(at, note)| (at + 1, note)).collect()
+    found.into_iter().enumerate().map(|(index, note)| (index + 1, note)).collect()
 }
 
 fn span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<(f64, f64)> {
@@ -126,10 +126,10 @@ impl ChartLine {
     /// Runs of neighbouring buckets that have data, as positions.
     pub fn runs(&self) -> Vec<std::ops::Range<usize>> {
         let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
-        for (at, _) in self.buckets.iter().enumerate().filter(|(_, b)| !b.is_gap()) {
+        for (index, _) in self.buckets.iter().enumerate().filter(|(_, b)| !b.is_gap()) {
             match runs.last_mut() {
-                Some(run) if run.end == at => run.end += 1,
-                _ => runs.push(at..at + 1),
+                Some(run) if run.end == index => run.end += 1,
+                _ => runs.push(index..index + 1),
             }
         }
         runs

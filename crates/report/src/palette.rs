@@ -26,12 +26,12 @@ impl Palette {
         names.sort_unstable();
         names.dedup();
         let mut of: BTreeMap<String, usize> = BTreeMap::new();
-        for (at, name) in names.iter().enumerate() {
+        for (index, name) in names.iter().enumerate() {
             let mates: Vec<&str> = charts.iter().filter(|c| drawn(c).any(|n| n == *name)).flat_map(drawn).collect();
             let taken = |style: &usize| mates.iter().any(|n| of.get(*n) == Some(style));
             let used = |style: &usize| of.values().any(|s| s == style);
             let free = (0..STYLES).find(|s| !used(s)).or_else(|| (0..STYLES).find(|s| !taken(s)));
-            of.insert((*name).to_owned(), free.unwrap_or(at % STYLES));
+            of.insert((*name).to_owned(), free.unwrap_or(index % STYLES));
         }
         Palette { of }
     }
@@ -55,7 +55,7 @@ pub(crate) fn short(names: &[&str], columns: usize, more: &str) -> Vec<String> {
     let longest = names.iter().map(|n| text::width(n)).max().unwrap_or(0);
     let cut = |width: usize| -> Vec<String> { names.iter().map(|n| middle(n, width, more)).collect() };
     let differ = |list: &[String]| {
-        let equal = |at: usize, other: usize| list[at] == list[other] && names[at] != names[other];
+        let equal = |index: usize, other: usize| list[index] == list[other] && names[index] != names[other];
         !(0..list.len()).any(|at| (0..at).any(|other| equal(at, other)))
     };
     (columns..longest).map(cut).find(|list| differ(list)).unwrap_or_else(|| cut(longest.max(columns)))

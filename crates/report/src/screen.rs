@@ -173,7 +173,7 @@ impl<'a> Screen<'a> {
         order.truncate(most);
         order.sort_unstable();
         let sign = self.style.glyph("· ", "- ");
-        for phase in order.into_iter().map(|at| &verdict.phases[at]) {
+        for phase in order.into_iter().map(|index| &verdict.phases[index]) {
             let ink = (!phase.bottleneck.blames()).then_some(Ink::Dim);
             self.words(&format!("  {sign}"), 4, &words::phase(phase, zone), ink, 2);
         }
@@ -232,8 +232,8 @@ impl<'a> Screen<'a> {
                 last.push_str(more);
             }
         }
-        for (at, line) in lines.iter().enumerate() {
-            let lead = if at == 0 { left(first, indent) } else { " ".repeat(indent) };
+        for (index, line) in lines.iter().enumerate() {
+            let lead = if index == 0 { left(first, indent) } else { " ".repeat(indent) };
             let line = ink.map_or(line.clone(), |ink| self.style.paint(ink, line));
             self.lines.push(format!("{lead}{line}").trim_end().to_owned());
         }
@@ -278,9 +278,9 @@ impl<'a> Screen<'a> {
         let column = values.iter().map(|v| text::width(v)).max().unwrap_or(0);
         let held = shown.iter().map(|f| text::width(&words::held(f))).max().unwrap_or(0);
         let spark = self.style.width.saturating_sub(column + held + 8).min(20);
-        for (at, (finding, value)) in shown.iter().zip(&values).enumerate() {
+        for (index, (finding, value)) in shown.iter().zip(&values).enumerate() {
             let [first, others] = detail.evidence;
-            let more = if at == 0 { [first, detail.explain] } else { [others, 0] };
+            let more = if index == 0 { [first, detail.explain] } else { [others, 0] };
             self.finding(finding, &text::right(value, column), spark, more);
         }
         self.more(verdict.findings.len(), detail.findings);
@@ -295,9 +295,9 @@ impl<'a> Screen<'a> {
             Severity::Warning => (style.glyph("▲", "+"), Ink::Warn),
             Severity::Info => (style.glyph("○", "-"), Ink::Dim),
         };
-        let at = self.lines.len();
+        let index = self.lines.len();
         self.words("  ", 4, &words::titled(finding), None, 2);
-        self.lines[at].replace_range(..4, &format!("  {} ", style.paint(ink, sign)));
+        self.lines[index].replace_range(..4, &format!("  {} ", style.paint(ink, sign)));
         let held = style.clean(&words::held(finding));
         if columns >= 8 {
             let spark = sparkline(&words::series(finding), Some(finding.limit), columns, style.unicode);
@@ -338,7 +338,7 @@ impl<'a> Screen<'a> {
         }
         self.more(verdict.ruled_out.len(), detail.ruled_out);
         for aside in verdict.set_aside.iter().take(detail.set_aside) {
-            let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
+            let place = words::place(&aside.instance);
             self.words("  set aside", 16, &format!("{place}{}; {}", aside.title, aside.because), None, 2);
         }
     }
@@ -386,9 +386,9 @@ impl<'a> Screen<'a> {
         }
         self.heading("What to do, cheapest first");
         let mut first_ends = 0;
-        for (at, remedy) in verdict.advice.iter().take(detail.advice).enumerate() {
-            self.words(&format!("  {}.", at + 1), 5, &remedy.text, None, detail.advice_lines);
-            if at == 0 {
+        for (index, remedy) in verdict.advice.iter().take(detail.advice).enumerate() {
+            self.words(&format!("  {}.", index + 1), 5, &remedy.text, None, detail.advice_lines);
+            if index == 0 {
                 first_ends = self.lines.len();
             }
         }

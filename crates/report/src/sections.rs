@@ -23,14 +23,14 @@ pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in rows {
         out.push_str("<tr>");
-        for (at, (cell, title)) in row.iter().zip(titles).enumerate() {
-            let class = match (at, *title) {
+        for (index, (cell, title)) in row.iter().zip(titles).enumerate() {
+            let class = match (index, *title) {
                 (0, _) => " class=\"name\"",
                 (_, "Size") => " class=\"number\"",
                 _ => "",
             };
             let label =
-                if at == 0 || title.is_empty() { String::new() } else { format!(" data-is=\"{}\"", escape(title)) };
+                if index == 0 || title.is_empty() { String::new() } else { format!(" data-is=\"{}\"", escape(title)) };
             out.push_str(&format!("<td{class}{label}>{cell}</td>"));
         }
         out.push_str("</tr>\n");

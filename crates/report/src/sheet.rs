@@ -81,8 +81,9 @@ pub(crate) fn sections(sections: &[SheetSection]) -> String {
 
 fn content(section: &SheetSection, number: usize) -> String {
     let mut out: String = section.words.iter().map(|w| format!("<p>{}</p>\n", escape_code(w))).collect();
-    let figures = section.charts.iter().enumerate().map(|(at, chart)| figure(chart, &format!("s{number}c{at}")));
-    let pillars = section.bars.iter().enumerate().map(|(at, chart)| bars::figure(chart, &format!("s{number}b{at}")));
+    let figures = section.charts.iter().enumerate().map(|(index, chart)| figure(chart, &format!("s{number}c{index}")));
+    let pillars =
+        section.bars.iter().enumerate().map(|(index, chart)| bars::figure(chart, &format!("s{number}b{index}")));
     let figures = figures.chain(pillars);
     let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
     if !cards.is_empty() {

@@ -193,9 +193,9 @@ fn limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
 /// there is room until the next.
 fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &DisplayZone) {
     let found = chart.bookmarks(notes);
-    for (at, (number, note)) in found.iter().enumerate() {
+    for (index, (number, note)) in found.iter().enumerate() {
         let place = chart.place(note.time_ns);
-        let next = found.get(at + 1).map_or(1.0, |(_, n)| chart.place(n.time_ns));
+        let next = found.get(index + 1).map_or(1.0, |(_, n)| chart.place(n.time_ns));
         let room = ((next - place) * 90.0) as usize;
         let words = if room >= 8 { text::cut(&note.text, room.min(30), "…") } else { String::new() };
         let x = percent(place);
@@ -234,8 +234,8 @@ pub(crate) fn names(
 ) {
     const APART: f64 = 14.0;
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for at in 1..places.len() {
-        places[at].0 = places[at].0.max(places[at - 1].0 + APART);
+    for index in 1..places.len() {
+        places[index].0 = places[index].0.max(places[index - 1].0 + APART);
     }
     // pushed below the plot: move up again from the bottom
     let mut floor = HEAD + PLOT + 4.0;

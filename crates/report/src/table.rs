@@ -89,10 +89,10 @@ impl TextTable {
     /// One row of cells that may each have several lines.
     fn line(&self, out: &mut String, cells: &[Vec<String>], widths: &[usize], paint: impl Fn(&str) -> String) {
         let height = cells.iter().map(Vec::len).max().unwrap_or(0);
-        for at in 0..height {
+        for index in 0..height {
             let mut line = String::new();
             for ((cell, column), &width) in cells.iter().zip(&self.columns).zip(widths) {
-                let part = cell.get(at).map_or("", String::as_str);
+                let part = cell.get(index).map_or("", String::as_str);
                 line.push_str(&match column.align {
                     Align::Left => text::left(part, width),
                     Align::Right => text::right(part, width),

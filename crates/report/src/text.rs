@@ -45,8 +45,7 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
     let columns = columns.max(8);
     let mut lines = vec![String::new()];
     let mut room = columns.saturating_sub(first);
-    for word in text.split_whitespace() {
-        let mut word = word.to_owned();
+    for mut word in words(text, columns) {
         loop {
             let line = lines.last_mut().expect("there is always a line");
             let blank = usize::from(!line.is_empty());
@@ -74,13 +73,41 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
     lines
 }
 
+/// The words of a text; a number and its unit are one, so that no line ends between them.
+fn words(text: &str, columns: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            Some(last) if is_number(last) && is_unit(word) && width(last) + 1 + width(word) <= columns => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+fn is_number(word: &str) -> bool {
+    let digits = word.trim_start_matches('(');
+    digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || ".,".contains(c))
+}
+
+/// `%)`, `ms`, `MB/s;`, as [`units::display`](diskwright_base::units::display) writes units behind numbers.
+fn is_unit(word: &str) -> bool {
+    let unit = word.trim_end_matches([')', ',', ';', '.', ':']);
+    let first = unit.split('/').next().unwrap_or(unit);
+    let is_size = first.strip_suffix('B').is_some_and(|prefix| ["", "k", "M", "G", "T", "P"].contains(&prefix));
+    is_size || ["%", "ns", "us", "µs", "ms", "s", "min", "h", "d", "k", "M", "G"].contains(&first)
+}
+
 /// As much of the start as fits into `columns`.
 fn head(text: &str, columns: usize) -> &str {
     let mut used = 0;
-    for (at, c) in text.char_indices() {
+    for (position, c) in text.char_indices() {
         used += c.width().unwrap_or(0);
-        if used > columns && at > 0 {
-            return &text[..at];
+        if used > columns && position > 0 {
+            return &text[..position];
         }
     }
     text
@@ -135,6 +162,10 @@ mod tests {
         }
         assert_eq!(wrap("one two three", 8, 0), ["one two", "three"]);
         assert_eq!(wrap("one two three", 8, 4), ["one", "two", "three"]);
+        assert_eq!(
+            wrap("busy (limit 15 %), 3 k/s of 5 MB and 2 disks", 15, 0),
+            ["busy (limit", "15 %), 3 k/s of", "5 MB and 2", "disks"]
+        );
     }
 
     #[test]

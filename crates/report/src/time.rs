@@ -1,6 +1,7 @@
 //! Moments as people read them, and where the marks of a time axis stand.
 
 pub use diskwright_base::moment::parse;
+pub use diskwright_base::units::length;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
@@ -166,28 +167,6 @@ fn monday(at: &Zoned) -> DateTime {
     midnight.checked_sub(days.days()).unwrap_or(midnight)
 }
 
-/// A length of time in words: `30 s`, `5 min`, `2 h 30 min`, `14 d`.
-pub fn length(seconds: f64) -> String {
-    if !seconds.is_finite() {
-        return "an unknown time".into();
-    }
-    if seconds < 90.0 {
-        return format!("{} s", diskwright_base::units::digits(seconds));
-    }
-    let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
-    let mut left = seconds.round() as u64;
-    let mut parts = Vec::new();
-    for (unit, name) in units {
-        if left >= unit && parts.len() < 2 {
-            parts.push(format!("{} {name}", left / unit));
-            left %= unit;
-        } else if !parts.is_empty() {
-            break;
-        }
-    }
-    parts.join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,15 +232,5 @@ mod tests {
         }
         assert!(DisplayZone::utc().marks(5, 5, 4).is_empty());
         assert!(DisplayZone::utc().marks(i64::MIN, i64::MAX, 4).len() <= 4);
-    }
-
-    #[test]
-    fn lengths_in_words() {
-        assert_eq!(length(30.0), "30 s");
-        assert_eq!(length(0.25), "0.25 s");
-        assert_eq!(length(300.0), "5 min");
-        assert_eq!(length(9000.0), "2 h 30 min");
-        assert_eq!(length(14.0 * 86_400.0), "14 d");
-        assert_eq!(length(86_405.0), "1 d");
     }
 }

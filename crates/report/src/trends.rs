@@ -25,7 +25,7 @@ pub(crate) fn name(trend: &Trend) -> String {
         return axis::counter_title(&trend.counter, &[&trend.instance]);
     }
     // a formula stands as it is
-    if trend.instance.is_empty() { trend.quantity.clone() } else { format!("{}: {}", trend.instance, trend.quantity) }
+    format!("{}{}", crate::words::place(&trend.instance), trend.quantity)
 }
 
 /// A slope with its interval: `falls by 1.5 % a day (1.2 % to 1.8 %)`.

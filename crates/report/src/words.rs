@@ -43,9 +43,14 @@ pub(crate) fn sure(verdict: &Verdict) -> String {
     format!("{} %", (verdict.confidence * 100.0).round())
 }
 
+/// `sda: ` before what is said of an instance. A Windows disk has the colon of its drive already: `0 C:`.
+pub(crate) fn place(instance: &str) -> String {
+    if instance.is_empty() { String::new() } else { format!("{}: ", instance.trim_end_matches(':')) }
+}
+
 /// `sda: more than two requests wait for each disk`.
 pub(crate) fn titled(finding: &Finding) -> String {
-    if finding.instance.is_empty() { finding.title.clone() } else { format!("{}: {}", finding.instance, finding.title) }
+    format!("{}{}", place(&finding.instance), finding.title)
 }
 
 /// How the value stands to the limit: `more than`.
@@ -152,7 +157,7 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
 /// `sda: requests queue, for 12 min from 02:10 (8 % of the time in total); look at
 /// it with --from … --to …`.
 pub fn episode(episode: &Episode, zone: &DisplayZone) -> String {
-    let of = if episode.instance.is_empty() { String::new() } else { format!("{}: ", episode.instance) };
+    let of = place(&episode.instance);
     let title = &episode.title;
     let lasted = length(episode.longest_s);
     let from = parse(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.moment(ns));

@@ -178,9 +178,9 @@ impl ProbeDocument {
         // what it says that it is comes first: another schema's fields are not judged
         schema(file, &parsed::<SchemaHead>(file, bytes)?)?;
         let document: ProbeDocument = parsed(file, bytes)?;
-        for (at, run) in document.runs.iter().enumerate() {
+        for (index, run) in document.runs.iter().enumerate() {
             if let Some((field, because)) = run.fault() {
-                return Err(ReadError::Wrong { file: file.into(), field: format!("runs[{at}].{field}"), because });
+                return Err(ReadError::Wrong { file: file.into(), field: format!("runs[{index}].{field}"), because });
             }
         }
         Ok(document)

@@ -73,13 +73,13 @@ pub fn compare(
         return Err(AdjustmentError::TooShort);
     }
     let mut range = Vec::new();
-    for (at, driver) in drivers.iter().enumerate() {
-        let low = quantile(first, at, 0.05).max(quantile(second, at, 0.05)) - driver.tolerance;
-        let high = quantile(first, at, 0.95).min(quantile(second, at, 0.95)) + driver.tolerance;
+    for (index, driver) in drivers.iter().enumerate() {
+        let low = quantile(first, index, 0.05).max(quantile(second, index, 0.05)) - driver.tolerance;
+        let high = quantile(first, index, 0.95).min(quantile(second, index, 0.95)) + driver.tolerance;
         range.push((low, high));
-        let within = |m: &&SeriesPoint| low <= m.drivers[at] && m.drivers[at] <= high;
+        let within = |m: &&SeriesPoint| low <= m.drivers[index] && m.drivers[index] <= high;
         if [first, second].iter().any(|s| s.iter().filter(within).count() < LEAST) {
-            return Err(AdjustmentError::Driver(at));
+            return Err(AdjustmentError::Driver(index));
         }
     }
     let within = |m: &&SeriesPoint| m.drivers.iter().zip(&range).all(|(x, (low, high))| low <= x && x <= high);
@@ -90,9 +90,10 @@ pub fn compare(
     let weight = |s: &[SeriesPoint]| s.iter().map(|m| m.weight).sum::<f64>();
     let share = [weight(&kept[0]) / weight(first), weight(&kept[1]) / weight(second)];
     // of squares and slopes, those that push the wrong way are left out
-    let all: Vec<Regressor> = (0..drivers.len()).flat_map(|at| terms(at, drivers[at])).collect();
+    let all: Vec<Regressor> = (0..drivers.len()).flat_map(|index| terms(index, drivers[index])).collect();
     let mut fit = RegressionFit::of(&kept, &all);
-    let wrong: Vec<usize> = (0..drivers.len()).filter(|&at| drivers[at].pushes && fit.slope(at) < 0.0).collect();
+    let wrong: Vec<usize> =
+        (0..drivers.len()).filter(|&index| drivers[index].pushes && fit.slope(index) < 0.0).collect();
     if !wrong.is_empty() {
         let left: Vec<Regressor> = all.into_iter().filter(|t| !wrong.contains(&t.driver)).collect();
         fit = RegressionFit::of(&kept, &left);
@@ -134,7 +135,7 @@ impl RegressionFit {
         let all = || series.iter().flatten();
         let sum: f64 = all().map(|m| m.weight).sum();
         let middle: Vec<f64> =
-            (0..drivers).map(|at| all().map(|m| m.weight * m.drivers[at]).sum::<f64>() / sum).collect();
+            (0..drivers).map(|index| all().map(|m| m.weight * m.drivers[index]).sum::<f64>() / sum).collect();
         let mut fit = RegressionFit { terms: terms.to_vec(), slopes: Vec::new(), variance: Vec::new(), middle };
         // what never moves within the series has no slope
         fit.terms.retain(|t| {
@@ -176,8 +177,8 @@ impl RegressionFit {
 
     /// Terms and value less their means within each series, and the weight.
     fn centred(&self, series: &[Vec<SeriesPoint>; 2]) -> [Vec<(Vec<f64>, f64, f64)>; 2] {
-        [0, 1].map(|at| {
-            let list = &series[at];
+        [0, 1].map(|index| {
+            let list = &series[index];
             let sum: f64 = list.iter().map(|m| m.weight).sum();
             let level = list.iter().map(|m| m.weight * m.value).sum::<f64>() / sum;
             let means = self.means(list);
@@ -213,16 +214,16 @@ impl RegressionFit {
 
     /// The slope on a driver, in the middle of all; 0 where it never moves.
     fn slope(&self, driver: usize) -> f64 {
-        let at = self.terms.iter().position(|t| t.driver == driver && !t.squared);
-        at.map_or(0.0, |at| self.slopes[at])
+        let index = self.terms.iter().position(|t| t.driver == driver && !t.squared);
+        index.map_or(0.0, |index| self.slopes[index])
     }
 
     fn contrast(&self, series: &[Vec<SeriesPoint>; 2]) -> Contrast {
-        let [first, second] = [0, 1].map(|at| {
+        let [first, second] = [0, 1].map(|index| {
             let left =
                 |m: &SeriesPoint| m.value - self.row(m).iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>();
             let point = |m: &SeriesPoint| BlockMean { at_s: m.at_s, value: left(m), weight: m.weight };
-            MeanVariance::of_blocks(&blocks::blocks(&series[at].iter().map(point).collect::<Vec<_>>()))
+            MeanVariance::of_blocks(&blocks::blocks(&series[index].iter().map(point).collect::<Vec<_>>()))
         });
         let apart: Vec<f64> =
             self.means(&series[1]).iter().zip(self.means(&series[0])).map(|(second, first)| second - first).collect();
@@ -246,19 +247,19 @@ fn inverse(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let count = a.len();
     let mut b: Vec<Vec<f64>> = (0..count).map(|i| (0..count).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     let sizes: Vec<f64> = (0..count).map(|i| a[i][i].abs()).collect();
-    for at in 0..count {
-        if a[at][at].abs() <= 1e-9 * sizes[at] || sizes[at] == 0.0 {
+    for index in 0..count {
+        if a[index][index].abs() <= 1e-9 * sizes[index] || sizes[index] == 0.0 {
             for row in 0..count {
-                (a[row][at], a[at][row], b[row][at], b[at][row]) = (0.0, 0.0, 0.0, 0.0);
+                (a[row][index], a[index][row], b[row][index], b[index][row]) = (0.0, 0.0, 0.0, 0.0);
             }
             continue;
         }
-        let by = a[at][at];
-        a[at].iter_mut().chain(&mut b[at]).for_each(|v| *v /= by);
-        for row in (0..count).filter(|&row| row != at) {
-            let by = a[row][at];
+        let by = a[index][index];
+        a[index].iter_mut().chain(&mut b[index]).for_each(|v| *v /= by);
+        for row in (0..count).filter(|&row| row != index) {
+            let by = a[row][index];
             for column in 0..count {
-                let (of_a, of_b) = (a[at][column], b[at][column]);
+                let (of_a, of_b) = (a[index][column], b[index][column]);
                 a[row][column] -= by * of_a;
                 b[row][column] -= by * of_b;
             }

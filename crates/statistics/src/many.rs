@@ -11,13 +11,13 @@
 /// their number, the next times one less, and so on; never falling, at most 1.
 /// `NaN` is no question and stays.
 pub fn holm(chances: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..chances.len()).filter(|&at| !chances[at].is_nan()).collect();
+    let mut order: Vec<usize> = (0..chances.len()).filter(|&index| !chances[index].is_nan()).collect();
     order.sort_by(|&a, &b| chances[a].total_cmp(&chances[b]));
     let mut adjusted = vec![f64::NAN; chances.len()];
     let mut reached: f64 = 0.0;
-    for (rank, &at) in order.iter().enumerate() {
-        reached = reached.max(chances[at] * (order.len() - rank) as f64).min(1.0);
-        adjusted[at] = reached;
+    for (rank, &index) in order.iter().enumerate() {
+        reached = reached.max(chances[index] * (order.len() - rank) as f64).min(1.0);
+        adjusted[index] = reached;
     }
     adjusted
 }
@@ -39,11 +39,11 @@ pub fn tested(chances: &[f64], error: f64) -> Vec<TestResult> {
     let adjusted = holm(chances);
     let count = chances.iter().filter(|c| !c.is_nan()).count();
     let found = adjusted.iter().filter(|a| **a < error).count();
-    let mut order: Vec<usize> = (0..chances.len()).filter(|&at| !chances[at].is_nan()).collect();
+    let mut order: Vec<usize> = (0..chances.len()).filter(|&index| !chances[index].is_nan()).collect();
     order.sort_by(|&a, &b| chances[a].total_cmp(&chances[b]));
     let mut levels = vec![error / (count - found.min(count.saturating_sub(1))).max(1) as f64; chances.len()];
-    for (rank, &at) in order.iter().take(found).enumerate() {
-        levels[at] = error / (count - rank) as f64;
+    for (rank, &index) in order.iter().take(found).enumerate() {
+        levels[index] = error / (count - rank) as f64;
     }
     adjusted.into_iter().zip(levels).map(|(adjusted, level)| TestResult { adjusted, level }).collect()
 }
@@ -56,10 +56,10 @@ mod tests {
     fn levels_are_those_of_the_tests() {
         // 0.005 against 0.05/4, 0.01 against 0.05/3, then 0.03 fails against 0.05/2
         let list = tested(&[0.01, 0.04, f64::NAN, 0.03, 0.005], 0.05);
-        let level = |at: usize| list[at].level;
+        let level = |index: usize| list[index].level;
         assert_eq!((level(4), level(0), level(3), level(1)), (0.05 / 4.0, 0.05 / 3.0, 0.05 / 2.0, 0.05 / 2.0));
-        for (at, chance) in [(0, 0.01), (1, 0.04), (3, 0.03), (4, 0.005)] {
-            assert_eq!(chance < level(at), list[at].adjusted < 0.05, "{at}");
+        for (index, chance) in [(0, 0.01), (1, 0.04), (3, 0.03), (4, 0.005)] {
+            assert_eq!(chance < level(index), list[index].adjusted < 0.05, "{index}");
         }
         let all = tested(&[0.0, 0.0], 0.05);
         assert!(all.iter().all(|t| t.adjusted == 0.0 && t.level > 0.0), "{all:?}");

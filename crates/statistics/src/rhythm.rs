@@ -239,9 +239,9 @@ fn explained(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f64 {
     let parts = ((period_s / spacing_s).floor() as usize).clamp(1, FINE as usize);
     let (mut sums, mut counts) = ([0.0; FINE as usize], [0.0; FINE as usize]);
     for p in points {
-        let at = part(p.at_s, Period::Other(period_s), parts);
-        sums[at] += p.value;
-        counts[at] += 1.0;
+        let index = part(p.at_s, Period::Other(period_s), parts);
+        sums[index] += p.value;
+        counts[index] += 1.0;
     }
     let mean = sums.iter().sum::<f64>() / points.len() as f64;
     let level = |(sum, count): (&f64, &f64)| if *count > 0.0 { count * (sum / count - mean).powi(2) } else { 0.0 };
@@ -364,10 +364,11 @@ fn means(
 /// that was taken from each.
 fn within(cells: &[PeriodCell], left: &[f64], parts: usize) -> f64 {
     let (mut products, mut pairs) = (0.0, 0.0);
-    for at in 1..cells.len() {
-        let neighbours = cells[at].row == cells[at - 1].row && cells[at].part == (cells[at - 1].part + 1) % parts;
+    for index in 1..cells.len() {
+        let neighbours =
+            cells[index].row == cells[index - 1].row && cells[index].part == (cells[index - 1].part + 1) % parts;
         if neighbours {
-            products += left[at] * left[at - 1];
+            products += left[index] * left[index - 1];
             pairs += 1.0;
         }
     }

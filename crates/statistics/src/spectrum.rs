@@ -74,15 +74,17 @@ fn highest(range: std::ops::RangeInclusive<usize>, of: impl Fn(usize) -> f64) ->
         return Vec::new();
     }
     let values: Vec<f64> = (low - 1..=high + 1).map(of).collect();
-    let is_top = |at: &usize| values[*at] > 0.0 && values[*at] >= values[at - 1] && values[*at] > values[at + 1];
+    let is_top = |index: &usize| {
+        values[*index] > 0.0 && values[*index] >= values[index - 1] && values[*index] > values[index + 1]
+    };
     let mut tops: Vec<usize> = (1..values.len() - 1).filter(is_top).collect();
     tops.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
     tops.truncate(MOST);
     tops.into_iter().map(|at| at + low - 1).collect()
 }
 
-fn median_near(power: &[f64], at: usize) -> f64 {
-    let near = at.saturating_sub(NEAR).max(1)..(at + NEAR + 1).min(power.len() / 2);
+fn median_near(power: &[f64], index: usize) -> f64 {
+    let near = index.saturating_sub(NEAR).max(1)..(index + NEAR + 1).min(power.len() / 2);
     let mut list: Vec<f64> = near.map(|k| power[k]).collect();
     let middle = list.len() / 2;
     *list.select_nth_unstable_by(middle, f64::total_cmp).1
@@ -93,22 +95,22 @@ fn transform(real: &mut [f64], imaginary: &mut [f64]) {
     let count = real.len();
     assert!(count.is_power_of_two() && imaginary.len() == count);
     let bits = count.trailing_zeros();
-    for at in 0..count {
-        let other = at.reverse_bits() >> (usize::BITS - bits);
-        if at < other {
-            real.swap(at, other);
-            imaginary.swap(at, other);
+    for index in 0..count {
+        let other = index.reverse_bits() >> (usize::BITS - bits);
+        if index < other {
+            real.swap(index, other);
+            imaginary.swap(index, other);
         }
     }
     let mut half = 1;
     while half < count {
         for step in 0..half {
             let (sin, cos) = (-std::f64::consts::PI * step as f64 / half as f64).sin_cos();
-            for at in (step..count).step_by(2 * half) {
-                let (r, i) = (real[at + half], imaginary[at + half]);
+            for index in (step..count).step_by(2 * half) {
+                let (r, i) = (real[index + half], imaginary[index + half]);
                 let (r, i) = (r * cos - i * sin, r * sin + i * cos);
-                (real[at + half], imaginary[at + half]) = (real[at] - r, imaginary[at] - i);
-                (real[at], imaginary[at]) = (real[at] + r, imaginary[at] + i);
+                (real[index + half], imaginary[index + half]) = (real[index] - r, imaginary[index] - i);
+                (real[index], imaginary[index]) = (real[index] + r, imaginary[index] + i);
             }
         }
         half *= 2;

@@ -89,7 +89,11 @@ impl Cut {
 
     fn off(&self, blocks: &[BlockMean]) -> Vec<f64> {
         let levels = [sums(&blocks[..self.left]).mean(), sums(&blocks[self.right..]).mean()];
-        self.kept(blocks).iter().enumerate().map(|(at, b)| b.value - levels[usize::from(at >= self.left)]).collect()
+        self.kept(blocks)
+            .iter()
+            .enumerate()
+            .map(|(index, b)| b.value - levels[usize::from(index >= self.left)])
+            .collect()
     }
 
     fn squares(&self, blocks: &[BlockMean]) -> f64 {
@@ -118,11 +122,11 @@ fn best(points: &[BlockMean], allowed: impl Fn(usize) -> bool) -> Option<usize> 
     let all = sums(points);
     let mut left = StepSums::default();
     let mut best: Option<(usize, f64)> = None;
-    for (at, p) in points.iter().enumerate() {
-        if at > 0 && allowed(at) {
+    for (index, p) in points.iter().enumerate() {
+        if index > 0 && allowed(index) {
             let gain = left.gain(&all);
             if best.is_none_or(|(_, known)| gain > known) {
-                best = Some((at, gain));
+                best = Some((index, gain));
             }
         }
         left.add(p);
@@ -149,11 +153,11 @@ pub fn find(points: &[BlockMean], blocks: &[BlockMean]) -> Option<StepFit> {
     let chance = (tried.len() as f64 * best_cut.chance(blocks)).min(1.0);
     // one block to either side of the cut
     let near = blocks[cut - 1].at_s.min(blocks[cut - 2].at_s)..=blocks[(cut + 1).min(blocks.len() - 1)].at_s;
-    let at = best(points, |at| near.contains(&points[at].at_s) && near.contains(&points[at - 1].at_s))?;
+    let position = best(points, |index| near.contains(&points[index].at_s) && near.contains(&points[index - 1].at_s))?;
     Some(StepFit {
-        at_s: 0.5 * (points[at - 1].at_s + points[at].at_s),
-        before: blocks::mean(&points[..at]),
-        after: blocks::mean(&points[at..]),
+        at_s: 0.5 * (points[position - 1].at_s + points[position].at_s),
+        before: blocks::mean(&points[..position]),
+        after: blocks::mean(&points[position..]),
         chance,
         residual,
     })

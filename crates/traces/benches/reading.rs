@@ -27,7 +27,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let tiny = has("--tiny") || !has("--bench");
-    let asked = arguments.iter().position(|a| a == "--requests").and_then(|at| arguments.get(at + 1)?.parse().ok());
+    let asked =
+        arguments.iter().position(|a| a == "--requests").and_then(|index| arguments.get(index + 1)?.parse().ok());
     let (count, rounds) = if tiny { (2000, 1) } else { (asked.unwrap_or(2_000_000), 3) };
     let folder = std::env::temp_dir().join(format!("diskwright-traces-bench-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a temporary folder");
@@ -126,9 +127,9 @@ fn write(requests: &[Request], folder: &Path) -> Vec<(&'static str, Vec<PathBuf>
 fn blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
     let mut files = [Vec::new(), Vec::new()];
     let mut later: BinaryHeap<(std::cmp::Reverse<u64>, usize, u64, usize)> = BinaryHeap::new();
-    let mut put = |at: u64, processor: usize, action: u64, r: &Request| {
+    let mut put = |offset: u64, processor: usize, action: u64, r: &Request| {
         let category = if r.operation == Operation::Read { READ } else { WRITE } | 0x100;
-        let entry = event(at, action, category, r.offset_bytes / 512, r.length_bytes / 512);
+        let entry = event(offset, action, category, r.offset_bytes / 512, r.length_bytes / 512);
         files[processor].extend(PLAIN.encode(&entry));
     };
     for (number, r) in requests.iter().enumerate() {

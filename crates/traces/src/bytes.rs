@@ -89,8 +89,8 @@ impl TraceBytes {
     pub(crate) fn line(&mut self) -> Result<Option<TraceLine<'_>>, TraceError> {
         let mut searched = 0;
         loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
-                return Ok(Some(TraceLine::Whole(self.taken(searched + at, 1))));
+            if let Some(position) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
+                return Ok(Some(TraceLine::Whole(self.taken(searched + position, 1))));
             }
             searched = self.end - self.start;
             if self.ended {

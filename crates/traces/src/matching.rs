@@ -401,13 +401,13 @@ fn take(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, taken: &m
 }
 
 /// The piece to take for the sector `at`.
-fn covering(pieces: &Pieces, operation: Operation, at: u64, to: u64) -> Option<(Key, u64)> {
-    let alike = || pieces.range(key(operation, at, 0)..=key(operation, at, u64::MAX)).map(|(k, e)| (*k, *e));
-    let before = || pieces.range(key(operation, 0, 0)..key(operation, at, 0)).rev().map(|(k, e)| (*k, *e));
+fn covering(pieces: &Pieces, operation: Operation, offset: u64, to: u64) -> Option<(Key, u64)> {
+    let alike = || pieces.range(key(operation, offset, 0)..=key(operation, offset, u64::MAX)).map(|(k, e)| (*k, *e));
+    let before = || pieces.range(key(operation, 0, 0)..key(operation, offset, 0)).rev().map(|(k, e)| (*k, *e));
     alike()
         .take(MOST_ALIKE)
         .find(|(_, end)| *end == to)
         .or_else(|| alike().take(MOST_ALIKE).find(|(_, end)| *end < to))
         .or_else(|| alike().next())
-        .or_else(|| before().take(MOST_ALIKE).find(|(_, end)| *end > at))
+        .or_else(|| before().take(MOST_ALIKE).find(|(_, end)| *end > offset))
 }

@@ -149,7 +149,8 @@ impl EventTrace {
         self.skips.add(place, "bytes that are not a record, up to the next record");
         loop {
             let have = bytes.have();
-            let found = (1..have.len()).find(|at| matches!(header(&have[*at..]), BlktraceHeader::Record { .. }));
+            let found =
+                (1..have.len()).find(|position| matches!(header(&have[*position..]), BlktraceHeader::Record { .. }));
             let keep = have.len().min(MAGIC_BYTES - 1);
             let (length, more) = (have.len(), found.is_none());
             bytes.pass(found.unwrap_or(length - keep));

@@ -141,9 +141,9 @@ impl Matcher {
     /// True where requests that come to a table's device, or to what it is turned to, are
     /// in the trace. The trace of one partition names its disk in remaps alone.
     pub(crate) fn is_seen(&self, table: usize) -> bool {
-        let next = |at: &usize| self.tables.get(*at).and_then(|table| table.leads_to);
+        let next = |index: &usize| self.tables.get(*index).and_then(|table| table.leads_to);
         std::iter::successors(Some(table), next)
             .take(MOST_STEPS)
-            .any(|at| self.tables.get(at).is_some_and(|table| table.active))
+            .any(|index| self.tables.get(index).is_some_and(|table| table.active))
     }
 }

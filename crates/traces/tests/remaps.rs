@@ -56,7 +56,7 @@ fn records(steps: &[Step], traced: impl Fn(u32) -> u32) -> Vec<u8> {
 fn text(steps: &[Step], named: impl Fn(u32) -> u32) -> Vec<u8> {
     let pair = |device: u32| format!("{},{}", device >> 20, device & 0xf_ffff);
     let mut out = String::new();
-    for (at, step) in steps.iter().enumerate() {
+    for (index, step) in steps.iter().enumerate() {
         let letter = match step.action {
             Q => 'Q',
             A => 'A',
@@ -74,7 +74,7 @@ fn text(steps: &[Step], named: impl Fn(u32) -> u32) -> Vec<u8> {
         let (seconds, ns) = (step.time_ns / 1_000_000_000, step.time_ns % 1_000_000_000);
         let device = pair(named(step.device));
         out += &format!(
-            "{device:>6} 0 {at:8} {seconds:5}.{ns:09} 1606 {letter:>2} {kind:>3} {} + 8 {behind}\n",
+            "{device:>6} 0 {index:8} {seconds:5}.{ns:09} 1606 {letter:>2} {kind:>3} {} + 8 {behind}\n",
             step.sector
         );
     }

@@ -91,12 +91,12 @@ fn least(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
 fn copy(scale: &Scale) {
     let mut memory = vec![1u8; scale.bytes as usize];
     let mut buffer = [2u8; SIZE];
-    let read = least(scale, |at| {
-        buffer.copy_from_slice(&memory[at as usize..at as usize + SIZE]);
+    let read = least(scale, |position| {
+        buffer.copy_from_slice(&memory[position as usize..position as usize + SIZE]);
         black_box(&mut buffer);
     });
-    let write = least(scale, |at| {
-        memory[at as usize..at as usize + SIZE].copy_from_slice(black_box(&buffer));
+    let write = least(scale, |position| {
+        memory[position as usize..position as usize + SIZE].copy_from_slice(black_box(&buffer));
     });
     println!("{:<44} {read:>10.0} {write:>10.0} {:>10}", "copying alone", "");
 }
@@ -113,8 +113,8 @@ fn line(name: &str, scale: &Scale, (level, members, failed): (ArrayLevel, u32, O
     }
     let mut buffer: Vec<u8> = (0..SIZE).map(|i| i as u8 | 1).collect();
     let start = Instant::now();
-    for at in (0..scale.bytes).step_by(SIZE) {
-        content.write(target, at, &buffer).expect("room");
+    for index in (0..scale.bytes).step_by(SIZE) {
+        content.write(target, index, &buffer).expect("room");
     }
     let first = start.elapsed().as_nanos() as f64 / (scale.bytes / SIZE as u64) as f64;
     let read = least(scale, |at| content.read(target, at, black_box(&mut buffer)).expect("bytes"));

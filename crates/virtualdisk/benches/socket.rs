@@ -39,8 +39,8 @@ const USED: u64 = 64 << 20;
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
-    if let Some(at) = arguments.iter().position(|a| a == "--serve") {
-        return serve(arguments.get(at + 1).expect("a socket"));
+    if let Some(index) = arguments.iter().position(|a| a == "--serve") {
+        return serve(arguments.get(index + 1).expect("a socket"));
     }
     let tiny = has("--tiny") || !has("--bench");
     let (rounds, count) = if tiny { (1, 500) } else { (7, 400_000) };
@@ -56,8 +56,8 @@ fn main() {
         Ok(process) => servers.push(("nbdkit memory", kit, process)),
         Err(error) => println!("skipped: nbdkit: {error}"),
     }
-    if let Some(at) = arguments.iter().position(|a| a == "--beside") {
-        let (other, socket) = (arguments.get(at + 1).expect("a program"), place("other"));
+    if let Some(index) = arguments.iter().position(|a| a == "--beside") {
+        let (other, socket) = (arguments.get(index + 1).expect("a program"), place("other"));
         let process = Process::start(Command::new(other).arg("--serve").arg(&socket)).expect("runs");
         servers.insert(1, ("the other build", socket, process));
     }
@@ -67,11 +67,11 @@ fn main() {
         let count = if block == LONG { count / 10 } else { count };
         let mut rates = vec![Vec::new(); servers.len()];
         for round in 0..=rounds {
-            for (at, (_, socket, _)) in servers.iter().enumerate() {
+            for (index, (_, socket, _)) in servers.iter().enumerate() {
                 let rate = rate(socket, connections, (what == "writes", block), count);
                 // the first one fills the memory
                 if round > 0 {
-                    rates[at].push(rate);
+                    rates[index].push(rate);
                 }
             }
         }

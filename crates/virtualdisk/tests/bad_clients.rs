@@ -150,7 +150,7 @@ fn a_large_read_comes_piece_by_piece_and_whole() {
     let running = quick();
     for wishes in [SIMPLE, ClientOptions::default()] {
         let mut client = running.open("", wishes);
-        let data: Vec<u8> = (0..20 * MIB).map(|at| ((at / 5) ^ (at >> 13)) as u8).collect();
+        let data: Vec<u8> = (0..20 * MIB).map(|index| ((index / 5) ^ (index >> 13)) as u8).collect();
         client.write(12345, &data, NONE).expect("written");
         let mut back = vec![0; data.len()];
         client.read(12345, &mut back).expect("read");
@@ -188,19 +188,19 @@ fn a_full_backing_disk_is_told_and_nothing_else_is_lost() {
     let mut client = running.connect();
     let mut written = Vec::new();
     let mut refused = 0;
-    for at in 0..1000_u64 {
-        match client.write(at * 4096, &[at as u8 | 1; 4096], NONE) {
-            Ok(()) => written.push(at),
+    for index in 0..1000_u64 {
+        match client.write(index * 4096, &[index as u8 | 1; 4096], NONE) {
+            Ok(()) => written.push(index),
             Err(ClientError::Failed { error: ErrorCode::Nospc, .. }) => refused += 1,
             Err(other) => panic!("{other}"),
         }
     }
     assert!(written.len() > 64 && refused > 100, "{} written, {refused} refused", written.len());
     let mut back = [0; 4096];
-    for at in 0..1000 {
-        client.read(at * 4096, &mut back).expect("read");
-        let is = if written.contains(&at) { at as u8 | 1 } else { 0 };
-        assert_eq!(back, [is; 4096], "{at}");
+    for index in 0..1000 {
+        client.read(index * 4096, &mut back).expect("read");
+        let is = if written.contains(&index) { index as u8 | 1 } else { 0 };
+        assert_eq!(back, [is; 4096], "{index}");
     }
     client.trim(0, 32 * 4096).expect("trimmed");
     client.write(900 * 4096, &[3; 4096], NONE).expect("there is room again");
@@ -212,8 +212,8 @@ fn who_goes_with_requests_under_way_is_forgotten() {
     let running = serve(plain(1, 256 * MIB / 512, 4, 50_000_000), |_| {});
     for round in 0..20 {
         let mut client = running.connect();
-        for at in 0..40 {
-            client.send(ClientRequest::Write { offset: at * 4096, data: &[round; 4096] }, NONE).expect("queued");
+        for index in 0..40 {
+            client.send(ClientRequest::Write { offset: index * 4096, data: &[round; 4096] }, NONE).expect("queued");
         }
         client.push().expect("sent");
     }
@@ -230,8 +230,8 @@ fn who_goes_with_requests_under_way_is_forgotten() {
 fn a_client_that_only_ends_its_sending_gets_its_answers() {
     let running = serve(plain(1, 256 * MIB / 512, 64, 5_000_000), |_| {});
     let mut client = running.connect();
-    for at in 0..40 {
-        client.send(ClientRequest::Read { offset: at * 4096, length: 4096 }, NONE).expect("queued");
+    for index in 0..40 {
+        client.send(ClientRequest::Read { offset: index * 4096, length: 4096 }, NONE).expect("queued");
     }
     client.push().expect("sent");
     client.stream().shutdown(std::net::Shutdown::Write).expect("half closed");

@@ -31,8 +31,8 @@ fn drives(name: &str, count: u32, blocks: u64) -> Drives {
 /// An array of drives of these blocks, in this order.
 fn system(level: ArrayLevel, blocks: &[u64], unit: u64) -> System {
     let mut system = System::new("test");
-    for (at, blocks) in blocks.iter().enumerate() {
-        system.drives.push(drives(&format!("disk{at}"), 1, *blocks));
+    for (index, blocks) in blocks.iter().enumerate() {
+        system.drives.push(drives(&format!("disk{index}"), 1, *blocks));
     }
     let members = (0..blocks.len() as u32).collect();
     system.arrays.push(Set { unit_blocks: unit, ..Set::new("array", level, members) });
@@ -157,13 +157,13 @@ impl Trial {
     }
 
     fn holes(&mut self, from: usize, to: usize) {
-        let mut at = from;
-        while at < to {
-            let extent = self.content.holes(ARRAY, at as u64, (to - at) as u64).expect(&self.what);
-            let end = at + extent.bytes as usize;
+        let mut position = from;
+        while position < to {
+            let extent = self.content.holes(ARRAY, position as u64, (to - position) as u64).expect(&self.what);
+            let end = position + extent.bytes as usize;
             assert!(extent.bytes > 0 && end <= to, "{}", self.what);
-            assert!(!extent.hole || self.model[at..end].iter().all(|b| *b == 0), "{}", self.what);
-            at = end;
+            assert!(!extent.hole || self.model[position..end].iter().all(|b| *b == 0), "{}", self.what);
+            position = end;
         }
     }
 
@@ -282,8 +282,8 @@ impl Trial {
         assert!(matches!(written, Err(Trouble::NoSpace)), "{}: {written:?}", self.what);
         let mut found = vec![0; to - from];
         self.content.read(ARRAY, from as u64, &mut found).expect(&self.what);
-        for (at, byte) in found.iter().enumerate() {
-            assert!(*byte == data[at] || *byte == self.model[from + at], "{}: byte {}", self.what, from + at);
+        for (index, byte) in found.iter().enumerate() {
+            assert!(*byte == data[index] || *byte == self.model[from + index], "{}: byte {}", self.what, from + index);
         }
         self.model[from..to].copy_from_slice(&found);
         true
@@ -430,13 +430,15 @@ fn what_a_killed_server_promised_is_done() {
         drop(content);
         // all that was done is undone, and then each part of it
         let after = std::fs::read(&path).expect("the file");
-        let changed: Vec<usize> =
-            (0..own as usize).step_by(512).filter(|at| before[*at..at + 512] != after[*at..at + 512]).collect();
+        let changed: Vec<usize> = (0..own as usize)
+            .step_by(512)
+            .filter(|position| before[*position..position + 512] != after[*position..position + 512])
+            .collect();
         assert!(changed.len() >= 8, "{changed:?}");
         for done in 0..changed.len() {
             let mut torn = after.clone();
-            for at in &changed[done..] {
-                torn[*at..at + 512].copy_from_slice(&before[*at..at + 512]);
+            for index in &changed[done..] {
+                torn[*index..index + 512].copy_from_slice(&before[*index..index + 512]);
             }
             std::fs::write(&path, torn).expect("room");
             let mut content = in_file(&system, &path);

@@ -209,8 +209,8 @@ fn judge(kind: &str, folder: &Path, before: &mut [u64], sent: &[Sent]) -> Vec<St
             None => {
                 let write = u64::from_le_bytes(*found.first_chunk().expect("bytes"));
                 let wanted = data(write, sector, 1);
-                let at = found.iter().zip(&wanted).position(|(a, b)| a != b);
-                wrong.push(format!("sector {sector}: torn at byte {at:?}"));
+                let index = found.iter().zip(&wanted).position(|(a, b)| a != b);
+                wrong.push(format!("sector {sector}: torn at byte {index:?}"));
             }
             Some(write) => {
                 let it = here.iter().find(|sent| sent.write == write);
@@ -234,10 +234,10 @@ fn a_killed_server_tears_no_sector_and_keeps_what_it_acknowledged() {
     let writes = AtomicU64::new(1);
     let mut all_wrong = Vec::new();
     let (mut sent_in_all, mut acknowledged) = (0, 0);
-    for (at, kind) in KINDS.iter().enumerate() {
+    for (index, kind) in KINDS.iter().enumerate() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut before = vec![0; SECTORS as usize];
-        for kill in (at..kills).step_by(KINDS.len()) {
+        for kill in (index..kills).step_by(KINDS.len()) {
             let sent = round(kind, folder.path(), kill as u64, &writes);
             sent_in_all += sent.len();
             acknowledged += sent.iter().filter(|sent| sent.acknowledged.is_some()).count();

@@ -63,9 +63,11 @@ fn a_thousand_clients_are_served() {
     let mut clients: Vec<_> = (0..1000).map(|_| running.open("", SIMPLE)).collect();
     let before = resident();
     for _ in 0..3 {
-        for (at, client) in (0..).zip(&mut clients) {
-            client.send(ClientRequest::Write { offset: at * 4096, data: &[at as u8; 4096] }, NONE).expect("queued");
-            client.send(ClientRequest::Read { offset: at * 4096, length: 4096 }, NONE).expect("queued");
+        for (index, client) in (0..).zip(&mut clients) {
+            client
+                .send(ClientRequest::Write { offset: index * 4096, data: &[index as u8; 4096] }, NONE)
+                .expect("queued");
+            client.send(ClientRequest::Read { offset: index * 4096, length: 4096 }, NONE).expect("queued");
             client.push().expect("sent");
         }
         for client in &mut clients {
@@ -73,10 +75,10 @@ fn a_thousand_clients_are_served() {
             assert_eq!(client.receive().expect("read").error, None);
         }
     }
-    for (at, client) in (0..).zip(&mut clients) {
+    for (index, client) in (0..).zip(&mut clients) {
         let mut back = [0; 4096];
-        client.read(at * 4096, &mut back).expect("read");
-        assert_eq!(back, [at as u8; 4096]);
+        client.read(index * 4096, &mut back).expect("read");
+        assert_eq!(back, [index as u8; 4096]);
     }
     // their own buffers of 256 KiB are the greater part
     let each = resident().saturating_sub(before) / 1000;

@@ -81,15 +81,15 @@ fn many_in_flight_are_told_apart() {
         let served = two_disks();
         let (client, server) = joined(&served, "small", wishes);
         let mut client = client.expect("connected");
-        let block = |at: u64| [at as u8 + 1; 512];
-        for at in 0..64 {
-            client.send(ClientRequest::Write { offset: at * 512, data: &block(at) }, NONE).expect("sent");
+        let block = |position: u64| [position as u8 + 1; 512];
+        for index in 0..64 {
+            client.send(ClientRequest::Write { offset: index * 512, data: &block(index) }, NONE).expect("sent");
         }
         for _ in 0..64 {
             assert_eq!(client.receive().expect("written").error, None);
         }
         let cookies: Vec<u64> = (0..64)
-            .map(|at| client.send(ClientRequest::Read { offset: at * 512, length: 512 }, NONE).expect("sent"))
+            .map(|index| client.send(ClientRequest::Read { offset: index * 512, length: 512 }, NONE).expect("sent"))
             .collect();
         assert_eq!(client.in_flight(), 64);
         assert!(matches!(client.flush(), Err(ClientError::Busy(64))));
@@ -108,7 +108,7 @@ fn a_large_request_goes_through() {
     let served = two_disks();
     let (client, _server) = joined(&served, "small", ClientOptions::default());
     let mut client = client.expect("connected");
-    let data: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
+    let data: Vec<u8> = (0..1 << 20).map(|offset: u32| (offset / 7) as u8).collect();
     client.write(0, &data, NONE).expect("written");
     let mut back = vec![0; 1 << 20];
     client.read(0, &mut back).expect("read");
@@ -196,7 +196,7 @@ fn nbdcopy_writes_and_reads_us() {
     let socket = served.listen(folder.path());
     let from = folder.path().join("from");
     let to = folder.path().join("to");
-    let mut data: Vec<u8> = (0..1 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut data: Vec<u8> = (0..1 << 20).map(|offset: u32| (offset.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     data[100_000..700_000].fill(0);
     std::fs::write(&from, &data).expect("written");
     let paths = [&from, &to].map(|path| path.to_str().expect("plain"));
@@ -316,8 +316,9 @@ fn our_client_at_nbdkit() {
             assert_eq!(extents[0], NbdExtent { bytes: 65_536, allocated: false });
         }
         let mut cookies = Vec::new();
-        for at in 0..64 {
-            cookies.push(client.send(ClientRequest::Read { offset: 65_536 + at, length: 4096 }, NONE).expect("sent"));
+        for index in 0..64 {
+            cookies
+                .push(client.send(ClientRequest::Read { offset: 65_536 + index, length: 4096 }, NONE).expect("sent"));
         }
         for _ in 0..64 {
             let answer = client.receive().expect("read");

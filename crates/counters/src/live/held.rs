@@ -91,30 +91,34 @@ impl OpenFile {
 
     /// Its text now; `None` where it cannot be read, which a note tells once.
     /// After a failure it is tried again on the slow beat only.
-    pub fn read(&mut self, at: &mut TickContext) -> Option<&[u8]> {
+    pub fn read(&mut self, context: &mut TickContext) -> Option<&[u8]> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let length = self.read_into(at, &mut buffer);
+        let length = self.read_into(context, &mut buffer);
         self.buffer = buffer;
         self.buffer.get(..length?)
     }
 
     /// The same into a buffer that files share; gives the length.
-    pub fn read_into(&mut self, at: &mut TickContext, buffer: &mut Vec<u8>) -> Option<usize> {
-        if matches!(self.state, OpenFileState::Failed) && !at.slow {
+    pub fn read_into(&mut self, context: &mut TickContext, buffer: &mut Vec<u8>) -> Option<usize> {
+        if matches!(self.state, OpenFileState::Failed) && !context.slow {
             return None;
         }
         match self.attempt(buffer) {
             Ok(length) => {
                 if self.told {
                     self.told = false;
-                    at.notes.push(at.time_ns, Note::GAP, format!("{} can be read again", self.path.display()));
+                    context.notes.push(
+                        context.time_ns,
+                        Note::GAP,
+                        format!("{} can be read again", self.path.display()),
+                    );
                 }
                 self.ever_read = true;
                 Some(length)
             }
             Err(why) => {
                 self.state = OpenFileState::Failed;
-                self.tell(at, &why);
+                self.tell(context, &why);
                 None
             }
         }
@@ -141,13 +145,13 @@ impl OpenFile {
         Ok(length)
     }
 
-    fn tell(&mut self, at: &mut TickContext, why: &io::Error) {
+    fn tell(&mut self, context: &mut TickContext, why: &io::Error) {
         if self.told || self.quiet {
             return;
         }
         self.told = true;
         let kind = if self.ever_read { Note::GAP } else { Note::UNSEEN };
-        at.notes.push(at.time_ns, kind, format!("{}: {}; {}", self.path.display(), reason(why), self.means));
+        context.notes.push(context.time_ns, kind, format!("{}: {}; {}", self.path.display(), reason(why), self.means));
     }
 }
 

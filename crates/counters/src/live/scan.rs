@@ -58,24 +58,24 @@ impl<'a> WordIter<'a> {
     /// The next word as a whole number. `None` at the end; `Some(None)` where
     /// the word is something else or too large for 64 bits.
     pub fn number(&mut self) -> Option<Option<u64>> {
-        let mut at = 0;
-        while self.rest.get(at).copied().is_some_and(is_blank) {
-            at += 1;
+        let mut position = 0;
+        while self.rest.get(position).copied().is_some_and(is_blank) {
+            position += 1;
         }
-        let start = at;
+        let start = position;
         let mut value: u64 = 0;
-        while let Some(digit) = self.rest.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d <= 9) {
+        while let Some(digit) = self.rest.get(position).map(|b| b.wrapping_sub(b'0')).filter(|d| *d <= 9) {
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
-            at += 1;
+            position += 1;
         }
-        let clean = self.rest.get(at).copied().is_none_or(is_blank);
-        if !clean || at - start >= 20 {
+        let clean = self.rest.get(position).copied().is_none_or(is_blank);
+        if !clean || position - start >= 20 {
             return self.word().map(number);
         }
-        if at == start {
+        if position == start {
             return None;
         }
-        self.rest = &self.rest[at..];
+        self.rest = &self.rest[position..];
         Some(Some(value))
     }
 }
@@ -129,13 +129,13 @@ pub(crate) struct LineLayout {
 impl LineLayout {
     /// The column of the `at`-th line, whose key is `key`. `find` is asked
     /// only where the file has another shape than before.
-    pub fn column(&mut self, at: usize, key: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
-        match self.lines.get(at) {
+    pub fn column(&mut self, index: usize, key: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
+        match self.lines.get(index) {
             Some((known, column)) if **known == *key => *column,
             _ => {
                 let column = find(key);
-                self.lines.truncate(at);
-                if self.lines.len() == at {
+                self.lines.truncate(index);
+                if self.lines.len() == index {
                     self.lines.push((key.into(), column));
                 }
                 column

@@ -147,8 +147,8 @@ impl CounterTable {
     }
 
     /// True where row `at` is that of the instance.
-    pub fn is_row(&self, at: usize, name: &[u8]) -> bool {
-        self.rows.get(at).is_some_and(|r| r.name.as_bytes() == name)
+    pub fn is_row(&self, index: usize, name: &[u8]) -> bool {
+        self.rows.get(index).is_some_and(|r| r.name.as_bytes() == name)
     }
 
     /// How many rows there are.
@@ -191,18 +191,18 @@ impl CounterTable {
     }
 
     /// Makes the cells from what was filled in.
-    pub fn settle(&mut self, at: &mut TickContext) {
+    pub fn settle(&mut self, context: &mut TickContext) {
         for row in 0..self.rows.len() {
             if self.rows[row].seen {
-                self.settle_row(row, at);
+                self.settle_row(row, context);
             } else {
-                self.settle_gone(row, at);
+                self.settle_gone(row, context);
             }
         }
         self.before.copy_from_slice(&self.now);
     }
 
-    fn settle_gone(&mut self, row: usize, at: &mut TickContext) {
+    fn settle_gone(&mut self, row: usize, context: &mut TickContext) {
         let width = self.columns.len();
         self.cells[row * width..(row + 1) * width].fill(f64::NAN);
         let entry = &mut self.rows[row];
@@ -210,17 +210,17 @@ impl CounterTable {
             entry.gone = true;
             if !entry.name.is_empty() {
                 let (what, name) = (self.what, &entry.name);
-                at.notes.push(at.time_ns, Note::GAP, format!("{what} {name} is gone"));
+                context.notes.push(context.time_ns, Note::GAP, format!("{what} {name} is gone"));
             }
         }
     }
 
-    fn settle_row(&mut self, row: usize, at: &mut TickContext) {
+    fn settle_row(&mut self, row: usize, context: &mut TickContext) {
         if self.rows[row].gone {
             self.rows[row].gone = false;
             if !self.rows[row].name.is_empty() {
                 let text = format!("{} {} is back", self.what, self.rows[row].name);
-                at.notes.push(at.time_ns, Note::GAP, text);
+                context.notes.push(context.time_ns, Note::GAP, text);
             }
         }
         let width = self.columns.len();
@@ -250,11 +250,11 @@ impl CounterTable {
             };
         }
         if let Some((column, rule)) = wrong {
-            self.went_backwards(row, column, rule, at);
+            self.went_backwards(row, column, rule, context);
         }
     }
 
-    fn went_backwards(&mut self, row: usize, column: usize, rule: CellRule, at: &mut TickContext) {
+    fn went_backwards(&mut self, row: usize, column: usize, rule: CellRule, context: &mut TickContext) {
         let anew = self.backwards == CounterReset::RowBeganAnew && rule == CellRule::Total;
         if anew {
             let width = self.columns.len();
@@ -266,7 +266,7 @@ impl CounterTable {
         }
         let (counter, name) = (self.columns[column].counter, &self.rows[row].name);
         let key: &str = if anew { name } else { counter };
-        at.notes.limited(at.time_ns, Note::GAP, key, || {
+        context.notes.limited(context.time_ns, Note::GAP, key, || {
             let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
             let then =
                 if anew { "; it restarted, so it has no value for this tick" } else { ": no value for this tick" };

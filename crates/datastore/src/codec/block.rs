@@ -315,9 +315,9 @@ fn take_choice(bits: &mut BitReader) -> Option<Choice> {
         return None;
     }
     choice.parents.count = count;
-    for at in 0..count {
-        choice.parents.columns[at] = bits.take_few(GROUP.ilog2()) as u8;
-        choice.parents.factors[at] = match bits.take_bit() {
+    for index in 0..count {
+        choice.parents.columns[index] = bits.take_few(GROUP.ilog2()) as u8;
+        choice.parents.factors[index] = match bits.take_bit() {
             false => PredictorFactor::Whole(i32::try_from(unzigzag(bits.take_gamma()?)).ok()?),
             true => {
                 let negative = bits.take_bit();

@@ -241,8 +241,8 @@ impl EntropyWriter {
     fn write_symbols(&mut self, tables: &Tables, out: &mut Vec<u8>) {
         let mut states = [LEAST; STATES];
         self.words.clear();
-        for (at, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
-            let state = &mut states[at % self.scales.len() % STATES];
+        for (index, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
+            let state = &mut states[index % self.scales.len() % STATES];
             let entry = &tables.entries[usize::from(context) * SYMBOLS + usize::from(symbol)];
             let frequency = u32::from(entry.frequency);
             let most = u64::from(frequency) << (32 - PRECISION);
@@ -375,9 +375,9 @@ mod tests {
         let scales = || busy.iter().map(|(_, level)| ColumnHistory::new(*level)).collect::<Vec<ColumnHistory>>();
         let mut back = vec![0; 12 * (ticks - 1)];
         assert_eq!(read(&tables, &code, &mut scales(), &mut back), Some(()));
-        for (at, (column, _)) in busy.iter().enumerate() {
+        for (index, (column, _)) in busy.iter().enumerate() {
             for tick in 1..ticks {
-                assert_eq!(back[(tick - 1) * 12 + at], magnitudes[column * ticks + tick] as u64, "{column} {tick}");
+                assert_eq!(back[(tick - 1) * 12 + index], magnitudes[column * ticks + tick] as u64, "{column} {tick}");
             }
         }
         assert_eq!(read(&tables, &code[..code.len() - 9], &mut scales(), &mut back), None);

@@ -135,8 +135,8 @@ impl Encoder {
     /// Adds the line of the column that `forms` ends with, and takes its
     /// differences where those vary less than the numbers do.
     fn add_line(&mut self, ticks: usize, decimals: u32, gaps: usize) {
-        let at = self.forms.len() - ticks;
-        let form = &mut self.forms[at..];
+        let position = self.forms.len() - ticks;
+        let form = &mut self.forms[position..];
         let start = form[0];
         let mean = form.iter().map(|v| *v as f64).sum::<f64>() / ticks as f64;
         let spread: f64 = form.iter().map(|v| (*v as f64 - mean).powi(2)).sum();
@@ -286,8 +286,8 @@ impl Decoder {
         for group in 0..self.lines.len().div_ceil(GROUP) {
             let lines = group * GROUP..self.lines.len().min((group + 1) * GROUP);
             arrange(&self.lines[lines.clone()], &mut self.order)?;
-            for at in 0..self.order.len() {
-                let line = lines.start + self.order[at];
+            for index in 0..self.order.len() {
+                let line = lines.start + self.order[index];
                 self.tell_column(lines.start, line, ticks);
                 self.place(line, ticks, frame);
             }
@@ -317,12 +317,12 @@ impl Decoder {
                 numbers[1 + at as usize] = signed(magnitude);
             }
         } else {
-            let at = self.busy[line];
+            let index = self.busy[line];
             let ticks = self.magnitudes.chunks_exact(self.scales.len());
             let column = numbers[1..].iter_mut().zip(ticks);
             match choice.unsigned {
-                true => column.for_each(|(number, tick)| *number = tick[at] as i64),
-                false => column.for_each(|(number, tick)| *number = unzigzag(tick[at])),
+                true => column.for_each(|(number, tick)| *number = tick[index] as i64),
+                false => column.for_each(|(number, tick)| *number = unzigzag(tick[index])),
             }
         }
         predict::unsmooth(numbers, choice.smoothing);
@@ -370,12 +370,12 @@ fn arrange(lines: &[(usize, ColumnParameters)], order: &mut Vec<usize>) -> Optio
     let mut placed = [false; GROUP];
     while order.len() < lines.len() {
         let before = order.len();
-        for (at, (_, line)) in lines.iter().enumerate() {
+        for (index, (_, line)) in lines.iter().enumerate() {
             let parents = &line.choice.parents;
             let mut needed = parents.columns[..parents.count].iter();
-            if !placed[at] && needed.all(|parent| placed[usize::from(*parent)]) {
-                placed[at] = true;
-                order.push(at);
+            if !placed[index] && needed.all(|parent| placed[usize::from(*parent)]) {
+                placed[index] = true;
+                order.push(index);
             }
         }
         if order.len() == before {

@@ -44,9 +44,9 @@ pub(super) fn price(magnitudes: impl ExactSizeIterator<Item = u64> + Clone) -> O
     let (count, near, low) = survey(magnitudes.clone())?;
     let mut sum = length(count as u64, 0) + if count > 0 { 10 } else { 0 };
     let mut last = 0;
-    for (at, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
-        sum += length((at - last) as u64, near) + length(magnitude - 1, low);
-        last = at;
+    for (index, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
+        sum += length((index - last) as u64, near) + length(magnitude - 1, low);
+        last = index;
     }
     Some(u64::from(sum) * 16)
 }
@@ -60,10 +60,10 @@ pub(super) fn write(bits: &mut BitWriter, magnitudes: impl ExactSizeIterator<Ite
         bits.put(u64::from(low), 6);
     }
     let mut last = 0;
-    for (at, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
-        put(bits, (at - last) as u64, near);
+    for (index, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
+        put(bits, (index - last) as u64, near);
         put(bits, magnitude - 1, low);
-        last = at;
+        last = index;
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn rare_magnitudes_come_back_at_their_price() {
         for (step, size) in [(9, 1u64), (40, 3000), (17, u64::MAX / 8), (1000, 5)] {
-            let magnitude = |at: usize| if at.is_multiple_of(step) { size + at as u64 } else { 0 };
+            let magnitude = |index: usize| if index.is_multiple_of(step) { size + index as u64 } else { 0 };
             let magnitudes: Vec<u64> = (0..239).map(magnitude).collect();
             let mut bits = BitWriter::default();
             write(&mut bits, magnitudes.iter().copied());
@@ -107,7 +107,7 @@ mod tests {
             let mut found = Vec::new();
             assert_eq!(read(&mut BitReader::new(&bytes), 240, &mut found), Some(()));
             let mut back = vec![0; 239];
-            found.iter().for_each(|(at, magnitude)| back[*at as usize] = *magnitude);
+            found.iter().for_each(|(index, magnitude)| back[*index as usize] = *magnitude);
             assert_eq!(back, magnitudes);
         }
         assert_eq!(price([1; 100].into_iter()), None);

@@ -126,8 +126,8 @@ impl TickBuffer {
         let mut pushed = Vec::new();
         for part in &self.parts {
             let columns = union.join(&part.series.series);
-            for (at, tick) in ticks.by_ref().take(part.ticks) {
-                let row = columns.iter().map(|column| self.frame.column(*column)[at]).collect();
+            for (index, tick) in ticks.by_ref().take(part.ticks) {
+                let row = columns.iter().map(|column| self.frame.column(*column)[index]).collect();
                 pushed.push((part.series.clone(), *tick, row));
             }
         }

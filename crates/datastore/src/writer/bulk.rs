@@ -40,8 +40,8 @@ impl LogWriter {
 
     fn tick_by_tick(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let mut row = Vec::new();
-        for (at, tick) in frame.ticks().iter().enumerate() {
-            row_of(frame, at, &mut row);
+        for (index, tick) in frame.ticks().iter().enumerate() {
+            row_of(frame, index, &mut row);
             self.advance(frame.schema(), rounded(*tick, self.options.time_unit_ns), &row)?;
             if self.buffer.frame().is_full() {
                 self.complete()?;
@@ -52,13 +52,13 @@ impl LogWriter {
 
     fn bulk_frame(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let ticks = frame.ticks();
-        let mut at = 0;
-        while at < ticks.len() {
+        let mut start = 0;
+        while start < ticks.len() {
             // A block's times never fall.
-            let falls = ticks[at..].windows(2).position(|pair| pair[1].time_ns < pair[0].time_ns);
-            let end = falls.map_or(ticks.len(), |falls| at + falls + 1);
-            while at < end {
-                at = self.some_ticks(frame, at..end)?;
+            let falls = ticks[start..].windows(2).position(|pair| pair[1].time_ns < pair[0].time_ns);
+            let end = falls.map_or(ticks.len(), |falls| start + falls + 1);
+            while start < end {
+                start = self.some_ticks(frame, start..end)?;
             }
         }
         Ok(())
@@ -78,9 +78,9 @@ impl LogWriter {
             self.buffer.append(frame, range.start..end);
         } else {
             let mut row = Vec::new();
-            for at in range.start..end {
-                row_of(frame, at, &mut row);
-                self.buffer.push(rounded(frame.ticks()[at], self.options.time_unit_ns), &row);
+            for index in range.start..end {
+                row_of(frame, index, &mut row);
+                self.buffer.push(rounded(frame.ticks()[index], self.options.time_unit_ns), &row);
             }
         }
         self.next.tick += (end - range.start) as u64;
@@ -122,9 +122,9 @@ impl LogWriter {
     }
 }
 
-fn row_of(frame: &Frame, at: usize, row: &mut Vec<f64>) {
+fn row_of(frame: &Frame, index: usize, row: &mut Vec<f64>) {
     row.clear();
-    row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[at]));
+    row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[index]));
 }
 
 /// Removes the tail that an earlier recorder left; its ticks are in a block.

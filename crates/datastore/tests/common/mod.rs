@@ -85,9 +85,9 @@ impl Seen {
                 LogItem::Damage(damage) => seen.damages.push(damage),
                 LogItem::Frame => {
                     seen.frames += 1;
-                    for (at, tick) in frame.ticks().iter().enumerate() {
+                    for (index, tick) in frame.ticks().iter().enumerate() {
                         let width = frame.schema().series.len();
-                        seen.rows.push((0..width).map(|c| bits(frame.column(c)[at])).collect());
+                        seen.rows.push((0..width).map(|c| bits(frame.column(c)[index])).collect());
                         seen.ticks.push(*tick);
                         seen.schemas.push(frame.schema().clone());
                     }
@@ -103,11 +103,11 @@ impl Seen {
 
     /// Numbers of the ticks, checked cell by cell against [`row`].
     pub fn numbers(&self) -> Vec<u64> {
-        let number = |(at, t): (usize, &Tick)| {
+        let number = |(index, t): (usize, &Tick)| {
             let i = (t.time_ns / SECOND - 1000) as u64;
             assert_eq!(*t, tick(i));
-            let expected: Vec<u64> = row(i, self.rows[at].len()).into_iter().map(bits).collect();
-            assert_eq!(self.rows[at], expected, "tick {i}");
+            let expected: Vec<u64> = row(i, self.rows[index].len()).into_iter().map(bits).collect();
+            assert_eq!(self.rows[index], expected, "tick {i}");
             i
         };
         self.ticks.iter().enumerate().map(number).collect()

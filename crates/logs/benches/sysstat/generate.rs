@@ -164,8 +164,8 @@ fn list(
     instances: &[String],
 ) -> io::Result<()> {
     write!(to, ",\n\t\t\t\t\t\"{report}\": [")?;
-    for (at, name) in instances.iter().enumerate() {
-        let comma = if at > 0 { "," } else { "" };
+    for (index, name) in instances.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
         write!(to, "{comma}\n\t\t\t\t\t\t{{\"{instance}\": \"{name}\"")?;
         let mut busy = 0.0;
         for name in names {

@@ -76,8 +76,8 @@ fn moment(tick: u64) -> (u64, String) {
     (2 + day % 28, format!("{:02}:{:02}:{:02}", clock / 3600, clock / 60 % 60, clock % 60))
 }
 
-fn disk(at: u64) -> String {
-    format!("sd{}", char::from(b'a' + at as u8))
+fn disk(offset: u64) -> String {
+    format!("sd{}", char::from(b'a' + offset as u8))
 }
 
 fn all(of: u64, form: impl Fn(u64) -> String) -> String {

@@ -19,8 +19,8 @@ fn parts(text: &str) -> Option<(u32, &str, Vec<&str>)> {
     let (name, rest) = match rest.strip_prefix('(') {
         // a name may hold blanks and brackets; behind it stand `) `, a letter and a blank
         Some(inner) => {
-            let behind = |at: usize| inner.as_bytes().get(at + 2..at + 4);
-            let is_end = |at: &usize| matches!(behind(*at), Some([state, b' ']) if state.is_ascii_alphabetic());
+            let behind = |index: usize| inner.as_bytes().get(index + 2..index + 4);
+            let is_end = |index: &usize| matches!(behind(*index), Some([state, b' ']) if state.is_ascii_alphabetic());
             let end = inner.match_indices(") ").map(|(at, _)| at).find(is_end)?;
             (&inner[..end], &inner[end + 2..])
         }
@@ -33,7 +33,7 @@ impl AtopProcesses {
     /// Takes a line behind its interval; false where it does not fit.
     pub fn take(&mut self, label: &str, text: &str, seconds: f64) -> bool {
         let Some((pid, name, words)) = parts(text) else { return false };
-        let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok()).map(|v| v.max(0.0));
+        let number = |index: usize| words.get(index).and_then(|w| w.parse::<f64>().ok()).map(|v| v.max(0.0));
         // threads stand beside their process
         let is_process = match label {
             "PRC" => words.get(10),

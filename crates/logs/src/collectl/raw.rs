@@ -193,16 +193,16 @@ impl RawLog<'_, '_> {
             // the name may hold anything but stands between the first ( and the last )
             let (Some(open), Some(close)) = (stat.find('('), stat.rfind(')')) else { return };
             let fields: Vec<&str> = stat.get(close + 1..).unwrap_or_default().split_whitespace().collect();
-            let field = |at: usize| fields.get(at).and_then(|f| f.parse::<f64>().ok());
+            let field = |index: usize| fields.get(index).and_then(|f| f.parse::<f64>().ok());
             let (Some(faults), Some(user), Some(system)) = (field(9), field(11), field(12)) else { return };
             let to = self.processes.entry(pid).or_default();
             to.name = stat.get(open + 1..close).unwrap_or_default().to_owned();
             (to.faults, to.user, to.system) = (faults, user, system);
         } else if let Some(io) = rest.strip_prefix("io ") {
             let to = self.processes.entry(pid).or_default();
-            for (at, name) in ["read_bytes:", "write_bytes:", "rchar:", "wchar:"].into_iter().enumerate() {
+            for (index, name) in ["read_bytes:", "write_bytes:", "rchar:", "wchar:"].into_iter().enumerate() {
                 if let Some(value) = io.strip_prefix(name) {
-                    to.bytes[at] = number(value);
+                    to.bytes[index] = number(value);
                 }
             }
         } else if let Some(kib) = rest.strip_prefix("VmRSS:").and_then(number) {
@@ -241,7 +241,7 @@ impl RawLog<'_, '_> {
                 else {
                     continue;
                 };
-                let rate = |at: usize| Some((process.bytes[at]? - before.bytes[at]?).max(0.0) / seconds);
+                let rate = |index: usize| Some((process.bytes[index]? - before.bytes[index]?).max(0.0) / seconds);
                 let row = ProcessRow {
                     pid: *pid,
                     name: process.name.clone(),
@@ -266,10 +266,10 @@ impl RawLog<'_, '_> {
 
 /// The place behind a line's first words; `None` where it has fewer, or nothing behind them.
 fn end_of_words(line: &[u8], count: usize) -> Option<usize> {
-    let mut at = 0;
+    let mut start = 0;
     for _ in 0..count {
-        at += line[at..].iter().position(|b| !b.is_ascii_whitespace())?;
-        at += line[at..].iter().position(u8::is_ascii_whitespace)?;
+        start += line[start..].iter().position(|b| !b.is_ascii_whitespace())?;
+        start += line[start..].iter().position(u8::is_ascii_whitespace)?;
     }
-    Some(at)
+    Some(start)
 }

@@ -46,8 +46,8 @@ impl DstatHeading {
         let mut heading = DstatHeading::default();
         let mut pairs = Vec::new();
         let mut group = "";
-        for (at, column) in columns.iter().enumerate() {
-            group = groups.get(at).map(String::as_str).filter(|g| !g.is_empty()).unwrap_or(group);
+        for (index, column) in columns.iter().enumerate() {
+            group = groups.get(index).map(String::as_str).filter(|g| !g.is_empty()).unwrap_or(group);
             // several of a kind bear their group's name once more
             let name = column.strip_prefix(group).and_then(|rest| rest.strip_prefix(':')).unwrap_or(column);
             pairs.push((group, name));

@@ -81,8 +81,8 @@ impl DstatLog<'_, '_> {
         }
     }
 
-    fn skip(&mut self, at: String, because: &str) {
-        self.batch.skip(at, because);
+    fn skip(&mut self, context: String, because: &str) {
+        self.batch.skip(context, because);
     }
 
     fn text(&mut self, lines: &LineCursor<'_>) {

@@ -63,8 +63,8 @@ impl DstatTitle {
             return true;
         }
         let value = |name: &str| {
-            let at = cells.iter().position(|cell| cell.eq_ignore_ascii_case(name))?;
-            cells[at + 1..].iter().find(|cell| !cell.is_empty()).cloned()
+            let index = cells.iter().position(|cell| cell.eq_ignore_ascii_case(name))?;
+            cells[index + 1..].iter().find(|cell| !cell.is_empty()).cloned()
         };
         match cells[0].as_str() {
             "Author:" => {}
@@ -80,7 +80,7 @@ impl DstatTitle {
 
     fn set_date(&mut self, text: &str) {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let clock_at = (0..words.len()).find(|&at| time::time_of_day(&words[at..]).is_some());
+        let clock_at = (0..words.len()).find(|&position| time::time_of_day(&words[position..]).is_some());
         let (day, rest) = words.split_at(clock_at.unwrap_or(words.len()));
         self.date = time::date(&day.join(" "), NumericDateOrder::DayFirst).map(|read| read.date);
         self.begun = None;
@@ -124,7 +124,7 @@ impl DstatTitle {
         let behind = words.iter().rev().take_while(|w| w.bytes().all(|b| b.is_ascii_digit())).count();
         let mut numbers = &words[words.len() - behind..];
         // a number behind an option may be its own
-        let option = words.len().checked_sub(behind + 1).map(|at| words[at]);
+        let option = words.len().checked_sub(behind + 1).map(|index| words[index]);
         if option.is_some_and(|o| matches!(o, "-C" | "-D" | "-N" | "-I" | "-S" | "--output")) {
             numbers = numbers.get(1..).unwrap_or_default();
         }

@@ -29,12 +29,12 @@ impl RowDates {
     /// Seconds since 1970, as the clock shows it, of a row's time; `None` where it cannot be told.
     pub fn local(&mut self, text: &str, title: &DstatTitle) -> Option<i64> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let at = words.iter().position(|word| word.contains(':'))?;
-        let plain = words[at].split('.').next().unwrap_or_default();
-        let clock_words = [&[plain], &words[at + 1..]].concat();
+        let index = words.iter().position(|word| word.contains(':'))?;
+        let plain = words[index].split('.').next().unwrap_or_default();
+        let clock_words = [&[plain], &words[index + 1..]].concat();
         let (clock, _) = time::time_of_day(&clock_words)?;
         let first_day = || title.date.map(Date::days);
-        let day = match self.day(&words[..at].join(" "), title) {
+        let day = match self.day(&words[..index].join(" "), title) {
             DayText::Whole(day) => day,
             DayText::None => {
                 let day = self.last_day.or_else(first_day)?;

@@ -22,7 +22,7 @@ impl TopColumns {
 
     /// A process of a line.
     pub fn row(&self, cells: &[String]) -> Option<ProcessRow> {
-        let cell = |name: &str| self.names.iter().position(|n| n == name).and_then(|at| cells.get(at));
+        let cell = |name: &str| self.names.iter().position(|n| n == name).and_then(|index| cells.get(index));
         let value = |name: &str| cell(name).and_then(|c| cells::loose_number(c)).filter(|v| (0.0..1e15).contains(v));
         let resident = value("ResSet").or_else(|| Some(value("ResText")? + value("ResData")?));
         Some(ProcessRow {

@@ -147,7 +147,7 @@ impl NmonLog<'_, '_> {
         let section = NmonSection::of(texts, &mut self.row);
         let tag = texts[0].as_bytes().to_vec();
         match self.places.get(&tag) {
-            Some(&at) => self.sections[at].1 = section,
+            Some(&index) => self.sections[index].1 = section,
             None if self.sections.len() >= MOST_SECTIONS => {
                 self.batch.skip(lines.at(), "too many sections for one log")
             }
@@ -160,7 +160,7 @@ impl NmonLog<'_, '_> {
 
     /// What the head says of the machine and the run.
     fn about(&mut self, cells: &[String], lines: &LineCursor<'_>) {
-        let value = |at: usize| cells.get(at).map(|c| c.trim().to_owned()).unwrap_or_default();
+        let value = |index: usize| cells.get(index).map(|c| c.trim().to_owned()).unwrap_or_default();
         match cells.get(1).map(String::as_str) {
             Some("progname") => {
                 self.end_of_run(lines);
@@ -223,7 +223,7 @@ impl NmonLog<'_, '_> {
         let is_next = self.sections.get(after).is_some_and(|(tag, _)| *tag == bytes[..first]);
         let found =
             if is_next { Some(after) } else { self.sections.iter().position(|(tag, _)| *tag == bytes[..first]) };
-        let Some((_, section)) = found.and_then(|at| self.sections.get(at)) else {
+        let Some((_, section)) = found.and_then(|index| self.sections.get(index)) else {
             self.batch.skip(lines.at(), "a row of a section without headings");
             return Ok(());
         };

@@ -90,13 +90,15 @@ pub fn columns(paths: &[CounterPath]) -> Vec<NtColumn> {
         })
         .collect();
     let mut finest: HashMap<(String, String), usize> = HashMap::new();
-    for at in 0..found.len() {
-        if found[at].is_foreign() {
+    for index in 0..found.len() {
+        if found[index].is_foreign() {
             continue;
         }
-        let Some(before) = finest.insert((found[at].counter.clone(), found[at].instance.clone()), at) else { continue };
-        let loser = if found[at].scale < found[before].scale { before } else { at };
-        finest.insert((found[at].counter.clone(), found[at].instance.clone()), before + at - loser);
+        let Some(before) = finest.insert((found[index].counter.clone(), found[index].instance.clone()), index) else {
+            continue;
+        };
+        let loser = if found[index].scale < found[before].scale { before } else { index };
+        finest.insert((found[index].counter.clone(), found[index].instance.clone()), before + index - loser);
         let path = &paths[loser];
         found[loser] = foreign(&path.object, &path.instance, &path.counter);
     }

@@ -88,12 +88,12 @@ impl NtProcesses {
             return notes;
         }
         let mut from = 0;
-        for (at, tick) in frame.ticks().iter().enumerate() {
+        for (index, tick) in frame.ticks().iter().enumerate() {
             self.elapsed_ns += tick.elapsed_ns;
             self.total_ns += tick.elapsed_ns;
             if self.elapsed_ns >= BEATS_NS[usize::from(self.total_ns > FIRST_NS)] {
-                self.add(frame, from..at + 1);
-                from = at + 1;
+                self.add(frame, from..index + 1);
+                from = index + 1;
                 notes.extend(self.table(tick.time_ns));
             }
         }
@@ -217,9 +217,9 @@ mod tests {
         }
         let schema = Arc::new(Schema::new(series));
         let mut frame = Frame::new(Arc::clone(&schema), 8);
-        for at in 0..8i64 {
-            let tick = Tick { time_ns: at * 5_000_000_000, elapsed_ns: if at == 0 { 0 } else { 5_000_000_000 } };
-            let first = at == 0;
+        for index in 0..8i64 {
+            let tick = Tick { time_ns: index * 5_000_000_000, elapsed_ns: if index == 0 { 0 } else { 5_000_000_000 } };
+            let first = index == 0;
             let value = |v: f64| if first { f64::NAN } else { v };
             let quiet = [value(0.0), value(0.0), 9.0];
             let row = [value(100.0), value(4e6), 1234.0, value(10.0), value(1e3), 77.0];

@@ -31,21 +31,21 @@ pub struct Product {
 /// series of a log; gives how.
 pub fn add_products(series: &mut Vec<Series>) -> Vec<Product> {
     let columns: HashMap<(String, String), usize> =
-        series.iter().enumerate().map(|(at, s)| ((s.counter.clone(), s.instance.clone()), at)).collect();
+        series.iter().enumerate().map(|(index, s)| ((s.counter.clone(), s.instance.clone()), index)).collect();
     let mut products = Vec::new();
-    for at in 0..series.len() {
-        let Some((object, name)) = series[at].counter.split_once('.') else { continue };
+    for index in 0..series.len() {
+        let Some((object, name)) = series[index].counter.split_once('.') else { continue };
         let Some([length, _, seconds]) = PRODUCTS.iter().find(|[_, rate, _]| *rate == name) else { continue };
         if !OBJECTS.contains(&object) {
             continue;
         }
-        let instance = series[at].instance.clone();
+        let instance = series[index].instance.clone();
         let column = |name: &str| columns.get(&(format!("{object}.{name}"), instance.clone())).copied();
         if let (None, Some(seconds)) = (column(length), column(seconds)) {
             let counter = format!("{object}.{length}");
             // both factors are multiplied as they are stored
-            let scale = series[at].scale * series[seconds].scale;
-            products.push(Product { column: series.len(), rate: at, seconds });
+            let scale = series[index].scale * series[seconds].scale;
+            products.push(Product { column: series.len(), rate: index, seconds });
             series.push(Series { counter, instance, scale });
         }
     }
@@ -55,9 +55,9 @@ pub fn add_products(series: &mut Vec<Series>) -> Vec<Product> {
 /// Fills the columns of the products for the frame's ticks.
 pub fn fill_products(frame: &mut Frame, products: &[Product]) {
     for product in products {
-        for at in 0..frame.ticks().len() {
-            let value = frame.column(product.rate)[at] * frame.column(product.seconds)[at];
-            frame.column_mut(product.column)[at] = value;
+        for index in 0..frame.ticks().len() {
+            let value = frame.column(product.rate)[index] * frame.column(product.seconds)[index];
+            frame.column_mut(product.column)[index] = value;
         }
     }
 }

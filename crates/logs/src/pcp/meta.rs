@@ -62,15 +62,15 @@ pub(super) fn metrics(records: &mut RecordReader<impl Read>, file: &str, skips: 
             continue;
         }
         let metric = descriptor(fields);
-        let at = || format!("{file}, byte {}", records.from());
+        let context = || format!("{file}, byte {}", records.from());
         match metric {
-            None => skips.add(at(), "a metric's descriptor that is not understood"),
+            None => skips.add(context(), "a metric's descriptor that is not understood"),
             Some(metric) if places.contains_key(&metric.pmid) => {
                 if !found.iter().any(|m| m.name == metric.name && m.kind == metric.kind) {
-                    skips.add(at(), "a second descriptor of a metric; the first counts");
+                    skips.add(context(), "a second descriptor of a metric; the first counts");
                 }
             }
-            Some(_) if found.len() >= MOST_METRICS => skips.add(at(), "more metrics than are followed"),
+            Some(_) if found.len() >= MOST_METRICS => skips.add(context(), "more metrics than are followed"),
             Some(metric) => {
                 places.insert(metric.pmid, found.len());
                 found.push(metric);
@@ -116,8 +116,8 @@ struct Domain {
 
 impl Domain {
     fn name(&self, instance: u32) -> Option<&[u8]> {
-        let at = self.instances.binary_search_by_key(&instance, |i| i.0).ok()?;
-        let (_, from, length) = self.instances[at];
+        let index = self.instances.binary_search_by_key(&instance, |i| i.0).ok()?;
+        let (_, from, length) = self.instances[index];
         self.table.get(from as usize..(from + length) as usize)
     }
 
@@ -125,14 +125,14 @@ impl Domain {
         let place = (instance, self.table.len() as u32, name.len() as u32);
         self.table.extend_from_slice(name);
         match self.instances.binary_search_by_key(&instance, |i| i.0) {
-            Ok(at) => self.instances[at] = place,
+            Ok(index) => self.instances[index] = place,
             Err(at) => self.instances.insert(at, place),
         }
     }
 
     fn remove(&mut self, instance: u32) {
-        if let Ok(at) = self.instances.binary_search_by_key(&instance, |i| i.0) {
-            self.instances.remove(at);
+        if let Ok(index) = self.instances.binary_search_by_key(&instance, |i| i.0) {
+            self.instances.remove(index);
         }
     }
 
@@ -229,8 +229,8 @@ impl<R: Read> Indoms<R> {
                     if let Some(change) = change(body, version) {
                         return Some(change);
                     }
-                    let at = format!("{}, byte {}", self.file, self.records.from());
-                    skips.add(at, "an instance domain that is not understood");
+                    let context = format!("{}, byte {}", self.file, self.records.from());
+                    skips.add(context, "an instance domain that is not understood");
                 }
                 // the descriptors' reader has told what is broken
                 Ok(false) | Err(_) => self.ended = true,
@@ -240,10 +240,10 @@ impl<R: Read> Indoms<R> {
     }
 
     fn apply(&mut self, change: DomainChange, skips: &mut Skips) {
-        let at = || format!("{}, domain {:#x}", self.file, change.indom);
+        let context = || format!("{}, domain {:#x}", self.file, change.indom);
         let domain = self.domains.entry(change.indom).or_default();
         if domain.generation > 0 && change.time_ns < domain.time_ns {
-            skips.add(at(), "an instance domain that is older than the one before");
+            skips.add(context(), "an instance domain that is older than the one before");
             return;
         }
         self.instances -= domain.instances.len();
@@ -254,7 +254,7 @@ impl<R: Read> Indoms<R> {
         for (number, name) in &change.entries {
             match name {
                 Some(name) if self.instances + domain.instances.len() < MOST_INSTANCES => domain.put(*number, name),
-                Some(_) => skips.add(at(), "more instances than are followed"),
+                Some(_) => skips.add(context(), "more instances than are followed"),
                 None => domain.remove(*number),
             }
         }

@@ -212,9 +212,9 @@ impl<R: Read> ArchiveReader<R> {
                 }
             }
             let body = records.body();
-            let at = || format!("{name}, byte {}", records.from());
+            let context = || format!("{name}, byte {}", records.from());
             let Some(time_ns) = values::sets(body, self.version, &mut self.sets) else {
-                batch.skip(at(), "a record whose numbers contradict its length");
+                batch.skip(context(), "a record whose numbers contradict its length");
                 continue;
             };
             if self.sets.is_empty() {
@@ -223,8 +223,8 @@ impl<R: Read> ArchiveReader<R> {
                 continue;
             }
             self.indoms.advance(time_ns, &mut self.skips);
-            self.rows.record(time_ns, &self.sets, body, &self.indoms, &at, batch);
-            self.processes.record(time_ns, &self.sets, body, &self.indoms, &at, batch);
+            self.rows.record(time_ns, &self.sets, body, &self.indoms, &context, batch);
+            self.processes.record(time_ns, &self.sets, body, &self.indoms, &context, batch);
             if batch.is_stopped() {
                 return;
             }

@@ -65,7 +65,7 @@ impl PcpProcesses {
         sets: &[ValueSet],
         body: &[u8],
         indoms: &Indoms<R>,
-        at: &dyn Fn() -> String,
+        context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) {
         let mut any = false;
@@ -73,7 +73,7 @@ impl PcpProcesses {
             if let Some((metric, field)) = self.fields.get(&set.pmid) {
                 any = true;
                 if set.count < 0 {
-                    batch.skip(format!("{}, {}", metric.name, at()), "the logger could not read the metric");
+                    batch.skip(format!("{}, {}", metric.name, context()), "the logger could not read the metric");
                 }
                 take(&mut self.processes, metric, field, set, body, indoms, time_ns);
             }

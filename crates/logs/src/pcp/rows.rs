@@ -170,12 +170,12 @@ impl PcpRows {
         sets: &[ValueSet],
         body: &[u8],
         indoms: &Indoms<R>,
-        at: &dyn Fn() -> String,
+        context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) {
         let latest = if self.tick.is_open { Some(self.tick.last_ns) } else { self.before_ns };
         if latest.is_some_and(|latest| time_ns < latest) {
-            batch.skip(at(), "a record that is older than the one before");
+            batch.skip(context(), "a record that is older than the one before");
             return;
         }
         if self.tick.is_open && !self.belongs(time_ns, sets) {
@@ -185,7 +185,7 @@ impl PcpRows {
         let mut opens = false;
         for set in sets {
             let Some(mut follow) = self.follows.remove(&set.pmid) else { continue };
-            let values = self.set(&mut follow, time_ns, set, body, indoms, at, batch);
+            let values = self.set(&mut follow, time_ns, set, body, indoms, context, batch);
             follow.tick = self.ticks;
             if values > 0 {
                 follow.pace.came(time_ns, values);
@@ -226,11 +226,11 @@ impl PcpRows {
         set: &ValueSet,
         body: &[u8],
         indoms: &Indoms<R>,
-        at: &dyn Fn() -> String,
+        context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) -> usize {
         if set.count < 0 {
-            batch.skip(format!("{}, {}", follow.metric.name, at()), "the logger could not read the metric");
+            batch.skip(format!("{}, {}", follow.metric.name, context()), "the logger could not read the metric");
             return 0;
         }
         let generation = indoms.generation(follow.metric.indom);
@@ -243,20 +243,21 @@ impl PcpRows {
             // old loggers wrote any number where there are no instances
             let instance = if follow.metric.indom == SINGULAR { SINGULAR } else { instance };
             let Some(number) = set.number(body, place, follow.metric.kind) else {
-                batch.skip(format!("{}, {}", follow.metric.name, at()), "a value that is not of its metric's type");
+                batch
+                    .skip(format!("{}, {}", follow.metric.name, context()), "a value that is not of its metric's type");
                 continue;
             };
             let slot = match follow.slots.get(turn) {
                 Some(slot) if slot.instance == instance => turn,
                 _ => match follow.places.get(&instance) {
                     Some(&slot) => slot,
-                    None => match self.add(follow, instance, indoms, at, batch) {
+                    None => match self.add(follow, instance, indoms, context, batch) {
                         Some(slot) => slot,
                         None => continue,
                     },
                 },
             };
-            self.put(follow, slot, number, time_ns, at, batch);
+            self.put(follow, slot, number, time_ns, context, batch);
             filled += 1;
         }
         filled
@@ -268,7 +269,7 @@ impl PcpRows {
         slot: usize,
         number: PcpNumber,
         time_ns: i64,
-        at: &dyn Fn() -> String,
+        context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) {
         let slot = &mut follow.slots[slot];
@@ -280,7 +281,7 @@ impl PcpRows {
             let before = before.filter(|(_, before_ns)| *before_ns < time_ns);
             let grown = before.map(|(before, _)| number.grown(before, follow.metric.kind));
             if grown == Some(None) {
-                batch.skip(format!("{}, {}", follow.metric.name, at()), "a counter went back");
+                batch.skip(format!("{}, {}", follow.metric.name, context()), "a counter went back");
             }
             // a sum that lacks one of its parts is not known
             value = grown.flatten().unwrap_or(f64::NAN);
@@ -310,12 +311,12 @@ impl PcpRows {
         follow: &mut MetricFollower,
         instance: u32,
         indoms: &Indoms<R>,
-        at: &dyn Fn() -> String,
+        context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) -> Option<usize> {
         let name = if follow.metric.indom == SINGULAR { None } else { indoms.name(follow.metric.indom, instance) };
         if name.is_none() && follow.metric.indom != SINGULAR {
-            batch.skip(format!("{}, {}", follow.metric.name, at()), "an instance without a name");
+            batch.skip(format!("{}, {}", follow.metric.name, context()), "an instance without a name");
             return None;
         }
         let mut columns = Vec::new();
@@ -324,7 +325,7 @@ impl PcpRows {
             let ours = self.rename(&follow.metric.name, ours);
             match self.column(target, ours) {
                 Some(column) => columns.push(column),
-                None => batch.skip(at(), "more series than are followed"),
+                None => batch.skip(context(), "more series than are followed"),
             }
         }
         if follow.slots.len() >= MOST_COLUMNS {

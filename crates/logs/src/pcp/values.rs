@@ -116,7 +116,7 @@ impl ValueSet {
         let count = if self.count > 0 { self.count as usize } else { 0 };
         let all = body.get(self.from..self.from + 8 * count).unwrap_or_default();
         all.chunks_exact(8).map(|v| {
-            let word = |at: usize| u32::from_be_bytes([v[at], v[at + 1], v[at + 2], v[at + 3]]);
+            let word = |index: usize| u32::from_be_bytes([v[index], v[index + 1], v[index + 2], v[index + 3]]);
             (word(0), word(4))
         })
     }

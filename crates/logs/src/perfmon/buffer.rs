@@ -34,8 +34,8 @@ impl LineBuffer {
     }
 
     /// The lines before `at` are done with.
-    pub fn take_until(&mut self, at: usize) {
-        self.at = at.min(self.whole);
+    pub fn take_until(&mut self, index: usize) {
+        self.at = index.min(self.whole);
     }
 
     /// True where the last line of all has no end; one was put behind it.
@@ -113,9 +113,9 @@ mod tests {
         let mut buffer = LineBuffer::new();
         let mut found = String::new();
         while buffer.fill(&mut from).unwrap() {
-            let (bytes, at, whole) = buffer.lines();
+            let (bytes, position, whole) = buffer.lines();
             assert_eq!(bytes[whole - 1], b'\n');
-            found += std::str::from_utf8(&bytes[at..whole]).unwrap();
+            found += std::str::from_utf8(&bytes[position..whole]).unwrap();
             buffer.take_until(whole);
         }
         (found.lines().map(str::to_owned).collect(), buffer.is_unfinished())

@@ -82,14 +82,14 @@ impl PerfmonClock {
             if text[2] != b'/' || text[5] != b'/' {
                 return None;
             }
-            let two = |at: usize| two_digits(text[at], text[at + 1]);
+            let two = |index: usize| two_digits(text[index], text[index + 1]);
             self.day_s = day_s(two(6)? * 100 + two(8)?, two(0)?, two(3)?, self.order)?;
             self.day.copy_from_slice(&text[..10]);
         }
         if (text[10], text[13], text[16], text[19]) != (b' ', b':', b':', b'.') {
             return None;
         }
-        let two = |at: usize| two_digits(text[at], text[at + 1]);
+        let two = |index: usize| two_digits(text[index], text[index + 1]);
         let (hours, minutes, seconds) = (two(11)?, two(14)?, two(17)?);
         let thousandths = two(20)? * 10 + two_digits(b'0', text[22])?;
         if hours > 23 || minutes > 59 || seconds > 60 {
@@ -110,7 +110,7 @@ impl PerfmonClock {
         };
         let rest = rest.trim_ascii();
         let (time, half) = match rest.iter().position(|b| b.is_ascii_alphabetic()) {
-            Some(at) => (rest[..at].trim_ascii(), rest[at..].trim_ascii()),
+            Some(start) => (rest[..start].trim_ascii(), rest[start..].trim_ascii()),
             None => (rest, &b""[..]),
         };
         let mut parts = time.split(|b| *b == b':');

@@ -51,13 +51,13 @@ pub(super) fn is_header(line: &[u8]) -> bool {
     if is_marked(line) {
         return true;
     }
-    let Some(at) = memchr::memmem::find(line, b"\\\\") else { return false };
-    let before = line[..at].strip_suffix(b"\"").unwrap_or(&line[..at]);
+    let Some(start) = memchr::memmem::find(line, b"\\\\") else { return false };
+    let before = line[..start].strip_suffix(b"\"").unwrap_or(&line[..start]);
     let Some((separator, first)) = before.split_last() else { return false };
     let first = first.strip_prefix(b"\"").and_then(|f| f.strip_suffix(b"\"")).unwrap_or(first);
     let plain = |f: &[u8]| f.len() < 200 && !f.iter().any(|b| matches!(b, b'\\' | b'"' | b',' | b';' | b'\t' | b'\n'));
     // behind the machine an object and a counter, in the same field
-    let field = &line[at + 2..];
+    let field = &line[start + 2..];
     let field = &field[..field.iter().position(|b| matches!(b, b'"' | b'\t' | b'\n')).unwrap_or(field.len())];
     matches!(separator, b',' | b';' | b'\t') && plain(first) && field.iter().filter(|b| **b == b'\\').count() >= 2
 }

@@ -12,34 +12,34 @@ pub(crate) const PADDING: usize = 16;
 /// A number at a place of `bytes`, and the place behind it. `POINT` stands
 /// before the fraction. `None` where there is no number.
 #[inline(always)]
-pub(crate) fn read<const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
-    let first = word(bytes, at)?;
+pub(crate) fn read<const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
+    let first = word(bytes, index)?;
     let mut count = digits(first);
     if count == 0 {
-        return read_any::<POINT>(bytes, at);
+        return read_any::<POINT>(bytes, index);
     }
     let mut whole = part(first, count);
     if count == 8 {
-        let next = word(bytes, at + 8)?;
+        let next = word(bytes, index + 8)?;
         let more = digits(next);
         whole = append(whole, next, more);
         count += more;
     }
-    let end = at + count;
+    let end = index + count;
     let next = *bytes.get(end)?;
     if count > 15 || next | 0x20 == b'e' {
-        return read_any::<POINT>(bytes, at);
+        return read_any::<POINT>(bytes, index);
     }
     if next != POINT {
         return Some((whole as f64, end));
     }
-    fraction::<POINT>(bytes, at, whole, count)
+    fraction::<POINT>(bytes, index, whole, count)
 }
 
 /// Goes on behind the point of a number whose whole part has `count` digits, 15 at most.
 #[inline(always)]
-fn fraction<const POINT: u8>(bytes: &[u8], at: usize, whole: u64, count: usize) -> Option<(f64, usize)> {
-    let start = at + count + 1;
+fn fraction<const POINT: u8>(bytes: &[u8], index: usize, whole: u64, count: usize) -> Option<(f64, usize)> {
+    let start = index + count + 1;
     let first = word(bytes, start)?;
     let mut places = digits(first);
     let mut wide = None;
@@ -53,7 +53,7 @@ fn fraction<const POINT: u8>(bytes: &[u8], at: usize, whole: u64, count: usize) 
             let last = word(bytes, start + 16)?;
             let more = digits(last);
             if more == 8 {
-                return read_any::<POINT>(bytes, at);
+                return read_any::<POINT>(bytes, index);
             }
             let upper = u128::from(whole) * 10_000_000_000_000_000 + u128::from(behind);
             places += more;
@@ -67,19 +67,19 @@ fn fraction<const POINT: u8>(bytes: &[u8], at: usize, whole: u64, count: usize) 
     } else {
         // up to 15 digits and up to 7 make 22, of which a word holds 19
         if count + places > 19 {
-            return read_any::<POINT>(bytes, at);
+            return read_any::<POINT>(bytes, index);
         }
         mantissa = append(whole, first, places);
     }
     let end = start + places;
     if places == 0 || *bytes.get(end)? | 0x20 == b'e' {
-        return read_any::<POINT>(bytes, at);
+        return read_any::<POINT>(bytes, index);
     }
     let value = match wide {
         Some(wide) => nearest_of_wide(wide, -(places as i64)),
         None => nearest(mantissa, -(places as i64)),
     };
-    Some((value.unwrap_or_else(|| by_library::<POINT>(bytes, at, end)), end))
+    Some((value.unwrap_or_else(|| by_library::<POINT>(bytes, index, end)), end))
 }
 
 /// A number with a word's first `count` digits behind it.
@@ -94,42 +94,42 @@ fn append(number: u64, word: u64, count: usize) -> u64 {
 #[inline(never)]
 fn read_any<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
     let negative = *bytes.get(start)? == b'-';
-    let mut at = start + usize::from(negative || bytes[start] == b'+');
+    let mut index = start + usize::from(negative || bytes[start] == b'+');
     let mut mantissa = 0u128;
     let mut dropped = 0i64;
-    let first = at;
-    at = take_digits(bytes, at, &mut mantissa, &mut dropped);
-    let mut count = at - first;
+    let first = index;
+    index = take_digits(bytes, index, &mut mantissa, &mut dropped);
+    let mut count = index - first;
     let mut exponent = dropped;
-    if bytes.get(at) == Some(&POINT) {
-        let fraction = at + 1;
-        at = take_digits(bytes, fraction, &mut mantissa, &mut dropped);
-        count += at - fraction;
+    if bytes.get(index) == Some(&POINT) {
+        let fraction = index + 1;
+        index = take_digits(bytes, fraction, &mut mantissa, &mut dropped);
+        count += index - fraction;
         // dropped digits of the fraction change nothing but the value's tail
-        exponent = dropped - (at - fraction) as i64;
+        exponent = dropped - (index - fraction) as i64;
     }
     if count == 0 {
         return None;
     }
-    if is_exponent(bytes, at) {
-        let (power, behind) = exponent_at(bytes, at);
+    if is_exponent(bytes, index) {
+        let (power, behind) = exponent_at(bytes, index);
         exponent = exponent.saturating_add(power);
-        at = behind;
+        index = behind;
     }
     let value = if dropped == 0 { nearest_of_wide(mantissa, exponent) } else { None };
     let value = match value {
         Some(value) if negative => -value,
         Some(value) => value,
-        None => by_library::<POINT>(bytes, start, at),
+        None => by_library::<POINT>(bytes, start, index),
     };
     // beyond all doubles: no value
-    value.is_finite().then_some((value, at))
+    value.is_finite().then_some((value, index))
 }
 
 /// Digits into a mantissa of up to 38; of more, the number is counted in `dropped`.
-fn take_digits(bytes: &[u8], mut at: usize, mantissa: &mut u128, dropped: &mut i64) -> usize {
+fn take_digits(bytes: &[u8], mut index: usize, mantissa: &mut u128, dropped: &mut i64) -> usize {
     const ROOM: u128 = 10u128.pow(30);
-    while let Some(next) = word(bytes, at) {
+    while let Some(next) = word(bytes, index) {
         let count = digits(next);
         if count == 0 {
             break;
@@ -139,30 +139,30 @@ fn take_digits(bytes: &[u8], mut at: usize, mantissa: &mut u128, dropped: &mut i
         } else {
             *dropped += count as i64;
         }
-        at += count;
+        index += count;
         if count < 8 {
             break;
         }
     }
-    at
+    index
 }
 
 /// The power of ten behind an `e`, and the place behind it.
 fn exponent_at(bytes: &[u8], e: usize) -> (i64, usize) {
     let sign = bytes[e + 1];
-    let mut at = e + 1 + usize::from(matches!(sign, b'+' | b'-'));
+    let mut index = e + 1 + usize::from(matches!(sign, b'+' | b'-'));
     let mut power = 0i64;
-    while let Some(digit) = bytes.get(at).filter(|b| b.is_ascii_digit()) {
+    while let Some(digit) = bytes.get(index).filter(|b| b.is_ascii_digit()) {
         power = (power * 10 + i64::from(digit - b'0')).min(1_000_000);
-        at += 1;
+        index += 1;
     }
-    (if sign == b'-' { -power } else { power }, at)
+    (if sign == b'-' { -power } else { power }, index)
 }
 
 /// True where an `e` stands that has a number behind it.
 #[inline(always)]
-fn is_exponent(bytes: &[u8], at: usize) -> bool {
-    let Some(&[e, next, after]) = bytes.get(at..at + 3) else { return false };
+fn is_exponent(bytes: &[u8], index: usize) -> bool {
+    let Some(&[e, next, after]) = bytes.get(index..index + 3) else { return false };
     (e | 0x20) == b'e' && (next.is_ascii_digit() || matches!(next, b'+' | b'-') && after.is_ascii_digit())
 }
 
@@ -173,8 +173,8 @@ fn by_library<const POINT: u8>(bytes: &[u8], start: usize, end: usize) -> f64 {
 }
 
 #[inline(always)]
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    let word: &[u8; 8] = bytes.get(at..at + 8)?.try_into().ok()?;
+fn word(bytes: &[u8], index: usize) -> Option<u64> {
+    let word: &[u8; 8] = bytes.get(index..index + 8)?.try_into().ok()?;
     Some(u64::from_le_bytes(*word))
 }
 
@@ -440,8 +440,8 @@ mod tests {
             let mut text = String::new();
             let length = 1 + dice.roll() % 40;
             let point = dice.roll() % 45;
-            for at in 0..length {
-                if at == point && at > 0 && at + 1 < length {
+            for index in 0..length {
+                if index == point && index > 0 && index + 1 < length {
                     text.push('.');
                 }
                 text.push(char::from(b'0' + (dice.roll() % 10) as u8));

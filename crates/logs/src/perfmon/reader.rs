@@ -133,9 +133,9 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     }
 
     /// A line where a header should stand. Gives the place behind it.
-    fn begin(&mut self, bytes: &[u8], at: usize) -> Result<usize, LogError> {
-        let end = line_end(bytes, at);
-        let line = header::without_end(&bytes[at..end]);
+    fn begin(&mut self, bytes: &[u8], position: usize) -> Result<usize, LogError> {
+        let end = line_end(bytes, position);
+        let line = header::without_end(&bytes[position..end]);
         let number = self.line;
         self.line += 1;
         if line.trim_ascii().is_empty() || (self.is_muted && !header::is_header(line)) {
@@ -173,25 +173,25 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     }
 
     /// Reads rows until the piece ends or another header comes; gives the place there.
-    fn rows(&mut self, log: &mut PerfmonLog, bytes: &[u8], mut at: usize, end: usize, unfinished: bool) -> usize {
+    fn rows(&mut self, log: &mut PerfmonLog, bytes: &[u8], mut position: usize, end: usize, unfinished: bool) -> usize {
         let dialect = match log.dialect {
             Some(dialect) => dialect,
-            None => self.settle(log, &bytes[at..end]),
+            None => self.settle(log, &bytes[position..end]),
         };
-        while at < end {
-            let (field, next) = first_field(bytes, at, dialect.separator);
+        while position < end {
+            let (field, next) = first_field(bytes, position, dialect.separator);
             let Some(time_ns) = log.clock.read(field) else {
-                let behind = line_end(bytes, at);
-                if header::is_header(&bytes[at..behind]) || field == log.title.as_bytes() {
-                    return at;
+                let behind = line_end(bytes, position);
+                if header::is_header(&bytes[position..behind]) || field == log.title.as_bytes() {
+                    return position;
                 }
-                self.no_sample(bytes, at, behind, unfinished && behind == end);
-                at = behind;
+                self.no_sample(bytes, position, behind, unfinished && behind == end);
+                position = behind;
                 continue;
             };
             let Some(tick) = self.place(log, time_ns) else {
                 self.line += 1;
-                at = line_end(bytes, at);
+                position = line_end(bytes, position);
                 continue;
             };
             let mut odd = RowOddities::default();
@@ -204,7 +204,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             if is_cut && bytes[behind - 2] == dialect.separator && row.last().is_some_and(|c| c.is_nan()) {
                 odd.few = odd.few.max(1);
             }
-            odd.cut |= is_cut && bytes[at..behind].trim_ascii_end().last() != Some(&b'"');
+            odd.cut |= is_cut && bytes[position..behind].trim_ascii_end().last() != Some(&b'"');
             if !odd.is_none() {
                 self.tell(log, start, &odd, is_cut, bytes[behind - 2] == b'"');
             }
@@ -213,7 +213,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
                 log.turn(ROWS);
             }
             self.line += 1;
-            at = behind;
+            position = behind;
             if log.ticks.len() == log.capacity {
                 self.hand_over(log);
                 if self.batch.is_stopped() {
@@ -221,7 +221,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
                 }
             }
         }
-        at
+        position
     }
 
     /// How the rows are written, from those at hand.
@@ -310,8 +310,8 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     }
 
     /// A line that begins with no time.
-    fn no_sample(&mut self, bytes: &[u8], at: usize, behind: usize, is_cut: bool) {
-        let line = header::without_end(&bytes[at..behind]);
+    fn no_sample(&mut self, bytes: &[u8], position: usize, behind: usize, is_cut: bool) {
+        let line = header::without_end(&bytes[position..behind]);
         if is_cut && line.first() == Some(&b'"') {
             self.batch.skip(format!("line {}", self.line), "the last line is unfinished; nothing of it could be read");
         } else if !line.trim_ascii().is_empty() {
@@ -331,21 +331,21 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             if let (false, Some(column)) = (is_closed, filled.checked_sub(1)) {
                 log.rows[row + column] = f64::NAN;
             }
-            let at = format!("line {line}, column {}", filled + 2);
-            self.batch.skip(at, "the last line is unfinished; what is whole of it was read");
+            let context = format!("line {line}, column {}", filled + 2);
+            self.batch.skip(context, "the last line is unfinished; what is whole of it was read");
         } else if odd.cut {
             self.batch.skip(format!("line {line}"), "a quote is not closed; the rest of the row are gaps");
         } else if odd.few > 0 {
-            let at = format!("line {line}, column {}", columns - odd.few.min(columns) + 2);
-            self.batch.skip(at, "a row ends before the header does; the rest of it are gaps");
+            let context = format!("line {line}, column {}", columns - odd.few.min(columns) + 2);
+            self.batch.skip(context, "a row ends before the header does; the rest of it are gaps");
         }
         if odd.many {
             self.batch.skip(format!("line {line}"), "a row has more fields than the header; they are left out");
         }
         for column in &odd.texts {
             let name = log.names.get(*column).map_or("", String::as_str);
-            let at = format!("line {line}, column {} ({name}): {}", column + 2, odd.text);
-            self.batch.skip(at, "not a number");
+            let context = format!("line {line}, column {} ({name}): {}", column + 2, odd.text);
+            self.batch.skip(context, "not a number");
         }
     }
 }
@@ -389,26 +389,26 @@ impl PerfmonLog {
 }
 
 /// The place behind the line that begins at `at`.
-fn line_end(bytes: &[u8], at: usize) -> usize {
-    memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n + 1)
+fn line_end(bytes: &[u8], position: usize) -> usize {
+    memchr::memchr(b'\n', &bytes[position..]).map_or(bytes.len(), |n| position + n + 1)
 }
 
 /// The first field of a row without quotes, and where the second begins.
 #[inline]
-fn first_field(bytes: &[u8], at: usize, separator: u8) -> (&[u8], usize) {
-    if let Some(usual) = bytes.get(at..at + 26)
+fn first_field(bytes: &[u8], start: usize, separator: u8) -> (&[u8], usize) {
+    if let Some(usual) = bytes.get(start..start + 26)
         && (usual[0], usual[24], usual[25]) == (b'"', b'"', separator)
     {
-        return (&usual[1..24], at + 26);
+        return (&usual[1..24], start + 26);
     }
     // lines that were set in
-    let at = at + bytes[at..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
-    let rest = &bytes[at..];
+    let start = start + bytes[start..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+    let rest = &bytes[start..];
     let end = rest.iter().position(|b| *b == separator || *b == b'\n').unwrap_or(rest.len());
     let field = header::without_end(&rest[..end]);
     let bare = field.strip_prefix(b"\"").map_or(field, |f| f.strip_suffix(b"\"").unwrap_or(f));
     let next = if rest.get(end) == Some(&separator) { end + 1 } else { end };
-    (bare, at + next)
+    (bare, start + next)
 }
 
 /// True where a field behind the first is a number with a decimal comma.

@@ -45,7 +45,7 @@ pub(super) struct Dialect {
 pub(super) fn read(
     dialect: Dialect,
     bytes: &[u8],
-    at: usize,
+    index: usize,
     runs: &[CellRun],
     row: &mut [f64],
     odd: &mut RowOddities,
@@ -58,12 +58,12 @@ pub(super) fn read(
         (b'\t', _) => cells::<b'\t', b','>,
         (_, _) => cells::<b';', b','>,
     };
-    read(bytes, at, runs, row, odd)
+    read(bytes, index, runs, row, odd)
 }
 
 fn cells<const SEPARATOR: u8, const POINT: u8>(
     bytes: &[u8],
-    mut at: usize,
+    mut index: usize,
     runs: &[CellRun],
     row: &mut [f64],
     odd: &mut RowOddities,
@@ -72,47 +72,47 @@ fn cells<const SEPARATOR: u8, const POINT: u8>(
     let mut negative = false;
     for run in runs {
         for _ in 0..run.skip {
-            at = pass::<SEPARATOR>(bytes, at);
+            index = pass::<SEPARATOR>(bytes, index);
         }
         for (column, cell) in row[taken..taken + run.take].iter_mut().enumerate() {
-            if let Some((value, next)) = quick::<SEPARATOR, POINT>(bytes, at) {
+            if let Some((value, next)) = quick::<SEPARATOR, POINT>(bytes, index) {
                 *cell = value;
-                at = next;
+                index = next;
                 negative |= value < 0.0;
             } else {
-                (*cell, at) = slow::<SEPARATOR>(bytes, at, taken + column, odd);
+                (*cell, index) = slow::<SEPARATOR>(bytes, index, taken + column, odd);
             }
         }
         taken += run.take;
     }
     odd.negative |= negative;
-    line_end(bytes, at, odd)
+    line_end(bytes, index, odd)
 }
 
 /// A number, quoted or not, or a blank, with a separator behind it: the value
 /// and where the next cell begins.
 #[inline(always)]
-fn quick<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
-    if *bytes.get(at)? != b'"' {
-        let (value, end) = number::read::<POINT>(bytes, at)?;
+fn quick<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
+    if *bytes.get(index)? != b'"' {
+        let (value, end) = number::read::<POINT>(bytes, index)?;
         return (*bytes.get(end)? == SEPARATOR).then_some((value, end + 1));
     }
-    if let Some((value, end)) = number::read::<POINT>(bytes, at + 1) {
+    if let Some((value, end)) = number::read::<POINT>(bytes, index + 1) {
         return (bytes.get(end..end + 2)? == [b'"', SEPARATOR]).then_some((value, end + 2));
     }
     // what Windows writes where there is no value
-    (bytes.get(at + 1..at + 4)? == [b' ', b'"', SEPARATOR]).then_some((f64::NAN, at + 4))
+    (bytes.get(index + 1..index + 4)? == [b' ', b'"', SEPARATOR]).then_some((f64::NAN, index + 4))
 }
 
 /// Any cell: the last of a row, a blank, a number of another dialect, text.
 /// Gives its value and where the next cell begins, or where the line ends.
 #[inline(never)]
-fn slow<const SEPARATOR: u8>(bytes: &[u8], at: usize, column: usize, odd: &mut RowOddities) -> (f64, usize) {
-    if is_line_end(bytes, at) && (at == 0 || column == 0 || bytes[at - 1] != SEPARATOR) {
+fn slow<const SEPARATOR: u8>(bytes: &[u8], index: usize, column: usize, odd: &mut RowOddities) -> (f64, usize) {
+    if is_line_end(bytes, index) && (index == 0 || column == 0 || bytes[index - 1] != SEPARATOR) {
         odd.few += 1;
-        return (f64::NAN, at);
+        return (f64::NAN, index);
     }
-    let (text, end) = field::<SEPARATOR>(bytes, at, odd);
+    let (text, end) = field::<SEPARATOR>(bytes, index, odd);
     let next = if bytes.get(end) == Some(&SEPARATOR) { end + 1 } else { end };
     let text = bytes[text].trim_ascii();
     let value = match number_of(text) {
@@ -132,16 +132,16 @@ fn slow<const SEPARATOR: u8>(bytes: &[u8], at: usize, column: usize, odd: &mut R
 
 /// Where the text of a field lies, and the place behind the field: at a
 /// separator or a line end.
-fn field<const SEPARATOR: u8>(bytes: &[u8], at: usize, odd: &mut RowOddities) -> (std::ops::Range<usize>, usize) {
+fn field<const SEPARATOR: u8>(bytes: &[u8], index: usize, odd: &mut RowOddities) -> (std::ops::Range<usize>, usize) {
     let until = |from: usize| {
         bytes[from..].iter().position(|b| *b == SEPARATOR || *b == b'\n').map_or(bytes.len(), |n| from + n)
     };
-    if bytes[at] != b'"' {
-        let end = until(at);
-        let end = if bytes.get(end) == Some(&b'\n') && end > at && bytes[end - 1] == b'\r' { end - 1 } else { end };
-        return (at..end, end);
+    if bytes[index] != b'"' {
+        let end = until(index);
+        let end = if bytes.get(end) == Some(&b'\n') && end > index && bytes[end - 1] == b'\r' { end - 1 } else { end };
+        return (index..end, end);
     }
-    let mut close = at + 1;
+    let mut close = index + 1;
     loop {
         match memchr::memchr2(b'"', b'\n', &bytes[close..]) {
             Some(n) if bytes[close + n] == b'"' && bytes.get(close + n + 1) == Some(&b'"') => close += n + 2,
@@ -152,13 +152,13 @@ fn field<const SEPARATOR: u8>(bytes: &[u8], at: usize, odd: &mut RowOddities) ->
             found => {
                 odd.cut = true;
                 let end = found.map_or(bytes.len(), |n| close + n);
-                return (at + 1..end, end);
+                return (index + 1..end, end);
             }
         }
     }
     let end = until(close + 1);
     let end = if bytes.get(end) == Some(&b'\n') && end > close + 1 && bytes[end - 1] == b'\r' { end - 1 } else { end };
-    (at + 1..close, end)
+    (index + 1..close, end)
 }
 
 /// The value of a whole cell; blank and NaN are gaps, `None` is text.
@@ -182,31 +182,31 @@ fn number_of(text: &[u8]) -> Option<f64> {
 }
 
 /// Passes over a cell of a column that is not wanted.
-fn pass<const SEPARATOR: u8>(bytes: &[u8], at: usize) -> usize {
-    if is_line_end(bytes, at) {
-        return at;
+fn pass<const SEPARATOR: u8>(bytes: &[u8], index: usize) -> usize {
+    if is_line_end(bytes, index) {
+        return index;
     }
-    let (_, end) = field::<SEPARATOR>(bytes, at, &mut RowOddities::default());
+    let (_, end) = field::<SEPARATOR>(bytes, index, &mut RowOddities::default());
     if bytes.get(end) == Some(&SEPARATOR) { end + 1 } else { end }
 }
 
-fn is_line_end(bytes: &[u8], at: usize) -> bool {
-    match bytes.get(at) {
+fn is_line_end(bytes: &[u8], index: usize) -> bool {
+    match bytes.get(index) {
         None | Some(b'\n') => true,
-        Some(b'\r') => bytes.get(at + 1) == Some(&b'\n'),
+        Some(b'\r') => bytes.get(index + 1) == Some(&b'\n'),
         _ => false,
     }
 }
 
 /// The place behind the line end; what lies before it are fields too many.
-fn line_end(bytes: &[u8], at: usize, odd: &mut RowOddities) -> usize {
-    match (bytes.get(at), bytes.get(at + 1)) {
-        (Some(b'\n'), _) => return at + 1,
-        (Some(b'\r'), Some(b'\n')) => return at + 2,
+fn line_end(bytes: &[u8], index: usize, odd: &mut RowOddities) -> usize {
+    match (bytes.get(index), bytes.get(index + 1)) {
+        (Some(b'\n'), _) => return index + 1,
+        (Some(b'\r'), Some(b'\n')) => return index + 2,
         _ => {}
     }
-    let end = bytes.get(at..).and_then(|rest| memchr::memchr(b'\n', rest)).map_or(bytes.len(), |n| at + n);
-    odd.many = !bytes[at.min(end)..end].iter().all(|b| matches!(b, b' ' | b'\r' | b'"' | b',' | b';' | b'\t'));
+    let end = bytes.get(index..).and_then(|rest| memchr::memchr(b'\n', rest)).map_or(bytes.len(), |n| index + n);
+    odd.many = !bytes[index.min(end)..end].iter().all(|b| matches!(b, b' ' | b'\r' | b'"' | b',' | b';' | b'\t'));
     (end + 1).min(bytes.len())
 }
 

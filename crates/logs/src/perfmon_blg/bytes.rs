@@ -6,25 +6,25 @@
 pub(super) struct ByteView<'a>(pub &'a [u8]);
 
 impl<'a> ByteView<'a> {
-    pub fn u16(self, at: usize) -> Option<u16> {
-        self.0.get(at..)?.first_chunk().map(|b| u16::from_le_bytes(*b))
+    pub fn u16(self, index: usize) -> Option<u16> {
+        self.0.get(index..)?.first_chunk().map(|b| u16::from_le_bytes(*b))
     }
 
-    pub fn u32(self, at: usize) -> Option<u32> {
-        self.0.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
+    pub fn u32(self, index: usize) -> Option<u32> {
+        self.0.get(index..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
     }
 
-    pub fn i32(self, at: usize) -> Option<i32> {
-        self.u32(at).map(u32::cast_signed)
+    pub fn i32(self, index: usize) -> Option<i32> {
+        self.u32(index).map(u32::cast_signed)
     }
 
-    pub fn u64(self, at: usize) -> Option<u64> {
-        self.0.get(at..)?.first_chunk().map(|b| u64::from_le_bytes(*b))
+    pub fn u64(self, index: usize) -> Option<u64> {
+        self.0.get(index..)?.first_chunk().map(|b| u64::from_le_bytes(*b))
     }
 
     /// A length or place that is stored as a number.
-    pub fn size(self, at: usize) -> Option<usize> {
-        self.u32(at).and_then(|v| usize::try_from(v).ok())
+    pub fn size(self, index: usize) -> Option<usize> {
+        self.u32(index).and_then(|v| usize::try_from(v).ok())
     }
 
     pub fn part(self, from: usize, length: usize) -> Option<ByteView<'a>> {
@@ -36,8 +36,8 @@ impl<'a> ByteView<'a> {
     }
 
     /// UTF-16 up to a zero or the end.
-    pub fn text(self, at: usize) -> Option<String> {
-        let units = self.0.get(at..)?.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    pub fn text(self, index: usize) -> Option<String> {
+        let units = self.0.get(index..)?.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
         let text = char::decode_utf16(units.take_while(|&u| u != 0)).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
         Some(text.collect())
     }

@@ -52,7 +52,7 @@ pub(super) fn counters(content: &[u8]) -> (Vec<CounterRequest>, Option<&'static 
 fn entry_of(entry: ByteView<'_>) -> Option<CounterRequest> {
     // the first five numbers behind the scale are places in the texts
     let texts = entry.from(52)?;
-    let text = |at: usize| match entry.i32(at)? {
+    let text = |index: usize| match entry.i32(index)? {
         -1 => Some(String::new()),
         place => texts.text(usize::try_from(place).ok()?),
     };

@@ -87,24 +87,24 @@ pub(super) fn read(
 
 impl BlgReader<'_, '_> {
     fn event(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
-        let at = || format!("byte {}", event.at);
+        let context = || format!("byte {}", event.at);
         match event.kind {
             trace::NAMES => {
                 if !list::names(&event.content, &mut self.names) {
-                    self.skips.add(at(), "a table of names that is not understood");
+                    self.skips.add(context(), "a table of names that is not understood");
                 }
             }
             trace::COUNTERS => {
                 let (wanted, broken) = list::counters(&event.content);
                 if let Some(broken) = broken {
-                    self.skips.add(at(), broken);
+                    self.skips.add(context(), broken);
                 }
                 self.wanted = wanted;
             }
             trace::DATA => self.sample(event, header)?,
             // what was in the log, for those who do not read all of it
             trace::CATALOGUE => {}
-            kind => self.skips.add(at(), format!("events of kind {kind:#x}, which are not understood")),
+            kind => self.skips.add(context(), format!("events of kind {kind:#x}, which are not understood")),
         }
         Ok(())
     }
@@ -112,25 +112,25 @@ impl BlgReader<'_, '_> {
     fn sample(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
         let (records, broken) = sample::records(&event.content);
         if let Some(place) = broken {
-            let at = format!("byte {}, record at {place}", event.at);
-            self.skips.add(at, "a sample whose records do not fit their lengths");
+            let context = format!("byte {}, record at {place}", event.at);
+            self.skips.add(context, "a sample whose records do not fit their lengths");
         }
         let mut clock = BlgTime::default();
         let mut named: HashMap<u32, Vec<String>> = HashMap::new();
         let wanted = std::mem::take(&mut self.wanted);
         for (turn, record) in records.iter().enumerate() {
-            let at = format!("byte {}, record at {}", event.at, record.at);
+            let context = format!("byte {}, record at {}", event.at, record.at);
             let wanted = wanted.get(turn);
             let understood = match record.kind {
-                1 | 2 => wanted.is_some_and(|w| self.listed(turn, w, record, &mut clock, &at)),
-                5 => self.block(record.body, &mut clock, &mut named, &at),
+                1 | 2 => wanted.is_some_and(|w| self.listed(turn, w, record, &mut clock, &context)),
+                5 => self.block(record.body, &mut clock, &mut named, &context),
                 kind => {
-                    self.skips.add(&at, format!("records of kind {kind}, which are not understood"));
+                    self.skips.add(&context, format!("records of kind {kind}, which are not understood"));
                     true
                 }
             };
             if !understood {
-                self.skips.add(&at, format!("a record of kind {} that contradicts itself", record.kind));
+                self.skips.add(&context, format!("a record of kind {} that contradicts itself", record.kind));
             }
         }
         self.wanted = wanted;
@@ -179,12 +179,12 @@ impl BlgReader<'_, '_> {
     }
 
     /// True for a machine that is read.
-    fn is_host(&mut self, machine: &str, at: &str) -> bool {
+    fn is_host(&mut self, machine: &str, context: &str) -> bool {
         let host = self.host.get_or_insert_with(|| machine.to_owned());
         if machine.is_empty() || same_host(host, machine) {
             return true;
         }
-        self.skips.add_host(at, machine);
+        self.skips.add_host(context, machine);
         false
     }
 
@@ -195,20 +195,20 @@ impl BlgReader<'_, '_> {
         wanted: &CounterRequest,
         record: &sample::SampleRecord<'_>,
         clock: &mut BlgTime,
-        at: &str,
+        context: &str,
     ) -> bool {
-        if !self.is_host(&wanted.machine, at) {
+        if !self.is_host(&wanted.machine, context) {
             return true;
         }
         let Some(kind) = cook::known(wanted.kind) else {
-            self.skips.add(format!("{at}, {}", wanted.counter), type_not_understood(wanted.kind));
+            self.skips.add(format!("{context}, {}", wanted.counter), type_not_understood(wanted.kind));
             return true;
         };
         let values = match record.kind {
             1 => match sample::raw(record.body, wanted.time_base) {
                 Some((_, raw)) => vec![(wanted.instance.clone(), raw)],
                 None if record.body.u32(0).is_some_and(|s| s > 1) => {
-                    self.skips.add(format!("{at}, {}", wanted.counter), "a counter that Windows could not read");
+                    self.skips.add(format!("{context}, {}", wanted.counter), "a counter that Windows could not read");
                     return true;
                 }
                 None => return false,
@@ -234,7 +234,7 @@ impl BlgReader<'_, '_> {
             if let Some(&Some(column)) = columns.first()
                 && !self.rows.put(column, raw)
             {
-                self.skips.add(format!("{at}, {}", wanted.counter), "a counter went back");
+                self.skips.add(format!("{context}, {}", wanted.counter), "a counter went back");
             }
         }
         true
@@ -246,29 +246,35 @@ impl BlgReader<'_, '_> {
         body: ByteView<'_>,
         clock: &mut BlgTime,
         named: &mut HashMap<u32, Vec<String>>,
-        at: &str,
+        context: &str,
     ) -> bool {
         let Some((head, machine)) = sample::block(body) else { return false };
-        if !self.is_host(&machine, at) {
+        if !self.is_host(&machine, context) {
             return true;
         }
         clock.utc.get_or_insert(head.time);
         let mut whole = true;
         for object in sample::objects(body, &head) {
             match object {
-                Some(object) => self.object(&object, &head, named, at),
+                Some(object) => self.object(&object, &head, named, context),
                 None => whole = false,
             }
         }
         whole
     }
 
-    fn object(&mut self, object: &Object<'_>, head: &PerfDataBlock, named: &mut HashMap<u32, Vec<String>>, at: &str) {
+    fn object(
+        &mut self,
+        object: &Object<'_>,
+        head: &PerfDataBlock,
+        named: &mut HashMap<u32, Vec<String>>,
+        context: &str,
+    ) {
         let Some(name) = self.names.get(&object.name).cloned() else {
-            self.skips.add(format!("{at}, object {}", object.name), "an object whose name the log does not tell");
+            self.skips.add(format!("{context}, object {}", object.name), "an object whose name the log does not tell");
             return;
         };
-        let Some(group) = self.group(object, &name, at) else { return };
+        let Some(group) = self.group(object, &name, context) else { return };
         let instances: Vec<(String, ByteView<'_>)> = object
             .instances
             .iter()
@@ -294,7 +300,7 @@ impl BlgReader<'_, '_> {
                 object.counters.iter().map(|d| cook::known(d.kind).map(|kind| (kind, path(d)))).collect()
             };
             let columns = self.rows.columns(group, &instance, &mut make);
-            if let Some((at, column)) = own.and_then(|at| Some((at, columns.get(at).copied().flatten()?)))
+            if let Some((at, column)) = own.and_then(|index| Some((index, columns.get(index).copied().flatten()?)))
                 && let Some(raw) = object.raw(at, values, head)
             {
                 self.rows.identify(&columns, column, raw.value);
@@ -303,29 +309,29 @@ impl BlgReader<'_, '_> {
                 let Some(column) = *column else { continue };
                 match object.raw(counter, values, head) {
                     Some(raw) if self.rows.put(column, raw) => {}
-                    Some(_) => self.skips.add(format!("{at}, {name}({instance})"), "a counter went back"),
-                    None => {
-                        self.skips.add(format!("{at}, {name}({instance})"), "a value that its object does not hold")
-                    }
+                    Some(_) => self.skips.add(format!("{context}, {name}({instance})"), "a counter went back"),
+                    None => self
+                        .skips
+                        .add(format!("{context}, {name}({instance})"), "a value that its object does not hold"),
                 }
             }
         }
     }
 
     /// Number of an object's group of counters. A new one tells what is not understood.
-    fn group(&mut self, object: &Object<'_>, name: &str, at: &str) -> Option<u32> {
+    fn group(&mut self, object: &Object<'_>, name: &str, context: &str) -> Option<u32> {
         let known = self.groups.get(&object.name);
         if let Some((group, _)) = known.filter(|(_, (_, counters))| *counters == object.counters) {
             return Some(*group);
         }
         if self.made_groups as usize >= MOST_GROUPS {
-            self.skips.add(at, "more objects than are followed");
+            self.skips.add(context, "more objects than are followed");
             return None;
         }
         for definition in &object.counters {
             if cook::known(definition.kind).is_none() && !cook::is_base(definition.kind) {
                 let counter = self.names.get(&definition.name).map_or("a counter without a name", String::as_str);
-                self.skips.add(format!("{at}, {name}\\{counter}"), type_not_understood(definition.kind));
+                self.skips.add(format!("{context}, {name}\\{counter}"), type_not_understood(definition.kind));
             }
         }
         self.made_groups += 1;

@@ -67,14 +67,14 @@ pub(super) fn instances(body: ByteView<'_>, time_base: u64) -> Option<(u64, Vec<
     // names that overlap could take far more room than the record that they stand in
     let mut room = 4 * body.0.len();
     let mut found = Vec::with_capacity(count);
-    for at in (0..items.0.len()).step_by(24) {
-        let name = body.text(items.size(at)?)?;
+    for index in (0..items.0.len()).step_by(24) {
+        let name = body.text(items.size(index)?)?;
         room = room.checked_sub(name.len())?;
         let raw = RawCounter {
-            value: items.u64(at + 8)?,
-            second: items.u64(at + 16)?,
+            value: items.u64(index + 8)?,
+            second: items.u64(index + 16)?,
             frequency: time_base as f64,
-            multi: items.u32(at + 4)?,
+            multi: items.u32(index + 4)?,
         };
         if valid {
             found.push((name, raw));
@@ -188,15 +188,15 @@ fn object(all: ByteView<'_>) -> Option<Object<'_>> {
 impl Object<'_> {
     /// The raw value of a counter: by its position and where the instance's
     /// values begin. `None` where it is not whole.
-    pub fn raw(&self, at: usize, values: ByteView<'_>, head: &PerfDataBlock) -> Option<RawCounter> {
-        let definition = self.counters.get(at)?;
+    pub fn raw(&self, index: usize, values: ByteView<'_>, head: &PerfDataBlock) -> Option<RawCounter> {
+        let definition = self.counters.get(index)?;
         let kind = cook::known(definition.kind)?;
         let number = |d: &Definition| match d.size {
             4 => values.u32(d.place).map(u64::from),
             8 => values.u64(d.place),
             _ => None,
         };
-        let base = || self.counters.get(at + 1).filter(|b| cook::is_base(b.kind)).and_then(number);
+        let base = || self.counters.get(index + 1).filter(|b| cook::is_base(b.kind)).and_then(number);
         // an object without a clock of its own goes by the block's
         let has_clock = self.frequency > 0;
         let (second, frequency) = match kind.second {

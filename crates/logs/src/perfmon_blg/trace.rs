@@ -120,13 +120,13 @@ impl<R: Read> BlgTrace<R> {
         if got == 0 {
             return Ok(false);
         }
-        let at = || format!("byte {}", self.from);
+        let context = || format!("byte {}", self.from);
         let Some(used) = ByteView(&self.buffer).size(0x30).filter(|u| (BUFFER_HEADER..=self.size).contains(u)) else {
-            skips.add(at(), "a buffer that is cut or does not say how far it is filled");
+            skips.add(context(), "a buffer that is cut or does not say how far it is filled");
             return Ok(true);
         };
         if used > got {
-            skips.add(at(), "the file ends inside a buffer");
+            skips.add(context(), "the file ends inside a buffer");
         }
         self.end = used.min(got);
         Ok(true)

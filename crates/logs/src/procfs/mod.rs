@@ -247,9 +247,9 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         };
         self.key.push_str(prefix);
         self.key.push_str(name);
-        let at = self.find(known);
-        self.likely = at + 1;
-        let DumpName { file, dump, .. } = self.names[at];
+        let index = self.find(known);
+        self.likely = index + 1;
+        let DumpName { file, dump, .. } = self.names[index];
         let comes_again = dump == self.dump;
         // behind a new time another dump begins, unless the time is of another file of the same one
         let begins = !self.is_behind && self.is_fresh && self.files.contains(&file);
@@ -266,13 +266,13 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         if !self.files.contains(&file) {
             self.files.push(file);
         }
-        self.names[at].dump = self.dump;
-        if self.names[at].groups.is_empty()
+        self.names[index].dump = self.dump;
+        if self.names[index].groups.is_empty()
             && let Some((columns, name, family)) = disk(known)
         {
-            self.names[at].groups.extend(self.cells.group(columns, name, family));
+            self.names[index].groups.extend(self.cells.group(columns, name, family));
         }
-        for group in &self.names[at].groups {
+        for group in &self.names[index].groups {
             put(&mut self.cells, *group, known);
         }
         Ok(())

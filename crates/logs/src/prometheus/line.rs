@@ -94,12 +94,12 @@ fn is_name(text: &str) -> bool {
 fn closing(inside: &str) -> Option<usize> {
     let mut quoted = false;
     let mut escaped = false;
-    for (at, byte) in inside.bytes().enumerate() {
+    for (index, byte) in inside.bytes().enumerate() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
-            b'}' if !quoted => return Some(at),
+            b'}' if !quoted => return Some(index),
             _ => {}
         }
     }

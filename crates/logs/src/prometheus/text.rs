@@ -115,7 +115,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
 fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
     loop {
         let chunk = reader.fill_buf()?;
-        let end = chunk.iter().position(|&b| b == b'\n').map(|at| at + 1);
+        let end = chunk.iter().position(|&b| b == b'\n').map(|index| index + 1);
         let used = end.unwrap_or(chunk.len());
         reader.consume(used);
         if end.is_some() || used == 0 {
@@ -240,7 +240,7 @@ impl<'b, 'a> Pages<'b, 'a> {
     }
 
     fn sample(&mut self, number: u64, sample: &ExpositionSample<'_>) -> Result<(), LogError> {
-        let at = match self.by_key.get(sample.key) {
+        let index = match self.by_key.get(sample.key) {
             Some(&at) => at,
             None if self.raws.len() >= MOST_SERIES => {
                 self.batch.skip(format!("{}line {number}", self.place), "more series than are followed (50000)");
@@ -259,21 +259,21 @@ impl<'b, 'a> Pages<'b, 'a> {
                 "the samples stand series after series; only pages are read, each with all series of a moment";
             return Err(LogError::broken(&self.file, format!("{}line {number}", self.place), because));
         }
-        if self.raws[at].page == self.page {
+        if self.raws[index].page == self.page {
             // the page's first series again: the next page begins
-            if self.first != Some(at) {
+            if self.first != Some(index) {
                 self.batch.skip(format!("{}line {number}", self.place), "a series twice in one page");
                 return Ok(());
             }
             self.finish_page()?;
         }
-        self.first.get_or_insert(at);
-        let raw = &mut self.raws[at];
+        self.first.get_or_insert(index);
+        let raw = &mut self.raws[index];
         (raw.before, raw.page_before) = (raw.value, raw.page);
         (raw.value, raw.page) = (sample.value, self.page);
         if sample.value.is_infinite() {
             self.batch.skip(format!("{}line {number}", self.place), "an infinite value");
-            self.raws[at].value = f64::NAN;
+            self.raws[index].value = f64::NAN;
         }
         self.stamp_ns = self.stamp_ns.max(sample.time_ns);
         if sample.value < 9e9 && MetricVocabulary::builtin().facts.is_clock(sample.metric) {

@@ -116,9 +116,9 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
     let clock = (0..words.len()).find_map(|at| clock(&words, at))?;
     let mut rest = Vec::new();
     let mut zone = clock.zone;
-    for (at, word) in words.iter().enumerate().filter(|(at, _)| !clock.words.contains(at)) {
+    for (index, word) in words.iter().enumerate().filter(|(index, _)| !clock.words.contains(index)) {
         match zone_of(word) {
-            Some(found) if zone == ZoneHint::Nothing && (at > 0 || words.len() > 3) => zone = found,
+            Some(found) if zone == ZoneHint::Nothing && (index > 0 || words.len() > 3) => zone = found,
             _ => rest.push(*word),
         }
     }
@@ -233,8 +233,8 @@ struct ClockWords {
 }
 
 /// The time of day that stands at a word, with the half of the day beside it.
-fn clock(words: &[&str], at: usize) -> Option<ClockWords> {
-    let word = words[at];
+fn clock(words: &[&str], index: usize) -> Option<ClockWords> {
+    let word = words[index];
     // a date has these
     if word.contains(['/', '年', '년']) || word.find('-').is_some_and(|sign| !word[..sign].contains(':')) {
         return None;
@@ -243,10 +243,10 @@ fn clock(words: &[&str], at: usize) -> Option<ClockWords> {
         Some(end) => (&word[..end], time::zone(&word[end..]).map(ZoneHint::Offset)?),
         None => (word, ZoneHint::Nothing),
     };
-    let others = || words.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, w)| *w);
+    let others = || words.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, w)| *w);
     let has_year = || others().any(|w| w.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4));
     let is_dotted = clock.matches('.').count() == 2 && clock.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let is_norwegian = at > 0 && words[at - 1].trim_end_matches('.') == "kl" && clock.matches('.').count() == 1;
+    let is_norwegian = index > 0 && words[index - 1].trim_end_matches('.') == "kl" && clock.matches('.').count() == 1;
     let is_short = clock.matches(':').count() == 1 && clock.bytes().all(|b| b.is_ascii_digit() || b == b':');
     let whole = match clock.split_once(['.', ',']) {
         _ if is_norwegian => format!("{}:00", clock.replace('.', ":")),
@@ -257,18 +257,18 @@ fn clock(words: &[&str], at: usize) -> Option<ClockWords> {
         _ => clock.to_owned(),
     };
     let (seconds, _) = time::time_of_day(&[&whole])?;
-    let mut taken = vec![at];
-    let mut half = words.get(at + 1).and_then(|next| half_of(next));
+    let mut taken = vec![index];
+    let mut half = words.get(index + 1).and_then(|next| half_of(next));
     if half.is_some() {
-        taken.push(at + 1);
-    } else if let (Some(first), Some(second)) = (words.get(at + 1), words.get(at + 2)) {
+        taken.push(index + 1);
+    } else if let (Some(first), Some(second)) = (words.get(index + 1), words.get(index + 2)) {
         // `p. m.`
         half = half_of(&format!("{first}{second}"));
-        taken.extend(half.map(|_| [at + 1, at + 2]).into_iter().flatten());
+        taken.extend(half.map(|_| [index + 1, index + 2]).into_iter().flatten());
     }
-    if half.is_none() && at > 0 {
-        half = half_of(words[at - 1]);
-        taken.extend(half.map(|_| at - 1));
+    if half.is_none() && index > 0 {
+        half = half_of(words[index - 1]);
+        taken.extend(half.map(|_| index - 1));
     }
     let hours = seconds / 3600;
     let seconds = match half {
@@ -370,9 +370,9 @@ fn named(names: &[String], numbers: &[&str]) -> Option<Date> {
     for language in &calendar().languages {
         let is_of = |group: &[String], name: &String| group.contains(name);
         for month in 0..language.months.len() {
-            let Some(at) = names.iter().position(|name| is_of(&language.months[month], name)) else { continue };
+            let Some(index) = names.iter().position(|name| is_of(&language.months[month], name)) else { continue };
             let Some(date) = day(year, month as u32 + 1, number) else { continue };
-            let others = names.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, name)| name);
+            let others = names.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, name)| name);
             let fits = |name: &String| {
                 FILLERS.contains(&name.as_str()) || language.days.get(weekday(date)).is_some_and(|d| is_of(d, name))
             };

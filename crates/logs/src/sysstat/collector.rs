@@ -58,17 +58,17 @@ impl Collector {
     ///
     /// # Errors
     /// When the time was handed over already, because the log is too long to hold.
-    pub fn put(&mut self, at: &ValueOrigin<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
-        if self.gone.is_some_and(|gone| at.time_ns <= gone) {
+    pub fn put(&mut self, origin: &ValueOrigin<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
+        if self.gone.is_some_and(|gone| origin.time_ns <= gone) {
             let because = "tables one after the other over more than fits into memory; \
                            `sadf -j` writes them sample by sample";
-            return Err(LogError::broken(at.file, format!("line {}", at.line), because));
+            return Err(LogError::broken(origin.file, format!("line {}", origin.line), because));
         }
         let [report, column, instance] = name;
         if let Some(slot) = self.shaper.slot(report, column, instance) {
-            let held = self.rows.entry(at.time_ns).or_default();
+            let held = self.rows.entry(origin.time_ns).or_default();
             self.held += if held.cells.is_empty() { ROW } else { 0 };
-            held.elapsed_ns = held.elapsed_ns.or(at.elapsed_ns);
+            held.elapsed_ns = held.elapsed_ns.or(origin.elapsed_ns);
             held.cells.push((slot.column, value * slot.factor));
             self.held += 1;
         }

@@ -80,7 +80,7 @@ impl Reports {
 
     /// A report by its id, JSON key or XML name.
     pub fn by_key(&self, key: &str) -> Option<&SysstatReport> {
-        self.by_key.get(key).map(|&at| &self.reports[at])
+        self.by_key.get(key).map(|&index| &self.reports[index])
     }
 
     /// A text table's report, from its headings, and the place of the

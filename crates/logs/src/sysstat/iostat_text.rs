@@ -276,9 +276,9 @@ impl IostatTextLog<'_, '_> {
             return Ok(());
         }
         let midnight_ns = self.head.machine().midnight_ns(self.order);
-        let at = format!("line {}", self.line);
+        let context = format!("line {}", self.line);
         let Some((time_ns, since)) = self.reports.next(printed, self.options.interval, midnight_ns) else {
-            return Err(SysstatMachine::needs_interval(&self.file, &at));
+            return Err(SysstatMachine::needs_interval(&self.file, &context));
         };
         if let Some(warning) = self.reports.take_warning() {
             if self.head.date.is_empty() && warning == SysstatMachine::ASSUMED {

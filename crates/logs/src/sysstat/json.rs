@@ -39,8 +39,8 @@ pub struct JsonScanner<'a> {
 
 impl<'a> JsonScanner<'a> {
     /// Begins at a place.
-    pub fn new(bytes: &'a [u8], at: usize) -> JsonScanner<'a> {
-        JsonScanner { bytes, at }
+    pub fn new(bytes: &'a [u8], index: usize) -> JsonScanner<'a> {
+        JsonScanner { bytes, at: index }
     }
 
     /// The next token.
@@ -74,12 +74,12 @@ impl<'a> JsonScanner<'a> {
 
 /// Where the closing quote of a string stands.
 fn text_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
+    let mut index = from;
     loop {
-        match bytes.get(at)? {
-            b'"' => return Some(at),
-            b'\\' => at += 2,
-            _ => at += 1,
+        match bytes.get(index)? {
+            b'"' => return Some(index),
+            b'\\' => index += 2,
+            _ => index += 1,
         }
     }
 }
@@ -104,37 +104,37 @@ const TENS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
 /// a decimal comma: nothing in these documents lists bare numbers.
 #[inline]
 pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), TokenStop> {
-    let mut at = start;
-    let minus = bytes.get(at) == Some(&b'-');
-    at += usize::from(minus);
-    let digits = at;
+    let mut index = start;
+    let minus = bytes.get(index) == Some(&b'-');
+    index += usize::from(minus);
+    let digits = index;
     let mut mantissa: u64 = 0;
     let mut decimals = 0;
-    while let Some(digit) = bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
+    while let Some(digit) = bytes.get(index).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
         mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
-        at += 1;
+        index += 1;
     }
-    let mut count = at - digits;
-    let point = *bytes.get(at).ok_or(TokenStop::More)?;
+    let mut count = index - digits;
+    let point = *bytes.get(index).ok_or(TokenStop::More)?;
     if point == b'.' || point == b',' {
-        let next = *bytes.get(at + 1).ok_or(TokenStop::More)?;
+        let next = *bytes.get(index + 1).ok_or(TokenStop::More)?;
         if point == b'.' || next.is_ascii_digit() {
-            at += 1;
-            let from = at;
-            while let Some(digit) = bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
+            index += 1;
+            let from = index;
+            while let Some(digit) = bytes.get(index).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
                 mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
-                at += 1;
+                index += 1;
             }
-            decimals = at - from;
+            decimals = index - from;
             count += decimals;
         }
     }
-    let after = *bytes.get(at).ok_or(TokenStop::More)?;
+    let after = *bytes.get(index).ok_or(TokenStop::More)?;
     if count == 0 || count > 15 || matches!(after, b'e' | b'E') {
-        return odd_number(bytes, start, digits, at);
+        return odd_number(bytes, start, digits, index);
     }
     let size = mantissa as f64 / TENS[decimals];
-    Ok((if minus { -size } else { size }, at))
+    Ok((if minus { -size } else { size }, index))
 }
 
 /// A number with an exponent, with very many digits, or `-nan`.

@@ -297,9 +297,9 @@ impl SysstatJsonLog<'_, '_, '_> {
             self.templates.clear();
         }
         let bytes = self.stream.rest();
-        for at in 0..self.templates.len() {
-            if let Some(length) = self.templates[at].fit(bytes, &mut self.keep.shaper.row, stamp)? {
-                self.templates.swap(0, at);
+        for index in 0..self.templates.len() {
+            if let Some(length) = self.templates[index].fit(bytes, &mut self.keep.shaper.row, stamp)? {
+                self.templates.swap(0, index);
                 return Ok(length);
             }
             self.keep.shaper.clear();

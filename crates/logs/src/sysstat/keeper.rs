@@ -154,25 +154,25 @@ impl SysstatSession<'_, '_> {
         if !self.is_of_host() {
             return Ok(());
         }
-        let at = || format!("byte {place}");
+        let context = || format!("byte {place}");
         let is_first = self.writer == DocumentWriter::Iostat && self.host.samples == 1;
         let is_dated = said.iter().any(|(part, _)| *part == StampPart::Whole);
         if is_first && !is_dated {
             // it is left out, so nobody need be asked when it was
             self.shaper.clear();
-            self.batch.skip(at(), Self::SINCE_BOOT);
+            self.batch.skip(context(), Self::SINCE_BOOT);
             return Ok(());
         }
         let Some((time_ns, elapsed)) = self.time(said, place)? else {
             self.shaper.clear();
-            self.batch.skip(at(), "a sample without a time that can be read");
+            self.batch.skip(context(), "a sample without a time that can be read");
             return Ok(());
         };
         let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
         self.before_ns = Some(time_ns);
         if is_first {
             self.shaper.clear();
-            self.batch.skip(at(), Self::SINCE_BOOT);
+            self.batch.skip(context(), Self::SINCE_BOOT);
             return Ok(());
         }
         self.announce(time_ns);

@@ -75,10 +75,10 @@ impl SysstatMachine<'_> {
     }
 
     /// Said where nothing tells when reports were.
-    pub fn needs_interval(file: &str, at: &str) -> LogError {
+    pub fn needs_interval(file: &str, context: &str) -> LogError {
         LogError::Needs {
             file: file.to_owned(),
-            because: format!("{at}: the reports have no timestamps, and their interval is unknown"),
+            because: format!("{context}: the reports have no timestamps, and their interval is unknown"),
             option: "--interval 5s (iostat -t prints times next time)",
         }
     }

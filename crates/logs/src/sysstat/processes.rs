@@ -40,7 +40,7 @@ impl SysstatProcesses {
 
     /// True for words that can be a row below the headings.
     pub fn is_row(&self, words: &[&str]) -> bool {
-        let id = self.headings.iter().position(|h| h == "PID" || h == "TGID").and_then(|at| words.get(at));
+        let id = self.headings.iter().position(|h| h == "PID" || h == "TGID").and_then(|index| words.get(index));
         words.len() >= self.headings.len() && id.is_some_and(|id| *id == "-" || id.parse::<u32>().is_ok())
     }
 
@@ -48,15 +48,15 @@ impl SysstatProcesses {
     ///
     /// # Errors
     /// As [`Collector::put`].
-    pub fn row(&mut self, words: &[&str], at: &ValueOrigin<'_>, to: &mut Collector) -> Result<(), LogError> {
-        let seconds = at.elapsed_ns.map_or(0.0, |ns| ns as f64 * 1e-9);
-        if self.time_ns != Some(at.time_ns) {
+    pub fn row(&mut self, words: &[&str], origin: &ValueOrigin<'_>, to: &mut Collector) -> Result<(), LogError> {
+        let seconds = origin.elapsed_ns.map_or(0.0, |ns| ns as f64 * 1e-9);
+        if self.time_ns != Some(origin.time_ns) {
             if self.seconds >= BEAT_S {
                 self.finish(to);
             }
             self.seconds += seconds;
-            self.time_ns = Some(at.time_ns);
-            to.put(at, ["pidstat", "reports", ""], 1.0)?;
+            self.time_ns = Some(origin.time_ns);
+            to.put(origin, ["pidstat", "reports", ""], 1.0)?;
         }
         let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i));
         let mut absurd = false;
@@ -81,7 +81,7 @@ impl SysstatProcesses {
         let (processor, system, faults) = (value("%CPU"), value("%system"), value("majflt/s"));
         let (delay, resident) = (value("iodelay"), value("RSS"));
         if absurd {
-            to.shaper.leave_out(&format!("line {}, process {pid}", at.line), plausible::ABOVE);
+            to.shaper.leave_out(&format!("line {}, process {pid}", origin.line), plausible::ABOVE);
         }
         if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&pid) {
             return Ok(());

@@ -116,7 +116,7 @@ impl SadfRowsLog<'_, '_> {
             return Ok(());
         }
         // a restart of sadf -d has a tab in its last cell
-        let is_tabbed = text.find(['\t', ';']).is_some_and(|at| text.as_bytes()[at] == b'\t');
+        let is_tabbed = text.find(['\t', ';']).is_some_and(|position| text.as_bytes()[position] == b'\t');
         let cells: Vec<&str> = text.split(if is_tabbed { '\t' } else { ';' }).collect();
         let (Some(host), Some(interval), Some((local, zone))) =
             (cells.first(), cells.get(1).and_then(|i| i.parse::<i64>().ok()), cells.get(2).and_then(|t| stamp(t)))
@@ -195,26 +195,26 @@ impl SadfRowsLog<'_, '_> {
         }
     }
 
-    fn cells(&mut self, at: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
+    fn cells(&mut self, origin: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
         match &self.headings {
             Headings::Nothing => {
                 self.skip("a row without headings that were understood");
                 return Ok(());
             }
-            Headings::Interrupts => return self.interrupts(at, cells),
+            Headings::Interrupts => return self.interrupts(origin, cells),
             Headings::Table(table, width) if cells.len() != *width => {
                 let text = format!("a row of `{}` with another number of cells than it has headings", table.report);
                 self.skip(&text);
             }
             Headings::Table(table, _) => {
-                if !put_row(&mut self.collector, at, table, cells)? {
+                if !put_row(&mut self.collector, origin, table, cells)? {
                     self.skip(WORDS);
                 }
             }
             Headings::List(table, width) => {
                 let mut are_rows = true;
                 for part in cells.chunks_exact(*width) {
-                    are_rows &= put_row(&mut self.collector, at, table, part)?;
+                    are_rows &= put_row(&mut self.collector, origin, table, part)?;
                 }
                 let is_cut = !cells.len().is_multiple_of(*width);
                 if !are_rows {
@@ -228,15 +228,15 @@ impl SadfRowsLog<'_, '_> {
         Ok(())
     }
 
-    fn interrupts(&mut self, at: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
+    fn interrupts(&mut self, origin: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
         if let (Some(name), Some(value)) = (cells.first(), cells.get(1).and_then(|v| table::number(v, 1.0))) {
-            self.collector.put(at, ["interrupts", "all", name], value)?;
+            self.collector.put(origin, ["interrupts", "all", name], value)?;
         }
         Ok(())
     }
 
     /// Instance, name and value of `sadf -p`.
-    fn single(&mut self, at: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
+    fn single(&mut self, origin: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
         let [instance, name, value] = cells else { return Ok(()) };
         let Some(value) = plain_number(value) else {
             self.skip("a value that is not a number");
@@ -245,7 +245,11 @@ impl SadfRowsLog<'_, '_> {
         let instance = if *instance == "-" { "" } else { *instance };
         let is_of_interrupt = *name == "all" || name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
         if is_of_interrupt {
-            return self.collector.put(at, ["interrupts", &name.to_uppercase().replace("ALL", "all"), instance], value);
+            return self.collector.put(
+                origin,
+                ["interrupts", &name.to_uppercase().replace("ALL", "all"), instance],
+                value,
+            );
         }
         let heading = ["DEV", "CPU", "IFACE", "FILESYSTEM"];
         let with = heading.iter().filter(|_| !instance.is_empty());
@@ -255,15 +259,20 @@ impl SadfRowsLog<'_, '_> {
             .or_else(|| HeadingTable::of(&[name]).filter(|_| instance.is_empty()));
         let report = table.map_or_else(|| "sadf".to_owned(), |t| t.report);
         let instance = instance.strip_prefix("cpu").filter(|n| n.parse::<u32>().is_ok()).unwrap_or(instance);
-        self.collector.put(at, [&report, name, instance], value)
+        self.collector.put(origin, [&report, name, instance], value)
     }
 }
 
 /// Puts the values of a row; false where it is none of the table.
-fn put_row(to: &mut Collector, at: &ValueOrigin<'_>, table: &HeadingTable, cells: &[&str]) -> Result<bool, LogError> {
+fn put_row(
+    to: &mut Collector,
+    origin: &ValueOrigin<'_>,
+    table: &HeadingTable,
+    cells: &[&str],
+) -> Result<bool, LogError> {
     let Ok((instance, values)) = table.row(cells) else { return Ok(false) };
     for (name, value) in values {
-        to.put(at, [&table.report, name, &instance], value)?;
+        to.put(origin, [&table.report, name, &instance], value)?;
     }
     Ok(true)
 }

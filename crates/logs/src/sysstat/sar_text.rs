@@ -490,12 +490,12 @@ mod tests {
     #[test]
     fn pidstat_names_processes() {
         let mut text = HEAD.to_owned();
-        for at in 0..30 {
+        for tick in 0..30 {
             text += &format!(
-                "13:20:{at:02} UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command\n13:20:{:02} 0 77 {}.00 10.00 0.00 50 \
-                 my prog\n\n",
-                at + 1,
-                at * 2
+                "13:20:{tick:02} UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command\n\
+                 13:20:{:02} 0 77 {}.00 10.00 0.00 50 my prog\n\n",
+                tick + 1,
+                tick * 2
             );
         }
         let read = run(&text);

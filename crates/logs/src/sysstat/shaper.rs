@@ -190,9 +190,9 @@ impl Shaper {
     }
 
     /// To be told with the next tick.
-    pub fn leave_out(&mut self, at: &str, because: &'static str) {
+    pub fn leave_out(&mut self, context: &str, because: &'static str) {
         if self.left_out.len() < MOST_LEFT_OUT {
-            self.left_out.push((at.to_owned(), because));
+            self.left_out.push((context.to_owned(), because));
         }
     }
 

@@ -64,8 +64,8 @@ impl<'a> StreamWindow<'a> {
     }
 
     /// An error at a byte of the window.
-    pub fn broken(&self, at: usize, because: &str) -> LogError {
-        LogError::broken(&self.name, format!("byte {}", self.place() + at as u64), because)
+    pub fn broken(&self, index: usize, because: &str) -> LogError {
+        LogError::broken(&self.name, format!("byte {}", self.place() + index as u64), because)
     }
 
     /// Leaves bytes behind.

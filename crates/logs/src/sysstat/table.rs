@@ -50,7 +50,7 @@ impl HeadingTable {
             Some((report, at)) => (report.id.clone(), at),
             None => (words[0].trim_end_matches("/s").to_owned(), None),
         };
-        let others = words.iter().enumerate().filter(|(at, _)| Some(*at) != instance);
+        let others = words.iter().enumerate().filter(|(index, _)| Some(*index) != instance);
         let names =
             others.map(|(_, word)| HeadingName { text: (*word).to_owned(), unit_bytes: unit_bytes(word) }).collect();
         Some(HeadingTable { report, names, instance })
@@ -78,10 +78,10 @@ impl HeadingTable {
         if more > 0 && self.instance.is_none() && !is_wordy {
             return Err(Misfit::Long);
         }
-        let at = self.instance.unwrap_or(0);
+        let position = self.instance.unwrap_or(0);
         let taken = self.instance.map_or(0, |_| more + 1);
-        let instance = words[at..at + taken].join(" ");
-        let cells = words[..at].iter().chain(&words[at + taken..]);
+        let instance = words[position..position + taken].join(" ");
+        let cells = words[..position].iter().chain(&words[position + taken..]);
         let values: Vec<(&str, f64)> = self
             .names
             .iter()

@@ -91,31 +91,31 @@ impl Template {
     /// where the text is another; the row may hold some of it then.
     pub fn fit(&self, bytes: &[u8], row: &mut [f64], stamp: &mut Stamp) -> Result<Option<usize>, TokenStop> {
         stamp.clear();
-        let mut at = 0;
+        let mut start = 0;
         let mut from = 0;
         for (end, hole) in &self.holes {
             let literal = &self.text[from..*end as usize];
             from = *end as usize;
-            let Some(found) = bytes.get(at..at + literal.len()) else {
-                return shorter(&bytes[at.min(bytes.len())..], literal);
+            let Some(found) = bytes.get(start..start + literal.len()) else {
+                return shorter(&bytes[start.min(bytes.len())..], literal);
             };
             if found != literal {
                 return Ok(None);
             }
-            at += literal.len();
+            start += literal.len();
             if let TemplateHole::Time(part) = hole {
-                let length = bytes[at..].iter().position(|b| matches!(b, b'"' | b',' | b'}' | b'\\'));
+                let length = bytes[start..].iter().position(|b| matches!(b, b'"' | b',' | b'}' | b'\\'));
                 let length = length.ok_or(TokenStop::More)?;
-                stamp.push((*part, at..at + length));
-                at += length;
+                stamp.push((*part, start..start + length));
+                start += length;
                 continue;
             }
-            let (value, next) = match json::number(bytes, at) {
+            let (value, next) = match json::number(bytes, start) {
                 Ok(found) => found,
                 Err(TokenStop::More) => return Err(TokenStop::More),
                 Err(_) => return Ok(None),
             };
-            at = next;
+            start = next;
             match *hole {
                 TemplateHole::Cell(column) => row[column as usize] = value,
                 TemplateHole::Scaled(column, factor) => row[column as usize] = value * factor,
@@ -123,10 +123,10 @@ impl Template {
             }
         }
         let literal = &self.text[from..];
-        match bytes.get(at..at + literal.len()) {
-            Some(found) if found == literal => Ok(Some(at + literal.len())),
+        match bytes.get(start..start + literal.len()) {
+            Some(found) if found == literal => Ok(Some(start + literal.len())),
             Some(_) => Ok(None),
-            None => shorter(&bytes[at..], literal),
+            None => shorter(&bytes[start..], literal),
         }
     }
 }

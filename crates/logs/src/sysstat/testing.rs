@@ -28,8 +28,8 @@ impl Read {
     }
 
     /// The values of one tick, for messages.
-    pub fn tick(&self, at: usize) -> &[(String, String, f64)] {
-        &self.cells[at]
+    pub fn tick(&self, index: usize) -> &[(String, String, f64)] {
+        &self.cells[index]
     }
 }
 
@@ -45,11 +45,11 @@ pub fn run_with(bytes: &[u8], options: &LogOptions) -> Read {
         match piece {
             LogPiece::Note(note) => notes.push(note),
             LogPiece::Frame(frame) => {
-                for (at, tick) in frame.ticks().iter().enumerate() {
+                for (index, tick) in frame.ticks().iter().enumerate() {
                     ticks.push((tick.time_ns, tick.elapsed_ns));
                     let cell = |(column, s): (usize, &diskwright_base::Series)| {
                         // scaled and rounded to what the tools print
-                        let value = (frame.column(column)[at] * s.scale * 1e9).round() / 1e9;
+                        let value = (frame.column(column)[index] * s.scale * 1e9).round() / 1e9;
                         (s.counter.clone(), s.instance.clone(), value)
                     };
                     cells.push(frame.schema().series.iter().enumerate().map(cell).collect());

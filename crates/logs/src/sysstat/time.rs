@@ -222,9 +222,9 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<(i64, Option<i64>, 
         return Some((read.date.days() * DAY + clock, zone(&rest[end..]), false));
     }
     let words: Vec<&str> = text.split_whitespace().collect();
-    let at = (0..words.len()).find(|&i| i > 0 && time_of_day(&words[i..]).is_some())?;
-    let read = date(&words[..at].join(" "), order)?;
-    let (clock, _) = time_of_day(&words[at..])?;
+    let position = (0..words.len()).find(|&i| i > 0 && time_of_day(&words[i..]).is_some())?;
+    let read = date(&words[..position].join(" "), order)?;
+    let (clock, _) = time_of_day(&words[position..])?;
     Some((read.date.days() * DAY + clock, None, read.guessed))
 }
 

@@ -126,20 +126,20 @@ impl VmstatLog<'_, '_> {
         self.rows += 1;
         self.is_interrupted = false;
         let is_first = self.rows == 1;
-        let at = format!("line {}", self.line);
+        let context = format!("line {}", self.line);
         let printed = printed.map(|found| {
             let zone = if found.zone == ZoneHint::Nothing { zone } else { found.zone };
             self.clock.utc_ns(found.local, &zone, self.batch)
         });
         if is_first {
             self.reports.pass(printed, self.options.interval);
-            self.batch.skip(at, "the first row of vmstat covers the time since boot");
+            self.batch.skip(context, "the first row of vmstat covers the time since boot");
             return Ok(());
         }
         let Some((time_ns, since)) = self.reports.next(printed, self.options.interval, 0) else {
             return Err(LogError::Needs {
                 file: self.file.clone(),
-                because: format!("{at}: the rows have no timestamps, and their interval is unknown"),
+                because: format!("{context}: the rows have no timestamps, and their interval is unknown"),
                 option: "--interval 5s (vmstat -t prints times next time)",
             });
         };

@@ -136,8 +136,8 @@ impl SysstatXmlLog<'_, '_, '_> {
                 self.finish()?;
             }
             // an end without its beginning closes nothing
-            if let Some(at) = self.open.iter().rposition(|open| *open == tag.name) {
-                self.open.truncate(at);
+            if let Some(index) = self.open.iter().rposition(|open| *open == tag.name) {
+                self.open.truncate(index);
             }
             return Ok(());
         }

@@ -97,13 +97,14 @@ fn is_extreme(word: &str) -> bool {
 /// A column that is known by the name in its heading.
 fn by_name(heading: &str) -> Option<ColumnTarget> {
     let is_whole = |name: &str| {
-        let at = heading.find(name)?;
+        let position = heading.find(name)?;
         let is_word = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
-        let ends = is_word(heading[..at].chars().next_back()) && is_word(heading[at + name.len()..].chars().next());
-        ends.then_some(at)
+        let ends = is_word(heading[..position].chars().next_back())
+            && is_word(heading[position + name.len()..].chars().next());
+        ends.then_some(position)
     };
-    let (column, at) = known().iter().find_map(|column| Some((column, is_whole(&column.name)?)))?;
-    let around = format!("{} {}", &heading[..at], &heading[at + column.name.len()..]);
+    let (column, position) = known().iter().find_map(|column| Some((column, is_whole(&column.name)?)))?;
+    let around = format!("{} {}", &heading[..position], &heading[position + column.name.len()..]);
     let words: Vec<&str> =
         around.split(|c: char| c.is_whitespace() || ",;()[]\"".contains(c)).filter(|w| !w.is_empty()).collect();
     if words.iter().any(|word| is_extreme(word)) {

@@ -61,13 +61,13 @@ pub fn moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<Tab
         _ => text.to_owned(),
     };
     let words: Vec<&str> = spread.split_whitespace().collect();
-    let at = words.iter().position(|word| word.contains(':'))?;
-    let date = time::date(&words[..at].join(" "), order)?.date;
-    let end = words[at].find(['+', '-', 'Z']).unwrap_or(words[at].len());
-    let (clock, own_zone) = words[at].split_at(end);
+    let index = words.iter().position(|word| word.contains(':'))?;
+    let date = time::date(&words[..index].join(" "), order)?.date;
+    let end = words[index].find(['+', '-', 'Z']).unwrap_or(words[index].len());
+    let (clock, own_zone) = words[index].split_at(end);
     let (clock, part) = clock.split_once(['.', ',']).unwrap_or((clock, ""));
     let clock = if clock.matches(':').count() == 1 { format!("{clock}:00") } else { clock.to_owned() };
-    let rest = words.get(at + 1..).unwrap_or_default();
+    let rest = words.get(index + 1..).unwrap_or_default();
     let (seconds, taken) = time::time_of_day(&[&[clock.as_str()], rest].concat())?;
     let zone = if own_zone.is_empty() { rest.get(taken - 1).copied().unwrap_or("") } else { own_zone };
     let part_ns = match part {
@@ -96,17 +96,17 @@ impl TableHead {
         let cells = |(at, line): (usize, &str)| (at, cells::texts(line.as_bytes(), delimiter));
         let rows = text.lines().enumerate().map(cells).filter(|(_, row)| row.len() > 1);
         let (places, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(LINES + 2).unzip();
-        let first = (1..rows.len()).find(|&at| {
-            let names = rows.get(at - 1);
+        let first = (1..rows.len()).find(|&index| {
+            let names = rows.get(index - 1);
             let time = |(cell, text): (usize, &String)| {
                 let is_named = names.and_then(|row| row.get(cell)).is_some_and(|name| is_time_name(name));
                 moment(text, order, is_named).is_some()
             };
-            rows[at].iter().enumerate().any(time)
+            rows[index].iter().enumerate().any(time)
         })?;
         let count = rows[first].len();
         // headings have the cells of their rows; where none has, as behind a last delimiter, all are taken
-        let is_own = |at: &usize| rows[*at].len() == count;
+        let is_own = |index: &usize| rows[*index].len() == count;
         let mut above: Vec<usize> = (0..first).filter(is_own).collect();
         if above.is_empty() {
             above = (0..first).collect();

@@ -88,20 +88,20 @@ pub(crate) fn unquoted(cell: &[u8]) -> String {
 }
 
 /// The cell that begins at a place.
-fn cell(line: &[u8], at: usize, end: usize, delimiter: u8) -> Range<usize> {
-    let mut close = at;
-    if line[at..end].first() == Some(&b'"') {
+fn cell(line: &[u8], position: usize, end: usize, delimiter: u8) -> Range<usize> {
+    let mut close = position;
+    if line[position..end].first() == Some(&b'"') {
         // quotes in a cell are doubled, so an odd number of them is open
         let mut open = true;
-        close = at + 1;
+        close = position + 1;
         while close < end && (open || line[close] != delimiter) {
             open ^= line[close] == b'"';
             close += 1;
         }
-        return at..close;
+        return position..close;
     }
-    close += memchr::memchr(delimiter, &line[at..end]).unwrap_or(end - at);
-    at..close
+    close += memchr::memchr(delimiter, &line[position..end]).unwrap_or(end - position);
+    position..close
 }
 
 /// Reads a row of numbers into `row`. `bytes` has room behind the row's `length`.
@@ -109,7 +109,7 @@ fn cell(line: &[u8], at: usize, end: usize, delimiter: u8) -> Range<usize> {
 pub(crate) fn numbers(bytes: &[u8], length: usize, delimiter: u8, plan: &[CellPlan], row: &mut [f64]) -> RowFit {
     let mut fit = RowFit::default();
     let mut at = 0;
-    let ends = |at: usize| at == length || at < length && bytes[at] == delimiter;
+    let ends = |index: usize| index == length || index < length && bytes[index] == delimiter;
     loop {
         let kind = plan.get(fit.cells).copied().unwrap_or(CellPlan::Leave);
         fit.cells += 1;

@@ -74,13 +74,16 @@ impl<'a> LineCursor<'a> {
         if !self.buffer.fill(self.input).map_err(|e| LogError::io(&self.name, e))? {
             return Ok(false);
         }
-        let (bytes, at, whole) = self.buffer.lines();
-        let end = memchr::memchr(b'\n', &bytes[at..whole]).map_or(whole, |length| at + length);
+        let (bytes, position, whole) = self.buffer.lines();
+        let end = memchr::memchr(b'\n', &bytes[position..whole]).map_or(whole, |length| position + length);
         self.is_cut = self.buffer.is_unfinished() && end + 1 >= whole;
-        let mark =
-            if self.number == 0 && bytes[at..end].starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-        let own = bare(&bytes[at + mark..end], !self.has_tab_cells);
-        (self.start, self.end) = (at + mark + own.start, at + mark + own.end);
+        let mark = if self.number == 0 && bytes[position..end].starts_with(BYTE_ORDER_MARK) {
+            BYTE_ORDER_MARK.len()
+        } else {
+            0
+        };
+        let own = bare(&bytes[position + mark..end], !self.has_tab_cells);
+        (self.start, self.end) = (position + mark + own.start, position + mark + own.end);
         self.number += 1;
         self.buffer.take_until(end + 1);
         Ok(true)

@@ -149,14 +149,20 @@ impl TickRow {
 
     /// Hands the row over as a tick, and clears it. `at` is the tick's place in
     /// the log, for what is left out.
-    pub fn emit(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, elapsed_ns: Option<u64>, at: &dyn Fn() -> String) {
+    pub fn emit(
+        &mut self,
+        batch: &mut FrameBatch<'_>,
+        time_ns: i64,
+        elapsed_ns: Option<u64>,
+        context: &dyn Fn() -> String,
+    ) {
         if self.is_stale {
             self.settle(batch);
         }
         if self.series.is_empty() {
             return;
         }
-        self.check(batch, at);
+        self.check(batch, context);
         for formula in &self.formulas {
             if self.cells[formula.column as usize].is_nan() {
                 let values = formula.parts.iter().map(|(part, times)| self.cells[*part as usize] * times);
@@ -167,10 +173,10 @@ impl TickRow {
         self.clear();
     }
 
-    fn check(&mut self, batch: &mut FrameBatch<'_>, at: &dyn Fn() -> String) {
+    fn check(&mut self, batch: &mut FrameBatch<'_>, context: &dyn Fn() -> String) {
         let outside = |(v, r): (&f64, &ValueRange)| *v < r.least || *v > r.cut;
         if self.cells.iter().zip(&self.ranges).any(outside) {
-            self.mend(batch, at);
+            self.mend(batch, context);
         }
         for (group, is_share) in &self.shares {
             let has_idle = group.last().is_some_and(|&idle| !self.cells[idle as usize].is_nan());
@@ -179,17 +185,17 @@ impl TickRow {
             // seconds of a tick are none but where all are 0
             let sum = if *is_share { LEAST_SUM..=MOST_SUM } else { 0.0..=f64::INFINITY };
             let Some(fault) = share_fault(shares, f64::INFINITY, sum).filter(|_| has_idle) else { continue };
-            batch.skip(at(), fault.words());
+            batch.skip(context(), fault.words());
             group.iter().for_each(|&c| self.cells[c as usize] = f64::NAN);
         }
     }
 
     #[cold]
-    fn mend(&mut self, batch: &mut FrameBatch<'_>, at: &dyn Fn() -> String) {
+    fn mend(&mut self, batch: &mut FrameBatch<'_>, context: &dyn Fn() -> String) {
         for ((value, range), series) in self.cells.iter_mut().zip(&self.ranges).zip(&self.series) {
             if *value < range.least || *value > range.most {
                 let (counter, instance) = (&series.counter, &series.instance);
-                batch.skip(at(), format!("a value that cannot be: {counter} {instance}").trim_end().to_owned());
+                batch.skip(context(), format!("a value that cannot be: {counter} {instance}").trim_end().to_owned());
                 *value = f64::NAN;
             } else if *value > range.cut {
                 *value = range.cut;
@@ -202,8 +208,8 @@ impl TickRow {
         if std::mem::take(&mut self.is_full) {
             batch.skip("later columns", "too many series for one log");
         }
-        for at in 0..self.series.len() {
-            let one = self.series[at].clone();
+        for index in 0..self.series.len() {
+            let one = self.series[index].clone();
             for (made, first, second) in PRODUCTS.into_iter().filter(|(_, first, _)| *first == one.counter) {
                 let (Some(a), Some(b)) = (self.find(first, &one.instance), self.find(second, &one.instance)) else {
                     continue;
@@ -254,8 +260,8 @@ mod tests {
         let mut found = HashMap::new();
         let mut sink = |piece: LogPiece<'_>| {
             if let LogPiece::Frame(frame) = piece {
-                for (at, series) in frame.schema().series.iter().enumerate() {
-                    found.insert(series.counter.clone(), frame.column(at)[0] * series.scale);
+                for (index, series) in frame.schema().series.iter().enumerate() {
+                    found.insert(series.counter.clone(), frame.column(index)[0] * series.scale);
                 }
             }
             ControlFlow::Continue(())

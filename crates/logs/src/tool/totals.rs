@@ -25,11 +25,11 @@ impl RunningTotals {
     /// What was added since the sample before; `NaN` where that is not known,
     /// because that sample lacked it or the total went back.
     pub fn added(&mut self, column: u32, value: f64) -> f64 {
-        let at = column as usize;
-        if self.before.len() <= at {
-            self.before.resize(at + 1, (0, f64::NAN));
+        let index = column as usize;
+        if self.before.len() <= index {
+            self.before.resize(index + 1, (0, f64::NAN));
         }
-        let (sample, before) = std::mem::replace(&mut self.before[at], (self.sample, value));
+        let (sample, before) = std::mem::replace(&mut self.before[index], (self.sample, value));
         if value < before {
             self.back += 1;
         }

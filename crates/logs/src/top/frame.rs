@@ -58,8 +58,8 @@ pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)
     };
     let mut shares = Vec::new();
     let mut rest = rest;
-    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
-        let from = &rest[at..];
+    while let Some(position) = rest.find(|c: char| c.is_ascii_digit()) {
+        let from = &rest[position..];
         let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
         let number = from[..end].trim_end_matches(',').replace(',', ".");
         let letters = from[end..].trim_start_matches([' ', '%']);
@@ -112,10 +112,10 @@ pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
 pub(super) fn size(text: &str, unit: f64) -> Option<f64> {
     let text = text.trim_end_matches('+');
     let (number, unit) = match text.char_indices().next_back()? {
-        (at, 'k' | 'K') => (&text[..at], 1024.0),
-        (at, 'm' | 'M') => (&text[..at], 1_048_576.0),
-        (at, 'g' | 'G') => (&text[..at], 1_073_741_824.0),
-        (at, 't' | 'T') => (&text[..at], 1_099_511_627_776.0),
+        (position, 'k' | 'K') => (&text[..position], 1024.0),
+        (position, 'm' | 'M') => (&text[..position], 1_048_576.0),
+        (position, 'g' | 'G') => (&text[..position], 1_073_741_824.0),
+        (position, 't' | 'T') => (&text[..position], 1_099_511_627_776.0),
         _ => (text, unit),
     };
     if !number.starts_with(|c: char| c.is_ascii_digit()) {

@@ -54,7 +54,7 @@ impl TopTable {
         }
         let words: Vec<&str> = text.split_whitespace().collect();
         let place = |name: &str| self.headings.iter().position(|heading| heading == name);
-        let cell = |name: &str| place(name).and_then(|at| words.get(at)).copied();
+        let cell = |name: &str| place(name).and_then(|index| words.get(index)).copied();
         let pid = cell("PID").and_then(|pid| pid.parse::<u32>().ok())?;
         // a cell that is lost shifts the others: the state is a letter
         let is_state = |state: &str| state.len() == 1 && state.bytes().all(|b| b.is_ascii_alphabetic());
@@ -66,8 +66,8 @@ impl TopTable {
         let resident = cell("RES").and_then(|bytes| size(bytes, 1024.0)).unwrap_or(0.0);
         let name = match place("COMMAND") {
             // a command line has blanks, where it stands last
-            Some(at) if at + 1 == self.headings.len() => words[at..].join(" "),
-            Some(at) => words[at].to_owned(),
+            Some(start) if start + 1 == self.headings.len() => words[start..].join(" "),
+            Some(index) => words[index].to_owned(),
             None => pid.to_string(),
         };
         if !is_first && !self.is_of_threads && self.frame.len() < MOST_ROWS {

@@ -74,7 +74,8 @@ pub(super) fn put(
     cells: &[f64],
     elapsed_s: Option<f64>,
 ) {
-    let value = |name: &str| names.iter().position(|heading| heading == name).and_then(|at| cells.get(at)).copied();
+    let value =
+        |name: &str| names.iter().position(|heading| heading == name).and_then(|index| cells.get(index)).copied();
     let object = if is_slice(system, disk) { "logical_disk." } else { "physical_disk." };
     let mut put = |counter: &str, value: Option<f64>| {
         if let Some(value) = value {

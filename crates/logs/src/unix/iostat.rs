@@ -161,9 +161,9 @@ impl UnixIostatLog<'_, '_> {
         if let Some((system, place)) = columns::table(words) {
             return Some(UnixTable::Disks { system, place, names: owned(words).into() });
         }
-        if let Some(at) = words.iter().position(|word| *word == "avg-cpu:") {
-            let names = owned(&words[at + 1..]);
-            let before = words[..at].iter().filter(|word| !word.ends_with(':')).count();
+        if let Some(index) = words.iter().position(|word| *word == "avg-cpu:") {
+            let names = owned(&words[index + 1..]);
+            let before = words[..index].iter().filter(|word| !word.ends_with(':')).count();
             return names.iter().any(|name| name == "%idle").then_some(UnixTable::Processors { names, before });
         }
         match (&self.table, side::disks(words), side::groups(words)) {
@@ -271,7 +271,8 @@ impl UnixIostatLog<'_, '_> {
         let Some(cells) = words.get(before..).filter(|cells| cells.len() >= names.len()) else {
             return self.skip("a row with fewer cells than its table has headings");
         };
-        let value = |wanted: &str| names.iter().position(|name| name == wanted).and_then(|at| number(cells[at], 1.0));
+        let value =
+            |wanted: &str| names.iter().position(|name| name == wanted).and_then(|index| number(cells[index], 1.0));
         let shares: Vec<(&str, f64)> =
             SHARES.iter().filter_map(|(name, counter)| value(name).map(|share| (*counter, share))).collect();
         self.rows += 1;

@@ -243,7 +243,7 @@ impl UnixSarLog<'_, '_> {
     }
 
     fn hold(&mut self, time_ns: i64, instance: &str, values: Vec<(&'static str, f64)>) -> Result<(), LogError> {
-        let at = match self.instances.iter().position(|known| known == instance) {
+        let index = match self.instances.iter().position(|known| known == instance) {
             Some(at) => at,
             None => {
                 self.instances.push(instance.to_owned());
@@ -256,7 +256,7 @@ impl UnixSarLog<'_, '_> {
             return Err(LogError::broken(&self.file, format!("line {}", self.line), because));
         }
         let row = self.rows.entry(time_ns).or_default();
-        row.extend(values.into_iter().map(|(counter, value)| (counter, at as u32, value)));
+        row.extend(values.into_iter().map(|(counter, value)| (counter, index as u32, value)));
         Ok(())
     }
 

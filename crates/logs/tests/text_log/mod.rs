@@ -42,10 +42,10 @@ pub fn read_as(format: &str, text: &str, options: &LogOptions) -> ReadLog {
         match piece {
             LogPiece::Note(note) => notes.push(note),
             LogPiece::Frame(frame) => {
-                for (at, tick) in frame.ticks().iter().enumerate() {
+                for (index, tick) in frame.ticks().iter().enumerate() {
                     ticks.push((tick.time_ns as f64 * 1e-9, tick.elapsed_ns as f64 * 1e-9));
                     let cell = |(column, s): (usize, &diskwright_base::Series)| {
-                        let value = (frame.column(column)[at] * s.scale * 1e6).round() / 1e6;
+                        let value = (frame.column(column)[index] * s.scale * 1e6).round() / 1e6;
                         ((s.counter.clone(), s.instance.clone()), value)
                     };
                     cells.push(frame.schema().series.iter().enumerate().map(cell).collect());

@@ -55,8 +55,8 @@ impl FakeDevice {
             Err(number) => (begins, -number),
         };
         self.servers[free] = ends;
-        let at = self.pending.partition_point(|(time, _)| *time <= ends);
-        self.pending.insert(at, (ends, Completion { slot: op.slot, result }));
+        let index = self.pending.partition_point(|(time, _)| *time <= ends);
+        self.pending.insert(index, (ends, Completion { slot: op.slot, result }));
     }
 }
 

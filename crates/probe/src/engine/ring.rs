@@ -74,10 +74,10 @@ impl Buffers {
     /// Makes each page of a write different from every other, so that no
     /// device stores it once. The slot's buffer is not the kernel's now.
     fn stamp(&self, slot: u32, length: u32, stamp: u64) {
-        for at in (0..length as usize).step_by(ALIGN) {
+        for index in (0..length as usize).step_by(ALIGN) {
             // SAFETY: within the slot's buffer, which nobody else has; 8 bytes
             // fit because lengths are at least 8 here and steps are aligned.
-            unsafe { self.of(slot).add(at).cast::<u64>().write_unaligned(stamp ^ at as u64) }
+            unsafe { self.of(slot).add(index).cast::<u64>().write_unaligned(stamp ^ index as u64) }
         }
     }
 }

@@ -213,8 +213,8 @@ fn a_damaged_profile_is_named_and_said_what_is_wrong() {
         (vec![b' '; MOST_BYTES as usize + 2], "larger"),
     ];
     let folder = tempfile::tempdir().unwrap();
-    for (at, (bytes, _)) in cases.iter().enumerate() {
-        fs::write(folder.path().join(format!("{at:02}.json")), bytes).unwrap();
+    for (index, (bytes, _)) in cases.iter().enumerate() {
+        fs::write(folder.path().join(format!("{index:02}.json")), bytes).unwrap();
     }
     fs::create_dir(folder.path().join("folder.json")).unwrap();
     fs::write(folder.path().join("other.txt"), "no profile, and does not say it is").unwrap();

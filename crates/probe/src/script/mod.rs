@@ -213,11 +213,11 @@ impl Script {
         let mut all: Vec<ScriptTarget> = Vec::new();
         for job in self.jobs() {
             let path = job.path(instead);
-            let at = all.iter().position(|w| w.path == path).unwrap_or_else(|| {
+            let index = all.iter().position(|w| w.path == path).unwrap_or_else(|| {
                 all.push(ScriptTarget { path, writes: false, bytes: None, buffered: true });
                 all.len() - 1
             });
-            let wanted = &mut all[at];
+            let wanted = &mut all[index];
             wanted.writes |= job.pattern.writes();
             wanted.buffered &= job.pattern.buffered;
             // a job that wants a share of the file, or all of it, takes what the others make
@@ -255,10 +255,10 @@ fn format(path: &Path, text: &str) -> Option<ScriptFormat> {
 /// Gives jobs of one name numbers.
 fn unique(jobs: &mut [ScriptJob]) {
     let names: Vec<String> = jobs.iter().map(|j| j.name.clone()).collect();
-    for (at, job) in jobs.iter_mut().enumerate() {
-        if names.iter().filter(|n| **n == names[at]).count() > 1 {
-            let number = names[..=at].iter().filter(|n| **n == names[at]).count();
-            job.name = format!("{}-{number}", names[at]);
+    for (index, job) in jobs.iter_mut().enumerate() {
+        if names.iter().filter(|n| **n == names[index]).count() > 1 {
+            let number = names[..=index].iter().filter(|n| **n == names[index]).count();
+            job.name = format!("{}-{number}", names[index]);
         }
         job.pattern.name.clone_from(&job.name);
     }

@@ -63,7 +63,7 @@ pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>
 
 /// Lines that say something, with their numbers, word by word.
 fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
-    let words = text.lines().enumerate().map(|(at, line)| (at + 1, line.split_whitespace().collect::<Vec<_>>()));
+    let words = text.lines().enumerate().map(|(index, line)| (index + 1, line.split_whitespace().collect::<Vec<_>>()));
     words.filter(|(_, words)| words.first().is_some_and(|w| !w.starts_with('#')))
 }
 

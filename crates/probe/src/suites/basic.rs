@@ -212,9 +212,9 @@ fn write_while_read(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let writer = session.pattern(format!("writer-{name}-beside"), place.clone(), *size, *depth);
         let writer = Pattern { read_share: 0.0, seed: session.set.seed ^ 0x77, ..writer };
         session.together(&format!("together-{name}"), &[reads, writer.clone()])?;
-        let at = session.runs.len() - 3;
+        let index = session.runs.len() - 3;
         if *name == "random-8" {
-            beside = session.runs[at].latency_s.p99;
+            beside = session.runs[index].latency_s.p99;
         }
         session.run(&Pattern { name: format!("writer-{name}-alone"), ..writer })?;
     }

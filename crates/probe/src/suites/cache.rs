@@ -201,9 +201,9 @@ fn write_cache(session: &mut SuiteSession<'_>, dice: &mut Rng, miss: f64) -> Res
                 well below 1 means that a cache takes writes";
     session.found("write_to_read", first / miss, "times", text);
     match full(&timed, first) {
-        Some((at, rate)) => {
-            let seconds = (timed[at].start_ns - timed[0].start_ns) as f64 * 1e-9;
-            let bytes = at as f64 * CHUNK as f64;
+        Some((index, rate)) => {
+            let seconds = (timed[index].start_ns - timed[0].start_ns) as f64 * 1e-9;
+            let bytes = index as f64 * CHUNK as f64;
             let held = (bytes - rate * CHUNK as f64 * seconds).max(0.0);
             let text = format!(
                 "{} were written before writes became slow, and {} of them had reached the medium by then",
@@ -234,8 +234,8 @@ fn full(timed: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
     let window = *windows.get(slow)?;
     // within the window before, the first that is slow
     let from = window - WINDOW / 2;
-    let at = (from..window + WINDOW).find(|i| timed[*i].seconds() > 3.0 * first).unwrap_or(window);
-    let rest = timed.len() - at;
-    let seconds = (timed[timed.len() - 1].end_ns - timed[at].start_ns) as f64 * 1e-9;
-    (seconds > 0.0).then(|| (at, rest as f64 / seconds))
+    let position = (from..window + WINDOW).find(|i| timed[*i].seconds() > 3.0 * first).unwrap_or(window);
+    let rest = timed.len() - position;
+    let seconds = (timed[timed.len() - 1].end_ns - timed[position].start_ns) as f64 * 1e-9;
+    (seconds > 0.0).then(|| (position, rest as f64 / seconds))
 }

@@ -82,8 +82,8 @@ fn writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), Probe
         .map(|s| *s as f64 * f64::from(RECORD) * 10.0)
         .collect();
     match crate::steady::step(&rates).filter(|(_, before, after)| after < before) {
-        Some((at, before, after)) => {
-            let bytes = rates[..at].iter().sum::<f64>() / 10.0;
+        Some((position, before, after)) => {
+            let bytes = rates[..position].iter().sum::<f64>() / 10.0;
             let (before, after) = (words(before, "bytes_per_s"), words(after, "bytes_per_s"));
             let text = format!("written at {before} before the kernel stopped writers, {after} afterwards{limits}");
             session.found("written_at_memory_speed_bytes", bytes, "bytes", text);

@@ -201,7 +201,7 @@ mod tests {
     fn clients_of_the_file_server_never_pause() {
         let (runs, remarks) = on_fake(&NETBENCH_MIX, 64 * MIB, || FakeDevice::steady(4, 1_000_000));
         // four at once, 1 ms each: 4000 a second from four clients on
-        let rate = |at: usize| runs[at].requests_per_s;
+        let rate = |index: usize| runs[index].requests_per_s;
         assert!((rate(0) - 1000.0).abs() < 10.0 && (rate(1) - 4000.0).abs() < 40.0, "{} {}", rate(0), rate(1));
         assert_eq!(value(&remarks, "knee_clients"), 4.0);
     }

@@ -120,9 +120,9 @@ impl Drive {
 
     fn engine(self) -> FakeDevice {
         let drive = Mutex::new(self);
-        let serve = move |op: &Op, at: u64| {
+        let serve = move |op: &Op, offset: u64| {
             let mut drive = drive.lock().expect("one thread");
-            Ok(drive.serve(op, at as f64).max(1.0) as u64)
+            Ok(drive.serve(op, offset as f64).max(1.0) as u64)
         };
         FakeDevice::new(1, Box::new(serve))
     }
@@ -163,14 +163,14 @@ impl Drive {
 
     /// Read-ahead goes on until now: three quarters of a segment at most, the rest keeps what was read.
     fn grow(&mut self, now: f64) {
-        let Some((at, since, limit)) = self.ahead else { return };
-        let rate = self.rate(self.segments[at].to);
+        let Some((index, since, limit)) = self.ahead else { return };
+        let rate = self.rate(self.segments[index].to);
         let came = ((now - since).max(0.0) * rate) as u64 / SECTOR * SECTOR;
-        let to = (self.segments[at].to + came).min(limit).min(self.room).max(self.segments[at].to);
-        let came = to - self.segments[at].to;
-        self.segments[at].to = to;
-        self.trim(at);
-        self.ahead = Some((at, since + came as f64 / rate, limit));
+        let to = (self.segments[index].to + came).min(limit).min(self.room).max(self.segments[index].to);
+        let came = to - self.segments[index].to;
+        self.segments[index].to = to;
+        self.trim(index);
+        self.ahead = Some((index, since + came as f64 / rate, limit));
     }
 
     fn limit(&self, to: u64) -> u64 {
@@ -180,10 +180,10 @@ impl Drive {
     /// Time at which a read comes from the cache; `None` where it does not.
     fn cached(&mut self, from: u64, to: u64, now: f64) -> Option<f64> {
         self.grow(now);
-        let at = self.segments.iter().position(|s| s.to > s.from && s.from <= from && from <= s.to)?;
-        let growing = self.ahead.filter(|(segment, ..)| *segment == at);
-        let held = self.segments[at].to;
-        self.segments[at].used = self.count;
+        let index = self.segments.iter().position(|s| s.to > s.from && s.from <= from && from <= s.to)?;
+        let growing = self.ahead.filter(|(segment, ..)| *segment == index);
+        let held = self.segments[index].to;
+        self.segments[index].used = self.count;
         if to <= held {
             self.ahead = growing.map(|(at, since, _)| (at, since, self.limit(to))).or(self.ahead);
             return Some(now);
@@ -194,14 +194,14 @@ impl Drive {
             return None;
         }
         let ready = since.max(now) + (to - held) as f64 / self.rate(held);
-        self.segments[at].to = to;
-        self.trim(at);
-        self.ahead = Some((at, ready, self.limit(to)));
+        self.segments[index].to = to;
+        self.trim(index);
+        self.ahead = Some((index, ready, self.limit(to)));
         Some(ready)
     }
 
-    fn trim(&mut self, at: usize) {
-        let segment = &mut self.segments[at];
+    fn trim(&mut self, index: usize) {
+        let segment = &mut self.segments[index];
         segment.from = segment.from.max(segment.to.saturating_sub(self.sheet.segments.1));
     }
 
@@ -211,11 +211,11 @@ impl Drive {
         }
         let going_on = self.segments.iter().position(|s| s.to == from && s.to > s.from);
         let oldest = || self.segments.iter().enumerate().min_by_key(|(_, s)| s.used).map_or(0, |(i, _)| i);
-        let at = going_on.unwrap_or_else(oldest);
-        let from = if going_on.is_some() { self.segments[at].from } else { from };
-        self.segments[at] = Segment { from, to, used: self.count };
-        self.trim(at);
-        self.ahead = Some((at, ends, self.limit(to)));
+        let index = going_on.unwrap_or_else(oldest);
+        let from = if going_on.is_some() { self.segments[index].from } else { from };
+        self.segments[index] = Segment { from, to, used: self.count };
+        self.trim(index);
+        self.ahead = Some((index, ends, self.limit(to)));
     }
 
     fn write(&mut self, op: &Op, now: f64) -> f64 {

@@ -105,8 +105,8 @@ fn an_answer_that_does_not_end_is_ended() {
         usual_interval(endless(r#"{"data":{"result":[{"values":["#, r#"[1,"1"],[2,"1"],"#), most).map(|_| Vec::new()),
         matrix(endless("", " "), most, &GRID, &mut |_| Ok(())),
     ];
-    for (at, fault) in faults.into_iter().enumerate() {
-        assert!(matches!(fault, Err(AnswerFault::TooMuch(_) | AnswerFault::Wrong(_))), "{at}: {fault:?}");
+    for (index, fault) in faults.into_iter().enumerate() {
+        assert!(matches!(fault, Err(AnswerFault::TooMuch(_) | AnswerFault::Wrong(_))), "{index}: {fault:?}");
     }
 }
 

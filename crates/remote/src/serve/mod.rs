@@ -242,8 +242,8 @@ impl ServerLoop {
 
     /// Hangs up on one.
     fn make_room(&mut self) {
-        if let Some((at, _)) = self.spared() {
-            self.clients.swap_remove(at);
+        if let Some((index, _)) = self.spared() {
+            self.clients.swap_remove(index);
         }
     }
 }

@@ -68,7 +68,7 @@ pub fn read(input: &[u8]) -> Option<HttpRequest> {
 }
 
 fn end_of_head(input: &[u8]) -> Option<usize> {
-    let found = |end: &[u8]| input.windows(end.len()).position(|w| w == end).map(|at| at + end.len());
+    let found = |end: &[u8]| input.windows(end.len()).position(|w| w == end).map(|index| index + end.len());
     [found(b"\r\n\r\n"), found(b"\n\n")].into_iter().flatten().min()
 }
 

@@ -320,17 +320,17 @@ impl Builder {
     }
 
     fn add(&mut self, metric: &str, labels: impl Fn() -> String, decimals: u8, value: f64, total: bool) {
-        let at = self.next;
+        let index = self.next;
         self.next += 1;
-        if at == self.series.len() {
+        if index == self.series.len() {
             let labels =
                 format!("{{\"__name__\":\"{metric}\",\"job\":\"node\",\"instance\":\"{}\"{}}}", self.host, labels());
             self.series.push(Series { labels, decimals, values: Vec::with_capacity(self.ticks) });
             self.sums.push(0.0);
         }
-        self.sums[at] = if total { self.sums[at] + value } else { value };
-        let whole = self.sums[at] * 10_f64.powi(i32::from(decimals));
-        self.series[at].values.push(whole.round() as i64);
+        self.sums[index] = if total { self.sums[index] + value } else { value };
+        let whole = self.sums[index] * 10_f64.powi(i32::from(decimals));
+        self.series[index].values.push(whole.round() as i64);
     }
 }
 
@@ -341,8 +341,8 @@ pub fn import_line(series: &Series, timestamps: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(series.labels.as_bytes());
     out.extend_from_slice(b",\"values\":[");
     let unit = 10_i64.pow(u32::from(series.decimals));
-    for (at, value) in series.values.iter().enumerate() {
-        if at > 0 {
+    for (index, value) in series.values.iter().enumerate() {
+        if index > 0 {
             out.push(b',');
         }
         let width = usize::from(series.decimals);

@@ -103,7 +103,7 @@ fn some_names(results: &[NamedResult<'_>], most: usize, wanted: impl Fn(&RunResu
         return names;
     }
     let last = names.len() - 1;
-    (0..most).map(|at| names[if most > 1 { at * last / (most - 1) } else { last }].clone()).collect()
+    (0..most).map(|index| names[if most > 1 { index * last / (most - 1) } else { last }].clone()).collect()
 }
 
 fn named(run: &str, result: &NamedResult<'_>, several: bool) -> String {

@@ -44,8 +44,8 @@ pub fn screen(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style)
         out += &format!("{line}\n");
     }
     let notes = document.script.iter().flat_map(|s| &s.notes);
-    for (at, note) in notes.enumerate() {
-        if at == 0 {
+    for (index, note) in notes.enumerate() {
+        if index == 0 {
             out += &format!("\n{}\n", style.paint(Ink::Bold, "Deviations from the script"));
         }
         for line in indented(&format!("{}:{}: {}", note.file, note.line, note.text), style) {
@@ -101,7 +101,11 @@ fn title(suite: Option<SuiteText>, document: &ProbeDocument) -> String {
 
 fn indented(words: &str, style: &Style) -> Vec<String> {
     let lines = wrap(&style.clean(words), style.width.saturating_sub(4), 0);
-    lines.into_iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })).collect()
+    lines
+        .into_iter()
+        .enumerate()
+        .map(|(index, line)| format!("{}{line}", if index == 0 { "  " } else { "    " }))
+        .collect()
 }
 
 fn head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> String {
@@ -303,9 +307,9 @@ fn fitted(columns: &[ScreenColumn], style: &Style) -> String {
     let mut kept: Vec<&ScreenColumn> = columns.iter().collect();
     loop {
         let mut table = TextTable::new();
-        for (at, column) in kept.iter().enumerate() {
+        for (index, column) in kept.iter().enumerate() {
             table = match column.kind {
-                ScreenColumnKind::Words if at > 0 => table.text(&column.title),
+                ScreenColumnKind::Words if index > 0 => table.text(&column.title),
                 ScreenColumnKind::Words | ScreenColumnKind::Bar => table.column(&column.title, Align::Left),
                 ScreenColumnKind::Number => table.column(&column.title, Align::Right),
             };
@@ -317,7 +321,7 @@ fn fitted(columns: &[ScreenColumn], style: &Style) -> String {
         let width = drawn.lines().map(text::width).max().unwrap_or(0);
         let first = kept.iter().enumerate().filter(|(_, c)| c.goes > 0).max_by_key(|(_, c)| c.goes).map(|(at, _)| at);
         match first.filter(|_| width > style.width) {
-            Some(at) => drop(kept.remove(at)),
+            Some(index) => drop(kept.remove(index)),
             None => return drawn,
         }
     }

@@ -116,9 +116,10 @@ fn pages_are_well_formed_whatever_a_file_holds() {
     a.command = vec![evil.into()];
     a.remarks[0].text = evil.into();
     a.machine.queue.insert("read_ahead_kb".into(), evil.into());
-    for (at, run) in a.runs.iter_mut().enumerate() {
-        (run.name, run.place, run.engine) = (format!("{evil}{at}"), evil.into(), evil.into());
-        (run.requests_per_s, run.latency_s.mean) = ([0.0, 1e300, 1e-300][at % 3], Some([0.0, 1e300, 5e-324][at % 3]));
+    for (index, run) in a.runs.iter_mut().enumerate() {
+        (run.name, run.place, run.engine) = (format!("{evil}{index}"), evil.into(), evil.into());
+        (run.requests_per_s, run.latency_s.mean) =
+            ([0.0, 1e300, 1e-300][index % 3], Some([0.0, 1e300, 5e-324][index % 3]));
     }
     let b = depths(8);
     let results = vec![NamedResult { name: evil, document: &a }, NamedResult { name: "b", document: &b }];

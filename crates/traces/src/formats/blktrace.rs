@@ -95,16 +95,16 @@ const CGROUP: u64 = 1 << 8;
 impl BlktraceRecord {
     /// Reads a head of the length that [`header`] gave; `None` where `bytes` are fewer.
     pub(crate) fn read(bytes: &[u8], big_endian: bool, version: u8) -> Option<BlktraceRecord> {
-        let word2 = |at: usize| {
-            let two = *bytes.get(at..)?.first_chunk::<2>()?;
+        let word2 = |index: usize| {
+            let two = *bytes.get(index..)?.first_chunk::<2>()?;
             Some(if big_endian { u16::from_be_bytes(two) } else { u16::from_le_bytes(two) })
         };
-        let word4 = |at: usize| {
-            let four = *bytes.get(at..)?.first_chunk::<4>()?;
+        let word4 = |index: usize| {
+            let four = *bytes.get(index..)?.first_chunk::<4>()?;
             Some(if big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
         };
-        let word8 = |at: usize| {
-            let eight = *bytes.get(at..)?.first_chunk::<8>()?;
+        let word8 = |index: usize| {
+            let eight = *bytes.get(index..)?.first_chunk::<8>()?;
             Some(if big_endian { u64::from_be_bytes(eight) } else { u64::from_le_bytes(eight) })
         };
         let (time_ns, sector, length) = (word8(8)?, word8(16)?, word4(24)?);

@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn no_line_is_of_two_formats() {
         let lines = ["419,W,8192,4096,1577808144360767", "1538323200,16,8,0,1283", "1456135200.0,0.1,R,4,8192,4096"];
-        for (at, line) in lines.iter().enumerate() {
+        for (index, line) in lines.iter().enumerate() {
             let of = [alibaba as CloudLine, tencent, systor].map(|read| is(read, line.as_bytes()));
-            assert!(of.iter().enumerate().all(|(i, is)| *is == (i == at)), "{line}: {of:?}");
+            assert!(of.iter().enumerate().all(|(i, is)| *is == (i == index)), "{line}: {of:?}");
         }
     }
 }

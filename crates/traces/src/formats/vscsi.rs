@@ -56,8 +56,8 @@ fn length(begin: &[u8]) -> usize {
     if versions(LENGTHS[1]) > versions(LENGTHS[0]) { LENGTHS[1] } else { LENGTHS[0] }
 }
 
-fn field<const N: usize>(record: &[u8], at: usize) -> Option<[u8; N]> {
-    record.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied()
+fn field<const N: usize>(record: &[u8], index: usize) -> Option<[u8; N]> {
+    record.get(index..).and_then(|rest| rest.first_chunk::<N>()).copied()
 }
 
 fn is_record(record: &[u8]) -> bool {

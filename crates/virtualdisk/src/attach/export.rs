@@ -43,7 +43,7 @@ impl UriError {
         let end = rest.find('?').unwrap_or(rest.len());
         match rest[..end].rfind('@').or_else(|| rest[..end].rfind("%40")) {
             None => UriError { text: text.to_owned(), why },
-            Some(at) => UriError { text: format!("{}***{}", &text[..begin], &rest[at..]), why },
+            Some(position) => UriError { text: format!("{}***{}", &text[..begin], &rest[position..]), why },
         }
     }
 }
@@ -56,8 +56,8 @@ impl NbdAddress {
     pub fn tcp(text: &str) -> Result<NbdAddress, UriError> {
         let fail = |why| UriError::of(text, why);
         // colons of an IPv6 number stand in brackets
-        let colon = text.rfind(':').filter(|at| !text[*at..].contains(']'));
-        let (host, port) = colon.map_or((text, None), |at| (&text[..at], Some(&text[at + 1..])));
+        let colon = text.rfind(':').filter(|position| !text[*position..].contains(']'));
+        let (host, port) = colon.map_or((text, None), |position| (&text[..position], Some(&text[position + 1..])));
         let port = match port {
             None | Some("") => PORT,
             Some(port) => {

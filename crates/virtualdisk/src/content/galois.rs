@@ -134,20 +134,20 @@ pub(super) type Matrix = [[u8; MOST]; MOST];
 /// square part of their factors is a Vandermonde matrix of distinct powers.
 pub(super) fn invert(mut a: Matrix, n: usize) -> Option<Matrix> {
     let mut b: Matrix = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
-    for at in 0..n {
-        let pivot = (at..n).find(|row| a[*row][at] != 0)?;
-        a.swap(at, pivot);
-        b.swap(at, pivot);
-        let scale = inverse(a[at][at]);
+    for index in 0..n {
+        let pivot = (index..n).find(|row| a[*row][index] != 0)?;
+        a.swap(index, pivot);
+        b.swap(index, pivot);
+        let scale = inverse(a[index][index]);
         for column in 0..n {
-            a[at][column] = multiply(a[at][column], scale);
-            b[at][column] = multiply(b[at][column], scale);
+            a[index][column] = multiply(a[index][column], scale);
+            b[index][column] = multiply(b[index][column], scale);
         }
-        for row in (0..n).filter(|row| *row != at) {
-            let times = a[row][at];
+        for row in (0..n).filter(|row| *row != index) {
+            let times = a[row][index];
             for column in 0..n {
-                a[row][column] ^= multiply(times, a[at][column]);
-                b[row][column] ^= multiply(times, b[at][column]);
+                a[row][column] ^= multiply(times, a[index][column]);
+                b[row][column] ^= multiply(times, b[index][column]);
             }
         }
     }

@@ -176,7 +176,8 @@ pub(super) fn note(array: usize, bytes: Range<u64>) -> [u8; 32] {
 /// What a note says; `None` where there is none.
 pub(super) fn noted(note: &[u8; 32]) -> Option<(usize, Range<u64>)> {
     let words = note.as_chunks::<8>().0;
-    let [magic, array, from, to] = [0, 1, 2, 3].map(|at| words.get(at).map_or(0, |word| u64::from_le_bytes(*word)));
+    let [magic, array, from, to] =
+        [0, 1, 2, 3].map(|index| words.get(index).map_or(0, |word| u64::from_le_bytes(*word)));
     (magic == NOTE_MAGIC && from < to).then_some((usize::try_from(array).ok()?, from..to))
 }
 

@@ -100,8 +100,8 @@ impl Content {
         match backing {
             ContentBacking::File(path) if existed => content.resume(system, path)?,
             _ => {
-                for (at, set) in system.arrays.iter().enumerate() {
-                    let failed = set.failed.iter().try_for_each(|member| content.fail(at, *member));
+                for (index, set) in system.arrays.iter().enumerate() {
+                    let failed = set.failed.iter().try_for_each(|member| content.fail(index, *member));
                     failed.map_err(|why| ContentError::Begin { array: set.name.clone(), why })?;
                 }
             }
@@ -135,11 +135,11 @@ impl Content {
         for (array, entry) in self.arrays.iter_mut().zip(&ledger.arrays) {
             array.set_states(&entry.state);
         }
-        if let Some((at, bytes)) = ledger::noted(&note)
-            && let Some(array) = self.arrays.get_mut(at)
+        if let Some((index, bytes)) = ledger::noted(&note)
+            && let Some(array) = self.arrays.get_mut(index)
         {
             let settled = array.settle(&mut self.stores, bytes);
-            settled.map_err(|why| ContentError::Begin { array: system.arrays[at].name.clone(), why })?;
+            settled.map_err(|why| ContentError::Begin { array: system.arrays[index].name.clone(), why })?;
         }
         Ok(())
     }
@@ -235,13 +235,13 @@ impl Content {
         }
     }
 
-    fn put_array(&mut self, at: usize, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
+    fn put_array(&mut self, index: usize, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
         // with a member lost, parities and data are promised row by row: nothing is to be settled
-        let promised = self.arrays[at].promises();
+        let promised = self.arrays[index].promises();
         if !promised {
-            self.note(&ledger::note(at, from..from + source.bytes()))?;
+            self.note(&ledger::note(index, from..from + source.bytes()))?;
         }
-        let array = &mut self.arrays[at];
+        let array = &mut self.arrays[index];
         let written = array.write(&mut self.stores, from, source);
         let well = array.is_well();
         if written.is_err() {
@@ -329,8 +329,8 @@ impl Content {
         array.scrub(stores)
     }
 
-    fn array(&mut self, at: usize) -> Result<(&mut ArrayContent, &mut Stores), Trouble> {
-        let array = self.arrays.get_mut(at).ok_or(Trouble::NoSuchTarget)?;
+    fn array(&mut self, index: usize) -> Result<(&mut ArrayContent, &mut Stores), Trouble> {
+        let array = self.arrays.get_mut(index).ok_or(Trouble::NoSuchTarget)?;
         Ok((array, &mut self.stores))
     }
 
@@ -358,7 +358,7 @@ pub fn check_ledger(text: &[u8], sets: &[Set]) -> Result<(), String> {
 pub fn bytes(system: &System, target: WorkloadTarget) -> Result<u64, ContentError> {
     match target {
         WorkloadTarget::Drive(drive) => Ok(bytes_of(system, drive)),
-        WorkloadTarget::Array(at) => system.arrays.get(at).map_or(Ok(0), |set| {
+        WorkloadTarget::Array(index) => system.arrays.get(index).map_or(Ok(0), |set| {
             let array = system.array_of(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
             Ok(array.blocks().saturating_mul(BLOCK_BYTES))
         }),

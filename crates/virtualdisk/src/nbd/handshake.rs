@@ -299,8 +299,8 @@ impl Handshake {
 }
 
 fn found<'a>(exports: &'a Exports, name: &[u8]) -> Option<(usize, &'a NbdExport)> {
-    let at = exports.find(name)?;
-    Some((at, exports.list.get(at)?))
+    let index = exports.find(name)?;
+    Some((index, exports.list.get(index)?))
 }
 
 /// Name and list of wanted information, two bytes each, of INFO and GO.

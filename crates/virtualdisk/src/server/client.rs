@@ -138,14 +138,14 @@ impl ServerClient {
     }
 
     /// Reads what has come, behind what could not be used yet. `scratch` is only room.
-    pub fn receive(&mut self, at: Ns, scratch: &mut [u8], engine: &mut DiskEngine, offer: &Exports) {
+    pub fn receive(&mut self, time: Ns, scratch: &mut [u8], engine: &mut DiskEngine, offer: &Exports) {
         let kept = self.carry.len();
         let Some(room) = scratch.get_mut(kept..).filter(|room| !room.is_empty()) else { return };
         match recv(&self.fd, room, RecvFlags::DONTWAIT) {
             Ok((0, _)) => self.leave(),
             Ok((bytes, _)) => {
                 scratch[..kept].copy_from_slice(&self.carry);
-                self.input(at, &scratch[..kept + bytes], engine, offer);
+                self.input(time, &scratch[..kept + bytes], engine, offer);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.gone = true,
@@ -167,22 +167,22 @@ impl ServerClient {
     }
 
     /// Takes input, and keeps what cannot be used yet.
-    fn input(&mut self, at: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) {
-        let used = self.take(at, input, engine, offer);
+    fn input(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) {
+        let used = self.take(time, input, engine, offer);
         self.carry.clear();
         self.carry.extend_from_slice(&input[used..]);
     }
 
     /// What could not be used earlier may be now.
-    pub fn go_on(&mut self, at: Ns, engine: &mut DiskEngine, offer: &Exports) {
+    pub fn go_on(&mut self, time: Ns, engine: &mut DiskEngine, offer: &Exports) {
         if !self.carry.is_empty() && !self.is_full() {
             let carry = std::mem::take(&mut self.carry);
-            self.input(at, &carry, engine, offer);
+            self.input(time, &carry, engine, offer);
         }
     }
 
     /// Takes input, as far as it goes: the bytes that are done with.
-    fn take(&mut self, at: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) -> usize {
+    fn take(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) -> usize {
         let mut used = 0;
         loop {
             let rest = &input[used..];
@@ -198,7 +198,7 @@ impl ServerClient {
                     }
                 }
                 ClientStage::Serving(_) if self.receiving.is_some() => {
-                    let taken = self.data(at, rest, engine);
+                    let taken = self.data(time, rest, engine);
                     used += taken;
                     if taken == 0 {
                         return used;
@@ -214,7 +214,7 @@ impl ServerClient {
                         RequestParse::Broken(_) => self.stage = ClientStage::Leaving(Some(session)),
                         RequestParse::Request(request) => {
                             used += REQUEST_BYTES;
-                            self.request(at, request, session, engine, offer);
+                            self.request(time, request, session, engine, offer);
                         }
                     }
                 }
@@ -222,7 +222,14 @@ impl ServerClient {
         }
     }
 
-    fn request(&mut self, at: Ns, request: NbdRequest, session: NbdSession, engine: &mut DiskEngine, offer: &Exports) {
+    fn request(
+        &mut self,
+        time: Ns,
+        request: NbdRequest,
+        session: NbdSession,
+        engine: &mut DiskEngine,
+        offer: &Exports,
+    ) {
         let verdict = offer.list.get(session.export).map(|export: &NbdExport| check(&request, export, &session));
         let error = match verdict {
             Some(RequestCheck::Do) => None,
@@ -238,13 +245,13 @@ impl ServerClient {
         if request.payload() > 0 {
             self.receiving = Some(PendingWrite { wish, come: 0 });
         } else {
-            engine.begin(at, wish);
+            engine.begin(time, wish);
         }
     }
 
     /// Takes a write's data as it comes, by whole sectors: whoever ends in the middle
     /// of a write, client or server, leaves each sector as it was or as it was to be.
-    fn data(&mut self, at: Ns, input: &[u8], engine: &mut DiskEngine) -> usize {
+    fn data(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine) -> usize {
         let Some(receiving) = &mut self.receiving else { return 0 };
         let NbdRequest { offset, length, .. } = receiving.wish.request;
         let first = offset + u64::from(receiving.come);
@@ -259,7 +266,7 @@ impl ServerClient {
         if receiving.come == length {
             let wish = receiving.wish;
             self.receiving = None;
-            engine.begin(at, wish);
+            engine.begin(time, wish);
         }
         part.len()
     }

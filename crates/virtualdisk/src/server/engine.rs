@@ -124,7 +124,7 @@ impl DiskEngine {
     }
 
     /// A request has come, with all of its data.
-    pub fn begin(&mut self, at: Ns, mut wish: ServerRequest) {
+    pub fn begin(&mut self, time: Ns, mut wish: ServerRequest) {
         let NbdRequest { command, offset, length, flags, .. } = wish.request;
         let target = self.exports[usize::from(wish.export)].target;
         if wish.error.is_none() {
@@ -140,7 +140,7 @@ impl DiskEngine {
         }
         let nothing = length == 0 && command != NbdCommand::Flush;
         if wish.error.is_some() || nothing || matches!(command, NbdCommand::BlockStatus | NbdCommand::Cache) {
-            self.done.push(DueReply { wish, due: at });
+            self.done.push(DueReply { wish, due: time });
             return;
         }
         let then = self.trouble(&mut wish);
@@ -152,7 +152,7 @@ impl DiskEngine {
         {
             self.pending[tag as usize].legs += 1;
         }
-        self.ask(at, tag);
+        self.ask(time, tag);
     }
 
     /// What the orders have made of a request: an error, or members to avoid.
@@ -203,7 +203,7 @@ impl DiskEngine {
     }
 
     /// Puts a request to the model.
-    fn ask(&mut self, at: Ns, tag: u32) {
+    fn ask(&mut self, time: Ns, tag: u32) {
         let ServerRequest { export, request, .. } = self.pending[tag as usize].wish;
         let NbdRequest { command, flags, offset, length, .. } = request;
         // what cannot forget has to write zeroes
@@ -216,7 +216,7 @@ impl DiskEngine {
             _ => JobPurpose::Transfer,
         };
         let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
-        self.simulation.ask_for(at, what, ExternalRequest { target: export, io, tag });
+        self.simulation.ask_for(time, what, ExternalRequest { target: export, io, tag });
     }
 
     /// The backing file was flushed for a request; `error` where it was not.

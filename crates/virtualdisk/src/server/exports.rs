@@ -22,12 +22,12 @@ pub struct DiskExport {
 /// uses, else the first array, else the first drive.
 pub fn exports(system: &System) -> Vec<DiskExport> {
     let members = || system.arrays.iter().flat_map(|set| set.members.iter().chain(&set.spares));
-    let arrays = system.arrays.iter().enumerate().map(|(at, set)| DiskExport {
+    let arrays = system.arrays.iter().enumerate().map(|(index, set)| DiskExport {
         name: set.name.clone(),
-        target: WorkloadTarget::Array(at),
+        target: WorkloadTarget::Array(index),
         kind: set.level.to_string(),
-        rotational: is_rotational(system, WorkloadTarget::Array(at)),
-        trims: !members_of(system, WorkloadTarget::Array(at)).iter().any(|drive| is_mechanical(system, *drive)),
+        rotational: is_rotational(system, WorkloadTarget::Array(index)),
+        trims: !members_of(system, WorkloadTarget::Array(index)).iter().any(|drive| is_mechanical(system, *drive)),
     });
     let single = (0..system.drive_count()).filter(|drive| !members().any(|member| member == drive));
     let drives = single.map(|drive| DiskExport {
@@ -39,8 +39,8 @@ pub fn exports(system: &System) -> Vec<DiskExport> {
     });
     let mut exports: Vec<DiskExport> = arrays.chain(drives).collect();
     let first = system.workloads.first().and_then(|workload| workload.targets.first());
-    if let Some(at) = exports.iter().position(|export| Some(&export.target) == first) {
-        exports[..=at].rotate_right(1);
+    if let Some(index) = exports.iter().position(|export| Some(&export.target) == first) {
+        exports[..=index].rotate_right(1);
     }
     exports
 }
@@ -54,8 +54,8 @@ fn is_rotational(system: &System, target: WorkloadTarget) -> bool {
 fn members_of(system: &System, target: WorkloadTarget) -> Vec<u32> {
     match target {
         WorkloadTarget::Drive(drive) => vec![drive],
-        WorkloadTarget::Array(at) => {
-            system.arrays.get(at).map_or_else(Vec::new, |set| [&set.members[..], &set.spares[..]].concat())
+        WorkloadTarget::Array(index) => {
+            system.arrays.get(index).map_or_else(Vec::new, |set| [&set.members[..], &set.spares[..]].concat())
         }
     }
 }

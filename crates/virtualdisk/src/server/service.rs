@@ -101,8 +101,8 @@ impl DiskServer {
         let control = Listener::bind(&ListenAddress::Unix(listen::control_of(&listener.place)?))?;
         let content = Content::new(&system, &options.backing)?;
         // a file remembers which members have failed, whatever the description says
-        for (at, set) in system.arrays.iter_mut().enumerate() {
-            let (failed, _) = content.state(at).unwrap_or_default();
+        for (index, set) in system.arrays.iter_mut().enumerate() {
+            let (failed, _) = content.state(index).unwrap_or_default();
             set.failed = failed.iter().collect();
         }
         let simulation = Simulation::serving(&system, &targets)?;
@@ -397,9 +397,9 @@ impl DiskServer {
 /// What clients are told of all exports, the default one first; that ends after `bytes`.
 fn offer(system: &System, exports: &[DiskExport], bytes: Option<u64>) -> Result<Exports, ServeError> {
     let mut offer = Exports { list: Vec::new(), default: Some(0) };
-    for (at, export) in exports.iter().enumerate() {
+    for (index, export) in exports.iter().enumerate() {
         let holds = content::bytes(system, export.target)?;
-        let asked = bytes.filter(|_| at == 0).unwrap_or(holds);
+        let asked = bytes.filter(|_| index == 0).unwrap_or(holds);
         if asked > holds || asked == 0 {
             return Err(ServeError::Size { export: export.name.clone(), holds, asked });
         }

@@ -12,8 +12,8 @@ pub fn of(server: &DiskServer) -> Value {
     let exports: Vec<Value> = server
         .exports()
         .enumerate()
-        .map(|(at, (export, bytes))| {
-            let clients = server.clients.iter().flatten().filter(|client| client.export() == Some(at)).count();
+        .map(|(index, (export, bytes))| {
+            let clients = server.clients.iter().flatten().filter(|client| client.export() == Some(index)).count();
             json!({
                 "name": export.name,
                 "kind": export.kind,
@@ -67,9 +67,9 @@ fn component(component: &Component) -> Value {
 }
 
 fn arrays(server: &DiskServer) -> Vec<Value> {
-    let one = |(at, set): (usize, &diskwright_simulator::system::Set)| {
-        let (failed, rebuilding) = server.engine.content.state(at).unwrap_or_default();
-        let reported: Option<&ArrayReport> = server.last.as_ref().and_then(|report| report.arrays.get(at));
+    let one = |(index, set): (usize, &diskwright_simulator::system::Set)| {
+        let (failed, rebuilding) = server.engine.content.state(index).unwrap_or_default();
+        let reported: Option<&ArrayReport> = server.last.as_ref().and_then(|report| report.arrays.get(index));
         let background = reported.and_then(|array| array.background);
         let members: Vec<Value> = (0..set.members.len() as u16)
             .map(|member| {
@@ -78,14 +78,14 @@ fn arrays(server: &DiskServer) -> Vec<Value> {
                     (true, false) => "failed",
                     _ => "well",
                 };
-                json!({ "member": member, "drive": drive(server, at, member), "state": state })
+                json!({ "member": member, "drive": drive(server, index, member), "state": state })
             })
             .collect();
         json!({
             "name": set.name,
             "level": set.level.to_string(),
             "members": members,
-            "trouble": server.engine.troubles.get(&at),
+            "trouble": server.engine.troubles.get(&index),
             "lost_blocks": reported.map(|array| array.lost_blocks),
             "background": background.filter(|work| work.ended.is_none()).map(|work| json!({
                 "task": format!("{:?}", work.task).to_lowercase(),

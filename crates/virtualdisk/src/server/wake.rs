@@ -131,8 +131,8 @@ impl EventWaiter {
         // interrupted by a signal, the caller looks whether it is to stop
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
         found.extend(self.events.iter().map(|event| (WakeSource::of(event.data.u64()), event.flags)));
-        if let Some(at) = found.iter().position(|(source, _)| *source == WakeSource::Timer) {
-            found.swap_remove(at);
+        if let Some(index) = found.iter().position(|(source, _)| *source == WakeSource::Timer) {
+            found.swap_remove(index);
             self.timer_fired(exactly);
         }
         // what was there already was found at once

@@ -76,33 +76,33 @@ impl Served {
         skip: &mut usize,
         output: &mut Vec<u8>,
     ) -> Option<Option<ProtocolError>> {
-        let mut at = 0;
+        let mut position = 0;
         let ended = loop {
-            let skipped = (*skip).min(input.len() - at);
-            at += skipped;
+            let skipped = (*skip).min(input.len() - position);
+            position += skipped;
             *skip -= skipped;
-            let request = match request::parse(&input[at..]) {
+            let request = match request::parse(&input[position..]) {
                 RequestParse::Need(_) => break None,
                 RequestParse::Broken(why) => break Some(Some(why)),
                 RequestParse::Request(request) => request,
             };
-            let behind = &input[at + REQUEST_BYTES..];
+            let behind = &input[position + REQUEST_BYTES..];
             match request::check(&request, &self.exports.list[session.export], session) {
                 RequestCheck::Disconnect => break Some(None),
                 RequestCheck::Close(why) => break Some(Some(why)),
                 RequestCheck::Refuse(error, because) => {
                     reply::error(output, session, request.cookie, error, because);
                     *skip = request.payload() as usize;
-                    at += REQUEST_BYTES;
+                    position += REQUEST_BYTES;
                 }
                 RequestCheck::Do => {
                     let Some(data) = behind.get(..request.payload() as usize) else { break None };
                     self.request(session, &request, data, output);
-                    at += REQUEST_BYTES + data.len();
+                    position += REQUEST_BYTES + data.len();
                 }
             }
         };
-        input.drain(..at);
+        input.drain(..position);
         ended
     }
 

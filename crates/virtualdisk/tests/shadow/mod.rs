@@ -95,21 +95,21 @@ pub struct Load {
 }
 
 /// A byte of what a write left in a cell.
-fn byte(stamp: Stamp, cell: u64, at: usize) -> u8 {
+fn byte(stamp: Stamp, cell: u64, index: usize) -> u8 {
     if stamp == 0 {
         return 0;
     }
-    let mixed = (stamp ^ (cell << 20) ^ ((at as u64 / 8) << 52)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed ^ (mixed >> 29)).to_le_bytes()[at % 8]
+    let mixed = (stamp ^ (cell << 20) ^ ((index as u64 / 8) << 52)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ (mixed >> 29)).to_le_bytes()[index % 8]
 }
 
 fn data(stamp: Stamp, cells: &std::ops::Range<u64>) -> Vec<u8> {
-    cells.clone().flat_map(|cell| (0..CELL as usize).map(move |at| byte(stamp, cell, at))).collect()
+    cells.clone().flat_map(|cell| (0..CELL as usize).map(move |index| byte(stamp, cell, index))).collect()
 }
 
 /// Whether every byte is of a write that may be there.
 fn agrees(found: &[u8], cell: u64, may: &[Stamp]) -> bool {
-    let of = |at: usize| may.iter().any(|stamp| byte(*stamp, cell, at) == found[at]);
+    let of = |index: usize| may.iter().any(|stamp| byte(*stamp, cell, index) == found[index]);
     (0..found.len()).all(of)
 }
 
@@ -160,19 +160,19 @@ impl Load {
     /// So many requests; the last of them stay under way.
     pub fn run(&mut self, requests: usize) {
         for _ in 0..requests {
-            let at = self.below(CONNECTIONS as u64) as usize;
-            while self.connections[at].flights.len() >= DEPTH {
-                self.receive(at);
+            let index = self.below(CONNECTIONS as u64) as usize;
+            while self.connections[index].flights.len() >= DEPTH {
+                self.receive(index);
             }
-            self.send(at);
+            self.send(index);
         }
     }
 
     /// Everything is answered.
     pub fn settle(&mut self) {
-        for at in 0..self.connections.len() {
-            while !self.connections[at].flights.is_empty() {
-                self.receive(at);
+        for index in 0..self.connections.len() {
+            while !self.connections[index].flights.is_empty() {
+                self.receive(index);
             }
         }
     }
@@ -190,7 +190,7 @@ impl Load {
 
     /// One connection ends in the middle of whatever is under way, and comes again.
     pub fn lose_a_connection(&mut self) {
-        let at = self.below(CONNECTIONS as u64) as usize;
+        let index = self.below(CONNECTIONS as u64) as usize;
         // half of them in the middle of a write
         if self.below(2) == 0 {
             let cells = self.somewhere();
@@ -205,19 +205,19 @@ impl Load {
                 length: data.len() as u32,
             };
             let part = self.below(data.len() as u64) as usize;
-            let connection = &mut self.connections[at];
+            let connection = &mut self.connections[index];
             connection.client.push().expect("sent");
             let mut stream = connection.client.stream();
             stream.write_all(&request.head()).and_then(|()| stream.write_all(&data[..part])).expect("sent");
             let flight = Flight { command: NbdCommand::Write, cells, stamp: self.stamps, may: Vec::new() };
             connection.flights.insert(u64::MAX, flight);
         }
-        self.lose(at);
+        self.lose(index);
         self.fill_connections();
     }
 
-    fn lose(&mut self, at: usize) {
-        let Connection { client, flights } = self.connections.swap_remove(at);
+    fn lose(&mut self, index: usize) {
+        let Connection { client, flights } = self.connections.swap_remove(index);
         drop(client);
         for flight in flights.into_values().filter(|flight| flight.command != NbdCommand::Read) {
             self.end_write(&flight, false);
@@ -241,20 +241,20 @@ impl Load {
         first..first + length
     }
 
-    fn send(&mut self, at: usize) {
+    fn send(&mut self, index: usize) {
         let cells = self.somewhere();
         let fua = if self.below(10) == 0 { CommandFlags::FUA } else { NONE };
         match self.below(100) {
-            0..45 => self.ask(at, NbdCommand::Read, cells, NONE),
-            45..80 => self.ask(at, NbdCommand::Write, cells, fua),
-            80..87 => self.ask(at, NbdCommand::Trim, cells, fua),
-            87..91 => self.ask(at, NbdCommand::WriteZeroes, cells, fua),
-            91..95 => self.ask(at, NbdCommand::WriteZeroes, cells, fua.with(CommandFlags::NO_HOLE)),
-            _ => self.ask(at, NbdCommand::Flush, 0..0, NONE),
+            0..45 => self.ask(index, NbdCommand::Read, cells, NONE),
+            45..80 => self.ask(index, NbdCommand::Write, cells, fua),
+            80..87 => self.ask(index, NbdCommand::Trim, cells, fua),
+            87..91 => self.ask(index, NbdCommand::WriteZeroes, cells, fua),
+            91..95 => self.ask(index, NbdCommand::WriteZeroes, cells, fua.with(CommandFlags::NO_HOLE)),
+            _ => self.ask(index, NbdCommand::Flush, 0..0, NONE),
         }
     }
 
-    fn ask(&mut self, at: usize, command: NbdCommand, cells: std::ops::Range<u64>, flags: CommandFlags) {
+    fn ask(&mut self, index: usize, command: NbdCommand, cells: std::ops::Range<u64>, flags: CommandFlags) {
         let (offset, bytes) = (cells.start * CELL, (cells.end - cells.start) * CELL);
         let mut flight = Flight { command, cells: cells.clone(), stamp: 0, may: Vec::new() };
         match command {
@@ -276,7 +276,7 @@ impl Load {
             NbdCommand::Flush => ClientRequest::Flush,
             _ => ClientRequest::Other { command, offset, length },
         };
-        let connection = &mut self.connections[at];
+        let connection = &mut self.connections[index];
         let cookie = connection.client.send(ask, flags).expect("sent");
         connection.client.push().expect("sent");
         connection.flights.insert(cookie, flight);
@@ -306,8 +306,8 @@ impl Load {
         }
     }
 
-    fn receive(&mut self, at: usize) {
-        let Connection { client, flights } = &mut self.connections[at];
+    fn receive(&mut self, index: usize) {
+        let Connection { client, flights } = &mut self.connections[index];
         let answer = client.receive().expect("an answer");
         assert_eq!(answer.error, None, "{:?} of {} bytes at {}", answer.command, answer.length, answer.offset);
         let flight = flights.remove(&answer.cookie).expect("was asked");

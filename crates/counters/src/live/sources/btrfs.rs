@@ -135,15 +135,15 @@ struct Scrub {
 }
 
 impl Scrub {
-    fn runs(&mut self, at: &TickContext) -> bool {
+    fn runs(&mut self, context: &TickContext) -> bool {
         let text = read_text(&self.file).unwrap_or_default();
         if self.text.as_ref().is_some_and(|before| *before != text) {
-            self.changed_ns = Some(at.running_ns);
+            self.changed_ns = Some(context.running_ns);
         }
         // each device has a line
         let is_under_way = text.lines().any(|line| line.ends_with("|canceled:0|finished:0"));
         self.text = Some(text);
-        let is_new = |changed: u64| at.running_ns.saturating_sub(changed) < SCRUB_WRITES_WITHIN_NS;
+        let is_new = |changed: u64| context.running_ns.saturating_sub(changed) < SCRUB_WRITES_WITHIN_NS;
         is_under_way && self.changed_ns.is_some_and(is_new)
     }
 }
@@ -163,14 +163,14 @@ impl Btrfs {
         }
     }
 
-    fn find(&mut self, at: &mut TickContext) {
-        let volumes = volumes(at.roots);
+    fn find(&mut self, context: &mut TickContext) {
+        let volumes = volumes(context.roots);
         let [table] = &mut self.tables;
         table.retain(|_, gone| !gone);
         let devices: Vec<Device> = volumes.iter().map(|v| v.device.clone()).collect();
         if devices != self.known {
             self.known = devices;
-            at.rescan = true;
+            context.rescan = true;
             self.followed = volumes.iter().map(|v| follow(v, table)).collect();
         }
         for (followed, volume) in self.followed.iter_mut().zip(&volumes) {
@@ -198,10 +198,10 @@ fn follow(volume: &BtrfsVolume, table: &mut CounterTable) -> BtrfsState {
 
 impl BtrfsState {
     /// Errors of all devices; `ABSENT` where one does not tell.
-    fn sum_of_errors(&mut self, at: &mut TickContext) -> u64 {
+    fn sum_of_errors(&mut self, context: &mut TickContext) -> u64 {
         let mut sum = if self.errors.is_empty() { ABSENT } else { 0 };
         for file in &mut self.errors {
-            match file.read(at).and_then(errors) {
+            match file.read(context).and_then(errors) {
                 Some(n) if sum != ABSENT => sum = sum.saturating_add(n),
                 _ => sum = ABSENT,
             }
@@ -211,17 +211,17 @@ impl BtrfsState {
 }
 
 impl CounterSource for Btrfs {
-    fn tick(&mut self, at: &mut TickContext) {
-        if at.slow {
-            self.find(at);
+    fn tick(&mut self, context: &mut TickContext) {
+        if context.slow {
+            self.find(context);
         }
         let [table] = &mut self.tables;
         table.begin();
         for followed in &mut self.followed {
             let operation = followed.operation.as_mut();
-            let operates = operation.and_then(|file| Some(trim(file.read(at)?) != b"none"));
-            let background = if followed.scrub.runs(at) { Some(true) } else { operates };
-            let sum = followed.sum_of_errors(at);
+            let operates = operation.and_then(|file| Some(trim(file.read(context)?) != b"none"));
+            let background = if followed.scrub.runs(context) { Some(true) } else { operates };
+            let sum = followed.sum_of_errors(context);
             let silent = background.is_none() && sum == ABSENT;
             if silent && !followed.folder.exists() {
                 // unmounted; the slow beat will notice
@@ -231,7 +231,7 @@ impl CounterSource for Btrfs {
             let values = [followed.members, followed.missing, degraded, background.map_or(ABSENT, u64::from), sum];
             table.fill(followed.row).copy_from_slice(&values);
         }
-        table.settle(at);
+        table.settle(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

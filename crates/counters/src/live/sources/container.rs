@@ -46,25 +46,25 @@ struct Container {
 }
 
 impl CounterSource for Container {
-    fn tick(&mut self, at: &mut TickContext) {
+    fn tick(&mut self, context: &mut TickContext) {
         if std::mem::replace(&mut self.told, true) {
             return;
         }
         for (kind, first, means) in FIRST {
-            let link = fs::read_link(at.roots.proc.join("self/ns").join(kind));
+            let link = fs::read_link(context.roots.proc.join("self/ns").join(kind));
             if link.is_ok_and(|link| link.as_os_str() != *first) {
                 let text = format!("the sampler runs in a {kind} namespace of its own: {means}");
-                at.notes.push(at.time_ns, Note::UNSEEN, text);
+                context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
         }
-        let mounts = mountinfo::read(at.roots);
+        let mounts = mountinfo::read(context.roots);
         for (_, text) in masks(&mounts) {
-            at.notes.push(at.time_ns, Note::UNSEEN, text);
+            context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
         let hides = |m: &&Mount| m.point == "/proc" && m.option("hidepid").is_some_and(|v| v != "0" && v != "off");
         if mounts.iter().any(|m| hides(&m)) {
             let text = "/proc is mounted with hidepid: processes of other users are not seen";
-            at.notes.push(at.time_ns, Note::UNSEEN, text);
+            context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
     }
 }

@@ -291,9 +291,9 @@ impl Interrupts {
 }
 
 impl CounterSource for Interrupts {
-    fn tick(&mut self, at: &mut TickContext) {
+    fn tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(at) else { return table.gap() };
+        let Some(text) = self.file.read(context) else { return table.gap() };
         let mut lines = lines(text);
         let heading = lines.next().unwrap_or_default();
         let mut changed = heading != self.heading;
@@ -308,7 +308,7 @@ impl CounterSource for Interrupts {
             let same = self.rows.get(count).is_some_and(|l| *l.label == *row.label && *l.tail == *row.tail);
             if !same {
                 changed = true;
-                let known = known.get_or_insert_with(|| InterruptNames::read(at.roots));
+                let known = known.get_or_insert_with(|| InterruptNames::read(context.roots));
                 let column = class(&row, known).column();
                 self.rows.truncate(count);
                 self.rows.push(InterruptColumn { label: row.label.into(), tail: row.tail.into(), column });
@@ -328,7 +328,7 @@ impl CounterSource for Interrupts {
         for (to, sum) in table.fill(0).iter_mut().zip(sums) {
             *to = sum & u64::from(u32::MAX);
         }
-        table.settle(at);
+        table.settle(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

@@ -43,14 +43,14 @@ impl Loadavg {
 }
 
 impl CounterSource for Loadavg {
-    fn tick(&mut self, at: &mut TickContext) {
+    fn tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(at) else { return table.gap() };
+        let Some(text) = self.file.read(context) else { return table.gap() };
         table.begin();
         for (to, from) in table.fill(0).iter_mut().zip(parse(text)) {
             *to = from.unwrap_or(ABSENT);
         }
-        table.settle(at);
+        table.settle(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

@@ -150,23 +150,23 @@ impl Mdstat {
 }
 
 impl CounterSource for Mdstat {
-    fn tick(&mut self, at: &mut TickContext) {
+    fn tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        if at.slow && table.any_gone() {
-            at.rescan = true;
+        if context.slow && table.any_gone() {
+            context.rescan = true;
             self.known.retain(|known| !table.is_gone(known.row));
             table.retain(|_, gone| !gone);
             for known in &mut self.known {
                 known.row = table.row(&String::from_utf8_lossy(&known.name));
             }
         }
-        let Some(text) = self.file.read(at) else { return table.gap() };
+        let Some(text) = self.file.read(context) else { return table.gap() };
         table.begin();
         let known = &mut self.known;
         parse(text, |array| {
             let place = known.iter().position(|k| k.name == array.name).unwrap_or_else(|| {
                 let row = table.row(&String::from_utf8_lossy(array.name));
-                at.rescan = true;
+                context.rescan = true;
                 known.push(MdProgress { name: array.name.to_vec(), row, mismatches: ABSENT, ..MdProgress::default() });
                 known.len() - 1
             });
@@ -176,11 +176,11 @@ impl CounterSource for Mdstat {
             if progress.running != running || progress.members != members {
                 running.clone_into(&mut progress.running);
                 progress.members = members;
-                at.rescan = true;
+                context.rescan = true;
             }
-            if at.slow {
+            if context.slow {
                 let name = String::from_utf8_lossy(array.name);
-                let file = at.roots.sys.join("block").join(&*name).join("md/mismatch_cnt");
+                let file = context.roots.sys.join("block").join(&*name).join("md/mismatch_cnt");
                 progress.mismatches = read_number(&file).unwrap_or(ABSENT);
             }
             let values = [
@@ -193,7 +193,7 @@ impl CounterSource for Mdstat {
             ];
             table.fill(progress.row).copy_from_slice(&values);
         });
-        table.settle(at);
+        table.settle(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

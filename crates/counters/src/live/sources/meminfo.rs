@@ -64,9 +64,9 @@ impl Meminfo {
 }
 
 impl CounterSource for Meminfo {
-    fn tick(&mut self, at: &mut TickContext) {
+    fn tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(at) else { return table.gap() };
+        let Some(text) = self.file.read(context) else { return table.gap() };
         table.begin();
         let row = table.fill(0);
         for (number, line) in lines(text).enumerate() {
@@ -76,7 +76,7 @@ impl CounterSource for Meminfo {
                 row[column] = keyed(line).and_then(|(_, value)| value).unwrap_or(ABSENT);
             }
         }
-        table.settle(at);
+        table.settle(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

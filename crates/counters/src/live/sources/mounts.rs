@@ -76,25 +76,25 @@ pub(crate) fn local(mounts: &[Mount]) -> Vec<&Mount> {
 }
 
 impl CounterSource for MountSource {
-    fn tick(&mut self, at: &mut TickContext) {
-        if !at.slow {
+    fn tick(&mut self, context: &mut TickContext) {
+        if !context.slow {
             return;
         }
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(at) else { return table.gap() };
+        let Some(text) = self.file.read(context) else { return table.gap() };
         if text != self.text {
             self.text = text.to_vec();
-            at.rescan = true;
+            context.rescan = true;
             let mounts = mountinfo::parse(text);
             let local = local(&mounts);
             if local.len() > MOST {
                 let text = format!("{} filesystems are mounted; the free space of {MOST} is watched", local.len());
-                at.notes.limited(at.time_ns, Note::UNSEEN, "mounts", || text);
+                context.notes.limited(context.time_ns, Note::UNSEEN, "mounts", || text);
             }
-            self.places = local.iter().take(MOST).map(|m| (m.point.clone(), at.roots.at(&m.point))).collect();
+            self.places = local.iter().take(MOST).map(|m| (m.point.clone(), context.roots.at(&m.point))).collect();
             table.retain(|name, _| self.places.iter().any(|(point, _)| point == name));
         }
-        if !at.options.filesystems {
+        if !context.options.filesystems {
             return;
         }
         table.begin();
@@ -107,7 +107,7 @@ impl CounterSource for MountSource {
             let values = [bytes(space.f_bavail), bytes(space.f_blocks), inodes(space.f_favail), inodes(space.f_files)];
             table.fill(row).copy_from_slice(&values);
         }
-        table.settle(at);
+        table.settle(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

@@ -73,7 +73,7 @@ impl Netdev {
     }
 
     /// Slow beat: what is gone leaves the schema; links may have changed.
-    fn refresh(&mut self, at: &TickContext) {
+    fn refresh(&mut self, context: &TickContext) {
         let [table] = &mut self.tables;
         if table.any_gone() {
             table.retain(|_, gone| !gone);
@@ -81,7 +81,7 @@ impl Netdev {
             self.slots.clear();
         }
         for slot in &mut self.slots {
-            slot.link = link(at.roots, &slot.name);
+            slot.link = link(context.roots, &slot.name);
         }
     }
 }
@@ -105,12 +105,12 @@ fn is_followed(roots: &Roots, name: &str) -> bool {
 }
 
 impl CounterSource for Netdev {
-    fn tick(&mut self, at: &mut TickContext) {
-        if at.slow {
-            self.refresh(at);
+    fn tick(&mut self, context: &mut TickContext) {
+        if context.slow {
+            self.refresh(context);
         }
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(at) else { return table.gap() };
+        let Some(text) = self.file.read(context) else { return table.gap() };
         table.begin();
         let mut cursor = 0;
         for (name, numbers) in lines(text).filter_map(parse_line) {
@@ -118,8 +118,8 @@ impl CounterSource for Netdev {
             let found = if known { Some(cursor) } else { self.slots.iter().position(|s| *s.name == *name) };
             let place = found.unwrap_or_else(|| {
                 let text = String::from_utf8_lossy(name);
-                let row = is_followed(at.roots, &text).then(|| table.row(&text));
-                self.slots.push(NetdevSlot { name: name.into(), row, link: link(at.roots, name) });
+                let row = is_followed(context.roots, &text).then(|| table.row(&text));
+                self.slots.push(NetdevSlot { name: name.into(), row, link: link(context.roots, name) });
                 self.slots.len() - 1
             });
             cursor = place + 1;
@@ -132,7 +132,7 @@ impl CounterSource for Netdev {
                 values[LINK] = slot.link;
             }
         }
-        table.settle(at);
+        table.settle(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

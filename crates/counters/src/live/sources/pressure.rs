@@ -79,10 +79,10 @@ impl Pressure {
 }
 
 impl CounterSource for Pressure {
-    fn tick(&mut self, at: &mut TickContext) {
+    fn tick(&mut self, context: &mut TickContext) {
         let mut values = [ABSENT; COLUMNS.len()];
         for (file, some, full) in &mut self.files {
-            let Some(text) = file.read(at) else { continue };
+            let Some(text) = file.read(context) else { continue };
             let read = parse(text);
             for (column, value) in [(*some, read.0), (*full, read.1)] {
                 if let (Some(column), Some(value)) = (column, value) {
@@ -93,10 +93,10 @@ impl CounterSource for Pressure {
         let [table] = &mut self.tables;
         table.begin();
         table.fill(0).copy_from_slice(&values);
-        table.settle(at);
-        let limit = TROUBLE * at.elapsed_ns as f64 * 1e-3;
+        table.settle(context);
+        let limit = TROUBLE * context.elapsed_ns as f64 * 1e-3;
         if [0, 1, 3].into_iter().any(|column| table.cell(0, column) > limit) {
-            at.trouble = true;
+            context.trouble = true;
         }
     }
 

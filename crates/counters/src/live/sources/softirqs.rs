@@ -68,9 +68,9 @@ impl Softirqs {
 }
 
 impl CounterSource for Softirqs {
-    fn tick(&mut self, at: &mut TickContext) {
+    fn tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(at) else { return table.gap() };
+        let Some(text) = self.file.read(context) else { return table.gap() };
         let mut lines = lines(text);
         let heading = lines.next().unwrap_or_default();
         if heading != self.heading {
@@ -88,7 +88,7 @@ impl CounterSource for Softirqs {
         for (to, sum) in table.fill(0).iter_mut().zip(sums) {
             *to = sum & u64::from(u32::MAX);
         }
-        table.settle(at);
+        table.settle(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

@@ -88,8 +88,8 @@ impl StatSource {
 }
 
 impl CounterSource for StatSource {
-    fn tick(&mut self, at: &mut TickContext) {
-        let Some(text) = self.file.read(at) else {
+    fn tick(&mut self, context: &mut TickContext) {
+        let Some(text) = self.file.read(context) else {
             self.tables.iter_mut().for_each(CounterTable::gap);
             return;
         };
@@ -116,11 +116,11 @@ impl CounterSource for StatSource {
         if online > 0 {
             system.fill(0)[PROCESSORS] = online;
         }
-        system.fill(0)[UPTIME] = at.since_boot_ns / 1_000_000_000;
-        processors.settle(at);
-        system.settle(at);
+        system.fill(0)[UPTIME] = context.since_boot_ns / 1_000_000_000;
+        processors.settle(context);
+        system.settle(context);
         if system.cell(0, BLOCKED) > 0.0 {
-            at.trouble = true;
+            context.trouble = true;
         }
     }
 

@@ -49,15 +49,15 @@ struct Swaps {
 }
 
 impl CounterSource for Swaps {
-    fn tick(&mut self, at: &mut TickContext) {
-        if !at.slow {
+    fn tick(&mut self, context: &mut TickContext) {
+        if !context.slow {
             return;
         }
-        let Some(text) = self.file.read(at) else { return };
+        let Some(text) = self.file.read(context) else { return };
         let now: Vec<Area> = parse(text).collect();
         if now != self.known {
             self.known = now;
-            at.rescan = true;
+            context.rescan = true;
         }
     }
 }

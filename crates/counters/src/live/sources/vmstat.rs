@@ -123,8 +123,8 @@ impl Vmstat {
 }
 
 impl CounterSource for Vmstat {
-    fn tick(&mut self, at: &mut TickContext) {
-        let Some(text) = self.file.read(at) else {
+    fn tick(&mut self, context: &mut TickContext) {
+        let Some(text) = self.file.read(context) else {
             self.tables.iter_mut().for_each(CounterTable::gap);
             return;
         };
@@ -145,7 +145,7 @@ impl CounterSource for Vmstat {
         for (table, values) in self.tables.iter_mut().zip([&values[..LIMITS], &values[LIMITS..]]) {
             table.begin();
             table.fill(0).copy_from_slice(values);
-            table.settle(at);
+            table.settle(context);
         }
     }
 

@@ -132,8 +132,8 @@ pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
 #[inline(always)]
 fn unpack(packed: &[u8; GROUP * 8 + 16], width: u32, group: &mut [i64], mut each: impl FnMut(u64) -> i64) {
     let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
-    let word = |at: usize| {
-        let eight = packed.get(at..).and_then(|rest| rest.first_chunk::<8>());
+    let word = |index: usize| {
+        let eight = packed.get(index..).and_then(|rest| rest.first_chunk::<8>());
         eight.map_or(0, |eight| u64::from_le_bytes(*eight))
     };
     let mut at = 0;

@@ -167,8 +167,8 @@ impl PlainScratch {
         self.cells.clear();
         if changes {
             let mut before = 0;
-            self.changes.set(cells.len(), |at| {
-                let bits = block::cell_bits(cells[at]);
+            self.changes.set(cells.len(), |index| {
+                let bits = block::cell_bits(cells[index]);
                 let changed = bits != before;
                 before = bits;
                 changed
@@ -179,12 +179,12 @@ impl PlainScratch {
             self.cells.extend_from_slice(cells);
         }
         if gaps {
-            self.gaps.set(self.cells.len(), |at| self.cells[at].is_nan());
+            self.gaps.set(self.cells.len(), |index| self.cells[index].is_nan());
             self.gaps.write(out);
             drop_set(&self.gaps, &mut self.cells);
         }
         if zeros {
-            self.zeros.set(self.cells.len(), |at| self.cells[at].to_bits() == 0);
+            self.zeros.set(self.cells.len(), |index| self.cells[index].to_bits() == 0);
             self.zeros.write(out);
             drop_set(&self.zeros, &mut self.cells);
         }
@@ -262,11 +262,11 @@ impl PlainScratch {
         // A cell before the first change is +0, as the writer has it.
         let mut told = self.cells.iter();
         let mut last = 0.0;
-        self.changes.each(|at, changed| {
+        self.changes.each(|index, changed| {
             if changed {
                 last = told.next().copied().unwrap_or(last);
             }
-            cells[at] = last;
+            cells[index] = last;
         });
         Some(())
     }
@@ -278,9 +278,9 @@ fn keep(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
     out.resize(start + cells.len(), 0.0);
     let kept = &mut out[start..];
     let mut count = 0;
-    places.each(|at, bit| {
+    places.each(|index, bit| {
         // Written in any case, counted only where it is wanted.
-        kept[count] = cells[at];
+        kept[count] = cells[index];
         count += usize::from(bit);
     });
     out.truncate(start + count);
@@ -289,8 +289,8 @@ fn keep(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
 /// Takes out the cells whose bit is set.
 fn drop_set(places: &BitPositions, cells: &mut Vec<f64>) {
     let mut count = 0;
-    places.each(|at, bit| {
-        cells[count] = cells[at];
+    places.each(|index, bit| {
+        cells[count] = cells[index];
         count += usize::from(!bit);
     });
     cells.truncate(count);
@@ -301,10 +301,10 @@ fn drop_set(places: &BitPositions, cells: &mut Vec<f64>) {
 fn spread(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f64) {
     let mut from = cells.len();
     cells.resize(length, 0.0);
-    places.each_back(|at, bit| {
+    places.each_back(|index, bit| {
         from -= usize::from(!bit);
         let cell = cells[from.min(length - 1)];
-        cells[at] = if bit { filler } else { cell };
+        cells[index] = if bit { filler } else { cell };
     });
 }
 
@@ -418,10 +418,10 @@ mod tests {
         for cut in 4..code.len() {
             assert_eq!(plain.decode(&code[..cut], 5, 150, &mut back), None, "cut at {cut}");
         }
-        for at in 4..code.len() {
+        for index in 4..code.len() {
             for flip in [1, 0x80, 0xff] {
                 let mut wrong = code.clone();
-                wrong[at] ^= flip;
+                wrong[index] ^= flip;
                 let _ = plain.decode(&wrong, 5, 150, &mut back);
             }
         }

@@ -20,8 +20,8 @@ impl BitPositions {
         self.words.clear();
         for start in (0..length).step_by(64) {
             let mut word = 0;
-            for at in start..length.min(start + 64) {
-                word |= u64::from(bit(at)) << (at - start);
+            for index in start..length.min(start + 64) {
+                word |= u64::from(bit(index)) << (index - start);
             }
             self.words.push(word);
         }
@@ -37,8 +37,8 @@ impl BitPositions {
     pub fn each(&self, mut bit: impl FnMut(usize, bool)) {
         for (start, &word) in (0..self.length).step_by(64).zip(&self.words) {
             let mut word = word;
-            for at in start..self.length.min(start + 64) {
-                bit(at, word & 1 == 1);
+            for index in start..self.length.min(start + 64) {
+                bit(index, word & 1 == 1);
                 word >>= 1;
             }
         }
@@ -48,8 +48,8 @@ impl BitPositions {
     #[inline(always)]
     pub fn each_back(&self, mut bit: impl FnMut(usize, bool)) {
         for (start, &word) in (0..self.length).step_by(64).zip(&self.words).rev() {
-            for at in (start..self.length.min(start + 64)).rev() {
-                bit(at, word >> (at - start) & 1 == 1);
+            for index in (start..self.length.min(start + 64)).rev() {
+                bit(index, word >> (index - start) & 1 == 1);
             }
         }
     }
@@ -91,8 +91,8 @@ impl BitPositions {
             1 => {
                 for &full in code.bytes(count.div_ceil(8))? {
                     let mut word = [0; 8];
-                    for (at, byte) in word.iter_mut().enumerate() {
-                        if full >> at & 1 == 1 {
+                    for (index, byte) in word.iter_mut().enumerate() {
+                        if full >> index & 1 == 1 {
                             *byte = code.byte()?;
                         }
                     }
@@ -117,7 +117,7 @@ mod tests {
         for length in [0usize, 1, 8, 63, 64, 65, 127, 953, 1024] {
             for every in [1usize, 2, 9, 100, 5000] {
                 let mut places = BitPositions::default();
-                places.set(length, |at| at % every == 0);
+                places.set(length, |index| index % every == 0);
                 let mut code = Vec::new();
                 places.write(&mut code);
                 let count = length.div_ceil(every);
@@ -127,7 +127,7 @@ mod tests {
                 let mut cursor = ByteCursor::new(&code);
                 assert_eq!(back.read(&mut cursor, length), Some(()));
                 assert!(cursor.is_empty());
-                back.each(|at, bit| assert_eq!(bit, at % every == 0));
+                back.each(|index, bit| assert_eq!(bit, index % every == 0));
                 assert_eq!(back.words, places.words);
             }
         }

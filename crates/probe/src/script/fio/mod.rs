@@ -39,8 +39,8 @@ struct FioSection {
 /// With file, line and option, and what would be right.
 pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Script, ProbeError> {
     let mut reader = FioReader { file, variable, global: OptionValues::new(), sections: Vec::new(), notes: Vec::new() };
-    for (at, line) in text.lines().enumerate() {
-        reader.line(at + 1, line)?;
+    for (index, line) in text.lines().enumerate() {
+        reader.line(index + 1, line)?;
     }
     let FioReader { sections, mut notes, .. } = reader;
     let mut rounds = Rounds::default();
@@ -69,10 +69,10 @@ struct FioReader<'a> {
 }
 
 impl FioReader<'_> {
-    fn line(&mut self, at: usize, line: &str) -> Result<(), ProbeError> {
+    fn line(&mut self, index: usize, line: &str) -> Result<(), ProbeError> {
         // fio cuts a line at either sign, wherever it stands
         let line = line.split([';', '#']).next().unwrap_or_default().trim();
-        let fail = |because: String| Err(wrong(self.file, at, because));
+        let fail = |because: String| Err(wrong(self.file, index, because));
         if line.is_empty() {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl FioReader<'_> {
         if let Some(rest) = line.strip_prefix('[') {
             let name = rest.strip_suffix(']').map(str::trim).filter(|n| !n.is_empty());
             let Some(name) = name else { return fail(format!("expected `[name]`, found `{line}`")) };
-            self.section(at, name);
+            self.section(index, name);
             return if self.sections.len() > MOST_JOBS { fail(format!("more than {MOST_JOBS} jobs")) } else { Ok(()) };
         }
         if line.starts_with("include ") {
@@ -92,22 +92,22 @@ impl FioReader<'_> {
             return fail(format!("`{line}` is before the first section; put `[global]` or `[name]` above it"));
         }
         let (key, value) = line.split_once('=').map_or((line, None), |(k, v)| (k.trim(), Some(v.trim())));
-        let value = value.map(|v| self.expand(at, v)).transpose()?;
-        self.option(at, key, value)
+        let value = value.map(|v| self.expand(index, v)).transpose()?;
+        self.option(index, key, value)
     }
 
-    fn section(&mut self, at: usize, name: &str) {
+    fn section(&mut self, index: usize, name: &str) {
         // what the last section was told becomes everybody's if it was a global one
         if let Some(last) = self.sections.last().filter(|s| s.name == "global") {
             self.global = last.values.clone();
             self.sections.pop();
         }
-        self.sections.push(FioSection { name: name.to_owned(), line: at, values: self.global.clone() });
+        self.sections.push(FioSection { name: name.to_owned(), line: index, values: self.global.clone() });
     }
 
     /// Puts variables of the environment in place of `${NAME}`.
-    fn expand(&self, at: usize, value: &str) -> Result<String, ProbeError> {
-        let fail = |because: String| Err(wrong(self.file, at, because));
+    fn expand(&self, index: usize, value: &str) -> Result<String, ProbeError> {
+        let fail = |because: String| Err(wrong(self.file, index, because));
         if value.contains('`') {
             return fail(format!("`{value}`: commands are not run; write their output"));
         }
@@ -130,8 +130,8 @@ impl FioReader<'_> {
         Ok(done + rest)
     }
 
-    fn option(&mut self, at: usize, key: &str, value: Option<String>) -> Result<(), ProbeError> {
-        let fail = |because: String| Err(wrong(self.file, at, because));
+    fn option(&mut self, index: usize, key: &str, value: Option<String>) -> Result<(), ProbeError> {
+        let fail = |because: String| Err(wrong(self.file, index, because));
         let Some((name, treatment)) = option(key) else {
             let hint = like(key).map_or(String::new(), |known| format!("; did you mean `{known}`?"));
             return fail(format!("`{key}` is not a known option{hint}"));
@@ -142,7 +142,11 @@ impl FioReader<'_> {
             Treatment::Done => {}
             Treatment::Noted(why) => {
                 if !off {
-                    self.notes.push(ScriptNote { file: self.file.to_owned(), line: at, text: format!("{key}: {why}") });
+                    self.notes.push(ScriptNote {
+                        file: self.file.to_owned(),
+                        line: index,
+                        text: format!("{key}: {why}"),
+                    });
                 }
                 return Ok(());
             }
@@ -162,7 +166,7 @@ impl FioReader<'_> {
             }
         }
         let name = if canonical(name) == "file_size" { "filesize" } else { name };
-        section.values.insert(name, OptionValue { line: at, text: value });
+        section.values.insert(name, OptionValue { line: index, text: value });
         Ok(())
     }
 }

@@ -83,7 +83,7 @@ pub fn time(text: &str, unit_s: f64) -> Result<Duration, String> {
 /// is not looked at. An empty part is `None`.
 pub fn directions(text: &str) -> [Option<&str>; 2] {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let given = |at: usize| parts.get(at).copied().filter(|p| !p.is_empty());
+    let given = |index: usize| parts.get(index).copied().filter(|p| !p.is_empty());
     // one that is not ended by a comma is for those behind it too
     let writes = if parts.len() == 1 { given(0) } else { given(1) };
     [given(0), writes]

@@ -107,9 +107,9 @@ impl Stroke {
     /// The byte at a share of the way.
     fn byte(&self, share: f64) -> f64 {
         let last = self.before.len() - 2;
-        let at = self.before.partition_point(|b| *b <= share).saturating_sub(1).min(last);
-        let (low, high) = (self.before[at], self.before[at + 1]);
-        (at as f64 + ((share - low) / (high - low)).clamp(0.0, 1.0)) * self.part
+        let index = self.before.partition_point(|b| *b <= share).saturating_sub(1).min(last);
+        let (low, high) = (self.before[index], self.before[index + 1]);
+        (index as f64 + ((share - low) / (high - low)).clamp(0.0, 1.0)) * self.part
     }
 }
 
@@ -216,7 +216,7 @@ fn tell(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, 
     let width = widths[widths.len() / 2];
     let third = curve.at(THIRD);
     if third - short < ARM.0 || third < ARM.1 * short || !(TURN.0..TURN.1).contains(&width) {
-        let fastest = |at: usize| words(spreads[at].1, "s");
+        let fastest = |index: usize| words(spreads[index].1, "s");
         let text = format!(
             "no mechanical behaviour seen: the fastest of many reads takes {} next door and {} at the farthest",
             fastest(0),

@@ -15,9 +15,15 @@ pub(super) struct ZeroRun {
 
 impl ArrayContent {
     /// Reads a piece from a copy that is good and not to be avoided.
-    pub(super) fn read_copy(&self, stores: &Stores, at: u64, into: &mut [u8], avoid: Members) -> Result<(), Trouble> {
+    pub(super) fn read_copy(
+        &self,
+        stores: &Stores,
+        offset: u64,
+        into: &mut [u8],
+        avoid: Members,
+    ) -> Result<(), Trouble> {
         for copy in 0..self.array.copies() {
-            let piece = self.copy(at, into.len() as u64, copy)?;
+            let piece = self.copy(offset, into.len() as u64, copy)?;
             if self.good_up_to(piece) == piece.bytes && !avoid.contains(piece.member) {
                 return stores.read(self.drives[usize::from(piece.member)], piece.from, into);
             }
@@ -57,17 +63,17 @@ impl ArrayContent {
 
     /// Writes all copies of a piece: first those that are good to its end, then
     /// the good part of those being rebuilt.
-    fn write_piece(&mut self, stores: &mut Stores, at: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
+    fn write_piece(&mut self, stores: &mut Stores, offset: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
         let copies = self.array.copies();
         let mut whole = 0;
         for copy in 0..copies {
-            let piece = self.copy(at, source.bytes(), copy)?;
+            let piece = self.copy(offset, source.bytes(), copy)?;
             if self.good_up_to(piece) < piece.bytes {
                 continue;
             }
             whole += 1;
             if let Err(short) = put(stores, self.drives[usize::from(piece.member)], piece.from, source) {
-                self.agree(stores, at, source.bytes(), copy, short.done as u64);
+                self.agree(stores, offset, source.bytes(), copy, short.done as u64);
                 return Err(short.why);
             }
         }
@@ -78,7 +84,7 @@ impl ArrayContent {
             return Ok(());
         }
         for copy in 0..copies {
-            let piece = self.copy(at, source.bytes(), copy)?;
+            let piece = self.copy(offset, source.bytes(), copy)?;
             let good = self.good_up_to(piece);
             if good > 0 && good < piece.bytes {
                 let written = put(stores, self.drives[usize::from(piece.member)], piece.from, source.part(0, good));
@@ -98,10 +104,10 @@ impl ArrayContent {
     /// After a write of all copies that failed in copy `failed` behind `done`
     /// bytes: makes the copies agree again, old or new. What was written has
     /// room, so that it can be written again.
-    fn agree(&mut self, stores: &mut Stores, at: u64, bytes: u64, failed: u16, done: u64) {
+    fn agree(&mut self, stores: &mut Stores, offset: u64, bytes: u64, failed: u16, done: u64) {
         let mut pieces = Vec::new();
         for copy in 0..self.array.copies() {
-            let Ok(piece) = self.copy(at, bytes, copy) else { continue };
+            let Ok(piece) = self.copy(offset, bytes, copy) else { continue };
             if self.good_up_to(piece) == bytes {
                 pieces.push((copy, piece));
             } else {

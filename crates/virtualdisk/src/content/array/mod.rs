@@ -199,16 +199,16 @@ impl ArrayContent {
 
     /// The piece of the first copy that begins at `at`.
     #[inline]
-    fn piece(&self, at: u64, bytes: u64) -> Result<BytePiece, Trouble> {
-        self.copy(at, bytes, 0)
+    fn piece(&self, offset: u64, bytes: u64) -> Result<BytePiece, Trouble> {
+        self.copy(offset, bytes, 0)
     }
 
     /// The piece of a copy that begins at `at`.
     #[inline]
-    fn copy(&self, at: u64, bytes: u64, copy: u16) -> Result<BytePiece, Trouble> {
-        let (block, skip) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
+    fn copy(&self, offset: u64, bytes: u64, copy: u16) -> Result<BytePiece, Trouble> {
+        let (block, skip) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
         let blocks = (skip + bytes).div_ceil(BLOCK_BYTES);
-        let beyond = || Trouble::OutOfRange { from: at, to: at + bytes, bytes: self.bytes() };
+        let beyond = || Trouble::OutOfRange { from: offset, to: offset + bytes, bytes: self.bytes() };
         let piece = self.array.map(block, blocks, copy).ok_or_else(beyond)?;
         let bytes = bytes.min(piece.blocks * BLOCK_BYTES - skip);
         Ok(BytePiece { member: piece.member, from: piece.block * BLOCK_BYTES + skip, bytes })

@@ -44,13 +44,13 @@ impl ArrayContent {
     pub(super) fn read_row(
         &mut self,
         stores: &Stores,
-        at: u64,
+        offset: u64,
         piece: BytePiece,
         into: &mut [u8],
         avoid: Members,
     ) -> Result<(), Trouble> {
         let (unit, row_bytes) = (self.unit(), self.row_bytes());
-        let (row, data_unit) = (at / row_bytes, (at % row_bytes / unit) as u16);
+        let (row, data_unit) = (offset / row_bytes, (offset % row_bytes / unit) as u16);
         let lost = avoid.within(self.array.members()).iter().fold(self.lost_in(row), Members::with);
         if !lost.contains(piece.member) {
             return stores.read(self.drives[usize::from(piece.member)], piece.from, into);
@@ -75,20 +75,20 @@ impl ArrayContent {
         source: WriteSource<'_>,
     ) -> Result<(), Trouble> {
         let (row_bytes, end) = (self.row_bytes(), from + source.bytes());
-        let mut at = from;
-        while at < end {
-            let (row, inside) = (at / row_bytes, at % row_bytes);
-            let whole = if inside == 0 { (end - at) / row_bytes } else { 0 };
+        let mut index = from;
+        while index < end {
+            let (row, inside) = (index / row_bytes, index % row_bytes);
+            let whole = if inside == 0 { (end - index) / row_bytes } else { 0 };
             if let WriteSource::Zeros(_, room) = source
                 && whole > 0
                 && self.zero_rows(stores, row, whole, room)?
             {
-                at += whole * row_bytes;
+                index += whole * row_bytes;
                 continue;
             }
-            let bytes = (row_bytes - inside).min(end - at);
-            self.write_row(stores, row, inside, source.part(at - from, bytes))?;
-            at += bytes;
+            let bytes = (row_bytes - inside).min(end - index);
+            self.write_row(stores, row, inside, source.part(index - from, bytes))?;
+            index += bytes;
         }
         Ok(())
     }

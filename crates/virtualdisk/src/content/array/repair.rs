@@ -102,21 +102,21 @@ impl ArrayContent {
     }
 
     fn rebuild_copy(&mut self, stores: &mut Stores, member: u16, to: u64) -> Result<(), Trouble> {
-        let at = usize::from(member);
-        let to = to.min(self.sizes[at]);
+        let index = usize::from(member);
+        let to = to.min(self.sizes[index]);
         let mut buffer = Vec::new();
-        while self.good[at] < to {
-            let from = self.good[at];
+        while self.good[index] < to {
+            let from = self.good[index];
             let block = from / BLOCK_BYTES;
             let MemberBlock::Data { block, copy } = self.array.place(member, block) else {
                 // nothing lies on the rest of this unit
-                self.good[at] = ((from / self.unit() + 1) * self.unit()).min(to);
+                self.good[index] = ((from / self.unit() + 1) * self.unit()).min(to);
                 continue;
             };
             let (first, bytes) = (block * BLOCK_BYTES, to - from);
             let bytes = self.copy(first, bytes, copy)?.bytes;
             let source = self.source(first, bytes, member).ok_or(Trouble::LostData)?;
-            let (target, drive) = (self.drives[at], self.drives[usize::from(source.member)]);
+            let (target, drive) = (self.drives[index], self.drives[usize::from(source.member)]);
             let ContentExtent { bytes, hole } = stores.extent(drive, source.from, bytes.min(source.bytes))?;
             let bytes = if hole {
                 stores.zero(target, from, bytes, ZeroPolicy::GiveBack)?;
@@ -128,15 +128,15 @@ impl ArrayContent {
                 stores.write(target, from, &buffer)?;
                 bytes
             };
-            self.good[at] += bytes;
+            self.good[index] += bytes;
         }
         Ok(())
     }
 
     /// The good part of a copy that begins at byte `at` of the array, on
     /// another member: the longest.
-    fn source(&self, at: u64, bytes: u64, not: u16) -> Option<BytePiece> {
-        let pieces = (0..self.array.copies()).filter_map(|copy| self.copy(at, bytes, copy).ok());
+    fn source(&self, offset: u64, bytes: u64, not: u16) -> Option<BytePiece> {
+        let pieces = (0..self.array.copies()).filter_map(|copy| self.copy(offset, bytes, copy).ok());
         let good = |piece: BytePiece| BytePiece { bytes: self.good_up_to(piece), ..piece };
         pieces.filter(|piece| piece.member != not).map(good).filter(|p| p.bytes > 0).max_by_key(|p| p.bytes)
     }

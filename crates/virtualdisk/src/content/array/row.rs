@@ -247,8 +247,8 @@ impl RowStretch<'_> {
         let len = self.len;
         grow(&mut scratch.data, usize::from(cover.count()) * len);
         for d in cover.first..=cover.last {
-            let at = usize::from(d - cover.first) * len;
-            stores.read(self.drive(self.data(d)), self.at(), &mut scratch.data[at..at + len])?;
+            let position = usize::from(d - cover.first) * len;
+            stores.read(self.drive(self.data(d)), self.at(), &mut scratch.data[position..position + len])?;
         }
         for j in self.parities() {
             let parity = &mut scratch.parity[usize::from(j)];
@@ -266,9 +266,9 @@ impl RowStretch<'_> {
         let ParityScratch { data, parity, other } = scratch;
         grow(other, len);
         for d in cover.first..=cover.last {
-            let at = usize::from(d - cover.first) * len;
+            let position = usize::from(d - cover.first) * len;
             let change = &mut other[..len];
-            change.copy_from_slice(&data[at..at + len]);
+            change.copy_from_slice(&data[position..position + len]);
             if let WriteSource::Data(new) = cover.of(d, len) {
                 galois::add(change, new);
             }
@@ -360,7 +360,7 @@ impl RowStretch<'_> {
             grow(&mut scratch.other, len);
             let (there, right) = (&mut scratch.other[..len], &scratch.parity[usize::from(j)][..len]);
             stores.read(drive, self.at(), there)?;
-            let wrong = |at: &usize| there[*at] != right[*at];
+            let wrong = |index: &usize| there[*index] != right[*index];
             if let (Some(first), Some(last)) = ((0..len).find(wrong), (0..len).rfind(wrong)) {
                 stores.write(drive, self.at() + first as u64, &right[first..=last])?;
             }

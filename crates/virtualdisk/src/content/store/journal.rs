@@ -186,12 +186,12 @@ mod tests {
         assert_eq!(journal.kept(&file).unwrap(), wanted);
         assert!(journal.is_there(&file) && !WriteJournal::new(9_000).is_there(&file));
         // each flipped bit and each cut is noticed
-        for at in (10_000..10_096).chain([14_096, 19_000, 19_096]) {
+        for index in (10_000..10_096).chain([14_096, 19_000, 19_096]) {
             let mut byte = [0];
-            file.read_exact_at(&mut byte, at).unwrap();
-            file.write_all_at(&[byte[0] ^ 64], at).unwrap();
-            assert!(journal.kept(&file).unwrap().is_empty(), "{at}");
-            file.write_all_at(&byte, at).unwrap();
+            file.read_exact_at(&mut byte, index).unwrap();
+            file.write_all_at(&[byte[0] ^ 64], index).unwrap();
+            assert!(journal.kept(&file).unwrap().is_empty(), "{index}");
+            file.write_all_at(&byte, index).unwrap();
         }
         assert_eq!(journal.kept(&file).unwrap(), wanted);
         let len = file.metadata().unwrap().len();

@@ -30,9 +30,9 @@ pub(in crate::content) struct MemoryStore {
 
 /// Place of a byte: leaf, page there, byte there.
 #[inline]
-fn place(at: u64) -> (usize, usize, usize) {
-    let page = at / PAGE as u64;
-    ((page / LEAF_PAGES as u64) as usize, (page % LEAF_PAGES as u64) as usize, (at % PAGE as u64) as usize)
+fn place(offset: u64) -> (usize, usize, usize) {
+    let page = offset / PAGE as u64;
+    ((page / LEAF_PAGES as u64) as usize, (page % LEAF_PAGES as u64) as usize, (offset % PAGE as u64) as usize)
 }
 
 impl MemoryStore {

@@ -354,11 +354,11 @@ impl<S: Read + Write> NbdClient<S> {
     }
 
     fn slot(&mut self, command: NbdCommand, offset: u64, length: u32) -> u64 {
-        let at = self.free.pop().unwrap_or_else(|| {
+        let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(ClientSlot::default());
             (self.slots.len() - 1) as u32
         });
-        let slot = &mut self.slots[at as usize];
+        let slot = &mut self.slots[index as usize];
         slot.busy = true;
         slot.generation = slot.generation.wrapping_add(1);
         (slot.command, slot.offset, slot.length) = (Some(command), offset, length);
@@ -369,7 +369,7 @@ impl<S: Read + Write> NbdClient<S> {
         if command == NbdCommand::Read && slot.data.len() < length as usize {
             slot.data.resize(length as usize, 0);
         }
-        u64::from(slot.generation) << 32 | u64::from(at)
+        u64::from(slot.generation) << 32 | u64::from(index)
     }
 }
 

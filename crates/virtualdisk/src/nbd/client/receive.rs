@@ -41,7 +41,7 @@ impl<S: Read + Write> NbdClient<S> {
     /// is of no more use. A failed request is an answer.
     pub fn receive(&mut self) -> Result<CommandResult<'_>, ClientError> {
         self.push()?;
-        let at = loop {
+        let index = loop {
             match self.message() {
                 Ok(None) => {}
                 Ok(Some(at)) => break at,
@@ -51,12 +51,12 @@ impl<S: Read + Write> NbdClient<S> {
                 }
             }
         };
-        self.free.push(at as u32);
-        let slot = &mut self.slots[at];
+        self.free.push(index as u32);
+        let slot = &mut self.slots[index];
         slot.busy = false;
         let read = slot.command == Some(NbdCommand::Read) && slot.error.is_none();
         Ok(CommandResult {
-            cookie: u64::from(slot.generation) << 32 | at as u64,
+            cookie: u64::from(slot.generation) << 32 | index as u64,
             command: slot.command.unwrap_or(NbdCommand::Unknown(u16::MAX)),
             offset: slot.offset,
             length: slot.length,
@@ -81,8 +81,8 @@ impl<S: Read + Write> NbdClient<S> {
         let all: [u8; 12] = self.input.array(&mut self.stream, "a reply")?;
         let mut rest = MessageRest(&all);
         let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
-        let at = self.place(cookie)?;
-        let slot = &mut self.slots[at];
+        let index = self.place(cookie)?;
+        let slot = &mut self.slots[index];
         let data = matches!(slot.command, Some(NbdCommand::Read | NbdCommand::BlockStatus));
         if data && self.about.structured {
             return Err(lie(&format!("it sends a simple reply to {:?}, not a structured one", slot.command)));
@@ -93,7 +93,7 @@ impl<S: Read + Write> NbdClient<S> {
             let data = &mut slot.data[..slot.length as usize];
             self.input.fill(&mut self.stream, data, "the data of a read")?;
         }
-        Ok(at)
+        Ok(index)
     }
 
     fn chunk(&mut self) -> Result<Option<usize>, ClientError> {
@@ -101,52 +101,52 @@ impl<S: Read + Write> NbdClient<S> {
         let mut rest = MessageRest(&all);
         let (flags, kind) = (rest.u16().unwrap_or(0), rest.u16().unwrap_or(0));
         let (cookie, length) = (rest.u64().unwrap_or(0), rest.u32().unwrap_or(0));
-        let at = self.place(cookie)?;
-        self.slots[at].chunks += 1;
-        if self.slots[at].chunks > MOST_CHUNKS {
+        let index = self.place(cookie)?;
+        self.slots[index].chunks += 1;
+        if self.slots[index].chunks > MOST_CHUNKS {
             return Err(lie("a reply has too many chunks"));
         }
         let done = flags & chunk::DONE != 0;
         match kind {
             chunk::NONE if length == 0 && done => {}
-            chunk::OFFSET_DATA if length > 8 => self.data(at, length - 8)?,
-            chunk::OFFSET_HOLE if length == 12 => self.hole(at)?,
-            chunk::BLOCK_STATUS if length >= 12 && length % 8 == 4 => self.status(at, (length - 4) / 8)?,
-            kind if kind & chunk::ERRORS != 0 => self.failure(at, kind, length)?,
+            chunk::OFFSET_DATA if length > 8 => self.data(index, length - 8)?,
+            chunk::OFFSET_HOLE if length == 12 => self.hole(index)?,
+            chunk::BLOCK_STATUS if length >= 12 && length % 8 == 4 => self.status(index, (length - 4) / 8)?,
+            kind if kind & chunk::ERRORS != 0 => self.failure(index, kind, length)?,
             _ => return Err(lie(&format!("a chunk of type {kind} has {length} bytes"))),
         }
-        let slot = &self.slots[at];
+        let slot = &self.slots[index];
         if done && slot.error.is_none() {
             complete(slot)?;
         }
-        Ok(done.then_some(at))
+        Ok(done.then_some(index))
     }
 
     fn place(&self, cookie: u64) -> Result<usize, ClientError> {
-        let at = (cookie & u64::from(u32::MAX)) as usize;
-        let slot = self.slots.get(at).filter(|slot| slot.busy && u64::from(slot.generation) == cookie >> 32);
-        slot.map(|_| at).ok_or_else(|| lie(&format!("it replies to {cookie:#x}, which was not requested")))
+        let index = (cookie & u64::from(u32::MAX)) as usize;
+        let slot = self.slots.get(index).filter(|slot| slot.busy && u64::from(slot.generation) == cookie >> 32);
+        slot.map(|_| index).ok_or_else(|| lie(&format!("it replies to {cookie:#x}, which was not requested")))
     }
 
-    fn data(&mut self, at: usize, length: u32) -> Result<(), ClientError> {
+    fn data(&mut self, index: usize, length: u32) -> Result<(), ClientError> {
         let offset = u64::from_be_bytes(self.input.array(&mut self.stream, "a chunk's offset")?);
-        let slot = &mut self.slots[at];
+        let slot = &mut self.slots[index];
         let start = cover(slot, offset, length)? as usize;
         let data = &mut slot.data[start..start + length as usize];
         self.input.fill(&mut self.stream, data, "the data of a read")
     }
 
-    fn hole(&mut self, at: usize) -> Result<(), ClientError> {
+    fn hole(&mut self, index: usize) -> Result<(), ClientError> {
         let offset = u64::from_be_bytes(self.input.array(&mut self.stream, "a hole's offset")?);
         let length = u32::from_be_bytes(self.input.array(&mut self.stream, "a hole's length")?);
-        let slot = &mut self.slots[at];
+        let slot = &mut self.slots[index];
         let start = cover(slot, offset, length)? as usize;
         slot.data[start..start + length as usize].fill(0);
         Ok(())
     }
 
-    fn status(&mut self, at: usize, count: u32) -> Result<(), ClientError> {
-        let slot = &mut self.slots[at];
+    fn status(&mut self, index: usize, count: u32) -> Result<(), ClientError> {
+        let slot = &mut self.slots[index];
         if slot.command != Some(NbdCommand::BlockStatus) || !slot.extents.is_empty() {
             return Err(lie("it sends a block status that was not requested"));
         }
@@ -168,7 +168,7 @@ impl<S: Read + Write> NbdClient<S> {
         Ok(())
     }
 
-    fn failure(&mut self, at: usize, kind: u16, length: u32) -> Result<(), ClientError> {
+    fn failure(&mut self, index: usize, kind: u16, length: u32) -> Result<(), ClientError> {
         if length as usize > 2 * wire::LONGEST_STRING {
             return Err(lie(&format!("an error has {length} bytes")));
         }
@@ -178,7 +178,7 @@ impl<S: Read + Write> NbdClient<S> {
         let Some((error, message)) = told.filter(|(error, _)| *error != 0) else {
             return Err(lie(&format!("an error chunk of type {kind:#x} holds no error")));
         };
-        let slot = &mut self.slots[at];
+        let slot = &mut self.slots[index];
         if slot.error.is_none() {
             slot.error = Some(ErrorCode::of(error));
             slot.message = String::from_utf8_lossy(message).into_owned();
@@ -196,17 +196,17 @@ fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientE
     };
     // no further than the read's length
     let (start, end) = (start as u32, start as u32 + length);
-    let at = slot.covered.partition_point(|(_, before)| *before < start);
+    let index = slot.covered.partition_point(|(_, before)| *before < start);
     let touches = |part: Option<&(u32, u32)>| part.copied().filter(|(first, last)| *first <= end && *last >= start);
     let overlaps = |(first, last): (u32, u32)| first < end && last > start;
     // those before `at` end before the start; of the others the first two may matter
-    let (one, two) = (touches(slot.covered.get(at)), touches(slot.covered.get(at + 1)));
+    let (one, two) = (touches(slot.covered.get(index)), touches(slot.covered.get(index + 1)));
     if one.is_some_and(overlaps) || two.is_some_and(overlaps) {
         return Err(lie(&format!("its {length} bytes at {offset} overlap earlier ones")));
     }
     let joined = [one, two].into_iter().flatten().fold((start, end), |(a, b), (c, d)| (a.min(c), b.max(d)));
     let gone = usize::from(one.is_some()) + usize::from(two.is_some());
-    slot.covered.splice(at..at + gone, [joined]);
+    slot.covered.splice(index..index + gone, [joined]);
     if slot.covered.len() > MOST_PIECES {
         return Err(lie("a read has too many pieces"));
     }

@@ -124,7 +124,7 @@ impl Cgroups {
     }
 
     /// Looks for groups worth following, and drops those that are gone.
-    fn survey(&mut self, at: &mut TickContext) {
+    fn survey(&mut self, context: &mut TickContext) {
         self.followed.retain(|f| !f.lost);
         let [groups, io] = &mut self.tables;
         groups.retain(|_, gone| !gone);
@@ -135,17 +135,17 @@ impl Cgroups {
             // found again by name at the next tick
             followed.values.io.iter_mut().for_each(|device| device.row = None);
         }
-        let mounts = self.mounts.get_or_insert_with(|| CgroupMounts::find(at));
+        let mounts = self.mounts.get_or_insert_with(|| CgroupMounts::find(context));
         if mounts.is_empty() {
             return;
         }
-        let room = at.options.most_cgroups.saturating_sub(self.followed.len());
+        let room = context.options.most_cgroups.saturating_sub(self.followed.len());
         let known = |path: &str| self.followed.iter().any(|f| f.path == path);
-        let found = self.surveyor.survey(mounts, at, known);
+        let found = self.surveyor.survey(mounts, context, known);
         let left_out = found.len().saturating_sub(room);
         if left_out > 0 {
-            at.notes.limited(at.time_ns, Note::UNSEEN, "cgroups", || {
-                let most = at.options.most_cgroups;
+            context.notes.limited(context.time_ns, Note::UNSEEN, "cgroups", || {
+                let most = context.options.most_cgroups;
                 format!("{left_out} more control groups have a limit or are busy; only {most} are followed")
             });
         }
@@ -176,15 +176,15 @@ fn follow(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut CounterTa
 }
 
 impl CounterSource for Cgroups {
-    fn tick(&mut self, at: &mut TickContext) {
-        if at.slow {
-            self.survey(at);
+    fn tick(&mut self, context: &mut TickContext) {
+        if context.slow {
+            self.survey(context);
         }
         self.tables.iter_mut().for_each(CounterTable::begin);
         let [groups, io] = &mut self.tables;
         for followed in &mut self.followed {
             if !followed.lost {
-                read(followed, at, &mut self.text);
+                read(followed, context, &mut self.text);
             }
             if followed.lost {
                 continue;
@@ -192,18 +192,18 @@ impl CounterSource for Cgroups {
             groups.fill(followed.row).copy_from_slice(&followed.values.group);
             for device in &mut followed.values.io {
                 let row = *device.row.get_or_insert_with(|| {
-                    let name = device_name(&mut self.devices, device.device, at.roots);
+                    let name = device_name(&mut self.devices, device.device, context.roots);
                     io.row(&format!("{}@{name}", followed.path))
                 });
                 io.fill(row).copy_from_slice(&device.numbers);
             }
         }
-        groups.settle(at);
-        io.settle(at);
-        let limit = TROUBLE * at.elapsed_ns as f64 * 1e-3;
+        groups.settle(context);
+        io.settle(context);
+        let limit = TROUBLE * context.elapsed_ns as f64 * 1e-3;
         let waits = |row: usize, column: usize| groups.cell(row, column) > limit;
         if self.followed.iter().any(|f| waits(f.row, of_group::IO_SOME) || waits(f.row, of_group::MEMORY_SOME)) {
-            at.trouble = true;
+            context.trouble = true;
         }
     }
 
@@ -212,13 +212,13 @@ impl CounterSource for Cgroups {
     }
 }
 
-fn read(followed: &mut CgroupState, at: &mut TickContext, text: &mut Vec<u8>) {
-    followed.values.begin(at.slow);
+fn read(followed: &mut CgroupState, context: &mut TickContext, text: &mut Vec<u8>) {
+    followed.values.begin(context.slow);
     for (file, kind) in &mut followed.files {
-        if kind.beat == ReadInterval::Slow && !at.slow {
+        if kind.beat == ReadInterval::Slow && !context.slow {
             continue;
         }
-        match file.read_into(at, text) {
+        match file.read_into(context, text) {
             Some(length) => (kind.read)(&text[..length], &mut followed.values),
             // pressure can be switched off, which is no sign of the end
             None if kind.name.ends_with(".pressure") => {}

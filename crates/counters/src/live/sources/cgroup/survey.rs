@@ -31,8 +31,8 @@ pub(super) struct CgroupMounts {
 
 impl CgroupMounts {
     /// Finds them, and tells what is missing.
-    pub fn find(at: &mut TickContext) -> CgroupMounts {
-        let mounts = mountinfo::read(at.roots);
+    pub fn find(context: &mut TickContext) -> CgroupMounts {
+        let mounts = mountinfo::read(context.roots);
         let mut roots = Vec::new();
         for hierarchy in Hierarchy::ALL {
             let is = |m: &&mountinfo::Mount| match hierarchy {
@@ -40,11 +40,11 @@ impl CgroupMounts {
                 other => m.kind == "cgroup" && m.options.split(',').any(|o| o == other.controller()),
             };
             if let Some(mount) = mounts.iter().find(is) {
-                roots.push((hierarchy, at.roots.at(&mount.point)));
+                roots.push((hierarchy, context.roots.at(&mount.point)));
             }
         }
-        let found = CgroupMounts { memory_bytes: memory_bytes(at), roots };
-        found.tell(at);
+        let found = CgroupMounts { memory_bytes: memory_bytes(context), roots };
+        found.tell(context);
         found
     }
 
@@ -56,9 +56,13 @@ impl CgroupMounts {
         self.roots.iter().find(|(h, _)| *h == hierarchy).map(|(_, folder)| folder.as_path())
     }
 
-    fn tell(&self, at: &mut TickContext) {
+    fn tell(&self, context: &mut TickContext) {
         if self.is_empty() {
-            at.notes.push(at.time_ns, Note::UNSEEN, "no control groups are mounted: their limits are not seen");
+            context.notes.push(
+                context.time_ns,
+                Note::UNSEEN,
+                "no control groups are mounted: their limits are not seen",
+            );
             return;
         }
         let Some(unified) = self.root(Hierarchy::Unified) else { return };
@@ -67,14 +71,14 @@ impl CgroupMounts {
         for (name, hierarchy) in [("io", Hierarchy::Blkio), ("memory", Hierarchy::Memory)] {
             if lacks(name) && self.root(hierarchy).is_none() {
                 let text = format!("control groups: the {name} controller is missing, so its limits are not seen");
-                at.notes.push(at.time_ns, Note::UNSEEN, text);
+                context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
         }
     }
 }
 
-fn memory_bytes(at: &TickContext) -> u64 {
-    topology::memory(&read_bytes(&at.roots.proc.join("meminfo")).unwrap_or_default())
+fn memory_bytes(context: &TickContext) -> u64 {
+    topology::memory(&read_bytes(&context.roots.proc.join("meminfo")).unwrap_or_default())
 }
 
 /// A group and its folder in each hierarchy.
@@ -99,7 +103,7 @@ impl Surveyor {
     pub fn survey(
         &mut self,
         mounts: &CgroupMounts,
-        at: &mut TickContext,
+        context: &mut TickContext,
         known: impl Fn(&str) -> bool,
     ) -> Vec<CgroupFolders> {
         let mut groups: BTreeMap<String, Vec<(Hierarchy, PathBuf)>> = BTreeMap::new();
@@ -113,7 +117,7 @@ impl Surveyor {
         }
         if !complete {
             let text = format!("there are more than {MOST_FOLDERS} control groups; the others are ignored");
-            at.notes.limited(at.time_ns, Note::UNSEEN, "cgroup folders", || text);
+            context.notes.limited(context.time_ns, Note::UNSEEN, "cgroup folders", || text);
         }
         let mut bytes = HashMap::new();
         let mut found: Vec<(Interest, CgroupFolders)> = Vec::new();

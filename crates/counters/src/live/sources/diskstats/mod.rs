@@ -143,11 +143,11 @@ impl Diskstats {
 }
 
 impl CounterSource for Diskstats {
-    fn tick(&mut self, at: &mut TickContext) {
-        if at.slow {
-            self.drop_gone(at);
+    fn tick(&mut self, context: &mut TickContext) {
+        if context.slow {
+            self.drop_gone(context);
         }
-        let Some(text) = self.file.read(at) else {
+        let Some(text) = self.file.read(context) else {
             self.tables.iter_mut().for_each(CounterTable::gap);
             return;
         };
@@ -156,13 +156,13 @@ impl CounterSource for Diskstats {
         for raw in lines(text) {
             match parse_line(raw) {
                 Some(line) => {
-                    let slot = slot(&mut self.slots, &mut self.tables, cursor, &line, at);
+                    let slot = slot(&mut self.slots, &mut self.tables, cursor, &line, context);
                     cursor = slot + 1;
-                    unbound |= fill(&mut self.slots[slot], &mut self.tables, &line, at);
+                    unbound |= fill(&mut self.slots[slot], &mut self.tables, &line, context);
                 }
-                None => at.notes.limited(at.time_ns, Note::GAP, "diskstats line", || {
+                None => context.notes.limited(context.time_ns, Note::GAP, "diskstats line", || {
                     let text = String::from_utf8_lossy(raw);
-                    format!("{}: a line is not understood: `{text}`", at.roots.proc.join("diskstats").display())
+                    format!("{}: a line is not understood: `{text}`", context.roots.proc.join("diskstats").display())
                 }),
             }
         }
@@ -174,8 +174,8 @@ impl CounterSource for Diskstats {
             self.tables[0].retain(|name, _| !slots.iter().any(|s| idle(s, name)));
             self.find_rows();
         }
-        self.tables.iter_mut().for_each(|t| t.settle(at));
-        self.judge_stalls(at);
+        self.tables.iter_mut().for_each(|t| t.settle(context));
+        self.judge_stalls(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -190,7 +190,7 @@ fn slot(
     tables: &mut [CounterTable; 2],
     cursor: usize,
     line: &DiskstatsLine,
-    at: &mut TickContext,
+    context: &mut TickContext,
 ) -> usize {
     let is = |s: &DiskstatsSlot| *s.name == *line.name;
     if slots.get(cursor).is_some_and(is) {
@@ -199,8 +199,8 @@ fn slot(
     if let Some(found) = slots.iter().position(is) {
         return found;
     }
-    at.rescan = true;
-    let target = target(tables, line, at.roots);
+    context.rescan = true;
+    let target = target(tables, line, context.roots);
     let place = cursor.min(slots.len());
     slots.insert(place, DiskstatsSlot { name: line.name.into(), device: line.device, target });
     place
@@ -279,11 +279,16 @@ pub fn named_like_a_partition(name: &str) -> bool {
 
 /// Takes a line's numbers. True where its device is bound to nothing any more (a detached loop device, whose line
 /// stays): then it has no numbers.
-fn fill(slot: &mut DiskstatsSlot, tables: &mut [CounterTable; 2], line: &DiskstatsLine, at: &mut TickContext) -> bool {
+fn fill(
+    slot: &mut DiskstatsSlot,
+    tables: &mut [CounterTable; 2],
+    line: &DiskstatsLine,
+    context: &mut TickContext,
+) -> bool {
     if slot.device != line.device {
         // the name went over to another device
         slot.device = line.device;
-        at.rescan = true;
+        context.rescan = true;
         let (table, row) = match slot.target {
             DiskstatsTarget::Whole(row) => (&mut tables[0], row),
             DiskstatsTarget::Part(row) => (&mut tables[1], row),
@@ -292,17 +297,17 @@ fn fill(slot: &mut DiskstatsSlot, tables: &mut [CounterTable; 2], line: &Disksta
         table.forget_row(row);
     }
     if let DiskstatsTarget::Idle { done: known } = slot.target {
-        if done(line) == known && !(at.slow && has_size(&String::from_utf8_lossy(line.name), at.roots)) {
+        if done(line) == known && !(context.slow && has_size(&String::from_utf8_lossy(line.name), context.roots)) {
             return false;
         }
-        at.rescan = true;
+        context.rescan = true;
         slot.target = DiskstatsTarget::Whole(tables[0].row(&String::from_utf8_lossy(line.name)));
     }
-    if at.slow
+    if context.slow
         && matches!(slot.target, DiskstatsTarget::Whole(_))
-        && is_unbound(&String::from_utf8_lossy(line.name), at.roots)
+        && is_unbound(&String::from_utf8_lossy(line.name), context.roots)
     {
-        at.rescan = true;
+        context.rescan = true;
         slot.target = DiskstatsTarget::Idle { done: done(line) };
         return true;
     }
@@ -324,7 +329,7 @@ fn fill(slot: &mut DiskstatsSlot, tables: &mut [CounterTable; 2], line: &Disksta
 
 impl Diskstats {
     /// Requests in flight and none completed: the device stands still.
-    fn judge_stalls(&mut self, at: &mut TickContext) {
+    fn judge_stalls(&mut self, context: &mut TickContext) {
         let table = &mut self.tables[0];
         for row in 0..table.len() {
             let in_flight = table.cell(row, IN_FLIGHT);
@@ -340,7 +345,7 @@ impl Diskstats {
                 () => 0.0,
             };
             if value == 1.0 {
-                at.trouble = true;
+                context.trouble = true;
             }
             if table.is_shown(row, IN_FLIGHT) {
                 table.compute(row, STALLED, value);
@@ -349,11 +354,11 @@ impl Diskstats {
     }
 
     /// Devices that have been gone since the last slow beat leave the schema.
-    fn drop_gone(&mut self, at: &mut TickContext) {
+    fn drop_gone(&mut self, context: &mut TickContext) {
         if self.tables.iter().all(|t| !t.any_gone()) {
             return;
         }
-        at.rescan = true;
+        context.rescan = true;
         let gone = |slot: &DiskstatsSlot, tables: &[CounterTable; 2]| match slot.target {
             DiskstatsTarget::Whole(row) => tables[0].is_gone(row),
             DiskstatsTarget::Part(row) => tables[1].is_gone(row),

@@ -110,8 +110,8 @@ impl ProcessSource {
         }
     }
 
-    fn is_due(&mut self, at: &TickContext) -> bool {
-        let since = at.running_ns.saturating_sub(self.looked_ns);
+    fn is_due(&mut self, context: &TickContext) -> bool {
+        let since = context.running_ns.saturating_sub(self.looked_ns);
         let rest = self.took_ns.saturating_mul(REST);
         match self.looks {
             0 => return true,
@@ -119,43 +119,44 @@ impl ProcessSource {
             1 => return since >= rest.max(APART_NS),
             _ => {}
         }
-        if at.slow {
+        if context.slow {
             self.at_once = (self.at_once + 1).min(AT_ONCE);
             return since >= rest;
         }
-        let at_once = at.trouble && self.at_once > 0 && since >= APART_NS.max(rest / 2);
+        let at_once = context.trouble && self.at_once > 0 && since >= APART_NS.max(rest / 2);
         self.at_once -= u32::from(at_once);
         at_once
     }
 }
 
 impl CounterSource for ProcessSource {
-    fn tick(&mut self, at: &mut TickContext) {
-        self.threads.tick(at);
-        if !self.is_due(at) {
+    fn tick(&mut self, context: &mut TickContext) {
+        self.threads.tick(context);
+        if !self.is_due(context) {
             return;
         }
         let started_ns = processor_ns();
         if self.looks == 0 {
-            self.first_words(at);
+            self.first_words(context);
         }
         self.looks += 1;
-        let elapsed_s = at.running_ns.saturating_sub(self.looked_ns) as f64 * 1e-9;
-        let (spans, unreadable) = self.look(at);
-        self.tell(at, unreadable);
+        let elapsed_s = context.running_ns.saturating_sub(self.looked_ns) as f64 * 1e-9;
+        let (spans, unreadable) = self.look(context);
+        self.tell(context, unreadable);
         if self.looks > 1 && elapsed_s > 0.0 {
-            let mut busiest = self.threads.look(at, &spans, elapsed_s);
-            let mut rows = table::rows(at.roots, &spans, elapsed_s, self.delays);
+            let mut busiest = self.threads.look(context, &spans, elapsed_s);
+            let mut rows = table::rows(context.roots, &spans, elapsed_s, self.delays);
             rows.iter_mut().for_each(|row| row.busiest_thread = busiest.remove(&row.pid));
             // the sleepers of a machine change slowly
-            let sleepers = if at.slow || self.looks == 2 { sleepers::rows(&at.roots.proc, &spans) } else { Vec::new() };
+            let sleepers =
+                if context.slow || self.looks == 2 { sleepers::rows(&context.roots.proc, &spans) } else { Vec::new() };
             let table = ProcessTable { elapsed_s, unreadable, rows, sleepers };
             if let Ok(text) = serde_json::to_string(&table) {
-                at.notes.push(at.time_ns, Note::PROCESSES, text);
+                context.notes.push(context.time_ns, Note::PROCESSES, text);
             }
         }
-        self.looked_ns = at.running_ns;
-        self.looked_since_boot_ns = at.since_boot_ns;
+        self.looked_ns = context.running_ns;
+        self.looked_since_boot_ns = context.since_boot_ns;
         self.took_ns = processor_ns().saturating_sub(started_ns);
     }
 
@@ -166,8 +167,8 @@ impl CounterSource for ProcessSource {
 
 impl ProcessSource {
     /// What limits the view from the start.
-    fn first_words(&mut self, at: &mut TickContext) {
-        let setting = at.roots.proc.join("sys/kernel/task_delayacct");
+    fn first_words(&mut self, context: &mut TickContext) {
+        let setting = context.roots.proc.join("sys/kernel/task_delayacct");
         self.delays = read_text(&setting).is_some_and(|text| text != "0");
         if !self.delays {
             let text = format!(
@@ -175,47 +176,47 @@ impl ProcessSource {
                  kernel.task_delayacct=1)",
                 setting.display()
             );
-            at.notes.push(at.time_ns, Note::UNSEEN, text);
+            context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
     }
 
-    fn tell(&mut self, at: &mut TickContext, unreadable: u32) {
+    fn tell(&mut self, context: &mut TickContext, unreadable: u32) {
         if unreadable > 0 && !self.told_unreadable {
             self.told_unreadable = true;
             let more = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
             let text =
                 format!("the I/O of {unreadable} processes cannot be read (other users own or guard them){more}");
-            at.notes.push(at.time_ns, Note::UNSEEN, text);
+            context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
         if self.known.is_empty() && !self.told_missing {
             self.told_missing = true;
-            let text = format!("{}: no process can be seen", at.roots.proc.display());
-            at.notes.push(at.time_ns, Note::UNSEEN, text);
+            let text = format!("{}: no process can be seen", context.roots.proc.display());
+            context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
     }
 
     /// Looks at every process; gives what each did since the last look, and how many
     /// processes did not show their I/O.
-    fn look(&mut self, at: &TickContext) -> (Vec<table::ProcessInterval>, u32) {
+    fn look(&mut self, context: &TickContext) -> (Vec<table::ProcessInterval>, u32) {
         let mut unreadable = 0;
         let mut spans = Vec::new();
-        let Ok(folder) = std::fs::read_dir(&at.roots.proc) else { return (Vec::new(), 0) };
-        let mut path = at.roots.proc.clone();
+        let Ok(folder) = std::fs::read_dir(&context.roots.proc) else { return (Vec::new(), 0) };
+        let mut path = context.roots.proc.clone();
         for entry in folder.flatten() {
             let name = entry.file_name();
             let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
             path.push(&name);
-            spans.extend(self.look_at(at, pid, &mut path, &mut unreadable));
+            spans.extend(self.look_at(context, pid, &mut path, &mut unreadable));
             path.pop();
         }
-        self.take_off_ended(at, &mut spans);
+        self.take_off_ended(context, &mut spans);
         (spans, unreadable)
     }
 
     /// Forgets processes that ended. What they did until the last look comes up
     /// once more in the account of the parent that waited for them, as if it
     /// had done all that at once: it is taken off there.
-    fn take_off_ended(&mut self, at: &TickContext, spans: &mut [table::ProcessInterval]) {
+    fn take_off_ended(&mut self, context: &TickContext, spans: &mut [table::ProcessInterval]) {
         let look = self.looks;
         let gone = |known: &ProcessState| known.look != look;
         let mut owed: HashMap<u32, ProcessIo> = HashMap::new();
@@ -238,7 +239,7 @@ impl ProcessSource {
         }
         for span in spans {
             let Some(known) = self.known.get_mut(&span.pid) else { continue };
-            if known.ended == ProcessIo::default() || known.io_ns != at.running_ns {
+            if known.ended == ProcessIo::default() || known.io_ns != context.running_ns {
                 continue;
             }
             let (Some(before), Some(now)) = (span.io_before, span.io_now) else { continue };
@@ -253,7 +254,7 @@ impl ProcessSource {
     /// Looks at one; gives what it did since the last look, where that is known.
     fn look_at(
         &mut self,
-        at: &TickContext,
+        context: &TickContext,
         pid: u32,
         path: &mut PathBuf,
         unreadable: &mut u32,
@@ -270,7 +271,7 @@ impl ProcessSource {
             Some(known) => (known.io, known.io_ns, known.denied),
             None => {
                 let (io, denied) = self.look_at_io(&now, path);
-                (io, at.running_ns, denied)
+                (io, context.running_ns, denied)
             }
         };
         *unreadable += u32::from(denied);

@@ -96,18 +96,18 @@ impl ThreadTracker {
     }
 
     /// Reads what is followed; called at every tick, before a look.
-    pub fn tick(&mut self, at: &mut TickContext) {
+    pub fn tick(&mut self, context: &mut TickContext) {
         let mut busiest: Option<f64> = None;
         self.followed.retain_mut(|thread| {
             let Some(now) = read(&thread.file).filter(|now| now.start == thread.start) else { return false };
             let ticks = processor_time(&now);
-            let busy = share(ticks.saturating_sub(thread.ticks), at.elapsed_ns);
+            let busy = share(ticks.saturating_sub(thread.ticks), context.elapsed_ns);
             thread.ticks = ticks;
             busiest = Some(busiest.map_or(busy, |most| most.max(busy)));
             true
         });
         for survey in std::mem::take(&mut self.surveys) {
-            let most = self.finish(at, &survey);
+            let most = self.finish(context, &survey);
             busiest = [busiest, most].into_iter().flatten().reduce(f64::max);
         }
         // where only a bound is known it is the busiest process's share
@@ -115,14 +115,14 @@ impl ThreadTracker {
         let [table] = &mut self.tables;
         table.begin();
         table.fill(0)[0] = busiest.map_or(ABSENT, |share| (share / SCALE).round() as u64);
-        table.settle(at);
+        table.settle(context);
     }
 
     /// The second reading of a process's threads: the busiest are followed. Gives the busiest one's share.
-    fn finish(&mut self, at: &TickContext, survey: &ThreadSurvey) -> Option<f64> {
-        let elapsed_ns = at.running_ns.saturating_sub(survey.running_ns);
+    fn finish(&mut self, context: &TickContext, survey: &ThreadSurvey) -> Option<f64> {
+        let elapsed_ns = context.running_ns.saturating_sub(survey.running_ns);
         let mut threads: Vec<(f64, TrackedThread)> = Vec::new();
-        for (tid, file) in files(&at.roots.proc, survey.pid) {
+        for (tid, file) in files(&context.roots.proc, survey.pid) {
             let Some(now) = read(&file) else { continue };
             let before = survey.threads.get(&tid).filter(|(start, _)| *start == now.start).map(|(_, ticks)| *ticks);
             let ticks = processor_time(&now);
@@ -142,7 +142,12 @@ impl ThreadTracker {
 
     /// Chooses anew whose threads are looked at, and gives the busiest thread of each such process since it was
     /// last asked.
-    pub fn look(&mut self, at: &TickContext, spans: &[ProcessInterval], elapsed_s: f64) -> HashMap<u32, ThreadRow> {
+    pub fn look(
+        &mut self,
+        context: &TickContext,
+        spans: &[ProcessInterval],
+        elapsed_s: f64,
+    ) -> HashMap<u32, ThreadRow> {
         let busy = |s: &ProcessInterval| s.used() as f64 * TICK_S / elapsed_s;
         let mut candidates: Vec<(f64, &ProcessInterval)> = spans.iter().map(|s| (busy(s), s)).collect();
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.pid.cmp(&b.1.pid)));
@@ -152,8 +157,8 @@ impl ThreadTracker {
         // where no process is seen nothing is known of threads
         self.below = (elapsed_s > 0.0 && candidates.is_empty() && !spans.is_empty()).then_some(most);
         self.followed.retain(|thread| candidates.iter().any(|(_, span)| span.pid == thread.pid));
-        let told = self.tell(at.running_ns);
-        self.surveys = candidates.iter().map(|(_, span)| survey(at, span.pid)).collect();
+        let told = self.tell(context.running_ns);
+        self.surveys = candidates.iter().map(|(_, span)| survey(context, span.pid)).collect();
         told
     }
 
@@ -173,11 +178,11 @@ impl ThreadTracker {
     }
 }
 
-fn survey(at: &TickContext, pid: u32) -> ThreadSurvey {
+fn survey(context: &TickContext, pid: u32) -> ThreadSurvey {
     let times = |(tid, file): (u32, PathBuf)| read(&file).map(|now| (tid, (now.start, processor_time(&now))));
     ThreadSurvey {
         pid,
-        running_ns: at.running_ns,
-        threads: files(&at.roots.proc, pid).into_iter().filter_map(times).collect(),
+        running_ns: context.running_ns,
+        threads: files(&context.roots.proc, pid).into_iter().filter_map(times).collect(),
     }
 }

@@ -44,28 +44,28 @@ struct TopologySource {
 }
 
 impl CounterSource for TopologySource {
-    fn tick(&mut self, at: &mut TickContext) {
-        self.pending |= at.rescan;
-        let old = at.slow && at.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
+    fn tick(&mut self, context: &mut TickContext) {
+        self.pending |= context.rescan;
+        let old = context.slow && context.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
         // changes come in swarms, and with a thousand disks a look is not cheap
-        let rested = at.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;
+        let rested = context.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;
         if self.last.is_some() && !old && !(self.pending && rested) {
             return;
         }
         self.pending = false;
-        self.read_ns = at.running_ns;
-        let now = read(at.roots);
+        self.read_ns = context.running_ns;
+        let now = read(context.roots);
         if now.devices.is_empty() && !self.told {
             self.told = true;
             let text = format!(
                 "{}: no block device can be seen, so the stacking of devices is unknown",
-                at.roots.sys.join("block").display()
+                context.roots.sys.join("block").display()
             );
-            at.notes.push(at.time_ns, Note::UNSEEN, text);
+            context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
         if self.last.as_ref() != Some(&now) {
             if let Ok(text) = serde_json::to_string(&now) {
-                at.notes.push(at.time_ns, Note::TOPOLOGY, text);
+                context.notes.push(context.time_ns, Note::TOPOLOGY, text);
             }
             self.last = Some(now);
         }
