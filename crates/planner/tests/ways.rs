@@ -107,7 +107,8 @@ fn controllers_are_in_the_search_and_unknown_prices_stay_unknown() {
     // with a price for it the price is that of drives and controllers
     let own = "[[controller]]\nid = \"own\"\nname = \"an adapter\"\ntakes = [\"hdd\"]\nchannels = 2\n\
                drives_per_channel = 8\nchannel_mb_s = 600\nwatts = 10.5\ndate = \"2026-11-01\"\nsource = \"an offer\"\n\
-               price = { each = 300.0, currency = \"USD\", region = \"DE\", date = \"2026-11-01\", source = \"an offer\" }";
+               price = { each = 300.0, currency = \"USD\", region = \"DE\", date = \"2026-11-01\", \
+               source = \"an offer\" }";
     let mut prices = built_in();
     prices.extend(read("own.toml", own).expect("a price list"));
     let found = plan(&demand, &PlanLimits { controllers: vec!["own".into()], prices, ..hdd }).expect("an answer");

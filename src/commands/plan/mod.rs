@@ -2,7 +2,7 @@
 //! demand and limits in `options.rs`, the answer is drawn in `screen.rs`.
 
 mod fleet;
-mod from_log;
+pub mod from_log;
 mod load_screen;
 mod options;
 mod pictures;
