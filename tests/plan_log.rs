@@ -107,7 +107,8 @@ fn a_change_is_predicted_after_the_models_error() {
 fn remedies_have_what_they_are_predicted_to_bring() {
     let folder = folder("plan-gains");
     let (system, log) = (folder.join("system.toml"), folder.join("log"));
-    let busy = RAID5.replace("count = 4", "count = 8").replace("80/s", "260/s").replace("0.63", "0.5");
+    let busy =
+        RAID5.replace("count = 4", "count = 8").replace("80/s", "260/s").replace("0.63", "0.5").replace("0.2", "0.4");
     fs::write(&system, busy).expect("written");
     success(&diskwright(&["simulate", text(&system), "--out", text(&log), "--json"]));
     let verdict = success(&diskwright(&["why", "--json", text(&log)]));

@@ -31,7 +31,7 @@ pub struct PlanAnswer {
 }
 
 /// A design of the short list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct PlannedDesign {
     /// 1 is the best.
     pub rank: u32,
@@ -170,7 +170,7 @@ pub struct HorizonFigures {
 }
 
 /// Two rules for what members carry together. The planner's own answer comes from neither.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RuleFigures {
     /// Rule 1, raw / (r + w p): what saturates.
     pub front_end_per_s: f64,
@@ -196,17 +196,18 @@ pub struct LossFigures {
 }
 
 /// How often a price is paid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PricePeriod {
     /// When it is bought.
+    #[default]
     Once,
     /// Every month.
     Month,
 }
 
 /// Statistics of responses, s.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ResponseFigures {
     /// Mean.
     pub mean: f64,

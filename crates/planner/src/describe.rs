@@ -38,9 +38,6 @@ pub(crate) fn design(
     let failed = |condition| failed_member(&design, demand, condition, limits);
     let (degraded, rebuilding) = (failed(ArrayCondition::Degraded), failed(ArrayCondition::Rebuilding));
     let rebuild = rebuild_seconds(part, judged);
-    let kept = limits.existing.as_ref().map_or(0, |existing| existing.count);
-    let drives = judged.count + judged.spares;
-    let controller = design.path.map(|path| controller(&path, drives));
     let mut told = PlannedDesign {
         rank: 0,
         level: judged.level.name().to_owned(),
@@ -72,27 +69,32 @@ pub(crate) fn design(
         rebuild_floor_s: rebuild.map(|found| found.1),
         loss_5_years: member(part).and_then(|member| self::loss(part, judged, member, &five_years(limits), 1.0)),
         loss: losses(part, judged, limits),
-        price: judged.price,
-        price_period: if part.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once },
-        cost: judged.cost,
         currency: limits.currency.clone(),
-        price_date: part.price.as_ref().map(|price| price.date.clone()),
-        price_source: part.price.as_ref().map(|price| price.source.clone()),
-        bought: bought(part, drives.saturating_sub(kept), design.path.as_ref(), &limits.currency),
-        known_price: judged.price.is_none().then_some(judged.known_price).filter(|price| *price > 0.0),
-        kept: kept.into(),
-        watts: watts(part, drives, controller.as_ref()),
-        watts_date: power_source(part).map(|(date, _)| date.to_owned()),
-        watts_source: power_source(part).map(|(_, source)| source.to_owned()),
-        controller,
-        horizon: None,
-        arithmetic: Vec::new(),
         simulated: simulated.is_some(),
-        why: String::new(),
+        ..PlannedDesign::default()
     };
+    buy(&mut told, &design, judged, limits);
     told.horizon = steps::horizon(&told, demand, limits);
     told.arithmetic = steps::steps(&design, &told, demand, limits);
     told
+}
+
+/// What is bought for a design, and what it draws.
+fn buy(told: &mut PlannedDesign, design: &StorageDesign<'_>, judged: &JudgedDesign, limits: &PlanLimits) {
+    let part = design.part;
+    let kept = limits.existing.as_ref().map_or(0, |existing| existing.count);
+    let drives = judged.count + judged.spares;
+    (told.price, told.cost) = (judged.price, judged.cost);
+    told.price_period = if part.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once };
+    told.price_date = part.price.as_ref().map(|price| price.date.clone());
+    told.price_source = part.price.as_ref().map(|price| price.source.clone());
+    told.bought = bought(part, drives.saturating_sub(kept), design.path.as_ref(), &limits.currency);
+    told.known_price = judged.price.is_none().then_some(judged.known_price).filter(|price| *price > 0.0);
+    told.kept = kept.into();
+    told.controller = design.path.map(|path| controller(&path, drives));
+    told.watts = watts(part, drives, told.controller.as_ref());
+    told.watts_date = power_source(part).map(|(date, _)| date.to_owned());
+    told.watts_source = power_source(part).map(|(_, source)| source.to_owned());
 }
 
 /// The controllers of a design.
