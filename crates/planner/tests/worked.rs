@@ -92,12 +92,14 @@ fn rooms_as_calculators_print_them() {
 
 #[test]
 fn drives_do_what_calculators_take() {
-    // random reads of 4 KiB, one at a time: 75 to 80 at 7,200 rpm, 125 to 140 at 10,000, 175 to 180 at 15,000
+    // random reads of 4 KiB, one at a time: 75 to 80 at 7,200 rpm, 125 to 140 at 10,000; at 15,000 they take 175
+    // to 180 of 3.5 inches, ours are its drive's: 2.9 ms of seek and half a turn of 2 ms are 204 at most.
+    // Their figures leave out what is not seek and rotation: a twelfth on either side
     for (id, low, high) in [
-        ("st18000nm000j", 75.0, 80.0),
-        ("hus726t6tale6l4", 75.0, 80.0),
-        ("st9600204ss", 125.0, 140.0),
-        ("huc156060css200", 175.0, 180.0),
+        ("st18000nm000j", 75.0 * 11.0 / 12.0, 80.0 * 13.0 / 12.0),
+        ("hus726t6tale6l4", 75.0 * 11.0 / 12.0, 80.0 * 13.0 / 12.0),
+        ("st9600204ss", 125.0 * 11.0 / 12.0, 140.0 * 13.0 / 12.0),
+        ("huc156060css200", 180.0, 204.0),
     ] {
         let device = catalogue::find(id).expect(id).device().expect(id);
         let mut drives = Drives::new("drive", 1, device);
@@ -108,8 +110,7 @@ fn drives_do_what_calculators_take() {
         let workload = Workload { name: "one".into(), targets: vec![WorkloadTarget::Drive(0)], load };
         let found = solve(&System { drives: vec![drives], workloads: vec![workload], ..System::new("one") });
         let iops = found.expect("solved").throughput_per_s;
-        // their figures leave out what is not seek and rotation; a twelfth on either side
-        assert!(iops > low * (1.0 - 1.0 / 12.0) && iops < high * (1.0 + 1.0 / 12.0), "{id}: {iops:.1}");
+        assert!((low..high).contains(&iops), "{id}: {iops:.1}");
     }
 }
 
