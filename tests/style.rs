@@ -275,15 +275,15 @@ fn a_type_name_is_declared_once() {
 /// context (docs/vocabulary.md). The numbers may only fall; crates that are not here are still to be done.
 const AT_LEFT: &[(&str, usize)] = &[
     ("base", 13),
-    ("counters", 17),
+    ("counters", 18),
     ("datastore", 70),
     ("export", 0),
-    ("guard", 29),
+    ("guard", 30),
     ("hostfiles", 5),
-    ("logs", 252),
+    ("logs", 254),
     ("probe", 98),
     ("remote", 7),
-    ("report", 67),
+    ("report", 68),
     ("results", 1),
     ("statistics", 43),
     ("traces", 63),
@@ -296,8 +296,9 @@ fn bare_at(line: &str) -> usize {
     let outside: String = code.split('"').step_by(2).collect::<Vec<_>>().join("\"\"");
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let is_bare = |start: usize| {
-        let (before, after) = (outside[..start].chars().next_back(), outside[start + 2..].chars().next());
-        before.is_none_or(|c| !is_part(c) && c != '.') && after.is_none_or(|c| !is_part(c) && c != '(')
+        let (before, after) = (&outside[..start], outside[start + 2..].chars().next());
+        let is_field = before.ends_with('.') && !before.ends_with("..");
+        !is_field && !before.ends_with(is_part) && after.is_none_or(|c| !is_part(c) && c != '(')
     };
     outside.match_indices("at").filter(|(start, _)| is_bare(*start)).count()
 }

@@ -8,10 +8,12 @@ use std::path::Path;
 use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_diagnosis::{Judge, Verdict};
 use diskwright_logs::probable_range;
+use diskwright_planner::series::{LoadCollector, LoadSeries};
 
 use super::Failure;
 use super::bundle::GivenLog;
 use super::foreign::{self, ForeignOptions};
+use super::plan::from_log::collect;
 
 /// A file that is still being written has another end at each reading; then a copy is judged.
 const MOST_READINGS: usize = 3;
@@ -46,6 +48,18 @@ pub fn verdicts(
         return Ok(stream.map(JudgeStream::finish));
     }
     Ok(None)
+}
+
+/// The load of such a log, for predictions; the log is read once more.
+pub fn load(log: &GivenLog, reading: &ForeignOptions) -> Result<LoadSeries, Failure> {
+    let mut collector = LoadCollector::default();
+    let mut collected = Ok(());
+    let mut sink = |piece: LogPiece<'_>| {
+        collected = collect(&mut collector, piece);
+        if collected.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    foreign::read(Path::new(&log.name), &mut log.open()?, reading, &mut sink)?;
+    collected.map(|()| collector.finish())
 }
 
 /// A judge behind a reader.

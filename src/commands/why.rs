@@ -9,10 +9,11 @@ use diskwright_base::units::parse_duration;
 use diskwright_base::{Frame, LogPiece};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
+use diskwright_planner::series::LoadSeries;
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
-use super::bundle::{self, GivenLog};
+use super::bundle;
 use super::gains::{self, PredictedGain};
 use super::live::{self, Pacer};
 use super::log::{LogWindow, Logs};
@@ -126,33 +127,30 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log; to watch a live machine, use --for".into()));
         }
-        return answer(&watch(arguments, packs)?, None, arguments.json);
+        return answer(&watch(arguments, packs)?, None, None, arguments.json);
     } else {
         let given = bundle::expand(&arguments.log)?;
-        if let Some(verdicts) = streamed(&given, arguments, &packs)? {
-            // what remedies would bring is predicted on a log that can be read again
-            let asked = verdicts.first().is_some_and(gains::is_asked);
-            let logs = asked.then(|| Logs::open_given(given, &arguments.window)).transpose()?;
-            return answer(&verdicts, logs.as_ref(), arguments.json);
+        if let ([log], Some(reading)) = (given.as_slice(), arguments.window.of_whole()?) {
+            let judge = |window| arguments.judging.judge(packs.clone(), Some(window));
+            if let Some(verdicts) = streamed::verdicts(log, reading, &judge)? {
+                return answer(&verdicts, None, Some(&|| streamed::load(log, reading)), arguments.json);
+            }
         }
         Logs::open_given(given, &arguments.window)?
     };
     let verdicts = read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
-    answer(&verdicts, Some(&logs), arguments.json)
+    answer(&verdicts, Some(&logs), Some(&|| of_logs(&logs)), arguments.json)
 }
+
+/// The load of the logs, for predictions; they are read again for it.
+type LoadReader<'a> = &'a dyn Fn() -> Result<LoadSeries, Failure>;
 
 /// What remedies would bring; the log is read again only where one of them can be predicted.
-fn predicted(first: &Verdict, logs: Option<&Logs>) -> Result<Vec<PredictedGain>, Failure> {
-    match logs.filter(|_| gains::is_asked(first)) {
-        Some(logs) => Ok(gains::gains(first, &of_logs(logs)?)),
+fn predicted(first: &Verdict, load: Option<LoadReader<'_>>) -> Result<Vec<PredictedGain>, Failure> {
+    match load.filter(|_| gains::is_asked(first)) {
+        Some(load) => Ok(gains::gains(first, &load()?)),
         None => Ok(Vec::new()),
     }
-}
-
-/// The verdicts on one log of another tool that is given as it is; `None` for all else.
-fn streamed(given: &[GivenLog], arguments: &Arguments, packs: &[Pack]) -> Result<Option<Vec<Verdict>>, Failure> {
-    let ([log], Some(reading)) = (given, arguments.window.of_whole()?) else { return Ok(None) };
-    streamed::verdicts(log, reading, &|window| arguments.judging.judge(packs.to_vec(), Some(window)))
 }
 
 /// Judges what is in logs.
@@ -201,11 +199,16 @@ fn hand_over(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
 }
 
 /// Prints the first verdict, and the others in short.
-fn answer(verdicts: &[Verdict], logs: Option<&Logs>, as_json: bool) -> Result<(), Failure> {
+fn answer(
+    verdicts: &[Verdict],
+    logs: Option<&Logs>,
+    load: Option<LoadReader<'_>>,
+    as_json: bool,
+) -> Result<(), Failure> {
     let Some((first, others)) = verdicts.split_first() else {
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
     };
-    let predicted = predicted(first, logs)?;
+    let predicted = predicted(first, load)?;
     if as_json {
         let mut document = serde_json::to_value(first)?;
         gains::add(&mut document, &predicted);

@@ -213,17 +213,20 @@ fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
 /// The load of logs.
 pub fn of_logs(logs: &Logs) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::default();
-    logs.read(|piece| {
-        match piece {
-            LogPiece::Frame(frame) => collector.frame(frame),
-            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
-                collector.topology(serde_json::from_str(&note.text)?);
-            }
-            LogPiece::Note(_) => {}
-        }
-        Ok(())
-    })?;
+    logs.read(|piece| collect(&mut collector, piece))?;
     Ok(collector.finish())
+}
+
+/// Gives a collector what it takes of a log.
+pub fn collect(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Result<(), Failure> {
+    match piece {
+        LogPiece::Frame(frame) => collector.frame(frame),
+        LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
+            collector.topology(serde_json::from_str(&note.text)?);
+        }
+        LogPiece::Note(_) => {}
+    }
+    Ok(())
 }
 
 fn of_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
