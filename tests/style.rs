@@ -280,14 +280,14 @@ const AT_LEFT: &[(&str, usize)] = &[
     ("export", 0),
     ("guard", 30),
     ("hostfiles", 5),
-    ("logs", 254),
-    ("probe", 98),
+    ("logs", 144),
+    ("probe", 55),
     ("remote", 7),
-    ("report", 68),
+    ("report", 45),
     ("results", 1),
     ("statistics", 43),
-    ("traces", 63),
-    ("virtualdisk", 127),
+    ("traces", 6),
+    ("virtualdisk", 28),
 ];
 
 /// How often a line of code has the word `at`, fields and methods (`.at`), comments and strings aside.

@@ -82,7 +82,7 @@ fn noisy(out: &mut String, _: usize, _: usize, random: &mut Random, _: &mut f64)
 fn twenty_digits(out: &mut String, row: usize, column: usize, random: &mut Random, value: &mut f64) {
     mixed(out, row, column, random, value);
     if column % 10 > 5 && row > 0 {
-        out.truncate(out.rfind('"').map_or(0, |at| at + 1));
+        out.truncate(out.rfind('"').map_or(0, |index| index + 1));
         let decimals = 19 - value.abs().max(1e-9).log10().floor() as i32;
         out.push_str(&format!("{:.*}", decimals.clamp(0, 25) as usize, value));
     }

@@ -354,8 +354,8 @@ mod tests {
     fn time_that_goes_back_is_left_out_and_a_hole_is_told() {
         let one = schema("physical_disk.reads_per_s");
         let (got, summary) = run(|batch| {
-            for at in [10, 11, 12, 5, 12, 100, 101] {
-                batch.tick(&one, at * S, None, &[1.0]);
+            for time in [10, 11, 12, 5, 12, 100, 101] {
+                batch.tick(&one, time * S, None, &[1.0]);
             }
         });
         assert_eq!(got, ["source", "[0, 1, 1]", "gap", "[0, 1]"]);
@@ -369,8 +369,8 @@ mod tests {
     fn a_recorder_that_slows_down_for_good_leaves_one_gap() {
         let one = schema("physical_disk.reads_per_s");
         let (got, _) = run(|batch| {
-            for at in [1, 2, 3, 63, 123, 183] {
-                batch.tick(&one, at * S, None, &[1.0]);
+            for time in [1, 2, 3, 63, 123, 183] {
+                batch.tick(&one, time * S, None, &[1.0]);
             }
         });
         assert_eq!(got, ["source", "[0, 1, 1]", "gap", "[0, 60, 60]"]);

@@ -85,8 +85,8 @@ impl MagicBytes {
 
 impl VersionPlace {
     fn read(&self, head: &InputHead<'_>) -> Option<String> {
-        if let Some(at) = self.at {
-            let [minor, major] = *head.bytes.get(at..at + 2)?.first_chunk::<2>()?;
+        if let Some(index) = self.at {
+            let [minor, major] = *head.bytes.get(index..index + 2)?.first_chunk::<2>()?;
             // the highest bit says that a version stands there
             return (major & 0x80 != 0).then(|| format!("{}.{minor}", major & 0x7f));
         }

@@ -49,7 +49,8 @@ impl WatcherFile {
             let text = text.trim();
             let from = found.head;
             if text.starts_with("zzz") {
-                found.offset_s = calendar::moment(text, NumericDateOrder::MonthFirst).and_then(|at| offset(&at.zone));
+                found.offset_s =
+                    calendar::moment(text, NumericDateOrder::MonthFirst).and_then(|time| offset(&time.zone));
                 // releases without a banner: `zzz ***Wed Feb 29 11:01:52 EST 2012 Sample interval: 5 secconds`
                 if let Some((_, told)) = text.split_once("Sample interval:") {
                     is_one = true;

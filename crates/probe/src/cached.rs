@@ -40,7 +40,7 @@ pub fn share(target: &ProbeTarget) -> Option<f64> {
     let step = (target.bytes / SAMPLES).max(4096) / 4096 * 4096;
     let mut seen = 0.0;
     let mut held = 0.0;
-    for index in (0..SAMPLES).map(|i| i * step).take_while(|at| at + 512 <= target.bytes) {
+    for index in (0..SAMPLES).map(|i| i * step).take_while(|offset| offset + 512 <= target.bytes) {
         seen += 1.0;
         held += f64::from(u8::from(is_held(file.as_fd(), index)?));
     }

@@ -179,10 +179,10 @@ impl Draw {
         if self.run_left == 0 || self.run_next + length > self.range {
             (self.run_next, self.run_left) = (self.place(length, write), self.run);
         }
-        let at = self.run_next;
+        let position = self.run_next;
         self.run_left -= 1;
         self.run_next += length;
-        at
+        position
     }
 
     #[inline]
@@ -218,17 +218,17 @@ impl Draw {
             OffsetGenerator::Sequential { next, part, turn } => {
                 let stream = *turn;
                 *turn = (stream + 1) % next.len();
-                let at = next[stream];
-                let base = at / *part * *part;
-                let at = if at + length > self.range { base.min(self.range - length) } else { at };
-                let after = at + length;
+                let position = next[stream];
+                let base = position / *part * *part;
+                let position = if position + length > self.range { base.min(self.range - length) } else { position };
+                let after = position + length;
                 next[stream] = if after >= base + *part || after >= self.range { base } else { after };
-                at
+                position
             }
             OffsetGenerator::Strided { stride, next } => {
-                let at = if *next + length > self.range { *next % *stride % align.max(1) } else { *next };
-                *next = at + *stride;
-                at
+                let position = if *next + length > self.range { *next % *stride % align.max(1) } else { *next };
+                *next = position + *stride;
+                position
             }
         }
     }

@@ -64,14 +64,14 @@ pub fn of_rounds(rates: &[f64]) -> Option<Steadiness> {
 /// The moment from which a rate was steady to the end: the first of `rates`
 /// such that every five in a row from there on are. `None` where the last five are not.
 pub fn since(rates: &[f64]) -> Option<usize> {
-    let mut at = None;
+    let mut index = None;
     for first in (0..=rates.len().checked_sub(ROUNDS)?).rev() {
         if !of_rounds(&rates[first..first + ROUNDS]).is_some_and(|s| s.steady) {
             break;
         }
-        at = Some(first);
+        index = Some(first);
     }
-    at
+    index
 }
 
 /// A step in a series: the cut at which two flat parts explain it best, with
@@ -169,8 +169,8 @@ mod tests {
     fn the_beginning_of_the_steady_part_is_found() {
         let rates: Vec<f64> = (0..30).map(|i| if i < 10 { 2000.0 - 100.0 * f64::from(i) } else { 1000.0 }).collect();
         // windows that reach into the fall drift too much
-        let at = since(&rates).unwrap();
-        assert!((8..=10).contains(&at), "{at}");
+        let index = since(&rates).unwrap();
+        assert!((8..=10).contains(&index), "{index}");
         assert_eq!(since(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
         assert_eq!(since(&[1.0; 3]), None);
     }

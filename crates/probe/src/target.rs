@@ -332,12 +332,12 @@ fn filesystem(file: &OwnedFd) -> Option<&'static str> {
 
 /// A sentence about the holes of a file: reading them asks no disk.
 fn holes(file: &OwnedFd, bytes: u64) -> Option<String> {
-    let (mut at, mut data) = (0, 0);
+    let (mut offset, mut data) = (0, 0);
     for _ in 0..MOST_PIECES {
-        let Ok(from) = rustix::fs::seek(file, SeekFrom::Data(at)) else { break };
-        at = rustix::fs::seek(file, SeekFrom::Hole(from)).ok()?;
-        data += at.min(bytes).saturating_sub(from);
-        if at >= bytes {
+        let Ok(from) = rustix::fs::seek(file, SeekFrom::Data(offset)) else { break };
+        offset = rustix::fs::seek(file, SeekFrom::Hole(from)).ok()?;
+        data += offset.min(bytes).saturating_sub(from);
+        if offset >= bytes {
             break;
         }
     }

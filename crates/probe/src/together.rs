@@ -48,7 +48,7 @@ pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outc
 /// What some of the jobs gave, as if they were one. They began at the same time.
 fn joined(outcomes: &Outcomes, members: &[usize]) -> RunOutcome {
     let mut all = RunOutcome { cpu_s: f64::NAN, ..RunOutcome::default() };
-    for one in members.iter().map(|at| &outcomes.each[*at]) {
+    for one in members.iter().map(|index| &outcomes.each[*index]) {
         all.tally.merge(&one.tally);
         all.seconds = all.seconds.max(one.seconds);
         all.lanes += one.lanes;

@@ -67,11 +67,11 @@ pub fn figure(bars: &Bars, id: &str) -> String {
             coordinate(top + count * BAR / 2.0),
             escape(&text::cut(part, NAME, "…"))
         ));
-        for (at, value) in known(values) {
-            let y = top + at as f64 * BAR;
+        for (index, value) in known(values) {
+            let y = top + index as f64 * BAR;
             let width = percent(value / full);
             inside.push_str(&format!(
-                "<rect class=\"k{at}\" fill=\"currentColor\" x=\"0\" y=\"{}\" width=\"{width}\" height=\"{}\"/>\
+                "<rect class=\"k{index}\" fill=\"currentColor\" x=\"0\" y=\"{}\" width=\"{width}\" height=\"{}\"/>\
                  <text x=\"{width}\" dx=\"5\" y=\"{}\" dy=\"4\">{}</text>\n",
                 coordinate(y + 1.0),
                 coordinate(BAR - 2.0),
@@ -87,7 +87,7 @@ pub fn figure(bars: &Bars, id: &str) -> String {
 
 /// The figure around the bars, with the key of their colours.
 fn framed(bars: &Bars, id: &str, inside: &str, height: f64, left: usize) -> String {
-    let key = |(at, name): (usize, &String)| format!("<span class=\"k{at}\">\u{25a0}</span> {}", escape(name));
+    let key = |(index, name): (usize, &String)| format!("<span class=\"k{index}\">\u{25a0}</span> {}", escape(name));
     let keys: Vec<String> = bars.names.iter().take(LINES).enumerate().map(key).collect();
     format!(
         "<figure>\n<figcaption><b>{title}</b></figcaption>\n\

@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn idle_disks_are_left_out_and_the_busiest_lead() {
         // series 0 is pressure; then three a disk
-        let charts = book(&["sda", "sdb", "sdc"], |at| match at {
+        let charts = book(&["sda", "sdb", "sdc"], |index| match index {
             0 => 1.0,
             1..=3 => 0.0,
             4..=6 => 10.0,

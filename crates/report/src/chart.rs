@@ -183,7 +183,7 @@ impl Canvas {
     /// One row, neighbours of one ink painted together.
     fn row(&self, row: usize, style: &Style) -> String {
         let cells = &self.cells[row * self.width..(row + 1) * self.width];
-        let filled = cells.iter().rposition(|c| c.0 != ' ').map_or(0, |at| at + 1);
+        let filled = cells.iter().rposition(|c| c.0 != ' ').map_or(0, |index| index + 1);
         let mut out = String::new();
         for run in cells[..filled].chunk_by(|a, b| a.1 == b.1) {
             let letters: String = run.iter().map(|c| c.0).collect();
@@ -300,7 +300,8 @@ mod tests {
     }
 
     fn chart(lines: &[&str]) -> Chart {
-        let line = |(at, name): (usize, &&str)| ChartLine { instance: (*name).into(), buckets: wave(160, at as f64) };
+        let line =
+            |(index, name): (usize, &&str)| ChartLine { instance: (*name).into(), buckets: wave(160, index as f64) };
         let lines = lines.iter().enumerate().map(line).collect();
         let mut chart = Chart::new("physical_disk.avg_queue_length", FROM_NS, FROM_NS + 120_000_000_000, lines);
         chart.limit = Some(2.0);

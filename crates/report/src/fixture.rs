@@ -351,9 +351,9 @@ pub(crate) fn other_verdict() -> Verdict {
 }
 
 pub(crate) fn chart(counter: &str, instances: &[&str], middle: f64) -> Chart {
-    let line = |(at, name): (usize, &&str)| ChartLine {
+    let line = |(index, name): (usize, &&str)| ChartLine {
         instance: (*name).into(),
-        buckets: wave(middle / (at + 1) as f64, middle * 0.25, at as f64 * 2.0),
+        buckets: wave(middle / (index + 1) as f64, middle * 0.25, index as f64 * 2.0),
     };
     let lines = instances.iter().enumerate().map(line).collect();
     Chart::new(counter, FROM_NS, FROM_NS + SECONDS * SECOND_NS, lines)

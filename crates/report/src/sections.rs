@@ -120,8 +120,8 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
         n if n == others.len() => "All other packs disagree.".to_owned(),
         n => format!("{n} of the {} other packs {}.", others.len(), if n == 1 { "disagrees" } else { "disagree" }),
     };
-    let row = |(at, v): (usize, &Verdict)| {
-        let agreement = match (at, v.bottleneck == first.bottleneck) {
+    let row = |(index, v): (usize, &Verdict)| {
+        let agreement = match (index, v.bottleneck == first.bottleneck) {
             (0, _) => String::new(),
             (_, true) => " <span class=\"agrees\">agrees</span>".into(),
             (_, false) => " <span class=\"differs\">differs</span>".into(),

@@ -139,10 +139,10 @@ fn paths(out: &mut String, line: &ChartLine, number: usize, single: bool, scale:
     for run in line.runs() {
         // from edge to edge, so that a single bucket is seen
         let mut places: Vec<(f64, usize)> = vec![(run.start as f64 / count, run.start)];
-        places.extend(run.clone().map(|at| ((at as f64 + 0.5) / count, at)));
+        places.extend(run.clone().map(|index| ((index as f64 + 0.5) / count, index)));
         places.push((run.end as f64 / count, run.end - 1));
-        let point = |(x, at): &(f64, usize), value: fn(&crate::ChartBucket) -> f64| {
-            let y = scale.share(value(&line.buckets[*at])) * 1000.0;
+        let point = |(x, index): &(f64, usize), value: fn(&crate::ChartBucket) -> f64| {
+            let y = scale.share(value(&line.buckets[*index])) * 1000.0;
             format!("{} {}", coordinate(x * 1000.0), coordinate(y))
         };
         let along =

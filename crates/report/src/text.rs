@@ -61,7 +61,7 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
             if line.is_empty() && room == columns {
                 let head = head(&word, columns);
                 // ids and paths break behind a separator, where there is one
-                let end = head.rfind(['.', '_', '/', '-', ',']).map(|at| at + 1);
+                let end = head.rfind(['.', '_', '/', '-', ',']).map(|index| index + 1);
                 let head = end.filter(|&e| e > head.len() / 3).unwrap_or(head.len());
                 line.push_str(&word[..head]);
                 word.drain(..head);

@@ -135,19 +135,19 @@ fn blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
     for (number, r) in requests.iter().enumerate() {
         let moment = |ns: i64| u64::try_from(ns).unwrap_or(0);
         let arrival = moment(r.arrival_ns);
-        while let Some((std::cmp::Reverse(at), ..)) = later.peek()
-            && *at <= arrival
-            && let Some((std::cmp::Reverse(at), processor, action, number)) = later.pop()
+        while let Some((std::cmp::Reverse(position), ..)) = later.peek()
+            && *position <= arrival
+            && let Some((std::cmp::Reverse(position), processor, action, number)) = later.pop()
         {
-            put(at, processor, action, &requests[number]);
+            put(position, processor, action, &requests[number]);
         }
         put(arrival, number % 2, Q, r);
         put(arrival, number % 2, G, r);
         later.push((std::cmp::Reverse(moment(r.issued_ns)), number % 2, D, number));
         later.push((std::cmp::Reverse(moment(r.completion_ns)), 1 - number % 2, C, number));
     }
-    while let Some((std::cmp::Reverse(at), processor, action, number)) = later.pop() {
-        put(at, processor, action, &requests[number]);
+    while let Some((std::cmp::Reverse(position), processor, action, number)) = later.pop() {
+        put(position, processor, action, &requests[number]);
     }
     let paths = [0, 1].map(|processor| folder.join(format!("bench.blktrace.{processor}")));
     for (path, bytes) in paths.iter().zip(&files) {

@@ -116,7 +116,7 @@ impl TraceBytes {
     fn drop_line(&mut self) -> Result<TraceLine<'_>, TraceError> {
         loop {
             let found = memchr::memchr(b'\n', self.have());
-            self.pass(found.map_or(self.end - self.start, |at| at + 1));
+            self.pass(found.map_or(self.end - self.start, |index| index + 1));
             if found.is_some() || self.ended {
                 self.lines += 1;
                 return Ok(TraceLine::TooLong);

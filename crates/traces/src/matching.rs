@@ -227,7 +227,7 @@ impl Matcher {
     /// they cut: then the first one ends at the cut.
     fn cut_at_split(&mut self, table: usize, operation: Operation, sector: u64, end: u64) {
         let MatcherDevice { splits, waiting, .. } = &mut self.tables[table];
-        let Some(place) = splits.iter().position(|(at, _)| *at == sector) else { return };
+        let Some(place) = splits.iter().position(|(offset, _)| *offset == sector) else { return };
         let Some((_, id)) = splits.remove(place) else { return };
         let before = waiting.range(..key(operation, sector, 0)).rev().take(MOST_ALIKE);
         let Some((&found, &to)) = before.into_iter().find(|(k, to)| k.1 == id && **to == end) else { return };
@@ -377,26 +377,26 @@ fn name(kernel_number: u32) -> String {
 /// order of place; what sticks out stays. Of pieces at one place the one that
 /// ends where the range ends goes first, then the oldest.
 fn take(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, taken: &mut Vec<SectorRange>) {
-    let mut at = from;
-    while at < to {
-        let Some((found, end)) = covering(pieces, operation, at, to) else {
-            let behind = pieces.range(key(operation, at + 1, 0)..key(operation, to, 0)).next();
+    let mut offset = from;
+    while offset < to {
+        let Some((found, end)) = covering(pieces, operation, offset, to) else {
+            let behind = pieces.range(key(operation, offset + 1, 0)..key(operation, to, 0)).next();
             match behind {
-                Some((next, _)) => at = sector_of(*next),
+                Some((next, _)) => offset = sector_of(*next),
                 None => return,
             }
             continue;
         };
         let (start, id) = (sector_of(found), found.1);
         pieces.remove(&found);
-        if start < at {
-            pieces.insert(found, at);
+        if start < offset {
+            pieces.insert(found, offset);
         }
         if end > to {
             pieces.insert(key(operation, to, id), end);
         }
-        taken.push(SectorRange { from: at, to: end.min(to), id });
-        at = end.min(to);
+        taken.push(SectorRange { from: offset, to: end.min(to), id });
+        offset = end.min(to);
     }
 }
 

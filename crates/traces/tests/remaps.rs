@@ -116,17 +116,17 @@ fn passed(device: &str, requests: u64) -> Vec<PassedOn> {
 fn volume(count: u64, upper: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for i in 0..count {
-        let (at, asked) = (i * 1000, i * 64);
+        let (time, asked) = (i * 1000, i * 64);
         let (turned, placed) = (asked + 2048, asked + 4096);
         let category = if i % 3 == 0 { WRITE } else { READ };
         let own = [
-            step(at, Q, category, VOLUME, asked),
-            remap(at + 1, category, (PARTITION, turned), (VOLUME, asked)),
-            remap(at + 2, category, (DISK, placed), (PARTITION, turned)),
-            step(at + 3, Q, category, DISK, placed),
-            step(at + 9, D, category, DISK, placed),
-            step(at + 700, C, category, DISK, placed),
-            step(at + 710, C, category, VOLUME, asked),
+            step(time, Q, category, VOLUME, asked),
+            remap(time + 1, category, (PARTITION, turned), (VOLUME, asked)),
+            remap(time + 2, category, (DISK, placed), (PARTITION, turned)),
+            step(time + 3, Q, category, DISK, placed),
+            step(time + 9, D, category, DISK, placed),
+            step(time + 700, C, category, DISK, placed),
+            step(time + 710, C, category, VOLUME, asked),
         ];
         steps.extend(own.into_iter().filter(|step| upper || step.device != VOLUME));
     }
@@ -174,16 +174,16 @@ fn every_layer_has_the_requests_of_each_device() {
 fn an_array_counts_at_its_members() {
     let mut steps = Vec::new();
     for i in 0..30_u64 {
-        let (at, asked, placed) = (i * 1000, i * 8, i * 8 + 2048);
+        let (time, asked, placed) = (i * 1000, i * 8, i * 8 + 2048);
         let (category, members) = if i < 10 { (WRITE, &[DISK, OTHER_DISK][..]) } else { (READ, &[OTHER_DISK][..]) };
-        steps.push(step(at, Q, category, ARRAY, asked));
+        steps.push(step(time, Q, category, ARRAY, asked));
         for member in members {
-            steps.push(remap(at + 1, category, (*member, placed), (ARRAY, asked)));
-            steps.push(step(at + 2, Q, category, *member, placed));
-            steps.push(step(at + 3, D, category, *member, placed));
+            steps.push(remap(time + 1, category, (*member, placed), (ARRAY, asked)));
+            steps.push(step(time + 2, Q, category, *member, placed));
+            steps.push(step(time + 3, D, category, *member, placed));
         }
-        steps.extend(members.iter().map(|member| step(at + 50, C, category, *member, placed)));
-        steps.push(step(at + 60, C, category, ARRAY, asked));
+        steps.extend(members.iter().map(|member| step(time + 50, C, category, *member, placed)));
+        steps.push(step(time + 60, C, category, ARRAY, asked));
     }
     for bytes in [records(&steps, disk_of), text(&steps, |device| device)] {
         let (requests, summary) = whole(opened(bytes));
@@ -199,12 +199,12 @@ fn an_array_counts_at_its_members() {
 fn what_is_handed_on_whole_needs_no_second_queue_event() {
     let mut steps = Vec::new();
     for i in 0..50_u64 {
-        let (at, asked, placed) = (i * 1000, i * 8, i * 4 + 4096);
+        let (time, asked, placed) = (i * 1000, i * 8, i * 4 + 4096);
         let member = [DISK, OTHER_DISK][(i % 2) as usize];
-        steps.push(step(at, Q, READ, ARRAY, asked));
-        steps.push(remap(at + 1, READ, (member, placed), (ARRAY, asked)));
-        steps.push(step(at + 3, D, READ, member, placed));
-        steps.push(step(at + 90, C, READ, member, placed));
+        steps.push(step(time, Q, READ, ARRAY, asked));
+        steps.push(remap(time + 1, READ, (member, placed), (ARRAY, asked)));
+        steps.push(step(time + 3, D, READ, member, placed));
+        steps.push(step(time + 90, C, READ, member, placed));
     }
     for bytes in [records(&steps, disk_of), text(&steps, |device| device)] {
         let (requests, summary) = whole(opened(bytes));
@@ -219,15 +219,21 @@ fn what_is_handed_on_whole_needs_no_second_queue_event() {
 fn what_goes_to_a_disk_that_is_not_traced_counts_where_it_was_seen() {
     let steps: Vec<Step> = (0..40_u64)
         .flat_map(|i| {
-            let (at, asked, placed) = (i * 1000, i * 16, i * 16 + 4096);
+            let (time, asked, placed) = (i * 1000, i * 16, i * 16 + 4096);
             let below = [
-                remap(at + 1, READ, (DISK, placed), (VOLUME, asked)),
-                step(at + 2, Q, READ, DISK, placed),
-                step(at + 3, D, READ, DISK, placed),
-                step(at + 90, C, READ, DISK, placed),
+                remap(time + 1, READ, (DISK, placed), (VOLUME, asked)),
+                step(time + 2, Q, READ, DISK, placed),
+                step(time + 3, D, READ, DISK, placed),
+                step(time + 90, C, READ, DISK, placed),
             ];
             let below = below.into_iter().filter(move |_| i % 4 != 0);
-            [step(at, Q, READ, VOLUME, asked)].into_iter().chain(below).chain([step(at + 95, C, READ, VOLUME, asked)])
+            [step(time, Q, READ, VOLUME, asked)].into_iter().chain(below).chain([step(
+                time + 95,
+                C,
+                READ,
+                VOLUME,
+                asked,
+            )])
         })
         .collect();
     for bytes in [records(&steps, disk_of), text(&steps, |device| device)] {
@@ -244,10 +250,10 @@ fn what_goes_to_a_disk_that_is_not_traced_counts_where_it_was_seen() {
 fn the_trace_of_a_partition_keeps_its_requests() {
     let mut steps = Vec::new();
     for i in 0..200_u64 {
-        let (at, asked) = (i * 100, i * 8);
-        steps.push(remap(at, READ, (DISK, asked + 32), (PARTITION, asked)));
-        steps.push(step(at + 1, Q, READ, PARTITION, asked + 32));
-        steps.push(step(at + 3, D, READ, PARTITION, asked + 32));
+        let (time, asked) = (i * 100, i * 8);
+        steps.push(remap(time, READ, (DISK, asked + 32), (PARTITION, asked)));
+        steps.push(step(time + 1, Q, READ, PARTITION, asked + 32));
+        steps.push(step(time + 3, D, READ, PARTITION, asked + 32));
     }
     let done = (0..200).map(|i| step(i * 100 + 650, C, READ, PARTITION, i * 8 + 32));
     steps.extend(done);
@@ -304,8 +310,8 @@ fn a_remap_that_nothing_follows_is_no_request() {
 /// Merges, splits and requeues on a disk below a volume.
 fn eventful() -> Vec<Step> {
     let mut steps = volume(40, true);
-    let at = 100_000;
-    let disk = |after: u64, action: u64, sector: u64| step(at + after, action, WRITE, DISK, sector);
+    let time = 100_000;
+    let disk = |after: u64, action: u64, sector: u64| step(time + after, action, WRITE, DISK, sector);
     steps.extend([
         // two that merge, issued as two: blkparse counts what was queued
         disk(0, Q, 90_000),

@@ -117,8 +117,8 @@ fn line(name: &str, scale: &Scale, (level, members, failed): (ArrayLevel, u32, O
         content.write(target, index, &buffer).expect("room");
     }
     let first = start.elapsed().as_nanos() as f64 / (scale.bytes / SIZE as u64) as f64;
-    let read = least(scale, |at| content.read(target, at, black_box(&mut buffer)).expect("bytes"));
-    let write = least(scale, |at| content.write(target, at, black_box(&buffer)).expect("room"));
+    let read = least(scale, |offset| content.read(target, offset, black_box(&mut buffer)).expect("bytes"));
+    let write = least(scale, |offset| content.write(target, offset, black_box(&buffer)).expect("room"));
     println!("{name:<44} {read:>10.0} {write:>10.0} {first:>10.0}");
     if let Some(path) = file {
         std::fs::remove_file(path).expect("the file is ours");

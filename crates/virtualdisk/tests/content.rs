@@ -360,9 +360,9 @@ fn what_a_killed_server_left_is_settled() {
         // half of that last write is undone, on one member only
         let file = OpenOptions::new().read(true).write(true).open(&path).expect("the file");
         let members = 0..members as u64;
-        let place = members.flat_map(|m| (0..32u64).map(move |b| (m << 20) + b * 512)).find(|at| {
+        let place = members.flat_map(|m| (0..32u64).map(move |b| (m << 20) + b * 512)).find(|offset| {
             let mut there = [0; 512];
-            file.read_exact_at(&mut there, *at).expect("bytes");
+            file.read_exact_at(&mut there, *offset).expect("bytes");
             there == wanted[4096..4608]
         });
         file.write_all_at(&[9; 512], place.expect("the write is somewhere")).expect("room");

@@ -168,10 +168,10 @@ impl RawLog<'_, '_> {
         }
         let Some(columns) = self.known.get(&line[..end]).filter(|columns| !columns.is_empty()) else { return };
         let mut numbers = line[end..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let mut at = 0;
+        let mut index = 0;
         for (place, column, is_total) in columns {
-            let Some(word) = numbers.nth(place - at) else { break };
-            at = place + 1;
+            let Some(word) = numbers.nth(place - index) else { break };
+            index = place + 1;
             let Some(value) = std::str::from_utf8(word).ok().and_then(|word| word.parse::<f64>().ok()) else {
                 self.batch.skip(lines.at(), "text where a number should be");
                 return;
@@ -235,7 +235,7 @@ impl RawLog<'_, '_> {
         }
         let hertz = self.header.hertz.unwrap_or(HERTZ);
         let now = std::mem::take(&mut self.processes);
-        if let Some(seconds) = self.before_at.map(|at| (time_ns - at) as f64 * 1e-9).filter(|s| *s > 0.0) {
+        if let Some(seconds) = self.before_at.map(|time| (time_ns - time) as f64 * 1e-9).filter(|s| *s > 0.0) {
             for (pid, process) in &now {
                 let Some(before) = self.before.get(pid).filter(|b| b.user + b.system <= process.user + process.system)
                 else {

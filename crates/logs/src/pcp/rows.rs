@@ -416,10 +416,10 @@ impl PcpRows {
             places.push(keep.then_some(kept));
             kept += usize::from(keep);
         }
-        let mut at = 0;
+        let mut index = 0;
         self.columns.retain(|_| {
-            at += 1;
-            places[at - 1].is_some()
+            index += 1;
+            places[index - 1].is_some()
         });
         self.names =
             self.columns.iter().enumerate().map(|(i, c)| ((c.counter.clone(), c.instance.clone()), i)).collect();

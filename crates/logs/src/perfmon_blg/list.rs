@@ -30,11 +30,11 @@ pub(super) struct CounterRequest {
 pub(super) fn counters(content: &[u8]) -> (Vec<CounterRequest>, Option<&'static str>) {
     let bytes = ByteView(content);
     let mut found = Vec::new();
-    let Some(mut at) = bytes.u16(4).map(usize::from).filter(|&at| bytes.u32(0) == Some(TAG) && at >= 8) else {
+    let Some(mut index) = bytes.u16(4).map(usize::from).filter(|&index| bytes.u32(0) == Some(TAG) && index >= 8) else {
         return (found, Some("a counter list that does not begin like one"));
     };
-    while at + 52 <= content.len() {
-        let Some(entry) = bytes.size(at).filter(|s| *s >= 52).and_then(|size| bytes.part(at, size)) else {
+    while index + 52 <= content.len() {
+        let Some(entry) = bytes.size(index).filter(|s| *s >= 52).and_then(|size| bytes.part(index, size)) else {
             return (found, Some("a counter list with an entry of impossible length"));
         };
         let Some(wanted) = entry_of(entry) else {
@@ -44,7 +44,7 @@ pub(super) fn counters(content: &[u8]) -> (Vec<CounterRequest>, Option<&'static 
             return (found, Some("a counter list of more counters than are followed"));
         }
         found.push(wanted);
-        at += entry.0.len();
+        index += entry.0.len();
     }
     (found, None)
 }

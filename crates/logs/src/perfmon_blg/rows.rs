@@ -117,14 +117,14 @@ impl BlgRows {
             let ticks = (CELLS / schema.series.len().max(1)).clamp(1, 256);
             self.frame.reset(schema, ticks);
         }
-        let Some(at) = batch.place(time_ns, None) else { return };
+        let Some(time) = batch.place(time_ns, None) else { return };
         self.row.clear();
         for (column, is_capped) in self.columns.iter().zip(&self.capped) {
             let value = if column.tick == tick { column.value } else { f64::NAN };
             // the two clocks are not read at one moment, and % Disk Time is a queue that Windows caps
             self.row.push(if *is_capped && value > 100.0 { 100.0 } else { value });
         }
-        self.frame.push(at, &self.row);
+        self.frame.push(time, &self.row);
         if self.frame.is_full() {
             self.flush(batch);
         }

@@ -20,24 +20,24 @@ pub(super) struct SampleRecord<'a> {
 pub(super) fn records(content: &[u8]) -> (Vec<SampleRecord<'_>>, Option<usize>) {
     let bytes = ByteView(content);
     let mut found = Vec::new();
-    let mut at = 0;
-    while at + 8 <= content.len() {
-        let (Some(head), Some(size)) = (content.get(at..at + 4), bytes.size(at + 4)) else { break };
+    let mut index = 0;
+    while index + 8 <= content.len() {
+        let (Some(head), Some(size)) = (content.get(index..index + 4), bytes.size(index + 4)) else { break };
         if head == [0, 0, 0, 0] {
             // what fills the end
             break;
         }
         if &head[..2] != b"BL" || size < 8 {
-            return (found, Some(at));
+            return (found, Some(index));
         }
         if head[3] == 0 {
             // a container: its records follow
-            at += 8;
+            index += 8;
             continue;
         }
-        let Some(body) = bytes.part(at + 8, size - 8) else { return (found, Some(at)) };
-        found.push(SampleRecord { kind: head[3], at, body });
-        at += size;
+        let Some(body) = bytes.part(index + 8, size - 8) else { return (found, Some(index)) };
+        found.push(SampleRecord { kind: head[3], at: index, body });
+        index += size;
     }
     (found, None)
 }
@@ -132,27 +132,27 @@ pub(super) struct Object<'a> {
 /// The objects of a block. `None` stands for one that contradicts itself.
 pub(super) fn objects<'a>(body: ByteView<'a>, head: &PerfDataBlock) -> Vec<Option<Object<'a>>> {
     let mut found = Vec::new();
-    let mut at = head.first;
+    let mut index = head.first;
     for _ in 0..head.objects {
-        let Some(all) = body.size(at).filter(|s| *s >= 64).and_then(|size| body.part(at, size)) else {
+        let Some(all) = body.size(index).filter(|s| *s >= 64).and_then(|size| body.part(index, size)) else {
             found.push(None);
             return found;
         };
         found.push(object(all));
-        at += all.0.len();
+        index += all.0.len();
     }
     found
 }
 
 fn object(all: ByteView<'_>) -> Option<Object<'_>> {
-    let (behind, mut at) = (all.size(4)?, all.size(8)?);
+    let (behind, mut index) = (all.size(4)?, all.size(8)?);
     let count = all.size(32)?;
     let mut counters = Vec::new();
     for _ in 0..count {
-        let size = all.size(at).filter(|s| *s >= 40)?;
-        let one = all.part(at, size)?;
+        let size = all.size(index).filter(|s| *s >= 40)?;
+        let one = all.part(index, size)?;
         counters.push(Definition { name: one.u32(4)?, kind: one.u32(28)?, size: one.u32(32)?, place: one.size(36)? });
-        at += size;
+        index += size;
     }
     let mut found = Object {
         name: all.u32(12)?,
@@ -162,25 +162,25 @@ fn object(all: ByteView<'_>) -> Option<Object<'_>> {
         instances: Vec::new(),
         parents: Vec::new(),
     };
-    let mut at = behind;
+    let mut index = behind;
     // -1 is an object without instances
     let Ok(count) = usize::try_from(all.i32(40)?) else {
-        found.instances.push((None, all.from(at)?));
+        found.instances.push((None, all.from(index)?));
         found.parents.push((0, 0));
         return Some(found);
     };
     for _ in 0..count {
-        let size = all.size(at).filter(|s| *s >= 24)?;
-        let one = all.part(at, size)?;
+        let size = all.size(index).filter(|s| *s >= 24)?;
+        let one = all.part(index, size)?;
         let (name, length) = (one.size(16)?, one.size(20)?);
         // without a name, its own number is the name
         let name = match one.i32(12)? {
             unique if unique >= 0 && length == 0 => unique.to_string(),
             _ => one.part(name, length)?.text(0)?,
         };
-        found.instances.push((Some(name), all.from(at + size)?));
+        found.instances.push((Some(name), all.from(index + size)?));
         found.parents.push((one.u32(4)?, one.u32(8)?));
-        at += size + all.size(at + size).filter(|s| *s >= 4)?;
+        index += size + all.size(index + size).filter(|s| *s >= 4)?;
     }
     Some(found)
 }

@@ -135,8 +135,8 @@ impl<R: Read> BlgTrace<R> {
     /// Goes over one event. Gives it where it is one of ours and whole.
     fn event(&mut self, skips: &mut Skips) -> Option<BlgEvent> {
         let (from, end) = (self.next, self.end);
-        let at = self.from + from as u64;
-        let here = || format!("byte {at}");
+        let offset = self.from + from as u64;
+        let here = || format!("byte {offset}");
         let bytes = ByteView(&self.buffer[from..end]);
         let (kind, flags) = (*bytes.0.get(2)?, *bytes.0.get(3)?);
         let is_system = flags == 0xc0 && matches!(kind, 1..=4);
@@ -160,7 +160,8 @@ impl<R: Read> BlgTrace<R> {
             return None;
         }
         let (part, of) = (event.u32(EVENT_HEADER + 16)?, event.u32(EVENT_HEADER + 20)?);
-        let found = BlgEvent { kind: event.0[4], time: event.u64(16)?, at, content: event.0[CONTENT..].to_vec() };
+        let found =
+            BlgEvent { kind: event.0[4], time: event.u64(16)?, at: offset, content: event.0[CONTENT..].to_vec() };
         self.join(found, part, of, skips)
     }
 

@@ -169,7 +169,7 @@ fn stalled(row: &[f64]) -> f64 {
     let completed = COMPLETED
         .iter()
         .skip(1)
-        .fold(row[COMPLETED[0]], |sum, at| sum + if row[*at].is_nan() { 0.0 } else { row[*at] });
+        .fold(row[COMPLETED[0]], |sum, index| sum + if row[*index].is_nan() { 0.0 } else { row[*index] });
     match row[IN_FLIGHT] {
         in_flight if in_flight.is_nan() || completed.is_nan() => f64::NAN,
         in_flight if in_flight > 0.0 && completed == 0.0 => 1.0,

@@ -283,8 +283,8 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         if self.names.get(self.likely).is_some_and(|name| name.key == self.key) {
             return self.likely;
         }
-        if let Some(at) = self.by_key.get(&self.key) {
-            return *at;
+        if let Some(index) = self.by_key.get(&self.key) {
+            return *index;
         }
         let learnt = self.learn(known);
         self.by_key.insert(self.key.clone(), self.names.len());
@@ -419,7 +419,7 @@ fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a 
     let (columns, name, family, is_used) = match known {
         DumpLine::Disk(name, numbers) => {
             let columns: &[_] = if line::is_partition(name) { &PART } else { &DISK };
-            let is_used = COMPLETED.iter().any(|at| numbers[*at].is_some_and(|done| done > 0));
+            let is_used = COMPLETED.iter().any(|index| numbers[*index].is_some_and(|done| done > 0));
             (columns, name, DumpFamily::Kernel, is_used)
         }
         DumpLine::VmstatDisk(name, numbers) => {
@@ -434,7 +434,7 @@ fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a 
 fn put(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
     match known {
         DumpLine::Disk(name, numbers) if line::is_partition(name) => {
-            cells.put(group, PARTITION_PLACES.iter().map(|at| numbers[*at]));
+            cells.put(group, PARTITION_PLACES.iter().map(|index| numbers[*index]));
         }
         DumpLine::Disk(_, numbers) => cells.put(group, numbers.into_iter()),
         DumpLine::VmstatDisk(_, numbers) => cells.put(group, numbers.into_iter().map(Some)),

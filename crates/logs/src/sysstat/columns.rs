@@ -64,8 +64,8 @@ impl Reports {
         static BUILTIN: OnceLock<Reports> = OnceLock::new();
         BUILTIN.get_or_init(|| {
             let file: ReportsFile = toml_reader::built_in("columns.toml", include_str!("columns.toml"));
-            let keys = |(at, report): (usize, &SysstatReport)| {
-                report.keys.iter().chain([&report.id]).map(move |key| (key.clone(), at)).collect::<Vec<_>>()
+            let keys = |(index, report): (usize, &SysstatReport)| {
+                report.keys.iter().chain([&report.id]).map(move |key| (key.clone(), index)).collect::<Vec<_>>()
             };
             let by_key = file.report.iter().enumerate().flat_map(keys).collect();
             Reports { reports: file.report, by_key }
@@ -96,16 +96,16 @@ impl Reports {
         };
         let mut best = None;
         for report in &self.reports {
-            let at = instance(report);
-            if at.is_none() != report.instance.is_empty() {
+            let index = instance(report);
+            if index.is_none() != report.instance.is_empty() {
                 continue;
             }
-            let fit = known(report, at);
+            let fit = known(report, index);
             if fit > best.map_or(0, |(fit, _, _)| fit) {
-                best = Some((fit, report, at));
+                best = Some((fit, report, index));
             }
         }
-        best.map(|(_, report, at)| (report, at))
+        best.map(|(_, report, index)| (report, index))
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     fn tables_are_told_by_their_headings() {
         let of = |line: &str| {
             let headings: Vec<&str> = line.split_whitespace().collect();
-            Reports::builtin().by_headings(&headings).map(|(r, at)| (r.id.as_str(), at))
+            Reports::builtin().by_headings(&headings).map(|(r, index)| (r.id.as_str(), index))
         };
         assert_eq!(of("CPU %user %nice %system %iowait %steal %idle"), Some(("cpu", Some(0))));
         assert_eq!(of("CPU MHz"), Some(("cpu-frequency", Some(0))));

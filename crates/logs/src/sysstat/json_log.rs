@@ -88,8 +88,8 @@ impl SysstatJsonLog<'_, '_, '_> {
                     return self.keep.end();
                 }
                 // a line of something else between those of the document
-                Err(LogError::Broken { at, because, .. }) => {
-                    self.keep.batch.skip(at, format!("{because}; the line was left out"));
+                Err(LogError::Broken { at: context, because, .. }) => {
+                    self.keep.batch.skip(context, format!("{because}; the line was left out"));
                     self.skip_line()?;
                     continue;
                 }
@@ -151,8 +151,8 @@ impl SysstatJsonLog<'_, '_, '_> {
         let place = self.stream.place();
         let bytes = &self.stream.rest()[..end];
         for line in bytes.split(|b| *b == b'\n').filter(|line| line.iter().any(u8::is_ascii_alphanumeric)) {
-            let at = line.as_ptr() as usize - bytes.as_ptr() as usize;
-            self.keep.batch.skip(format!("byte {}", place + at as u64), "a line outside of the documents");
+            let index = line.as_ptr() as usize - bytes.as_ptr() as usize;
+            self.keep.batch.skip(format!("byte {}", place + index as u64), "a line outside of the documents");
         }
     }
 
@@ -167,8 +167,8 @@ impl SysstatJsonLog<'_, '_, '_> {
     /// After some samples what cannot be read is only left out.
     fn end_or(&mut self, error: LogError) -> Result<(), LogError> {
         match error {
-            LogError::Broken { at, because, .. } if self.keep.ticks > 0 => {
-                self.keep.batch.skip(at, format!("{because}; the rest of the file was left out"));
+            LogError::Broken { at: context, because, .. } if self.keep.ticks > 0 => {
+                self.keep.batch.skip(context, format!("{because}; the rest of the file was left out"));
                 Ok(())
             }
             error => Err(error),
@@ -190,7 +190,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                 Ok(JsonToken::Number(number)) => BufferedToken::Number(number),
                 Ok(JsonToken::Colon) => BufferedToken::Colon,
                 Ok(JsonToken::Word | JsonToken::Comma) => BufferedToken::Other,
-                Err(TokenStop::Wrong(at, because)) => return Err(self.stream.broken(at, because)),
+                Err(TokenStop::Wrong(index, because)) => return Err(self.stream.broken(index, because)),
                 Err(TokenStop::More) => {
                     if self.stream.more()? {
                         continue;
@@ -281,11 +281,11 @@ impl SysstatJsonLog<'_, '_, '_> {
                         return Ok(false);
                     }
                 }
-                Err(TokenStop::Wrong(at, because)) => {
+                Err(TokenStop::Wrong(index, because)) => {
                     self.keep.shaper.clear();
-                    let place = format!("byte {}", self.stream.place() + at as u64);
+                    let place = format!("byte {}", self.stream.place() + index as u64);
                     self.keep.batch.skip(place, format!("a sample is broken: {because}"));
-                    return self.resume(at);
+                    return self.resume(index);
                 }
             }
         }
@@ -321,7 +321,7 @@ impl SysstatJsonLog<'_, '_, '_> {
         loop {
             let bytes = self.stream.rest();
             let found = memchr::memmem::find(bytes, SIGN);
-            if let Some(document) = document_at(bytes).filter(|at| found.is_none_or(|found| *at < found)) {
+            if let Some(document) = document_at(bytes).filter(|index| found.is_none_or(|found| *index < found)) {
                 self.stream.skip(document);
                 return Ok(true);
             }

@@ -125,7 +125,7 @@ impl Walk<'_> {
 /// Where the number that ends here begins.
 fn number_start(sample: &[u8], end: usize) -> usize {
     let is_outside = |b: &u8| matches!(b, b' ' | b':' | b'\t' | b'\n' | b'\r');
-    sample[..end].iter().rposition(is_outside).map_or(0, |at| at + 1)
+    sample[..end].iter().rposition(is_outside).map_or(0, |index| index + 1)
 }
 
 fn part(key: &str) -> StampPart {

@@ -564,7 +564,11 @@ mod tests {
                  1.0 2.0 3.0 1 prog\n"
             );
             let read = run(&text);
-            assert_eq!(seconds(&read).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [48_019, 48_029], "{heading}");
+            assert_eq!(
+                seconds(&read).iter().map(|(moment, _)| *moment).collect::<Vec<_>>(),
+                [48_019, 48_029],
+                "{heading}"
+            );
             assert!(read.notes.iter().any(|n| n.kind == "processes" && n.text.contains("prog")), "{heading}");
         }
     }

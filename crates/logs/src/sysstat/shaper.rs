@@ -171,8 +171,8 @@ impl Shaper {
         if self.is_stale {
             self.refresh();
         }
-        for (at, because) in self.left_out.drain(..) {
-            batch.skip(at, because);
+        for (context, because) in self.left_out.drain(..) {
+            batch.skip(context, because);
         }
         if self.row.iter().any(|v| *v < 0.0 || *v > MOST_VALUE) {
             self.drop_absurd(batch);

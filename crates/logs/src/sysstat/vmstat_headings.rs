@@ -84,9 +84,9 @@ impl VmstatHeadings {
                 return None;
             }
             match columns()[next..].iter().position(|column| column.has(word)) {
-                Some(at) => {
-                    names.push(columns()[next + at].name.clone());
-                    next += at + 1;
+                Some(index) => {
+                    names.push(columns()[next + index].name.clone());
+                    next += index + 1;
                     known += 1;
                 }
                 None => names.push((*word).to_owned()),
@@ -160,8 +160,8 @@ fn other_system(words: &[&str]) -> Option<&'static str> {
 /// Names of columns; of the two that are called `sy` the first counts system calls.
 fn names_of(words: &[&str]) -> Vec<String> {
     let shares = words.iter().position(|word| *word == "us").unwrap_or(0);
-    let name = |(at, word): (usize, &&str)| match *word {
-        "sy" if at < shares => "calls".to_owned(),
+    let name = |(index, word): (usize, &&str)| match *word {
+        "sy" if index < shares => "calls".to_owned(),
         other => other.to_owned(),
     };
     // AIX's -t: three names above one time of day

@@ -52,8 +52,8 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
                 }
                 return Ok(());
             }
-            Err(LogError::Broken { at, because, .. }) if log.keep.ticks > 0 => {
-                log.keep.batch.skip(at, format!("{because}; the rest of the file was left out"));
+            Err(LogError::Broken { at: context, because, .. }) if log.keep.ticks > 0 => {
+                log.keep.batch.skip(context, format!("{because}; the rest of the file was left out"));
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -118,9 +118,9 @@ impl SysstatXmlLog<'_, '_, '_> {
         loop {
             let rest = self.stream.rest();
             if seen < rest.len()
-                && let Some(at) = position(&rest[seen..], wanted)
+                && let Some(index) = position(&rest[seen..], wanted)
             {
-                return Ok(Some(at + seen));
+                return Ok(Some(index + seen));
             }
             let was = rest.len();
             seen = was.saturating_sub(wanted.len() - 1).max(from);

@@ -117,16 +117,16 @@ pub fn number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
         .char_indices()
-        .find(|(at, c)| {
-            let is_exponent =
-                matches!(c, 'e' | 'E') && text[at + 1..].starts_with(|n: char| n.is_ascii_digit() || "+-".contains(n));
-            let after_exponent = *at > 0 && matches!(text.as_bytes()[at - 1], b'e' | b'E');
+        .find(|(index, c)| {
+            let is_exponent = matches!(c, 'e' | 'E')
+                && text[index + 1..].starts_with(|n: char| n.is_ascii_digit() || "+-".contains(n));
+            let after_exponent = *index > 0 && matches!(text.as_bytes()[index - 1], b'e' | b'E');
             !(c.is_ascii_digit()
                 || matches!(c, '.' | ',')
                 || is_exponent
-                || (matches!(c, '-' | '+') && (*at == 0 || after_exponent)))
+                || (matches!(c, '-' | '+') && (*index == 0 || after_exponent)))
         })
-        .map_or(text.len(), |(at, _)| at);
+        .map_or(text.len(), |(index, _)| index);
     let (digits, unit) = text.split_at(end);
     let groups: Vec<&str> = digits.split(',').collect();
     let is_grouped = groups.len() > 1 && groups[1..].iter().all(|g| g.split('.').next().is_some_and(|w| w.len() == 3));

@@ -66,11 +66,11 @@ pub(crate) fn is_time_cut(is_cut: bool, fit: &RowFit, plan: &[CellPlan]) -> bool
 /// Cells of a line as text, without their quotes.
 pub(crate) fn texts(line: &[u8], delimiter: u8) -> Vec<String> {
     let mut cells = Vec::new();
-    let mut at = 0;
+    let mut index = 0;
     loop {
-        let range = cell(line, at, line.len(), delimiter);
+        let range = cell(line, index, line.len(), delimiter);
         cells.push(unquoted(&line[range.clone()]));
-        at = range.end + 1;
+        index = range.end + 1;
         if range.end >= line.len() {
             return cells;
         }

@@ -251,8 +251,8 @@ impl UnixIostatLog<'_, '_> {
         if let Some(because) = columns::no_disk(system, &disk) {
             return self.skip(because);
         }
-        let cell = |(at, word): (usize, &&str)| match at {
-            at if at == place => Some(f64::NAN),
+        let cell = |(index, word): (usize, &&str)| match index {
+            index if index == place => Some(f64::NAN),
             _ => number(word, 1.0).filter(|value| (0.0..1e15).contains(value)),
         };
         let cells: Option<Vec<f64>> = words[..names.len()].iter().enumerate().map(cell).collect();

@@ -118,7 +118,7 @@ fn braked(mut device: FakeDevice, pace: Pace, slots: u32) -> (WorkerTally, u64) 
 
 #[test]
 fn a_brake_ends_the_run_at_the_first_slow_answer() {
-    let device = FakeDevice::new(1, Box::new(|_, at| Ok(if at > 2 * S { 80 * MS } else { MS })));
+    let device = FakeDevice::new(1, Box::new(|_, offset| Ok(if offset > 2 * S { 80 * MS } else { MS })));
     let (tally, ended) = braked(device, Pace::Closed { depth: 1 }, 1);
     // it is noticed before its answer comes, which is waited for
     assert!(tally.braked_ns.is_some_and(|ns| (50 * MS..65 * MS).contains(&ns)), "{:?}", tally.braked_ns);
@@ -159,7 +159,7 @@ fn a_run_that_is_stopped_waits_for_no_device_that_hangs() {
         Pace::Users { users: 8, think_s: 0.001, random: true },
     ] {
         // nothing comes back from a second on; somebody has enough after ten
-        let mut device = FakeDevice::new(8, Box::new(|_, at| Ok(if at > S { 3600 * S } else { MS })));
+        let mut device = FakeDevice::new(8, Box::new(|_, offset| Ok(if offset > S { 3600 * S } else { MS })));
         let (stop, done, shelf) = (AtomicBool::new(false), Live::default(), Mutex::default());
         let pattern = paced(pace.clone());
         let lane = WorkerPlan {
@@ -209,7 +209,7 @@ impl IoEngine for Impatient<'_> {
 #[test]
 fn a_brake_takes_the_load_off_a_device_that_answers_nothing() {
     // it serves one a millisecond for a second, then nothing for an hour
-    let device = FakeDevice::new(1, Box::new(|_, at| Ok(if at > S { 3600 * S } else { MS })));
+    let device = FakeDevice::new(1, Box::new(|_, offset| Ok(if offset > S { 3600 * S } else { MS })));
     let (tally, _) = braked(device, Pace::Open { rate_per_s: 100.0, poisson: false }, 4096);
     // no more than what came in 50 ms was asked for
     assert!(tally.braked_ns.is_some_and(|ns| ns < 70 * MS) && tally.reads.latency.count() < 110, "{tally:?}");
@@ -218,7 +218,7 @@ fn a_brake_takes_the_load_off_a_device_that_answers_nothing() {
 #[test]
 fn a_stall_at_the_end_is_no_secret() {
     // nothing moves in the last second of five (the second of which is the first that counts)
-    let device = || FakeDevice::new(1, Box::new(|_, at| Ok(if at > 5 * S { 10 * S } else { MS })));
+    let device = || FakeDevice::new(1, Box::new(|_, offset| Ok(if offset > 5 * S { 10 * S } else { MS })));
     let open = measure(device(), &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 4096, 5);
     let p99 = open.reads.latency.quantile(0.99).unwrap();
     assert!(p99 > 5.0 * S as f64, "{p99}");

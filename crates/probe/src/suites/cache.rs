@@ -125,7 +125,7 @@ fn places(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64, miss: f64)
             break;
         }
         let all: Vec<u64> = (0..count).map(|_| place(session, dice)).collect();
-        let steps = all.iter().chain(&all).map(|at| read(*at)).collect();
+        let steps = all.iter().chain(&all).map(|offset| read(*offset)).collect();
         let timed = session.series(&format!("places-{count}"), steps, most)?;
         if share_of_hits(timed.get(count..).unwrap_or_default(), limit) < 0.9 {
             break;
@@ -149,11 +149,11 @@ fn stretch(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Result
     let (mut kept, mut ended) = (0u64, false);
     let half = session.set.room / 2;
     for bytes in (16..33).map(|power| 1u64 << power).filter(|b| *b <= half) {
-        let at = dice.below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
+        let offset = dice.below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
         let chunks = bytes / u64::from(CHUNK);
         let mut steps: Vec<SeriesStep> =
-            (0..chunks).map(|i| SeriesStep { length: CHUNK, ..read(at + i * u64::from(CHUNK)) }).collect();
-        steps.extend((0..32).map(|_| read(at + dice.below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
+            (0..chunks).map(|i| SeriesStep { length: CHUNK, ..read(offset + i * u64::from(CHUNK)) }).collect();
+        steps.extend((0..32).map(|_| read(offset + dice.below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
         let timed = session.series(&format!("stretch-{bytes}"), steps, most)?;
         let Some(looked) = timed.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
         if share_of_hits(looked, limit) < 0.75 {

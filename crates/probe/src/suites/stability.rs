@@ -69,8 +69,8 @@ fn rates(session: &mut SuiteSession<'_>) {
     }
     let windows: Vec<f64> = session.runs.iter().flat_map(|r| windows(&r.slices, r.measured_s)).collect();
     match steady::step(&windows) {
-        Some((at, before, after)) => {
-            let when = at as f64 / windows.len() as f64 * session.set.lasts.as_secs_f64();
+        Some((index, before, after)) => {
+            let when = index as f64 / windows.len() as f64 * session.set.lasts.as_secs_f64();
             let way = if after < before {
                 "a step down, as from throttling, spent credits or a full cache"
             } else {

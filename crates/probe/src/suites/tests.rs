@@ -176,7 +176,8 @@ fn the_time_of_every_suite_is_known_before_it_starts() {
 #[test]
 fn what_did_not_settle_is_named() {
     // twenty times as slow from the second second on
-    let device = || FakeDevice::new(1, Box::new(|_, at| Ok(if at < 1_000_000_000 { 100_000 } else { 2_000_000 })));
+    let device =
+        || FakeDevice::new(1, Box::new(|_, offset| Ok(if offset < 1_000_000_000 { 100_000 } else { 2_000_000 })));
     let (_, remarks) = on_fake(suite("diskmax").unwrap(), 64 * MIB, device);
     assert_eq!(value(&remarks, "unsteady_runs"), 2.0);
     assert!(remarks.iter().any(|r| r.text.contains("depth-1, depth-8")), "{remarks:?}");

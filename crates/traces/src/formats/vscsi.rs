@@ -87,8 +87,8 @@ fn operation(command: u16) -> Option<Operation> {
 fn record(record: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
     const CUT: &str = "a truncated record";
     let version = LENGTHS.iter().position(|length| *length == record.len()).ok_or(CUT)?;
-    let word4 = |at| field::<4>(record, at).map(u32::from_le_bytes).ok_or(CUT);
-    let word8 = |at| field::<8>(record, at).map(u64::from_le_bytes).ok_or(CUT);
+    let word4 = |index| field::<4>(record, index).map(u32::from_le_bytes).ok_or(CUT);
+    let word8 = |index| field::<8>(record, index).map(u64::from_le_bytes).ok_or(CUT);
     let command = field::<2>(record, COMMAND[version]).map(u16::from_le_bytes).ok_or(CUT)?;
     let length = word4(LENGTH[version])?;
     // the length of an unmap is that of its list, and the others move no data of the disk

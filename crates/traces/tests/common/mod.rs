@@ -92,8 +92,9 @@ impl Machine {
 
 /// The trace of files' contents.
 pub fn trace(files: &[Vec<u8>]) -> Trace {
-    let input =
-        |(at, bytes): (usize, &Vec<u8>)| LogInput::from_bytes(&format!("t{at}.trace"), bytes.clone()).expect("opens");
+    let input = |(index, bytes): (usize, &Vec<u8>)| {
+        LogInput::from_bytes(&format!("t{index}.trace"), bytes.clone()).expect("opens")
+    };
     from_inputs(files.iter().enumerate().map(input).collect()).expect("recognised")
 }
 

@@ -38,7 +38,7 @@ pub struct UriError {
 impl UriError {
     /// About a text, of which a password that somebody wrote into it is not shown.
     fn of(text: &str, why: &'static str) -> UriError {
-        let begin = text.find("://").map_or(0, |at| at + 3);
+        let begin = text.find("://").map_or(0, |index| index + 3);
         let rest = &text[begin..];
         let end = rest.find('?').unwrap_or(rest.len());
         match rest[..end].rfind('@').or_else(|| rest[..end].rfind("%40")) {

@@ -238,7 +238,7 @@ impl Handshake {
     }
 
     fn export_name(&self, exports: &Exports, name: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
-        let Some((at, export)) = found(exports, name) else {
+        let Some((index, export)) = found(exports, name) else {
             let name = String::from_utf8_lossy(&name[..name.len().min(wire::LONGEST_STRING)]).into_owned();
             return OptionOutcome::Close(ProtocolError::UnknownExport(name));
         };
@@ -247,7 +247,7 @@ impl Handshake {
         if !self.no_zeroes {
             output.extend_from_slice(&[0; 124]);
         }
-        OptionOutcome::Ready(at)
+        OptionOutcome::Ready(index)
     }
 
     fn go(&self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
@@ -255,7 +255,7 @@ impl Handshake {
             refuse(output, asked, answer::INVALID, "lengths in this option do not match its own");
             return OptionOutcome::Next;
         };
-        let Some((at, export)) = found(exports, name) else {
+        let Some((index, export)) = found(exports, name) else {
             unknown(exports, asked, name, output);
             return OptionOutcome::Next;
         };
@@ -273,7 +273,7 @@ impl Handshake {
             information(output, asked, info::BLOCK_SIZE, &[sizes.as_flattened()]);
         }
         reply(output, asked, answer::ACK, &[]);
-        if asked == option::GO { OptionOutcome::Ready(at) } else { OptionOutcome::Next }
+        if asked == option::GO { OptionOutcome::Ready(index) } else { OptionOutcome::Next }
     }
 
     fn contexts(&mut self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) {
@@ -288,11 +288,11 @@ impl Handshake {
         let Some((name, count, meant)) = queries(data, set) else {
             return refuse(output, asked, answer::INVALID, "lengths in this option do not match its own");
         };
-        let Some((at, export)) = found(exports, name) else { return unknown(exports, asked, name, output) };
+        let Some((index, export)) = found(exports, name) else { return unknown(exports, asked, name, output) };
         if export.block_status && (meant || count == 0 && !set) {
             let id = if set { wire::ALLOCATION_CONTEXT } else { 0 };
             reply(output, asked, answer::META_CONTEXT, &[&id.to_be_bytes(), wire::ALLOCATION.as_bytes()]);
-            self.context = if set { Some(at) } else { self.context };
+            self.context = if set { Some(index) } else { self.context };
         }
         reply(output, asked, answer::ACK, &[]);
     }

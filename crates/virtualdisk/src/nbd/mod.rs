@@ -68,7 +68,7 @@ impl Exports {
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         let named = self.list.iter().position(|export| export.name.as_bytes() == name);
-        if name.is_empty() { named.or(self.default.filter(|at| *at < self.list.len())) } else { named }
+        if name.is_empty() { named.or(self.default.filter(|index| *index < self.list.len())) } else { named }
     }
 }
 

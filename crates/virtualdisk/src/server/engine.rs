@@ -273,12 +273,12 @@ impl DiskEngine {
     /// What of a request's stretch is allocated.
     pub fn extents(&mut self, export: u16, request: &NbdRequest) -> Vec<NbdExtent> {
         let target = self.exports[usize::from(export)].target;
-        let (mut at, end) = (request.offset, request.offset + u64::from(request.length));
+        let (mut position, end) = (request.offset, request.offset + u64::from(request.length));
         let mut extents = Vec::new();
-        while at < end && extents.len() < MOST_EXTENTS {
-            let Ok(extent) = self.content.holes(target, at, end - at) else { break };
+        while position < end && extents.len() < MOST_EXTENTS {
+            let Ok(extent) = self.content.holes(target, position, end - position) else { break };
             extents.push(NbdExtent { bytes: extent.bytes, allocated: !extent.hole });
-            at += extent.bytes.max(1);
+            position += extent.bytes.max(1);
         }
         extents
     }

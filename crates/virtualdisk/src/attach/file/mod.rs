@@ -150,8 +150,8 @@ impl Filesystem for FuseFolder {
             (FOLDER, FileType::Directory, ".."),
             (FILE, FileType::RegularFile, NAME),
         ];
-        for ((of, kind, name), at) in all.into_iter().zip(1..).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if reply.add(of, at, kind, name) {
+        for ((of, kind, name), offset) in all.into_iter().zip(1..).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if reply.add(of, offset, kind, name) {
                 break;
             }
         }

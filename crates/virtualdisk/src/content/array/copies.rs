@@ -42,21 +42,21 @@ impl ArrayContent {
         from: u64,
         source: WriteSource<'_>,
     ) -> Result<(), Trouble> {
-        let (mut at, end) = (from, from + source.bytes());
+        let (mut offset, end) = (from, from + source.bytes());
         if let WriteSource::Zeros(_, room) = source
             && self.well
         {
-            return self.zero_copies(stores, at, end, room).inspect_err(|_| self.agree_all(stores, from, end));
+            return self.zero_copies(stores, offset, end, room).inspect_err(|_| self.agree_all(stores, from, end));
         }
-        while at < end {
-            let first = self.piece(at, end - at)?;
-            let part = source.part(at - from, first.bytes);
+        while offset < end {
+            let first = self.piece(offset, end - offset)?;
+            let part = source.part(offset - from, first.bytes);
             if self.well && self.array.copies() == 1 {
                 put(stores, self.drives[usize::from(first.member)], first.from, part)?;
             } else {
-                self.write_piece(stores, at, part)?;
+                self.write_piece(stores, offset, part)?;
             }
-            at += first.bytes;
+            offset += first.bytes;
         }
         Ok(())
     }
@@ -127,40 +127,40 @@ impl ArrayContent {
 
     /// Makes all copies in a range what the last good one is.
     pub(super) fn agree_all(&mut self, stores: &mut Stores, from: u64, end: u64) {
-        let mut at = from;
-        while at < end {
-            let Ok(BytePiece { bytes, .. }) = self.piece(at, end - at) else { return };
-            let copies = (0..self.array.copies()).filter_map(|copy| self.copy(at, bytes, copy).ok());
+        let mut offset = from;
+        while offset < end {
+            let Ok(BytePiece { bytes, .. }) = self.piece(offset, end - offset) else { return };
+            let copies = (0..self.array.copies()).filter_map(|copy| self.copy(offset, bytes, copy).ok());
             let whole = |piece: &BytePiece| self.good_up_to(*piece) == bytes;
             let (mut pieces, parts): (Vec<_>, Vec<_>) = copies.partition(whole);
             parts.into_iter().for_each(|piece| self.distrust(piece));
             if let Some(last) = pieces.pop() {
                 self.spread(stores, last, &pieces, 0, bytes);
             }
-            at += bytes;
+            offset += bytes;
         }
     }
 
     /// Copies bytes `from` to `to` of one piece to the others.
     fn spread(&self, stores: &mut Stores, old: BytePiece, others: &[BytePiece], from: u64, to: u64) {
         let drive = |piece: &BytePiece| self.drives[usize::from(piece.member)];
-        let (mut at, mut data) = (from, Vec::new());
-        while at < to {
-            let Ok(extent) = stores.extent(drive(&old), old.from + at, to - at) else { return };
+        let (mut offset, mut data) = (from, Vec::new());
+        while offset < to {
+            let Ok(extent) = stores.extent(drive(&old), old.from + offset, to - offset) else { return };
             let bytes = if extent.hole { extent.bytes } else { extent.bytes.min(CHUNK) };
             data.resize(if extent.hole { 0 } else { bytes as usize }, 0);
-            let read = stores.read(drive(&old), old.from + at, &mut data);
+            let read = stores.read(drive(&old), old.from + offset, &mut data);
             for piece in others.iter().filter(|_| read.is_ok()) {
                 let source = if extent.hole {
                     WriteSource::Zeros(bytes, ZeroPolicy::GiveBack)
                 } else {
                     WriteSource::Data(&data)
                 };
-                let again = put(stores, drive(piece), piece.from + at, source);
+                let again = put(stores, drive(piece), piece.from + offset, source);
                 // where that fails nothing more can be done: reads go to the first copy as before
                 drop(again);
             }
-            at += bytes;
+            offset += bytes;
         }
     }
 
@@ -168,10 +168,10 @@ impl ArrayContent {
     fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64, room: ZeroPolicy) -> Result<(), Trouble> {
         let mut runs: Vec<Option<ZeroRun>> = vec![None; self.drives.len()];
         for copy in 0..self.array.copies() {
-            let mut at = from;
-            while at < end {
-                let BytePiece { member, from, bytes } = self.copy(at, end - at, copy)?;
-                at += bytes;
+            let mut offset = from;
+            while offset < end {
+                let BytePiece { member, from, bytes } = self.copy(offset, end - offset, copy)?;
+                offset += bytes;
                 let member = usize::from(member);
                 match &mut runs[member] {
                     Some(run) if run.to == from => run.to += bytes,

@@ -134,12 +134,12 @@ impl ArrayContent {
         let cuts = if first == last { [lo, hi, hi, hi] } else { [0, lo.min(hi), lo.max(hi), unit] };
         for (from, to) in cuts.iter().zip(&cuts[1..]) {
             let (first, last) = (first + u64::from(*from < lo), last - u64::from(*from >= hi && last > 0));
-            let mut at = *from;
-            while at < *to && first <= last {
-                let offset = first * unit + at - inside;
+            let mut position = *from;
+            while position < *to && first <= last {
+                let offset = first * unit + position - inside;
                 let cover = Cover { first: first as u16, last: last as u16, source, offset, unit_bytes: unit };
-                let (stretch, scratch) = self.stretch(row, at, to - at, lost);
-                at += stretch.len as u64;
+                let (stretch, scratch) = self.stretch(row, position, to - position, lost);
+                position += stretch.len as u64;
                 if let Err((why, torn)) = stretch.write(stores, scratch, cover) {
                     if torn {
                         self.torn.add(row);

@@ -64,15 +64,15 @@ impl ArrayContent {
     fn rebuild_rows(&mut self, stores: &mut Stores, to: u64) -> Result<(), Trouble> {
         let unit = self.unit();
         let goods = |of: &Self| of.rebuilding.iter().map(|m| of.good[usize::from(m)]).collect::<Vec<_>>();
-        let Some(mut at) = goods(self).into_iter().min() else { return Ok(()) };
-        while at < to {
-            let lost = self.unreadable(at + unit);
+        let Some(mut offset) = goods(self).into_iter().min() else { return Ok(()) };
+        while offset < to {
+            let lost = self.unreadable(offset + unit);
             let targets = lost.and(self.rebuilding);
             // up to here the same members are lost
-            let same = goods(self).into_iter().filter(|good| *good > at).min().map_or(to, |good| good.min(to));
-            let row = at / unit;
+            let same = goods(self).into_iter().filter(|good| *good > offset).min().map_or(to, |good| good.min(to));
+            let row = offset / unit;
             let (stretch, _) = self.stretch(row, 0, unit, lost);
-            let hole = stretch.is_hole(stores, same - at)?;
+            let hole = stretch.is_hole(stores, same - offset)?;
             let bytes = if hole >= unit {
                 let bytes = hole - hole % unit;
                 stretch.clear(stores, targets, bytes)?;
@@ -81,8 +81,8 @@ impl ArrayContent {
                 self.rebuild_row(stores, row, lost, targets)?;
                 unit
             };
-            at += bytes;
-            targets.iter().for_each(|member| self.good[usize::from(member)] = at);
+            offset += bytes;
+            targets.iter().for_each(|member| self.good[usize::from(member)] = offset);
         }
         Ok(())
     }
@@ -177,45 +177,45 @@ impl ArrayContent {
 
     fn scrub_rows(&mut self, stores: &Stores) -> Result<u64, Trouble> {
         let (unit, end) = (self.unit(), self.array.member_blocks() * BLOCK_BYTES);
-        let (mut at, mut wrong) = (0, 0);
-        while at < end {
-            let lost = self.unreadable(at + unit);
-            let (stretch, _) = self.stretch(at / unit, 0, unit, lost);
-            let hole = stretch.is_hole(stores, end - at)?;
+        let (mut offset, mut wrong) = (0, 0);
+        while offset < end {
+            let lost = self.unreadable(offset + unit);
+            let (stretch, _) = self.stretch(offset / unit, 0, unit, lost);
+            let hole = stretch.is_hole(stores, end - offset)?;
             if hole >= unit {
                 // with the same members lost, which is more than needed
-                at += if lost.is_empty() { hole - hole % unit } else { unit };
+                offset += if lost.is_empty() { hole - hole % unit } else { unit };
                 continue;
             }
             let mut from = 0;
             while from < unit {
-                let (stretch, scratch) = self.stretch(at / unit, from, unit - from, lost);
+                let (stretch, scratch) = self.stretch(offset / unit, from, unit - from, lost);
                 wrong += stretch.wrong_parities(stores, scratch)?;
                 from += stretch.len as u64;
             }
-            at += unit;
+            offset += unit;
         }
         Ok(wrong)
     }
 
     fn scrub_copies(&self, stores: &Stores) -> Result<u64, Trouble> {
-        let (mut at, mut wrong) = (0, 0);
+        let (mut offset, mut wrong) = (0, 0);
         let (mut first, mut other) = (Vec::new(), Vec::new());
-        while at < self.bytes() && self.array.copies() > 1 {
-            let bytes = self.piece(at, self.bytes() - at)?.bytes;
+        while offset < self.bytes() && self.array.copies() > 1 {
+            let bytes = self.piece(offset, self.bytes() - offset)?.bytes;
             let extents = (0..self.array.copies()).map(|copy| {
-                let piece = self.copy(at, bytes, copy)?;
+                let piece = self.copy(offset, bytes, copy)?;
                 stores.extent(self.drives[usize::from(piece.member)], piece.from, piece.bytes)
             });
             let extents = extents.collect::<Result<Vec<_>, _>>()?;
             if extents.iter().all(|extent| extent.hole) {
-                at += extents.iter().map(|extent| extent.bytes).min().unwrap_or(bytes);
+                offset += extents.iter().map(|extent| extent.bytes).min().unwrap_or(bytes);
                 continue;
             }
             let bytes = bytes.min(CHUNK);
             first.clear();
             for copy in 0..self.array.copies() {
-                let piece = self.copy(at, bytes, copy)?;
+                let piece = self.copy(offset, bytes, copy)?;
                 if self.good_up_to(piece) < bytes {
                     continue;
                 }
@@ -227,7 +227,7 @@ impl ArrayContent {
                     wrong += u64::from(first != other);
                 }
             }
-            at += bytes;
+            offset += bytes;
         }
         Ok(wrong)
     }

@@ -55,8 +55,8 @@ impl<'a> Cover<'a> {
     }
 
     fn of(&self, unit: u16, len: usize) -> WriteSource<'a> {
-        let at = self.offset + u64::from(unit - self.first) * self.unit_bytes;
-        self.source.part(at, len as u64)
+        let position = self.offset + u64::from(unit - self.first) * self.unit_bytes;
+        self.source.part(position, len as u64)
     }
 }
 

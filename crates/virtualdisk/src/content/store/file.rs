@@ -206,7 +206,7 @@ impl FileStore {
         let (start, all) = (self.starts[drive] + from, ContentExtent { bytes, hole: false });
         // everything behind the last data is a hole, which the kernel calls ENXIO
         let next = |whence| match seek(&self.file, whence) {
-            Ok(at) => Ok(Some(at.saturating_sub(start).min(bytes))),
+            Ok(offset) => Ok(Some(offset.saturating_sub(start).min(bytes))),
             Err(Errno::NXIO) => Ok(Some(bytes)),
             // a file system that does not know: all is data
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),

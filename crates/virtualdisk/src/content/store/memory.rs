@@ -67,24 +67,24 @@ impl MemoryStore {
 
     /// What writing a stretch takes, if there are no zeros in it.
     pub fn cost(&self, drive: usize, from: u64, bytes: u64) -> u64 {
-        let (mut at, mut cost) = (from, 0);
+        let (mut offset, mut cost) = (from, 0);
         let mut last = None;
-        while at < from + bytes {
-            let (leaf, page, skip) = place(at);
+        while offset < from + bytes {
+            let (leaf, page, skip) = place(offset);
             let table = self.drives[drive][leaf].as_ref();
             cost += if table.is_none() && last != Some(leaf) { LEAF_COST } else { 0 };
             cost += if table.is_none_or(|t| t.pages[page].is_none()) { PAGE as u64 } else { 0 };
             last = Some(leaf);
-            at += (PAGE - skip) as u64;
+            offset += (PAGE - skip) as u64;
         }
         cost
     }
 
     #[inline]
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) {
-        let (mut at, mut left) = (from, into);
+        let (mut offset, mut left) = (from, into);
         while !left.is_empty() {
-            let (leaf, page, skip) = place(at);
+            let (leaf, page, skip) = place(offset);
             let bytes = (PAGE - skip).min(left.len());
             let (now, rest) = left.split_at_mut(bytes);
             match self.drives[drive][leaf].as_ref().and_then(|leaf| leaf.pages[page].as_ref()) {
@@ -92,7 +92,7 @@ impl MemoryStore {
                 None => now.fill(0),
             }
             left = rest;
-            at += bytes as u64;
+            offset += bytes as u64;
         }
     }
 
@@ -137,14 +137,14 @@ impl MemoryStore {
     }
 
     pub fn zero(&mut self, drive: usize, from: u64, bytes: u64) {
-        let (mut at, end) = (from, from + bytes);
-        while at < end {
-            let (leaf, page, skip) = place(at);
+        let (mut offset, end) = (from, from + bytes);
+        while offset < end {
+            let (leaf, page, skip) = place(offset);
             let Some(table) = &mut self.drives[drive][leaf] else {
-                at = (leaf as u64 + 1) * (LEAF_PAGES * PAGE) as u64;
+                offset = (leaf as u64 + 1) * (LEAF_PAGES * PAGE) as u64;
                 continue;
             };
-            let bytes = ((PAGE - skip) as u64).min(end - at) as usize;
+            let bytes = ((PAGE - skip) as u64).min(end - offset) as usize;
             if bytes == PAGE {
                 if table.pages[page].take().is_some() {
                     table.present -= 1;
@@ -157,26 +157,26 @@ impl MemoryStore {
             } else if let Some(page) = &mut table.pages[page] {
                 page[skip..skip + bytes].fill(0);
             }
-            at += bytes as u64;
+            offset += bytes as u64;
         }
     }
 
     pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> ContentExtent {
-        let (mut at, end) = (from, from + bytes);
+        let (mut offset, end) = (from, from + bytes);
         let mut kind = None;
-        while at < end {
-            let (leaf, page, skip) = place(at);
+        while offset < end {
+            let (leaf, page, skip) = place(offset);
             let table = self.drives[drive][leaf].as_ref();
             let hole = table.is_none_or(|table| table.pages[page].is_none());
             if *kind.get_or_insert(hole) != hole {
                 break;
             }
-            at += match table {
+            offset += match table {
                 Some(_) => (PAGE - skip) as u64,
                 None => ((LEAF_PAGES - page) * PAGE - skip) as u64,
             };
         }
-        ContentExtent { bytes: at.min(end) - from, hole: kind.unwrap_or(true) }
+        ContentExtent { bytes: offset.min(end) - from, hole: kind.unwrap_or(true) }
     }
 }
 
