@@ -145,12 +145,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The load of the logs, for predictions; they are read again for it.
 type LoadReader<'a> = &'a dyn Fn() -> Result<LoadSeries, Failure>;
 
-/// What remedies would bring; the log is read again only where one of them can be predicted.
-fn predicted(first: &Verdict, load: Option<LoadReader<'_>>) -> Result<Vec<PredictedGain>, Failure> {
-    match load.filter(|_| gains::is_asked(first)) {
-        Some(load) => Ok(gains::gains(first, &load()?)),
-        None => Ok(Vec::new()),
-    }
+/// What remedies would bring; the log is read again only where one of them can be predicted. A load that cannot
+/// be read (a broken topology, which the verdict reports) leaves the verdict without predictions.
+fn predicted(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<PredictedGain> {
+    let load = load.filter(|_| gains::is_asked(first)).and_then(|load| load().ok());
+    load.map_or_else(Vec::new, |load| gains::gains(first, &load))
 }
 
 /// Judges what is in logs.
@@ -208,7 +207,7 @@ fn answer(
     let Some((first, others)) = verdicts.split_first() else {
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
     };
-    let predicted = predicted(first, load)?;
+    let predicted = predicted(first, load);
     if as_json {
         let mut document = serde_json::to_value(first)?;
         gains::add(&mut document, &predicted);
