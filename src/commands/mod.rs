@@ -42,6 +42,7 @@ mod show;
 mod show_trace;
 mod simulate;
 mod store;
+mod streamed;
 mod temporary;
 mod trace;
 mod when;

@@ -12,12 +12,13 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
+use super::bundle::{self, GivenLog};
 use super::gains::{self, PredictedGain};
 use super::live::{self, Pacer};
 use super::log::{LogWindow, Logs};
 use super::plan::from_log::of_logs;
 use super::store::{self, StoreArguments};
-use super::{Failure, ceilings, damage, find, fleet, output};
+use super::{Failure, ceilings, damage, find, fleet, output, streamed};
 
 /// Arguments of `why`.
 #[derive(Args)]
@@ -127,7 +128,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return answer(&watch(arguments, packs)?, None, arguments.json);
     } else {
-        Logs::open(&arguments.log, &arguments.window)?
+        let given = bundle::expand(&arguments.log)?;
+        if let Some(verdicts) = streamed(&given, arguments, &packs)? {
+            // what remedies would bring is predicted on a log that can be read again
+            let asked = verdicts.first().is_some_and(gains::is_asked);
+            let logs = asked.then(|| Logs::open_given(given, &arguments.window)).transpose()?;
+            return answer(&verdicts, logs.as_ref(), arguments.json);
+        }
+        Logs::open_given(given, &arguments.window)?
     };
     let verdicts = read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
     answer(&verdicts, Some(&logs), arguments.json)
@@ -139,6 +147,12 @@ fn predicted(first: &Verdict, logs: Option<&Logs>) -> Result<Vec<PredictedGain>,
         Some(logs) => Ok(gains::gains(first, &of_logs(logs)?)),
         None => Ok(Vec::new()),
     }
+}
+
+/// The verdicts on one log of another tool that is given as it is; `None` for all else.
+fn streamed(given: &[GivenLog], arguments: &Arguments, packs: &[Pack]) -> Result<Option<Vec<Verdict>>, Failure> {
+    let ([log], Some(reading)) = (given, arguments.window.of_whole()?) else { return Ok(None) };
+    streamed::verdicts(log, reading, &|window| arguments.judging.judge(packs.to_vec(), Some(window)))
 }
 
 /// Judges what is in logs.
