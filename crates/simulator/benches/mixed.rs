@@ -19,7 +19,6 @@ mod mixed;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use diskwright_simulator::Simulation;
 use mixed::{MixedOutcome, SimulatedWorkload};
