@@ -129,6 +129,12 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
 }
 
 #[test]
+fn drives_that_are_enough_cost_nothing() {
+    let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb", "--list", "1"]);
+    assert!(said.contains("nothing is bought") && said.contains(" 0 USD") && !said.contains("-0 USD"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_met_is_an_answer() {
     let options = ["plan", "--reads", "3000", "--writes", "1000", "--size", "16K", "--capacity", "500GB"];
     let options = [&options[..], &["--response", "3ms", "--instance", "m6i.large"]].concat();

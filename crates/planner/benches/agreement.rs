@@ -4,8 +4,8 @@
 //!     cargo bench -p diskwright-planner --bench agreement -- --seed 7 --designs 300
 //!
 //! A seed and a number make a design: a drive that is sold or a volume, a level, members, a stripe unit, sizes
-//! and shares of reads and writes, and a load of 10 to 90 % of what the design sustains. The planner's formulas
-//! (`StorageDesign`) and the simulator's solver for designs (`DesignSolver`) are held against the simulation.
+//! and shares of reads and writes, and a load of 10 to 90 % of what the design sustains. The planner
+//! (`StorageDesign`) and the simulator's analysis, whose percentiles are others, are held against the simulation.
 //! When `cargo test` runs it, it tries few.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
@@ -18,7 +18,7 @@ use diskwright_planner::search::sustained;
 use diskwright_planner::simulated::{ArrayCondition, simulate};
 use diskwright_planner::{Demand, PlanLimits};
 use diskwright_simulator::ArrayLevel;
-use diskwright_simulator::analytic::{Arrangement, DesignDemand, DesignSolver};
+use diskwright_simulator::analytic;
 use diskwright_simulator::catalogue::DriveClass;
 
 /// Deviations of mean, 95 % and 99 % from the simulation.
@@ -50,8 +50,8 @@ fn main() {
     println!("seed {seed}: {designs} designs, {} that keep up in the simulation of {requests} requests", rows.len());
     for class in ["hdd", "ssd", "cloud"] {
         let of_class: Vec<&DeviationRow> = rows.iter().filter(|row| row.class == class).collect();
-        table(&format!("{class}, the planner's formulas"), of_class.iter().map(|row| row.own));
-        table(&format!("{class}, the solver for designs"), of_class.iter().filter_map(|row| row.solver));
+        table(&format!("{class}, the planner"), of_class.iter().map(|row| row.own));
+        table(&format!("{class}, the simulator's analysis"), of_class.iter().filter_map(|row| row.solver));
     }
     rows.sort_by(|a, b| b.own[0].abs().total_cmp(&a.own[0].abs()));
     for row in rows.iter().take(6) {
@@ -93,18 +93,11 @@ fn compare(design: &StorageDesign<'_>, demand: &Demand, load: f64, requests: u32
     let apart = |of: Apart| -> Apart { std::array::from_fn(|at| of[at] / found[at] - 1.0) };
     let analysis = design.respond(demand).ok()??;
     let [p95, p99] = design.percentiles(demand, &analysis)?;
-    let several = design.part.volume.is_none();
-    let arrangement = Arrangement {
-        level: several.then_some(design.level),
-        members: design.count,
-        unit_bytes: design.unit_bytes,
-        failed: 0,
-    };
-    let [read_bytes, write_bytes] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| bytes as u64);
-    let (reads, writes) = (demand.reads_per_s, demand.writes_per_s);
-    let asked = DesignDemand { read_bytes, write_bytes, ..DesignDemand::arrivals(reads, writes, read_bytes) };
-    let solved = DesignSolver::new().solve(&design.part.device, &arrangement, &asked).ok();
-    let solver = solved.map(|found| apart([found.response_s, found.percentile_s(0.95), found.percentile_s(0.99)]));
+    let solved = analytic::solve(&design.system(demand, 0)).ok();
+    let solver = solved.map(|found| {
+        let workload = &found.workloads[0];
+        apart([found.response_s, workload.percentile_s(0.95), workload.percentile_s(0.99)])
+    });
     let class = match design.part.class {
         DriveClass::Hdd => "hdd",
         DriveClass::Cloud => "cloud",

@@ -1,5 +1,6 @@
-//! What a design does under a demand, by analysis: the simulator's solver for
-//! drives, a closed form for volumes.
+//! What a design does under a demand, by analysis: the simulator's solver, with the names of limits
+//! and parts that people know. Percentiles are the planner's own: over random designs they are nearer
+//! to the simulation than the solver's for disks and volumes (docs/planner.md).
 
 use diskwright_simulator::analytic::{self, UnsolvedReason};
 use diskwright_simulator::load::{
@@ -112,8 +113,12 @@ impl StorageDesign<'_> {
     /// # Errors
     /// What of it cannot be solved.
     pub fn respond(&self, demand: &Demand) -> Result<Option<DesignResponse>, UnsolvedReason> {
-        if let DeviceModel::Volume(spec) = &self.part.device {
-            return Ok(self.volumes(spec, demand));
+        let limits = match &self.part.device {
+            DeviceModel::Volume(spec) => self.limits(spec, demand),
+            _ => Vec::new(),
+        };
+        if limits.first().is_some_and(|limit| limit.1 >= 1.0) {
+            return Ok(None);
         }
         // places are taken as random: the order of what is sequential is the simulation's
         let random = Demand { sequential_share: None, ..demand.clone() };
@@ -122,8 +127,10 @@ impl StorageDesign<'_> {
         let through = StorageDesign { path: self.path.map(|path| DesignPath { write_back: false, ..path }), ..*self };
         match analytic::solve(&through.system(&random, 0)) {
             Ok(solution) => {
-                let mut busiest: Vec<(String, f64)> = Vec::new();
-                for (name, busy) in solution.utilisations {
+                let is_volume = !limits.is_empty();
+                let mut busiest = limits;
+                // of a volume the limits are its parts
+                for (name, busy) in solution.utilisations.into_iter().filter(|_| !is_volume) {
                     // equal members are one part
                     let name = match self.path.and_then(|path| path.part_name(&name)) {
                         Some(name) => name,
@@ -150,35 +157,18 @@ impl StorageDesign<'_> {
         }
     }
 
-    /// Volumes side by side, each with its share of the requests. A limit is a rate with a window that
-    /// may be used at once: who comes waits as in M/D/1, for what of that is beyond the window. Waits in
-    /// M/D/1 are nearly exponential where there are any, with the mean W / rho.
-    fn volumes(&self, spec: &VolumeSpec, demand: &Demand) -> Option<DesignResponse> {
-        let n = f64::from(self.count);
-        let each = demand.scaled(1.0 / n);
+    /// Limits of volumes side by side, each with its share of the requests: those of operations and of bytes by
+    /// name, with the share that is used, the highest first.
+    fn limits(&self, spec: &VolumeSpec, demand: &Demand) -> Vec<(String, f64)> {
+        let each = demand.scaled(1.0 / f64::from(self.count));
         let need = volume_need(spec, &each);
-        let window = spec.window as f64 * 1e-9;
         let names = self.part.volume.as_ref().map(|volume| [volume.iops.1.clone(), volume.rate.1.clone()]);
         let names = names.unwrap_or_else(|| ["IOPS".into(), "throughput".into()]);
-        let (mut wait, mut utilization) = (0.0_f64, Vec::new());
-        for ((need, limit), name) in need.into_iter().zip([spec.operations.baseline, spec.bytes.baseline]).zip(names) {
-            let busy = need / limit;
-            if busy >= 1.0 {
-                return None;
-            }
-            let service = busy / each.requests_per_s();
-            let md1 = busy * service / (2.0 * (1.0 - busy));
-            wait = wait.max(if md1 > 0.0 { md1 * (-window * busy / md1).exp() } else { 0.0 });
-            utilization.push((name, busy));
-        }
-        utilization.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let time = |mean: f64, bytes: f64| mean * 1e-9 + bytes / spec.stream + wait;
-        let read = time(spec.read.mean(), demand.read_size_bytes);
-        let write = time(spec.write.mean(), demand.write_size_bytes);
-        let share = demand.read_share();
-        let kinds_s = [if share > 0.0 { read } else { f64::NAN }, if share < 1.0 { write } else { f64::NAN }];
-        let mean_s = share * read + (1.0 - share) * write;
-        Some(DesignResponse { mean_s, kinds_s, utilization })
+        let limits = [spec.operations.baseline, spec.bytes.baseline];
+        let shares = need.into_iter().zip(limits).map(|(need, limit)| need / limit);
+        let mut limits: Vec<(String, f64)> = names.into_iter().zip(shares).collect();
+        limits.sort_by(|a, b| b.1.total_cmp(&a.1));
+        limits
     }
 
     /// 95 and 99 % of responses: reads and writes each as a gamma distribution of their mean and of the

@@ -371,8 +371,9 @@ impl DesignFamily<'_> {
         failure: Option<DesignFailure>,
     ) -> JudgedDesign {
         let bought = self.bought(count + spares);
-        let price = bought.iter().map(|item| item.price).sum::<Option<f64>>();
-        let known_price = bought.iter().filter_map(|item| item.price).sum();
+        // from 0: the sum of nothing is -0, which is told as such
+        let price = bought.iter().try_fold(0.0, |sum, item| Some(sum + item.price?));
+        let known_price = bought.iter().filter_map(|item| item.price).fold(0.0, |sum, price| sum + price);
         let months = match self.part.price.as_ref().map(|price| price.period) {
             Some(PricePeriod::Month) => self.limits.years * 12.0,
             _ => 1.0,

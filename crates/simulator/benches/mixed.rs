@@ -6,7 +6,6 @@
 //!     cargo bench -p diskwright-simulator --bench mixed -- --show 7              and tells of one all it knows
 //!     cargo bench -p diskwright-simulator --bench mixed -- --against FILE        solves those of another file
 //!     cargo bench -p diskwright-simulator --bench mixed -- --simulate --seed 77 --count 500    writes such a file
-//!     cargo bench -p diskwright-simulator --bench mixed -- --designs             what a design costs a planner
 //!
 //! Simulating takes two processors for some minutes. When `cargo test` runs it,
 //! it does a few only, to see that it works.
@@ -20,10 +19,8 @@ mod mixed;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
-use diskwright_simulator::analytic::{Arrangement, DesignDemand, DesignSolver};
-use diskwright_simulator::{ArrayLevel, Simulation, catalogue};
+use diskwright_simulator::Simulation;
 use mixed::{MixedOutcome, SimulatedWorkload};
 
 fn main() {
@@ -49,10 +46,7 @@ fn main() {
         return;
     }
     let systems: Vec<_> = systems.into_iter().step_by(if tiny { 50 } else { 1 }).collect();
-    if !has("--designs") {
-        judge(&systems, number("--worst", 0) as usize);
-    }
-    designs(if tiny { 100 } else { 100_000 });
+    judge(&systems, number("--worst", 0) as usize);
 }
 
 /// Simulates systems, and prints what came out in their order.
@@ -172,36 +166,4 @@ fn table(name: &str, refused: usize, mut errors: Vec<f64>) {
         at(0.9),
         at(1.0),
     );
-}
-
-/// Designs as a planner asks for them: what each costs.
-fn designs(count: usize) {
-    let kinds: [(&str, &[&str]); 3] = [
-        ("volumes", &["aws-gp3", "aws-io1-20000", "azure-premium-v2", "gcp-pd-ssd-500", "aws-gp2-100"]),
-        ("disks", &["st4000nm0023", "huc156060css200"]),
-        ("ssds", &["samsung-pm983-3840"]),
-    ];
-    let levels = [(ArrayLevel::Raid0, 4), (ArrayLevel::Raid10, 8), (ArrayLevel::Raid5, 5), (ArrayLevel::Raid6, 8)];
-    for (name, ids) in kinds {
-        let devices: Vec<_> =
-            ids.iter().map(|id| catalogue::find(id).expect("there").device().expect("possible")).collect();
-        for single in [true, false] {
-            let (mut solver, start, mut solved) = (DesignSolver::new(), Instant::now(), 0);
-            for at in 0..count {
-                let (level, members) = levels[at % 4];
-                let array = Arrangement::array(level, members + 2 * (at / 4 % 8) as u16);
-                let times = if single { 1.0 } else { f64::from(members) / 2.0 };
-                let rate = times * (5.0 + (at / 400 % 40) as f64);
-                let demand = DesignDemand::arrivals(0.65 * rate, 0.35 * rate, 8192);
-                let arrangement = if single { Arrangement::single() } else { array };
-                solved += usize::from(solver.solve(&devices[at % devices.len()], &arrangement, &demand).is_ok());
-            }
-            let time = start.elapsed().as_secs_f64();
-            let what = if single { "alone" } else { "in arrays" };
-            println!(
-                "{name} {what}: {count} designs, {solved} solved, {time:.2} s, {:.1} us each",
-                time * 1e6 / count as f64
-            );
-        }
-    }
 }

@@ -153,7 +153,7 @@ pub struct MeasuredDemand {
 /// # Errors
 /// Says what the log lacks.
 pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Result<MeasuredDemand, NoDemand> {
-    let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
+    let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).fold(0.0, |sum, s| sum + s);
     if series.fronts.is_empty() {
         return Err(NoDemand::NoDisk);
     }

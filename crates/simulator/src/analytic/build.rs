@@ -22,6 +22,8 @@ pub(super) struct SystemNetwork {
     pub network: AnalyticNetwork,
     /// Center, and the names of its members.
     pub names: Vec<(usize, Vec<String>)>,
+    /// Members that are used less than the one that is used most, with the share of that.
+    pub lighter: Vec<(String, f64)>,
     pub devices: Vec<DeviceCenters>,
     /// Chains that are nobody's load: what they follow, and how.
     pub background: Vec<BackgroundChain>,
@@ -73,9 +75,17 @@ impl<'a> NetworkBuilder<'a> {
         builder
     }
 
-    /// Makes stations one center that has them as members: they are alike and used alike. `members` is a
-    /// broken number where they are not used quite alike: the load of the one that is used most is right.
-    pub(super) fn join(&mut self, stations: &[usize], members: f64) {
+    /// Makes stations one center that has them as members: they are alike and used alike. Their
+    /// number is a broken one where `counts` of the array's members are not: that of the fullest is right.
+    pub(super) fn join(&mut self, stations: &[usize], counts: &[u32]) {
+        let (all, most) = counts.iter().fold((0, 1), |(all, most), count| (all + count, most.max(*count)));
+        let members = f64::from(all) / f64::from(most);
+        for (station, count) in stations.iter().zip(counts).filter(|(_, count)| **count < most) {
+            let names = self.built.names.iter().find(|(center, _)| center == station);
+            let share = f64::from(*count) / f64::from(most);
+            let lighter = names.iter().flat_map(|(_, names)| names.iter().map(|name| (name.clone(), share)));
+            self.built.lighter.extend(lighter);
+        }
         let Some((first, others)) = stations.split_first() else { return };
         let center = &mut self.built.network.centers[*first];
         (center.members, center.group) = (members, members);

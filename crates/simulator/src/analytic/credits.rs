@@ -117,24 +117,8 @@ fn used_up(system: &mut System, group: usize, which: usize) {
     system.drives[group].device = DeviceModel::Volume(Arc::new(spec));
 }
 
-/// The system after its burst, and how long that lasts, s; `None` where it has none or it never ends. Without
-/// a state, because more comes than even the burst serves, there is none either.
-pub(super) fn sustained(system: &System, state: Option<&SteadyState>) -> Option<(System, f64)> {
-    let (mut system, mut longest) = (system.clone(), None);
-    let state = state?;
-    for credits in credits(&system) {
-        let drawn = drawn(&system, &credits, state);
-        if drawn > 0.0 {
-            let lasts = credits.left / drawn;
-            longest = Some(longest.map_or(lasts, |known: f64| known.min(lasts)));
-            used_up(&mut system, credits.group, credits.which);
-        }
-    }
-    longest.map(|lasts| (system, lasts))
-}
-
 /// Of phases, each with the time that it is watched, s.
-pub(super) fn solution(system: &System, phases: &[(f64, SteadyState)]) -> SystemSolution {
+fn solution(system: &System, phases: &[(f64, SteadyState)]) -> SystemSolution {
     let time: f64 = phases.iter().map(|(time, _)| time).sum();
     let workload = |(at, workload): (usize, &crate::system::Workload)| {
         let each = || phases.iter().map(|(length, state)| (length / time, &state.chains[at]));

@@ -5,7 +5,6 @@
 mod bucket;
 mod build;
 mod credits;
-mod design;
 mod device;
 mod mechanical;
 mod mixed;
@@ -18,7 +17,6 @@ mod sets;
 mod side_by_side;
 mod steady;
 
-pub use design::{Arrangement, DesignAnswer, DesignDemand, DesignSolver};
 pub use mechanical::{DriveDemand, mechanical};
 pub use served::{DEPTHS, Depths, IoCost, LoadCosts, at_depth};
 

@@ -22,7 +22,7 @@ pub(super) fn join(builder: &mut NetworkBuilder<'_>, set: &Set) {
         return;
     }
     let stations: Vec<usize> = channels.iter().map(|(at, _)| builder.channels[*at]).collect();
-    builder.join(&stations, evenly(&channels));
+    builder.join(&stations, &counts(&channels));
     for (at, _) in &channels {
         builder.channels[*at] = stations[0];
     }
@@ -30,7 +30,7 @@ pub(super) fn join(builder: &mut NetworkBuilder<'_>, set: &Set) {
         let joined = builder.controllers[controllers[0].0];
         for (part, _) in joined.iter().enumerate() {
             let stations: Vec<usize> = controllers.iter().map(|(at, _)| builder.controllers[*at][part]).collect();
-            builder.join(&stations, evenly(&controllers));
+            builder.join(&stations, &counts(&controllers));
         }
         for (at, _) in &controllers {
             builder.controllers[*at] = joined;
@@ -58,10 +58,8 @@ fn shares(set: &Set, of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
     all
 }
 
-/// So many, as the one with the most members sees it.
-fn evenly(shares: &[(usize, u32)]) -> f64 {
-    let (all, most) = shares.iter().fold((0, 1), |(all, most), (_, count)| (all + count, most.max(*count)));
-    f64::from(all) / f64::from(most)
+fn counts(shares: &[(usize, u32)]) -> Vec<u32> {
+    shares.iter().map(|(_, count)| *count).collect()
 }
 
 fn alike<'a, T: 'a>(

@@ -49,9 +49,11 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
     let mut utilisations: Vec<(String, f64)> = Vec::new();
     for (at, names) in &built.names {
         for name in names {
+            let lighter = built.lighter.iter().find(|(known, _)| known == name).map_or(1.0, |(_, share)| *share);
+            let part = lighter * part_busy(&built, *at, busy(*at), &rates);
             match utilisations.iter_mut().find(|(known, _)| known == name) {
-                Some((_, share)) => *share = share.max(part_busy(&built, *at, busy(*at), &rates)),
-                None => utilisations.push((name.clone(), part_busy(&built, *at, busy(*at), &rates))),
+                Some((_, share)) => *share = share.max(part),
+                None => utilisations.push((name.clone(), part)),
             }
         }
     }

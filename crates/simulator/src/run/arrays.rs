@@ -68,6 +68,8 @@ pub(super) struct BackgroundRun {
     pub out: Vec<u64>,
     /// When the next step may begin.
     pub next_at: Ns,
+    /// The last moment for which it asked to be called.
+    pub woken_at: Ns,
     /// When it ended.
     pub ended: Option<Ns>,
     /// Member blocks below which all are done.
@@ -280,7 +282,11 @@ impl Simulation {
                 return;
             }
             if running.next_at > now {
-                self.events.at(running.next_at, SimulationEvent::Background { array });
+                // one event for a moment: each that finds nothing to do would bring another
+                if running.woken_at < running.next_at {
+                    running.woken_at = running.next_at;
+                    self.events.at(running.next_at, SimulationEvent::Background { array });
+                }
                 return;
             }
             let from = running.pass.done();
@@ -356,6 +362,39 @@ impl ArrayRun {
 impl BackgroundRun {
     pub fn new(task: Task, targets: Members, pass: Pass, settings: Background) -> BackgroundRun {
         let done = pass.done();
-        BackgroundRun { task, targets, pass, settings, out: Vec::new(), next_at: 0, ended: None, done }
+        BackgroundRun { task, targets, pass, settings, out: Vec::new(), next_at: 0, woken_at: 0, ended: None, done }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::ArrayLevel;
+    use crate::device::{DeviceModel, PlainSpec};
+    use crate::spread::ServiceTimeDistribution;
+    use crate::system::{Drives, Set, System, WorkloadTarget};
+
+    #[test]
+    fn a_rebuild_at_a_rate_asks_for_one_event_at_a_time() {
+        let spec = PlainSpec {
+            name: "plain".into(),
+            blocks: 1 << 30,
+            servers: 1,
+            service: ServiceTimeDistribution::Constant(1_000_000),
+            bytes_per_s: f64::INFINITY,
+        };
+        let mut system = System::new("rebuilding");
+        system.drives.push(Drives::new("disk", 3, DeviceModel::Plain(spec.into())));
+        let mut set = Set::new("pair", ArrayLevel::Raid1, vec![0, 1]);
+        (set.failed, set.spares) = (vec![0], vec![2]);
+        set.rebuild = Some(Background { step_blocks: 1024, depth: 2, rate: Some(50_000_000) });
+        system.arrays.push(set);
+        let mut simulation = Simulation::serving(&system, &[WorkloadTarget::Array(0)]).expect("valid");
+        // a step of 512 KiB every 10.5 ms, for ten seconds
+        simulation.run_until(10_000_000_000);
+        let done = simulation.arrays[0].background.as_ref().expect("a rebuild").done * BLOCK_BYTES;
+        assert!((done as f64 / 500e6 - 1.0).abs() < 0.01, "{done} bytes");
+        // two steps under way, and the next
+        assert!(simulation.events.len() <= 4, "{} events wait", simulation.events.len());
     }
 }
