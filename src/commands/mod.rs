@@ -23,6 +23,7 @@ mod fleet;
 mod foreign;
 mod import;
 mod imported;
+mod latency;
 mod list;
 mod live;
 mod log;
