@@ -1,4 +1,5 @@
-//! `record --trace`, `trace on` and `trace off`: what a recorder keeps of single requests, and what a killed one leaves.
+//! `record --trace`, `trace on` and `trace off`: what a recorder keeps of single requests, and what a killed one
+//! leaves.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -149,7 +149,7 @@ fn doubling(step: usize) -> usize {
 }
 
 #[derive(Debug)]
-struct TableRow {
+struct LatencyRow {
     counts: Vec<u64>,
     /// Ticks since a request fell into a shown doubling.
     idle: [Option<u32>; DOUBLINGS],
@@ -158,7 +158,7 @@ struct TableRow {
 /// Collects the distributions of a tick, and says which series they have.
 #[derive(Debug, Default)]
 pub struct LatencyTable {
-    rows: BTreeMap<(String, LatencyOperation), TableRow>,
+    rows: BTreeMap<(String, LatencyOperation), LatencyRow>,
     changed: bool,
 }
 
@@ -169,7 +169,7 @@ impl LatencyTable {
         if steps.peek().is_none() {
             return;
         }
-        let fresh = || TableRow { counts: vec![0; STEPS], idle: [None; DOUBLINGS] };
+        let fresh = || LatencyRow { counts: vec![0; STEPS], idle: [None; DOUBLINGS] };
         let row = self.rows.entry((device.to_owned(), operation)).or_insert_with(fresh);
         for (step, count) in steps {
             row.counts[step] += count;
@@ -190,7 +190,7 @@ impl LatencyTable {
     }
 
     fn shown(&self) -> impl Iterator<Item = (&(String, LatencyOperation), usize, u64)> + '_ {
-        let of_row = |(key, row): (_, &'_ TableRow)| {
+        let of_row = |(key, row): (_, &'_ LatencyRow)| {
             let counts = row.counts.clone();
             let idle = row.idle;
             (0..STEPS).filter(move |step| idle[doubling(*step)].is_some()).map(move |step| (key, step, counts[step]))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use diskwright_base::AskerTable;
 
-use crate::verdict::{AskedOperation, Asker};
+use crate::verdict::{AskedOperation, AskingProgram};
 
 /// Programs and operations that are followed; what comes later is not.
 const MOST: usize = 4096;
@@ -87,8 +87,8 @@ fn asked(
         false => sums.requests as f64 / requests.max(1) as f64,
     };
     let named = askers.iter().filter(|(_, sums)| share(sums) >= LEAST_SHARE).take(NAMED);
-    let named: Vec<Asker> = named
-        .map(|(name, sums)| Asker {
+    let named: Vec<AskingProgram> = named
+        .map(|(name, sums)| AskingProgram {
             name: (*name).to_owned(),
             share: share(sums),
             requests: sums.requests,
@@ -116,7 +116,7 @@ fn asked(
 
 /// Who wrote into memory what is written back. The kernel does not tell whose page a write is: one program that wrote
 /// nearly all is likely, several are a guess by their shares.
-fn dirtiers(dirtied: &HashMap<String, f64>) -> (Vec<Asker>, &'static str) {
+fn dirtiers(dirtied: &HashMap<String, f64>) -> (Vec<AskingProgram>, &'static str) {
     let total: f64 = dirtied.values().sum();
     let mut writers: Vec<(&String, f64)> =
         dirtied.iter().filter(|(name, bytes)| **bytes > 0.0 && !is_kernel_name(name)).map(|(n, b)| (n, *b)).collect();
@@ -124,7 +124,7 @@ fn dirtiers(dirtied: &HashMap<String, f64>) -> (Vec<Asker>, &'static str) {
     let Some((_, most)) = writers.first() else { return (Vec::new(), "unknown") };
     let sure = if *most >= ALONE * total { "likely" } else { "guess" };
     let named = writers.iter().filter(|(_, bytes)| *bytes >= LEAST_SHARE * total).take(NAMED);
-    let asker = |(name, bytes): &(&String, f64)| Asker {
+    let asker = |(name, bytes): &(&String, f64)| AskingProgram {
         name: (*name).clone(),
         share: bytes / total,
         requests: 0,

@@ -290,9 +290,9 @@ pub struct AskedOperation {
     /// Seconds that they spent at the device, added up.
     pub device_s: f64,
     /// Those who asked, most time at the device first.
-    pub askers: Vec<Asker>,
+    pub askers: Vec<AskingProgram>,
     /// Where threads of the kernel asked for others: who wrote into memory meanwhile.
-    pub dirtied_by: Vec<Asker>,
+    pub dirtied_by: Vec<AskingProgram>,
     /// `sure`: who asked is whose work it is; `likely`: one program wrote nearly all; `guess`: several did, by their
     /// shares; `unknown`.
     pub sure: String,
@@ -300,7 +300,7 @@ pub struct AskedOperation {
 
 /// A program that asked a disk, or dirtied what is written to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asker {
+pub struct AskingProgram {
     /// Its name.
     pub name: String,
     /// Its share of the operation's time at the device, or of the bytes dirtied.

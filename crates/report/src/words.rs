@@ -3,7 +3,7 @@
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::verdict::{
-    AskedOperation, Asker, Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase,
+    AskedOperation, AskingProgram, Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase,
 };
 
 use crate::axis;
@@ -167,8 +167,8 @@ pub fn episode(episode: &Episode, zone: &DisplayZone) -> String {
 
 /// Who asked for an operation, and for others' writes who dirtied the pages.
 pub(crate) fn asked(asked: &AskedOperation) -> String {
-    let share = |a: &Asker| format!("{} {:.0} %", a.name, a.share * 100.0);
-    let list = |askers: &[Asker]| askers.iter().map(share).collect::<Vec<_>>().join(", ");
+    let share = |a: &AskingProgram| format!("{} {:.0} %", a.name, a.share * 100.0);
+    let list = |askers: &[AskingProgram]| askers.iter().map(share).collect::<Vec<_>>().join(", ");
     let mut words = format!("{}: {} of its time at the disk", asked.operation.replace('_', " "), list(&asked.askers));
     if asked.programs > asked.askers.len() {
         words.push_str(&format!(" ({} programs in all)", asked.programs));
