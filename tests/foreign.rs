@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{diskwright, folder, success};
+use crate::common::{command, diskwright, folder, said, success, text};
 
 /// Twenty minutes of a server whose disk 0 has this many requests outstanding,
 /// each served in `seconds`, as Performance Monitor writes it.
@@ -228,5 +228,59 @@ fn formats_lists_logs_traces_and_compressions() {
     let ids: Vec<&str> = listed["entries"].as_array().unwrap().iter().filter_map(|e| e["id"].as_str()).collect();
     for id in ["diskwright", "sar-text", "pcp", "blktrace", "disksim", "gzip", "bzip2", "xz", "zstd"] {
         assert!(ids.contains(&id), "{id} in {ids:?}");
+    }
+}
+
+/// What `why` says of a log of ours and of the log of another tool that it was made of.
+fn judged_both_ways(log: &Path, folder: &Path) -> Option<[String; 2]> {
+    let kept = folder.join(format!("kept-{}", log.file_name()?.display()));
+    let _ = fs::remove_dir_all(&kept);
+    let import = diskwright(&["import", text(log), "--to", text(&kept), "--utc-offset", "0"]);
+    let nowhere = folder.join("no-temporary-folder");
+    let mut why = command(&["why", text(log), "--all-packs", "--json", "--utc-offset", "0"]);
+    let streamed = why.env("TMPDIR", &nowhere).output().expect("the program runs");
+    assert_eq!(import.status.code(), streamed.status.code(), "{}: {}", log.display(), said(&streamed));
+    import.status.success().then(|| {
+        let copied = diskwright(&["why", text(&kept), "--all-packs", "--json"]);
+        [streamed, copied].map(|output| String::from_utf8(output.stdout).expect("JSON"))
+    })
+}
+
+#[test]
+fn a_log_is_judged_as_it_is_read_like_a_copy_of_it() {
+    let folder = folder("foreign-streamed");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/logs/tests/fixtures");
+    let mut logs: Vec<_> = fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path()).collect();
+    // those that sysstat's or atop's programs unpack need room for it
+    let is_unpacked = |name: &str| ["sa-binary", "atop-raw"].iter().any(|format| name.starts_with(format));
+    logs.retain(|path| path.is_file() && !is_unpacked(&path.file_name().unwrap().to_string_lossy()));
+    let mut compared = 0;
+    for log in &logs {
+        let Some([streamed, copied]) = judged_both_ways(log, &folder) else { continue };
+        assert!(streamed == copied, "{}:\n{streamed}\n{copied}", log.display());
+        compared += 1;
+    }
+    assert!(compared > 40, "only {compared} of {} fixtures were compared", logs.len());
+}
+
+/// The window of a large log is guessed from its ends; where the end misleads, it is read again.
+#[test]
+fn a_large_log_is_judged_whatever_its_end_says() {
+    let folder = folder("foreign-streamed-large");
+    let log = folder.join("large.csv");
+    let mut lines = "\"(PDH-CSV 4.0) (Coordinated Universal Time)(0)\",\"\\\\A\\PhysicalDisk(0)\\% Idle Time\",\
+                     \"\\\\A\\PhysicalDisk(0)\\Current Disk Queue Length\"\r\n"
+        .to_owned();
+    for tick in 0..50_000u32 {
+        let (day, second) = (1 + tick / 5760, tick % 5760 * 15);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let queue = if tick > 30_000 { 7 } else { 0 };
+        write!(lines, "\"11/{day:02}/2026 {hour:02}:{minute:02}:{second:02}.000\",\"{}\",\"{queue}\"\r\n", tick % 90)
+            .unwrap();
+    }
+    for end in ["", "\"11/03/2026 00:00:00.000\",\"5\",\"5\"\r\n", "\"12/30/2026 00:00:00.000\",\"cut of"] {
+        fs::write(&log, format!("{lines}{end}")).expect("written");
+        let [streamed, copied] = judged_both_ways(&log, &folder).expect("it is read");
+        assert!(streamed == copied && streamed.contains("2026-11-01T00:00:00Z"), "behind {end:?}:\n{streamed}");
     }
 }

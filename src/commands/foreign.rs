@@ -36,7 +36,8 @@ pub struct ForeignOptions {
 }
 
 impl ForeignOptions {
-    fn options(&self) -> LogOptions {
+    /// The same for a reader.
+    pub fn options(&self) -> LogOptions {
         LogOptions {
             utc_offset_s: self.utc_offset,
             host: self.host.clone(),
@@ -92,20 +93,16 @@ pub fn import_input(
     reading: &ForeignOptions,
     into: &ImportTarget<'_>,
 ) -> Result<ReadSummary, Failure> {
-    let bar = bar(&input);
-    let taken = input.taken();
     let mut store = ImportWriter::open(into.to)?;
     let mut no_room = None;
     let mut sink = |piece: LogPiece<'_>| {
-        bar.set_position(taken.load(Ordering::Relaxed));
         if let Some(Err(because)) = into.temporary.map(Folder::check_room) {
             no_room = Some(because);
             return ControlFlow::Break(());
         }
         if into.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.take(piece) }
     };
-    let read = diskwright_logs::salvage(&mut input, &reading.options(), &mut sink);
-    bar.finish_and_clear();
+    let read = salvage(&mut input, reading, &mut sink);
     if let Some(because) = no_room {
         return Err(Failure::Failed(format!("{}: {because}", file.display())));
     }
@@ -119,6 +116,35 @@ pub fn import_input(
         }
     }
     store.finish()?;
+    explained(file, &input, read)
+}
+
+/// Reads a foreign log and hands on what it holds, with the errors of [`import_input`].
+pub fn read(
+    file: &Path,
+    input: &mut LogInput,
+    reading: &ForeignOptions,
+    sink: &mut PieceSink<'_>,
+) -> Result<ReadSummary, Failure> {
+    let read = salvage(input, reading, sink);
+    explained(file, input, read)
+}
+
+/// Reads what can be had of a log, behind a bar.
+fn salvage(input: &mut LogInput, reading: &ForeignOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
+    let bar = bar(input);
+    let taken = input.taken();
+    let mut sink = |piece: LogPiece<'_>| {
+        bar.set_position(taken.load(Ordering::Relaxed));
+        sink(piece)
+    };
+    let read = diskwright_logs::salvage(input, &reading.options(), &mut sink);
+    bar.finish_and_clear();
+    read
+}
+
+/// An error of a reader, with what to do where the file is no log but something else that is read here.
+fn explained(file: &Path, input: &LogInput, read: Result<ReadSummary, LogError>) -> Result<ReadSummary, Failure> {
     match read {
         Err(LogError::Unknown { .. } | LogError::NotRead { .. }) if show_trace::could_be(&input.head()) => {
             let what = "a request trace has no counters to judge; summarize it with `diskwright show`";

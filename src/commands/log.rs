@@ -49,6 +49,12 @@ impl LogWindow {
         self.from.is_none() && self.to.is_none()
     }
 
+    /// How a log of another tool is read, where all of it is wanted as it is.
+    pub fn of_whole(&self) -> Result<Option<&ForeignOptions>, Failure> {
+        let is_plain = self.is_whole() && self.arrays.described()?.is_empty();
+        Ok(is_plain.then_some(&self.reading))
+    }
+
     /// A window of a store, without a log.
     pub fn between(from: Option<String>, to: Option<String>) -> LogWindow {
         LogWindow { from, to, ..LogWindow::default() }
@@ -111,10 +117,15 @@ impl Logs {
     /// Opens every log once, to learn its times; logs of other tools are read
     /// into one of ours first, which goes away with the value.
     pub fn open(paths: &[PathBuf], window: &LogWindow) -> Result<Logs, Failure> {
+        Logs::open_given(bundle::expand(paths)?, window)
+    }
+
+    /// The same of logs that were found already.
+    pub fn open_given(logs: Vec<GivenLog>, window: &LogWindow) -> Result<Logs, Failure> {
         let described = window.arrays.described()?;
         let mut sources = Vec::new();
         let mut skips = BundleSkips::default();
-        for log in bundle::expand(paths)? {
+        for log in logs {
             match open(&log, &window.reading, &mut skips) {
                 Err(Failure::Failed(because)) if log.bundled => bundle::tell_left_out(&because),
                 opened => sources.push(opened?),

@@ -12,10 +12,13 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
+use super::bundle::{self, GivenLog};
+use super::gains::{self, PredictedGain};
 use super::live::{self, Pacer};
 use super::log::{LogWindow, Logs};
+use super::plan::from_log::of_logs;
 use super::store::{self, StoreArguments};
-use super::{Failure, ceilings, damage, find, fleet, output};
+use super::{Failure, ceilings, damage, find, fleet, output, streamed};
 
 /// Arguments of `why`.
 #[derive(Args)]
@@ -125,10 +128,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return answer(&watch(arguments, packs)?, None, arguments.json);
     } else {
-        Logs::open(&arguments.log, &arguments.window)?
+        let given = bundle::expand(&arguments.log)?;
+        if let Some(verdicts) = streamed(&given, arguments, &packs)? {
+            // what remedies would bring is predicted on a log that can be read again
+            let asked = verdicts.first().is_some_and(gains::is_asked);
+            let logs = asked.then(|| Logs::open_given(given, &arguments.window)).transpose()?;
+            return answer(&verdicts, logs.as_ref(), arguments.json);
+        }
+        Logs::open_given(given, &arguments.window)?
     };
     let verdicts = read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
     answer(&verdicts, Some(&logs), arguments.json)
+}
+
+/// What remedies would bring; the log is read again only where one of them can be predicted.
+fn predicted(first: &Verdict, logs: Option<&Logs>) -> Result<Vec<PredictedGain>, Failure> {
+    match logs.filter(|_| gains::is_asked(first)) {
+        Some(logs) => Ok(gains::gains(first, &of_logs(logs)?)),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The verdicts on one log of another tool that is given as it is; `None` for all else.
+fn streamed(given: &[GivenLog], arguments: &Arguments, packs: &[Pack]) -> Result<Option<Vec<Verdict>>, Failure> {
+    let ([log], Some(reading)) = (given, arguments.window.of_whole()?) else { return Ok(None) };
+    streamed::verdicts(log, reading, &|window| arguments.judging.judge(packs.to_vec(), Some(window)))
 }
 
 /// Judges what is in logs.
@@ -181,8 +205,10 @@ fn answer(verdicts: &[Verdict], logs: Option<&Logs>, as_json: bool) -> Result<()
     let Some((first, others)) = verdicts.split_first() else {
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
     };
+    let predicted = predicted(first, logs)?;
     if as_json {
         let mut document = serde_json::to_value(first)?;
+        gains::add(&mut document, &predicted);
         if let Value::Object(fields) = &mut document {
             fields.insert("packs".into(), verdicts.iter().map(in_short).collect());
             let lost = logs.map(|logs| logs.losses().json()).unwrap_or_default();
@@ -193,6 +219,10 @@ fn answer(verdicts: &[Verdict], logs: Option<&Logs>, as_json: bool) -> Result<()
     }
     let style = output::style();
     output::text(&screen::draw(first, &DisplayZone::local(), &style))?;
+    if !predicted.is_empty() {
+        let lines = predicted.iter().map(|gain| format!("  {}\n", style.clean(&gains::words(gain))));
+        output::text(&format!("\nWhat remedies are predicted to bring\n{}", lines.collect::<String>()))?;
+    }
     if others.is_empty() { Ok(()) } else { output::text(&screen::others(others, &style)) }
 }
 

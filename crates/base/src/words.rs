@@ -27,11 +27,12 @@ pub fn number(value: &Spanned<DeValue<'_>>) -> Option<f64> {
 /// ```
 /// use diskwright_base::words::nearest;
 /// assert_eq!(nearest("strip_unit", ["stripe_unit", "scrub"]), Some("stripe_unit"));
-/// assert_eq!(nearest("xyzzy", ["stripe_unit", "scrub"]), None);
+/// assert_eq!(nearest("tape", ["name", "type_of"]), None);
 /// ```
 pub fn nearest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
     let word: Vec<char> = word.chars().take(80).collect();
-    let most = 1 + word.len() / 4;
+    // a third of a word's letters, as rustc allows: of four letters two are half, and `tape` is no mistyped `name`
+    let most = word.len().max(3) / 3;
     let by_distance = known.into_iter().map(|k| (distance(&word, k.as_ref()), k));
     by_distance.filter(|(d, _)| *d <= most).min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }

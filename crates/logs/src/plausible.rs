@@ -47,7 +47,10 @@ impl ShareFault {
 
 /// The fault of shares of which none is larger than `most` and whose sum lies in `sum`; gaps are
 /// left out. How far the sum may be off is the reader's to say: it knows what its tool rounds
-/// and leaves out.
+/// and leaves out. Percentages that a tool printed side by side add up to 100 but for rounding
+/// ([`percent_fault`]); a tool that leaves a share out has no least sum (`tool/row.rs`); of columns
+/// that any reader brought, shares may stand beside each other and within each other
+/// ([`ValueLimits`]), so that only sums are refused which no rounding explains.
 pub(crate) fn share_fault(
     shares: impl Iterator<Item = f64>,
     most: f64,

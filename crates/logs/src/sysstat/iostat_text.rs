@@ -100,16 +100,11 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         is_announced: false,
         line: 0,
     };
-    while let Some(text) = stream.text_line()? {
-        log.line += 1;
-        if stream.is_unfinished() && !text.trim().is_empty() {
-            log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);
-            break;
-        }
+    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
         log.read_line(&text)?;
-        if log.batch.is_stopped() {
-            return Ok(());
-        }
+    }
+    if log.batch.is_stopped() {
+        return Ok(());
     }
     log.end_of_report()?;
     log.end()

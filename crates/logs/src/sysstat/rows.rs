@@ -71,16 +71,11 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         times_ns: None,
         line: 0,
     };
-    while let Some(text) = stream.text_line()? {
-        log.line += 1;
-        if stream.is_unfinished() && !text.trim().is_empty() {
-            log.batch.skip(format!("line {}", log.line), StreamWindow::UNFINISHED);
-            break;
-        }
+    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
         log.read_line(text.trim_start())?;
-        if log.batch.is_stopped() {
-            return Ok(());
-        }
+    }
+    if log.batch.is_stopped() {
+        return Ok(());
     }
     log.collector.flush(log.batch, &log.head.machine());
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use crate::FrameBatch;
 use crate::clean;
 use crate::error::LogError;
 use crate::input::LogInput;
@@ -112,14 +113,24 @@ impl<'a> StreamWindow<'a> {
         self.is_unfinished
     }
 
-    /// The next line as text, without its end and without codes for terminals; `None` at the end.
+    /// The next line as text, without its end and without codes for terminals, with its number in
+    /// `number`; `None` at the end, and where nobody wants more. A last line without its end is left
+    /// out and told.
     ///
     /// # Errors
     /// As [`StreamWindow::more`].
-    pub fn text_line(&mut self) -> Result<Option<String>, LogError> {
+    pub fn text_line(&mut self, batch: &mut FrameBatch<'_>, number: &mut u64) -> Result<Option<String>, LogError> {
+        if batch.is_stopped() {
+            return Ok(None);
+        }
         let Some((length, whole)) = self.line()? else { return Ok(None) };
         let text = clean::bare(&self.rest()[..length]).into_owned();
         self.skip(whole);
+        *number += 1;
+        if self.is_unfinished && !text.trim().is_empty() {
+            batch.skip(format!("line {number}"), StreamWindow::UNFINISHED);
+            return Ok(None);
+        }
         Ok(Some(text))
     }
 

@@ -65,16 +65,11 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         is_announced: false,
         line: 0,
     };
-    while let Some(text) = stream.text_line()? {
-        log.line += 1;
-        if stream.is_unfinished() && !text.trim().is_empty() {
-            log.skip(StreamWindow::UNFINISHED);
-            break;
-        }
+    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
         log.read_line(&text);
-        if log.batch.is_stopped() {
-            return Ok(());
-        }
+    }
+    if log.batch.is_stopped() {
+        return Ok(());
     }
     log.finish();
     log.table.finish(log.batch, log.last_ns);

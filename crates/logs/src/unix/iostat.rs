@@ -113,16 +113,11 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         line: 0,
         is_announced: false,
     };
-    while let Some(text) = stream.text_line()? {
-        log.line += 1;
-        if stream.is_unfinished() && !text.trim().is_empty() {
-            log.skip(StreamWindow::UNFINISHED);
-            break;
-        }
+    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
         log.read_line(&text)?;
-        if log.batch.is_stopped() {
-            return Ok(());
-        }
+    }
+    if log.batch.is_stopped() {
+        return Ok(());
     }
     log.end_of_report()
 }

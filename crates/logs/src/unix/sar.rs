@@ -128,12 +128,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         held: 0,
         line: 0,
     };
-    while let Some(text) = stream.text_line()? {
-        log.line += 1;
-        if stream.is_unfinished() && !text.trim().is_empty() {
-            log.skip(StreamWindow::UNFINISHED);
-            break;
-        }
+    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
         log.read_line(&text)?;
     }
     log.hand_over();

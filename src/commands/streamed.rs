@@ -1,0 +1,109 @@
+//! A log of another tool that is judged while it is read, without a copy in the temporary folder.
+//! A judge must know the window beforehand: it is guessed from both ends of the file, and where the
+//! guess was wrong or there was none, the file is read again.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use diskwright_base::{Frame, LogPiece, Note};
+use diskwright_diagnosis::{Judge, Verdict};
+use diskwright_logs::probable_range;
+
+use super::Failure;
+use super::bundle::GivenLog;
+use super::foreign::{self, ForeignOptions};
+
+/// A file that is still being written has another end at each reading; then a copy is judged.
+const MOST_READINGS: usize = 3;
+
+/// The verdicts on a log of another tool; `None` where it must be read into one of ours first.
+/// `judge` makes a judge for a window, nanoseconds since 1970 UTC.
+pub fn verdicts(
+    log: &GivenLog,
+    reading: &ForeignOptions,
+    judge: &dyn Fn((i64, i64)) -> Judge,
+) -> Result<Option<Vec<Verdict>>, Failure> {
+    // what is no file, such as a pipe, can be read once
+    if log.bundled || log.is_ours() || log.files().iter().any(|(path, _)| !path.is_file()) {
+        return Ok(None);
+    }
+    let name = Path::new(&log.name);
+    let mut expected = if log.is_pages() { None } else { probable_range(&log.path, &log.name, &reading.options()) };
+    for _ in 0..MOST_READINGS {
+        let mut stream = expected.map(|window| JudgeStream::new(judge(window), window));
+        let mut sink = |piece: LogPiece<'_>| {
+            if let Some(stream) = &mut stream {
+                stream.take(piece);
+            }
+            ControlFlow::Continue(())
+        };
+        let summary = foreign::read(name, &mut log.open()?, reading, &mut sink)?;
+        if summary.range.is_none() || summary.range != expected {
+            expected = summary.range;
+            continue;
+        }
+        foreign::tell_skipped(name, &summary);
+        return Ok(stream.map(JudgeStream::finish));
+    }
+    Ok(None)
+}
+
+/// A judge behind a reader.
+struct JudgeStream {
+    judge: Judge,
+    /// First and last tick, nanoseconds since 1970 UTC.
+    window: (i64, i64),
+    /// Notes leave a log before the frame of their time, oldest first.
+    waiting: Vec<Note>,
+    /// A tick lies outside of the window: the verdict would be of another one.
+    is_wrong: bool,
+    has_ticks: bool,
+}
+
+impl JudgeStream {
+    fn new(judge: Judge, window: (i64, i64)) -> JudgeStream {
+        JudgeStream { judge, window, waiting: Vec::new(), is_wrong: false, has_ticks: false }
+    }
+
+    fn take(&mut self, piece: LogPiece<'_>) {
+        match piece {
+            _ if self.is_wrong => {}
+            LogPiece::Frame(frame) => self.frame(frame),
+            LogPiece::Note(note) => {
+                if note.time_ns >= self.window.0 || describes_machine(&note) {
+                    self.waiting.push(note);
+                }
+            }
+        }
+    }
+
+    fn frame(&mut self, frame: &Frame) {
+        let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
+        let is_first_wrong = !self.has_ticks && first.time_ns != self.window.0;
+        self.has_ticks = true;
+        if is_first_wrong || last.time_ns > self.window.1 {
+            self.is_wrong = true;
+            self.waiting = Vec::new();
+            return;
+        }
+        self.release(last.time_ns);
+        self.judge.frame(frame);
+    }
+
+    fn release(&mut self, until_ns: i64) {
+        self.waiting.sort_by_key(|note| note.time_ns);
+        let due = self.waiting.partition_point(|note| note.time_ns <= until_ns);
+        self.waiting.drain(..due).for_each(|note| self.judge.note(&note));
+    }
+
+    fn finish(mut self) -> Vec<Verdict> {
+        assert!(!self.is_wrong, "every tick lies in the window that the reader reports");
+        self.release(self.window.1);
+        self.judge.finish()
+    }
+}
+
+/// What is said of the machine holds also where it was said before the first tick.
+fn describes_machine(note: &Note) -> bool {
+    [Note::TOPOLOGY, Note::CEILINGS, Note::SOURCE, Note::UNSEEN].contains(&note.kind.as_str())
+}
