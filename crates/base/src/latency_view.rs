@@ -18,7 +18,7 @@ const MINUTE_NS: u64 = 60_000_000_000;
 const TAIL: f64 = 10.0;
 /// Tails and modes are told from so many requests on.
 const FEWEST: u64 = 100;
-/// A tail is at least so many requests, a mode so many and such a share of all.
+/// A tail is at least so many requests, a mode's peak so many and a mode such a share of all.
 const FEWEST_SLOW: u64 = 5;
 const FEWEST_OF_MODE: u64 = 10;
 const SHARE_OF_MODE: f64 = 0.05;
@@ -137,8 +137,9 @@ fn mode_ratio(counts: &[u64], all: u64) -> Option<f64> {
         let (low, high) = (peak.min(other), peak.max(other));
         let valley = (low + 1..high).min_by_key(|bin| bins[*bin])?;
         let group: u64 = if other > peak { bins[valley..].iter().sum() } else { bins[..valley].iter().sum() };
-        let is_valley = bins[valley] as f64 <= VALLEY * bins[other] as f64;
-        (is_valley && group >= FEWEST_OF_MODE && group as f64 >= SHARE_OF_MODE * all as f64).then_some((low, high))
+        // of few requests some bins are empty by chance
+        let is_peak = bins[other] >= FEWEST_OF_MODE && bins[valley] as f64 <= VALLEY * bins[other] as f64;
+        (is_peak && group as f64 >= SHARE_OF_MODE * all as f64).then_some((low, high))
     };
     let ratio = |(low, high): (usize, usize)| middle_ns(high * BIN) / middle_ns(low * BIN);
     let both = [above, below].into_iter().flatten().filter_map(is_mode).map(ratio);
@@ -269,6 +270,8 @@ mod tests {
         // too near, too few, too rare
         assert_eq!(ratio_of((0..1000).map(|n| if n % 2 == 0 { MS } else { 3 * MS })), Some(1.0));
         assert_eq!(ratio_of((0..1000).map(|n| if n % 25 == 0 { 50 * MS } else { MS })), Some(1.0));
+        // a twentieth, spread so thin that it has no peak
+        assert_eq!(ratio_of((0..400).map(|n| if n % 20 == 0 { (20 + 9 * n) * MS } else { MS })), Some(1.0));
         assert_eq!(ratio_of((0..99).map(|n| if n % 2 == 0 { MS } else { 50 * MS })), None);
     }
 

@@ -64,7 +64,7 @@ fn distributions_cost_at_most_sixty_bytes_a_busy_device_and_tick() {
     let nothing = bytes(&[]);
     for (name, load) in [("flash", FLASH), ("rotational", ROTATIONAL), ("volume", VOLUME)] {
         let each = (bytes(load) - nothing) as f64 / (TICKS * DEVICES as u64) as f64;
-        println!("{name}: {each:.1} bytes a device and tick");
-        assert!(each <= 60.0, "{name}: {each:.1}");
+        // with 4 devices and 1,200 ticks: 54.9, 33.5 and 39.0
+        assert!((10.0..=60.0).contains(&each), "{name}: {each:.1} bytes a device and tick");
     }
 }
