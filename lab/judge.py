@@ -1,5 +1,6 @@
 """Asks Diskwright for its verdict and holds it against the truth."""
 
+import concurrent.futures
 import json
 import subprocess
 import time
@@ -17,8 +18,16 @@ class Judge:
     def __init__(self, binary):
         self.binary = binary
 
-    def record(self, folder, seconds):
-        self._run(["record", folder, "--every", "1s", "--for", f"{seconds}s"], seconds + 60)
+    def record(self, folder, seconds, traced=None):
+        """Records; where `traced` is a folder, a second recorder traces single requests at the same time."""
+        words = ["record", folder, "--every", "1s", "--for", f"{seconds}s"]
+        if traced is None:
+            self._run(words, seconds + 60)
+            return
+        words_traced = ["record", traced, *words[2:], "--trace", "--trace-budget", "5%"]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            for done in [pool.submit(self._run, each, seconds + 60) for each in (words, words_traced)]:
+                done.result()
 
     def why(self, words, patience=120, window=None):
         """The verdict; `window` is a pair of times, seconds since 1970."""
@@ -76,12 +85,13 @@ def same_device(told, truth):
     return str(told).rsplit("/", 1)[-1] == str(truth).rsplit("/", 1)[-1]
 
 
-def what_is_wrong(scenario, verdict, instance):
+def what_is_wrong(scenario, verdict, instance, traced=False):
     """What the verdict lacks of all that can be known from outside, from the kernel's counters; None if nothing."""
     wanted = scenarios.outside(scenario)
     if verdict["bottleneck"] != wanted:
         return f"outside should be {wanted}"
     rule, waits = getattr(scenario, "RULE", None), getattr(scenario, "WAITS", None)
+    rule = getattr(scenario, "RULE_TRACED", rule) if traced else rule
     if rule and rule not in {finding["rule"] for finding in verdict["findings"]}:
         return f"without the finding {rule}"
     if waits and waits not in {sleep["kind"] for program in verdict["programs"] for sleep in program["sleeps"]}:

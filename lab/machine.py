@@ -238,6 +238,12 @@ class Machine:
                     self.undo.push("write", path, before)
             write_text(paths[0], str(value))
 
+    def limit_queue(self, device, requests):
+        """Sets how many requests the host has for a device at once."""
+        path = f"/sys/block/{os.path.basename(device)}/queue/nr_requests"
+        self.undo.push("write", path, read_text(path))
+        write_text(path, str(requests))
+
     # --- loads ---------------------------------------------------------------
 
     def load(self, argv, cgroups=()):

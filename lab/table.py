@@ -17,7 +17,20 @@ def verdicts(results):
         rows.append([result["name"], result["truth"], result.get("verdict") or "-",
                      short_instance(result), confidence(result), inside(result), outcome(result),
                      remark(result)])
+    if any("traced" in result for result in results):
+        rows[0].insert(-1, "with a trace")
+        for row, result in zip(rows[1:], results):
+            row.insert(-1, traced(result))
     return aligned(rows)
+
+
+def traced(result):
+    """The verdict with single requests, and the first rule that it stands on."""
+    told = result.get("traced")
+    if not told:
+        return "-"
+    rule = next(iter(told["rules"]), "no finding")
+    return f"{'right' if told['right'] else 'WRONG'}: {told['verdict']} ({rule})"
 
 
 def inside(result):

@@ -32,6 +32,7 @@ mod probe_hangs;
 mod probe_scripts;
 mod probe_suites;
 mod probe_trouble;
+mod record_trace;
 mod record_trouble;
 mod several_logs;
 mod simulate;

@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::common::{command, diskwright, folder, json, said, success, text};
 
 /// A loop device over a file in memory; gone with this.
-struct TracedDisk {
+pub struct TracedDisk {
     file: PathBuf,
     device: String,
 }
 
 impl TracedDisk {
-    fn attach(name: &str) -> Option<TracedDisk> {
+    pub fn attach(name: &str) -> Option<TracedDisk> {
         let status = diskwright(&["trace", "status", "--json"]);
         let status = success(&status);
         if status["tracefs"] != Value::Bool(true) {
@@ -32,6 +32,11 @@ impl TracedDisk {
             return None;
         };
         Some(TracedDisk { file, device: String::from_utf8_lossy(&made.stdout).trim().to_owned() })
+    }
+
+    /// Its path.
+    pub fn device(&self) -> &str {
+        &self.device
     }
 
     /// Traces while 300 blocks are read and 20 are written; what the program wrote.

@@ -15,6 +15,7 @@ and, where the truth is not all,
             is a wrong one
     QUIET = True  where it is untrue while others use the processors, as every "none" is
     RULE    a rule that must be among the findings
+    RULE_TRACED   a rule that must be among the findings where single requests are traced
     WAITS   the kind of wait that a program must be told with, where the truth is none
 """
 
@@ -63,6 +64,12 @@ NAMES = [
     "memory-cgroup",
     "memory-and-disk",
     "old-swap-and-disk",
+    "stalls-of-two-seconds",
+    "one-in-two-hundred",
+    "flush-train",
+    "slow-member-tail",
+    "deep-scheduler-queue",
+    "two-speeds",
 ]
 
 # Quick ones, of three kinds, that need little of the machine: for the test suite.

@@ -13,6 +13,7 @@ use diskwright_report::beside::{self, BesideDocument};
 use diskwright_report::{Chart, DisplayZone, compare as drawn};
 use serde_json::Value;
 
+use super::latency::{self, LatencyWindow};
 use super::log::{LogWindow, Logs};
 use super::{Failure, compare_results, output, output_file, why};
 
@@ -101,6 +102,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if comparison.counters.is_empty() {
         return Err(Failure::Failed("the two windows have no counter and instance in common".into()));
     }
+    let traced = before.has_latency() && after.has_latency();
+    let (before, after) = (before.with_steps(true), after.with_steps(true));
+    let latency =
+        if traced { Some((LatencyWindow::read(&before, &[])?, LatencyWindow::read(&after, &[])?)) } else { None };
     if let Some(file) = &arguments.output {
         page(file, &comparison, [&first, &second], beside)?;
     }
@@ -109,6 +114,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Value::Object(fields) = &mut document {
             let damage = [before.losses().json(), after.losses().json()].concat();
             fields.insert("damage".into(), damage.into());
+            let latency = latency.map(|(before, after)| latency::compared(&before, &after));
+            fields.insert("latency".into(), latency.unwrap_or_default().into());
         }
         return output::json(&document);
     }
@@ -116,7 +123,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let most = if arguments.all { usize::MAX } else { ROWS };
-    output::text(&drawn::screen(&comparison, most, &DisplayZone::local(), &output::wide_style()))
+    let style = output::wide_style();
+    output::text(&drawn::screen(&comparison, most, &DisplayZone::local(), &style))?;
+    latency.map_or(Ok(()), |(before, after)| output::text(&latency::compared_text(&before, &after, &style)))
 }
 
 /// The two windows; one log must be told two.

@@ -97,6 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output_file::check(path)?;
     let logs =
         Logs::open(&arguments.log, &arguments.window)?.with_processes(processes::are_wanted(&arguments.counter))?;
+    let logs = logs.with_steps(arguments.raw);
     processes::tell_left_out(&logs);
     let survey = columns::survey(&logs, &arguments.counter, &arguments.instance, arguments.raw)?;
     let ColumnSurvey { columns, ticks } = survey;

@@ -1,13 +1,13 @@
 //! Reading logs for the commands: what was named on the command line, the
 //! window asked for, and one loop over everything in it.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use diskwright_base::{Device, Frame, LogPiece, Note, Topology};
+use diskwright_base::{Device, Frame, LatencyView, LogPiece, Note, Topology};
 use diskwright_datastore::{LogItem, LogReader, TrimSummary};
 
 use super::arrays::{self, Arrays, MachineDescription};
@@ -86,6 +86,10 @@ pub struct Logs {
     /// Processes that are read as counters, where that was asked for.
     processes: Option<Processes>,
     losses: RefCell<Losses>,
+    /// Distributions of latency come as they are stored, step by step.
+    as_steps: bool,
+    /// Some were seen.
+    has_latency: Cell<bool>,
     /// First and last moment that will be read.
     pub range: (i64, i64),
 }
@@ -161,8 +165,8 @@ impl Logs {
         }
         let mut losses = Losses::default();
         let sources = joined(sources, range, &mut losses)?;
-        let mut logs =
-            Logs { sources, said, described: Vec::new(), processes: None, losses: RefCell::new(losses), range };
+        let (described, losses, has_latency) = (Vec::new(), RefCell::new(losses), Cell::new(false));
+        let mut logs = Logs { sources, said, described, processes: None, losses, as_steps: false, has_latency, range };
         if logs.said.names_disks() {
             logs.described = logs.find()?;
         }
@@ -189,6 +193,17 @@ impl Logs {
     pub fn with_processes(mut self, wanted: bool) -> Result<Logs, Failure> {
         self.processes = if wanted { Processes::find(&self)? } else { None };
         Ok(self)
+    }
+
+    /// Reads distributions of latency step by step, as they are stored, instead of their percentiles.
+    pub fn with_steps(mut self, wanted: bool) -> Logs {
+        self.as_steps = wanted;
+        self
+    }
+
+    /// Whether what was read so far had distributions of latency.
+    pub fn has_latency(&self) -> bool {
+        self.has_latency.get()
     }
 
     /// Processes that did too little to be read as counters.
@@ -228,13 +243,16 @@ impl Logs {
         let mut reader = LogReader::open(path)?;
         reader.window(self.range.0, self.range.1);
         let mut frame = Frame::default();
-        let mut extended = None;
+        let (mut extended, mut view) = (None, LatencyView::default());
         while let Some(item) = reader.next(&mut frame)? {
             match item {
-                LogItem::Frame => match self.said.extended(&frame, &mut extended) {
-                    Some(extended) => each(LogPiece::Frame(&extended))?,
-                    None => each(LogPiece::Frame(&frame))?,
-                },
+                LogItem::Frame => {
+                    let viewed = if self.as_steps { None } else { view.of(&frame) };
+                    self.has_latency.set(self.has_latency.get() || viewed.is_some());
+                    let frame = viewed.as_ref().unwrap_or(&frame);
+                    let extended = self.said.extended(frame, &mut extended);
+                    each(LogPiece::Frame(extended.as_ref().unwrap_or(frame)))?;
+                }
                 LogItem::Note(note) if note.kind == Note::TOPOLOGY && !self.said.is_empty() => {
                     let topology = serde_json::from_str(&note.text)?;
                     each(LogPiece::Note(self.topology(note.time_ns, topology)?))?;

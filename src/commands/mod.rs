@@ -24,6 +24,7 @@ mod foreign;
 mod gains;
 mod import;
 mod imported;
+mod latency;
 mod list;
 mod live;
 mod log;

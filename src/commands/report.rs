@@ -11,6 +11,7 @@ use diskwright_probe::suites;
 use diskwright_report::probe::{self, NamedResult};
 use diskwright_report::{Chart, ChartBook, DisplayZone, curves, html};
 
+use super::latency::LatencyWindow;
 use super::log::{LogWindow, Logs};
 use super::{Failure, compare_results, output, output_file, select, why};
 
@@ -42,13 +43,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let verdicts = why::read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
     let logs = logs.with_processes(true)?;
     let (schemas, notes) = select::look(&logs)?;
+    let traced = logs.has_latency();
     let first = verdicts.first().ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))?;
     let charts = charts(&logs, first, &schemas)?;
+    let logs = logs.with_steps(traced);
+    let heat = if traced { LatencyWindow::read(&logs, &[])?.charts() } else { Vec::new() };
     let newest = notes.iter().rev().find(|n| n.kind == Note::TOPOLOGY);
     let topology: Option<Topology> = newest.map(|n| serde_json::from_str(&n.text)).transpose()?;
     let notes: Vec<Note> = notes.into_iter().filter(|n| n.kind != Note::TOPOLOGY).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let page = html::page(&html::HtmlReport { verdicts, charts, notes, topology, zone: DisplayZone::local(), version });
+    let zone = DisplayZone::local();
+    let page = html::page(&html::HtmlReport { verdicts, charts, heat, notes, topology, zone, version });
     written(arguments, &page, Some(&logs))
 }
 

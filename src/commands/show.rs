@@ -12,6 +12,7 @@ use diskwright_report::downsample::bucket_unit;
 use diskwright_report::{Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, chart, spark};
 use serde_json::{Value, json};
 
+use super::latency::LatencyWindow;
 use super::log::{LogWindow, Logs};
 use super::{Failure, damage, output, processes, select, show_trace, when};
 
@@ -38,6 +39,10 @@ pub struct Arguments {
     /// For CSV: exit with 0 even if the log is damaged and ticks are lost
     #[arg(long)]
     allow_damage: bool,
+    /// Show latency of single requests, where the log has it (`record --trace`): percentiles and heat maps by device
+    /// and operation
+    #[arg(long, conflicts_with = "counter")]
+    latency: bool,
     #[command(flatten)]
     cells: Cells,
     /// Print JSON
@@ -98,6 +103,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let logs =
         Logs::open(&arguments.log, &arguments.window)?.with_processes(processes::are_wanted(&arguments.counter))?;
+    if arguments.latency {
+        return latencies(&logs.with_steps(true), arguments);
+    }
     processes::tell_left_out(&logs);
     let (schemas, mut bookmarks) = select::look(&logs)?;
     bookmarks.retain(|n| n.kind == Note::BOOKMARK);
@@ -141,6 +149,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         0 => Ok(()),
         _ => output::text(&format!("{idle} series of idle disks and links are left out; use --counter to see them\n")),
     }
+}
+
+/// Distributions of single requests.
+fn latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
+    let window = LatencyWindow::read(logs, &arguments.instance)?;
+    if window.is_empty() {
+        let how = "`diskwright record DIR --trace` keeps them";
+        return Err(Failure::Failed(format!("this log has no latencies of single requests; {how}")));
+    }
+    if arguments.json {
+        let (from, to) = (when::rfc3339(logs.range.0), when::rfc3339(logs.range.1));
+        let window_json = json!({ "from": from, "to": to });
+        return output::json(&json!({
+            "schema": "diskwright.show-latency/1",
+            "window": window_json,
+            "latency": window.json(),
+            "damage": logs.losses().json(),
+        }));
+    }
+    output::text(&window.text(&output::wide_style()))
 }
 
 /// What there is in a log that has no counter of the catalogue.

@@ -215,9 +215,11 @@ pub const FILES: &[(&str, &str)] = &[
     ("paging", include_str!("../counters/paging.toml")),
     ("physical_disk", include_str!("../counters/physical_disk.toml")),
     ("physical_disk_derived", include_str!("../counters/physical_disk_derived.toml")),
+    ("physical_disk_traced", include_str!("../counters/physical_disk_traced.toml")),
     ("pressure", include_str!("../counters/pressure.toml")),
     ("process", include_str!("../counters/process.toml")),
     ("processor", include_str!("../counters/processor.toml")),
+    ("request_latency", include_str!("../counters/request_latency.toml")),
     ("system", include_str!("../counters/system.toml")),
 ];
 

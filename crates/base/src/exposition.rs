@@ -28,7 +28,7 @@ pub fn metric_name(counter: &Counter) -> String {
         "s" => {
             let ended = replace(&mut own, "_s", "_seconds");
             if !ended {
-                own = own.replace("_s_per_", "_seconds_per_");
+                own = own.replace("_s_per_", "_seconds_per_").replace("avg_s_", "avg_seconds_");
             }
         }
         "per_s" | "bytes_per_s" | "pages_per_s" => _ = replace(&mut own, "_per_s", "_per_second"),

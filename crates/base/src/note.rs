@@ -37,10 +37,46 @@ impl Note {
     /// A [`ProcessTable`] as JSON, on the slow beat.
     pub const PROCESSES: &'static str = "processes";
 
+    /// When single requests are traced, how, and what was lost or left out; plain text.
+    pub const TRACE: &'static str = "trace";
+    /// Who asked devices for what, by a trace: an [`AskerTable`] as JSON, on the slow beat.
+    pub const ASKERS: &'static str = "askers";
+
     /// A note of one of the kinds above.
     pub fn new(time_ns: i64, kind: &str, text: impl Into<String>) -> Note {
         Note { time_ns, kind: kind.into(), text: text.into() }
     }
+}
+
+/// Who asked the devices for what over a stretch of time, by a trace of single requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AskerTable {
+    /// Seconds that it covers.
+    pub elapsed_s: f64,
+    /// By device, operation and thread, most time at the device first.
+    pub rows: Vec<AskerRow>,
+}
+
+/// One thread that asked one device for one kind of operation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AskerRow {
+    /// The disk.
+    pub device: String,
+    /// `read`, `write`, `sync_write`, `flush`, `flush_call` or `discard`.
+    pub operation: String,
+    /// The thread; 0 is several that were not told apart.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// A thread of the kernel, which asks for others; `None` where it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<bool>,
+    /// Requests.
+    pub requests: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Seconds that they spent at the device, added up.
+    pub device_s: f64,
 }
 
 /// What the processes did between two looks at them.

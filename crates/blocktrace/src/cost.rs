@@ -1,4 +1,4 @@
-//! What tracing costs: processor time of this process, which is read, and of the kernel's side,
+//! What tracing costs: processor time of the reading thread, which is read, and of the kernel's side,
 //! which is calibrated: so many events by so many nanoseconds.
 
 use std::io::Write;
@@ -12,9 +12,9 @@ const ROUNDS: u64 = 2000;
 /// As long as a block event.
 const RECORD: &[u8] = b"calibration of what a record of this length costs..";
 
-/// Processor time of this process, nanoseconds.
-pub(crate) fn process_ns() -> u64 {
-    nanoseconds(ClockId::ProcessCPUTime)
+/// Processor time of this thread, which is the one that reads, nanoseconds.
+pub(crate) fn thread_ns() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -48,7 +48,7 @@ pub struct TraceCost {
     pub elapsed_ns: u64,
     /// Events that the kernel handed over, or runs of its programs.
     pub events: u64,
-    /// Processor time of this process, nanoseconds.
+    /// Processor time of the reading thread, nanoseconds.
     pub reader_ns: u64,
     /// Processor time of the kernel's side, nanoseconds: events by the calibrated cost.
     pub kernel_ns: f64,

@@ -7,8 +7,9 @@ use crate::cost::{self, TraceCost};
 use crate::devices::BlockDeviceNames;
 use crate::diskstats::{self, RequestTotals};
 use crate::event::{BlockEvent, BlockEventKind, EventTable};
+use crate::interval::{DeviceInterval, IntervalCollector};
 use crate::kernel::{KernelCountError, KernelCountLoss, KernelCounter, ProgramTimer};
-use crate::pairing::{PairingCounts, RequestPairing};
+use crate::pairing::{PairingCounts, RequestPairing, TracedRequest};
 use crate::reader::{EventReader, KernelFilter, MOST_SAMPLE, ReadingCounts};
 use crate::summary::RequestSummary;
 use crate::tracefs::{TraceLoss, Tracefs, TracefsError};
@@ -82,6 +83,8 @@ pub struct TraceSession {
     pub names: BlockDeviceNames,
     /// All requests since the start.
     pub summary: RequestSummary,
+    /// For a recorder: what came since it was last taken.
+    intervals: Option<IntervalCollector>,
     sample: u32,
     from_ns: u64,
     now_ns: u64,
@@ -135,11 +138,12 @@ impl TraceSession {
             events,
             names,
             summary,
+            intervals: None,
             sample: 0,
             from_ns: now_ns,
             now_ns,
             totals: diskstats::read(),
-            reader_from_ns: cost::process_ns(),
+            reader_from_ns: cost::thread_ns(),
             cost_before: TraceCost::default(),
             spent: TraceCost::default(),
             lost_before: 0,
@@ -147,6 +151,16 @@ impl TraceSession {
             is_spent: false,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
         })
+    }
+
+    /// Collects intervals from now on, instead of one sum.
+    pub fn keep_intervals(&mut self) {
+        self.intervals = Some(IntervalCollector::default());
+    }
+
+    /// What came since the last time, by the kernel's number of the device; nothing unless intervals are kept.
+    pub fn take_interval(&mut self) -> HashMap<u32, DeviceInterval> {
+        self.intervals.as_mut().map(IntervalCollector::take).unwrap_or_default()
     }
 
     /// `tracefs` or `bpf`.
@@ -173,18 +187,25 @@ impl TraceSession {
     /// When the kernel refuses.
     pub fn poll(&mut self, now_ns: u64, each: &mut dyn FnMut(&BlockEvent)) -> Result<(), SessionError> {
         self.now_ns = now_ns;
-        let summary = &mut self.summary;
+        let (summary, intervals) = (&mut self.summary, &mut self.intervals);
+        let mut add = |request: &TracedRequest| match intervals {
+            Some(intervals) => intervals.add(request),
+            None => summary.add(request),
+        };
         match &mut self.method {
             TraceMethod::Tracefs { reader, pairing, .. } => {
                 reader.read(now_ns, |event| {
                     each(event);
-                    pairing.event(event, &mut |request| summary.add(&request));
+                    pairing.event(event, &mut |request| add(&request));
                 })?;
             }
             TraceMethod::Bpf { counter, run } => {
                 for (device, operation, counted) in counter.read() {
                     run.requests += counted.latency.iter().map(|(_, count)| count).sum::<u64>();
-                    summary.add_counted(device, operation, now_ns.saturating_sub(1), &counted);
+                    match intervals {
+                        Some(intervals) => intervals.add_counted(device, operation, &counted),
+                        None => summary.add_counted(device, operation, now_ns.saturating_sub(1), &counted),
+                    }
                 }
                 run.read(counter);
             }
@@ -291,7 +312,7 @@ impl TraceSession {
         TraceCost {
             elapsed_ns: self.now_ns - self.from_ns,
             events: self.spent.events + events,
-            reader_ns: cost::process_ns() - self.reader_from_ns,
+            reader_ns: cost::thread_ns() - self.reader_from_ns,
             kernel_ns: self.spent.kernel_ns + events as f64 * event_ns,
             processors: self.processors,
         }

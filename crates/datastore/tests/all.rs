@@ -8,5 +8,6 @@ mod full_disk;
 mod home;
 mod keep;
 mod killed;
+mod latency_size;
 mod log;
 mod oracle;

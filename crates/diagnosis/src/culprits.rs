@@ -252,6 +252,15 @@ const THREAD: &[BlameQuantity] = &[(ProcessTotals::thread_s, 1.0)];
 const CALLS: &[BlameQuantity] = &[(|s| s.read_calls + s.write_calls, 0.5), (ProcessTotals::moved_bytes, 0.5)];
 
 impl Culprits {
+    /// Bytes that programs wrote, by name: the kernel counts them when pages become dirty.
+    pub fn written(&self) -> HashMap<String, f64> {
+        let mut written: HashMap<String, f64> = HashMap::new();
+        for ((_, name), totals) in &self.people {
+            *written.entry(name.clone()).or_default() += totals.write_bytes;
+        }
+        written
+    }
+
     /// Takes in a table.
     pub fn add(&mut self, table: &ProcessTable) {
         if !(table.elapsed_s > 0.0 && table.elapsed_s.is_finite()) {

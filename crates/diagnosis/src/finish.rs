@@ -63,6 +63,7 @@ pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
         },
         phases,
         culprits,
+        asked: asked(seen, first),
         programs: if bottleneck.blames() { Vec::new() } else { seen.culprits.programs() },
         advice: advice(seen, pack_at, bottleneck, &findings),
         instance,
@@ -98,6 +99,12 @@ fn span(seen: &Observation) -> WatchWindow {
         ticks: seen.window.ticks,
         gaps: seen.notes.gaps,
     }
+}
+
+/// Who asked the blamed disk for what; nothing without a trace.
+fn asked(seen: &Observation, first: Option<&Finding>) -> Vec<AskedOperation> {
+    let disk = first.filter(|finding| finding.object == "physical_disk");
+    disk.map(|finding| seen.askers.of(&finding.instance, &seen.culprits.written())).unwrap_or_default()
 }
 
 /// Who does it: of a blamed disk those who use it, as far as the log can tell.

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{Ceiling, Frame, Note, ProcessTable, Schema, Topology, ceiling};
+use diskwright_base::{AskerTable, Ceiling, Frame, Note, ProcessTable, Schema, Topology, ceiling};
 
+use crate::askers::Askers;
 use crate::culprits::Culprits;
 use crate::finish::verdict;
 use crate::grid::WindowGrid;
@@ -82,6 +83,7 @@ impl Judge {
             topology: None,
             notes: VerdictNotes::default(),
             culprits: Culprits::default(),
+            askers: Askers::default(),
             schema: None,
         };
         Judge { options, seen, timeline, program: JudgeProgram::default(), room: JudgeScratch::default() }
@@ -114,6 +116,10 @@ impl Judge {
             },
             Note::PROCESSES => match serde_json::from_str::<ProcessTable>(&note.text) {
                 Ok(table) => self.seen.culprits.add(&table),
+                Err(error) => self.unreadable(note, &error),
+            },
+            Note::ASKERS => match serde_json::from_str::<AskerTable>(&note.text) {
+                Ok(table) => self.seen.askers.add(&table),
                 Err(error) => self.unreadable(note, &error),
             },
             Note::CEILINGS => match serde_json::from_str::<Vec<Ceiling>>(&note.text) {

@@ -19,6 +19,7 @@
 //! - `outcome`, `rank`, `certainty`, `phases`, `words`, `culprits`, `finish`: sums to the verdict
 
 pub mod advice;
+mod askers;
 mod build;
 mod ceilings;
 mod certainty;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use diskwright_base::{Ceiling, Schema, Topology};
 
+use crate::askers::Askers;
 use crate::culprits::Culprits;
 use crate::grid::WindowGrid;
 use crate::notes::VerdictNotes;
@@ -26,6 +27,8 @@ pub(crate) struct Observation {
     pub grid: WindowGrid,
     pub notes: VerdictNotes,
     pub culprits: Culprits,
+    /// Who asked for what, by traces.
+    pub askers: Askers,
     /// The series of the last frame.
     pub schema: Option<Arc<Schema>>,
 }

@@ -50,6 +50,9 @@ pub struct Verdict {
     pub ceilings: Vec<Ceiling>,
     /// Who does it, where that could be seen.
     pub culprits: Vec<Culprit>,
+    /// Who asked the blamed disk for what, by a trace of single requests; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<AskedOperation>,
     /// What programs do and wait for, and where to look next; only where nothing is blamed.
     pub programs: Vec<ProgramActivity>,
     /// What to do, cheapest first.
@@ -271,6 +274,43 @@ pub struct Culprit {
     pub files: Vec<FileRow>,
     /// What it did, with numbers.
     pub what: String,
+}
+
+/// One operation on a disk, and the programs that asked for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AskedOperation {
+    /// The disk.
+    pub device: String,
+    /// `read`, `write`, `sync_write`, `flush`, `flush_call` or `discard`.
+    pub operation: String,
+    /// How many programs asked for it, by name.
+    pub programs: usize,
+    /// Requests of all of them.
+    pub requests: u64,
+    /// Seconds that they spent at the device, added up.
+    pub device_s: f64,
+    /// Those who asked, most time at the device first.
+    pub askers: Vec<AskingProgram>,
+    /// Where threads of the kernel asked for others: who wrote into memory meanwhile.
+    pub dirtied_by: Vec<AskingProgram>,
+    /// `sure`: who asked is whose work it is; `likely`: one program wrote nearly all; `guess`: several did, by their
+    /// shares; `unknown`.
+    pub sure: String,
+}
+
+/// A program that asked a disk, or dirtied what is written to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AskingProgram {
+    /// Its name.
+    pub name: String,
+    /// Its share of the operation's time at the device, or of the bytes dirtied.
+    pub share: f64,
+    /// Requests; 0 of who dirtied.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// A thread of the kernel, which asks for others.
+    pub kernel: bool,
 }
 
 /// A program, and what it does and waits for.

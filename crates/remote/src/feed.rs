@@ -6,7 +6,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use diskwright_base::exposition::{label_name, metric_name};
+use diskwright_base::latency_series::is_step;
 use diskwright_base::{Catalogue, CounterKind, Note, Schema, Tick, Topology};
+
+use crate::feed_latency::{FAMILY, LatencyFeed};
 
 /// A series as Prometheus names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub struct SeriesName {
 pub struct SeriesSnapshot {
     /// Milliseconds since 1970.
     pub time_ms: i64,
-    /// The series, sorted; the same `Arc` as long as nothing came or went.
+    /// The series, sorted, and after them those of histograms; the same `Arc` as long as nothing came or went.
     pub names: Arc<Vec<SeriesName>>,
     /// A value each; `NaN` where there is none now.
     pub values: Vec<f64>,
@@ -41,6 +44,8 @@ pub struct SeriesFeed {
     places: Vec<Option<usize>>,
     stale: bool,
     shot: SeriesSnapshot,
+    /// Its series are the last ones.
+    latency: LatencyFeed,
 }
 
 impl SeriesFeed {
@@ -64,9 +69,11 @@ impl SeriesFeed {
     pub fn tick(&mut self, stamp: Tick, schema: &Arc<Schema>, row: &[f64]) {
         if self.stale || !Arc::ptr_eq(&self.schema, schema) {
             self.schema = Arc::clone(schema);
+            self.latency.schema(schema);
             self.rename();
             self.stale = false;
         }
+        self.latency.tick(row);
         self.shot.time_ms = stamp.time_ns.div_euclid(1_000_000);
         for ((place, series), &cell) in self.places.iter().zip(&schema.series).zip(row) {
             let Some(place) = *place else { continue };
@@ -78,6 +85,9 @@ impl SeriesFeed {
                 self.shot.values[place] += value;
             }
         }
+        let last = self.shot.values.iter_mut().rev();
+        let latency: Vec<f64> = self.latency.values().collect();
+        last.zip(latency.into_iter().rev()).for_each(|(value, now)| *value = now);
     }
 
     /// All series now.
@@ -115,13 +125,16 @@ impl SeriesFeed {
         }
         drop(old);
         self.places = places;
+        let latency = self.latency.names();
+        values.extend(latency.iter().map(|_| 0.0));
         self.shot.values = values;
-        self.shot.names = Arc::new(all.into_iter().map(|(named, _)| named).collect());
+        self.shot.names = Arc::new(all.into_iter().map(|(named, _)| named).chain(latency).collect());
     }
 }
 
 fn named(series: &diskwright_base::Series) -> Option<SeriesName> {
-    let counter = Catalogue::builtin().get(&series.counter)?;
+    // steps of latency make histograms
+    let counter = Catalogue::builtin().get(&series.counter).filter(|counter| !is_step(&counter.id))?;
     let label = || (label_name(counter.object()).to_owned(), series.instance.clone());
     Some(SeriesName {
         metric: metric_name(counter),
@@ -170,7 +183,11 @@ pub fn page(shot: &SeriesSnapshot) -> String {
         if value.is_nan() {
             continue;
         }
-        if named.metric != before {
+        let is_histogram = named.metric.starts_with(FAMILY);
+        if is_histogram && before != FAMILY {
+            before = FAMILY;
+            let _ = write!(text, "# HELP {FAMILY} {}\n# TYPE {FAMILY} histogram\n", named.help);
+        } else if !is_histogram && named.metric != before {
             let kind = if named.is_total { "counter" } else { "gauge" };
             let help = named.help.replace('\\', "\\\\").replace('\n', " ");
             // writing to a string does not fail

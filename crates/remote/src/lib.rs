@@ -17,6 +17,7 @@ mod bounded;
 mod client;
 mod error;
 pub mod feed;
+mod feed_latency;
 pub mod fleet;
 mod grid;
 pub mod host;

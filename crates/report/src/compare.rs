@@ -342,6 +342,7 @@ fn charts(page: &ComparePage) -> String {
     let bare = HtmlReport {
         verdicts: Vec::new(),
         charts: Vec::new(),
+        heat: Vec::new(),
         notes: Vec::new(),
         topology: None,
         zone: page.zone.clone(),

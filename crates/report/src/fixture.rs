@@ -277,6 +277,7 @@ pub(crate) fn verdict() -> Verdict {
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         ceilings: Vec::new(),
         culprits: culprits(),
+        asked: Vec::new(),
         programs: Vec::new(),
         advice: remedies(),
         notes: vec![

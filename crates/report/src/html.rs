@@ -6,6 +6,7 @@ use diskwright_diagnosis::{Finding, Verdict};
 
 use crate::axis;
 use crate::book::{self, finding_id};
+use crate::heat::{self, HeatChart};
 use crate::markup::{escape, escape_code, value};
 use crate::model::Chart;
 use crate::palette::Palette;
@@ -26,6 +27,8 @@ pub struct HtmlReport {
     /// Charts, as a [`crate::ChartBook`] makes them: those of findings stand with
     /// these, the others make the appendix.
     pub charts: Vec<Chart>,
+    /// Latency of single requests over time, where they were traced.
+    pub heat: Vec<HeatChart>,
     /// The log's notes: bookmarks, gaps, what could not be seen.
     pub notes: Vec<Note>,
     /// The machine, where known.
@@ -92,7 +95,7 @@ fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     let evidence = evidence(report, verdict, &mut used);
     let rest: Vec<&Chart> =
         report.charts.iter().enumerate().filter(|(index, _)| !used.contains(index)).map(|(_, chart)| chart).collect();
-    let parts: [(&str, &str, String); 13] = [
+    let parts: [(&str, &str, String); 14] = [
         ("evidence", "Evidence", evidence),
         ("phases", "Time line", sections::phases(report, verdict)),
         ("episodes", "At times", sections::episodes(report, verdict)),
@@ -105,6 +108,7 @@ fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
         ("trust", "How far to trust this", sections::trust(report, verdict)),
         ("bookmarks", "Bookmarks", sections::bookmarks(report)),
         ("machine", "The machine", sections::topology(report.topology.as_ref())),
+        ("latency", "Latency of single requests", heat_maps(report)),
         ("charts", "Main counters", sections::charts(report, &rest)),
     ];
     headline(out, report, verdict);
@@ -121,6 +125,12 @@ fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
         ));
     }
     out.push_str("</main>\n");
+}
+
+/// A map of each operation on each device.
+fn heat_maps(report: &HtmlReport) -> String {
+    let maps = report.heat.iter().enumerate();
+    maps.map(|(number, chart)| heat::draw(chart, &report.zone, &format!("heat{number}"))).collect()
 }
 
 /// The documents that the page cites, and who made it.
@@ -315,6 +325,7 @@ pub(crate) mod tests {
         HtmlReport {
             verdicts: vec![fixture::verdict(), fixture::other_verdict()],
             charts,
+            heat: Vec::new(),
             notes: fixture::notes(),
             topology,
             zone: DisplayZone::utc(),

@@ -15,6 +15,7 @@ mod expect;
 pub mod explain;
 #[cfg(test)]
 mod fixture;
+pub mod heat;
 pub mod html;
 pub mod markup;
 pub mod model;

@@ -356,6 +356,10 @@ impl<'a> Screen<'a> {
         for (culprit, name) in shown.iter().zip(names) {
             self.words(&format!("  {name}"), indent, &culprit.what, None, 2);
         }
+        for asked in verdict.asked.iter().take(detail.culprits) {
+            let words = self.style.clean(&words::asked(asked));
+            self.words("  ", 2, &words, None, 2);
+        }
         self.more(verdict.culprits.len(), detail.culprits);
     }
 

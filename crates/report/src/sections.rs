@@ -74,7 +74,11 @@ pub(crate) fn culprits(verdict: &Verdict) -> String {
         };
         vec![format!("{}{pid}", escape(&c.name)), escape(&c.what), cgroup]
     };
-    table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>())
+    let mut out = table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>());
+    for asked in &verdict.asked {
+        out.push_str(&format!("<p>{}</p>\n", escape(&words::asked(asked))));
+    }
+    out
 }
 
 /// What programs do and wait for, where nothing is blamed.

@@ -2,7 +2,9 @@
 
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
-use diskwright_diagnosis::verdict::{Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase};
+use diskwright_diagnosis::verdict::{
+    AskedOperation, AskingProgram, Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase,
+};
 
 use crate::axis;
 use crate::text::plural;
@@ -166,6 +168,25 @@ pub fn episode(episode: &Episode, zone: &DisplayZone) -> String {
     let second = |time: &str| time.split_once('.').map_or_else(|| time.to_owned(), |(whole, _)| format!("{whole}Z"));
     let look = format!("--from {} --to {}", second(&episode.from), second(&episode.to));
     format!("{of}{title}, for {lasted} from {from} ({share} of the time in total); look at it with {look}")
+}
+
+/// Who asked for an operation, and for others' writes who dirtied the pages.
+pub(crate) fn asked(asked: &AskedOperation) -> String {
+    let share = |a: &AskingProgram| format!("{} {:.0} %", a.name, a.share * 100.0);
+    let list = |askers: &[AskingProgram]| askers.iter().map(share).collect::<Vec<_>>().join(", ");
+    let mut words = format!("{}: {} of its time at the disk", asked.operation.replace('_', " "), list(&asked.askers));
+    if asked.programs > asked.askers.len() {
+        words.push_str(&format!(" ({} programs in all)", asked.programs));
+    }
+    match asked.sure.as_str() {
+        "sure" => {}
+        "unknown" => words.push_str("; the kernel wrote for others, and who dirtied the pages is not known"),
+        sure => {
+            let how = if sure == "likely" { "likely" } else { "a guess" };
+            words.push_str(&format!("; the kernel wrote for others, {how}: {} of the bytes", list(&asked.dirtied_by)));
+        }
+    }
+    words
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::topology::{Device as Seen, DeviceClass, DeviceKind, RaidLevel as SeenLevel, Topology};
 use diskwright_base::{Schema, Series, Tick};
 
@@ -26,9 +27,11 @@ pub const EPOCH_NS: i64 = 946_684_800_000_000_000;
 const NS: f64 = 1e-9;
 
 /// Turns reports of intervals into rows of a frame.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SampleRows {
     schema: Arc<Schema>,
+    /// Distributions of latency, where they are wanted, and the series that are always there.
+    latency: Option<(LatencyTable, Vec<Series>)>,
     /// Moment 0 of virtual time, ns since 1970.
     epoch_ns: i64,
     topology: Topology,
@@ -54,6 +57,7 @@ impl SampleRows {
         let schema = Schema::new(series(system));
         SampleRows {
             schema: Arc::new(schema),
+            latency: None,
             epoch_ns,
             topology: topology(system),
             link_rates: system.channels.iter().map(|channel| channel.rate).collect(),
@@ -64,7 +68,14 @@ impl SampleRows {
         }
     }
 
-    /// The columns.
+    /// Adds distributions of latency by disk and operation, as a trace of a real machine has them. Their columns come
+    /// with the first requests that need them, so that the schema is that of the last row.
+    pub fn with_latency(mut self) -> SampleRows {
+        self.latency = Some((LatencyTable::default(), self.schema.series.clone()));
+        self
+    }
+
+    /// The columns of the last row.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -93,6 +104,17 @@ impl SampleRows {
         }
         for (array, done) in report.arrays.iter().zip(&mut self.done) {
             row.extend(health(array, done));
+        }
+        if let Some((table, always)) = &mut self.latency {
+            for disk in &report.latency {
+                table.add(&disk.disk, disk.operation, disk.steps.iter().copied());
+            }
+            if table.take_changed() {
+                let mut series = always.clone();
+                table.series(&mut series);
+                self.schema = Arc::new(Schema::new(series));
+            }
+            table.cells(row);
         }
         Tick {
             time_ns: self.epoch_ns.saturating_add(i64::try_from(report.to).unwrap_or(i64::MAX)),

@@ -2,6 +2,7 @@
 //! add up to what the whole run says.
 
 use diskwright_base::topology::{DeviceClass, RaidLevel};
+use diskwright_base::{Frame, LatencyColumns, LatencyHistogram, LatencyOperation};
 use diskwright_simulator::Simulation;
 use diskwright_simulator::System;
 use diskwright_simulator::samples::{EPOCH_NS, SampleRows};
@@ -106,4 +107,37 @@ fn samples_bear_the_time_of_whoever_runs_the_system() {
     let own = 1_800_000_000_000_000_000;
     assert_eq!(tick(SampleRows::since(&system, own)) - own, tick(SampleRows::new(&system)) - EPOCH_NS);
     assert_eq!(tick(SampleRows::since(&system, i64::MAX)), i64::MAX);
+}
+
+/// What a trace of a real machine has: each request of each interval in one step, and the mean within a step.
+#[test]
+fn distributions_count_each_request_once() {
+    let system = system();
+    let mut samples = SampleRows::new(&system).with_latency();
+    let mut all: Vec<(String, LatencyOperation, LatencyHistogram)> = Vec::new();
+    let report = Simulation::new(&system).expect("possible").run(|report| {
+        let mut row = Vec::new();
+        let tick = samples.row(report, &mut row);
+        let mut frame = Frame::new(samples.schema().clone(), 1);
+        frame.push(tick, &row);
+        for group in LatencyColumns::find(frame.schema()).groups {
+            let known = all.iter().position(|(device, op, _)| *device == group.device && *op == group.operation);
+            let at = known.unwrap_or_else(|| {
+                all.push((group.device.clone(), group.operation, LatencyHistogram::default()));
+                all.len() - 1
+            });
+            all[at].2.merge(&group.histogram(&frame, 0..1));
+        }
+    });
+    let found = |device: &str, operation| {
+        let found = all.iter().find(|(d, o, _)| d == device && *o == operation);
+        found.map(|(_, _, histogram)| histogram).expect("requests")
+    };
+    let (set, drive) = (&report.arrays[0].counts, &report.component("d0").expect("d0").counts);
+    for (device, counts) in [("set", set), ("d0", drive)] {
+        let (reads, writes) = (found(device, LatencyOperation::Read), found(device, LatencyOperation::SyncWrite));
+        assert_eq!((reads.count(), writes.count()), (counts.reads, counts.writes), "{device}");
+        let mean = counts.read_ns as f64 / counts.reads as f64;
+        assert!((reads.mean_ns().expect("reads") / mean - 1.0).abs() < 0.032, "{device}");
+    }
 }

@@ -3,10 +3,12 @@
 //! log, `keeper` writes there, `standing` asks the kernel to let the recorder live
 //! through what it records; `service` tells systemd how it fares.
 
+pub mod control;
 mod keeper;
 mod log_thread;
 mod service;
 mod standing;
+mod tracing;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +23,12 @@ use indicatif::ProgressBar;
 
 use super::feeding::{FeedArguments, Feeds};
 use super::live::{self, Pacer};
+use super::trace::parse_share;
 use super::{Failure, damage, output};
 use keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
 use service::ServiceManager;
+use tracing::TraceThread;
 
 /// What is queued at the end is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,6 +52,13 @@ pub struct Arguments {
     /// Sync the log to the device at this interval; a power cut loses at most this much
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     sync: Duration,
+    /// Also trace single requests: latency distributions by device and operation, waiting before the device, order,
+    /// who asked; needs root
+    #[arg(long)]
+    trace: bool,
+    /// The share of all processors' time that --trace may take; above it, less is traced, and the log says so
+    #[arg(long, default_value = "1%", value_parser = parse_share, value_name = "SHARE", requires = "trace")]
+    trace_budget: f64,
     #[command(flatten)]
     feeding: FeedArguments,
     /// Print what was recorded as JSON at the end
@@ -78,6 +89,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let slow_every = arguments.every.max(Duration::from_secs(10));
     let live = SamplerOptions { slow_every, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
+    let budget = arguments.trace.then_some(arguments.trace_budget);
+    let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
+    sampler.attach(columns);
     pacer.begin();
     let bar = progress(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();

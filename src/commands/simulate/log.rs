@@ -27,7 +27,7 @@ impl SimulationLog {
         source: &str,
         options: WriterOptions,
     ) -> Result<SimulationLog, Failure> {
-        let samples = SampleRows::since(system, epoch_ns);
+        let samples = SampleRows::since(system, epoch_ns).with_latency();
         diskwright_guard::check_new(&dir.join("log"))?;
         let mut writer = LogWriter::create_or_append(dir, options)?;
         let begin = epoch_ns.saturating_add(i64::try_from(system.watch.warm_up).unwrap_or(i64::MAX));

@@ -2,8 +2,9 @@
 //! `document` for programs; `session` of the crate `blocktrace` does the work.
 
 mod document;
-mod heat;
+pub mod heat;
 mod lines;
+mod recorders;
 mod screen;
 mod status;
 
@@ -31,8 +32,9 @@ const LOOK: Duration = Duration::from_millis(250);
 #[derive(Args)]
 pub struct Arguments {
     /// Disks or partitions' disks to trace, by name or path; by default all. Or `status`: what can be traced
-    /// here, and who traces
-    #[arg(value_name = "DEVICE|status")]
+    /// here, and who traces. Or `on` or `off`, with the log's folder where several recorders run: a running
+    /// recorder begins or ends to trace
+    #[arg(value_name = "DEVICE|status|on|off")]
     devices: Vec<String>,
     /// How long to trace
     #[arg(long = "for", default_value = "60s", value_parser = parse_duration, value_name = "DURATION")]
@@ -62,7 +64,7 @@ enum TraceMethodArgument {
 }
 
 /// `1%` or `0.01`.
-fn parse_share(text: &str) -> Result<f64, String> {
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is no share: 1% or 0.01");
     let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 0.01));
     let share = number.trim().parse::<f64>().map_err(|_| wrong())? * scale;
@@ -72,6 +74,13 @@ fn parse_share(text: &str) -> Result<f64, String> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.devices.len() == 1 && arguments.devices[0] == "status" {
         return status::run(arguments.json);
+    }
+    let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
+    if let [order @ ("on" | "off"), log @ ..] = words.as_slice() {
+        return match log {
+            [] | [_] => recorders::give(order, log.first().copied(), arguments.budget, arguments.json),
+            _ => Err(Failure::Usage(format!("trace {order} takes one log"))),
+        };
     }
     let disks = disks(&arguments.devices)?;
     if arguments.every < POLL {

@@ -5,7 +5,9 @@ use std::fs;
 use diskwright_blocktrace::{BlockEventKind, Tracefs};
 use serde_json::{Value, json};
 
+use super::super::record::control;
 use super::super::{Failure, output};
+use super::recorders;
 
 pub fn run(as_json: bool) -> Result<(), Failure> {
     let (usable, because, instances, has_start) = match Tracefs::open() {
@@ -16,6 +18,7 @@ pub fn run(as_json: bool) -> Result<(), Failure> {
         Err(error) => (false, Some(error.to_string()), Vec::new(), false),
     };
     let bpf = bpf();
+    let recording: Vec<Value> = control::recorders().into_iter().map(|(_, status)| status).collect();
     if as_json {
         let instance = |(name, lives): &(String, bool)| json!({ "name": name, "alive": lives });
         return output::json(&json!({
@@ -25,6 +28,7 @@ pub fn run(as_json: bool) -> Result<(), Failure> {
             "request_start": has_start,
             "bpf": bpf,
             "instances": instances.iter().map(instance).collect::<Vec<Value>>(),
+            "recorders": recording,
         }));
     }
     let mut text = match &because {
@@ -46,6 +50,7 @@ pub fn run(as_json: bool) -> Result<(), Failure> {
     if instances.is_empty() && usable {
         text.push_str("no trace of this program is running\n");
     }
+    recording.iter().for_each(|status| text.push_str(&recorders::line(status)));
     output::text(&text)
 }
 

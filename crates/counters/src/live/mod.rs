@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use clock::{Clock, ClockReading, SystemClock};
-pub use sampler::Sampler;
+pub use sampler::{AttachedColumns, Sampler};
 pub use sources::{SOURCES, SourceInfo};
 
 /// Where the kernel's files are. Everything the sampler touches lies below

@@ -2,13 +2,25 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{Note, Schema, Tick};
+use diskwright_base::{Note, Schema, Series, Tick};
 
 use super::clock::{Clock, ClockReading, passed};
 use super::moment::TickContext;
 use super::notes::NoteCollector;
 use super::sources::{CounterSource, SOURCES};
 use super::{Roots, SamplerOptions};
+
+/// Columns that somebody else measures, taken at the sampler's ticks.
+pub trait AttachedColumns: Send {
+    /// Makes the cells of the tick; true where the series are others than before.
+    fn tick(&mut self, stamp: Tick) -> bool;
+    /// Appends the series.
+    fn series(&self, out: &mut Vec<Series>);
+    /// Appends a cell a series.
+    fn cells(&mut self, out: &mut Vec<f64>);
+    /// The notes since they were last taken, oldest first.
+    fn take_notes(&mut self) -> Vec<Note>;
+}
 
 /// Reads the machine. Call [`Sampler::tick`], then look at
 /// [`stamp`](Sampler::stamp), [`schema`](Sampler::schema) and
@@ -21,6 +33,7 @@ pub struct Sampler {
     options: SamplerOptions,
     clock: Box<dyn Clock>,
     sources: Vec<Box<dyn CounterSource>>,
+    attached: Option<Box<dyn AttachedColumns>>,
     notes: NoteCollector,
     last: Option<ClockReading>,
     next_slow_ns: u64,
@@ -39,6 +52,7 @@ impl Sampler {
             options,
             clock,
             sources,
+            attached: None,
             notes: NoteCollector::default(),
             last: None,
             next_slow_ns: 0,
@@ -46,6 +60,11 @@ impl Sampler {
             schema: Arc::default(),
             row: Vec::new(),
         }
+    }
+
+    /// Takes these columns too, from the next tick on.
+    pub fn attach(&mut self, columns: Box<dyn AttachedColumns>) {
+        self.attached = Some(columns);
     }
 
     /// Reads everything once.
@@ -87,6 +106,10 @@ impl Sampler {
                 changed |= table.take_changed();
             }
         }
+        if let Some(attached) = &mut self.attached {
+            changed |= attached.tick(self.stamp);
+            attached.take_notes().into_iter().for_each(|note| self.notes.push(note.time_ns, &note.kind, note.text));
+        }
         if changed {
             self.rebuild();
         }
@@ -96,6 +119,7 @@ impl Sampler {
                 table.cells(&mut self.row);
             }
         }
+        self.attached.iter_mut().for_each(|attached| attached.cells(&mut self.row));
     }
 
     fn rebuild(&mut self) {
@@ -105,6 +129,7 @@ impl Sampler {
                 table.series(&mut series);
             }
         }
+        self.attached.iter().for_each(|attached| attached.series(&mut series));
         self.schema = Arc::new(Schema::new(series));
     }
 

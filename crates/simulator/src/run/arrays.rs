@@ -3,6 +3,7 @@
 
 use super::gather::RowGathering;
 use super::job::{ArrayPhase, Parent, SimulationJob};
+use super::latency::of_transfer;
 use super::path::PathStart;
 use super::{Simulation, SimulationEvent};
 use crate::Ns;
@@ -269,7 +270,9 @@ impl Simulation {
         }
         let run = &mut self.arrays[usize::from(array)];
         run.meter.complete(now, self.jobs[job].came_to_array);
-        run.counts.add(&self.jobs[job].io, now - self.jobs[job].came_to_array);
+        let (io, response) = (&self.jobs[job].io, now - self.jobs[job].came_to_array);
+        run.counts.add(io, response);
+        self.latency.array(array, of_transfer(io.write), response);
         self.passed(now, job);
     }
 

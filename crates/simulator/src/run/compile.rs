@@ -121,15 +121,14 @@ impl Simulation {
             let cache = Cache::over(spec, &parts);
             caches.push(CacheRun::new(cache, volumes));
         }
-        let station_bytes = vec![0; stations.len()];
         let host = &system.host;
         let mut simulation = Simulation {
             events: Events::new(),
             jobs: Default::default(),
             paths,
             end,
+            station_bytes: vec![0; stations.len()],
             stations,
-            station_bytes,
             gates,
             caches,
             arrays,
@@ -144,6 +143,7 @@ impl Simulation {
             other_interrupts_per_s: host.other_interrupts_per_s,
             other_interrupt: host.interrupt,
             served,
+            latency: Default::default(),
             planned: system.events.clone(),
             refused: Vec::new(),
             watch: system.watch,

@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 
-use diskwright_base::Rng;
+use diskwright_base::{LatencyOperation, Rng};
 
 use super::changes::{DriveClock, Health};
 use super::devices::Parallel;
 use super::job::JobPurpose;
+use super::latency::of_transfer;
 use super::{Simulation, SimulationEvent};
 use crate::Ns;
 use crate::device::DeviceModel;
@@ -414,12 +415,16 @@ impl Simulation {
         run.meter.complete(now, self.jobs[job].came);
         let response = now - self.jobs[job].came;
         match self.jobs[job].what {
-            JobPurpose::Transfer | JobPurpose::Through => run.counts.add(&self.jobs[job].io, response),
+            JobPurpose::Transfer | JobPurpose::Through => {
+                run.counts.add(&self.jobs[job].io, response);
+                self.latency.drive(drive, of_transfer(self.jobs[job].io.write), response);
+            }
             JobPurpose::Flush => {
                 run.counts.flushes += 1;
                 run.counts.flush_ns += response;
+                self.latency.drive(drive, LatencyOperation::Flush, response);
             }
-            JobPurpose::Trim => {}
+            JobPurpose::Trim => self.latency.drive(drive, LatencyOperation::Discard, response),
         }
         run.seen -= 1;
         if run.limit != run.depth {

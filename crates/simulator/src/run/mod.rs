@@ -15,6 +15,7 @@ mod drives;
 mod failures;
 mod gather;
 mod job;
+mod latency;
 mod loads;
 mod orders;
 mod outside;
@@ -39,6 +40,7 @@ pub use changes::ChangeError;
 pub use compile::CompileError;
 pub use drives::Counts;
 pub use job::JobPurpose;
+pub use latency::DiskLatency;
 pub use outside::{ExternalCompletion, ExternalRequest};
 pub use report::{
     ArrayReport, BackgroundReport, CacheReport, Component, ComponentKind, SimulationReport, WorkloadReport,
@@ -110,6 +112,7 @@ pub struct Simulation {
     other_interrupts_per_s: f64,
     other_interrupt: Ns,
     served: outside::ExternalQueue,
+    latency: latency::LatencyWatch,
     /// What is planned to happen, and what of it could not be.
     planned: Vec<ScheduledChange>,
     refused: Vec<(Ns, ChangeError)>,
@@ -143,6 +146,7 @@ impl Simulation {
     }
 
     fn watch_it(&mut self, mut sample: Option<&mut dyn FnMut(&SimulationReport)>) -> SimulationReport {
+        self.latency.on = sample.is_some();
         // without warming up, what happens at moment 0 counts
         if self.watch.warm_up > 0 {
             self.run_until(self.watch.warm_up);

@@ -114,6 +114,7 @@ impl Simulation {
         let before = self.served.last.replace(now.clone()).unwrap_or_else(|| now.clone());
         let report = self.report(&before, &now, None);
         self.end_interval();
+        self.latency.on = true;
         report
     }
 

@@ -4,6 +4,7 @@ use diskwright_base::Histogram;
 
 use super::arrays::BackgroundRun;
 use super::drives::Counts;
+use super::latency::DiskLatency;
 use super::loads::LoadRun;
 use super::{Simulation, drives::DriveKind};
 use crate::Ns;
@@ -160,6 +161,8 @@ pub struct SimulationReport {
     pub interrupt_ns: f64,
     /// Processor time that programs asked for, ns.
     pub compute_ns: f64,
+    /// Responses of drives and arrays in the interval; none of the whole run.
+    pub latency: Vec<DiskLatency>,
 }
 
 impl SimulationReport {
@@ -238,6 +241,7 @@ impl Simulation {
             run.recent.clear();
             run.all.clear();
         }
+        self.latency.clear();
     }
 
     /// Responses of the interval go to those of the whole.
@@ -246,6 +250,7 @@ impl Simulation {
             run.all.merge(&run.recent);
             run.recent.clear();
         }
+        self.latency.clear();
     }
 
     /// What was done between two moments; with batches, of the whole run.
@@ -275,7 +280,14 @@ impl Simulation {
             interrupts: (to.interrupts - from.interrupts) as f64 + others,
             interrupt_ns: (to.interrupt_ns - from.interrupt_ns) as f64 + others * self.other_interrupt as f64,
             compute_ns: (to.compute_ns - from.compute_ns) as f64,
+            latency: if whole.is_some() { Vec::new() } else { self.disk_latencies() },
         }
+    }
+
+    fn disk_latencies(&self) -> Vec<DiskLatency> {
+        let drives = self.latency.drives.iter().zip(&self.names.drives);
+        let arrays = self.latency.arrays.iter().zip(&self.names.arrays);
+        drives.chain(arrays).flat_map(|(steps, name)| steps.of(name)).collect()
     }
 
     fn components(&self, from: &Snapshot, to: &Snapshot) -> Vec<Component> {

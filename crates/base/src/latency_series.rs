@@ -1,0 +1,312 @@
+//! Distributions of latency as series of a frame: a series a device, operation and step.
+//!
+//! A cell is the number of requests that ended in the tick with a latency of that step, so that
+//! distributions of any stretch of time, or of several devices, are sums of cells. The counter is the
+//! operation (`request_latency.reads`), and the instance is the device and the lower edge of the step in
+//! nanoseconds (`sda@1088`). A doubling (16 steps) has series from the first request that falls into it
+//! until none did for ten minutes of ticks; a device that is not asked has none.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::frame::{Frame, Schema, Series};
+use crate::latency::{LatencyHistogram, STEP_BITS, STEPS, edges, step_of};
+
+/// What was asked of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LatencyOperation {
+    /// Data from the device.
+    Read,
+    /// Data to the device that nobody waits for.
+    Write,
+    /// Data to the device that somebody waits for.
+    SyncWrite,
+    /// The device's own flush.
+    Flush,
+    /// The device may forget a range.
+    Discard,
+}
+
+impl LatencyOperation {
+    /// All of them.
+    pub const ALL: [LatencyOperation; 5] = [
+        LatencyOperation::Read,
+        LatencyOperation::Write,
+        LatencyOperation::SyncWrite,
+        LatencyOperation::Flush,
+        LatencyOperation::Discard,
+    ];
+
+    /// The counter of its requests.
+    pub fn counter(self) -> &'static str {
+        [
+            "request_latency.reads",
+            "request_latency.writes",
+            "request_latency.sync_writes",
+            "request_latency.flushes",
+            "request_latency.discards",
+        ][self as usize]
+    }
+
+    /// As it is written in JSON and in labels.
+    pub fn name(self) -> &'static str {
+        ["read", "write", "sync_write", "flush", "discard"][self as usize]
+    }
+
+    /// As people read it.
+    pub fn title(self) -> &'static str {
+        ["read", "write", "sync write", "flush", "discard"][self as usize]
+    }
+}
+
+/// True for the counters of single steps.
+pub fn is_step(counter: &str) -> bool {
+    counter.starts_with("request_latency.")
+}
+
+/// Operation, device and step of a series; `None` of any other series.
+pub fn parse(series: &Series) -> Option<(LatencyOperation, &str, usize)> {
+    let operation = LatencyOperation::ALL.into_iter().find(|o| o.counter() == series.counter)?;
+    let (device, edge) = series.instance.rsplit_once('@')?;
+    let edge: u64 = edge.parse().ok()?;
+    let step = step_of(edge);
+    (edges(step).0 == edge).then_some((operation, device, step))
+}
+
+/// The columns of one operation on one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatencyGroup {
+    /// The device.
+    pub device: String,
+    /// The operation.
+    pub operation: LatencyOperation,
+    /// Column and step.
+    pub columns: Vec<(usize, usize)>,
+}
+
+/// Where a schema has distributions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LatencyColumns {
+    /// By device and operation.
+    pub groups: Vec<LatencyGroup>,
+}
+
+impl LatencyColumns {
+    /// The distributions of a schema.
+    pub fn find(schema: &Schema) -> LatencyColumns {
+        let mut groups: BTreeMap<(&str, LatencyOperation), Vec<(usize, usize)>> = BTreeMap::new();
+        for (column, series) in schema.series.iter().enumerate() {
+            if let Some((operation, device, step)) = parse(series) {
+                groups.entry((device, operation)).or_default().push((column, step));
+            }
+        }
+        let group = |((device, operation), columns): ((&str, LatencyOperation), _)| LatencyGroup {
+            device: device.to_owned(),
+            operation,
+            columns,
+        };
+        LatencyColumns { groups: groups.into_iter().map(group).collect() }
+    }
+}
+
+impl LatencyGroup {
+    /// The steps that counted something in these ticks. A gap adds nothing.
+    pub fn steps(&self, frame: &Frame, range: Range<usize>) -> Vec<(usize, u64)> {
+        let sum = |column: usize| frame.column(column)[range.clone()].iter().filter(|cell| **cell > 0.0).sum::<f64>();
+        let counted = self.columns.iter().map(|&(column, step)| (step, sum(column) as u64));
+        counted.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Their distribution; its mean is that of the steps' middles, and the longest is the upper edge of the
+    /// highest step.
+    pub fn histogram(&self, frame: &Frame, range: Range<usize>) -> LatencyHistogram {
+        of_steps(&self.steps(frame, range))
+    }
+}
+
+/// A distribution of which only the steps are known.
+pub fn of_steps(steps: &[(usize, u64)]) -> LatencyHistogram {
+    let sum = steps.iter().map(|(step, count)| middle_ns(*step) * *count as f64).sum::<f64>();
+    let longest = steps.iter().map(|(step, _)| *step).max().map_or(0, |step| edges(step).1.saturating_sub(1));
+    let mut histogram = LatencyHistogram::default();
+    histogram.add_steps(steps.iter().copied(), sum as u64, longest);
+    histogram
+}
+
+/// The middle of a step, nanoseconds; the last one has none and counts with its lower edge.
+pub fn middle_ns(step: usize) -> f64 {
+    let (from, to) = edges(step);
+    if step >= STEPS - 1 { from as f64 } else { (from + to) as f64 / 2.0 }
+}
+
+/// Doublings with one below and one above.
+const DOUBLINGS: usize = ((STEPS - 2) >> STEP_BITS) + 2;
+/// Ticks without a request after which a doubling may go.
+const IDLE: u32 = 600;
+
+fn doubling(step: usize) -> usize {
+    if step == 0 { 0 } else { ((step - 1) >> STEP_BITS) + 1 }
+}
+
+#[derive(Debug)]
+struct LatencyRow {
+    counts: Vec<u64>,
+    /// Ticks since a request fell into a shown doubling.
+    idle: [Option<u32>; DOUBLINGS],
+}
+
+/// Collects the distributions of a tick, and says which series they have.
+#[derive(Debug, Default)]
+pub struct LatencyTable {
+    rows: BTreeMap<(String, LatencyOperation), LatencyRow>,
+    changed: bool,
+}
+
+impl LatencyTable {
+    /// Adds requests to the tick in the making.
+    pub fn add(&mut self, device: &str, operation: LatencyOperation, steps: impl Iterator<Item = (usize, u64)>) {
+        let mut steps = steps.filter(|(_, count)| *count > 0).peekable();
+        if steps.peek().is_none() {
+            return;
+        }
+        let fresh = || LatencyRow { counts: vec![0; STEPS], idle: [None; DOUBLINGS] };
+        let row = self.rows.entry((device.to_owned(), operation)).or_insert_with(fresh);
+        for (step, count) in steps {
+            row.counts[step] += count;
+            self.changed |= row.idle[doubling(step)].replace(0).is_none();
+        }
+    }
+
+    /// Drops the devices that `keep` refuses.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        let before = self.rows.len();
+        self.rows.retain(|(device, _), _| keep(device));
+        self.changed |= self.rows.len() != before;
+    }
+
+    /// True once after series came or went.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    fn shown(&self) -> impl Iterator<Item = (&(String, LatencyOperation), usize, u64)> + '_ {
+        let of_row = |(key, row): (_, &'_ LatencyRow)| {
+            let counts = row.counts.clone();
+            let idle = row.idle;
+            (0..STEPS).filter(move |step| idle[doubling(*step)].is_some()).map(move |step| (key, step, counts[step]))
+        };
+        self.rows.iter().flat_map(of_row)
+    }
+
+    /// Appends the series, in the order of [`LatencyTable::cells`].
+    pub fn series(&self, out: &mut Vec<Series>) {
+        out.extend(self.shown().map(|((device, operation), step, _)| Series {
+            counter: operation.counter().to_owned(),
+            instance: format!("{device}@{}", edges(step).0),
+            scale: 1.0,
+        }));
+    }
+
+    /// Appends the cells of the tick, and begins the next one.
+    pub fn cells(&mut self, out: &mut Vec<f64>) {
+        out.extend(self.shown().map(|(_, _, count)| count as f64));
+        for row in self.rows.values_mut() {
+            row.counts.fill(0);
+            row.idle.iter_mut().flatten().for_each(|ticks| *ticks = ticks.saturating_add(1));
+        }
+        self.prune();
+    }
+
+    /// Lets doublings go that nothing fell into for long, once they are many: each change is a schema.
+    fn prune(&mut self) {
+        let ages = || self.rows.values().flat_map(|row| row.idle.iter().flatten());
+        let (all, old) = (ages().count(), ages().filter(|ticks| **ticks > IDLE).count());
+        if old * 3 <= all || old == 0 {
+            return;
+        }
+        for row in self.rows.values_mut() {
+            row.idle.iter_mut().filter(|ticks| ticks.is_some_and(|t| t > IDLE)).for_each(|ticks| *ticks = None);
+        }
+        self.rows.retain(|_, row| row.idle.iter().any(Option::is_some));
+        self.changed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::frame::Tick;
+
+    fn frame_of(table: &mut LatencyTable) -> Frame {
+        let (mut series, mut cells) = (Vec::new(), Vec::new());
+        table.series(&mut series);
+        table.cells(&mut cells);
+        let mut frame = Frame::new(Arc::new(Schema::new(series)), 1);
+        frame.push(Tick { time_ns: 1, elapsed_ns: 1 }, &cells);
+        frame
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_of_a_frame() {
+        let mut table = LatencyTable::default();
+        let mut truth = LatencyHistogram::default();
+        (0..5000u64).for_each(|n| truth.record(n * n * 40));
+        table.add("sd@a", LatencyOperation::Read, truth.steps());
+        table.add("sd@a", LatencyOperation::Flush, [(step_of(5_000_000), 3)].into_iter());
+        assert!(table.take_changed() && !table.take_changed());
+        let frame = frame_of(&mut table);
+        let found = LatencyColumns::find(frame.schema());
+        let names: Vec<_> = found.groups.iter().map(|g| (g.device.as_str(), g.operation)).collect();
+        assert_eq!(names, [("sd@a", LatencyOperation::Read), ("sd@a", LatencyOperation::Flush)]);
+        let read = found.groups[0].histogram(&frame, 0..1);
+        assert_eq!(read.steps().collect::<Vec<_>>(), truth.steps().collect::<Vec<_>>());
+        assert!((read.mean_ns().unwrap() / truth.mean_ns().unwrap() - 1.0).abs() < 0.01);
+        // 3 flushes in the step of 5 ms: 4.98 to 5.24 ms
+        assert_eq!(found.groups[1].steps(&frame, 0..1), [(step_of(5_000_000), 3)]);
+        // the next tick begins at zero, with the same series
+        let next = frame_of(&mut table);
+        assert!(!table.take_changed() && next.schema() == frame.schema());
+        assert_eq!(found.groups[0].histogram(&next, 0..1).count(), 0);
+    }
+
+    #[test]
+    fn doublings_come_when_needed_and_go_when_most_are_idle() {
+        let mut table = LatencyTable::default();
+        let width = |table: &LatencyTable| {
+            let mut series = Vec::new();
+            table.series(&mut series);
+            series.len()
+        };
+        table.add("a", LatencyOperation::Read, [(step_of(3000), 1), (step_of(9_000_000), 1)].into_iter());
+        table.add("b", LatencyOperation::Write, [(0, 1), (STEPS - 1, 1)].into_iter());
+        assert_eq!(width(&table), 16 + 16 + 1 + 1);
+        table.take_changed();
+        for _ in 0..IDLE + 2 {
+            table.add("a", LatencyOperation::Read, [(step_of(3000), 1)].into_iter());
+            table.cells(&mut Vec::new());
+        }
+        assert!(table.take_changed());
+        assert_eq!(width(&table), 16);
+        table.retain(|device| device != "a");
+        assert!(table.take_changed());
+        assert_eq!(width(&table), 0);
+    }
+
+    #[test]
+    fn names_that_are_none_of_ours_are_left_alone() {
+        let of =
+            |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
+        assert_eq!(parse(&of("request_latency.reads", "sda@1088")), Some((LatencyOperation::Read, "sda", 2)));
+        for (counter, instance) in [
+            ("request_latency.reads", "sda"),
+            ("request_latency.reads", "sda@1089"),
+            ("request_latency.reads", "sda@-1"),
+            ("request_latency.other", "sda@1088"),
+            ("physical_disk.reads", "sda@1088"),
+        ] {
+            assert_eq!(parse(&of(counter, instance)), None, "{counter} {instance}");
+        }
+    }
+}

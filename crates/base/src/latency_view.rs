@@ -1,0 +1,308 @@
+//! What rules, charts and comparisons see of recorded distributions: percentiles, tails and modes of each
+//! device as ordinary columns, in place of the hundreds of steps.
+//!
+//! They are those of the last minute at each tick, because a tick of a slow disk has too few requests
+//! for any percentile. Reads, writes that somebody waits for and flushes are apart; nobody waits for the others.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::frame::{Frame, Schema, Series};
+use crate::latency::{LatencyHistogram, STEPS};
+use crate::latency_series::{LatencyColumns, LatencyGroup, LatencyOperation, is_step, middle_ns, of_steps};
+
+/// The stretch that percentiles are of.
+const MINUTE_NS: u64 = 60_000_000_000;
+/// A request is of the tail where it took so many times the median. Garbage collection, retries and stalls take
+/// 10 to 1,000 times a usual request (Dean and Barroso, *The Tail at Scale*, CACM 56, 2013, section 1).
+const TAIL: f64 = 10.0;
+/// Tails and modes are told from so many requests on.
+const FEWEST: u64 = 100;
+/// A tail is at least so many requests, a mode's peak so many and a mode such a share of all.
+const FEWEST_SLOW: u64 = 5;
+const FEWEST_OF_MODE: u64 = 10;
+const SHARE_OF_MODE: f64 = 0.05;
+/// Steps of a bin in which modes are looked for (a quarter of a doubling), and bins between two modes (two doublings).
+const BIN: usize = 4;
+const APART: usize = 8;
+/// Between two modes there is a bin of at most this share of the lesser one's peak.
+const VALLEY: f64 = 0.1;
+
+/// What is told of each class of requests.
+const FIGURES: [&str; 6] =
+    ["latency_p50_s", "latency_p99_s", "latency_longest_s", "tail_time_share", "tail_mean_s", "mode_ratio"];
+/// The classes, and the operations of each.
+const CLASSES: [(&str, &[LatencyOperation]); 3] = [
+    ("read", &[LatencyOperation::Read]),
+    ("sync_write", &[LatencyOperation::SyncWrite]),
+    ("flush", &[LatencyOperation::Flush]),
+];
+
+/// The counters that a view makes.
+pub fn counters() -> impl Iterator<Item = String> {
+    CLASSES.iter().flat_map(|(class, _)| FIGURES.iter().map(move |figure| format!("physical_disk.{class}_{figure}")))
+}
+
+/// Requests of one class on one device over the last minute.
+struct MinuteOfRequests {
+    ticks: VecDeque<(u64, Vec<(usize, u64)>)>,
+    elapsed_ns: u64,
+    counts: Vec<u64>,
+    count: u64,
+}
+
+impl MinuteOfRequests {
+    fn new() -> MinuteOfRequests {
+        MinuteOfRequests { ticks: VecDeque::new(), elapsed_ns: 0, counts: vec![0; STEPS], count: 0 }
+    }
+
+    fn push(&mut self, elapsed_ns: u64, steps: Vec<(usize, u64)>) {
+        for (step, count) in &steps {
+            self.counts[*step] += count;
+            self.count += count;
+        }
+        self.ticks.push_back((elapsed_ns, steps));
+        self.elapsed_ns += elapsed_ns;
+        // the newest tick stays, however long it is
+        while self.ticks.len() > 1 && self.elapsed_ns > MINUTE_NS {
+            let Some((elapsed_ns, steps)) = self.ticks.pop_front() else { break };
+            self.elapsed_ns -= elapsed_ns;
+            for (step, count) in steps {
+                self.counts[step] -= count;
+                self.count -= count;
+            }
+        }
+    }
+
+    /// In the order of [`FIGURES`]; `NaN` where there are too few requests.
+    fn figures(&self) -> [f64; FIGURES.len()] {
+        if self.count == 0 {
+            return [f64::NAN; FIGURES.len()];
+        }
+        let steps: Vec<(usize, u64)> = self.counts.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect();
+        let all = of_steps(&steps);
+        let seconds = |ns: Option<f64>| ns.map_or(f64::NAN, |ns| ns / 1e9);
+        let tail = tail(&all);
+        [
+            seconds(all.percentile_ns(0.5)),
+            seconds(all.percentile_ns(0.99)),
+            seconds(all.longest_ns().map(|ns| ns as f64)),
+            tail.map_or(f64::NAN, |tail| tail.time_share),
+            seconds(tail.and_then(|tail| tail.mean_ns)),
+            mode_ratio(&self.counts, self.count).unwrap_or(f64::NAN),
+        ]
+    }
+}
+
+/// Requests that took ten times the median and more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencyTail {
+    /// The share of all requests' time that they took; 0 where they are too few to be a tail.
+    pub time_share: f64,
+    /// How long they took on average, nanoseconds.
+    pub mean_ns: Option<f64>,
+}
+
+/// The tail of a distribution; `None` of fewer than 100 requests.
+pub fn tail(all: &LatencyHistogram) -> Option<LatencyTail> {
+    let median = all.percentile_ns(0.5).filter(|_| all.count() >= FEWEST)?;
+    let (mut slow, mut slow_ns, mut all_ns) = (0, 0.0, 0.0);
+    for (step, count) in all.steps() {
+        let ns = middle_ns(step) * count as f64;
+        all_ns += ns;
+        if middle_ns(step) >= TAIL * median {
+            slow += count;
+            slow_ns += ns;
+        }
+    }
+    if slow < FEWEST_SLOW {
+        return Some(LatencyTail { time_share: 0.0, mean_ns: None });
+    }
+    Some(LatencyTail { time_share: slow_ns / all_ns, mean_ns: Some(slow_ns / slow as f64) })
+}
+
+/// How many times the faster of two groups of requests the slower one takes: 1 where there is one group. Two
+/// groups have peaks two doublings apart with a valley between, and a twentieth of the requests each.
+/// `None` of fewer than 100 requests.
+fn mode_ratio(counts: &[u64], all: u64) -> Option<f64> {
+    if all < FEWEST {
+        return None;
+    }
+    let bins: Vec<u64> = counts.chunks(BIN).map(|steps| steps.iter().sum()).collect();
+    let highest = |range: std::ops::Range<usize>| range.max_by_key(|bin| bins[*bin]).filter(|bin| bins[*bin] > 0);
+    let peak = highest(0..bins.len())?;
+    let above = highest((peak + APART).min(bins.len())..bins.len());
+    let below = highest(0..(peak + 1).saturating_sub(APART));
+    let is_mode = |other: usize| {
+        let (low, high) = (peak.min(other), peak.max(other));
+        let valley = (low + 1..high).min_by_key(|bin| bins[*bin])?;
+        let group: u64 = if other > peak { bins[valley..].iter().sum() } else { bins[..valley].iter().sum() };
+        // of few requests some bins are empty by chance
+        let is_peak = bins[other] >= FEWEST_OF_MODE && bins[valley] as f64 <= VALLEY * bins[other] as f64;
+        (is_peak && group as f64 >= SHARE_OF_MODE * all as f64).then_some((low, high))
+    };
+    let ratio = |(low, high): (usize, usize)| middle_ns(high * BIN) / middle_ns(low * BIN);
+    let both = [above, below].into_iter().flatten().filter_map(is_mode).map(ratio);
+    Some(both.fold(1.0, f64::max))
+}
+
+/// Makes frames with percentiles of frames with steps. State goes on from frame to frame.
+#[derive(Default)]
+pub struct LatencyView {
+    source: Option<Arc<Schema>>,
+    columns: LatencyColumns,
+    /// Columns of the source that stay.
+    kept: Vec<usize>,
+    /// Device and class of each set of figures.
+    figured: Vec<(String, usize)>,
+    schema: Arc<Schema>,
+    minutes: HashMap<(String, usize), MinuteOfRequests>,
+}
+
+impl LatencyView {
+    /// The frame as rules see it; `None` where it has no distributions and is seen as it is.
+    pub fn of(&mut self, frame: &Frame) -> Option<Frame> {
+        if !self.source.as_ref().is_some_and(|known| Arc::ptr_eq(known, frame.schema())) {
+            self.prepare(frame.schema());
+        }
+        if self.columns.groups.is_empty() {
+            self.minutes.clear();
+            return None;
+        }
+        let mut out = Frame::new(Arc::clone(&self.schema), frame.ticks().len());
+        out.set_ticks(frame.ticks());
+        for (to, from) in self.kept.iter().enumerate() {
+            out.column_mut(to).copy_from_slice(frame.column(*from));
+        }
+        for (place, key) in self.figured.iter().enumerate() {
+            let groups: Vec<&LatencyGroup> = self.columns.groups.iter().filter(|g| is_of(g, key)).collect();
+            let minute = self.minutes.entry(key.clone()).or_insert_with(MinuteOfRequests::new);
+            let first = self.kept.len() + place * FIGURES.len();
+            for (at, tick) in frame.ticks().iter().enumerate() {
+                let known =
+                    groups.iter().any(|g| g.columns.iter().any(|(column, _)| !frame.column(*column)[at].is_nan()));
+                let steps = groups.iter().flat_map(|g| g.steps(frame, at..at + 1)).collect();
+                minute.push(tick.elapsed_ns, steps);
+                let figures = if known { minute.figures() } else { [f64::NAN; FIGURES.len()] };
+                for (figure, value) in figures.into_iter().enumerate() {
+                    out.column_mut(first + figure)[at] = value;
+                }
+            }
+        }
+        Some(out)
+    }
+
+    fn prepare(&mut self, schema: &Arc<Schema>) {
+        self.source = Some(Arc::clone(schema));
+        self.columns = LatencyColumns::find(schema);
+        let is_kept = |column: &usize| !is_step(&schema.series[*column].counter);
+        self.kept = (0..schema.series.len()).filter(is_kept).collect();
+        self.figured.clear();
+        for group in &self.columns.groups {
+            let class = CLASSES.iter().position(|(_, operations)| operations.contains(&group.operation));
+            let key = class.map(|class| (group.device.clone(), class));
+            self.figured.extend(key.filter(|key| !self.figured.contains(key)));
+        }
+        self.minutes.retain(|key, _| self.figured.contains(key));
+        let mut series: Vec<Series> = self.kept.iter().map(|column| schema.series[*column].clone()).collect();
+        for (device, class) in &self.figured {
+            series.extend(FIGURES.iter().map(|figure| Series {
+                counter: format!("physical_disk.{}_{figure}", CLASSES[*class].0),
+                instance: device.clone(),
+                scale: 1.0,
+            }));
+        }
+        self.schema = Arc::new(Schema::new(series));
+    }
+}
+
+fn is_of(group: &LatencyGroup, (device, class): &(String, usize)) -> bool {
+    group.device == *device && CLASSES[*class].1.contains(&group.operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::Catalogue;
+    use crate::frame::Tick;
+    use crate::latency::step_of;
+    use crate::latency_series::LatencyTable;
+
+    const MS: u64 = 1_000_000;
+
+    fn histogram(values: impl Iterator<Item = u64>) -> LatencyHistogram {
+        let mut histogram = LatencyHistogram::default();
+        values.for_each(|ns| histogram.record(ns));
+        histogram
+    }
+
+    fn ratio_of(values: impl Iterator<Item = u64>) -> Option<f64> {
+        let all = histogram(values);
+        let mut counts = vec![0; STEPS];
+        all.steps().for_each(|(step, count)| counts[step] = count);
+        mode_ratio(&counts, all.count())
+    }
+
+    #[test]
+    fn every_figure_is_in_the_catalogue() {
+        counters().for_each(|id| assert!(Catalogue::builtin().get(&id).is_some(), "{id}"));
+    }
+
+    /// One in 200 takes 500 ms, the others 4 ms: 0.5 * 500 of 0.5 * 500 + 99.5 * 4 is 38.6 % of the time.
+    #[test]
+    fn a_tail_is_told_by_its_share_of_the_time() {
+        let found = tail(&histogram((0..2000).map(|n| if n % 200 == 0 { 500 * MS } else { 4 * MS }))).unwrap();
+        assert!((found.time_share - 0.386).abs() < 0.02, "{found:?}");
+        assert!((found.mean_ns.unwrap() / 5e8 - 1.0).abs() < 0.032);
+        // nine times the median is no tail, and neither are four requests
+        let none = LatencyTail { time_share: 0.0, mean_ns: None };
+        assert_eq!(tail(&histogram((0..2000).map(|n| if n % 200 == 0 { 36 * MS } else { 4 * MS }))), Some(none));
+        assert_eq!(tail(&histogram((0..2000).map(|n| if n % 500 == 0 { 500 * MS } else { 4 * MS }))), Some(none));
+        assert_eq!(tail(&histogram((0..99).map(|_| MS))), None);
+    }
+
+    #[test]
+    fn two_groups_are_told_from_one_that_is_wide() {
+        let two = ratio_of((0..1000).map(|n| if n % 10 == 0 { 12 * MS + n * 1000 } else { MS + n * 500 })).unwrap();
+        assert!((6.0..14.0).contains(&two), "{two}");
+        // even over three doublings, with no valley
+        assert_eq!(ratio_of((0..4000).map(|n| MS + n * 2000)), Some(1.0));
+        // too near, too few, too rare
+        assert_eq!(ratio_of((0..1000).map(|n| if n % 2 == 0 { MS } else { 3 * MS })), Some(1.0));
+        assert_eq!(ratio_of((0..1000).map(|n| if n % 25 == 0 { 50 * MS } else { MS })), Some(1.0));
+        // a twentieth, spread so thin that it has no peak
+        assert_eq!(ratio_of((0..400).map(|n| if n % 20 == 0 { (20 + 9 * n) * MS } else { MS })), Some(1.0));
+        assert_eq!(ratio_of((0..99).map(|n| if n % 2 == 0 { MS } else { 50 * MS })), None);
+    }
+
+    /// 80 ms lie in the step from 79.7 to 83.9. Ticks of 10 s: the minute forgets the slow ones when they are six
+    /// ticks old.
+    #[test]
+    fn figures_are_of_the_last_minute_and_steps_are_gone() {
+        let (mut view, mut table) = (LatencyView::default(), LatencyTable::default());
+        let mut medians = Vec::new();
+        for tick in 0..10u64 {
+            let ns = if tick < 2 { 80 * MS } else { MS };
+            table.add(
+                "sda",
+                LatencyOperation::SyncWrite,
+                [(step_of(ns), if tick < 2 { 900 } else { 100 })].into_iter(),
+            );
+            let (mut series, mut cells) = (vec![], vec![]);
+            table.series(&mut series);
+            series.push(Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 });
+            table.cells(&mut cells);
+            cells.push(7.0);
+            let mut frame = Frame::new(Arc::new(Schema::new(series)), 1);
+            frame.push(Tick { time_ns: tick as i64 * 10_000_000_000, elapsed_ns: 10_000_000_000 }, &cells);
+            let seen = view.of(&frame).expect("distributions");
+            assert!(seen.schema().series.iter().all(|s| !is_step(&s.counter)));
+            let value = |counter: &str| seen.column(seen.schema().column(counter, "sda").unwrap())[0];
+            assert_eq!(value("physical_disk.reads"), 7.0);
+            medians.push((value("physical_disk.sync_write_latency_p50_s") * 1000.0).round());
+        }
+        assert_eq!(medians, [82.0, 82.0, 82.0, 82.0, 82.0, 82.0, 82.0, 1.0, 1.0, 1.0]);
+        let plain = Frame::new(Arc::new(Schema::new(vec![])), 1);
+        assert!(view.of(&plain).is_none());
+    }
+}

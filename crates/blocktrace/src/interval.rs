@@ -1,0 +1,347 @@
+//! What a recorder keeps of an interval: distributions by device and operation, and sums of what the kernel's
+//! own counters do not tell (stages, order, reads beside flushes, who asked).
+
+use std::collections::{HashMap, VecDeque};
+
+use diskwright_base::LatencyOperation;
+use diskwright_base::latency::{STEPS, step_of};
+
+use crate::event::TracedOperation;
+use crate::pairing::TracedRequest;
+use crate::summary::CountedRequests;
+
+/// Reads that are remembered until a flush that began before they ended is done.
+const MOST_READS: usize = 4096;
+/// Threads and operations that are told apart on a device.
+const MOST_ASKERS: usize = 128;
+
+/// As it is recorded; a caller's own flush is counted where the device's flush is.
+pub fn recorded_as(operation: TracedOperation) -> Option<LatencyOperation> {
+    match operation {
+        TracedOperation::Read => Some(LatencyOperation::Read),
+        TracedOperation::Write => Some(LatencyOperation::Write),
+        TracedOperation::SyncWrite => Some(LatencyOperation::SyncWrite),
+        TracedOperation::Flush => Some(LatencyOperation::Flush),
+        TracedOperation::Discard => Some(LatencyOperation::Discard),
+        TracedOperation::FlushCall => None,
+    }
+}
+
+/// Requests and their time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountAndTime {
+    /// How many.
+    pub count: u64,
+    /// How long they took together, nanoseconds.
+    pub ns: u64,
+}
+
+impl CountAndTime {
+    fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.ns += ns;
+    }
+
+    fn merge(&mut self, other: CountAndTime) {
+        self.count += other.count;
+        self.ns += other.ns;
+    }
+}
+
+/// Sums that take single requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SingleSums {
+    /// Nanoseconds of waiting for a place.
+    pub tag_wait_ns: u64,
+    /// Requests whose place could be compared with the one before.
+    pub placed: u64,
+    /// Those that began where it ended.
+    pub sequential: u64,
+    /// Reads that were under way while a flush was.
+    pub beside_flush: CountAndTime,
+    /// The other reads.
+    pub apart_from_flush: CountAndTime,
+}
+
+impl SingleSums {
+    fn merge(&mut self, other: &SingleSums) {
+        self.tag_wait_ns += other.tag_wait_ns;
+        self.placed += other.placed;
+        self.sequential += other.sequential;
+        self.beside_flush.merge(other.beside_flush);
+        self.apart_from_flush.merge(other.apart_from_flush);
+    }
+}
+
+/// What a thread asked of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AskerSums {
+    /// Its name.
+    pub comm: [u8; 16],
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Nanoseconds at the device.
+    pub device_ns: u64,
+}
+
+/// A device in an interval.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceInterval {
+    /// Requests by operation and step.
+    pub steps: HashMap<LatencyOperation, Box<[u64]>>,
+    /// Requests that were done.
+    pub requests: u64,
+    /// Nanoseconds at the driver and the device, together.
+    pub device_ns: u64,
+    /// Nanoseconds before it, together.
+    pub before_ns: u64,
+    /// `None` where the kernel counts and single requests are not seen.
+    pub singles: Option<SingleSums>,
+    /// By thread and operation.
+    pub askers: HashMap<(i32, TracedOperation), AskerSums>,
+}
+
+impl DeviceInterval {
+    fn steps_of(&mut self, operation: LatencyOperation) -> &mut [u64] {
+        self.steps.entry(operation).or_insert_with(|| vec![0; STEPS].into_boxed_slice())
+    }
+
+    /// Adds what came later.
+    pub fn merge(&mut self, other: DeviceInterval) {
+        for (operation, steps) in other.steps {
+            self.steps_of(operation).iter_mut().zip(&steps).for_each(|(sum, count)| *sum += count);
+        }
+        self.requests += other.requests;
+        self.device_ns += other.device_ns;
+        self.before_ns += other.before_ns;
+        if let Some(singles) = other.singles {
+            self.singles.get_or_insert_default().merge(&singles);
+        }
+        for (key, sums) in other.askers {
+            self.asked(key, &sums);
+        }
+    }
+
+    fn asked(&mut self, mut key: (i32, TracedOperation), sums: &AskerSums) {
+        if self.askers.len() >= MOST_ASKERS && !self.askers.contains_key(&key) {
+            key.0 = 0;
+        }
+        let mine = self.askers.entry(key).or_default();
+        mine.comm = if key.0 == 0 { [0; 16] } else { sums.comm };
+        mine.requests += sums.requests;
+        mine.bytes += sums.bytes;
+        mine.device_ns += sums.device_ns;
+    }
+}
+
+/// What is remembered of a device from one interval to the next.
+#[derive(Default)]
+struct DeviceMemory {
+    /// Where the last request of each class ended.
+    ends: [Option<u64>; 2],
+    /// When the last flush was done.
+    flushed_ns: Option<u64>,
+    /// End and time of reads that no flush has claimed.
+    reads: VecDeque<(u64, u64)>,
+    /// Reads that a flush claimed and that still count as apart.
+    claimed: CountAndTime,
+}
+
+/// Collects intervals.
+#[derive(Default)]
+pub struct IntervalCollector {
+    devices: HashMap<u32, DeviceInterval>,
+    memory: HashMap<u32, DeviceMemory>,
+}
+
+impl IntervalCollector {
+    /// Adds a request.
+    pub fn add(&mut self, request: &TracedRequest) {
+        let Some(operation) = recorded_as(request.operation) else { return };
+        let memory = self.memory.entry(request.device).or_default();
+        let device = self.devices.entry(request.device).or_default();
+        let latency = request.latency_ns();
+        let at_device = request.device_ns().unwrap_or(latency);
+        device.steps_of(operation)[step_of(latency)] += 1;
+        device.requests += 1;
+        device.device_ns += at_device;
+        device.before_ns += latency.saturating_sub(at_device);
+        let singles = device.singles.get_or_insert_default();
+        singles.tag_wait_ns += request.queue_ns().unwrap_or(0);
+        memory.places(request, singles);
+        match operation {
+            LatencyOperation::Read => memory.read(request, singles),
+            LatencyOperation::Flush => memory.flush(request, singles),
+            _ => {}
+        }
+        let bytes = u64::from(request.sectors) * 512;
+        let sums = AskerSums { comm: request.comm, requests: 1, bytes, device_ns: at_device };
+        device.asked((request.pid, request.operation), &sums);
+    }
+
+    /// Adds requests that were counted in the kernel.
+    pub fn add_counted(&mut self, device: u32, operation: TracedOperation, counted: &CountedRequests) {
+        let Some(operation) = recorded_as(operation) else { return };
+        let device = self.devices.entry(device).or_default();
+        let steps = device.steps_of(operation);
+        counted.latency.iter().for_each(|(step, count)| steps[*step] += count);
+        device.requests += counted.latency.iter().map(|(_, count)| count).sum::<u64>();
+        // a device without requests has no part of its own: all of it counts as the device's
+        let at_device = if counted.device.is_empty() { counted.latency_ns } else { counted.device_ns };
+        device.device_ns += at_device;
+        device.before_ns += counted.latency_ns.saturating_sub(at_device);
+    }
+
+    /// What there is since the last time, by the kernel's number of the device.
+    pub fn take(&mut self) -> HashMap<u32, DeviceInterval> {
+        std::mem::take(&mut self.devices)
+    }
+}
+
+impl DeviceMemory {
+    fn places(&mut self, request: &TracedRequest, singles: &mut SingleSums) {
+        let class = match request.operation {
+            TracedOperation::Read => 0,
+            TracedOperation::Write | TracedOperation::SyncWrite => 1,
+            _ => return,
+        };
+        if request.sectors == 0 {
+            return;
+        }
+        if let Some(end) = self.ends[class].replace(request.sector.saturating_add(u64::from(request.sectors))) {
+            singles.placed += 1;
+            singles.sequential += u64::from(end == request.sector);
+        }
+    }
+
+    /// A read that began before the last flush was done was beside it. Of a flush that is still under way nothing
+    /// is known yet: the read counts as apart until the flush is done and claims it.
+    fn read(&mut self, request: &TracedRequest, singles: &mut SingleSums) {
+        let ns = request.latency_ns();
+        if self.flushed_ns.is_some_and(|flushed| request.arrived_ns() < flushed) {
+            singles.beside_flush.add(ns);
+            return;
+        }
+        singles.apart_from_flush.add(ns);
+        self.settle(singles);
+        if self.reads.len() == MOST_READS {
+            self.reads.pop_front();
+        }
+        self.reads.push_back((request.done_ns, ns));
+    }
+
+    fn flush(&mut self, request: &TracedRequest, singles: &mut SingleSums) {
+        let begin = request.issued_ns.unwrap_or_else(|| request.arrived_ns());
+        // in order of their ends, so that the newest are last
+        while self.reads.back().is_some_and(|(done, _)| *done > begin) {
+            let Some((_, ns)) = self.reads.pop_back() else { break };
+            singles.beside_flush.add(ns);
+            self.claimed.add(ns);
+        }
+        self.settle(singles);
+        self.flushed_ns = Some(request.done_ns);
+    }
+
+    /// Takes claimed reads off the others. Those of an interval that was taken already come off later ones, so that
+    /// the sums over a longer time are right.
+    fn settle(&mut self, singles: &mut SingleSums) {
+        let apart = &mut singles.apart_from_flush;
+        let (count, ns) = (self.claimed.count.min(apart.count), self.claimed.ns.min(apart.ns));
+        (apart.count, apart.ns) = (apart.count - count, apart.ns - ns);
+        (self.claimed.count, self.claimed.ns) = (self.claimed.count - count, self.claimed.ns - ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn request(operation: TracedOperation, sector: u64, from_ms: u64, done_ms: u64) -> TracedRequest {
+        TracedRequest {
+            device: 1,
+            operation,
+            sector,
+            sectors: if operation == TracedOperation::Flush { 0 } else { 8 },
+            queued_ns: Some(from_ms * MS),
+            started_ns: Some(from_ms * MS + 1000),
+            issued_ns: Some(from_ms * MS + 5000),
+            done_ns: done_ms * MS,
+            depth: 1,
+            requeues: 0,
+            pid: 7,
+            comm: *b"db\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            error: 0,
+        }
+    }
+
+    /// A flush from 10 to 30 ms: the read from 5 to 15 and that from 12 to 31 are beside it; those from 0 to 4 and
+    /// from 32 to 33 are not.
+    #[test]
+    fn reads_are_told_by_whether_a_flush_was_under_way() {
+        use TracedOperation::{Flush, Read};
+        let mut collector = IntervalCollector::default();
+        for (operation, from, done) in [(Read, 0, 4), (Read, 5, 15), (Flush, 10, 30), (Read, 12, 31), (Read, 32, 33)] {
+            collector.add(&request(operation, 0, from, done));
+        }
+        let device = collector.take().remove(&1).expect("the device");
+        let singles = device.singles.expect("single requests");
+        assert_eq!(singles.beside_flush, CountAndTime { count: 2, ns: 29 * MS });
+        assert_eq!(singles.apart_from_flush, CountAndTime { count: 2, ns: 5 * MS });
+        assert_eq!((device.requests, device.steps[&LatencyOperation::Read].iter().sum::<u64>()), (5, 4));
+        // 1 us for the place and 4 in the scheduler, of each
+        assert_eq!((device.before_ns, singles.tag_wait_ns), (25_000, 5_000));
+        assert!(collector.take().is_empty());
+    }
+
+    #[test]
+    fn a_flush_claims_reads_of_an_interval_that_was_taken() {
+        use TracedOperation::{Flush, Read};
+        let mut collector = IntervalCollector::default();
+        collector.add(&request(Read, 0, 10, 20));
+        let mut sum = collector.take().remove(&1).expect("the device");
+        collector.add(&request(Flush, 0, 5, 40));
+        collector.add(&request(Read, 0, 50, 53));
+        collector.add(&request(Read, 0, 60, 74));
+        sum.merge(collector.take().remove(&1).expect("the device"));
+        let singles = sum.singles.expect("single requests");
+        assert_eq!(singles.beside_flush, CountAndTime { count: 1, ns: 10 * MS });
+        assert_eq!(singles.apart_from_flush, CountAndTime { count: 2, ns: 17 * MS });
+    }
+
+    #[test]
+    fn order_goes_on_over_intervals_and_reads_and_writes_are_apart() {
+        use TracedOperation::{Read, SyncWrite, Write};
+        let mut collector = IntervalCollector::default();
+        collector.add(&request(Read, 0, 0, 1));
+        collector.add(&request(Write, 800, 0, 1));
+        let mut sum = collector.take().remove(&1).expect("the device");
+        collector.add(&request(Read, 8, 1, 2));
+        collector.add(&request(SyncWrite, 808, 1, 2));
+        collector.add(&request(Read, 8000, 2, 3));
+        sum.merge(collector.take().remove(&1).expect("the device"));
+        let singles = sum.singles.expect("single requests");
+        assert_eq!((singles.placed, singles.sequential, sum.requests), (3, 2, 5));
+        assert_eq!(sum.askers[&(7, Read)].requests, 3);
+    }
+
+    #[test]
+    fn what_the_kernel_counted_has_no_single_requests() {
+        let mut collector = IntervalCollector::default();
+        let counted = CountedRequests {
+            latency: vec![(3, 5)],
+            device: vec![(2, 5)],
+            latency_ns: 6000,
+            device_ns: 5000,
+            ..CountedRequests::default()
+        };
+        collector.add_counted(1, TracedOperation::Read, &counted);
+        collector.add_counted(1, TracedOperation::FlushCall, &counted);
+        let device = collector.take().remove(&1).expect("the device");
+        assert_eq!((device.requests, device.device_ns, device.before_ns), (5, 5000, 1000));
+        assert!(device.singles.is_none() && device.askers.is_empty());
+    }
+}

@@ -1,0 +1,195 @@
+//! Who asked the devices for what, by recorded traces: programs by operation, and for what the kernel wrote back,
+//! who most likely dirtied the pages.
+
+use std::collections::{BTreeMap, HashMap};
+
+use diskwright_base::AskerTable;
+
+use crate::verdict::{AskedOperation, AskingProgram};
+
+/// Programs and operations that are followed; what comes later is not.
+const MOST: usize = 4096;
+/// Programs named for an operation at most.
+const NAMED: usize = 5;
+/// Share of an operation's time below which a program is not named.
+const LEAST_SHARE: f64 = 0.05;
+/// Share of all bytes dirtied from which a program is taken for the one whose pages are written back.
+const ALONE: f64 = 0.9;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct AskedSums {
+    requests: u64,
+    bytes: u64,
+    device_s: f64,
+    /// Requests of threads of the kernel.
+    by_kernel: u64,
+}
+
+/// Sums over the window, by device, operation and name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Askers {
+    sums: BTreeMap<(String, String, String), AskedSums>,
+}
+
+impl Askers {
+    pub fn add(&mut self, table: &AskerTable) {
+        for row in &table.rows {
+            let key = (row.device.clone(), row.operation.clone(), row.name.clone());
+            if self.sums.len() >= MOST && !self.sums.contains_key(&key) {
+                continue;
+            }
+            let sums = self.sums.entry(key).or_default();
+            sums.requests += row.requests;
+            sums.bytes += row.bytes;
+            sums.device_s += row.device_s;
+            // of one that has ended only its name tells
+            if row.kernel.unwrap_or_else(|| is_kernel_name(&row.name)) {
+                sums.by_kernel += row.requests;
+            }
+        }
+    }
+
+    /// Who asked a device, operation by operation, most time first. `dirtied` are bytes by name that programs wrote
+    /// into memory or to files, over the same time.
+    pub fn of(&self, device: &str, dirtied: &HashMap<String, f64>) -> Vec<AskedOperation> {
+        let mut operations: BTreeMap<&str, Vec<(&str, AskedSums)>> = BTreeMap::new();
+        for ((of, operation, name), sums) in &self.sums {
+            if of == device {
+                operations.entry(operation).or_default().push((name, *sums));
+            }
+        }
+        let mut all: Vec<AskedOperation> =
+            operations.into_iter().map(|(operation, askers)| asked(device, operation, askers, dirtied)).collect();
+        all.sort_by(|a, b| b.device_s.total_cmp(&a.device_s));
+        all
+    }
+}
+
+/// Names of the kernel's threads that write for others.
+fn is_kernel_name(name: &str) -> bool {
+    ["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt", "md", "loop"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+}
+
+fn asked(
+    device: &str,
+    operation: &str,
+    mut askers: Vec<(&str, AskedSums)>,
+    dirtied: &HashMap<String, f64>,
+) -> AskedOperation {
+    askers.sort_by(|a, b| b.1.device_s.total_cmp(&a.1.device_s).then(b.1.requests.cmp(&a.1.requests)));
+    let (device_s, requests) =
+        askers.iter().fold((0.0, 0), |(time, count), (_, sums)| (time + sums.device_s, count + sums.requests));
+    let by_kernel: u64 = askers.iter().map(|(_, sums)| sums.by_kernel).sum();
+    let share = |sums: &AskedSums| match device_s > 0.0 {
+        true => sums.device_s / device_s,
+        false => sums.requests as f64 / requests.max(1) as f64,
+    };
+    let named = askers.iter().filter(|(_, sums)| share(sums) >= LEAST_SHARE).take(NAMED);
+    let named: Vec<AskingProgram> = named
+        .map(|(name, sums)| AskingProgram {
+            name: (*name).to_owned(),
+            share: share(sums),
+            requests: sums.requests,
+            bytes: sums.bytes,
+            kernel: sums.by_kernel * 2 > sums.requests,
+        })
+        .collect();
+    // reads of the kernel's threads are its own; what they write was dirtied by somebody
+    let is_for_others = operation.contains("write") && by_kernel * 2 > requests;
+    let (dirtied_by, sure) = match is_for_others {
+        false => (Vec::new(), "sure"),
+        true => dirtiers(dirtied),
+    };
+    AskedOperation {
+        device: device.to_owned(),
+        operation: operation.to_owned(),
+        programs: askers.len(),
+        requests,
+        device_s,
+        askers: named,
+        dirtied_by,
+        sure: sure.to_owned(),
+    }
+}
+
+/// Who wrote into memory what is written back. The kernel does not tell whose page a write is: one program that wrote
+/// nearly all is likely, several are a guess by their shares.
+fn dirtiers(dirtied: &HashMap<String, f64>) -> (Vec<AskingProgram>, &'static str) {
+    let total: f64 = dirtied.values().sum();
+    let mut writers: Vec<(&String, f64)> =
+        dirtied.iter().filter(|(name, bytes)| **bytes > 0.0 && !is_kernel_name(name)).map(|(n, b)| (n, *b)).collect();
+    writers.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let Some((_, most)) = writers.first() else { return (Vec::new(), "unknown") };
+    let sure = if *most >= ALONE * total { "likely" } else { "guess" };
+    let named = writers.iter().filter(|(_, bytes)| *bytes >= LEAST_SHARE * total).take(NAMED);
+    let asker = |(name, bytes): &(&String, f64)| AskingProgram {
+        name: (*name).clone(),
+        share: bytes / total,
+        requests: 0,
+        bytes: *bytes as u64,
+        kernel: false,
+    };
+    (named.map(asker).collect(), sure)
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::AskerRow;
+
+    use super::*;
+
+    fn row(operation: &str, name: &str, kernel: Option<bool>, requests: u64, device_s: f64) -> AskerRow {
+        AskerRow {
+            device: "sda".into(),
+            operation: operation.into(),
+            pid: 7,
+            name: name.into(),
+            kernel,
+            requests,
+            bytes: requests * 4096,
+            device_s,
+        }
+    }
+
+    fn table(rows: Vec<AskerRow>) -> AskerTable {
+        AskerTable { elapsed_s: 10.0, rows }
+    }
+
+    #[test]
+    fn each_operation_has_its_own_culprits() {
+        let mut askers = Askers::default();
+        askers.add(&table(vec![
+            row("read", "postgres", Some(false), 100, 3.0),
+            row("read", "backup", Some(false), 50, 1.0),
+            row("read", "find", Some(false), 1, 0.01),
+            row("sync_write", "postgres", Some(false), 10, 0.2),
+        ]));
+        askers.add(&table(vec![row("read", "postgres", None, 100, 3.0)]));
+        let found = askers.of("sda", &HashMap::new());
+        assert_eq!(found.iter().map(|o| o.operation.as_str()).collect::<Vec<_>>(), ["read", "sync_write"]);
+        let names: Vec<&str> = found[0].askers.iter().map(|a| a.name.as_str()).collect();
+        assert_eq!((names, found[0].programs), (vec!["postgres", "backup"], 3));
+        assert!((found[0].askers[0].share - 6.0 / 7.01).abs() < 1e-9);
+        assert_eq!((found[0].sure.as_str(), found[1].askers[0].requests), ("sure", 10));
+        assert!(askers.of("sdb", &HashMap::new()).is_empty());
+    }
+
+    #[test]
+    fn what_is_written_back_goes_to_who_dirtied_it_with_how_sure_that_is() {
+        let mut askers = Askers::default();
+        askers.add(&table(vec![row("write", "kworker/u4:1", None, 500, 2.0)]));
+        let of = |dirtied: &[(&str, f64)]| {
+            let dirtied = dirtied.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
+            let mut found = askers.of("sda", &dirtied);
+            assert!(found[0].askers[0].kernel);
+            let found = found.remove(0);
+            (found.dirtied_by.iter().map(|a| a.name.clone()).collect::<Vec<_>>().join(" "), found.sure)
+        };
+        assert_eq!(of(&[("cp", 9.0e6), ("sh", 1.0e6)]), ("cp sh".into(), "likely".into()));
+        assert_eq!(of(&[("cp", 8.9e6), ("tar", 1.1e6)]), ("cp tar".into(), "guess".into()));
+        assert_eq!(of(&[]), (String::new(), "unknown".into()));
+        assert_eq!(of(&[("kworker/u4:1", 5.0)]), (String::new(), "unknown".into()));
+    }
+}

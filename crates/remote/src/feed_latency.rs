@@ -1,0 +1,139 @@
+//! Distributions of latency as classic histograms of Prometheus: of the steps of a log those edges that are
+//! powers of two of 1.024 us, because each bucket is a series of its own.
+
+use diskwright_base::latency::{FIRST_BITS, LAST_BITS};
+use diskwright_base::latency_series::{middle_ns, parse};
+use diskwright_base::{LatencyOperation, Schema};
+
+use crate::feed::SeriesName;
+
+/// The family; its series end in `_bucket`, `_sum` and `_count`.
+pub(crate) const FAMILY: &str = "diskwright_request_latency_seconds";
+const HELP: &str = "Latency of single requests that were traced, from the first that the kernel tells of them.";
+/// Upper edges: 2^10 to 2^36 nanoseconds, and without end.
+const EDGES: usize = (LAST_BITS - FIRST_BITS) as usize + 2;
+
+/// Requests of one operation on one device since the feed began.
+#[derive(Debug)]
+struct LatencyTotals {
+    device: String,
+    operation: LatencyOperation,
+    /// Requests that took longer than the edge before and not longer than this one.
+    buckets: [u64; EDGES],
+    sum_s: f64,
+}
+
+/// All of them; what was seen once stays, as totals do.
+#[derive(Debug, Default)]
+pub(crate) struct LatencyFeed {
+    totals: Vec<LatencyTotals>,
+    /// Column, position among the totals, and step.
+    columns: Vec<(usize, usize, usize)>,
+}
+
+/// The bucket of a step: steps do not reach over an edge.
+fn bucket(step: usize) -> usize {
+    if step == 0 { 0 } else { (step - 1) / 16 + 1 }
+}
+
+impl LatencyFeed {
+    /// Takes in another schema.
+    pub fn schema(&mut self, schema: &Schema) {
+        self.columns.clear();
+        for (column, series) in schema.series.iter().enumerate() {
+            let Some((operation, device, step)) = parse(series) else { continue };
+            let known = self.totals.iter().position(|t| t.device == device && t.operation == operation);
+            let place = known.unwrap_or_else(|| {
+                let device = device.to_owned();
+                self.totals.push(LatencyTotals { device, operation, buckets: [0; EDGES], sum_s: 0.0 });
+                self.totals.len() - 1
+            });
+            self.columns.push((column, place, step));
+        }
+    }
+
+    /// Takes in a tick's row. A gap adds nothing.
+    pub fn tick(&mut self, row: &[f64]) {
+        for &(column, place, step) in &self.columns {
+            let count = row[column];
+            if count > 0.0 {
+                let totals = &mut self.totals[place];
+                totals.buckets[bucket(step)] += count as u64;
+                totals.sum_s += count * middle_ns(step) / 1e9;
+            }
+        }
+    }
+
+    /// The series, in the order of [`LatencyFeed::values`]: a family's series stand together.
+    pub fn names(&self) -> Vec<SeriesName> {
+        let named = |ending: &str, totals: &LatencyTotals, edge: Option<String>| {
+            let mut labels = vec![("device".to_owned(), totals.device.clone())];
+            labels.extend(edge.map(|edge| ("le".to_owned(), edge)));
+            labels.push(("operation".to_owned(), totals.operation.name().to_owned()));
+            SeriesName { metric: format!("{FAMILY}{ending}"), labels, help: HELP.into(), is_total: true }
+        };
+        let edge = |at: usize| match at {
+            at if at + 1 == EDGES => "+Inf".to_owned(),
+            at => format!("{}", (1u64 << (FIRST_BITS as usize + at)) as f64 / 1e9),
+        };
+        let buckets = self.totals.iter().flat_map(|t| (0..EDGES).map(move |at| named("_bucket", t, Some(edge(at)))));
+        let sums = self.totals.iter().map(|t| named("_sum", t, None));
+        let counts = self.totals.iter().map(|t| named("_count", t, None));
+        buckets.chain(sums).chain(counts).collect()
+    }
+
+    /// A value a series: buckets hold all that took no longer.
+    pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        let running = |totals: &LatencyTotals| {
+            let mut sum = 0;
+            totals.buckets.map(|count| {
+                sum += count;
+                sum as f64
+            })
+        };
+        let count = |totals: &LatencyTotals| totals.buckets.iter().sum::<u64>() as f64;
+        let buckets = self.totals.iter().flat_map(running);
+        buckets.chain(self.totals.iter().map(|t| t.sum_s)).chain(self.totals.iter().map(count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::Tick;
+    use diskwright_base::latency::step_of;
+    use diskwright_base::latency_series::LatencyTable;
+
+    use crate::feed::{SeriesFeed, page};
+
+    use super::*;
+
+    /// Three reads of 5 ms (between 4.194304 and 8.388608 ms) and one of 100 s.
+    #[test]
+    fn a_page_has_one_histogram_with_growing_buckets() {
+        let (mut feed, mut table) = (SeriesFeed::new(), LatencyTable::default());
+        for _ in 0..2 {
+            table.add("sda", LatencyOperation::Read, [(step_of(5_000_000), 3), (step_of(u64::MAX), 1)].into_iter());
+            let (mut series, mut row) = (Vec::new(), Vec::new());
+            table.series(&mut series);
+            table.cells(&mut row);
+            feed.tick(Tick { time_ns: 1_000_000, elapsed_ns: 1 }, &Arc::new(Schema::new(series)), &row);
+        }
+        let page = page(feed.shot());
+        let lines: Vec<&str> = page.lines().filter(|line| line.contains(FAMILY)).collect();
+        assert_eq!(lines[1], format!("# TYPE {FAMILY} histogram"));
+        assert_eq!(lines.iter().filter(|line| line.starts_with('#')).count(), 2, "{page}");
+        let bucket = |edge: &str, count: u64| {
+            let line = format!("{FAMILY}_bucket{{device=\"sda\",le=\"{edge}\",operation=\"read\"}} {count}");
+            assert!(lines.contains(&line.as_str()), "{line}\n{page}");
+        };
+        bucket("0.000001024", 0);
+        bucket("0.004194304", 0);
+        bucket("0.008388608", 6);
+        bucket("68.719476736", 6);
+        bucket("+Inf", 8);
+        assert!(lines.contains(&format!("{FAMILY}_count{{device=\"sda\",operation=\"read\"}} 8").as_str()));
+        assert!(!page.contains("sda@"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Latency over time as a map: time from left to right, doublings of latency from bottom to top, darker where
+//! more requests fell, by logarithm, because the few slow ones are what is looked for.
+
+use diskwright_base::units;
+
+use crate::markup::{coordinate, escape};
+use crate::time::DisplayZone;
+
+/// Height of a doubling, pixels.
+const ROW: f64 = 12.0;
+/// Room at the left for the labels of latency, pixels.
+const LEFT: f64 = 72.0;
+/// Width of the map, in its own units.
+const WIDTH: f64 = 1000.0;
+
+/// One operation on one device over a window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatChart {
+    /// What it is of.
+    pub title: String,
+    /// Start of the window, nanoseconds since 1970 UTC.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+    /// How many.
+    pub requests: u64,
+    /// Half took no longer, seconds.
+    pub median_s: Option<f64>,
+    /// All but one in a hundred took no longer.
+    pub p99_s: Option<f64>,
+    /// The longest.
+    pub longest_s: Option<f64>,
+    /// Lower edge of each row, shortest first.
+    pub labels: Vec<String>,
+    /// Requests by column and row.
+    pub columns: Vec<Vec<u64>>,
+}
+
+/// The map in words, for those who cannot see it.
+fn describe(chart: &HeatChart, zone: &DisplayZone) -> String {
+    let time = |s: Option<f64>| s.map_or_else(|| "not known (too few)".into(), |s| units::display(s, "s"));
+    format!(
+        "{}. {} requests. Half took up to {}, 99 % up to {}, the longest {}.",
+        zone.range(chart.from_ns, chart.to_ns),
+        chart.requests,
+        time(chart.median_s),
+        time(chart.p99_s),
+        time(chart.longest_s)
+    )
+}
+
+/// The map as a `figure` with one `svg`; `id` is unique in the page. Nothing where there was no request.
+pub fn draw(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String {
+    let counts = || chart.columns.iter().flatten().copied();
+    let densest = counts().max().unwrap_or(0);
+    let has = |row: &usize| chart.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
+    let rows = || (0..chart.labels.len()).filter(has);
+    let (Some(first), Some(last)) = (rows().next(), rows().next_back()) else { return String::new() };
+    let height = (last - first + 1) as f64 * ROW;
+    let words = describe(chart, zone);
+    let mut out = format!(
+        "<figure class=\"heat\"><figcaption>{}</figcaption>\n<svg class=\"chart\" role=\"img\" \
+         aria-labelledby=\"{id}-t {id}-d\" width=\"100%\" viewBox=\"{} 0 {} {}\">\n\
+         <title id=\"{id}-t\">{}</title>\n<desc id=\"{id}-d\">{}</desc>\n",
+        escape(&format!("{}. {words}", chart.title)),
+        coordinate(-LEFT),
+        coordinate(LEFT + WIDTH),
+        coordinate(height + 20.0),
+        escape(&chart.title),
+        escape(&words),
+    );
+    let width = WIDTH / chart.columns.len().max(1) as f64;
+    for (at, column) in chart.columns.iter().enumerate() {
+        for (row, count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
+            // the least is seen too
+            let share = 0.15 + 0.85 * (*count as f64).ln_1p() / (densest as f64).ln_1p();
+            out.push_str(&format!(
+                "<rect class=\"cell\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{ROW}\" opacity=\"{}\"/>",
+                coordinate(at as f64 * width),
+                coordinate((last - row) as f64 * ROW),
+                coordinate(width),
+                coordinate(share),
+            ));
+        }
+    }
+    out.push('\n');
+    for row in (first..=last).step_by((last - first) / 8 + 1) {
+        let y = coordinate((last - row + 1) as f64 * ROW);
+        let label = escape(&chart.labels[row]);
+        out.push_str(&format!("<text class=\"y\" x=\"-6\" y=\"{y}\">{label}</text>\n"));
+    }
+    let span = (chart.to_ns - chart.from_ns).max(1) as f64;
+    for mark in zone.marks(chart.from_ns, chart.to_ns, 8) {
+        let x = coordinate((mark.time_ns - chart.from_ns) as f64 / span * WIDTH);
+        let (y, label) = (coordinate(height + 15.0), escape(&mark.label));
+        out.push_str(&format!("<text class=\"x\" x=\"{x}\" y=\"{y}\">{label}</text>\n"));
+    }
+    out.push_str("</svg></figure>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(columns: Vec<Vec<u64>>) -> HeatChart {
+        HeatChart {
+            title: "sd<a>: read".into(),
+            from_ns: 0,
+            to_ns: 4_000_000_000,
+            requests: columns.iter().flatten().sum(),
+            median_s: Some(0.001),
+            p99_s: None,
+            longest_s: Some(0.5),
+            labels: ["1 ms", "2 ms", "4 ms", "8 ms"].map(str::to_owned).to_vec(),
+            columns,
+        }
+    }
+
+    #[test]
+    fn a_cell_a_count_and_denser_ones_darker() {
+        let svg = draw(&chart(vec![vec![0, 100, 0, 0], vec![0, 1, 0, 2], vec![0; 4]]), &DisplayZone::utc(), "h");
+        assert_eq!(svg.matches("class=\"cell\"").count(), 3);
+        let opacities: Vec<f64> =
+            svg.split("opacity=\"").skip(1).filter_map(|part| part.split('"').next()?.parse().ok()).collect();
+        assert!(opacities[0] == 1.0 && opacities[1] < opacities[2] && opacities[1] > 0.15, "{opacities:?}");
+        // rows from 2 ms to 8 ms: the slow one is at the top, the others at the bottom
+        let tops: Vec<&str> = svg.split(" y=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
+        assert_eq!(tops[..3], ["24", "24", "0"]);
+        assert!(svg.contains("sd&lt;a&gt;: read") && !svg.contains("sd<a>"));
+        assert!(
+            svg.contains("103 requests. Half took up to 1 ms, 99 % up to not known (too few), the longest 500 ms.")
+        );
+    }
+
+    #[test]
+    fn nothing_is_drawn_of_nothing() {
+        assert_eq!(draw(&chart(vec![vec![0; 4]; 3]), &DisplayZone::utc(), "h"), "");
+        assert_eq!(draw(&chart(vec![]), &DisplayZone::utc(), "h"), "");
+    }
+}

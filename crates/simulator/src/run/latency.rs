@@ -1,0 +1,90 @@
+//! Responses of drives and arrays in the steps of a traced machine, interval by interval, so that a simulated server
+//! has the same distributions as a real one. Kept only where samples are taken.
+
+use diskwright_base::LatencyOperation;
+use diskwright_base::latency::{STEPS, step_of};
+
+use crate::Ns;
+
+/// Requests of one operation on one disk in an interval, by step of latency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskLatency {
+    /// The drive or array.
+    pub disk: String,
+    /// What was asked. Whoever simulates a write waits for it, unless a cache took it before.
+    pub operation: LatencyOperation,
+    /// Steps that counted something.
+    pub steps: Vec<(usize, u64)>,
+}
+
+/// One disk's responses of the interval in the making.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ResponseSteps {
+    /// By operation; empty until the first request.
+    counts: [Vec<u64>; LatencyOperation::ALL.len()],
+}
+
+impl ResponseSteps {
+    #[inline]
+    pub fn record(&mut self, operation: LatencyOperation, response: Ns) {
+        let counts = &mut self.counts[operation as usize];
+        if counts.is_empty() {
+            counts.resize(STEPS, 0);
+        }
+        counts[step_of(response)] += 1;
+    }
+
+    pub fn clear(&mut self) {
+        self.counts.iter_mut().for_each(|counts| counts.fill(0));
+    }
+
+    /// What was counted, of a disk of this name.
+    pub fn of(&self, disk: &str) -> impl Iterator<Item = DiskLatency> {
+        LatencyOperation::ALL.into_iter().filter_map(move |operation| {
+            let counts = self.counts[operation as usize].iter().copied().enumerate();
+            let steps: Vec<(usize, u64)> = counts.filter(|(_, count)| *count > 0).collect();
+            (!steps.is_empty()).then(|| DiskLatency { disk: disk.to_owned(), operation, steps })
+        })
+    }
+}
+
+/// All disks.
+#[derive(Debug, Default)]
+pub(super) struct LatencyWatch {
+    /// Whether anybody takes samples.
+    pub on: bool,
+    pub drives: Vec<ResponseSteps>,
+    pub arrays: Vec<ResponseSteps>,
+}
+
+impl LatencyWatch {
+    #[inline]
+    pub fn drive(&mut self, drive: u32, operation: LatencyOperation, response: Ns) {
+        if self.on {
+            record(&mut self.drives, drive as usize, operation, response);
+        }
+    }
+
+    #[inline]
+    pub fn array(&mut self, array: u16, operation: LatencyOperation, response: Ns) {
+        if self.on {
+            record(&mut self.arrays, usize::from(array), operation, response);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.drives.iter_mut().chain(&mut self.arrays).for_each(ResponseSteps::clear);
+    }
+}
+
+fn record(disks: &mut Vec<ResponseSteps>, at: usize, operation: LatencyOperation, response: Ns) {
+    if disks.len() <= at {
+        disks.resize_with(at + 1, ResponseSteps::default);
+    }
+    disks[at].record(operation, response);
+}
+
+/// A transfer's operation.
+pub(super) fn of_transfer(is_write: bool) -> LatencyOperation {
+    if is_write { LatencyOperation::SyncWrite } else { LatencyOperation::Read }
+}

@@ -1,0 +1,203 @@
+//! Recorded distributions of latency over a window: merged exactly, step by step, with a heat map of each.
+
+use std::collections::BTreeMap;
+
+use diskwright_base::latency::edges;
+use diskwright_base::latency_series::{of_steps, parse};
+use diskwright_base::{Frame, LatencyColumns, LatencyHistogram, LatencyOperation, LogPiece};
+use diskwright_blocktrace::HeatMap;
+use diskwright_blocktrace::summary::heat_row;
+use diskwright_report::heat::HeatChart;
+use diskwright_report::{Align, Style, TextTable};
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::log::Logs;
+use super::trace::heat;
+use diskwright_base::units;
+
+/// Columns of a heat map at most.
+const COLUMNS: i64 = 240;
+/// Percentiles that are told.
+const SHARES: [(&str, f64); 4] = [("p50_s", 0.5), ("p90_s", 0.9), ("p99_s", 0.99), ("p99_9_s", 0.999)];
+
+/// The requests of one operation on one device.
+pub struct RecordedLatency {
+    /// All of the window.
+    pub all: LatencyHistogram,
+    heat: HeatMap,
+}
+
+/// The distributions of a window.
+pub struct LatencyWindow {
+    range: (i64, i64),
+    groups: BTreeMap<(String, LatencyOperation), RecordedLatency>,
+}
+
+impl LatencyWindow {
+    /// Reads them all; `logs` give steps.
+    pub fn read(logs: &Logs, instances: &[String]) -> Result<LatencyWindow, Failure> {
+        let mut window = LatencyWindow { range: logs.range, groups: BTreeMap::new() };
+        logs.read(|piece| {
+            if let LogPiece::Frame(frame) = piece
+                && frame.schema().series.iter().any(|series| parse(series).is_some())
+            {
+                window.frame(frame, instances);
+            }
+            Ok(())
+        })?;
+        Ok(window)
+    }
+
+    fn frame(&mut self, frame: &Frame, instances: &[String]) {
+        let wanted = |device: &str| instances.is_empty() || instances.iter().any(|p| super::select::matches(p, device));
+        let (from, to) = self.range;
+        // a column for each second, or wider ones of a longer window
+        let column_ns = ((to - from) / COLUMNS).max(1_000_000_000) as u64;
+        for group in LatencyColumns::find(frame.schema()).groups.into_iter().filter(|group| wanted(&group.device)) {
+            let key = (group.device.clone(), group.operation);
+            for (at, tick) in frame.ticks().iter().enumerate() {
+                let steps = group.steps(frame, at..at + 1);
+                if steps.is_empty() {
+                    continue;
+                }
+                let fresh = || RecordedLatency { all: LatencyHistogram::default(), heat: HeatMap::new(0, column_ns) };
+                let recorded = self.groups.entry(key.clone()).or_insert_with(fresh);
+                recorded.all.merge(&of_steps(&steps));
+                let middle = tick.time_ns - i64::try_from(tick.elapsed_ns / 2).unwrap_or(0) - from;
+                for (step, count) in steps {
+                    let done = u64::try_from(middle).unwrap_or(0);
+                    recorded.heat.add(done, heat_row(edges(step).0), count);
+                }
+            }
+        }
+    }
+
+    /// True where nothing was traced.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// By device and operation.
+    pub fn groups(&self) -> impl Iterator<Item = (&str, LatencyOperation, &RecordedLatency)> {
+        self.groups.iter().map(|((device, operation), recorded)| (device.as_str(), *operation, recorded))
+    }
+
+    /// One of them.
+    pub fn group(&self, device: &str, operation: LatencyOperation) -> Option<&RecordedLatency> {
+        self.groups.get(&(device.to_owned(), operation))
+    }
+
+    /// All as JSON.
+    pub fn json(&self) -> Vec<Value> {
+        self.groups()
+            .map(|(device, operation, recorded)| {
+                let mut object = figures(&recorded.all);
+                object["device"] = device.into();
+                object["operation"] = operation.name().into();
+                object["steps"] = recorded
+                    .all
+                    .steps()
+                    .map(|(step, count)| json!([edges(step).0, count]))
+                    .collect::<Vec<Value>>()
+                    .into();
+                object
+            })
+            .collect()
+    }
+
+    /// A table and maps for people.
+    pub fn text(&self, style: &Style) -> String {
+        let mut table = TextTable::new().text("device").text("operation").column("requests", Align::Right);
+        for title in ["mean", "50 %", "90 %", "99 %", "99.9 %", "longest"] {
+            table = table.column(title, Align::Right);
+        }
+        let (from, to) = self.range;
+        let mut maps = String::new();
+        for (device, operation, recorded) in self.groups() {
+            let all = &recorded.all;
+            let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::display(ns / 1e9, "s"));
+            let mut row = vec![style.clean(device), operation.title().to_owned(), all.count().to_string()];
+            row.push(time(all.mean_ns()));
+            row.extend(SHARES.map(|(_, share)| time(all.percentile_ns(share))));
+            row.push(time(all.longest_ns().map(|ns| ns as f64)));
+            table.row(row);
+            let map = heat::draw(&[&recorded.heat], 0, (to - from).max(1) as u64, style);
+            maps.push_str(&format!("\n{}, {} over time\n{map}", style.clean(device), operation.title()));
+        }
+        format!("{}{maps}", table.render(style))
+    }
+
+    /// The maps for a page.
+    pub fn charts(&self) -> Vec<HeatChart> {
+        let (from_ns, to_ns) = self.range;
+        let chart = |(device, operation, recorded): (&str, LatencyOperation, &RecordedLatency)| {
+            let width = (to_ns - from_ns).max(1) as u64;
+            let columns = (width.div_ceil(recorded.heat.column_ns) as usize).clamp(1, COLUMNS as usize);
+            let cells = heat::cells(&[&recorded.heat], 0, width, columns);
+            let time = |share: f64| recorded.all.percentile_ns(share).map(|ns| ns / 1e9);
+            HeatChart {
+                title: format!("{device}: {}", operation.title()),
+                from_ns,
+                to_ns,
+                requests: recorded.all.count(),
+                median_s: time(0.5),
+                p99_s: time(0.99),
+                longest_s: recorded.all.longest_ns().map(|ns| ns as f64 / 1e9),
+                labels: (0..cells[0].len()).map(heat::label).collect(),
+                columns: cells.iter().map(|column| column.to_vec()).collect(),
+            }
+        };
+        self.groups().map(chart).collect()
+    }
+}
+
+/// Count, mean, percentiles and longest; `null` where they are not known.
+fn figures(all: &LatencyHistogram) -> Value {
+    let seconds = |ns: Option<f64>| ns.map(|ns| ns / 1e9);
+    let mut object = json!({
+        "requests": all.count(),
+        "mean_s": seconds(all.mean_ns()),
+        "longest_s": seconds(all.longest_ns().map(|ns| ns as f64)),
+    });
+    for (name, share) in SHARES {
+        object[name] = seconds(all.percentile_ns(share)).into();
+    }
+    object
+}
+
+/// Two windows beside each other, as JSON.
+pub fn compared(before: &LatencyWindow, after: &LatencyWindow) -> Vec<Value> {
+    let pairs = before.groups().filter_map(|(device, operation, first)| {
+        let second = after.group(device, operation)?;
+        Some(json!({
+            "device": device,
+            "operation": operation.name(),
+            "before": figures(&first.all),
+            "after": figures(&second.all),
+        }))
+    });
+    pairs.collect()
+}
+
+/// The same as a table; empty where either has none.
+pub fn compared_text(before: &LatencyWindow, after: &LatencyWindow, style: &Style) -> String {
+    let mut table = TextTable::new().text("latency of single requests");
+    for title in ["requests", "50 %", "99 %", "longest", "then", "50 %", "99 %", "longest"] {
+        table = table.column(title, Align::Right);
+    }
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::display(ns / 1e9, "s"));
+    let mut any = false;
+    for (device, operation, first) in before.groups() {
+        let Some(second) = after.group(device, operation) else { continue };
+        any = true;
+        let mut row = vec![format!("{}, {}", style.clean(device), operation.title())];
+        for all in [&first.all, &second.all] {
+            row.push(all.count().to_string());
+            row.extend([0.5, 0.99].map(|share| time(all.percentile_ns(share))));
+            row.push(time(all.longest_ns().map(|ns| ns as f64)));
+        }
+        table.row(row);
+    }
+    if any { format!("\n{}", table.render(style)) } else { String::new() }
+}

@@ -1,0 +1,130 @@
+//! How a running recorder is told to trace: a socket in a folder of its owner, a line of JSON a question and a line
+//! an answer. Sockets that killed recorders left are removed by the next.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use diskwright_hostfiles::private;
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::{Value, json};
+
+/// Where root's recorders are found.
+const OF_ROOT: &str = "/run/diskwright";
+/// Longest line.
+const MOST_LINE: u64 = 64 << 10;
+/// The other end answers within this time or not at all.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The folder of this user's recorders; made where it is not there.
+fn folder() -> io::Result<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("diskwright"));
+    let of_root = rustix::process::geteuid().is_root().then(|| PathBuf::from(OF_ROOT));
+    let Some(place) = runtime.or(of_root) else {
+        return Err(io::Error::other("XDG_RUNTIME_DIR names no folder of this user"));
+    };
+    let folder = place.join("recorders");
+    private::folder(&folder).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(folder)
+}
+
+/// Removes sockets at which nobody listens any more.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let refused = UnixStream::connect(entry.path()).err();
+        if refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// A recorder's own socket; its file goes with it.
+pub struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl ControlSocket {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Where the folder or the socket cannot be had.
+    pub fn open() -> io::Result<ControlSocket> {
+        let folder = folder()?;
+        sweep(&folder);
+        let path = folder.join(format!("{}.sock", std::process::id()));
+        // of a process of the same number
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        listener.set_nonblocking(true)?;
+        Ok(ControlSocket { listener, path })
+    }
+
+    /// Waits so long for somebody who asks, and answers those who do.
+    pub fn serve(&self, patience: Duration, mut answer: impl FnMut(&Value) -> Value) {
+        let timeout = rustix::event::Timespec {
+            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(patience.subsec_nanos()),
+        };
+        let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
+        if !matches!(poll(&mut fds, Some(&timeout)), Ok(1..)) {
+            return;
+        }
+        while let Ok((stream, _)) = self.listener.accept() {
+            // one that asks nothing holds the trace up for a moment at most
+            let _ = converse(&stream, &mut answer);
+        }
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn converse(mut stream: &UnixStream, answer: &mut impl FnMut(&Value) -> Value) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+    stream.set_write_timeout(Some(Duration::from_millis(200)))?;
+    // the folder lets nobody else in; a socket that was handed on is not obeyed either
+    let peer = rustix::net::sockopt::socket_peercred(stream.as_fd())?;
+    let (own, peer) = (rustix::process::geteuid(), peer.uid);
+    if peer != own && !peer.is_root() {
+        return Ok(());
+    }
+    let mut line = String::new();
+    BufReader::new(stream.take(MOST_LINE)).read_line(&mut line)?;
+    let order: Value = serde_json::from_str(&line).unwrap_or_default();
+    writeln!(stream, "{}", answer(&order))
+}
+
+/// Asks one recorder.
+fn ask(path: &Path, order: &Value) -> io::Result<Value> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    writeln!(stream, "{order}")?;
+    let mut line = String::new();
+    BufReader::new((&stream).take(MOST_LINE)).read_line(&mut line)?;
+    serde_json::from_str(&line).map_err(io::Error::other)
+}
+
+/// The recorders of this user that answer, with their sockets.
+pub fn recorders() -> Vec<(PathBuf, Value)> {
+    let Ok(folder) = folder() else { return Vec::new() };
+    sweep(&folder);
+    let paths = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.filter_map(|path| Some((path.clone(), ask(&path, &json!({ "order": "status" })).ok()?))).collect()
+}
+
+/// Gives an order and returns the answer.
+///
+/// # Errors
+/// Where the recorder does not answer.
+pub fn order(path: &Path, order: &str, budget: f64) -> io::Result<Value> {
+    ask(path, &json!({ "order": order, "budget": budget }))
+}

@@ -1,0 +1,428 @@
+//! `record --trace`: single requests beside the counters. A thread of its own reads the trace and takes orders from
+//! `trace on` and `trace off`; the sampler takes what came at its ticks and never waits for it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use diskwright_base::latency_series::LatencyTable;
+use diskwright_base::note::{AskerRow, AskerTable};
+use diskwright_base::{Note, Series, Tick};
+use diskwright_blocktrace::devices::BlockDeviceNames;
+use diskwright_blocktrace::interval::SingleSums;
+use diskwright_blocktrace::{DeviceInterval, MethodChoice, SessionOptions, TraceSession, diskstats};
+use diskwright_counters::live::{AttachedColumns, Clock, SystemClock};
+use serde_json::{Value, json};
+
+use super::control::ControlSocket;
+
+/// The trace is read so often: a processor's buffer of 8 MiB holds about 120,000 events.
+const POLL: Duration = Duration::from_millis(50);
+/// Without a trace, orders are looked for so often.
+const IDLE: Duration = Duration::from_millis(500);
+/// Who asked is noted, and new disks are looked for, so often.
+const SLOW_NS: u64 = 10_000_000_000;
+/// Who asked, rows of a note at most.
+const MOST_ASKERS: usize = 24;
+/// Seconds are kept in microseconds.
+const MICROSECONDS: f64 = 1e-6;
+
+/// What the reading thread hands to the sampler.
+#[derive(Default)]
+struct SharedTrace {
+    /// What came since the last tick, by device.
+    pending: HashMap<String, DeviceInterval>,
+    notes: Vec<Note>,
+    /// The session that it came from; 0 where nothing is traced.
+    session: u64,
+}
+
+type Shared = Arc<Mutex<SharedTrace>>;
+
+fn lock(shared: &Shared) -> MutexGuard<'_, SharedTrace> {
+    // nothing is half done where a holder could panic
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread that traces for a recorder; ends with the value.
+pub struct TraceThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TraceThread {
+    /// Starts the thread, and what the sampler takes from it. `budget` is there where tracing begins at once.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start(
+        log: Option<PathBuf>,
+        budget: Option<f64>,
+    ) -> std::io::Result<(TraceThread, Box<dyn AttachedColumns>)> {
+        let (shared, stop) = (Shared::default(), Arc::new(AtomicBool::new(false)));
+        let columns = TraceColumns { shared: Arc::clone(&shared), ..TraceColumns::default() };
+        let own = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("trace".into()).spawn(move || {
+            let mut worker = TraceWorker { shared, log, running: None, sessions: 0 };
+            let socket = ControlSocket::open();
+            if let Err(error) = &socket {
+                worker.note(format!("trace on and trace off do not reach this recorder: {error}"));
+            }
+            budget.into_iter().for_each(|budget| _ = worker.begin(budget));
+            while !own.load(Ordering::Relaxed) {
+                let nap = if worker.running.is_some() { POLL } else { IDLE };
+                match &socket {
+                    Ok(socket) => socket.serve(nap, |order| worker.obey(order)),
+                    Err(_) => std::thread::park_timeout(nap),
+                }
+                worker.read();
+            }
+        })?;
+        Ok((TraceThread { stop, thread: Some(thread) }, Box::new(columns)))
+    }
+}
+
+impl Drop for TraceThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // the socket and the instance of tracefs go with the thread
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct RunningTrace {
+    session: TraceSession,
+    budget: f64,
+    requests: u64,
+    remarks: usize,
+    disks: Vec<u32>,
+    askers: HashMap<String, DeviceInterval>,
+    slow_from_ns: u64,
+}
+
+struct TraceWorker {
+    shared: Shared,
+    log: Option<PathBuf>,
+    running: Option<RunningTrace>,
+    sessions: u64,
+}
+
+impl TraceWorker {
+    fn note(&self, text: String) {
+        lock(&self.shared).notes.push(Note::new(SystemClock.read().wall_ns, Note::TRACE, text));
+    }
+
+    fn obey(&mut self, order: &Value) -> Value {
+        let budget = order["budget"].as_f64().filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(0.01);
+        match order["order"].as_str() {
+            Some("on") if self.running.is_none() => match self.begin(budget) {
+                Ok(()) => self.status(),
+                Err(error) => json!({ "error": error }),
+            },
+            Some("off") => {
+                self.end("somebody switched it off");
+                self.status()
+            }
+            Some("on" | "status") => self.status(),
+            _ => json!({ "error": "an order that this recorder does not know" }),
+        }
+    }
+
+    fn begin(&mut self, budget: f64) -> Result<(), String> {
+        let (disks, rate) = (BlockDeviceNames::default().disks(), request_rate());
+        let options = SessionOptions {
+            disks: Vec::new(),
+            method: MethodChoice::Auto,
+            budget,
+            needs_events: false,
+            column_ns: SLOW_NS,
+        };
+        let now = SystemClock.read().running_ns;
+        let mut session = TraceSession::start(options, rate, now).map_err(|error| {
+            let text = format!("single requests cannot be seen: {error}");
+            self.note(text.clone());
+            text
+        })?;
+        session.keep_intervals();
+        self.sessions += 1;
+        lock(&self.shared).session = self.sessions;
+        self.note(format!(
+            "single requests are traced ({}), at most {} % of the processors",
+            session.method(),
+            budget * 100.0
+        ));
+        let (requests, remarks, askers) = (0, 0, HashMap::new());
+        self.running = Some(RunningTrace { session, budget, requests, remarks, disks, askers, slow_from_ns: now });
+        Ok(())
+    }
+
+    fn end(&mut self, why: &str) {
+        if self.running.take().is_some() {
+            let mut shared = lock(&self.shared);
+            shared.session = 0;
+            shared.pending.clear();
+            drop(shared);
+            self.note(format!("single requests are no longer traced: {why}"));
+        }
+    }
+
+    /// Reads what there is and hands it on.
+    fn read(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        let clock = SystemClock.read();
+        let polled = running.session.poll(clock.running_ns, &mut |_| {}).and_then(|()| running.session.hold_budget());
+        if let Err(error) = polled {
+            self.end(&error.to_string());
+            return;
+        }
+        let remarks: Vec<String> = running.session.remarks[running.remarks..].to_vec();
+        running.remarks += remarks.len();
+        let mut shared = lock(&self.shared);
+        shared.notes.extend(remarks.into_iter().map(|text| Note::new(clock.wall_ns, Note::TRACE, text)));
+        for (device, interval) in running.session.take_interval() {
+            let name = running.session.names.name(device);
+            running.requests += interval.requests;
+            if !interval.askers.is_empty() {
+                let askers = DeviceInterval { askers: interval.askers.clone(), ..DeviceInterval::default() };
+                running.askers.entry(name.clone()).or_default().merge(askers);
+            }
+            shared.pending.entry(name).or_default().merge(interval);
+        }
+        if clock.running_ns - running.slow_from_ns < SLOW_NS {
+            return;
+        }
+        let seconds = (clock.running_ns - running.slow_from_ns) as f64 / 1e9;
+        running.slow_from_ns = clock.running_ns;
+        let table = asker_table(std::mem::take(&mut running.askers), seconds);
+        if let Some(text) = table.and_then(|table| serde_json::to_string(&table).ok()) {
+            shared.notes.push(Note::new(clock.wall_ns, Note::ASKERS, text));
+        }
+        drop(shared);
+        // histograms in the kernel are of the disks that were there when they began
+        let is_short = running.session.method() == "bpf" && BlockDeviceNames::default().disks() != running.disks;
+        if is_short {
+            let budget = running.budget;
+            self.end("disks came or went, and it begins anew");
+            // what is refused is a note
+            let _ = self.begin(budget);
+        }
+    }
+
+    fn status(&self) -> Value {
+        let log = self.log.as_ref().map(|log| std::path::absolute(log).unwrap_or_else(|_| log.clone()));
+        let traced = self.running.as_ref().map(|running| {
+            let (cost, loss) = (running.session.cost(), running.session.loss());
+            json!({
+                "method": running.session.method(),
+                "sampled": running.session.sampled(),
+                "requests": running.requests,
+                "lost_events": loss.total(),
+                "cost_share": cost.share(),
+                "budget": running.budget,
+                "remarks": running.session.remarks,
+            })
+        });
+        json!({ "pid": std::process::id(), "log": log, "tracing": traced.is_some(), "trace": traced })
+    }
+}
+
+/// Requests a second of all disks, over a moment.
+fn request_rate() -> f64 {
+    const LOOK: Duration = Duration::from_millis(250);
+    let total = || diskstats::read().values().map(|totals| totals.total()).sum::<u64>();
+    let before = total();
+    std::thread::park_timeout(LOOK);
+    total().saturating_sub(before) as f64 / LOOK.as_secs_f64()
+}
+
+/// Who asked, most time at the device first.
+fn asker_table(devices: HashMap<String, DeviceInterval>, elapsed_s: f64) -> Option<AskerTable> {
+    let mut rows = Vec::new();
+    for (device, interval) in devices {
+        rows.extend(interval.askers.into_iter().map(|((pid, operation), sums)| AskerRow {
+            device: device.clone(),
+            operation: operation.name().to_owned(),
+            pid,
+            name: String::from_utf8_lossy(sums.comm.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned(),
+            kernel: is_kernel_thread(pid),
+            requests: sums.requests,
+            bytes: sums.bytes,
+            device_s: (sums.device_ns / 1000) as f64 * MICROSECONDS,
+        }));
+    }
+    rows.sort_by(|a, b| b.device_s.total_cmp(&a.device_s).then_with(|| (&a.device, a.pid).cmp(&(&b.device, b.pid))));
+    rows.truncate(MOST_ASKERS);
+    (!rows.is_empty()).then_some(AskerTable { elapsed_s, rows })
+}
+
+/// A thread of the kernel has no memory of its own; `None` where it has ended.
+fn is_kernel_thread(pid: i32) -> Option<bool> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // field 9, flags: PF_KTHREAD
+    let flags: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()?;
+    Some(flags & 0x0020_0000 != 0)
+}
+
+/// A device's sums as they are stored: counter, scale.
+const SUMS: [&str; 3] =
+    ["physical_disk.traced_requests", "physical_disk.traced_device_s", "physical_disk.traced_before_s"];
+const SINGLES: [&str; 7] = [
+    "physical_disk.traced_tag_wait_s",
+    "physical_disk.traced_placed",
+    "physical_disk.traced_sequential",
+    "physical_disk.reads_beside_flush",
+    "physical_disk.reads_beside_flush_s",
+    "physical_disk.reads_apart_from_flush",
+    "physical_disk.reads_apart_from_flush_s",
+];
+
+/// The trace's columns of the sampler's rows.
+#[derive(Default)]
+struct TraceColumns {
+    shared: Shared,
+    session: u64,
+    latency: LatencyTable,
+    /// Cells of each device that was asked; whether single requests are seen.
+    devices: BTreeMap<String, (Vec<f64>, bool)>,
+    notes: Vec<Note>,
+}
+
+impl TraceColumns {
+    fn clear(&mut self) {
+        self.devices.clear();
+        self.latency = LatencyTable::default();
+    }
+
+    fn take(&mut self, name: &str, interval: &DeviceInterval) -> bool {
+        for (operation, steps) in &interval.steps {
+            self.latency.add(name, *operation, steps.iter().copied().enumerate());
+        }
+        let is_single = interval.singles.is_some();
+        let mut cells =
+            vec![interval.requests as f64, microseconds(interval.device_ns), microseconds(interval.before_ns)];
+        cells.extend(interval.singles.iter().flat_map(single_cells));
+        let before = self.devices.insert(name.to_owned(), (cells, is_single));
+        before.is_none_or(|(_, was_single)| was_single != is_single)
+    }
+}
+
+fn microseconds(ns: u64) -> f64 {
+    (ns / 1000) as f64
+}
+
+fn single_cells(singles: &SingleSums) -> [f64; SINGLES.len()] {
+    [
+        microseconds(singles.tag_wait_ns),
+        singles.placed as f64,
+        singles.sequential as f64,
+        singles.beside_flush.count as f64,
+        microseconds(singles.beside_flush.ns),
+        singles.apart_from_flush.count as f64,
+        microseconds(singles.apart_from_flush.ns),
+    ]
+}
+
+impl AttachedColumns for TraceColumns {
+    fn tick(&mut self, _: Tick) -> bool {
+        let mut shared = lock(&self.shared);
+        let (pending, session) = (std::mem::take(&mut shared.pending), shared.session);
+        self.notes.append(&mut shared.notes);
+        drop(shared);
+        if session != self.session {
+            // what came since the trace began is of a part of this tick, and is not told as one
+            self.session = session;
+            self.clear();
+            return true;
+        }
+        self.devices.values_mut().for_each(|(cells, _)| cells.fill(0.0));
+        let mut changed = false;
+        for (name, interval) in &pending {
+            changed |= self.take(name, interval);
+        }
+        self.latency.take_changed() || changed
+    }
+
+    fn series(&self, out: &mut Vec<Series>) {
+        for (name, (_, is_single)) in &self.devices {
+            let ids = SUMS.iter().chain(SINGLES.iter().filter(|_| *is_single));
+            out.extend(ids.map(|id| Series {
+                counter: (*id).to_owned(),
+                instance: name.clone(),
+                scale: if id.ends_with("_s") { MICROSECONDS } else { 1.0 },
+            }));
+        }
+        self.latency.series(out);
+    }
+
+    fn cells(&mut self, out: &mut Vec<f64>) {
+        self.devices.values().for_each(|(cells, _)| out.extend(cells));
+        self.latency.cells(out);
+    }
+
+    fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::{Catalogue, LatencyColumns, LatencyOperation, Schema};
+    use diskwright_blocktrace::latency::{STEPS, step_of};
+
+    use super::*;
+
+    fn interval(reads: u64, single: bool) -> DeviceInterval {
+        let mut steps = vec![0; STEPS].into_boxed_slice();
+        steps[step_of(5_000_000)] = reads;
+        DeviceInterval {
+            steps: HashMap::from([(LatencyOperation::Read, steps)]),
+            requests: reads,
+            device_ns: reads * 4_000_000,
+            before_ns: reads * 1_000_000,
+            singles: single.then(SingleSums::default),
+            ..DeviceInterval::default()
+        }
+    }
+
+    fn tick(columns: &mut TraceColumns) -> (bool, Vec<Series>, Vec<f64>) {
+        let changed = columns.tick(Tick::default());
+        let (mut series, mut cells) = (Vec::new(), Vec::new());
+        columns.series(&mut series);
+        columns.cells(&mut cells);
+        assert_eq!(series.len(), cells.len());
+        (changed, series, cells)
+    }
+
+    #[test]
+    fn ticks_hold_what_came_and_the_first_one_nothing() {
+        let mut columns = TraceColumns::default();
+        let shared = Arc::clone(&columns.shared);
+        let hand = |reads| lock(&shared).pending.entry("sda".into()).or_default().merge(interval(reads, true));
+        assert!(!tick(&mut columns).0, "nothing is traced");
+        lock(&shared).session = 1;
+        hand(3);
+        assert_eq!(tick(&mut columns).1.len(), 0, "of a part of the tick");
+        hand(2);
+        hand(5);
+        let (changed, series, cells) = tick(&mut columns);
+        assert!(changed);
+        assert!(series.iter().all(|s| Catalogue::builtin().get(&s.counter).is_some()));
+        let schema = Schema::new(series);
+        let value = |counter: &str| cells[schema.column(counter, "sda").unwrap()];
+        assert_eq!(value("physical_disk.traced_requests"), 7.0);
+        assert_eq!(value("physical_disk.traced_device_s"), 28_000.0);
+        assert_eq!(value("physical_disk.traced_before_s"), 7_000.0);
+        let found = LatencyColumns::find(&schema);
+        let count: f64 = found.groups[0].columns.iter().map(|(column, _)| cells[*column]).sum();
+        assert_eq!(count, 7.0);
+        // a quiet tick is zeros of the same series, and the end takes the series away
+        let (changed, _, cells) = tick(&mut columns);
+        assert!(!changed && cells.iter().all(|cell| *cell == 0.0));
+        lock(&shared).session = 0;
+        let (changed, series, _) = tick(&mut columns);
+        assert!(changed && series.is_empty());
+    }
+}

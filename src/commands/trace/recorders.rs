@@ -1,0 +1,97 @@
+//! `trace on` and `trace off`: orders to recorders that run.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::super::record::control;
+use super::super::{Failure, output};
+
+/// Gives the order to the recorder of this log, or to the only one that runs.
+pub fn give(order: &str, log: Option<&str>, budget: f64, as_json: bool) -> Result<(), Failure> {
+    let (path, before) = choose(control::recorders(), log)?;
+    let answer = control::order(&path, order, budget).map_err(|error| {
+        Failure::Failed(format!("the recorder (process {}) does not answer: {error}", before["pid"]))
+    })?;
+    if let Some(error) = answer["error"].as_str() {
+        return Err(Failure::Failed(output::name(error)));
+    }
+    if as_json {
+        return output::json(&json!({ "schema": "diskwright.trace-order/1", "order": order, "recorder": answer }));
+    }
+    output::text(&line(&answer))
+}
+
+/// A recorder in a line.
+pub fn line(status: &Value) -> String {
+    let log = status["log"].as_str().map_or_else(|| "no log".to_owned(), output::name);
+    let trace = &status["trace"];
+    let state = match trace["method"].as_str() {
+        None => "does not trace single requests".to_owned(),
+        Some(method) => {
+            let cost = trace["cost_share"]
+                .as_f64()
+                .map_or_else(String::new, |s| format!(", {:.2} % of the processors", s * 100.0));
+            let sampled = match trace["sampled"].as_u64() {
+                None | Some(1) => String::new(),
+                Some(one_of) => format!(", 1 of {one_of} places"),
+            };
+            let (requests, lost) =
+                (trace["requests"].as_u64().unwrap_or(0), trace["lost_events"].as_u64().unwrap_or(0));
+            format!(
+                "traces single requests ({}{sampled}): {requests} requests, {lost} events lost{cost}",
+                output::name(method)
+            )
+        }
+    };
+    format!("recorder {} ({log}): {state}\n", status["pid"])
+}
+
+fn choose(recorders: Vec<(PathBuf, Value)>, log: Option<&str>) -> Result<(PathBuf, Value), Failure> {
+    if recorders.is_empty() {
+        let how = "start one that traces with `diskwright record DIR --trace`";
+        return Err(Failure::Failed(format!("no recorder of this user is running; {how}")));
+    }
+    let wanted = log.map(|log| std::fs::canonicalize(log).unwrap_or_else(|_| PathBuf::from(log)));
+    let is_it = |status: &Value| match (&wanted, status["log"].as_str()) {
+        (None, _) => true,
+        (Some(wanted), Some(log)) => *wanted == std::fs::canonicalize(log).unwrap_or_else(|_| Path::new(log).into()),
+        (Some(_), None) => false,
+    };
+    let names = recorders.iter().map(|(_, status)| line(status)).collect::<String>();
+    let mut found: Vec<(PathBuf, Value)> = recorders.into_iter().filter(|(_, status)| is_it(status)).collect();
+    match (found.pop(), found.len()) {
+        (Some(one), 0) => Ok(one),
+        (None, _) => Err(Failure::Failed(format!("no recorder writes that log; there are\n{names}"))),
+        (Some(_), _) => Err(Failure::Usage(format!("name the log of one of these recorders:\n{names}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorder(pid: u32, log: &str) -> (PathBuf, Value) {
+        (format!("/run/{pid}.sock").into(), json!({ "pid": pid, "log": log, "tracing": false, "trace": null }))
+    }
+
+    #[test]
+    fn the_only_recorder_or_that_of_the_log_is_meant() {
+        let one = || recorder(7, "/var/log/a");
+        assert_eq!(choose(vec![one()], None).map(|(path, _)| path).ok(), Some("/run/7.sock".into()));
+        let two = || vec![one(), recorder(8, "/var/log/b")];
+        assert!(matches!(choose(two(), None), Err(Failure::Usage(_))));
+        assert_eq!(choose(two(), Some("/var/log/b")).map(|(path, _)| path).ok(), Some("/run/8.sock".into()));
+        assert!(matches!(choose(two(), Some("/var/log/c")), Err(Failure::Failed(_))));
+        assert!(matches!(choose(vec![], None), Err(Failure::Failed(_))));
+    }
+
+    #[test]
+    fn a_recorder_is_told_in_a_line() {
+        let trace = json!({ "method": "bpf", "sampled": 2, "requests": 9, "lost_events": 0, "cost_share": 0.004 });
+        let text = line(&json!({ "pid": 7, "log": "/a", "trace": trace }));
+        let told = "traces single requests (bpf, 1 of 2 places): 9 requests, 0 events lost, 0.40 % of the processors";
+        assert_eq!(text, format!("recorder 7 (/a): {told}\n"));
+        assert_eq!(line(&recorder(7, "/a").1), "recorder 7 (/a): does not trace single requests\n");
+    }
+}
