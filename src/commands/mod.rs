@@ -6,6 +6,7 @@
 
 mod arrays;
 mod bundle;
+mod calibrate;
 mod ceilings;
 mod columns;
 mod compare;

@@ -6,6 +6,7 @@
 pub mod analytic;
 pub mod array;
 pub mod cache;
+pub mod calibrate;
 pub mod catalogue;
 pub mod confidence;
 pub mod device;

@@ -3,6 +3,8 @@
 //! overdrawn for a while (burst credits), and answers after a latency that has
 //! little to do with what else the volume does.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use diskwright_base::Rng;
@@ -52,6 +54,34 @@ impl RateLimit {
     }
 }
 
+/// What requests under way cost each other: work that only one thing can do, such as a processor, a path or a
+/// controller, without a sharp end. With work `s` of each of those under way, its own included, and a time `a` of its
+/// own, a request takes `(a^k + (sum of s)^k)^(1/k)`: `a` where it is alone, all that work where many are there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedWork {
+    /// Work of a read and of a write, s.
+    pub each_s: [f64; 2],
+    /// Bytes a second of it, of reads and of writes.
+    pub bytes_per_s: [f64; 2],
+    /// How sharp the bend between both is: 1 adds them up, with many the longer one counts.
+    pub knee: f64,
+}
+
+impl SharedWork {
+    /// Work of a request, s.
+    pub fn of(&self, write: bool, bytes: f64) -> f64 {
+        let at = usize::from(write);
+        self.each_s[at] + bytes / self.bytes_per_s[at]
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let sound = self.each_s.iter().all(|s| (0.0..=100.0).contains(s))
+            && self.bytes_per_s.iter().all(|rate| *rate > 0.0)
+            && (1.0..=20.0).contains(&self.knee);
+        if sound { Ok(()) } else { Err("shared: times from 0, rates above 0 and a knee from 1 to 20".into()) }
+    }
+}
+
 /// A cloud volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeSpec {
@@ -76,6 +106,11 @@ pub struct VolumeSpec {
     pub whole_operations: bool,
     /// Operations that a write counts for, where they are not equal to reads.
     pub write_cost: f64,
+    /// Limits of operations and of bytes for writes alone, as cgroups and QEMU have them; the others then
+    /// hold for reads alone.
+    pub writes: Option<[RateLimit; 2]>,
+    /// What those under way cost each other.
+    pub shared: Option<SharedWork>,
     /// How far rates are smoothed: what was not used within this time may be
     /// used at once, ns.
     pub window: Ns,
@@ -88,6 +123,11 @@ pub struct VolumeSpec {
 }
 
 impl VolumeSpec {
+    /// Limits of operations and of bytes that hold for reads, or for writes.
+    pub fn limits(&self, write: bool) -> [RateLimit; 2] {
+        self.writes.filter(|_| write).unwrap_or([self.operations, self.bytes])
+    }
+
     /// Looks for what cannot be.
     ///
     /// # Errors
@@ -96,7 +136,14 @@ impl VolumeSpec {
         if self.blocks == 0 || self.slots == 0 || self.operation_bytes == 0 {
             return Err("capacity, slots and the bytes of an operation are at least 1".into());
         }
-        for (name, limit) in [("operations", self.operations), ("bytes", self.bytes)] {
+        let [operations, bytes] = self.limits(true);
+        let limits = [
+            ("operations", self.operations),
+            ("bytes", self.bytes),
+            ("operations that write", operations),
+            ("bytes written", bytes),
+        ];
+        for (name, limit) in limits {
             if limit.baseline.is_nan() || limit.baseline <= 0.0 {
                 return Err(format!("{name}: a baseline of {} a second, where it is above 0", limit.baseline));
             }
@@ -113,6 +160,7 @@ impl VolumeSpec {
         if self.stream.is_nan() || self.stream <= 0.0 {
             return Err(format!("{} bytes/s of one request, where it is above 0", self.stream));
         }
+        self.shared.map_or(Ok(()), |shared| shared.check())?;
         self.read.check().and_then(|()| self.write.check())
     }
 }
@@ -179,8 +227,13 @@ pub struct VolumeTotals {
 pub struct CloudVolume {
     spec: Arc<VolumeSpec>,
     dice: Rng,
-    operations: TokenBucket,
-    bytes: TokenBucket,
+    /// Of operations and of bytes.
+    buckets: [TokenBucket; 2],
+    /// The same of writes, where they have limits of their own.
+    write_buckets: Option<[TokenBucket; 2]>,
+    /// Those under way and their work, ns, the first done first; and all that work.
+    under_way: BinaryHeap<Reverse<(Ns, u64)>>,
+    work: u64,
     /// Where the last request ended, whether it wrote, and bytes since the last counted operation.
     end: u64,
     wrote: bool,
@@ -193,8 +246,10 @@ impl CloudVolume {
     pub fn new(spec: &Arc<VolumeSpec>, dice: Rng) -> CloudVolume {
         CloudVolume {
             dice,
-            operations: TokenBucket::new(spec.operations),
-            bytes: TokenBucket::new(spec.bytes),
+            buckets: [spec.operations, spec.bytes].map(TokenBucket::new),
+            write_buckets: spec.writes.map(|limits| limits.map(TokenBucket::new)),
+            under_way: BinaryHeap::new(),
+            work: 0,
             end: u64::MAX,
             wrote: false,
             merged: 0,
@@ -220,7 +275,7 @@ impl CloudVolume {
 
     /// Credits left for operations and for bytes at the last request.
     pub fn credits(&self) -> (f64, f64) {
-        (self.operations.credits, self.bytes.credits)
+        (self.buckets[0].credits, self.buckets[1].credits)
     }
 
     /// Operations and bytes a second that are allowed just now: the burst while there are
@@ -253,14 +308,35 @@ impl CloudVolume {
         self.wrote = io.write;
         let cost = counted as f64 * if io.write { spec.write_cost } else { 1.0 };
         let drawn = if spec.whole_operations { counted * unit } else { bytes };
-        let first = self.operations.take(now, cost, spec.window);
-        let begin = first.max(self.bytes.take(now, drawn as f64, spec.window));
+        let own = self.write_buckets.as_mut().filter(|_| io.write);
+        let [operations, drawn_bytes] = own.unwrap_or(&mut self.buckets);
+        let first = operations.take(now, cost, spec.window);
+        let begin = first.max(drawn_bytes.take(now, drawn as f64, spec.window));
         self.totals.requests += 1;
         self.totals.operations += counted;
         self.totals.charged_thousandths += (cost * 1000.0) as u64;
         self.totals.bytes += bytes;
         self.totals.throttled_ns += u128::from(begin - now);
         let latency = if io.write { spec.write.draw(&mut self.dice) } else { spec.read.draw(&mut self.dice) };
-        begin + latency + (bytes as f64 / spec.stream * SECOND) as Ns
+        let alone = latency + (bytes as f64 / spec.stream * SECOND) as Ns;
+        match spec.shared {
+            Some(shared) => self.crowded(begin, alone, shared, shared.of(io.write, bytes as f64)),
+            None => begin + alone,
+        }
+    }
+
+    /// When a request is done that shares work with those under way.
+    fn crowded(&mut self, begin: Ns, alone: Ns, shared: SharedWork, own_s: f64) -> Ns {
+        while let Some(Reverse((_, work))) = self.under_way.peek().filter(|first| first.0.0 <= begin).copied() {
+            self.under_way.pop();
+            self.work -= work;
+        }
+        let own = (own_s * SECOND) as u64;
+        self.work += own;
+        let longer = (alone as f64).max(self.work as f64).max(1.0);
+        let powers = (alone as f64 / longer).powf(shared.knee) + (self.work as f64 / longer).powf(shared.knee);
+        let done = begin + (longer * powers.powf(1.0 / shared.knee)) as Ns;
+        self.under_way.push(Reverse((done, own)));
+        done
     }
 }

@@ -23,6 +23,8 @@ fn spec() -> VolumeSpec {
         merges: false,
         whole_operations: false,
         write_cost: 1.0,
+        writes: None,
+        shared: None,
         window: 0,
         read: ServiceTimeDistribution::Constant(1_000_000),
         write: ServiceTimeDistribution::Constant(2_000_000),

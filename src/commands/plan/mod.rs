@@ -12,6 +12,7 @@ use clap::Args;
 use diskwright_planner::{PlanError, PlanLimits, plan};
 use serde_json::{Value, json};
 
+use super::calibrate::CalibrateOptions;
 use super::simulate::Pictures;
 use super::{Failure, output};
 use options::{DemandOptions, LimitOptions};
@@ -24,6 +25,8 @@ pub struct Arguments {
     #[command(flatten)]
     from: from_log::FromOptions,
     #[command(flatten)]
+    calibration: CalibrateOptions,
+    #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
     pictures: Pictures,
@@ -34,6 +37,9 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.calibration.is_asked() {
+        return arguments.calibration.run(arguments.json);
+    }
     if arguments.from.is_asked()? {
         return from_log::run(arguments);
     }

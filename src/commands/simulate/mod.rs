@@ -1,6 +1,6 @@
 //! `simulate`: predicts. A described system under its workloads
 //! (`system.rs`, told by `answer.rs`, `screen.rs` and `pictures.rs`), or a
-//! measured trace on a described drive (`replay.rs`).
+//! measured trace on a described drive (`replay.rs`). `--calibrate` describes a drive (`../calibrate.rs`).
 
 mod answer;
 pub mod log;
@@ -17,13 +17,15 @@ use diskwright_base::units::parse_size;
 use diskwright_report::curves::{self, Curves};
 use diskwright_report::sheet::{self, PageSheet};
 
+use super::calibrate::CalibrateOptions;
 use super::{Failure, output_file};
 
 /// Arguments of `simulate`.
 #[derive(Args)]
 pub struct Arguments {
     /// A system: host, controllers, channels, drives, arrays and workloads in TOML (docs/systems.md)
-    #[arg(value_name = "SYSTEM.toml", required_unless_present = "replay", conflicts_with = "replay")]
+    #[arg(value_name = "SYSTEM.toml", required_unless_present_any = ["replay", "calibrate"],
+          conflicts_with_all = ["replay", "calibrate"])]
     system: Option<PathBuf>,
     #[command(flatten)]
     running: system::SimulateOptions,
@@ -37,6 +39,8 @@ pub struct Arguments {
     /// hits in the trace
     #[arg(long, value_parser = parse_size, value_name = "SIZE", requires = "replay", help_heading = "Replay")]
     channel: Option<u64>,
+    #[command(flatten)]
+    calibration: CalibrateOptions,
     #[command(flatten)]
     pictures: Pictures,
     /// Print JSON
@@ -57,6 +61,9 @@ pub struct Pictures {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.calibration.is_asked() {
+        return arguments.calibration.run(arguments.json);
+    }
     arguments.pictures.check()?;
     match (&arguments.system, &arguments.replay, &arguments.drive) {
         (Some(system), ..) => system::run(system, &arguments.running, &arguments.pictures, arguments.json),

@@ -36,8 +36,16 @@ pub(super) struct DeviceDemand {
 #[derive(Clone, Debug)]
 enum DeviceParts {
     Mechanical(usize),
-    Plain { spec: Arc<PlainSpec>, center: usize },
-    Volume { spec: Arc<VolumeSpec>, buckets: [usize; 2], slots: Option<usize> },
+    Plain {
+        spec: Arc<PlainSpec>,
+        center: usize,
+    },
+    /// Buckets of reads and of writes, which are the same ones where the limits are.
+    Volume {
+        spec: Arc<VolumeSpec>,
+        buckets: [[usize; 2]; 2],
+        slots: Option<usize>,
+    },
     Flash(FlashParts),
 }
 
@@ -105,7 +113,8 @@ impl DeviceCenters {
                 let time = mean + bytes / spec.stream;
                 let holds = limits_s(spec, blocks, write);
                 let fixed = |which: usize| ServiceDemand::Fixed(holds[which], 0.0);
-                let at = |which: usize| Visit { center: buckets[which], work: fixed(which), times: 1.0 };
+                let at =
+                    |which: usize| Visit { center: buckets[usize::from(write)][which], work: fixed(which), times: 1.0 };
                 let mut visits = vec![at(0), at(1)];
                 let hold = holds[0] + holds[1];
                 if let Some(slots) = slots {
@@ -122,7 +131,7 @@ impl DeviceCenters {
     /// Of a volume: its centers of operations and of bytes.
     pub fn limits(&self) -> Option<[usize; 2]> {
         match &self.parts {
-            DeviceParts::Volume { buckets, .. } => Some(*buckets),
+            DeviceParts::Volume { buckets, .. } => Some(buckets[0]),
             _ => None,
         }
     }
@@ -131,7 +140,7 @@ impl DeviceCenters {
     fn main(&self) -> usize {
         match &self.parts {
             DeviceParts::Mechanical(center) | DeviceParts::Plain { center, .. } => *center,
-            DeviceParts::Volume { buckets, .. } => buckets[0],
+            DeviceParts::Volume { buckets, .. } => buckets[0][0],
             DeviceParts::Flash(parts) => parts.dies,
         }
     }
@@ -142,7 +151,8 @@ impl DeviceCenters {
             DeviceParts::Flash(parts) => {
                 vec![parts.processor, parts.links[0], parts.links[1], parts.channel, parts.dies, parts.behind]
             }
-            DeviceParts::Volume { buckets, .. } => buckets.to_vec(),
+            DeviceParts::Volume { buckets: [reads, writes], .. } if reads == writes => reads.to_vec(),
+            DeviceParts::Volume { buckets, .. } => buckets.concat(),
             _ => vec![self.main()],
         }
     }
@@ -191,7 +201,10 @@ pub(super) fn limits_s(spec: &VolumeSpec, blocks: f64, write: bool) -> [f64; 2] 
     let operations = (bytes / spec.operation_bytes as f64).ceil().max(1.0);
     let cost = if write { spec.write_cost } else { 1.0 };
     let drawn = if spec.whole_operations { operations * spec.operation_bytes as f64 } else { bytes };
-    [operations * cost / spec.operations.burst, drawn / spec.bytes.burst]
+    let [of_operations, of_bytes] = spec.limits(write);
+    // work that is shared is a limit of operations, with a sharper end than it has
+    let shared = spec.shared.map_or(0.0, |shared| shared.of(write, bytes));
+    [(operations * cost / of_operations.burst).max(shared), drawn / of_bytes.burst]
 }
 
 impl FlashParts {
@@ -251,22 +264,28 @@ impl NetworkAppender<'_> {
     }
 
     fn volume(&mut self, spec: &Arc<VolumeSpec>, asked: &DeviceDemand) -> DeviceParts {
-        let buckets = [self.center(1.0, 1.0), self.center(1.0, 1.0)];
+        let reads = [self.center(1.0, 1.0), self.center(1.0, 1.0)];
+        let writes = if spec.writes.is_some() { [self.center(1.0, 1.0), self.center(1.0, 1.0)] } else { reads };
         // the limit that is met first, by all that comes
-        let (mut means, mut latency) = ([0.0; 2], 0.0);
+        let (mut means, mut latency) = ([[0.0; 2]; 2], 0.0);
         for (blocks, write, share) in &asked.sizes {
             let limits = limits_s(spec, *blocks, *write);
-            means.iter_mut().zip(limits).for_each(|(mean, limit)| *mean += share * limit);
+            let of = usize::from(*write && spec.writes.is_some());
+            means[of].iter_mut().zip(limits).for_each(|(mean, limit)| *mean += share * limit);
             let time = if *write { &spec.write } else { &spec.read };
             latency += share * (time.mean() * S + blocks * BLOCK_BYTES as f64 / spec.stream);
         }
-        let tighter = usize::from(means[1] > means[0]);
-        self.network.centers[buckets[tighter]].window_s = Some(spec.window as f64 * S);
-        self.network.centers[buckets[1 - tighter]].window_s = Some(f64::INFINITY);
+        let mut tightest = 0.0_f64;
+        for (buckets, means) in [reads, writes].into_iter().zip(means).take(1 + usize::from(spec.writes.is_some())) {
+            let tighter = usize::from(means[1] > means[0]);
+            tightest = tightest.max(means[tighter]);
+            self.network.centers[buckets[tighter]].window_s = Some(spec.window as f64 * S);
+            self.network.centers[buckets[1 - tighter]].window_s = Some(f64::INFINITY);
+        }
         let slots = f64::from(spec.slots.min(asked.placed.depth).max(1));
-        let tight = asked.most > slots && latency / slots > 0.7 * means[tighter];
+        let tight = asked.most > slots && latency / slots > 0.7 * tightest;
         let slots = tight.then(|| self.center(1.0, slots));
-        DeviceParts::Volume { spec: Arc::clone(spec), buckets, slots }
+        DeviceParts::Volume { spec: Arc::clone(spec), buckets: [reads, writes], slots }
     }
 
     fn flash(&mut self, model: &Arc<FlashModel>, asked: &DeviceDemand) -> DeviceParts {

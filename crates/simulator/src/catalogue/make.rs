@@ -12,7 +12,7 @@ use crate::drive::{DataSheet, DataSheetSeek, QueuePolicy, RootAndLine, TrackRate
 use crate::flash::{FlashSpec, Slc, Start};
 use crate::io::BLOCK_BYTES;
 use crate::spread::ServiceTimeDistribution;
-use crate::volume::{RateLimit, VolumeSpec};
+use crate::volume::{RateLimit, SharedWork, VolumeSpec};
 
 /// Most drives of a file.
 const MOST: usize = 10_000;
@@ -280,6 +280,17 @@ fn volume(name: &str, blocks: u64, v: &raw::RawVolume) -> Result<VolumeSpec, Str
         merges: v.merges,
         whole_operations: v.whole_operations,
         write_cost: v.write_cost,
+        writes: match (v.write_iops, v.write_mb_s) {
+            (None, None) => None,
+            (iops, mb_s) => {
+                Some([limit("write_iops", 1.0, [iops, None, None])?, limit("write_mb_s", 1e6, [mb_s, None, None])?])
+            }
+        },
+        shared: v.shared.as_ref().map(|shared| SharedWork {
+            each_s: shared.each_us.map(|us| us * 1e-6),
+            bytes_per_s: shared.mb_s.map_or([NO_RATE; 2], |rates| rates.map(|rate| rate * 1e6)),
+            knee: shared.knee,
+        }),
         window: us("window_ms", v.window_ms * 1000.0)?,
         read: spread("read", &v.read)?,
         write: spread("write", &v.write)?,

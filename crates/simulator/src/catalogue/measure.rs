@@ -119,9 +119,33 @@ fn written_in_order(device: &DeviceModel) -> Option<DeviceModel> {
     FlashModel::new(&spec).ok().map(|model| DeviceModel::Flash(model.into()))
 }
 
+/// What is asked of a device by itself, all the time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DriveLoad {
+    /// One behind the other, or anywhere.
+    pub sequential: bool,
+    /// Share of reads.
+    pub read_share: f64,
+    /// Blocks of a request.
+    pub blocks: u32,
+    /// Requests at the device.
+    pub depth: u32,
+    /// Blocks from the first on in which all lie; none: the whole device.
+    pub range: Option<u64>,
+}
+
+impl DrivePattern {
+    /// The same as a load.
+    fn load(self, blocks: u32, depth: u32) -> DriveLoad {
+        let sequential = matches!(self, DrivePattern::SequentialRead | DrivePattern::SequentialWrite);
+        let reads = matches!(self, DrivePattern::RandomRead | DrivePattern::SequentialRead);
+        DriveLoad { sequential, read_share: if reads { 1.0 } else { 0.0 }, blocks, depth, range: None }
+    }
+}
+
 /// The next request of a run.
 struct RequestSource {
-    ask: DrivePattern,
+    load: DriveLoad,
     blocks: u32,
     places: u64,
     next: u64,
@@ -131,14 +155,15 @@ struct RequestSource {
 impl RequestSource {
     fn next(&mut self) -> Io {
         let blocks = u64::from(self.blocks);
-        let at = match self.ask {
-            DrivePattern::RandomRead | DrivePattern::RandomWrite => self.dice.below(self.places),
-            _ => {
+        let at = match self.load.sequential {
+            false => self.dice.below(self.places),
+            true => {
                 self.next += 1;
                 (self.next - 1) % self.places
             }
         };
-        let write = matches!(self.ask, DrivePattern::RandomWrite | DrivePattern::SequentialWrite);
+        let share = self.load.read_share;
+        let write = share < 1.0 && (share <= 0.0 || !self.dice.chance(share));
         Io { first: at * blocks, blocks: self.blocks, write }
     }
 }
@@ -146,19 +171,28 @@ impl RequestSource {
 /// Runs so many requests with `depth` of them at the device all the time, after
 /// a tenth as many that are not counted.
 pub fn measure(device: &DeviceModel, ask: DrivePattern, blocks: u32, depth: u32, requests: u32) -> DriveMeasurement {
-    let blocks = blocks.max(1);
-    let places = (device.blocks() / u64::from(blocks)).max(1);
-    let mut source = RequestSource { ask, blocks, places, next: 0, dice: Rng::new(17, 0) };
-    let depth = depth.clamp(1, MOST_DEPTH);
+    run(device, &ask.load(blocks, depth), requests, false)
+}
+
+/// Any load, as somebody measures it from outside: the answer has a way to go, so that a drive has chosen its
+/// next request when the one that follows an answer comes.
+pub fn measure_load(device: &DeviceModel, load: &DriveLoad, requests: u32) -> DriveMeasurement {
+    run(device, load, requests, true)
+}
+
+fn run(device: &DeviceModel, load: &DriveLoad, requests: u32, from_outside: bool) -> DriveMeasurement {
+    let blocks = load.blocks.max(1);
+    let room = load.range.map_or(device.blocks(), |range| range.min(device.blocks()));
+    let places = (room / u64::from(blocks)).max(1);
+    let mut source = RequestSource { load: *load, blocks, places, next: 0, dice: Rng::new(17, 0) };
+    let depth = load.depth.clamp(1, MOST_DEPTH);
     let mut requests = requests.max(10);
-    if matches!(device, DeviceModel::Mechanical(_))
-        && matches!(ask, DrivePattern::SequentialRead | DrivePattern::SequentialWrite)
-    {
+    if matches!(device, DeviceModel::Mechanical(_)) && load.sequential {
         // what is printed is the rate of the outermost tracks
         requests = requests.min((places / 50).clamp(10, 1 << 30) as u32);
     }
     match device {
-        DeviceModel::Mechanical(model) => mechanical(model, &mut source, depth, requests),
+        DeviceModel::Mechanical(model) => mechanical(model, &mut source, depth, requests, from_outside),
         DeviceModel::Flash(model) => {
             let mut flash = FlashDevice::new(model);
             closed(&mut source, depth.min(model.slots()), requests, |now, io| flash.submit(now, io))
@@ -226,21 +260,31 @@ fn closed(
 }
 
 /// A mechanical drive, which holds up to its slots and picks among them.
-fn mechanical(model: &Arc<Model>, source: &mut RequestSource, depth: u32, requests: u32) -> DriveMeasurement {
+fn mechanical(
+    model: &Arc<Model>,
+    source: &mut RequestSource,
+    depth: u32,
+    requests: u32,
+    from_outside: bool,
+) -> DriveMeasurement {
     let mut drive = MechanicalDrive::new(model);
     let mut inside = DriveQueue::new(model.policy());
     let mut outside = VecDeque::new();
     let mut tally = RequestTally::new(requests, source.blocks);
     let mut now = 0;
     let slots = depth.min(model.slots());
+    let mut chosen = None;
     for at in 0..depth {
         let io = source.next();
         if at < slots { inside.push(&drive, io, now) } else { outside.push_back((io, now)) }
     }
     for _ in 0..requests + requests / 10 {
-        let Some((io, began)) = inside.next(now, &drive) else { break };
+        let Some((io, began)) = chosen.take().or_else(|| inside.next(now, &drive)) else { break };
         now = drive.start(now, &io).done;
         tally.add(began, now);
+        if from_outside {
+            chosen = inside.next(now, &drive);
+        }
         outside.push_back((source.next(), now));
         if let Some((io, began)) = outside.pop_front() {
             inside.push(&drive, io, began);

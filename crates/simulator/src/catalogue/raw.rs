@@ -129,6 +129,9 @@ pub(super) struct RawVolume {
     pub mb_s: Option<f64>,
     pub burst_mb_s: Option<f64>,
     pub mb_credits: Option<f64>,
+    pub write_iops: Option<f64>,
+    pub write_mb_s: Option<f64>,
+    pub shared: Option<RawShared>,
     pub operation_kb: f64,
     #[serde(default)]
     pub merges: bool,
@@ -141,6 +144,15 @@ pub(super) struct RawVolume {
     pub read: RawSpread,
     pub write: RawSpread,
     pub stream_mb_s: Option<f64>,
+}
+
+/// See [`crate::volume::SharedWork`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawShared {
+    pub each_us: [f64; 2],
+    pub mb_s: Option<[f64; 2]>,
+    pub knee: f64,
 }
 
 fn one() -> f64 {

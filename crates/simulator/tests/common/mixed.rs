@@ -225,6 +225,8 @@ impl SystemGenerator {
             merges: false,
             whole_operations: false,
             write_cost: self.pick(&[1.0, 1.0, 2.0]),
+            writes: None,
+            shared: None,
             window: self.pick(&[0, SECOND / 1000, SECOND / 100, SECOND / 10]),
             read: ServiceTimeDistribution::Constant(0),
             write: ServiceTimeDistribution::Constant(0),

@@ -1,0 +1,214 @@
+//! The fit: forms are looked at where they begin, the best of each kind are refined, the best of
+//! all is polished and chosen.
+//!
+//! The error of a cell is the logarithm of predicted over measured, so that twice as many and half
+//! as many weigh the same. Absolute errors are added up, not squares: a run that went wrong then
+//! bends the others little (least absolute deviations). Kinds are compared by Schwarz's criterion,
+//! `2 n ln b + k ln n` for errors with a Laplace distribution of scale `b` (Schwarz, "Estimating the
+//! dimension of a model", Annals of Statistics 6(2), 1978), so that a number more must be worth it.
+
+use super::known::KnownCells;
+use std::ops::{Range, RangeInclusive};
+
+use super::{CalibrationCell, ModelKind, TriedModel, arm, flash, limits, shared, simulated};
+use crate::catalogue::EntryKind;
+
+/// Runs of a few seconds differ by this much from one time to the next: nearer is no better. Assumed: it
+/// was not measured by repeating runs.
+const NOISE: f64 = 0.015;
+/// Forms of a kind that are refined.
+const REFINED: usize = 3;
+/// Evaluations of a refinement, and of the polish, for each number that is fitted.
+const STEPS: [usize; 2] = [15, 40];
+
+/// A model with its choices made and its numbers open.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ModelForm {
+    pub kind: ModelKind,
+    /// What was chosen, as its kind knows it.
+    pub choices: Vec<u32>,
+    /// Numbers to fit, all above 0, where they begin.
+    pub numbers: Vec<f64>,
+    /// Choices that cost as much as a number.
+    pub chosen: usize,
+    /// In words.
+    pub what: String,
+}
+
+/// A form with its numbers.
+#[derive(Clone, Debug)]
+pub(super) struct FittedForm {
+    pub form: ModelForm,
+    /// Mean of the absolute errors.
+    pub error: f64,
+}
+
+impl FittedForm {
+    fn parameters(&self) -> usize {
+        self.form.numbers.len() + self.form.chosen
+    }
+
+    fn criterion(&self, cells: usize) -> f64 {
+        let n = cells as f64;
+        2.0 * n * self.error.max(NOISE).ln() + self.parameters() as f64 * n.ln()
+    }
+
+    pub fn entry(&self, known: &KnownCells) -> Option<EntryKind> {
+        entry(&self.form, &self.form.numbers, known)
+    }
+
+    pub fn tried(&self, known: &KnownCells) -> TriedModel {
+        TriedModel {
+            kind: self.form.kind,
+            form: self.form.what.clone(),
+            parameters: self.parameters(),
+            mean_error: self.error,
+            criterion: self.criterion(known.cells.len()),
+        }
+    }
+}
+
+fn entry(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Option<EntryKind> {
+    Some(match form.kind {
+        ModelKind::Limits => EntryKind::Volume(Box::new(limits::spec(form, numbers, known))),
+        ModelKind::Shared => EntryKind::Volume(Box::new(shared::spec(form, numbers, known))),
+        ModelKind::Flash => EntryKind::Flash(Box::new(flash::spec(form, numbers, known))),
+        ModelKind::Mechanical => EntryKind::Mechanical(Box::new(arm::sheet(form, numbers, known)?)),
+    })
+}
+
+/// Mean absolute error of a form with these numbers; infinite where there is no such device.
+fn error(form: &ModelForm, numbers: &[f64], known: &KnownCells, cells: impl Fn(&CalibrationCell) -> bool) -> f64 {
+    let Some(model) = entry(form, numbers, known).and_then(|entry| entry.device().ok()) else { return f64::INFINITY };
+    let off = |cell: &CalibrationCell| (simulated(&model, &cell.load, 1) / cell.per_s).ln().abs();
+    let errors: Vec<f64> = known.cells.iter().filter(|cell| cells(cell)).map(|cell| off(cell)).collect();
+    let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+    if mean.is_finite() { mean } else { f64::INFINITY }
+}
+
+/// The best of each kind, the best of all first.
+pub(super) fn best(known: &KnownCells, forms: Vec<ModelForm>) -> Vec<FittedForm> {
+    let n = known.cells.len();
+    let mut looked: Vec<FittedForm> = forms
+        .into_iter()
+        .map(|form| FittedForm { error: error(&form, &form.numbers, known, |_| true), form })
+        .collect();
+    looked.retain(|found| found.error.is_finite());
+    looked.sort_by(|a, b| a.criterion(n).total_cmp(&b.criterion(n)));
+    let mut found: Vec<FittedForm> = Vec::new();
+    for kind in [ModelKind::Limits, ModelKind::Shared, ModelKind::Flash, ModelKind::Mechanical] {
+        let of_kind = looked.iter().filter(|found| found.form.kind == kind).take(REFINED);
+        let refined = of_kind.map(|form| refine(form, known, STEPS[0]));
+        found.extend(refined.min_by(|a, b| a.criterion(n).total_cmp(&b.criterion(n))));
+    }
+    let mut found: Vec<FittedForm> = found.iter().map(|form| refine(form, known, STEPS[1])).collect();
+    found.sort_by(|a, b| a.criterion(n).total_cmp(&b.criterion(n)));
+    found
+}
+
+/// Looks for better numbers, on a logarithmic scale.
+fn refine(from: &FittedForm, known: &KnownCells, steps: usize) -> FittedForm {
+    let mut form = from.form.clone();
+    for part in parts(&form) {
+        let cells = |cell: &CalibrationCell| part.cells.contains(&cell.load.read_share);
+        let start: Vec<f64> = part.numbers.clone().map(|at| form.numbers[at].ln()).collect();
+        let with = |logs: &[f64]| {
+            let mut numbers = form.numbers.clone();
+            part.numbers.clone().zip(logs).for_each(|(at, log)| numbers[at] = log.exp());
+            numbers
+        };
+        let (logs, _) = downhill(&start, steps * start.len(), |logs| error(&form, &with(logs), known, cells));
+        form.numbers = with(&logs);
+    }
+    let error = error(&form, &form.numbers, known, |_| true);
+    if error < from.error { FittedForm { form, error } } else { from.clone() }
+}
+
+/// Numbers that are fitted together, to the cells with these shares of reads.
+struct FitPart {
+    numbers: Range<usize>,
+    cells: RangeInclusive<f64>,
+}
+
+/// Reads by themselves, writes by themselves, both together where the kind has numbers for each; all at last.
+fn parts(form: &ModelForm) -> Vec<FitPart> {
+    let all = form.numbers.len();
+    let part = |numbers: Range<usize>, cells| FitPart { numbers, cells };
+    let mut parts = Vec::new();
+    if form.kind == ModelKind::Flash && all > flash::READS {
+        let writes = flash::READS + flash::WRITES;
+        parts.extend([part(0..flash::READS, 1.0..=1.0), part(flash::READS..writes, 0.0..=0.0)]);
+        if all > writes {
+            parts.push(part(writes..all, 0.01..=0.99));
+        }
+    }
+    parts.push(part(0..all, 0.0..=1.0));
+    parts
+}
+
+/// Width of the first simplex: a factor of 1.28.
+const WIDTH: f64 = 0.25;
+
+/// The simplex method of Nelder and Mead ("A simplex method for function minimization", Computer
+/// Journal 7(4), 1965) with its usual coefficients, for so many evaluations.
+pub(super) fn downhill(start: &[f64], most: usize, of: impl Fn(&[f64]) -> f64) -> (Vec<f64>, f64) {
+    let n = start.len();
+    let mut simplex: Vec<(Vec<f64>, f64)> = vec![(start.to_vec(), of(start))];
+    for at in 0..n {
+        let mut corner = start.to_vec();
+        corner[at] += WIDTH;
+        let value = of(&corner);
+        simplex.push((corner, value));
+    }
+    let mut used = n + 1;
+    loop {
+        simplex.sort_by(|a, b| a.1.total_cmp(&b.1));
+        if used >= most || n == 0 {
+            return simplex.swap_remove(0);
+        }
+        let center: Vec<f64> =
+            (0..n).map(|at| simplex[..n].iter().map(|(corner, _)| corner[at]).sum::<f64>() / n as f64).collect();
+        let worst = simplex[n].clone();
+        let along = |factor: f64| -> (Vec<f64>, f64) {
+            let corner: Vec<f64> = center.iter().zip(&worst.0).map(|(c, w)| c + factor * (c - w)).collect();
+            let value = of(&corner);
+            (corner, value)
+        };
+        let reflected = along(1.0);
+        used += 1;
+        if reflected.1 < simplex[0].1 {
+            let expanded = along(2.0);
+            used += 1;
+            simplex[n] = if expanded.1 < reflected.1 { expanded } else { reflected };
+        } else if reflected.1 < simplex[n - 1].1 {
+            simplex[n] = reflected;
+        } else {
+            let contracted = if reflected.1 < worst.1 { along(0.5) } else { along(-0.5) };
+            used += 1;
+            if contracted.1 < worst.1.min(reflected.1) {
+                simplex[n] = contracted;
+                continue;
+            }
+            let first = simplex[0].0.clone();
+            for corner in &mut simplex[1..] {
+                let nearer: Vec<f64> = corner.0.iter().zip(&first).map(|(c, f)| 0.5 * (c + f)).collect();
+                *corner = (nearer.clone(), of(&nearer));
+            }
+            used += n;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_valley_that_methods_are_tried_on_is_gone_down() {
+        // Rosenbrock 1960, from its usual start: the lowest point is (1, 1)
+        let valley = |x: &[f64]| 100.0 * (x[1] - x[0] * x[0]).powi(2) + (1.0 - x[0]).powi(2);
+        let (found, value) = downhill(&[-1.2, 1.0], 400, valley);
+        assert!(value < 1e-6, "{value}");
+        assert!(found.iter().all(|x| (x - 1.0).abs() < 0.01), "{found:?}");
+    }
+}

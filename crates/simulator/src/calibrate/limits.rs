@@ -1,0 +1,127 @@
+//! A device of times, rates and limits: a request takes a time of its own and its bytes over a rate, so
+//! many of them side by side, and none begins before the limits of operations and of bytes let it. Volumes,
+//! throttled disks and network storage are of this kind; so is anything with one server.
+
+use super::ModelKind;
+use super::fit::ModelForm;
+use super::known::KnownCells;
+use crate::io::BLOCK_BYTES;
+use crate::spread::ServiceTimeDistribution;
+use crate::volume::{RateLimit, VolumeSpec};
+
+/// Requests at a time where that is no limit.
+pub(super) const MANY: u32 = 1024;
+/// A larger request counts as one operation.
+pub(super) const OPERATION: u64 = 1 << 30;
+
+/// Which limits there are.
+#[derive(Clone, Copy)]
+struct LimitChoices {
+    slots: u32,
+    operations: bool,
+    bytes: bool,
+    /// Writes have limits of their own.
+    apart: bool,
+    /// A request's bytes have a rate of their own.
+    stream: bool,
+}
+
+impl LimitChoices {
+    fn of(form: &ModelForm) -> LimitChoices {
+        let on = |at: usize| form.choices.get(at).is_some_and(|choice| *choice > 0);
+        LimitChoices {
+            slots: form.choices.first().copied().unwrap_or(MANY),
+            operations: on(1),
+            bytes: on(2),
+            apart: on(3),
+            stream: on(4),
+        }
+    }
+
+    fn words(self) -> String {
+        let limit = |on: bool, what: &'static str| on.then_some(what);
+        let slots = (self.slots < MANY).then(|| format!("{} requests at a time", self.slots));
+        let of = [
+            limit(self.operations, "operations"),
+            limit(self.bytes, "bytes"),
+            limit(self.apart, "writes apart"),
+            limit(self.stream, "bytes of one request"),
+        ];
+        let words: Vec<String> = slots.into_iter().chain(of.into_iter().flatten().map(str::to_owned)).collect();
+        if words.is_empty() { "times alone".into() } else { format!("limits: {}", words.join(", ")) }
+    }
+}
+
+/// All combinations, with numbers that the cells show.
+pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
+    let (reads, writes) = (known.reads, known.written());
+    let side = (reads.most_per_s * reads.alone_s).round().clamp(1.0, f64::from(MANY)) as u32;
+    let mut all = Vec::new();
+    for bits in 0..32_u32 {
+        let on = |bit: u32| bits >> bit & 1 == 1;
+        let slots = if on(0) { side } else { MANY };
+        let choices = LimitChoices { slots, operations: on(1), bytes: on(2), apart: on(3), stream: on(4) };
+        if choices.apart && (known.writes.is_none() || !(choices.operations || choices.bytes)) {
+            continue;
+        }
+        let mut numbers = vec![reads.alone_s];
+        if known.writes.is_some() {
+            numbers.push(writes.alone_s);
+        }
+        let both = |of: [f64; 2]| if choices.apart { of.to_vec() } else { vec![of[0].max(of[1])] };
+        if choices.operations {
+            numbers.extend(both([reads.most_per_s, writes.most_per_s]));
+        }
+        if choices.bytes {
+            numbers.extend(both([reads.most_bytes_per_s, writes.most_bytes_per_s]));
+        }
+        if choices.stream {
+            numbers.push(2.0 * reads.stream_bytes_per_s.max(writes.stream_bytes_per_s));
+        }
+        let list = [slots, choices.operations.into(), choices.bytes.into(), choices.apart.into(), u32::from(on(4))];
+        all.push(ModelForm {
+            kind: ModelKind::Limits,
+            choices: list.to_vec(),
+            numbers,
+            chosen: usize::from(on(0)),
+            what: choices.words(),
+        });
+    }
+    all
+}
+
+/// The volume.
+pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
+    let choices = LimitChoices::of(form);
+    let mut next = numbers.iter().copied();
+    let mut take = || next.next().unwrap_or(f64::INFINITY);
+    let read_s = take();
+    let write_s = if known.writes.is_some() { take() } else { read_s };
+    let mut limits = |on: bool| match (on, choices.apart) {
+        (true, true) => [take(), take()],
+        (true, false) => [take(); 2],
+        (false, _) => [f64::INFINITY; 2],
+    };
+    let (operations, bytes) = (limits(choices.operations), limits(choices.bytes));
+    let stream = if choices.stream { take() } else { f64::INFINITY };
+    let time = |s: f64| ServiceTimeDistribution::Constant((s * 1e9).round() as u64);
+    let of = |at: usize| [RateLimit::steady(operations[at]), RateLimit::steady(bytes[at])];
+    let [first, second] = of(0);
+    VolumeSpec {
+        name: known.device.name.clone(),
+        blocks: known.device.bytes / BLOCK_BYTES,
+        slots: choices.slots,
+        operations: first,
+        bytes: second,
+        operation_bytes: OPERATION,
+        merges: false,
+        whole_operations: false,
+        write_cost: 1.0,
+        writes: choices.apart.then(|| of(1)),
+        shared: None,
+        window: 0,
+        read: time(read_s),
+        write: time(write_s),
+        stream,
+    }
+}

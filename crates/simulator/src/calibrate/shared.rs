@@ -1,0 +1,81 @@
+//! A device whose requests share something without a sharp end: a path, a processor, the parts of an SSD. A
+//! request takes a time of its own where it is alone, and the work of all where many are under way.
+
+use super::ModelKind;
+use super::fit::ModelForm;
+use super::known::KnownCells;
+use super::limits::{MANY, OPERATION};
+use crate::io::BLOCK_BYTES;
+use crate::spread::ServiceTimeDistribution;
+use crate::volume::{RateLimit, SharedWork, VolumeSpec};
+
+/// Where the knee begins.
+const KNEE: f64 = 2.0;
+
+/// With and without numbers of their own for writes and for bytes of one request.
+pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
+    let (reads, writes) = (known.reads, known.written());
+    let small = f64::from(known.small) * BLOCK_BYTES as f64;
+    let mut all = Vec::new();
+    for stream in [false, true] {
+        for bends in [false, true] {
+            let directions: &[_] = if known.writes.is_some() { &[reads, writes] } else { &[reads] };
+            let mut numbers: Vec<f64> = directions.iter().map(|of| 0.9 * of.alone_s).collect();
+            let each = |of: &super::known::KnownDirection| {
+                (1.0 / of.most_per_s - small / of.most_bytes_per_s).max(0.1 / of.most_per_s)
+            };
+            numbers.extend(directions.iter().map(each));
+            numbers.extend(directions.iter().map(|of| 1.05 * of.most_bytes_per_s));
+            if stream {
+                numbers.push(2.0 * reads.stream_bytes_per_s.max(writes.stream_bytes_per_s));
+            }
+            if bends {
+                numbers.push(KNEE - 1.0);
+            }
+            let words = ["", ", bytes of one request"][usize::from(stream)];
+            let knee = ["sharp", "bends"][usize::from(bends)];
+            all.push(ModelForm {
+                kind: ModelKind::Shared,
+                choices: vec![u32::from(stream), u32::from(bends)],
+                numbers,
+                chosen: 0,
+                what: format!("times and shared work that {knee}{words}"),
+            });
+        }
+    }
+    all
+}
+
+/// Where it does not bend.
+const SHARP: f64 = 20.0;
+
+/// The volume.
+pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
+    let on = |at: usize| form.choices.get(at).is_some_and(|choice| *choice > 0);
+    let mut next = numbers.iter().copied();
+    let mut pair = || {
+        let first = next.next().unwrap_or(1.0);
+        [first, if known.writes.is_some() { next.next().unwrap_or(first) } else { first }]
+    };
+    let (alone, each_s, bytes_per_s) = (pair(), pair(), pair());
+    let stream = if on(0) { next.next().unwrap_or(f64::INFINITY) } else { f64::INFINITY };
+    let knee = if on(1) { 1.0 + next.next().unwrap_or(1.0) } else { SHARP };
+    let [read, write] = alone.map(|s| ServiceTimeDistribution::Constant((s * 1e9).round() as u64));
+    VolumeSpec {
+        name: known.device.name.clone(),
+        blocks: known.device.bytes / BLOCK_BYTES,
+        slots: MANY,
+        operations: RateLimit::none(),
+        bytes: RateLimit::none(),
+        operation_bytes: OPERATION,
+        merges: false,
+        whole_operations: false,
+        write_cost: 1.0,
+        writes: None,
+        shared: Some(SharedWork { each_s, bytes_per_s, knee: knee.min(SHARP) }),
+        window: 0,
+        read,
+        write,
+        stream,
+    }
+}
