@@ -83,6 +83,8 @@ fn the_contract_is_kept() {
             assert!(design["response_s"][statistic].as_f64().is_some_and(|s| s > 0.0), "{design}");
         }
     }
+    let more = ["controller", "horizon", "arithmetic", "bought", "known_price", "kept", "watts", "watts_date"];
+    assert!(designs.iter().all(|design| more.iter().all(|field| design.get(*field).is_some())), "{designs:?}");
     let rejected = answer["rejected"].as_array().expect("rejected");
     assert!(rejected.iter().all(|r| r["design"].is_string() && r["because"].is_string()));
 }
@@ -106,6 +108,24 @@ fn doc_002s_example_is_told() {
         (answer["demand"]["reads_per_s"].as_f64(), answer["demand"]["writes_per_s"].as_f64()),
         (Some(100.0), Some(40.0))
     );
+}
+
+#[test]
+fn controllers_kept_drives_and_the_horizon_are_told() {
+    let load =
+        ["plan", "--reads", "126", "--writes", "73", "--capacity", "12GB", "--growth", "10MB", "--horizon", "365d"];
+    let options = ["--keep-existing", "3:compaq-4gb", "--levels", "raid5", "--controllers", "ultra-wide-scsi"];
+    let said = text(&[&load[..], &options].concat());
+    for words in [
+        "x compaq-4gb on ultra-wide-scsi",
+        "3 drives that are there stay; bought: ",
+        "price unknown: compaq-4gb, ultra-wide-scsi",
+        "1 channel, ",
+        "channels of ultra-wide-scsi",
+        "in 365 days: 15.7 GB needed",
+    ] {
+        assert!(said.contains(words), "no `{words}` in:\n{said}");
+    }
 }
 
 #[test]
@@ -135,7 +155,14 @@ fn wrong_usage_is_told_and_nothing_is_written() {
     fs::write(&euro, row("st24000nm002h", "EUR")).expect("written");
     let (page, mixed, euro) = (page.display().to_string(), mixed.display().to_string(), euro.display().to_string());
     let load = ["plan", "--reads", "100", "--capacity", "1TB", "--html", &page];
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 20] = [
+        (&["--controllers", "sas3-hba"], "did you mean `sas3-hba-8`?"),
+        (&["--controllers", "sas3-hba-8", "--only", "cloud"], "--controllers is for drives"),
+        (&["--cache", "1GB"], "--controllers"),
+        (&["--keep-existing", "compaq-4gb"], "3:compaq-4gb"),
+        (&["--keep-existing", "0:compaq-4gb"], "3:compaq-4gb"),
+        (&["--keep-existing", "3:compaq-44gb"], "did you mean `compaq-4gb`?"),
+        (&["--keep-existing", "30:compaq-4gb"], "--max-drives is 24"),
         (&["--drives", "st24000nm002g"], "did you mean `st24000nm002h`?"),
         (&["--instance", "m6i.larg"], "did you mean `m6i.large`?"),
         (&["--instance", "m6i.large", "--only", "hdd"], "--instance is for volumes"),

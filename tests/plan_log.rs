@@ -104,6 +104,33 @@ fn a_change_is_predicted_after_the_models_error() {
 }
 
 #[test]
+fn remedies_have_what_they_are_predicted_to_bring() {
+    let folder = folder("plan-gains");
+    let (system, log) = (folder.join("system.toml"), folder.join("log"));
+    let busy =
+        RAID5.replace("count = 4", "count = 8").replace("80/s", "260/s").replace("0.63", "0.5").replace("0.2", "0.4");
+    fs::write(&system, busy).expect("written");
+    success(&diskwright(&["simulate", text(&system), "--out", text(&log), "--json"]));
+    let verdict = success(&diskwright(&["why", "--json", text(&log)]));
+    let all = verdict["advice"].as_array().expect("advice");
+    assert!(all.iter().all(|advice| advice.get("gain").is_some()), "{verdict}");
+    let more = all.iter().find(|advice| advice["id"] == "disk.more-spindles").expect("more disks are advised");
+    let asked = diskwright(&["plan", "--json", "--from", text(&log), "--what-if", "disks +2"]);
+    assert_eq!(more["gain"], success(&asked)["what_if"]);
+    assert!(number(more, "/gain/after/response_s") < number(more, "/gain/before/response_s"));
+    // what is no change that a model knows has none
+    let process = all.iter().find(|advice| advice["id"] == "disk.find-process").expect("advised");
+    assert_eq!(process["gain"], Value::Null);
+    let screen = diskwright(&["why", text(&log)]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("What remedies are predicted to bring\n  disks +2: at the highest loads set"), "{screen}");
+    // a log that shows one load alone has no model
+    let short = diskwright(&["why", "--json", text(&log), "--from", "-5s"]);
+    let short = success(&short);
+    assert!(short["advice"].as_array().expect("advice").iter().all(|a| a["gain"].is_null()), "{short}");
+}
+
+#[test]
 fn credits_are_replayed_along_the_log() {
     let (_, log) = simulated("plan-credits");
     let ask = |volume: &str, more: &[&str]| {

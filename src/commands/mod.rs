@@ -21,6 +21,7 @@ mod feeding;
 mod find;
 mod fleet;
 mod foreign;
+mod gains;
 mod import;
 mod imported;
 mod list;

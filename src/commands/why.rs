@@ -12,8 +12,10 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
+use super::gains::{self, PredictedGain};
 use super::live::{self, Pacer};
 use super::log::{LogWindow, Logs};
+use super::plan::from_log::of_logs;
 use super::store::{self, StoreArguments};
 use super::{Failure, ceilings, damage, find, fleet, output};
 
@@ -131,6 +133,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     answer(&verdicts, Some(&logs), arguments.json)
 }
 
+/// What remedies would bring; the log is read again only where one of them can be predicted.
+fn predicted(first: &Verdict, logs: Option<&Logs>) -> Result<Vec<PredictedGain>, Failure> {
+    match logs.filter(|_| gains::is_asked(first)) {
+        Some(logs) => Ok(gains::gains(first, &of_logs(logs)?)),
+        None => Ok(Vec::new()),
+    }
+}
+
 /// Judges what is in logs.
 pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
     logs.read(|piece| {
@@ -181,8 +191,10 @@ fn answer(verdicts: &[Verdict], logs: Option<&Logs>, as_json: bool) -> Result<()
     let Some((first, others)) = verdicts.split_first() else {
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
     };
+    let predicted = predicted(first, logs)?;
     if as_json {
         let mut document = serde_json::to_value(first)?;
+        gains::add(&mut document, &predicted);
         if let Value::Object(fields) = &mut document {
             fields.insert("packs".into(), verdicts.iter().map(in_short).collect());
             let lost = logs.map(|logs| logs.losses().json()).unwrap_or_default();
@@ -193,6 +205,10 @@ fn answer(verdicts: &[Verdict], logs: Option<&Logs>, as_json: bool) -> Result<()
     }
     let style = output::style();
     output::text(&screen::draw(first, &DisplayZone::local(), &style))?;
+    if !predicted.is_empty() {
+        let lines = predicted.iter().map(|gain| format!("  {}\n", style.clean(&gains::words(gain))));
+        output::text(&format!("\nWhat remedies are predicted to bring\n{}", lines.collect::<String>()))?;
+    }
     if others.is_empty() { Ok(()) } else { output::text(&screen::others(others, &style)) }
 }
 

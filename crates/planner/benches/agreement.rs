@@ -1,13 +1,16 @@
-//! How far analysis and simulation of designs are apart.
+//! How far analysis and simulation of designs are apart, over random demands and designs.
 //!
 //!     cargo bench -p diskwright-planner --bench agreement
+//!     cargo bench -p diskwright-planner --bench agreement -- --seed 7 --designs 300
 //!
-//! Every drive that is sold and every volume at one size, at the planner's levels, with 3, 6 and 12
-//! members (as far as a level can have so many), under 20, 50 and 80 % of what the design sustains, at 70 % and
-//! 30 % reads of 8 KiB. When `cargo test` runs it, it tries few.
+//! A seed and a number make a design: a drive that is sold or a volume, a level, members, a stripe unit, sizes
+//! and shares of reads and writes, and a load of 10 to 90 % of what the design sustains. The planner's formulas
+//! (`StorageDesign`) and the simulator's solver for designs (`DesignSolver`) are held against the simulation.
+//! When `cargo test` runs it, it tries few.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
+use diskwright_base::Rng;
 use diskwright_planner::analysis::StorageDesign;
 use diskwright_planner::parts::{DesignPart, parts};
 use diskwright_planner::prices::built_in;
@@ -15,99 +18,127 @@ use diskwright_planner::search::sustained;
 use diskwright_planner::simulated::{ArrayCondition, simulate};
 use diskwright_planner::{Demand, PlanLimits};
 use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::analytic::{Arrangement, DesignDemand, DesignSolver};
 use diskwright_simulator::catalogue::DriveClass;
 
-/// One design under one load: its class and utilization, deviations of mean, 95 % and 99 %.
+/// Deviations of mean, 95 % and 99 % from the simulation.
+type Apart = [f64; 3];
+
+/// One design under one load.
 struct DeviationRow {
     class: &'static str,
-    load: f64,
-    apart: [f64; 3],
+    own: Apart,
+    solver: Option<Apart>,
     name: String,
+}
+
+fn option(name: &str, usual: u64) -> u64 {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1).map_or(usual, |value| value.parse().unwrap_or_else(|_| panic!("{name} {value}: a number")))
 }
 
 fn main() {
     let tiny = !std::env::args().any(|argument| argument == "--bench");
+    let designs = option("--designs", if tiny { 12 } else { 300 });
+    let requests = if tiny { 1000 } else { 20_000 };
     let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(700.0, 300.0, 8192.0) };
     let limits = PlanLimits { max_volumes: 1, ..PlanLimits::usual(built_in(), "2026-11-23") };
     let all = parts(&demand, &limits).expect("parts");
-    let mut rows = Vec::new();
-    for part in all.iter().step_by(if tiny { 12 } else { 1 }) {
-        for (level, count) in shapes(part) {
-            for reads in [700.0, 300.0] {
-                let demand = Demand { reads_per_s: reads, writes_per_s: 1000.0 - reads, ..demand.clone() };
-                let design = StorageDesign { part, level, count, unit_bytes: 65_536 };
-                rows.extend(loads(&design, &demand, if tiny { 1000 } else { 20_000 }));
-            }
-        }
-    }
+    let seed = option("--seed", 19);
+    let mut rows: Vec<DeviationRow> =
+        (0..designs).filter_map(|number| row(&all, &mut Rng::new(seed, number), requests)).collect();
+    println!("seed {seed}: {designs} designs, {} that keep up in the simulation of {requests} requests", rows.len());
     for class in ["hdd", "ssd", "cloud"] {
-        for load in [0.2, 0.5, 0.8] {
-            table(
-                &format!("{class} at {load:.1} of what it sustains"),
-                rows.iter().filter(|r| r.class == class && r.load == load),
-            );
-        }
+        let of_class: Vec<&DeviationRow> = rows.iter().filter(|row| row.class == class).collect();
+        table(&format!("{class}, the planner's formulas"), of_class.iter().map(|row| row.own));
+        table(&format!("{class}, the solver for designs"), of_class.iter().filter_map(|row| row.solver));
     }
-    rows.sort_by(|a, b| b.apart[0].abs().total_cmp(&a.apart[0].abs()));
+    rows.sort_by(|a, b| b.own[0].abs().total_cmp(&a.own[0].abs()));
     for row in rows.iter().take(6) {
-        println!("{}: {:+.1} %", row.name, row.apart[0] * 100.0);
+        println!("{}: {:+.1} %", row.name, row.own[0] * 100.0);
     }
 }
 
-fn shapes(part: &DesignPart) -> Vec<(ArrayLevel, u16)> {
-    if part.volume.is_some() {
-        return vec![(ArrayLevel::Linear, 1)];
-    }
-    let levels = [ArrayLevel::Raid1, ArrayLevel::Raid10, ArrayLevel::Raid5, ArrayLevel::Raid6];
-    let counts = [2, 3, 6, 12];
-    let all = levels.into_iter().flat_map(|level| counts.map(|count| (level, count)));
-    let sensible = |(level, count): &(ArrayLevel, u16)| match level {
-        ArrayLevel::Raid1 => *count == 2,
-        ArrayLevel::Raid10 => *count >= 6,
-        _ => *count >= 3 && *count >= level.info().members_least,
+/// One of these.
+fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
+    all[rng.below(all.len() as u64) as usize]
+}
+
+fn row(all: &[DesignPart], rng: &mut Rng, requests: u32) -> Option<DeviationRow> {
+    let media = pick(rng, &[DriveClass::Hdd, DriveClass::NvmeSsd, DriveClass::Cloud]);
+    let flash = [DriveClass::SataSsd, DriveClass::SasSsd, DriveClass::NvmeSsd];
+    let is_one = |part: &&DesignPart| part.class == media || flash.contains(&media) && flash.contains(&part.class);
+    let of_class: Vec<&DesignPart> = all.iter().filter(is_one).collect();
+    let part = pick(rng, &of_class);
+    let (level, count) = match &part.volume {
+        Some(_) => (ArrayLevel::Linear, 1),
+        None => match pick(rng, &[ArrayLevel::Raid1, ArrayLevel::Raid10, ArrayLevel::Raid5, ArrayLevel::Raid6]) {
+            ArrayLevel::Raid1 => (ArrayLevel::Raid1, 2),
+            ArrayLevel::Raid10 => (ArrayLevel::Raid10, 2 * (2 + rng.below(9) as u16)),
+            level => (level, 4 + rng.below(13) as u16),
+        },
     };
-    all.filter(sensible).collect()
+    let unit_bytes = pick(rng, &[16_384, 65_536, 262_144]);
+    let size = |rng: &mut Rng| f64::from(pick(rng, &[4096, 8192, 16_384, 65_536, 131_072]));
+    let reads = pick(rng, &[0.0, 300.0, 500.0, 700.0, 900.0, 1000.0]);
+    let (read_size_bytes, write_size_bytes) = (size(rng), size(rng));
+    let demand = Demand { read_size_bytes, write_size_bytes, ..Demand::typed(reads, 1000.0 - reads, 4096.0) };
+    let load = 0.1 + 0.8 * rng.share();
+    let design = StorageDesign { part, level, count, unit_bytes, path: None };
+    compare(&design, &demand.scaled(load * sustained(&design, &demand)), load, requests)
 }
 
-fn loads(design: &StorageDesign<'_>, demand: &Demand, requests: u32) -> Vec<DeviationRow> {
-    let most = sustained(design, demand);
+fn compare(design: &StorageDesign<'_>, demand: &Demand, load: f64, requests: u32) -> Option<DeviationRow> {
+    let found = simulate(design, demand, ArrayCondition::Healthy, requests).ok()?.response_s?;
+    let apart = |of: Apart| -> Apart { std::array::from_fn(|at| of[at] / found[at] - 1.0) };
+    let analysis = design.respond(demand).ok()??;
+    let [p95, p99] = design.percentiles(demand, &analysis)?;
+    let several = design.part.volume.is_none();
+    let arrangement = Arrangement {
+        level: several.then_some(design.level),
+        members: design.count,
+        unit_bytes: design.unit_bytes,
+        failed: 0,
+    };
+    let [read_bytes, write_bytes] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| bytes as u64);
+    let (reads, writes) = (demand.reads_per_s, demand.writes_per_s);
+    let asked = DesignDemand { read_bytes, write_bytes, ..DesignDemand::arrivals(reads, writes, read_bytes) };
+    let solved = DesignSolver::new().solve(&design.part.device, &arrangement, &asked).ok();
+    let solver = solved.map(|found| apart([found.response_s, found.percentile_s(0.95), found.percentile_s(0.99)]));
     let class = match design.part.class {
         DriveClass::Hdd => "hdd",
         DriveClass::Cloud => "cloud",
         _ => "ssd",
     };
-    let at = |load: f64| {
-        let demand = demand.scaled(most * load);
-        let analysis = design.respond(&demand).ok()??;
-        let percentiles = design.percentiles(&demand, &analysis)?;
-        let found = simulate(design, &demand, ArrayCondition::Healthy, requests).ok()?.response_s?;
-        let apart = [analysis.mean_s / found[0], percentiles[0] / found[1], percentiles[1] / found[2]].map(|r| r - 1.0);
-        let name = format!(
-            "{} of {} x {} at {load}, {:.0} % reads",
-            design.level,
-            design.count,
-            design.part.name,
-            demand.read_share() * 100.0
-        );
-        Some(DeviationRow { class, load, apart, name })
-    };
-    [0.2, 0.5, 0.8].into_iter().filter_map(at).collect()
+    let name = format!(
+        "{} of {} x {} at {load:.2}, {:.0} % reads of {}, writes of {}, units of {}",
+        design.level,
+        design.count,
+        design.part.id,
+        demand.read_share() * 100.0,
+        demand.read_size_bytes,
+        demand.write_size_bytes,
+        design.unit_bytes
+    );
+    Some(DeviationRow { class, own: apart([analysis.mean_s, p95, p99]), solver, name })
 }
 
-fn table<'a>(title: &str, rows: impl Iterator<Item = &'a DeviationRow>) {
-    let rows: Vec<&DeviationRow> = rows.collect();
+fn table(title: &str, rows: impl Iterator<Item = Apart>) {
+    let rows: Vec<Apart> = rows.collect();
     if rows.is_empty() {
         return;
     }
     let n = rows.len() as f64;
-    let mean = |at: usize| rows.iter().map(|row| row.apart[at].abs()).sum::<f64>() / n * 100.0;
-    let within = rows.iter().filter(|row| row.apart[0].abs() <= 0.15).count();
+    let mean = |at: usize| rows.iter().map(|row| row[at].abs()).sum::<f64>() / n * 100.0;
+    let within = |at: usize| rows.iter().filter(|row| row[at].abs() <= 0.15).count() as f64 / n * 100.0;
     println!(
-        "{title}: {} designs; mean response {:.1} % apart, {:.1} % within 15 %; 95 %: {:.1} %, 99 %: {:.1} %",
+        "{title}: {} designs; mean {:.1} % apart, {:.1} % within 15 %; 95 %: {:.1} %, {:.1} %; 99 %: {:.1} %, {:.1} %",
         rows.len(),
         mean(0),
-        within as f64 / n * 100.0,
+        within(0),
         mean(1),
-        mean(2)
+        within(1),
+        mean(2),
+        within(2)
     );
 }

@@ -12,6 +12,7 @@ use diskwright_simulator::{ArrayLevel, DeviceModel};
 use crate::arithmetic::{usable_members, write_cost};
 use crate::demand::Demand;
 use crate::parts::{DesignPart, volume_need};
+use crate::paths::DesignPath;
 use crate::reliability::gamma_share;
 
 /// Members of a part at a level.
@@ -25,6 +26,8 @@ pub struct StorageDesign<'a> {
     pub count: u16,
     /// Stripe unit, bytes.
     pub unit_bytes: u64,
+    /// Controllers before them; `None` for ports that limit nothing.
+    pub path: Option<DesignPath<'a>>,
 }
 
 /// What a design does.
@@ -93,6 +96,14 @@ impl StorageDesign<'_> {
             ..OpenSpec::default()
         });
         system.workloads = vec![Workload { name: "demand".into(), targets: vec![target], load }];
+        if extra > 0 {
+            // drives beside the members wait as spares
+            let spares = u32::from(self.count)..u32::from(self.count + extra);
+            system.arrays.iter_mut().for_each(|set| set.spares = spares.clone().collect());
+        }
+        if let Some(path) = &self.path {
+            path.attach(&mut system);
+        }
         system
     }
 
@@ -106,23 +117,33 @@ impl StorageDesign<'_> {
         }
         // places are taken as random: the order of what is sequential is the simulation's
         let random = Demand { sequential_share: None, ..demand.clone() };
-        match analytic::solve(&self.system(&random, 0)) {
+        // a cache takes writes at once; what it sends on is as much as without it
+        let write_back = self.path.filter(|path| path.write_back);
+        let through = StorageDesign { path: self.path.map(|path| DesignPath { write_back: false, ..path }), ..*self };
+        match analytic::solve(&through.system(&random, 0)) {
             Ok(solution) => {
                 let mut busiest: Vec<(String, f64)> = Vec::new();
                 for (name, busy) in solution.utilisations {
                     // equal members are one part
-                    let name = if name.starts_with("member") { "members".to_owned() } else { name };
+                    let name = match self.path.and_then(|path| path.part_name(&name)) {
+                        Some(name) => name,
+                        None if name.starts_with("member") => "members".to_owned(),
+                        None => name,
+                    };
                     match busiest.iter_mut().find(|part| part.0 == name) {
                         Some(part) => part.1 = part.1.max(busy),
                         None => busiest.push((name, busy)),
                     }
                 }
                 busiest.sort_by(|a, b| b.1.total_cmp(&a.1));
-                Ok(Some(DesignResponse {
-                    mean_s: solution.response_s,
-                    kinds_s: [solution.read_response_s, solution.write_response_s],
-                    utilization: busiest,
-                }))
+                let mut kinds_s = [solution.read_response_s, solution.write_response_s];
+                let mut mean_s = solution.response_s;
+                if let (Some(path), true) = (write_back, demand.writes_per_s > 0.0) {
+                    kinds_s[1] = path.pass_s(demand.write_size_bytes);
+                    let reads = if demand.reads_per_s > 0.0 { demand.read_share() * kinds_s[0] } else { 0.0 };
+                    mean_s = reads + (1.0 - demand.read_share()) * kinds_s[1];
+                }
+                Ok(Some(DesignResponse { mean_s, kinds_s, utilization: busiest }))
             }
             Err(UnsolvedReason::Overload(_)) => Ok(None),
             Err(other) => Err(other),

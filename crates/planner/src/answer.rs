@@ -4,8 +4,10 @@
 
 use serde::Serialize;
 
+use crate::bought::BoughtItem;
 use crate::demand::Demand;
 use crate::reliability::drawn::MissionOutcome;
+use crate::steps::ArithmeticStep;
 
 /// What a demand leads to.
 #[derive(Clone, Debug, Serialize)]
@@ -29,7 +31,7 @@ pub struct PlanAnswer {
 }
 
 /// A design of the short list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct PlannedDesign {
     /// 1 is the best.
     pub rank: u32,
@@ -103,16 +105,72 @@ pub struct PlannedDesign {
     pub price_date: Option<String>,
     /// Who says so.
     pub price_source: Option<String>,
-    /// Watts of all drives at work; `None` where it is not known.
+    /// What is bought, each sort with its price; drives that are there are left out.
+    pub bought: Vec<BoughtItem>,
+    /// What of the price is known, where not all of it is.
+    pub known_price: Option<f64>,
+    /// Drives that are there and stay.
+    pub kept: u32,
+    /// Watts of all drives and controllers at work; `None` where any is not known.
     pub watts: Option<f64>,
+    /// Day of the watts of a drive.
+    pub watts_date: Option<String>,
+    /// Who says so.
+    pub watts_source: Option<String>,
+    /// Controllers before the drives; `None` for ports of the machine that limit nothing.
+    pub controller: Option<PlannedController>,
+    /// At the horizon, where there is one.
+    pub horizon: Option<HorizonFigures>,
+    /// How the figures came about.
+    pub arithmetic: Vec<ArithmeticStep>,
     /// True where it was simulated.
     pub simulated: bool,
     /// Why it has this rank.
     pub why: String,
 }
 
-/// Two rules for what members carry together. The planner's own answer comes from neither.
+/// Controllers of a design.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedController {
+    /// Which.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// How many.
+    pub count: u32,
+    /// Channels in all.
+    pub channels: u32,
+    /// Drives on the fullest channel.
+    pub drives_per_channel: u32,
+    /// Its cache, bytes, where it takes writes.
+    pub write_back_bytes: Option<f64>,
+    /// Watts of one.
+    pub watts_each: Option<f64>,
+    /// Day of its row.
+    pub date: String,
+    /// Where that is written.
+    pub source: String,
+}
+
+/// A design at the horizon.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HorizonFigures {
+    /// Days until then.
+    pub days: f64,
+    /// Room that is needed then.
+    pub capacity_bytes: f64,
+    /// The same for both ends of the growth's interval.
+    pub capacity_interval_bytes: Option<(f64, f64)>,
+    /// Room that is left then.
+    pub free_bytes: f64,
+    /// True where it holds what the upper end of the growth needs; `None` where growth was typed.
+    pub holds_upper_end: Option<bool>,
+    /// Load that it carries as a multiple of the demand then, if the load grows as the data do.
+    pub headroom: f64,
+}
+
+/// Two rules for what members carry together. The planner's own answer comes from neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RuleFigures {
     /// Rule 1, raw / (r + w p): what saturates.
     pub front_end_per_s: f64,
@@ -138,17 +196,18 @@ pub struct LossFigures {
 }
 
 /// How often a price is paid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PricePeriod {
     /// When it is bought.
+    #[default]
     Once,
     /// Every month.
     Month,
 }
 
 /// Statistics of responses, s.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ResponseFigures {
     /// Mean.
     pub mean: f64,

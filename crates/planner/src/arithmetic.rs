@@ -107,3 +107,27 @@ pub fn turned_back(level: ArrayLevel, members: u16, reads: f64, writes: f64) -> 
     let left = reads - front * read;
     (left >= 0.0).then_some((left, front))
 }
+
+/// Members' worth of room of striped groups of RAID 5 or 6 (RAID 50, RAID 60): each group has its own parities.
+/// Published with the calculators' tables; the planner makes no such designs.
+pub fn nested_usable_members(members: u16, groups: u16, parities: u16) -> f64 {
+    f64::from(members) - f64::from(groups) * f64::from(parities)
+}
+
+/// The same of RAID 5E and 5EE, which keep a parity and a spare's room on all members.
+pub fn spared_usable_members(members: u16) -> f64 {
+    f64::from(members) - 2.0
+}
+
+/// Room that ZFS keeps for itself: a 32nd of the pool, at least 128 MiB and at most 128 GiB (OpenZFS,
+/// `spa_slop_shift` and its bounds).
+///
+/// ```
+/// use diskwright_planner::arithmetic::zfs_slop_bytes;
+/// let gib = 1024.0 * 1024.0 * 1024.0;
+/// assert_eq!([1.0, 64.0, 1e5].map(|size| zfs_slop_bytes(size * gib) / gib), [0.125, 2.0, 128.0]);
+/// ```
+pub fn zfs_slop_bytes(pool_bytes: f64) -> f64 {
+    const MIB: f64 = 1_048_576.0;
+    (pool_bytes / 32.0).clamp(128.0 * MIB, 128.0 * 1024.0 * MIB)
+}

@@ -9,10 +9,12 @@ use diskwright_simulator::catalogue::DriveClass;
 use crate::PlanError;
 use crate::analysis::StorageDesign;
 use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
+use crate::bought::bought;
 use crate::demand::{Demand, ResponseStatistic};
 use crate::describe;
 use crate::limits::PlanLimits;
 use crate::parts::{DesignPart, parts};
+use crate::paths::{ControllerOffer, DesignPath, JudgedPath, controllers};
 use crate::prices::is_old;
 use crate::search::{JudgedDesign, SearchOutcome, search};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
@@ -29,13 +31,20 @@ pub(crate) struct PlanContext<'a> {
     pub demand: &'a Demand,
     pub limits: &'a PlanLimits,
     pub parts: &'a [DesignPart],
+    pub offers: &'a [ControllerOffer],
 }
 
 impl<'a> PlanContext<'a> {
     /// The design of a judged one.
     pub fn design(&self, judged: &JudgedDesign) -> StorageDesign<'a> {
         let JudgedDesign { level, count, unit_bytes, .. } = *judged;
-        StorageDesign { part: &self.parts[judged.part], level, count, unit_bytes }
+        StorageDesign { part: &self.parts[judged.part], level, count, unit_bytes, path: self.path(judged) }
+    }
+
+    /// The controllers of a judged one.
+    pub fn path(&self, judged: &JudgedDesign) -> Option<DesignPath<'a>> {
+        let JudgedPath { offer, controllers, write_back } = judged.path?;
+        Some(DesignPath { offer: &self.offers[offer], controllers, write_back })
     }
 
     /// `raid5 of 10 x compaq-4gb + 1 spare`.
@@ -47,9 +56,10 @@ impl<'a> PlanContext<'a> {
             1 => " + 1 spare".into(),
             n => format!(" + {n} spares"),
         };
+        let path = self.path(judged).map_or(String::new(), |path| path.words());
         match judged.count {
-            1 => name.clone(),
-            count => format!("{} of {count} x {name}{spares}", judged.level.name()),
+            1 => format!("{name}{path}"),
+            count => format!("{} of {count} x {name}{spares}{path}", judged.level.name()),
         }
     }
 }
@@ -65,8 +75,12 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     if parts.is_empty() {
         return Err(PlanError::Contradiction("the limits leave no drive and no volume; drop one of them".into()));
     }
-    let context = PlanContext { demand, limits, parts: &parts };
-    let mut outcome = search(demand, limits, &parts);
+    let offers = controllers(limits)?;
+    let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
+    let mut outcome = search(demand, limits, &parts, &offers);
+    if outcome.searched == 0 {
+        return Err(PlanError::Contradiction("the limits leave no design; drop one of them".into()));
+    }
     outcome.feasible.sort_by(by_cost);
     let (list, rejected) = short_list(&context, &outcome);
     let feasible = !list.is_empty();
@@ -104,13 +118,17 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     Ok(answer)
 }
 
-/// Cheaper first; what has no price comes after what has one, by number, then by response.
+/// Cheaper first; what has no price comes after what has one, by what of it is known, by number, then by
+/// response.
 fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
     let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
     let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
+    let boards = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
     cost(a)
         .total_cmp(&cost(b))
+        .then(a.known_price.total_cmp(&b.known_price))
         .then((a.count + a.spares).cmp(&(b.count + b.spares)))
+        .then(boards(a).cmp(&boards(b)))
         .then(response(a).total_cmp(&response(b)))
 }
 
@@ -282,7 +300,16 @@ fn break_even(context: &PlanContext<'_>, list: &[SimulatedDesign]) -> Vec<BreakE
         if part.id == context.parts[first.part].id || part.volume.is_some() {
             continue;
         }
-        let below = cost / f64::from(judged.count + judged.spares);
+        let kept = context.limits.existing.as_ref().map_or(0, |existing| existing.count);
+        let items =
+            bought(part, (judged.count + judged.spares).saturating_sub(kept), context.path(judged).as_ref(), currency);
+        let [drives, rest @ ..] = &items[..] else { continue };
+        let Some(rest) = rest.iter().map(|item| item.price).sum::<Option<f64>>() else { continue };
+        // the controllers are paid first
+        let below = (cost - rest) / f64::from(drives.count);
+        if drives.item != part.id || below <= 0.0 {
+            continue;
+        }
         let now = part.price.as_ref().map(|price| price.amount);
         let per_tb = |price: f64| digits(price / (part.bytes / 1e12));
         let today = now.map_or_else(

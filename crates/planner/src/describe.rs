@@ -1,16 +1,21 @@
 //! A design of the short list with all that is told of it.
 
 use crate::analysis::{DesignResponse, StorageDesign};
-use crate::answer::{LossFigures, PartUtilization, PlannedDesign, PricePeriod, ResponseFigures, RuleFigures};
+use crate::answer::{
+    LossFigures, PartUtilization, PlannedController, PlannedDesign, PricePeriod, ResponseFigures, RuleFigures,
+};
 use crate::arithmetic::{front_end, front_end_blend, with_surplus, write_cost};
+use crate::bought::bought;
 use crate::choose::{AGREE, PlanContext};
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
 use crate::parts::DesignPart;
+use crate::paths::DesignPath;
 use crate::reliability::drawn::{MissionOutcome, MissionPlan, draw};
 use crate::reliability::{CORRELATION, MemberReliability, md_rebuild_hours};
 use crate::search::{JudgedDesign, largest, loss, repair_hours, statistic, sustained};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
+use crate::steps;
 
 /// Missions that are drawn beside the formula.
 const MISSIONS: u32 = 20_000;
@@ -33,7 +38,7 @@ pub(crate) fn design(
     let failed = |condition| failed_member(&design, demand, condition, limits);
     let (degraded, rebuilding) = (failed(ArrayCondition::Degraded), failed(ArrayCondition::Rebuilding));
     let rebuild = rebuild_seconds(part, judged);
-    PlannedDesign {
+    let mut told = PlannedDesign {
         rank: 0,
         level: judged.level.name().to_owned(),
         part: part.id.clone(),
@@ -64,16 +69,61 @@ pub(crate) fn design(
         rebuild_floor_s: rebuild.map(|found| found.1),
         loss_5_years: member(part).and_then(|member| self::loss(part, judged, member, &five_years(limits), 1.0)),
         loss: losses(part, judged, limits),
-        price: judged.price,
-        price_period: if part.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once },
-        cost: judged.cost,
         currency: limits.currency.clone(),
-        price_date: part.price.as_ref().map(|price| price.date.clone()),
-        price_source: part.price.as_ref().map(|price| price.source.clone()),
-        watts: part.watts.map(|watts| watts * f64::from(judged.count + judged.spares)),
         simulated: simulated.is_some(),
-        why: String::new(),
+        ..PlannedDesign::default()
+    };
+    buy(&mut told, &design, judged, limits);
+    told.horizon = steps::horizon(&told, demand, limits);
+    told.arithmetic = steps::steps(&design, &told, demand, limits);
+    told
+}
+
+/// What is bought for a design, and what it draws.
+fn buy(told: &mut PlannedDesign, design: &StorageDesign<'_>, judged: &JudgedDesign, limits: &PlanLimits) {
+    let part = design.part;
+    let kept = limits.existing.as_ref().map_or(0, |existing| existing.count);
+    let drives = judged.count + judged.spares;
+    (told.price, told.cost) = (judged.price, judged.cost);
+    told.price_period = if part.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once };
+    told.price_date = part.price.as_ref().map(|price| price.date.clone());
+    told.price_source = part.price.as_ref().map(|price| price.source.clone());
+    told.bought = bought(part, drives.saturating_sub(kept), design.path.as_ref(), &limits.currency);
+    told.known_price = judged.price.is_none().then_some(judged.known_price).filter(|price| *price > 0.0);
+    told.kept = kept.into();
+    told.controller = design.path.map(|path| controller(&path, drives));
+    told.watts = watts(part, drives, told.controller.as_ref());
+    told.watts_date = power_source(part).map(|(date, _)| date.to_owned());
+    told.watts_source = power_source(part).map(|(_, source)| source.to_owned());
+}
+
+/// The controllers of a design.
+fn controller(path: &DesignPath<'_>, drives: u16) -> PlannedController {
+    let offer = path.offer;
+    PlannedController {
+        id: offer.id.clone(),
+        name: offer.name.clone(),
+        count: path.controllers.into(),
+        channels: path.channels().into(),
+        drives_per_channel: drives.div_ceil(path.channels()).into(),
+        write_back_bytes: offer.cache_mib.filter(|_| path.write_back).map(|mib| mib * 1_048_576.0),
+        watts_each: offer.watts,
+        date: offer.date.clone(),
+        source: offer.source.clone(),
     }
+}
+
+/// Of drives and controllers, where all are known.
+fn watts(part: &DesignPart, drives: u16, controller: Option<&PlannedController>) -> Option<f64> {
+    let boards = match controller {
+        Some(controller) => controller.watts_each? * f64::from(controller.count),
+        None => 0.0,
+    };
+    Some(part.watts.as_ref()?.watts() * f64::from(drives) + boards)
+}
+
+fn power_source(part: &DesignPart) -> Option<(&str, &str)> {
+    part.watts.as_ref()?.source()
 }
 
 /// What the members carry together by the two rules, from what they do together.

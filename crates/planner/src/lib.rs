@@ -8,17 +8,20 @@
 pub mod analysis;
 pub mod answer;
 pub mod arithmetic;
+pub mod bought;
 pub mod choose;
 pub mod demand;
 mod describe;
 pub mod limits;
 pub mod parts;
+pub mod paths;
 pub mod prices;
 pub mod reliability;
 pub mod replay;
 pub mod search;
 pub mod series;
 pub mod simulated;
+pub mod steps;
 pub mod what_if;
 
 pub use answer::{PlanAnswer, PlannedDesign, RejectedDesign};

@@ -24,6 +24,14 @@ pub struct PlanLimits {
     pub only: Vec<PartFilter>,
     /// Drives and volumes by id; empty for those that are sold today.
     pub drives: Vec<String>,
+    /// Controllers to try, by id; empty for ports of the machine that limit nothing.
+    pub controllers: Vec<String>,
+    /// Most controllers of a design.
+    pub max_controllers: u16,
+    /// Size of the controllers' caches, where it is not their own.
+    pub cache_bytes: Option<f64>,
+    /// Drives that are there and stay: they cost nothing, and every design has them.
+    pub existing: Option<ExistingDrives>,
     /// The instance whose volumes they are.
     pub instance: Option<String>,
     /// Numbers of spares to try.
@@ -50,6 +58,15 @@ pub struct PlanLimits {
     pub prices: PriceList,
     /// Today, `2026-11-23`.
     pub today: String,
+}
+
+/// Drives that are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExistingDrives {
+    /// How many.
+    pub count: u16,
+    /// Which, by id.
+    pub drive: String,
 }
 
 /// A kind of parts.
@@ -88,6 +105,10 @@ impl PlanLimits {
             levels: vec![ArrayLevel::Raid1, ArrayLevel::Raid10, ArrayLevel::Raid5, ArrayLevel::Raid6],
             only: Vec::new(),
             drives: Vec::new(),
+            controllers: Vec::new(),
+            max_controllers: 4,
+            cache_bytes: None,
+            existing: None,
             instance: None,
             spares: vec![0, 1],
             units: [16, 64, 256, 1024].map(|kib| kib * 1024).to_vec(),
@@ -131,9 +152,33 @@ impl PlanLimits {
                 return no(format!("instance {} is of {}, --only asks for {provider}", caps.id, caps.provider));
             }
         }
+        self.check_hardware()?;
         let least = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
         if least > self.max_drives {
             return no(format!("no level of --levels works with {} drives; the least is {least}", self.max_drives));
+        }
+        Ok(())
+    }
+
+    /// Drives that are there, and controllers, are none of a cloud.
+    fn check_hardware(&self) -> Result<(), PlanError> {
+        let no = |because: String| Err(PlanError::Contradiction(because));
+        let hardware = [("--keep-existing", self.existing.is_some()), ("--controllers", !self.controllers.is_empty())];
+        let cloud = |f: &PartFilter| matches!(f, PartFilter::Cloud | PartFilter::Provider(_));
+        let only_cloud = !self.only.is_empty() && self.only.iter().all(cloud);
+        if let Some((option, _)) = hardware.iter().find(|(_, given)| *given && (self.instance.is_some() || only_cloud))
+        {
+            return no(format!("{option} is for drives, --instance and --only cloud ask for volumes"));
+        }
+        if self.cache_bytes.is_some() && self.controllers.is_empty() {
+            return no("--cache is that of a controller: name one with --controllers".into());
+        }
+        let Some(existing) = &self.existing else { return Ok(()) };
+        if !self.drives.is_empty() && !self.names(&existing.drive) {
+            return no(format!("--keep-existing keeps {}, --drives asks for others", existing.drive));
+        }
+        if existing.count > self.max_drives {
+            return no(format!("{} drives are there, --max-drives is {}", existing.count, self.max_drives));
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::answer::PricePeriod;
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
 use crate::prices::bills::VolumeChoice;
-use crate::prices::{InstanceCaps, PriceList, VolumeOffer};
+use crate::prices::{DrivePower, InstanceCaps, PriceList, VolumeOffer};
 use crate::reliability::{MemberReliability, afr};
 
 /// Something that designs are made of.
@@ -36,7 +36,7 @@ pub struct DesignPart {
     /// What one of them costs.
     pub price: Option<PartPrice>,
     /// Watts of one at work.
-    pub watts: Option<f64>,
+    pub watts: Option<DrivePower>,
     /// By its data sheet, or its provider.
     pub spec: Option<MemberReliability>,
     /// By what large users report.
@@ -106,7 +106,7 @@ fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -
         },
         device,
         price,
-        watts: prices.watts(&entry.id),
+        watts: prices.power(&entry.id).cloned(),
         spec: spec.map(|spec| MemberReliability { afr: afr(spec.mtbf_hours), errors_per_bit: spec.errors_per_bit }),
         field: field.map(|field| MemberReliability { afr: field.afr, errors_per_bit: 0.0 }),
         volume: None,
@@ -125,7 +125,8 @@ pub fn parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, Pl
             parts.push(drive_part(entry, prices, limits)?);
         }
     }
-    if limits.drives.is_empty() || prices.volumes.iter().any(|offer| limits.names(&offer.id)) {
+    let some = limits.drives.is_empty() || prices.volumes.iter().any(|offer| limits.names(&offer.id));
+    if some && limits.existing.is_none() {
         let instance = limits.instance_caps()?;
         for offer in &prices.volumes {
             let named = limits.drives.is_empty() || limits.names(&offer.id);
@@ -141,9 +142,11 @@ pub fn parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, Pl
 /// The drives by name, or those that are sold today.
 fn entries(limits: &PlanLimits) -> Result<Vec<&'static CatalogueEntry>, PlanError> {
     let groups = &limits.prices.groups;
-    let names: Vec<&String> = match limits.drives.is_empty() {
-        true => groups.iter().flat_map(|group| &group.drives).collect(),
-        false => limits.drives.iter().filter(|id| limits.volume(id).is_none()).collect(),
+    let names: Vec<&String> = match (limits.drives.is_empty(), &limits.existing) {
+        // members of an array are alike: what is added is as what is there
+        (_, Some(existing)) => vec![&existing.drive],
+        (true, None) => groups.iter().flat_map(|group| &group.drives).collect(),
+        (false, None) => limits.drives.iter().filter(|id| limits.volume(id).is_none()).collect(),
     };
     let mut entries: Vec<&CatalogueEntry> = Vec::new();
     for name in names {

@@ -13,9 +13,11 @@ use diskwright_simulator::catalogue::DriveClass;
 use crate::analysis::{DesignResponse, StorageDesign};
 use crate::answer::PricePeriod;
 use crate::arithmetic::usable_members;
+use crate::bought::{BoughtItem, bought};
 use crate::demand::{Demand, ResponseStatistic};
 use crate::limits::PlanLimits;
 use crate::parts::DesignPart;
+use crate::paths::{ControllerOffer, DesignPath, JudgedPath, ways};
 use crate::reliability::{MemberReliability, YEAR_HOURS, mission_loss, mttdl_hours, rebuild_hours};
 
 /// Copies of a mirror at most.
@@ -37,10 +39,14 @@ pub struct JudgedDesign {
     pub spares: u16,
     /// Stripe unit, bytes.
     pub unit_bytes: u64,
+    /// Controllers before it; `None` for ports that limit nothing.
+    pub path: Option<JudgedPath>,
     /// What it does; `None` where it cannot keep up or was not looked at.
     pub response: Option<DesignResponse>,
     /// Price, once or a month.
     pub price: Option<f64>,
+    /// What of the price is known.
+    pub known_price: f64,
     /// What it costs over the mission.
     pub cost: Option<f64>,
     /// What made it as large as it is.
@@ -73,13 +79,21 @@ pub struct SearchOutcome {
     pub unsolved: Vec<String>,
 }
 
-/// Judges all designs.
-pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart]) -> SearchOutcome {
+/// Judges all designs, on each way to their drives.
+pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart], offers: &[ControllerOffer]) -> SearchOutcome {
     let mut outcome = SearchOutcome::default();
     for (at, part) in parts.iter().enumerate() {
-        for level in levels(part, limits) {
+        for (way, level) in ways(part.class, offers, limits)
+            .into_iter()
+            .flat_map(|way| levels(part, limits).into_iter().map(move |level| (way, level)))
+        {
+            let path = way.map(|JudgedPath { offer, controllers, write_back }| DesignPath {
+                offer: &offers[offer],
+                controllers,
+                write_back,
+            });
             for unit in units(part, level, demand, limits) {
-                let family = DesignFamily { demand, limits, part, at, level, unit: unit.0 };
+                let family = DesignFamily { demand, limits, part, at, level, unit: unit.0, way, path };
                 family.judge(unit.1, &mut outcome);
             }
         }
@@ -123,11 +137,13 @@ struct DesignFamily<'a> {
     at: usize,
     level: ArrayLevel,
     unit: u64,
+    way: Option<JudgedPath>,
+    path: Option<DesignPath<'a>>,
 }
 
 impl DesignFamily<'_> {
     fn design(&self, count: u16) -> StorageDesign<'_> {
-        StorageDesign { part: self.part, level: self.level, count, unit_bytes: self.unit }
+        StorageDesign { part: self.part, level: self.level, count, unit_bytes: self.unit, path: self.path }
     }
 
     fn spares(&self) -> Vec<u16> {
@@ -146,9 +162,12 @@ impl DesignFamily<'_> {
             ArrayLevel::Raid10 | ArrayLevel::Raid01 => 4,
             _ => 2,
         };
-        let least = self.level.info().members_least.max(fewest);
-        // spares count among the drives
-        let members = self.limits.max_drives.saturating_sub(self.spares().into_iter().min().unwrap_or(0));
+        let kept = self.limits.existing.as_ref().map_or(0, |existing| existing.count);
+        let least = self.level.info().members_least.max(fewest).max(kept);
+        // spares count among the drives, and need a place as well
+        let places = self.path.map_or(u16::MAX, |path| path.offer.drives(path.controllers));
+        let drives = self.limits.max_drives.min(places);
+        let members = drives.saturating_sub(self.spares().into_iter().min().unwrap_or(0));
         let most = match self.level {
             ArrayLevel::Raid1 => members.min(MOST_COPIES),
             ArrayLevel::Linear => 1,
@@ -215,7 +234,8 @@ impl DesignFamily<'_> {
     ) {
         for spares in self.spares() {
             let mut design = self.judged(count, spares, Some(response.clone()), sized_by, None);
-            if count + spares > self.limits.max_drives && self.part.volume.is_none() {
+            let places = self.path.map_or(u16::MAX, |path| path.offer.drives(path.controllers));
+            if count + spares > self.limits.max_drives.min(places) && self.part.volume.is_none() {
                 continue;
             }
             design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
@@ -350,7 +370,9 @@ impl DesignFamily<'_> {
         sized_by: &'static str,
         failure: Option<DesignFailure>,
     ) -> JudgedDesign {
-        let price = self.part.price.as_ref().map(|price| price.amount * f64::from(count + spares));
+        let bought = self.bought(count + spares);
+        let price = bought.iter().map(|item| item.price).sum::<Option<f64>>();
+        let known_price = bought.iter().filter_map(|item| item.price).sum();
         let months = match self.part.price.as_ref().map(|price| price.period) {
             Some(PricePeriod::Month) => self.limits.years * 12.0,
             _ => 1.0,
@@ -361,12 +383,20 @@ impl DesignFamily<'_> {
             count,
             spares,
             unit_bytes: self.unit,
+            path: self.way,
             response,
             price,
+            known_price,
             cost: price.map(|price| price * months),
             sized_by,
             failure,
         }
+    }
+
+    /// What is to be paid for so many drives, those that are there left out.
+    fn bought(&self, drives: u16) -> Vec<BoughtItem> {
+        let kept = self.limits.existing.as_ref().map_or(0, |existing| existing.count);
+        bought(self.part, drives.saturating_sub(kept), self.path.as_ref(), &self.limits.currency)
     }
 
     fn too_dear(&self, design: &JudgedDesign) -> Option<DesignFailure> {

@@ -63,7 +63,6 @@ pub fn simulate(
     if let (Some(set), true) = (system.arrays.first_mut(), condition != ArrayCondition::Healthy) {
         set.failed = vec![0];
         if condition == ArrayCondition::Rebuilding {
-            set.spares = vec![u32::from(design.count)];
             let rate = Some(MD_CEILING_BYTES_PER_S as u64);
             set.rebuild = Some(Background { step_blocks: 1024, depth: 2, rate });
         }

@@ -4,5 +4,6 @@ mod hidden;
 mod prices;
 mod reliability;
 mod search;
+mod ways;
 mod what_if;
 mod worked;

@@ -2,6 +2,7 @@
 
 use diskwright_planner::demand::{ResponseStatistic, ResponseTarget};
 use diskwright_planner::parts::parts;
+use diskwright_planner::paths::controllers;
 use diskwright_planner::prices::built_in;
 use diskwright_planner::search::{JudgedDesign, SearchOutcome, search};
 use diskwright_planner::{Demand, PartFilter, PlanLimits};
@@ -16,7 +17,8 @@ fn within(ms: f64, demand: Demand) -> Demand {
 }
 
 fn found(demand: &Demand, limits: &PlanLimits) -> SearchOutcome {
-    search(demand, limits, &parts(demand, limits).expect("parts"))
+    let offers = controllers(limits).expect("controllers");
+    search(demand, limits, &parts(demand, limits).expect("parts"), &offers)
 }
 
 fn least(outcome: &SearchOutcome) -> Option<&JudgedDesign> {
@@ -52,7 +54,7 @@ fn the_least_number_is_the_least() {
         let limits =
             PlanLimits { levels: vec![level], drives: vec!["st18000nm000j".into()], max_drives: 60, ..limits() };
         let all = parts(&demand, &limits).expect("parts");
-        let outcome = search(&demand, &limits, &all);
+        let outcome = search(&demand, &limits, &all, &[]);
         let best = least(&outcome).expect("one that will do");
         let meets = |count: u16| {
             let design = diskwright_planner::analysis::StorageDesign {
@@ -60,6 +62,7 @@ fn the_least_number_is_the_least() {
                 level,
                 count,
                 unit_bytes: best.unit_bytes,
+                path: None,
             };
             matches!(design.respond(&demand), Ok(Some(found)) if found.mean_s <= ms / 1e3)
         };

@@ -1,7 +1,32 @@
 //! The documents' worked examples, and rules that others publish.
+//!
+//! Every published vector of the planner's reference, and the test that holds it (`reliability`, `prices`, `worked`
+//! and `search` are the files here; where two publications disagree, both stand in the test and ours is named):
+//!
+//! | vector | test |
+//! |---|---|
+//! | Backblaze's window: 4 + 2 with k = 1, 2, 4; 17 + 3 | `reliability::the_window_model_as_backblaze_prints_it` |
+//! | MTTDL of ten drives; RAID 5, 6, 10 of 2 to 12 | `reliability::mean_times_to_loss_as_recomputed` |
+//! | unreadable sectors, 12.5 TB to 7 x 20 TB | `reliability::unreadable_sectors_as_published` |
+//! | AFR of Backblaze 2025, of data sheets | `reliability::rates_of_data_sheets_and_of_the_field`, doc test of `afr` |
+//! | rebuild hours, md's floor | `reliability::rebuilds_take_capacity_over_rate` |
+//! | 1,000 IOPS to back ends; 5 x 180, 8 x 180; Dell TR1050 | `worked::three_rules_that_disagree` |
+//! | IOPS of a drive as calculators take them | `worked::drives_do_what_calculators_take` |
+//! | rooms by level, with RAID 50, 60, 5E, ZFS | `worked::rooms_as_calculators_print_them` |
+//! | bills of gp3, io2, Azure; Tokyo; tiers | `prices::bills_as_published` |
+//! | gp2 credits, P20's 30 minutes, on-demand bursts | `prices::bursts_on_demand_and_by_credits`, `replay` |
+//! | limits of gp3, gp2, st1, Premium v2 | `prices::limits_of_volumes` |
+//! | instance caps | `search::volumes_are_bought_as_large_as_needed_and_the_instance_limits_them` |
+//! | W8 to W12 | `worked::doc_001_channels_and_buses`, `ways::doc_001s_channels_and_bus_saturate_by_name` |
+//! | W13 to W16, W26 | `worked::doc_002_sizes_by_queue_and_load`, `prices::subsystems_of_infostor_1999` |
+//! | 95 % bounds of single models (22 TB 0.51 %: 0.65 %) | none: their drive-days are not published with them |
+//! | Google's and Azure's prices without a day | none: marked second-hand, rows say `unverified` |
 
 use diskwright_planner::arithmetic::*;
-use diskwright_simulator::ArrayLevel;
+use diskwright_simulator::analytic::solve;
+use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer};
+use diskwright_simulator::system::{Drives, System, Workload, WorkloadTarget};
+use diskwright_simulator::{ArrayLevel, catalogue};
 
 fn near(found: f64, expected: f64, within: f64) {
     assert!((found - expected).abs() <= within, "{found} is not {expected}");
@@ -48,8 +73,44 @@ fn rooms_as_calculators_print_them() {
         (ArrayLevel::Raid10, 12, 6.0),
         (ArrayLevel::Raid0, 5, 5.0),
         (ArrayLevel::Raid1, 2, 1.0),
+        (ArrayLevel::Raid0, 8, 8.0),
+        (ArrayLevel::Raid3, 8, 7.0),
+        (ArrayLevel::Raid4, 6, 5.0),
+        (ArrayLevel::Raid5, 4, 3.0),
+        (ArrayLevel::Raid6, 6, 4.0),
+        (ArrayLevel::Raid10, 4, 2.0),
     ] {
         assert_eq!(usable_members(level, members), usable, "{level}");
+    }
+    // a mirror of four is one drive's room here (md: four copies); WintelGuy prints two, which is RAID 10 here
+    assert_eq!((usable_members(ArrayLevel::Raid1, 4), usable_members(ArrayLevel::Raid10, 4)), (1.0, 2.0));
+    let nested = [(8, 2, 1), (12, 2, 1), (12, 2, 2), (16, 2, 2)];
+    assert_eq!(nested.map(|(n, groups, parities)| nested_usable_members(n, groups, parities)), [6.0, 10.0, 8.0, 12.0]);
+    // the same table writes RAID 50 as N - 2 x groups in words; of eight drives its number is 6, one for each group
+    assert_eq!([5, 8, 6, 10].map(spared_usable_members), [3.0, 6.0, 4.0, 8.0]);
+}
+
+#[test]
+fn drives_do_what_calculators_take() {
+    // random reads of 4 KiB, one at a time: 75 to 80 at 7,200 rpm, 125 to 140 at 10,000; at 15,000 they take 175
+    // to 180 of 3.5 inches, ours are its drive's: 2.9 ms of seek and half a turn of 2 ms are 204 at most.
+    // Their figures leave out what is not seek and rotation: a twelfth on either side
+    for (id, low, high) in [
+        ("st18000nm000j", 75.0 * 11.0 / 12.0, 80.0 * 13.0 / 12.0),
+        ("hus726t6tale6l4", 75.0 * 11.0 / 12.0, 80.0 * 13.0 / 12.0),
+        ("st9600204ss", 125.0 * 11.0 / 12.0, 140.0 * 13.0 / 12.0),
+        ("huc156060css200", 180.0, 204.0),
+    ] {
+        let device = catalogue::find(id).expect(id).device().expect(id);
+        let mut drives = Drives::new("drive", 1, device);
+        drives.depth = 1;
+        let transfer = OperationTransfer { read_share: 1.0, ..OperationTransfer::default() };
+        let classes = vec![OperationClass::of("read", 1.0, transfer)];
+        let load = LoadSpec::Closed(ClosedSpec { users: 1, classes, ..ClosedSpec::default() });
+        let workload = Workload { name: "one".into(), targets: vec![WorkloadTarget::Drive(0)], load };
+        let found = solve(&System { drives: vec![drives], workloads: vec![workload], ..System::new("one") });
+        let iops = found.expect("solved").throughput_per_s;
+        assert!((low..high).contains(&iops), "{id}: {iops:.1}");
     }
 }
 
@@ -68,6 +129,10 @@ fn three_rules_that_disagree() {
     // Dell TR1050: 2,358 at 70 % reads in RAID 6 prints 4,480, which is a penalty of 4; 5,895 is right
     near(back_end(0.7 * 2358.0, 0.3 * 2358.0, 6.0), 5895.0, 0.5);
     near(back_end(0.7 * 2358.0, 0.3 * 2358.0, 4.0), 4480.2, 0.1);
+    // 28 disks and not 22: so it is for disks of 211 to 213
+    for each in [211.0, 212.0, 213.0] {
+        assert_eq!([5895.0_f64, 4480.2].map(|load| (load / each).ceil()), [28.0, 22.0]);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //!
 //!     cargo bench -p diskwright-simulator --bench mixed                          solves those of grid/mixed.csv
 //!     cargo bench -p diskwright-simulator --bench mixed -- --worst 10            and names the worst
+//!     cargo bench -p diskwright-simulator --bench mixed -- --show 7              and tells of one all it knows
 //!     cargo bench -p diskwright-simulator --bench mixed -- --against FILE        solves those of another file
 //!     cargo bench -p diskwright-simulator --bench mixed -- --simulate --seed 77 --count 500    writes such a file
 //!     cargo bench -p diskwright-simulator --bench mixed -- --designs             what a design costs a planner
@@ -43,6 +44,10 @@ fn main() {
         None => include_str!("../grid/mixed.csv").to_owned(),
     };
     let systems = mixed::simulated(&text);
+    if let Some(wanted) = value("--show").and_then(|number| number.parse::<usize>().ok()) {
+        systems.iter().filter(|rows| rows[0].number == wanted).for_each(|rows| show(rows));
+        return;
+    }
     let systems: Vec<_> = systems.into_iter().step_by(if tiny { 50 } else { 1 }).collect();
     if !has("--designs") {
         judge(&systems, number("--worst", 0) as usize);
@@ -122,6 +127,34 @@ fn judge(systems: &[Vec<SimulatedWorkload>], worst: usize) {
     refused.iter().for_each(|(why, count)| println!("refused {count:>3}: {why}"));
     found.sort_by(|a, b| b.2.total_cmp(&a.2));
     found.iter().take(worst).for_each(|(kind, number, error)| println!("{error:8.3} {kind} {number}"));
+}
+
+/// All of one system: what it is, and what simulation and analysis say.
+fn show(rows: &[SimulatedWorkload]) {
+    let system = mixed::system(rows[0].seed, rows[0].number);
+    for group in &system.drives {
+        println!("{} {} x {}, {:?}, depth {}", group.name, group.count, group.device.name(), group.order, group.depth);
+    }
+    println!("{:?}\n{:?}\n{:?}", system.arrays, system.host.cache, system.controllers);
+    system.workloads.iter().for_each(|workload| println!("{:?} {:?}", workload.targets, workload.load));
+    let solution = diskwright_simulator::analytic::solve(&system);
+    for row in rows {
+        let (rate, ms) = (row.throughput_per_s, row.response_s * 1e3);
+        let (p95, p99) = (row.p95_s * 1e3, row.p99_s * 1e3);
+        println!("simulated {rate:.1}/s {ms:.4} ms, 95 % {p95:.3}, 99 % {p99:.3}, {} {:.3}", row.part, row.utilization);
+        if let Ok(found) = solution.as_ref().map(|solution| &solution.workloads[row.workload]) {
+            let (p95, p99) = (found.percentile_s(0.95) * 1e3, found.percentile_s(0.99) * 1e3);
+            println!(
+                "solved    {:.1}/s {:.4} ms, 95 % {p95:.3}, 99 % {p99:.3}",
+                found.throughput_per_s,
+                found.response_s * 1e3
+            );
+        }
+    }
+    match solution {
+        Ok(solution) => println!("{:.3?}", solution.utilisations),
+        Err(why) => println!("{why}"),
+    }
 }
 
 fn table(name: &str, refused: usize, mut errors: Vec<f64>) {

@@ -14,9 +14,10 @@ use std::time::Instant;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::Simulation;
+use diskwright_simulator::catalogue;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::{Model, QueuePolicy};
-use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer};
+use diskwright_simulator::load::{ClosedSpec, LoadSpec, OltpSpec, OperationClass, OperationTransfer, RequestSizes};
 use diskwright_simulator::system::{Channel, Controller, Drives, Set, System, Workload, WorkloadTarget};
 
 const SECOND: u64 = 1_000_000_000;
@@ -53,6 +54,10 @@ fn main() {
             line(&name, rounds, seconds / 4, &raid5(&model, users, writes));
         }
     }
+    // what a transaction's requests cost beside plain ones at the same places: at most twice as much is the goal
+    let large = catalogue::find("st4000nm0023").expect("in the catalogue").device().expect("possible");
+    line("4 TB: 32 users, half of 8 KB writes", rounds, seconds, &large_disk(&large, plain(8192, 0.5)));
+    line("4 TB: transactions of 32 users", rounds, seconds, &large_disk(&large, transactions()));
     line(
         "RAID 5 of 8, 32 users, half writes, ten times as long",
         rounds.min(3),
@@ -71,6 +76,20 @@ fn model() -> Arc<Model> {
 
 fn load(users: u32, writes: f64) -> LoadSpec {
     let transfer = OperationTransfer { read_share: 1.0 - writes, ..OperationTransfer::default() };
+    closed(users, transfer)
+}
+
+fn plain(bytes: u64, writes: f64) -> LoadSpec {
+    let bytes = RequestSizes::One(bytes);
+    closed(32, OperationTransfer { read_share: 1.0 - writes, bytes, ..OperationTransfer::default() })
+}
+
+/// On as many pages as the disk holds, half a billion.
+fn transactions() -> LoadSpec {
+    LoadSpec::Oltp(OltpSpec { users: 32, buffers: 1 << 20, ..OltpSpec::default() })
+}
+
+fn closed(users: u32, transfer: OperationTransfer) -> LoadSpec {
     LoadSpec::Closed(ClosedSpec {
         users,
         classes: vec![OperationClass::of("4k", 1.0, transfer)],
@@ -82,6 +101,12 @@ fn one(model: &Arc<Model>, users: u32, order: QueuePolicy) -> System {
     let drives = Drives { order, ..Drives::new("disk", 1, DeviceModel::Mechanical(Arc::clone(model))) };
     let workload = Workload { name: "users".into(), targets: vec![WorkloadTarget::Drive(0)], load: load(users, 0.0) };
     System { drives: vec![drives], workloads: vec![workload], ..System::new("one drive") }
+}
+
+fn large_disk(device: &DeviceModel, load: LoadSpec) -> System {
+    let workload = Workload { name: "users".into(), targets: vec![WorkloadTarget::Drive(0)], load };
+    let drives = vec![Drives::new("disk", 1, device.clone())];
+    System { drives, workloads: vec![workload], ..System::new("a large disk") }
 }
 
 fn on_channel(mut system: System) -> System {

@@ -265,6 +265,37 @@ fn the_way_to_the_drives_counts() {
 }
 
 #[test]
+fn members_are_spread_over_channels_and_controllers() {
+    let device = plain(1, ServiceTimeDistribution::Exponential { mean: 1_000_000 });
+    let mut system = system(device.clone(), Some((ArrayLevel::Raid0, 6)), users(12, 0.0, 0.7));
+    let adapter = |at: usize| Controller { rate: Some(20_000_000), ..Controller::new(&format!("adapter {at}")) };
+    system.controllers = (0..2).map(adapter).collect();
+    let channel = |at: usize| Channel {
+        name: format!("scsi {at}"),
+        controller: Some(at % 2),
+        rate: Some(10_000_000),
+        overhead: 100_000,
+        disconnects: true,
+    };
+    system.channels = (0..3).map(channel).collect();
+    // two members on each of three channels, four on one controller and two on the other
+    let group = |at: usize| Drives { channel: Some(at / 2), ..Drives::new(&format!("d{at}"), 1, device.clone()) };
+    system.drives = (0..6).map(group).collect();
+    let (throughput, response) = errors(&system);
+    assert!(throughput.abs() < 0.10 && response.abs() < 0.10, "{throughput:+.3} {response:+.3}");
+    // each channel has a third of the bytes, the first controller two of three channels
+    let solved = solve(&system).expect("solved");
+    let busy = |name: &str| solved.utilisations.iter().find(|part| part.0 == name).expect(name).1;
+    let bytes = solved.throughput_per_s * 4096.0;
+    let overhead = solved.throughput_per_s / 3.0 * 100e-6;
+    assert!((busy("scsi 2") - bytes / 3.0 / 10e6 - overhead).abs() < 1e-6, "{:?}", solved.utilisations);
+    assert!((busy("adapter 0 port") - bytes * 2.0 / 3.0 / 20e6).abs() < 1e-6, "{:?}", solved.utilisations);
+    // channels that are not alike are the simulation's
+    system.channels[1].rate = Some(5_000_000);
+    assert!(matches!(solve(&system), Err(UnsolvedReason::Part { part: UnsolvedPart::UnequalMembers, .. })));
+}
+
+#[test]
 fn what_is_not_solved_is_named() {
     let device = plain(1, ServiceTimeDistribution::Constant(1));
     let good = system(device, Some((ArrayLevel::Raid5, 4)), users(1, 0.0, 1.0));

@@ -146,6 +146,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = in_zone(&options, &series);
     let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
     measured.demand = arguments.demand.completed(measured.demand)?;
+    let members = measured.summary.devices.iter().max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
+    let existing = arguments.limits.existing(members.map(|device| device.members))?;
+    let limits = PlanLimits { existing, ..limits };
     let predicted = from.what_if.as_deref().map(|change| predict(&series, change, &options, &limits.prices));
     let predicted = predicted.transpose()?;
     let buckets = volume.map(|volume| buckets(&series, &volume, &limits)).transpose()?;

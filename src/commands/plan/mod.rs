@@ -2,14 +2,14 @@
 //! demand and limits in `options.rs`, the answer is drawn in `screen.rs`.
 
 mod fleet;
-mod from_log;
+pub mod from_log;
 mod load_screen;
 mod options;
 mod pictures;
 mod screen;
 
 use clap::Args;
-use diskwright_planner::{PlanError, plan};
+use diskwright_planner::{PlanError, PlanLimits, plan};
 use serde_json::{Value, json};
 
 use super::simulate::Pictures;
@@ -38,7 +38,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return from_log::run(arguments);
     }
     let demand = arguments.demand.demand()?;
-    let limits = arguments.limits.limits(arguments.demand.horizon_days()?)?;
+    let existing = arguments.limits.existing(None)?;
+    let limits = PlanLimits { existing, ..arguments.limits.limits(arguments.demand.horizon_days()?)? };
     arguments.pictures.check()?;
     let answer = plan(&demand, &limits).map_err(failure)?;
     arguments.pictures.write("Plan", &pictures::charts(&answer), || pictures::sheet(&answer, &limits))?;
@@ -73,8 +74,10 @@ fn failure(error: PlanError) -> Failure {
     match error {
         PlanError::Drive { .. } => Failure::Failed(error.to_string()),
         PlanError::Unknown { what, .. } => {
-            let list =
-                if what == "instance" { "docs/planner.md names them" } else { "`diskwright list drives` shows all" };
+            let list = match what {
+                "instance" | "controller" => "docs/planner.md names them",
+                _ => "`diskwright list drives` shows all",
+            };
             Failure::Usage(format!("{error}; {list}"))
         }
         error => Failure::Usage(error.to_string()),

@@ -7,6 +7,7 @@ use diskwright_base::units::{parse_duration, parse_size};
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_planner::arithmetic::turned_back;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
+use diskwright_planner::limits::ExistingDrives;
 use diskwright_planner::prices::{built_in, read};
 use diskwright_planner::{Demand, PartFilter, PlanLimits};
 use diskwright_simulator::ArrayLevel;
@@ -78,6 +79,20 @@ pub struct LimitOptions {
     /// Drives and volumes by name, instead of those that are sold today
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     drives: Vec<String>,
+    /// Controllers to try before the drives (sas3-hba-8,sas3-raid-8) [default: ports that limit nothing]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    controllers: Vec<String>,
+    /// Most controllers of a design
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "controllers",
+          value_parser = clap::value_parser!(u16).range(1..=16))]
+    max_controllers: u16,
+    /// Size of the controllers' caches with a battery, instead of their own (1GB)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "controllers")]
+    cache: Option<u64>,
+    /// Keep the drives that are there and add to them: how many, and which (3:compaq-4gb); with --from the
+    /// number may be left out
+    #[arg(long, value_name = "[N:]DRIVE", conflicts_with = "fleet")]
+    keep_existing: Option<String>,
     /// Cloud instance that limits its volumes (m6i.large)
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
@@ -271,6 +286,9 @@ impl LimitOptions {
         }
         limits.drives = self.drives.clone();
         limits.instance = self.instance.clone();
+        limits.controllers = self.controllers.clone();
+        limits.max_controllers = self.max_controllers;
+        limits.cache_bytes = self.cache.map(|bytes| bytes as f64);
         if let Some(spares) = self.spares {
             limits.spares = vec![spares];
         }
@@ -290,6 +308,20 @@ impl LimitOptions {
         limits.list = self.list.into();
         limits.horizon_days = horizon_days;
         Ok(limits)
+    }
+
+    /// The drives that are there and stay; `members` is how many the log has, where there is one.
+    pub fn existing(&self, members: Option<usize>) -> Result<Option<ExistingDrives>, Failure> {
+        let Some(text) = &self.keep_existing else { return Ok(None) };
+        let wrong = |because: &str| usage(format!("--keep-existing `{text}`: {because}"));
+        let (count, drive) = match text.split_once(':') {
+            Some((count, drive)) => (count.trim().parse().ok(), drive),
+            None => (members.and_then(|count| u16::try_from(count).ok()), text.as_str()),
+        };
+        let count = count.filter(|count| *count > 0).ok_or_else(|| {
+            wrong("write how many there are and which, such as 3:compaq-4gb (`diskwright list drives` shows all)")
+        })?;
+        Ok(Some(ExistingDrives { count, drive: drive.trim().to_owned() }))
     }
 
     /// The one currency of what was typed.

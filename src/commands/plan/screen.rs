@@ -2,7 +2,7 @@
 //! not others, the frontier.
 
 use diskwright_base::units::{digits, display};
-use diskwright_planner::answer::{PricePeriod, ResponseFigures};
+use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
 use diskwright_report::{Align, Ink, Style, TextTable, plot};
 
@@ -66,9 +66,14 @@ pub fn title(design: &PlannedDesign) -> String {
         0 => String::new(),
         n => format!(" + {n} spare{}", if n == 1 { "" } else { "s" }),
     };
+    let path = design.controller.as_ref().map_or(String::new(), |controller| {
+        let cache = if controller.write_back_bytes.is_some() { ", write-back" } else { "" };
+        let times = if controller.count == 1 { String::new() } else { format!("{} x ", controller.count) };
+        format!(" on {times}{}{cache}", controller.id)
+    });
     match design.count {
-        1 => part.clone(),
-        count => format!("{} of {count} x {part}{spares}", design.level),
+        1 => format!("{part}{path}"),
+        count => format!("{} of {count} x {part}{spares}{path}", design.level),
     }
 }
 
@@ -155,7 +160,57 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         _ => String::new(),
     };
     lines.push(format!("costs {cost} over {} years{date}; power {watts}", digits(limits.years)));
+    lines.extend(hardware(design));
+    lines.extend(design.horizon.as_ref().map(horizon));
     lines
+}
+
+/// What stays, what is bought, what of the price is not known, and the controllers.
+fn hardware(design: &PlannedDesign) -> Vec<String> {
+    let mut lines = Vec::new();
+    if design.kept > 0 {
+        let items: Vec<String> = design.bought.iter().map(|item| format!("{} x {}", item.count, item.item)).collect();
+        let bought =
+            if items.is_empty() { "nothing is bought".into() } else { format!("bought: {}", items.join(", ")) };
+        lines.push(format!("{} drives that are there stay; {bought}", design.kept));
+    }
+    if design.price.is_none() {
+        let unknown: Vec<&str> =
+            design.bought.iter().filter(|item| item.price.is_none()).map(|item| item.item.as_str()).collect();
+        let rest = design.known_price.map(|price| format!("; all else costs {price:.0} {}", design.currency));
+        lines.push(format!("price unknown: {}{}", unknown.join(", "), rest.unwrap_or_default()));
+    }
+    if let Some(controller) = &design.controller {
+        let cache = controller.write_back_bytes.map(|bytes| format!("; {} take writes", display(bytes, "bytes")));
+        lines.push(format!(
+            "{} x {}: {} channel{}, {} drives on the fullest{}",
+            controller.count,
+            controller.name,
+            controller.channels,
+            if controller.channels == 1 { "" } else { "s" },
+            controller.drives_per_channel,
+            cache.unwrap_or_default()
+        ));
+    }
+    lines
+}
+
+fn horizon(found: &HorizonFigures) -> String {
+    let free = match found.free_bytes {
+        free if free < 0.0 => format!("{} too little", display(-free, "bytes")),
+        free => format!("{} free", display(free, "bytes")),
+    };
+    let upper = match found.holds_upper_end {
+        Some(false) => "; growth at its upper end would not fit",
+        Some(true) => "; growth at its upper end fits as well",
+        None => "",
+    };
+    format!(
+        "in {} days: {} needed, {free}{upper}; {}x the load then, if load grows as data do",
+        digits(found.days),
+        display(found.capacity_bytes, "bytes"),
+        digits(found.headroom)
+    )
 }
 
 fn hours(seconds: f64) -> String {

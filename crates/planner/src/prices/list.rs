@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::{HardwarePrice, InstanceCaps, VolumeOffer, day_number};
+use crate::paths::ControllerOffer;
 
 /// Rows of a file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -20,6 +21,9 @@ pub struct PriceList {
     /// Prices of single drives; they go before those of groups.
     #[serde(default, rename = "drive")]
     pub drives: Vec<DrivePrice>,
+    /// Controllers.
+    #[serde(default, rename = "controller")]
+    pub controllers: Vec<ControllerOffer>,
     /// Whole subsystems.
     #[serde(default, rename = "subsystem")]
     pub subsystems: Vec<Subsystem>,
@@ -41,8 +45,50 @@ pub struct DriveGroup {
     pub spec: Option<SpecRates>,
     /// What large users report.
     pub field: Option<FieldRates>,
-    /// Watts of a drive at work.
-    pub watts: Option<f64>,
+}
+
+/// What a drive draws at work, in a user's own row as a plain number.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum DrivePower {
+    /// Watts.
+    Plain(f64),
+    /// With their source.
+    Sourced {
+        /// Watts.
+        value: f64,
+        /// Day of the source, `2026-11-23`.
+        date: String,
+        /// Where that is written.
+        source: String,
+    },
+}
+
+impl DrivePower {
+    /// Watts.
+    pub fn watts(&self) -> f64 {
+        match self {
+            DrivePower::Plain(watts) | DrivePower::Sourced { value: watts, .. } => *watts,
+        }
+    }
+
+    /// Its day and where it is written.
+    pub fn source(&self) -> Option<(&str, &str)> {
+        match self {
+            DrivePower::Plain(_) => None,
+            DrivePower::Sourced { date, source, .. } => Some((date, source)),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if let Some((date, _)) = self.source() {
+            check_date(date)?;
+        }
+        match self.watts() {
+            watts if is_above_0(watts) && watts < 1e4 => Ok(()),
+            watts => Err(format!("watts: {watts}; leave it out where it is not known")),
+        }
+    }
 }
 
 /// Failure rates of data sheets.
@@ -74,9 +120,9 @@ pub struct DrivePrice {
     /// Id of the simulator's catalogue.
     pub id: String,
     /// What it costs.
-    pub price: HardwarePrice,
-    /// Watts at work.
-    pub watts: Option<f64>,
+    pub price: Option<HardwarePrice>,
+    /// What it draws at work.
+    pub watts: Option<DrivePower>,
 }
 
 /// A subsystem that is sold as a whole.
@@ -106,6 +152,7 @@ impl PriceList {
         replace(&mut self.instances, other.instances, |row| &row.id);
         replace(&mut self.groups, other.groups, |row| &row.id);
         replace(&mut self.drives, other.drives, |row| &row.id);
+        replace(&mut self.controllers, other.controllers, |row| &row.id);
         replace(&mut self.subsystems, other.subsystems, |row| &row.id);
     }
 
@@ -116,24 +163,25 @@ impl PriceList {
 
     /// The price of a drive in a currency, its own before its group's.
     pub fn drive_price(&self, drive: &str, currency: &str) -> Option<&HardwarePrice> {
-        let own = self.drives.iter().filter(|row| row.id == drive).map(|row| &row.price);
+        let own = self.drives.iter().filter(|row| row.id == drive).filter_map(|row| row.price.as_ref());
         let group = self.group(drive).and_then(|group| group.price.as_ref());
         own.chain(group).find(|price| price.currency == currency)
     }
 
-    /// Watts of a drive at work.
-    pub fn watts(&self, drive: &str) -> Option<f64> {
-        let own = self.drives.iter().find(|row| row.id == drive).and_then(|row| row.watts);
-        own.or_else(|| self.group(drive)?.watts)
+    /// What a drive draws at work.
+    pub fn power(&self, drive: &str) -> Option<&DrivePower> {
+        self.drives.iter().filter(|row| row.id == drive).find_map(|row| row.watts.as_ref())
     }
 
     /// Currencies of its rows, each once.
     pub fn currencies(&self) -> Vec<&str> {
         let volumes = self.volumes.iter().map(|row| row.price.currency.as_str());
         let groups = self.groups.iter().filter_map(|row| Some(row.price.as_ref()?.currency.as_str()));
-        let drives = self.drives.iter().map(|row| row.price.currency.as_str());
+        let drives = self.drives.iter().filter_map(|row| Some(row.price.as_ref()?.currency.as_str()));
+        let controllers = self.controllers.iter().filter_map(|row| Some(row.price.as_ref()?.currency.as_str()));
         let subsystems = self.subsystems.iter().map(|row| row.price.currency.as_str());
-        let mut all: Vec<&str> = volumes.chain(groups).chain(drives).chain(subsystems).collect();
+        let all = volumes.chain(groups).chain(drives).chain(controllers).chain(subsystems);
+        let mut all: Vec<&str> = all.collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -152,9 +200,18 @@ impl PriceList {
             check_date(&row.date).map_err(|message| (row.id.clone(), message))?;
         }
         let groups = self.groups.iter().filter_map(|row| Some((&row.id, row.price.as_ref()?)));
-        let drives = self.drives.iter().map(|row| (&row.id, &row.price));
+        let drives = self.drives.iter().filter_map(|row| Some((&row.id, row.price.as_ref()?)));
+        let controllers = self.controllers.iter().filter_map(|row| Some((&row.id, row.price.as_ref()?)));
         let subsystems = self.subsystems.iter().map(|row| (&row.id, &row.price));
-        for (id, price) in groups.chain(drives).chain(subsystems) {
+        for row in &self.controllers {
+            let checked = row.check().and_then(|()| check_date(&row.date));
+            checked.map_err(|message| (row.id.clone(), message))?;
+        }
+        for row in &self.drives {
+            let checked = row.watts.as_ref().map_or(Ok(()), DrivePower::check);
+            checked.map_err(|message| (row.id.clone(), message))?;
+        }
+        for (id, price) in groups.chain(drives).chain(controllers).chain(subsystems) {
             check_price(price).map_err(|message| (id.clone(), message))?;
         }
         Ok(())

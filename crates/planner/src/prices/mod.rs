@@ -9,12 +9,13 @@ use std::sync::LazyLock;
 use diskwright_base::{Problem, ProblemSource};
 use serde::{Deserialize, Serialize};
 
-pub use list::{DriveGroup, PriceList, Subsystem};
+pub use list::{DriveGroup, DrivePower, PriceList, Subsystem};
 
 /// The built-in files.
-pub const FILES: [(&str, &str); 2] = [
+pub const FILES: [(&str, &str); 3] = [
     ("volumes.toml", include_str!("../../data/volumes.toml")),
     ("drives.toml", include_str!("../../data/drives.toml")),
+    ("controllers.toml", include_str!("../../data/controllers.toml")),
 ];
 
 /// A volume type of a cloud.

@@ -6,6 +6,7 @@ use super::network::{AnalyticNetwork, ForkStep, IoKind, NetworkCenter, NetworkCl
 use super::places::PlaceShares;
 use super::requests::{BackgroundChain, RequestWay, WorkloadRequest};
 use super::sets::{MemberDemand, MemberPool, drive_at, evenly, found_by_itself, member_demands, plans, pools};
+use super::side_by_side;
 use super::{UnsolvedPart, UnsolvedReason};
 use crate::array::{ArrayDescription, ArrayGeometry, ArrayState, MemberIo, MemberIoPlan, Planner};
 use crate::device::DeviceModel;
@@ -38,7 +39,7 @@ pub(super) struct NetworkBuilder<'a> {
     buses: Vec<usize>,
     /// Command, port and parity of each controller.
     pub(super) controllers: Vec<[usize; 3]>,
-    channels: Vec<usize>,
+    pub(super) channels: Vec<usize>,
     /// Workloads; chains beyond them are in the background.
     pub(super) loads: usize,
 }
@@ -66,7 +67,25 @@ impl<'a> NetworkBuilder<'a> {
             builder.controllers.push(stations);
         }
         builder.channels = system.channels.iter().map(|channel| builder.station(&channel.name, 1)).collect();
+        for set in &system.arrays {
+            side_by_side::join(&mut builder, set);
+        }
         builder
+    }
+
+    /// Makes stations one center that has them as members: they are alike and used alike. `members` is a
+    /// broken number where they are not used quite alike: the load of the one that is used most is right.
+    pub(super) fn join(&mut self, stations: &[usize], members: f64) {
+        let Some((first, others)) = stations.split_first() else { return };
+        let center = &mut self.built.network.centers[*first];
+        (center.members, center.group) = (members, members);
+        for other in others {
+            let Some(at) = self.built.names.iter().position(|(center, _)| center == other) else { continue };
+            let (_, names) = self.built.names.swap_remove(at);
+            if let Some((_, all)) = self.built.names.iter_mut().find(|(center, _)| center == first) {
+                all.extend(names);
+            }
+        }
     }
 
     fn station(&mut self, name: &str, servers: u32) -> usize {
@@ -148,7 +167,9 @@ impl<'a> NetworkBuilder<'a> {
         let group = self.group(*set.members.first().ok_or_else(|| missing("member"))?)?;
         for member in &set.members {
             let other = self.group(*member)?;
-            if other.device.name() != group.device.name() || other.order != group.order || other.depth != group.depth {
+            let channel = |group: &Drives| group.channel.map(|at| self.channels.get(at));
+            let (order, depth) = (other.order != group.order, other.depth != group.depth);
+            if other.device.name() != group.device.name() || order || depth || channel(other) != channel(group) {
                 return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
             }
         }

@@ -15,6 +15,7 @@ mod places;
 mod requests;
 mod served;
 mod sets;
+mod side_by_side;
 mod steady;
 
 pub use design::{Arrangement, DesignAnswer, DesignDemand, DesignSolver};

@@ -48,7 +48,7 @@ impl Cache {
     fn flush_one(&mut self, volume: usize, out: &mut CacheActions) {
         let Some(at) = self.volumes[volume].order.next(&self.lines) else { return };
         let (shift, line) = (self.sizes.line_shift, self.lines[at]);
-        let page = (line.number << shift) + u64::from((line.dirty & !line.flushing).trailing_zeros());
+        let page = (self.lines.head(at).number << shift) + u64::from((line.dirty & !line.flushing).trailing_zeros());
         let (mut from, mut to) = (page, page + 1);
         // entries that lie across two volumes are of the first
         let edge = |volume: &CacheVolume| volume.from.next_multiple_of(1 << shift);
@@ -96,7 +96,7 @@ impl Cache {
     /// An entry waits to be flushed.
     #[inline]
     pub(super) fn enqueue(&mut self, at: u32) {
-        let volume = self.volume_of(self.lines[at].number);
+        let volume = self.volume_of(self.lines.head(at).number);
         self.volumes[volume].order.add(&mut self.lines, at, self.now);
     }
 

@@ -3,23 +3,30 @@
 /// Number of no entry: the foot of all lists.
 pub(super) const NONE: u32 = 0;
 
-/// One entry: a line of neighbouring pages, one bit each. What is looked at for
-/// every request fills one line of the processor's cache; the rest lies apart.
+/// What is looked at of an entry for every request: a line of neighbouring pages,
+/// one bit each. It is small, so that of a large cache much is in the processor's.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-pub(super) struct CacheLine {
+#[repr(align(32))]
+pub(super) struct CacheLineHead {
     /// Which line of the volume.
     pub number: u64,
     /// What is here.
     pub valid: u64,
-    /// Read ahead, and not asked for yet.
-    pub ahead: u64,
     /// The next entry of the same bucket.
     chain: u32,
+    /// Where its last use stands in the order of use, if it is there.
+    place: u32,
     /// It is in the order of use. Busy entries leave it when they would be next to go.
     pub listed: bool,
-    /// It waits to be flushed.
-    pub queued: bool,
+    /// Some of it may have been read ahead and not asked for yet.
+    pub foreseen: bool,
+}
+
+/// The rest of an entry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CacheLine {
+    /// Read ahead, and not asked for yet.
+    pub ahead: u64,
     /// On its way from below.
     pub reading: u64,
     /// Newer than below.
@@ -28,14 +35,23 @@ pub(super) struct CacheLine {
     pub flushing: u64,
     /// The last flight that began with one of its pages.
     pub flight: u32,
+    /// It waits to be flushed.
+    pub queued: bool,
 }
 
-/// The entries used more and less recently than one.
-#[derive(Clone, Copy, Debug, Default)]
-struct UseLinks {
-    newer: u32,
-    older: u32,
+/// The order of use: each use of an entry, the oldest first. Places count up and
+/// wrap. Only an entry's last use counts, which the entry itself knows: so a use
+/// writes at the end of this list and in the entry, where a chain of neighbours
+/// would be two more misses of the processor's cache.
+#[derive(Clone, Debug, Default)]
+struct UseOrder {
+    uses: std::collections::VecDeque<u32>,
+    /// Place of the first.
+    first: u32,
 }
+
+/// Uses kept for each entry before those that no longer count are taken out.
+const USES_AN_ENTRY: usize = 4;
 
 /// An entry that waits to be flushed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,12 +65,16 @@ pub(super) struct FlushWait {
     pub place: u32,
 }
 
-impl CacheLine {
-    /// Pages that take room.
-    pub fn held(&self) -> u64 {
-        self.valid | self.reading | self.flushing
+impl UseOrder {
+    /// The first is done with.
+    #[inline]
+    fn skip(&mut self) {
+        self.uses.pop_front();
+        self.first = self.first.wrapping_add(1);
     }
+}
 
+impl CacheLine {
     /// Something is under way with it, or has to be.
     pub fn busy(&self) -> bool {
         self.reading | self.dirty | self.flushing != 0
@@ -64,8 +84,9 @@ impl CacheLine {
 /// All entries. Entry 0 is no entry, but the end of every list.
 #[derive(Clone, Debug)]
 pub(super) struct CacheLines {
+    heads: Vec<CacheLineHead>,
     all: Vec<CacheLine>,
-    uses: Vec<UseLinks>,
+    order: UseOrder,
     /// Of each entry, where it waits to be flushed.
     pub waits: Vec<FlushWait>,
     buckets: Vec<u32>,
@@ -99,8 +120,9 @@ impl CacheLines {
         let most = most.clamp(1, super::spec::MOST_LINES) as usize;
         let buckets = most.next_power_of_two().max(2);
         CacheLines {
+            heads: vec![CacheLineHead::default()],
             all: vec![CacheLine::default()],
-            uses: vec![UseLinks::default()],
+            order: UseOrder::default(),
             waits: vec![FlushWait::default()],
             buckets: vec![NONE; buckets],
             free: NONE,
@@ -108,6 +130,21 @@ impl CacheLines {
             most,
             held: 0,
         }
+    }
+
+    #[inline]
+    pub fn head(&self, at: u32) -> &CacheLineHead {
+        &self.heads[at as usize]
+    }
+
+    #[inline]
+    pub fn head_mut(&mut self, at: u32) -> &mut CacheLineHead {
+        &mut self.heads[at as usize]
+    }
+
+    /// Pages of an entry that take room.
+    pub fn held_of(&self, at: u32) -> u64 {
+        self.head(at).valid | self[at].reading | self[at].flushing
     }
 
     #[inline]
@@ -122,11 +159,11 @@ impl CacheLines {
     pub fn find(&self, number: u64) -> u32 {
         let mut at = self.buckets[self.bucket(number)];
         while at != NONE {
-            let line = &self[at];
-            if line.number == number {
+            let head = self.head(at);
+            if head.number == number {
                 return at;
             }
-            at = line.chain;
+            at = head.chain;
         }
         NONE
     }
@@ -135,18 +172,19 @@ impl CacheLines {
     pub fn add(&mut self, number: u64) -> Option<u32> {
         let at = if self.free != NONE {
             let at = self.free;
-            self.free = self[at].chain;
+            self.free = self.head(at).chain;
             at
         } else if self.all.len() <= self.most {
+            self.heads.push(CacheLineHead::default());
             self.all.push(CacheLine::default());
-            self.uses.push(UseLinks::default());
             self.waits.push(FlushWait::default());
             (self.all.len() - 1) as u32
         } else {
             return None;
         };
         let bucket = self.bucket(number);
-        self[at] = CacheLine { number, chain: self.buckets[bucket], ..CacheLine::default() };
+        self[at] = CacheLine::default();
+        *self.head_mut(at) = CacheLineHead { number, chain: self.buckets[bucket], ..CacheLineHead::default() };
         self.buckets[bucket] = at;
         self.list(at, true);
         Some(at)
@@ -154,78 +192,97 @@ impl CacheLines {
 
     /// Forgets an entry that is neither busy nor queued.
     pub fn remove(&mut self, at: u32) {
-        self.held -= u64::from(self[at].held().count_ones());
-        if self[at].listed {
-            self.unlist(at);
-        }
-        let (bucket, next) = (self.bucket(self[at].number), self[at].chain);
+        self.held -= u64::from(self.held_of(at).count_ones());
+        let CacheLineHead { number, chain: next, .. } = *self.head(at);
+        let bucket = self.bucket(number);
         if self.buckets[bucket] == at {
             self.buckets[bucket] = next;
         } else {
             let mut before = self.buckets[bucket];
-            while self[before].chain != at && before != NONE {
-                before = self[before].chain;
+            while self.head(before).chain != at && before != NONE {
+                before = self.head(before).chain;
             }
-            self[before].chain = next;
+            self.head_mut(before).chain = next;
         }
-        self[at] = CacheLine { chain: self.free, ..CacheLine::default() };
+        *self.head_mut(at) = CacheLineHead { chain: self.free, ..CacheLineHead::default() };
         self.free = at;
     }
 
     /// The entry used longest ago of those that may go, `but` one. Busy ones
     /// met on the way leave the order: they come back when they are not.
     pub fn oldest(&mut self, but: u32) -> Option<u32> {
-        let mut at = self.uses[0].newer;
-        loop {
-            match at {
-                NONE => return None,
-                _ if at == but => at = self.uses[at as usize].newer,
-                _ if self[at].busy() => {
-                    let next = self.uses[at as usize].newer;
-                    self.unlist(at);
-                    at = next;
-                }
-                _ => return Some(at),
+        let mut passed = false;
+        let found = loop {
+            let Some(at) = self.order.uses.front().copied() else { break None };
+            let (line, head) = (&self.all[at as usize], &mut self.heads[at as usize]);
+            if !head.listed || head.place != self.order.first {
+                self.order.skip();
+            } else if line.busy() {
+                head.listed = false;
+                self.order.skip();
+            } else if at == but {
+                passed = true;
+                self.order.skip();
+            } else {
+                break Some(at);
             }
+        };
+        if passed {
+            // it stays the oldest
+            self.list(but, false);
         }
+        found
     }
 
     /// It was used just now.
     #[inline]
     pub fn touch(&mut self, at: u32) {
-        if self.uses[0].older == at {
-            return;
+        let (head, order) = (self.head(at), &self.order);
+        if !head.listed || head.place != order.first.wrapping_add(order.uses.len() as u32).wrapping_sub(1) {
+            self.list(at, true);
         }
-        if self[at].listed {
-            self.unlist(at);
-        }
-        self.list(at, true);
     }
 
     /// Puts an entry into the order: as the one used last, or as the one used first.
     #[inline]
     pub fn list(&mut self, at: u32, newest: bool) {
-        // entry 0 closes the ring: the newest is older than it, the oldest newer
-        let ends = self.uses[0];
-        let (newer, older) = if newest { (0, ends.older) } else { (ends.newer, 0) };
-        self[at].listed = true;
-        self.uses[at as usize] = UseLinks { newer, older };
-        self.uses[newer as usize].older = at;
-        self.uses[older as usize].newer = at;
+        let order = &mut self.order;
+        let place = if newest {
+            order.uses.push_back(at);
+            order.first.wrapping_add(order.uses.len() as u32 - 1)
+        } else {
+            order.uses.push_front(at);
+            order.first = order.first.wrapping_sub(1);
+            order.first
+        };
+        let head = &mut self.heads[at as usize];
+        (head.listed, head.place) = (true, place);
+        if order.uses.len() > USES_AN_ENTRY * self.all.len() + 64 {
+            self.tidy();
+        }
     }
 
-    #[inline]
-    fn unlist(&mut self, at: u32) {
-        let UseLinks { newer, older } = self.uses[at as usize];
-        self.uses[newer as usize].older = older;
-        self.uses[older as usize].newer = newer;
-        self[at].listed = false;
+    /// Takes out the uses that no longer count.
+    #[cold]
+    fn tidy(&mut self) {
+        let (heads, order) = (&mut self.heads, &mut self.order);
+        let (mut place, mut kept) = (order.first, order.first);
+        order.uses.retain(|at| {
+            let head = &mut heads[*at as usize];
+            let counts = head.listed && head.place == place;
+            if counts {
+                head.place = kept;
+            }
+            (place, kept) = (place.wrapping_add(1), kept.wrapping_add(u32::from(counts)));
+            counts
+        });
+        debug_assert!(order.uses.len() < heads.len(), "each entry counts once");
     }
 
     /// Entries in use.
     #[cfg(test)]
     pub fn used(&self) -> usize {
-        let free = std::iter::successors(Some(self.free), |at| Some(self[*at].chain));
+        let free = std::iter::successors(Some(self.free), |at| Some(self.head(*at).chain));
         self.all.len() - 1 - free.take_while(|at| *at != NONE).count()
     }
 }
@@ -258,7 +315,7 @@ mod tests {
                 (None, _) => {
                     if lines.used() == 50 {
                         let oldest = lines.oldest(NONE).expect("none is busy");
-                        assert_eq!(lines[oldest].number, model.remove(0));
+                        assert_eq!(lines.head(oldest).number, model.remove(0));
                         lines.remove(oldest);
                     }
                     model.push(number);
@@ -278,7 +335,7 @@ mod tests {
         assert_eq!(lines.oldest(NONE), Some(at[1]));
         assert_eq!(lines.oldest(at[1]), Some(at[2]));
         lines[at[0]].dirty = 0;
-        assert!(!lines[at[0]].listed);
+        assert!(!lines.head(at[0]).listed);
         lines.list(at[0], false);
         assert_eq!(lines.oldest(NONE), Some(at[0]));
     }

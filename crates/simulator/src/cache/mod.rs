@@ -265,7 +265,7 @@ impl Cache {
     pub fn holds(&self, block: u64) -> bool {
         let page = block >> self.sizes.page_shift;
         let at = self.lines.find(page >> self.sizes.line_shift);
-        at != NONE && self.lines[at].valid & self.bit(page) != 0
+        self.lines.head(at).valid & self.bit(page) != 0
     }
 
     /// Nothing waits and nothing is under way below.

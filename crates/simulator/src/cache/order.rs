@@ -28,7 +28,7 @@ impl FlushQueue {
     pub fn add(&mut self, lines: &mut CacheLines, at: u32, now: Ns) {
         let last = self.last;
         lines[at].queued = true;
-        let number = lines[at].number;
+        let number = lines.head(at).number;
         lines.waits[at as usize] = FlushWait { since: now, before: last, after: NONE, place: 0 };
         match last {
             NONE => self.first = at,
@@ -134,11 +134,11 @@ mod tests {
         for (now, number) in [(1, 50), (2, 10), (3, 30)] {
             add(&mut order, &mut lines, number, now);
         }
-        assert_eq!(order.oldest(&lines).map(|(at, since)| (lines[at].number, since)), Some((50, 1)));
+        assert_eq!(order.oldest(&lines).map(|(at, since)| (lines.head(at).number, since)), Some((50, 1)));
         let mut gone = Vec::new();
         for round in 0.. {
             let Some(at) = order.next(&lines) else { break };
-            gone.push(lines[at].number);
+            gone.push(lines.head(at).number);
             order.remove(&mut lines, at);
             if round == 1 {
                 // the arm stands at 30: 20 waits for the next sweep, 40 does not

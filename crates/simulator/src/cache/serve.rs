@@ -36,7 +36,7 @@ impl Cache {
             let line = page >> shift;
             let wanted = self.mask(line, page, to);
             let at = self.lines.find(line);
-            let missing = if at == NONE { wanted } else { wanted & !self.lines[at].valid };
+            let missing = wanted & !self.lines.head(at).valid;
             if missing != 0 {
                 let first = (line << shift) + u64::from(missing.trailing_zeros());
                 let lowest = missing & missing.wrapping_neg();
@@ -186,7 +186,8 @@ impl Cache {
         let at = self.lines.find(number);
         if at != NONE {
             let line = &self.lines[at];
-            let (valid, reading, flushing) = (line.valid & bit, line.reading & bit, line.flushing & bit);
+            let (reading, flushing) = (line.reading & bit, line.flushing & bit);
+            let valid = self.lines.head(at).valid & bit;
             let hint = line.flight;
             if !extra {
                 self.used(at, bit);
@@ -208,6 +209,7 @@ impl Cache {
         line.flight = *run;
         if extra {
             line.ahead |= bit;
+            self.lines.head_mut(at).foreseen = true;
             self.counters.blocks_ahead += 1 << self.sizes.page_shift;
         }
         self.lines.held += 1;
@@ -222,12 +224,12 @@ impl Cache {
             let page = asked.next;
             let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
             let mut entry = self.lines.find(number);
-            let line = if entry == NONE { super::lines::CacheLine::default() } else { self.lines[entry] };
+            let (line, valid) = (self.lines[entry], self.lines.head(entry).valid);
             let counted = (line.dirty | line.flushing) & bit != 0;
             if !counted && self.dirty >= self.dirty_most {
                 return Err(CacheWait::Room);
             }
-            if self.read_first && line.valid & bit == 0 && !self.covers(&asked.io, page) {
+            if self.read_first && valid & bit == 0 && !self.covers(&asked.io, page) {
                 match self.read_page(page, false, run, out) {
                     PageState::Begun => self.flights.asked_mut(at).missed = true,
                     PageState::NoRoom => return Err(CacheWait::Room),
@@ -239,7 +241,7 @@ impl Cache {
                 }
                 return Err(CacheWait::Flight(*run));
             }
-            if line.held() & bit == 0 {
+            if self.lines.held_of(entry) & bit == 0 {
                 entry = self.room(number, entry, false).ok_or(CacheWait::Room)?;
                 self.lines.held += 1;
             }
@@ -248,12 +250,12 @@ impl Cache {
                 self.counters.blocks_overwritten += 1 << self.sizes.page_shift;
             }
             let line = &mut self.lines[entry];
-            line.valid |= bit;
             line.dirty |= bit;
             line.ahead &= !bit;
             if line.flushing & bit == 0 && !line.queued {
                 self.enqueue(entry);
             }
+            self.lines.head_mut(entry).valid |= bit;
             self.lines.touch(entry);
             self.flights.asked_mut(at).next += 1;
         }
@@ -267,24 +269,24 @@ impl Cache {
             let page = asked.next;
             let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
             let mut entry = self.lines.find(number);
-            let line = if entry == NONE { super::lines::CacheLine::default() } else { self.lines[entry] };
+            let (line, valid) = (self.lines[entry], self.lines.head(entry).valid);
             let covered = self.covers(&asked.io, page);
             if line.flushing & bit != 0 {
                 return Err(CacheWait::Flight(self.flights.over(page, true, line.flight)));
             }
-            if line.reading & bit != 0 && line.valid & bit == 0 && !covered {
+            if line.reading & bit != 0 && valid & bit == 0 && !covered {
                 return Err(CacheWait::Flight(self.flights.over(page, false, line.flight)));
             }
-            if line.held() & bit == 0 {
+            if self.lines.held_of(entry) & bit == 0 {
                 entry = self.room(number, entry, false).ok_or(CacheWait::Room)?;
                 self.lines.held += 1;
             }
             self.open(run, page, true, out);
             let keep = self.allocate || line.reading & bit != 0;
             let line = &mut self.lines[entry];
-            line.valid |= if covered && keep { bit } else { 0 };
             line.flushing |= bit;
             line.ahead &= !bit;
+            self.lines.head_mut(entry).valid |= if covered && keep { bit } else { 0 };
             self.lines.touch(entry);
             self.flights.asked_mut(at).next += 1;
             self.flights.wait(at, *run);
@@ -301,10 +303,12 @@ impl Cache {
     /// Somebody asked for these pages of an entry.
     #[inline]
     fn used(&mut self, at: u32, wanted: u64) {
-        let line = &mut self.lines[at];
-        let foreseen = line.ahead & wanted;
-        if foreseen != 0 {
+        if self.lines.head(at).foreseen {
+            let line = &mut self.lines[at];
+            let foreseen = line.ahead & wanted;
             line.ahead &= !wanted;
+            let some = line.ahead != 0;
+            self.lines.head_mut(at).foreseen = some;
             self.counters.blocks_ahead_used += u64::from(foreseen.count_ones()) << self.sizes.page_shift;
         }
         self.lines.touch(at);
@@ -374,8 +378,8 @@ impl Cache {
         if at == NONE {
             return;
         }
+        let before = self.lines.held_of(at);
         let line = &mut self.lines[at];
-        let before = line.held();
         if write {
             line.flushing &= !mask;
             if self.back.is_some() {
@@ -383,17 +387,19 @@ impl Cache {
                 self.dirty -= u64::from((mask & !line.dirty).count_ones());
             }
         } else {
-            line.valid |= line.reading & mask;
+            let came = line.reading & mask;
             line.reading &= !mask;
+            self.lines.head_mut(at).valid |= came;
         }
-        let (held, waits) = (line.held(), line.dirty & !line.flushing != 0 && !line.queued);
+        let line = &self.lines[at];
+        let (held, waits) = (self.lines.held_of(at), line.dirty & !line.flushing != 0 && !line.queued);
         self.lines.held -= u64::from((before & !held).count_ones());
         if waits {
             self.enqueue(at);
         }
         if held == 0 {
             self.lines.remove(at);
-        } else if !self.lines[at].listed && !self.lines[at].busy() {
+        } else if !self.lines.head(at).listed && !self.lines[at].busy() {
             // it left the order as the oldest, unless it has only just come
             self.lines.list(at, !write);
         }

@@ -32,11 +32,16 @@ pub(super) enum ReadAheadPlan {
     Apart(u64, u64),
 }
 
+/// Several times the usual number of readers, so that few reads have another one's hash.
+const HASHES: usize = 256;
+
 /// All sequential readers.
 #[derive(Clone, Debug)]
 pub(super) struct SequentialStreams {
     /// Which block each would read next; beside the rest so that all are looked through fast.
     next: Vec<u64>,
+    /// How many of those have each hash: most reads go on with nobody, and one look tells so.
+    hashes: Box<[u16; HASHES]>,
     all: Vec<SequentialStream>,
     /// Who was heard of just before and just after each; behind them, the end of that ring.
     order: Vec<(u32, u32)>,
@@ -52,8 +57,11 @@ impl SequentialStreams {
         let (from, to) = (from.max(1), to.max(1));
         let ring = count as u32 + 1;
         let order = (0..ring).map(|at| ((at + ring - 1) % ring, (at + 1) % ring)).collect();
+        let mut hashes = Box::new([0; HASHES]);
+        hashes[hash(u64::MAX)] = count as u16;
         SequentialStreams {
             next: vec![u64::MAX; count],
+            hashes,
             all: vec![SequentialStream::default(); count],
             order,
             from,
@@ -64,9 +72,14 @@ impl SequentialStreams {
 
     /// A read of blocks `first..end`, pages `from..to`.
     pub fn read(&mut self, first: u64, end: u64, from: u64, to: u64, seen: PagePresence) -> ReadAheadPlan {
-        let known = self.next.iter().position(|next| *next == first);
+        let known = match self.hashes[hash(first)] {
+            0 => None,
+            _ => self.next.iter().position(|next| *next == first),
+        };
         let at = known.unwrap_or_else(|| self.quietest());
         self.heard(at);
+        self.hashes[hash(self.next[at])] -= 1;
+        self.hashes[hash(end)] += 1;
         self.next[at] = end;
         let stream = &mut self.all[at];
         if known.is_none() {
@@ -116,6 +129,12 @@ impl SequentialStreams {
         self.order[at] = (last, end as u32);
         self.order[end].0 = at as u32;
     }
+}
+
+/// Fibonacci hashing, as in `lines.rs`, to 8 bits.
+#[inline]
+fn hash(block: u64) -> usize {
+    (block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
 #[cfg(test)]

@@ -19,12 +19,14 @@ pub(super) struct CacheSegment {
 }
 
 impl CacheSegment {
+    #[inline]
     fn is_empty(&self) -> bool {
         self.end <= self.start
     }
 
+    #[inline]
     fn overlaps(&self, start: u64, end: u64) -> bool {
-        self.end > start && self.start < end && !self.is_empty()
+        (self.end > start) & (self.start < end) & !self.is_empty()
     }
 }
 
@@ -150,25 +152,31 @@ impl Segments {
         if self.separate && query.write {
             return Some(0);
         }
-        let worth = |at: usize, segment: &CacheSegment| {
-            let useless = segment.is_empty() || (segment.written && !self.serves_written);
-            match () {
-                () if segment.clean_at > query.now => 4,
-                () if query.reading == Some(at) => 3,
-                () if query.write && segment.overlaps(query.start, query.end) => 0,
-                () if useless => 1,
-                () => 2,
-            }
-        };
         let from = usize::from(self.separate);
-        let rest = self.all.iter().enumerate().skip(from);
-        rest.min_by_key(|(at, segment)| (worth(*at, segment), segment.used)).map(|(at, _)| at)
+        let mut best = (u64::MAX, None);
+        for (at, segment) in self.all.iter().enumerate().skip(from) {
+            // selected and not branched on: which is the least cannot be foreseen
+            let useless = segment.is_empty() | (segment.written & !self.serves_written);
+            let worth = if useless { 1 } else { 2 };
+            let worth = if query.write & segment.overlaps(query.start, query.end) { 0 } else { worth };
+            let worth = if query.reading == Some(at) { 3 } else { worth };
+            let worth: u64 = if segment.clean_at > query.now { 4 } else { worth };
+            // uses are counted one by one, and never come to 2^60
+            let key = worth << 60 | segment.used;
+            best = if key < best.0 { (key, Some(at)) } else { best };
+        }
+        best.1
     }
 
     /// What is written is no longer as it was read.
     pub fn forget(&mut self, start: u64, end: u64, but: Option<usize>) {
+        let stale = |at: usize, segment: &CacheSegment| (Some(at) != but) & segment.overlaps(start, end);
+        // nearly always there are none, which this tells without branches
+        if !self.all.iter().enumerate().fold(false, |any, (at, segment)| any | stale(at, segment)) {
+            return;
+        }
         for at in 0..self.all.len() {
-            if Some(at) != but && self.all[at].overlaps(start, end) {
+            if stale(at, &self.all[at]) {
                 self.clear(at);
             }
         }

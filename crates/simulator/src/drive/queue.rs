@@ -128,7 +128,7 @@ impl<T: Copy> DriveQueue<T> {
             }
             QueuePolicy::ShortestPositioning => self.soonest(now, drive),
         };
-        let next = self.waiting.remove(at)?;
+        let next = if at == 0 { self.waiting.pop_front()? } else { self.waiting.remove(at)? };
         self.at = next.io.first;
         Some((next.io, next.tag))
     }

@@ -1,0 +1,279 @@
+//! The way from a host to the drives of a design: controllers, their channels, the bus
+//! that they share, and a controller's own cache.
+//!
+//! Members are dealt out over the channels in turn. Data pass the channel, the controller's
+//! link and the bus, one after another; which of them saturates first is read off the
+//! utilizations. A cache takes writes at once and sends them on as fast as the drives can
+//! (a battery keeps them); drives have as much to do as without it.
+
+use diskwright_base::words::nearest;
+use diskwright_simulator::DeviceModel;
+use diskwright_simulator::cache::{BlockCacheSpec, CacheReadAhead, WriteBackPolicy, WritePolicy};
+use diskwright_simulator::catalogue::DriveClass;
+use diskwright_simulator::system::{Bus, Channel, Controller, Drives, RunBy, System};
+use serde::Deserialize;
+
+use crate::PlanError;
+use crate::limits::PlanLimits;
+use crate::prices::HardwarePrice;
+
+/// A controller that can be bought. Rates are MB (10^6 bytes) a second.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerOffer {
+    /// How it is named: `sas3-hba-8`.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// Classes of drives that it takes: `hdd`, `sata-ssd`, `sas-ssd`.
+    pub takes: Vec<String>,
+    /// Channels that it has.
+    pub channels: u16,
+    /// Drives that a channel takes.
+    pub drives_per_channel: u16,
+    /// Rate of a channel.
+    pub channel_mb_s: f64,
+    /// Arbitration, command and status of a request on a channel, us.
+    #[serde(default)]
+    pub channel_overhead_us: f64,
+    /// Rate of its own link to the host, where it has one.
+    pub link_mb_s: Option<f64>,
+    /// The bus that all controllers share.
+    pub bus: Option<ControllerBus>,
+    /// Its cache with a battery, MiB.
+    pub cache_mib: Option<f64>,
+    /// What one costs.
+    pub price: Option<HardwarePrice>,
+    /// Watts of one at work.
+    pub watts: Option<f64>,
+    /// Day of the row.
+    pub date: String,
+    /// Where that is written.
+    pub source: String,
+}
+
+/// A bus that controllers share.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerBus {
+    /// What it is called.
+    pub name: String,
+    /// Its rate.
+    pub mb_s: f64,
+}
+
+impl ControllerOffer {
+    /// Drives that so many of them take.
+    pub fn drives(&self, controllers: u16) -> u16 {
+        self.channels.saturating_mul(self.drives_per_channel).saturating_mul(controllers)
+    }
+
+    /// True where it takes drives of a class.
+    pub fn takes(&self, class: DriveClass) -> bool {
+        self.takes.iter().any(|name| name == class.name())
+    }
+
+    /// What cannot be.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let rates = [Some(self.channel_mb_s), self.link_mb_s, self.bus.as_ref().map(|bus| bus.mb_s), self.cache_mib];
+        if rates.into_iter().flatten().any(|rate| !(rate > 0.0 && rate <= 1e7)) {
+            return Err("channel_mb_s, link_mb_s, bus and cache_mib: expected more than 0, up to 10,000,000".into());
+        }
+        if self.channels == 0 || self.drives_per_channel == 0 || self.drives(1) > 1024 {
+            return Err("channels and drives_per_channel: expected 1 to 1024 drives in all".into());
+        }
+        if !(0.0..=1e6).contains(&self.channel_overhead_us) {
+            return Err("channel_overhead_us: expected 0 to 1,000,000".into());
+        }
+        let known: Vec<&str> = DriveClass::ALL.iter().map(|class| class.name()).collect();
+        match self.takes.iter().find(|class| !known.contains(&class.as_str())) {
+            Some(class) => Err(format!("takes: `{class}`; expected some of {}", known.join(", "))),
+            None if self.takes.is_empty() => Err("takes: name the classes of drives, such as hdd".into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// So many controllers before a design.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DesignPath<'a> {
+    /// Of which sort.
+    pub offer: &'a ControllerOffer,
+    /// How many.
+    pub controllers: u16,
+    /// True where its cache takes writes.
+    pub write_back: bool,
+}
+
+/// The same among what was judged: the position of its sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgedPath {
+    /// Position among those of [`controllers`].
+    pub offer: usize,
+    /// How many.
+    pub controllers: u16,
+    /// True where its cache takes writes.
+    pub write_back: bool,
+}
+
+/// The controllers that the limits name, with the size of their cache where that was named too.
+///
+/// # Errors
+/// Names that there are not, with the nearest.
+pub fn controllers(limits: &PlanLimits) -> Result<Vec<ControllerOffer>, PlanError> {
+    let known = &limits.prices.controllers;
+    let mut found: Vec<ControllerOffer> = Vec::new();
+    for name in &limits.controllers {
+        let Some(row) = known.iter().find(|row| row.id.eq_ignore_ascii_case(name)) else {
+            let near = nearest(&name.to_lowercase(), known.iter().map(|row| row.id.as_str())).map(str::to_owned);
+            return Err(PlanError::Unknown { what: "controller", name: name.clone(), near });
+        };
+        if !found.iter().any(|other| other.id == row.id) {
+            let cache_mib = limits.cache_bytes.map(|bytes| bytes / 1_048_576.0).or(row.cache_mib);
+            found.push(ControllerOffer { cache_mib, ..row.clone() });
+        }
+    }
+    Ok(found)
+}
+
+/// Ways to drives of a class: none of its own where no controller was named.
+pub(crate) fn ways(class: DriveClass, offers: &[ControllerOffer], limits: &PlanLimits) -> Vec<Option<JudgedPath>> {
+    if offers.is_empty() || class == DriveClass::Cloud {
+        return vec![None];
+    }
+    let mut all = Vec::new();
+    for (offer, row) in offers.iter().enumerate().filter(|(_, row)| row.takes(class)) {
+        for controllers in 1..=limits.max_controllers {
+            all.push(Some(JudgedPath { offer, controllers, write_back: false }));
+        }
+        if row.cache_mib.is_some() {
+            // an array that a controller runs is on that controller alone
+            all.push(Some(JudgedPath { offer, controllers: 1, write_back: true }));
+        }
+    }
+    all
+}
+
+impl DesignPath<'_> {
+    /// ` on 2 x sas3-hba-8`.
+    pub fn words(&self) -> String {
+        let cache = if self.write_back { ", write-back" } else { "" };
+        match self.controllers {
+            1 => format!(" on {}{cache}", self.offer.id),
+            n => format!(" on {n} x {}{cache}", self.offer.id),
+        }
+    }
+
+    /// Channels in all.
+    pub fn channels(&self) -> u16 {
+        self.offer.channels * self.controllers
+    }
+
+    /// Bytes a second of a channel: a disk sends at its own interface's rate where that is slower.
+    pub(crate) fn channel_rate(&self, device: &DeviceModel) -> f64 {
+        let rate = self.offer.channel_mb_s * 1e6;
+        match device {
+            DeviceModel::Mechanical(model) => rate.min(512e9 / model.channel().read_block as f64),
+            _ => rate,
+        }
+    }
+
+    /// Seconds that a request takes through link and bus.
+    pub(crate) fn pass_s(&self, bytes: f64) -> f64 {
+        let rates = [self.offer.link_mb_s, self.offer.bus.as_ref().map(|bus| bus.mb_s)];
+        rates.into_iter().flatten().map(|rate| bytes / (rate * 1e6)).sum()
+    }
+
+    /// Drives on each channel, dealt out in turn.
+    fn drives_of(&self, drives: u32, channel: u16) -> u32 {
+        let channels = u32::from(self.channels());
+        drives / channels + u32::from(u32::from(channel) < drives % channels)
+    }
+
+    /// The number that the simulator gives to a drive of so many: those of the first channel come first.
+    pub(crate) fn number(&self, drive: u32, drives: u32) -> u32 {
+        let channels = u32::from(self.channels());
+        let channel = (drive % channels) as u16;
+        (0..channel).map(|before| self.drives_of(drives, before)).sum::<u32>() + drive / channels
+    }
+
+    /// Puts the drives of a system of one group on channels and controllers.
+    pub(crate) fn attach(&self, system: &mut System) {
+        let Some(group) = system.drives.pop() else { return };
+        let rate = |mb_s: f64| (mb_s * 1e6) as u64;
+        if let Some(bus) = &self.offer.bus {
+            system.buses = vec![Bus { name: bus.name.clone(), rate: rate(bus.mb_s), overhead: 0 }];
+        }
+        let controller = |at: u16| Controller {
+            bus: self.offer.bus.is_some().then_some(0),
+            rate: self.offer.link_mb_s.map(rate),
+            cache: self.cache(),
+            ..Controller::new(&format!("controller{at}"))
+        };
+        system.controllers = (0..self.controllers).map(controller).collect();
+        for channel in 0..self.channels() {
+            let count = self.drives_of(group.count, channel);
+            if count == 0 {
+                continue;
+            }
+            system.channels.push(Channel {
+                name: format!("channel{channel}"),
+                // neighbours are on different controllers
+                controller: Some(usize::from(channel % self.controllers)),
+                rate: Some(rate(self.offer.channel_mb_s)),
+                overhead: (self.offer.channel_overhead_us * 1e3) as u64,
+                disconnects: true,
+            });
+            let name = format!("{}{channel}-", group.name);
+            let channel = Some(system.channels.len() - 1);
+            system.drives.push(Drives { name, count, channel, ..group.clone() });
+        }
+        for set in &mut system.arrays {
+            for drive in set.members.iter_mut().chain(&mut set.spares) {
+                *drive = self.number(*drive, group.count);
+            }
+            if self.write_back {
+                set.run_by = RunBy::Controller(0);
+            }
+        }
+    }
+
+    fn cache(&self) -> Option<BlockCacheSpec> {
+        let bytes = self.offer.cache_mib.filter(|_| self.write_back)? * 1_048_576.0;
+        Some(BlockCacheSpec {
+            bytes: bytes as u64,
+            read: CacheReadAhead::None,
+            write: WritePolicy::Back(WriteBackPolicy::battery()),
+            ..BlockCacheSpec::default()
+        })
+    }
+
+    /// What a part of the system is called in an answer; its own name where it is none of the way.
+    pub(crate) fn part_name(&self, name: &str) -> Option<String> {
+        let of = |what: &str| Some(format!("{what} of {}", self.offer.id));
+        match name {
+            name if name.starts_with("channel") => of("channels"),
+            name if name.starts_with("controller") && name.ends_with(" port") => of("host links"),
+            name if name.starts_with("controller") => of("processors"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prices::built_in;
+
+    #[test]
+    fn drives_are_dealt_out_in_turn() {
+        let prices = built_in();
+        let offer = prices.controllers.iter().find(|row| row.id == "ultra-wide-scsi").expect("doc 001's adapter");
+        assert_eq!((offer.drives(1), offer.drives(3)), (14, 42));
+        let path = DesignPath { offer, controllers: 3, write_back: false };
+        // seven over three channels: 3, 2, 2
+        assert_eq!([0, 1, 2].map(|channel| path.drives_of(7, channel)), [3, 2, 2]);
+        let numbers: Vec<u32> = (0..7).map(|drive| path.number(drive, 7)).collect();
+        assert_eq!(numbers, [0, 3, 5, 1, 4, 6, 2]);
+    }
+}

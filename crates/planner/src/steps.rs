@@ -1,0 +1,205 @@
+//! The figures of a design in plain arithmetic: what was put into which formula, and what
+//! came out, so that anybody can work it out again.
+
+use serde::Serialize;
+
+use crate::analysis::StorageDesign;
+use crate::answer::{HorizonFigures, PlannedDesign, PricePeriod};
+use crate::arithmetic::{usable_members, write_cost};
+use crate::demand::Demand;
+use crate::limits::PlanLimits;
+
+/// A figure, and how it came about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArithmeticStep {
+    /// The field of the design.
+    pub figure: &'static str,
+    /// The formula in words.
+    pub formula: &'static str,
+    /// The same with numbers.
+    pub numbers: String,
+    /// What comes out, in the unit of the field.
+    pub value: f64,
+}
+
+/// The steps of a design, in the order in which one needs them.
+pub(crate) fn steps(
+    design: &StorageDesign<'_>,
+    told: &PlannedDesign,
+    demand: &Demand,
+    limits: &PlanLimits,
+) -> Vec<ArithmeticStep> {
+    let mut all = load_steps(design, told, demand);
+    all.extend(way_steps(design, told, demand));
+    all.extend(room_steps(design, told, demand, limits));
+    all.extend(money_steps(told, limits));
+    all
+}
+
+fn step(figure: &'static str, formula: &'static str, numbers: String, value: f64) -> ArithmeticStep {
+    ArithmeticStep { figure, formula, numbers, value }
+}
+
+/// Six significant digits, so that what is worked out again comes out the same.
+fn number(value: f64) -> String {
+    format!("{value:.5e}").parse::<f64>().unwrap_or(value).to_string()
+}
+
+/// Pieces that a request is cut into, where units are smaller than it.
+fn pieces(design: &StorageDesign<'_>, bytes: f64) -> f64 {
+    if design.is_striped() { (bytes / design.unit_bytes as f64).max(1.0) } else { 1.0 }
+}
+
+fn load_steps(design: &StorageDesign<'_>, told: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
+    let (level, count) = (design.level, design.count);
+    let [read, write] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| number(pieces(design, bytes)));
+    let (reads, writes) = (number(demand.reads_per_s), number(demand.writes_per_s));
+    let cost = number(write_cost(level, count));
+    let published = number(level.small_write_factor(count));
+    vec![
+        step(
+            "member_load_per_s",
+            "(reads x stripe units of a read + writes x stripe units of a write x I/Os of a small write) / members",
+            format!("({reads} x {read} + {writes} x {write} x {cost}) / {count}"),
+            told.member_load_per_s,
+        ),
+        step(
+            "member_load_published_per_s",
+            "(reads + writes x the factor of NT Magazine 1998) / members",
+            format!("({reads} + {writes} x {published}) / {count}"),
+            told.member_load_published_per_s,
+        ),
+        step(
+            "queue_per_spindle",
+            "requests a second x mean response / members (Little's law)",
+            format!("{} x {} / {count}", number(demand.requests_per_s()), number(told.response_s.mean)),
+            told.queue_per_spindle,
+        ),
+    ]
+}
+
+/// Channels, links and the bus: bytes of all member I/Os over what each carries. Compaq 1997's channel
+/// arithmetic.
+fn way_steps(design: &StorageDesign<'_>, told: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
+    let Some(path) = &design.path else { return Vec::new() };
+    let of = |what: &str| told.utilization.iter().find(|part| part.part.starts_with(what)).map(|part| part.utilization);
+    let bytes = member_bytes_per_s(design, demand);
+    // dealt out in turn, the fullest has this share
+    let share = |parts: u16| f64::from(design.count.div_ceil(parts)) / f64::from(design.count);
+    let size = bytes / (told.member_load_per_s * f64::from(design.count));
+    let ios = number(told.member_load_per_s * f64::from(design.count));
+    let row = |figure, formula, rate: f64, parts: u16, found: Option<f64>| {
+        let numbers = format!("{ios} x {} x {} / {}", number(size), number(share(parts)), number(rate));
+        found.map(|_| step(figure, formula, numbers, bytes * share(parts) / rate))
+    };
+    let channel = (path.channel_rate(&design.part.device), path.channels());
+    let link = path.offer.link_mb_s.unwrap_or(f64::NAN) * 1e6;
+    let bus = path.offer.bus.as_ref().map_or(f64::NAN, |bus| bus.mb_s * 1e6);
+    let bus_name = path.offer.bus.as_ref().map_or("", |bus| bus.name.as_str());
+    let formulas = [
+        "member I/Os a second x their bytes x share of the fullest channel / its rate, or the drives' interface where \
+         that is slower; without overheads",
+        "member I/Os a second x their bytes x share of the fullest controller / rate of its link",
+        "member I/Os a second x their bytes / rate of the bus",
+    ];
+    [
+        row("channels", formulas[0], channel.0, channel.1, of("channels")),
+        row("host links", formulas[1], link, path.controllers, of("host links")),
+        row("bus", formulas[2], bus, 1, of(bus_name).filter(|_| !bus_name.is_empty())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Bytes of all member I/Os a second: of small writes each I/O moves the write's bytes.
+fn member_bytes_per_s(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
+    let cost = write_cost(design.level, design.count);
+    demand.reads_per_s * demand.read_size_bytes + demand.writes_per_s * demand.write_size_bytes * cost
+}
+
+fn room_steps(
+    design: &StorageDesign<'_>,
+    told: &PlannedDesign,
+    demand: &Demand,
+    limits: &PlanLimits,
+) -> Vec<ArithmeticStep> {
+    let members = usable_members(design.level, design.count);
+    let room = step(
+        "usable_bytes",
+        "members' worth of data x bytes of one",
+        format!("{} x {}", number(members), number(design.part.bytes)),
+        told.usable_bytes,
+    );
+    let mut all = vec![room];
+    if let (Some(seconds), Some(rate)) = (told.rebuild_s, design.part.stream_bytes_per_s) {
+        let rate = rate.min(crate::reliability::MD_CEILING_BYTES_PER_S);
+        let numbers = format!("{} / {}", number(design.part.bytes), number(rate));
+        all.push(step("rebuild_s", "bytes of a member / the rate of a rebuild", numbers, seconds));
+    }
+    if let (Some(growth), Some(used), Some(days)) = (demand.growth, demand.capacity_bytes, told.full_after_days) {
+        let numbers = format!("({} - {}) / {}", number(told.usable_bytes), number(used), number(growth.bytes_per_day));
+        all.push(step("full_after_days", "(usable - in use today) / growth a day", numbers, days));
+    }
+    if let (Some(horizon), Some(used)) = (&told.horizon, demand.capacity_bytes) {
+        let growth = demand.growth.map_or(0.0, |growth| growth.bytes_per_day);
+        let (used, days) = (number(used), number(limits.horizon_days));
+        let needed = format!("{used} + {} x {days}", number(growth));
+        all.push(step("horizon.capacity_bytes", "in use today + growth a day x days", needed, horizon.capacity_bytes));
+        let numbers = format!("{} / ({} / {used})", number(told.headroom), number(horizon.capacity_bytes));
+        let formula = "headroom today / (room needed then / today): the load grows as the data do, an assumption";
+        all.push(step("horizon.headroom", formula, numbers, horizon.headroom));
+    }
+    all
+}
+
+fn money_steps(told: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticStep> {
+    let mut all = Vec::new();
+    if let Some(price) = told.price {
+        let item = |item: &crate::bought::BoughtItem| {
+            let each = item.price.unwrap_or(f64::NAN) / f64::from(item.count.max(1));
+            format!("{} x {}", item.count, number(each))
+        };
+        let numbers = if told.bought.is_empty() { "0".into() } else { list(told.bought.iter().map(item)) };
+        all.push(step("price", "pieces that are bought x price of one, each sort", numbers, price));
+        if let (Some(cost), PricePeriod::Month) = (told.cost, told.price_period) {
+            let numbers = format!("{} x 12 x {}", number(price), number(limits.years));
+            all.push(step("cost", "price a month x 12 x years", numbers, cost));
+        }
+    }
+    if let Some(watts) = told.watts {
+        let drives = told.count + told.spares;
+        let boards = told.controller.as_ref().map(|c| (c.count, c.watts_each.unwrap_or(f64::NAN)));
+        let rest = boards.map_or(0.0, |(count, each)| f64::from(count) * each);
+        let mut numbers = format!("{drives} x {}", number((watts - rest) / f64::from(drives)));
+        if let Some((count, each)) = boards {
+            numbers += &format!(" + {count} x {}", number(each));
+        }
+        all.push(step("watts", "pieces x watts of one at work", numbers, watts));
+    }
+    all
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(" + ")
+}
+
+/// Room and headroom at the horizon. That the load grows as the data do is an assumption, and said to be.
+pub(crate) fn horizon(told: &PlannedDesign, demand: &Demand, limits: &PlanLimits) -> Option<HorizonFigures> {
+    let (growth, used) = (demand.growth?, demand.capacity_bytes?);
+    let days = limits.horizon_days;
+    if days <= 0.0 {
+        return None;
+    }
+    let capacity_bytes = demand.capacity_after(days)?;
+    let at = |per_day: f64| used + per_day.max(0.0) * days;
+    let interval = growth.interval_bytes_per_day.map(|(low, high)| (at(low), at(high)));
+    Some(HorizonFigures {
+        days,
+        capacity_bytes,
+        capacity_interval_bytes: interval,
+        free_bytes: told.usable_bytes - capacity_bytes,
+        holds_upper_end: interval.map(|(_, high)| high <= told.usable_bytes),
+        headroom: told.headroom * used / capacity_bytes,
+    })
+}

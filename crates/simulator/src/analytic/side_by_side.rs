@@ -1,0 +1,81 @@
+//! Channels and controllers that share the members of one array: each I/O passes one of
+//! them, as it visits one of the members, so that they are one center.
+
+use super::build::NetworkBuilder;
+use crate::system::{Channel, Controller, Set, System};
+
+/// Joins the channels of an array, and their controllers, where they are alike and nobody else uses them.
+pub(super) fn join(builder: &mut NetworkBuilder<'_>, set: &Set) {
+    let system = builder.system;
+    let channels = shares(set, |member| channel_of(system, member));
+    let alone = channels.iter().all(|(at, _)| is_alone(system, set, *at));
+    let like = |a: &Channel, b: &Channel| {
+        (a.rate, a.overhead, a.disconnects) == (b.rate, b.overhead, b.disconnects)
+            && a.controller.is_some() == b.controller.is_some()
+    };
+    if channels.len() < 2 || !alone || !alike(&channels, |at| system.channels.get(at), like) {
+        return;
+    }
+    let controllers = shares(set, |member| system.channels.get(channel_of(system, member)?)?.controller);
+    let like = |a: &Controller, b: &Controller| Controller { name: String::new(), ..a.clone() } == unnamed(b);
+    if !alike(&controllers, |at| system.controllers.get(at), like) {
+        return;
+    }
+    let stations: Vec<usize> = channels.iter().map(|(at, _)| builder.channels[*at]).collect();
+    builder.join(&stations, evenly(&channels));
+    for (at, _) in &channels {
+        builder.channels[*at] = stations[0];
+    }
+    if controllers.len() > 1 {
+        let joined = builder.controllers[controllers[0].0];
+        for (part, _) in joined.iter().enumerate() {
+            let stations: Vec<usize> = controllers.iter().map(|(at, _)| builder.controllers[*at][part]).collect();
+            builder.join(&stations, evenly(&controllers));
+        }
+        for (at, _) in &controllers {
+            builder.controllers[*at] = joined;
+        }
+    }
+}
+
+fn unnamed(controller: &Controller) -> Controller {
+    Controller { name: String::new(), ..controller.clone() }
+}
+
+fn channel_of(system: &System, drive: u32) -> Option<usize> {
+    system.drives[system.group_of(drive)?.0].channel
+}
+
+/// What the members of an array are on, and how many on each.
+fn shares(set: &Set, of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
+    let mut all: Vec<(usize, u32)> = Vec::new();
+    for at in set.members.iter().filter_map(|member| of(*member)) {
+        match all.iter_mut().find(|known| known.0 == at) {
+            Some(known) => known.1 += 1,
+            None => all.push((at, 1)),
+        }
+    }
+    all
+}
+
+/// So many, as the one with the most members sees it.
+fn evenly(shares: &[(usize, u32)]) -> f64 {
+    let (all, most) = shares.iter().fold((0, 1), |(all, most), (_, count)| (all + count, most.max(*count)));
+    f64::from(all) / f64::from(most)
+}
+
+fn alike<'a, T: 'a>(
+    shares: &[(usize, u32)],
+    of: impl Fn(usize) -> Option<&'a T>,
+    like: impl Fn(&T, &T) -> bool,
+) -> bool {
+    let Some(first) = shares.first().and_then(|(at, _)| of(*at)) else { return shares.is_empty() };
+    shares.iter().all(|(at, _)| of(*at).is_some_and(|other| like(first, other)))
+}
+
+/// True where no drive of a channel is outside the array.
+fn is_alone(system: &System, set: &Set, channel: usize) -> bool {
+    (0..system.drive_count())
+        .filter(|drive| channel_of(system, *drive) == Some(channel))
+        .all(|drive| set.members.contains(&drive) || set.spares.contains(&drive))
+}

@@ -1,0 +1,74 @@
+//! What remedies would bring, where a model can say it: the advice of a verdict that is a change
+//! which `plan --what-if` knows, predicted on the log that was judged. A model that misses the
+//! response as it is today says nothing.
+
+use diskwright_base::units::{digits, display};
+use diskwright_diagnosis::Verdict;
+use diskwright_planner::prices::PriceList;
+use diskwright_planner::series::LoadSeries;
+use diskwright_planner::series::measured::USUAL_PERCENTILE;
+use diskwright_planner::what_if::{WhatIf, what_if};
+use serde_json::{Value, json};
+
+/// Ids of advice, each with the change that it is.
+const CHANGES: [(&str, &str); 4] = [
+    ("disk.raid-level", "to raid10"),
+    ("disk.more-spindles", "disks +2"),
+    ("memory.swap-own-disk", "move swap to its own disk"),
+    ("memory.add", "memory"),
+];
+
+/// A remedy and what it is predicted to bring.
+pub struct PredictedGain {
+    /// The id of the advice.
+    pub advice: &'static str,
+    /// The prediction.
+    pub found: WhatIf,
+}
+
+/// True where a verdict advises something that could be predicted.
+pub fn is_asked(verdict: &Verdict) -> bool {
+    CHANGES.iter().any(|(id, _)| verdict.advice.iter().any(|advice| advice.id == *id))
+}
+
+/// What a model can say, in the order of the advice.
+pub fn gains(verdict: &Verdict, series: &LoadSeries) -> Vec<PredictedGain> {
+    let known = verdict.advice.iter().filter_map(|advice| CHANGES.iter().find(|(id, _)| advice.id == *id));
+    known.filter_map(|(advice, change)| gain(verdict, series, advice, change)).collect()
+}
+
+fn gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &str) -> Option<PredictedGain> {
+    let change = match (advice, series.swapped_out) {
+        // as much as is swapped out today, in whole GB
+        ("memory.add", Some(out)) if out > 0.0 => format!("memory +{}GB", (out / 1e9).ceil()),
+        ("memory.add", _) => return None,
+        _ => change.to_owned(),
+    };
+    let found = what_if(series, &change, USUAL_PERCENTILE, None, &PriceList::default()).ok()?;
+    // of the disk that is blamed, where one is
+    let name = &verdict.instance;
+    let front = series.fronts.iter().find(|front| front.name == found.device);
+    let below = front.is_some_and(|front| front.leaves.iter().any(|leaf| leaf == name));
+    let blamed = name.is_empty() || found.device == *name || below;
+    let is_memory = advice.starts_with("memory.");
+    (found.trusted && (blamed || is_memory)).then_some(PredictedGain { advice, found })
+}
+
+/// Puts `gain` beside each remedy of a verdict: null where no model can say it.
+pub fn add(document: &mut Value, gains: &[PredictedGain]) {
+    for advice in document["advice"].as_array_mut().into_iter().flatten() {
+        let gain = gains.iter().find(|gain| advice["id"] == gain.advice);
+        advice["gain"] = gain.map_or(Value::Null, |gain| json!(gain.found));
+    }
+}
+
+/// A prediction as a sentence.
+pub fn words(gain: &PredictedGain) -> String {
+    let WhatIf { change, device, before, after, model_error, .. } = &gain.found;
+    format!(
+        "{change}: at the highest loads {device} would answer in {} instead of {} (the model misses today's by {} %)",
+        display(after.response_s, "s"),
+        display(before.response_s, "s"),
+        digits(model_error * 100.0)
+    )
+}
