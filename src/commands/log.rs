@@ -212,15 +212,51 @@ impl Logs {
     }
 
     /// Reads everything in the window, log after log, oldest first.
-    pub fn read(&self, mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn read(&self, each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+        self.read_into(self.range, &self.losses, each)?;
+        self.losses.borrow_mut().tell();
+        Ok(())
+    }
+
+    /// Reads a part of the window. What is lost in it is not told, for it is read again and again.
+    pub fn read_between(
+        &self,
+        range: (i64, i64),
+        each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.read_into(range, &RefCell::default(), each)
+    }
+
+    fn read_into(
+        &self,
+        range: (i64, i64),
+        losses: &RefCell<Losses>,
+        mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         if !self.said.is_empty() {
             // a log without a topology has at least what was said of it
-            each(LogPiece::Note(self.topology(self.range.0, Topology::default())?))?;
+            each(LogPiece::Note(self.topology(range.0, Topology::default())?))?;
         }
         for source in &self.sources {
-            self.read_one(&source.path, &mut each)?;
+            if source.range.0 <= range.1 && range.0 <= source.range.1 {
+                self.read_one(&source.path, range, losses, &mut each)?;
+            }
         }
-        self.losses.borrow_mut().tell();
+        Ok(())
+    }
+
+    /// True for one log of ours as it was recorded.
+    pub fn can_grow(&self) -> bool {
+        matches!(self.sources.as_slice(), [source] if source._made.is_none())
+    }
+
+    /// Takes in what was recorded since the log was opened.
+    pub fn grow(&mut self) -> Result<(), Failure> {
+        let [source] = self.sources.as_mut_slice() else { return Ok(()) };
+        if let Some(range) = LogReader::open(&source.path)?.range()?.filter(|_| source._made.is_none()) {
+            source.range = range;
+            self.range.1 = self.range.1.max(range.1);
+        }
         Ok(())
     }
 
@@ -239,9 +275,15 @@ impl Logs {
         Ok(Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&topology)?))
     }
 
-    fn read_one(&self, path: &Path, each: &mut impl FnMut(LogPiece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    fn read_one(
+        &self,
+        path: &Path,
+        (from_ns, to_ns): (i64, i64),
+        losses: &RefCell<Losses>,
+        each: &mut impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let mut reader = LogReader::open(path)?;
-        reader.window(self.range.0, self.range.1);
+        reader.window(from_ns, to_ns);
         let mut frame = Frame::default();
         let (mut extended, mut view) = (None, LatencyView::default());
         while let Some(item) = reader.next(&mut frame)? {
@@ -263,7 +305,7 @@ impl Logs {
                     each(LogPiece::Note(note))?;
                 }
                 LogItem::Damage(damage) => {
-                    let note = self.losses.borrow_mut().take(damage);
+                    let note = losses.borrow_mut().take(damage);
                     note.map_or(Ok(()), |note| each(LogPiece::Note(note)))?;
                 }
             }

@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Writes in a thread of its own: a disk that does not answer holds that one, and this one says so.
-fn write(dir: &Path, note: &Note) -> Result<(), Failure> {
+pub fn write(dir: &Path, note: &Note) -> Result<(), Failure> {
     let (done, answer) = channel();
     let (own_dir, own_note) = (dir.to_owned(), note.clone());
     let writes = move || {

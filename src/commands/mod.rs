@@ -47,6 +47,7 @@ mod store;
 mod streamed;
 mod temporary;
 mod trace;
+mod watch;
 mod when;
 mod why;
 
@@ -70,6 +71,8 @@ pub enum CliCommand {
     Why(why::Arguments),
     /// Record this machine's counters to a log, for days if needed
     Record(record::Arguments),
+    /// Watch this machine or a log on a live screen: verdict, devices, processes, and back in time
+    Watch(watch::Arguments),
     /// Trace single requests of this machine's disks: percentiles, stages, the worst, and who asked
     Trace(trace::Arguments),
     /// Add a bookmark to a log, even while it is being recorded
@@ -112,6 +115,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
     match command {
         CliCommand::Why(arguments) => why::run(&arguments),
         CliCommand::Record(arguments) => record::run(&arguments),
+        CliCommand::Watch(arguments) => watch::run(&arguments),
         CliCommand::Trace(arguments) => trace::run(&arguments),
         CliCommand::Mark(arguments) => mark::run(&arguments),
         CliCommand::Import(arguments) => import::run(&arguments),

@@ -17,10 +17,14 @@ const PLAIN_BYTES: f64 = 4096.0;
 
 /// What is asked of a device in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct DeviceLoad {
+pub struct DeviceLoad {
+    /// Reads.
     pub reads: f64,
+    /// Writes.
     pub writes: f64,
+    /// Bytes read.
     pub read_bytes: f64,
+    /// Bytes written.
     pub write_bytes: f64,
 }
 

@@ -58,6 +58,7 @@ mod window;
 mod words;
 
 pub use advice::Advice;
+pub use ceilings::DeviceLoad;
 pub use diskwright_base::{Ceiling, Problem};
 pub use judge::{Judge, JudgeOptions};
 pub use rule::{Bottleneck, Pack, Rule, Severity};
@@ -67,4 +68,11 @@ pub use verdict::{Culprit, Finding, Verdict};
 /// what is memory is left out.
 pub fn disks<'a>(schema: &'a diskwright_base::Schema, topology: Option<&'a diskwright_base::Topology>) -> Vec<&'a str> {
     scene::SchemaIndex::new(schema, topology, &[]).disks().to_vec()
+}
+
+/// Share of a device's ceiling that a load uses, by the utilisation law over reads and writes; `None`
+/// where what was not measured could add to it.
+pub fn ceiling_used(ceiling: &Ceiling, class: diskwright_base::DeviceClass, load: DeviceLoad) -> Option<f64> {
+    let used = ceilings::DeviceCeiling::of(ceiling, class).used(&load);
+    used.is_finite().then_some(used)
 }

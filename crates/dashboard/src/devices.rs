@@ -1,0 +1,128 @@
+//! The table of devices: values of one stretch, and a quantity over time.
+
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, Ceiling, CounterPlan, CounterSummary, DeviceClass, Frame, Schema, Topology};
+use diskwright_diagnosis::DeviceLoad;
+use serde::Serialize;
+
+use crate::panels::DevicePanel;
+
+/// A device in the stretch that is shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DeviceRow {
+    /// Its name.
+    pub name: String,
+    /// One value a column of the table; `null` where nothing was measured or nothing happened.
+    pub values: Vec<Option<f64>>,
+    /// Share of the most that was measured of it, of requests or bytes, whichever is more; `null`
+    /// where no ceiling is known.
+    pub ceiling_used: Option<f64>,
+    /// The history's counter over the time line, evenly spaced; `null` is a gap.
+    pub history: Vec<Option<f64>>,
+}
+
+/// What is wanted of a machine's counters, summed over a stretch.
+pub(crate) struct StretchSums<'p> {
+    wanted: Vec<(&'p str, String)>,
+    plans: Vec<Option<CounterPlan>>,
+    sums: Vec<CounterSummary>,
+    /// The plans that were last found, which divide the sums.
+    finish: Vec<Option<CounterPlan>>,
+    schema: Option<Arc<Schema>>,
+}
+
+impl<'p> StretchSums<'p> {
+    /// Sums of these counters of these instances.
+    pub fn new(wanted: Vec<(&'p str, String)>) -> StretchSums<'p> {
+        let count = wanted.len();
+        StretchSums {
+            wanted,
+            plans: vec![None; count],
+            sums: vec![CounterSummary::default(); count],
+            finish: vec![None; count],
+            schema: None,
+        }
+    }
+
+    /// Adds the ticks that end after a moment.
+    pub fn add(&mut self, frame: &Frame, after_ns: i64) {
+        if !self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, frame.schema())) {
+            for (plan, (counter, instance)) in self.plans.iter_mut().zip(&self.wanted) {
+                *plan = resolve(frame.schema(), counter, instance);
+            }
+            self.schema = Some(frame.schema().clone());
+        }
+        let ticks = frame.ticks();
+        for (index, plan) in self.plans.iter().enumerate() {
+            let Some(plan) = plan else { continue };
+            self.sums[index].add(&plan.summarise(frame, |tick| ticks[tick].time_ns > after_ns));
+            self.finish[index] = Some(plan.clone());
+        }
+    }
+
+    /// The values, in the order in which they were wanted.
+    pub fn values(&self) -> Vec<Option<f64>> {
+        self.finish.iter().zip(&self.sums).map(|(plan, sum)| plan.as_ref()?.value(sum)).collect()
+    }
+}
+
+/// A counter of an instance; that of the machine, where the instance has no name, also as its total.
+pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
+    let catalogue = Catalogue::builtin();
+    let found = CounterPlan::resolve(catalogue, schema, counter, instance);
+    if instance.is_empty() { found.or_else(|| CounterPlan::resolve(catalogue, schema, counter, "_total")) } else { found }
+}
+
+/// The devices that a schema has: the machine's own disks, or all instances of another object.
+pub(crate) fn names(panel: &DevicePanel, schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
+    let names = match panel.object.as_str() {
+        "physical_disk" => diskwright_diagnosis::disks(schema, topology),
+        object => schema.instances(object),
+    };
+    names.into_iter().filter(|name| *name != "_total").map(str::to_owned).collect()
+}
+
+/// What the share of a ceiling is computed from.
+const LOAD: [&str; 4] = [
+    "physical_disk.reads_per_s",
+    "physical_disk.writes_per_s",
+    "physical_disk.read_bytes_per_s",
+    "physical_disk.write_bytes_per_s",
+];
+
+/// The counters that a device's row needs: its columns, then what a ceiling is held against.
+pub(crate) fn counters(panel: &DevicePanel) -> impl Iterator<Item = &str> {
+    panel.columns.iter().map(|column| column.counter.as_str()).chain(LOAD)
+}
+
+/// Rows of these devices, of values that lie one device after the other.
+pub(crate) fn rows(
+    panel: &DevicePanel,
+    names: Vec<String>,
+    values: &[Option<f64>],
+    (ceilings, topology): (&[Ceiling], Option<&Topology>),
+) -> Vec<DeviceRow> {
+    let columns = panel.columns.len();
+    let row = |(name, values): (String, &[Option<f64>])| {
+        let (shown, load) = values.split_at(columns);
+        let class = topology.and_then(|topology| topology.device(&name)).map_or(DeviceClass::default(), |d| d.class);
+        let ceiling = ceilings.iter().find(|ceiling| ceiling.device == name);
+        let ceiling_used = ceiling.and_then(|ceiling| diskwright_diagnosis::ceiling_used(ceiling, class, of(load)?));
+        DeviceRow { name, values: shown.to_vec(), ceiling_used, history: Vec::new() }
+    };
+    names.into_iter().zip(values.chunks_exact(columns + LOAD.len())).map(row).collect()
+}
+
+/// The load that a device's last values are; `None` where one is missing.
+fn of(values: &[Option<f64>]) -> Option<DeviceLoad> {
+    match values {
+        [Some(reads), Some(writes), Some(read_bytes), Some(write_bytes)] => Some(DeviceLoad {
+            reads: *reads,
+            writes: *writes,
+            read_bytes: *read_bytes,
+            write_bytes: *write_bytes,
+        }),
+        _ => None,
+    }
+}

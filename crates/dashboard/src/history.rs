@@ -1,0 +1,187 @@
+//! What was recorded, and how it is read again. A log implements [`History`] where it
+//! is opened; what a live sampler gave is kept in a [`RecentHistory`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use diskwright_base::{Frame, LogPiece, Note, Schema, Tick};
+
+/// Something that can be read again and again.
+pub trait History {
+    /// Its first and last tick, nanoseconds since 1970 UTC; `None` where there is none yet.
+    fn range(&self) -> Option<(i64, i64)>;
+
+    /// Gives what was recorded from one moment to another, both included, oldest first. The newest
+    /// notes that describe the machine come from before too.
+    ///
+    /// # Errors
+    /// What could not be read, in words.
+    fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String>;
+}
+
+/// Ticks that a block of memory takes.
+const BLOCK: usize = 60;
+
+/// The last ticks of a live machine, as many as fit into a limit.
+#[derive(Debug)]
+pub struct RecentHistory {
+    blocks: VecDeque<Frame>,
+    notes: VecDeque<Note>,
+    /// The newest notes that describe the machine and have left `notes`, by kind.
+    standing: Vec<Note>,
+    most_bytes: usize,
+}
+
+impl RecentHistory {
+    /// An empty one that keeps at most so many bytes of cells and notes.
+    pub fn new(most_bytes: usize) -> RecentHistory {
+        RecentHistory { blocks: VecDeque::new(), notes: VecDeque::new(), standing: Vec::new(), most_bytes }
+    }
+
+    /// Adds a tick.
+    pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) {
+        let fits = |block: &Frame| block.ticks().len() < BLOCK && (Arc::ptr_eq(block.schema(), schema));
+        if !self.blocks.back().is_some_and(fits) {
+            self.blocks.push_back(Frame::new(schema.clone(), BLOCK));
+        }
+        if let Some(block) = self.blocks.back_mut() {
+            block.push(tick, row);
+        }
+        self.forget();
+    }
+
+    /// Adds a note.
+    pub fn note(&mut self, note: Note) {
+        self.notes.push_back(note);
+    }
+
+    /// Bytes of cells and notes.
+    pub fn bytes(&self) -> usize {
+        let cells: usize = self.blocks.iter().map(|block| block.schema().series.len() * BLOCK * 8).sum();
+        cells + self.notes.iter().map(|note| note.text.len()).sum::<usize>()
+    }
+
+    /// The oldest go when there is no room for all.
+    fn forget(&mut self) {
+        while self.blocks.len() > 1 && self.bytes() > self.most_bytes {
+            self.blocks.pop_front();
+            let from = self.blocks.front().and_then(|block| block.ticks().first()).map_or(i64::MIN, |t| t.time_ns);
+            while self.notes.front().is_some_and(|note| note.time_ns < from) {
+                if let Some(note) = self.notes.pop_front().filter(describes) {
+                    self.standing.retain(|known| known.kind != note.kind);
+                    self.standing.push(note);
+                }
+            }
+        }
+    }
+}
+
+/// A note that holds until the next of its kind.
+fn describes(note: &Note) -> bool {
+    [Note::TOPOLOGY, Note::CEILINGS, Note::SOURCE].contains(&note.kind.as_str())
+}
+
+impl History for RecentHistory {
+    fn range(&self) -> Option<(i64, i64)> {
+        let first = self.blocks.front()?.ticks().first()?;
+        let last = self.blocks.back()?.ticks().last()?;
+        Some((first.time_ns, last.time_ns))
+    }
+
+    fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
+        let before = |note: &&Note| note.time_ns < from_ns && describes(note);
+        let mut standing: Vec<&Note> = Vec::new();
+        for note in self.standing.iter().chain(self.notes.iter().filter(before)) {
+            standing.retain(|known| known.kind != note.kind);
+            standing.push(note);
+        }
+        standing.into_iter().for_each(|note| each(LogPiece::Note(note.clone())));
+        let mut notes = self.notes.iter().filter(|note| (from_ns..=to_ns).contains(&note.time_ns)).peekable();
+        for block in &self.blocks {
+            let ticks = block.ticks();
+            let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { continue };
+            if last.time_ns < from_ns || first.time_ns > to_ns {
+                continue;
+            }
+            while let Some(note) = notes.next_if(|note| note.time_ns <= last.time_ns) {
+                each(LogPiece::Note(note.clone()));
+            }
+            let start = ticks.partition_point(|tick| tick.time_ns < from_ns);
+            let end = ticks.partition_point(|tick| tick.time_ns <= to_ns).max(start);
+            if end - start == ticks.len() {
+                each(LogPiece::Frame(block));
+                continue;
+            }
+            let mut part = Frame::new(block.schema().clone(), end - start);
+            part.append(block, start..end);
+            each(LogPiece::Frame(&part));
+        }
+        notes.for_each(|note| each(LogPiece::Note(note.clone())));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_base::Series;
+
+    fn schema(instance: &str) -> Arc<Schema> {
+        let series = Series { counter: "physical_disk.reads".into(), instance: instance.into(), scale: 1.0 };
+        Arc::new(Schema::new(vec![series]))
+    }
+
+    fn tick(second: i64) -> Tick {
+        Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }
+    }
+
+    /// What is read, as words.
+    fn read(history: &RecentHistory, from: i64, to: i64) -> Vec<String> {
+        let mut found = Vec::new();
+        let each = &mut |piece: LogPiece<'_>| match piece {
+            LogPiece::Frame(frame) => {
+                let cells = frame.column(0).iter().map(|cell| format!("{cell}"));
+                found.push(cells.collect::<Vec<_>>().join(" "));
+            }
+            LogPiece::Note(note) => found.push(format!("{}:{}", note.kind, note.text)),
+        };
+        history.read(from * 1_000_000_000, to * 1_000_000_000, each).expect("memory can be read");
+        found
+    }
+
+    #[test]
+    fn a_stretch_is_read_in_order_with_what_describes_it() {
+        let mut history = RecentHistory::new(1 << 20);
+        let one = schema("sda");
+        history.note(Note::new(0, Note::TOPOLOGY, "first"));
+        for second in 0..100 {
+            history.push(&one, tick(second), &[second as f64]);
+        }
+        history.note(Note::new(61_000_000_000, Note::BOOKMARK, "here"));
+        assert_eq!(read(&history, 58, 62), ["topology:first", "58 59", "bookmark:here", "60 61 62"]);
+        assert_eq!(read(&history, 3, 3), ["topology:first", "3"]);
+        assert_eq!(history.range(), Some((0, 99_000_000_000)));
+    }
+
+    #[test]
+    fn a_device_that_comes_begins_a_block() {
+        let mut history = RecentHistory::new(1 << 20);
+        history.push(&schema("sda"), tick(1), &[1.0]);
+        history.push(&schema("sdb"), tick(2), &[2.0]);
+        assert_eq!(read(&history, 0, 9), ["1", "2"]);
+    }
+
+    #[test]
+    fn the_oldest_go_and_the_topology_stays() {
+        let mut history = RecentHistory::new(2 * BLOCK * 8 + 100);
+        let one = schema("sda");
+        history.note(Note::new(0, Note::TOPOLOGY, "first"));
+        history.note(Note::new(1, Note::BOOKMARK, "gone"));
+        for second in 0..600 {
+            history.push(&one, tick(second), &[0.0]);
+        }
+        assert!(history.bytes() <= 2 * BLOCK * 8 + 100, "{}", history.bytes());
+        assert_eq!(history.range(), Some((480_000_000_000, 599_000_000_000)));
+        assert_eq!(read(&history, 599, 599), ["topology:first", "0"]);
+    }
+}

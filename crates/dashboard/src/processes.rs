@@ -1,0 +1,136 @@
+//! Who did what in the stretch that is shown: process tables made one.
+
+use std::collections::HashMap;
+
+use diskwright_base::{ProcessRow, ProcessTable};
+use serde::Serialize;
+
+/// A process in the stretch that is shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ProcessSummary {
+    /// Process id.
+    pub pid: u32,
+    /// Command name.
+    pub name: String,
+    /// Control group.
+    pub cgroup: String,
+    /// Processors used: 1 is one full processor.
+    pub processor: f64,
+    /// Bytes a second that reached the block layer on its behalf; `null` where they could not be read.
+    pub read_bytes_per_s: Option<f64>,
+    /// The same for writes, counted when pages are dirtied.
+    pub write_bytes_per_s: Option<f64>,
+    /// Share of the time spent waiting for block I/O; `null` where the kernel does not tell.
+    pub block_delay: Option<f64>,
+    /// Share of the looks at which it stood in uninterruptible sleep.
+    pub blocked_share: f64,
+    /// Major faults a second.
+    pub major_faults_per_s: f64,
+    /// Resident memory, bytes.
+    pub resident_bytes: f64,
+}
+
+/// What the processes are ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcessOrder {
+    /// Bytes read and written.
+    #[default]
+    Bytes,
+    /// Time spent waiting for block I/O.
+    Delay,
+    /// Processor time.
+    Processor,
+    /// Resident memory.
+    Memory,
+}
+
+impl ProcessOrder {
+    /// The next, round and round.
+    pub fn next(self) -> ProcessOrder {
+        match self {
+            ProcessOrder::Bytes => ProcessOrder::Delay,
+            ProcessOrder::Delay => ProcessOrder::Processor,
+            ProcessOrder::Processor => ProcessOrder::Memory,
+            ProcessOrder::Memory => ProcessOrder::Bytes,
+        }
+    }
+
+    /// Its name on the screen.
+    pub fn title(self) -> &'static str {
+        match self {
+            ProcessOrder::Bytes => "I/O",
+            ProcessOrder::Delay => "I/O delay",
+            ProcessOrder::Processor => "processor",
+            ProcessOrder::Memory => "memory",
+        }
+    }
+
+    /// What is compared, the most first.
+    pub fn key(self, row: &ProcessSummary) -> f64 {
+        match self {
+            ProcessOrder::Bytes => row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0),
+            ProcessOrder::Delay => row.block_delay.unwrap_or(row.blocked_share),
+            ProcessOrder::Processor => row.processor,
+            ProcessOrder::Memory => row.resident_bytes,
+        }
+    }
+}
+
+/// Means over the tables by process, weighted by the time that each table covers; one that is in
+/// no table for a while did nothing then.
+pub(crate) fn merged(tables: &[ProcessTable]) -> Vec<ProcessSummary> {
+    let all: f64 = tables.iter().map(|table| table.elapsed_s).sum();
+    let mut places: HashMap<(u32, &str), usize> = HashMap::new();
+    let mut rows: Vec<ProcessSummary> = Vec::new();
+    for table in tables {
+        let share = if all > 0.0 { table.elapsed_s / all } else { 1.0 / tables.len() as f64 };
+        for row in &table.rows {
+            let index = *places.entry((row.pid, &row.name)).or_insert_with(|| {
+                rows.push(ProcessSummary { pid: row.pid, name: row.name.clone(), ..ProcessSummary::default() });
+                rows.len() - 1
+            });
+            add(&mut rows[index], row, share);
+        }
+    }
+    rows
+}
+
+fn add(sum: &mut ProcessSummary, row: &ProcessRow, share: f64) {
+    let more = |sum: &mut Option<f64>, value: Option<f64>| {
+        if let Some(value) = value {
+            *sum = Some(sum.unwrap_or(0.0) + value * share);
+        }
+    };
+    sum.cgroup.clone_from(&row.cgroup);
+    sum.processor += row.processor * share;
+    more(&mut sum.read_bytes_per_s, row.read_bytes_per_s);
+    more(&mut sum.write_bytes_per_s, row.write_bytes_per_s);
+    more(&mut sum.block_delay, row.block_delay);
+    sum.blocked_share += row.blocked_share * share;
+    sum.major_faults_per_s += row.major_faults_per_s * share;
+    // a level, not a rate: the newest counts
+    sum.resident_bytes = row.resident_bytes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_weigh_by_their_time_and_absence_is_nothing() {
+        let row = |pid: u32, bytes: Option<f64>| ProcessRow {
+            pid,
+            name: "dd".into(),
+            processor: 1.0,
+            read_bytes_per_s: bytes,
+            resident_bytes: 5.0,
+            ..ProcessRow::default()
+        };
+        let table = |elapsed_s: f64, rows: Vec<ProcessRow>| ProcessTable { elapsed_s, rows, ..ProcessTable::default() };
+        let tables = [table(1.0, vec![row(1, Some(400.0)), row(2, None)]), table(3.0, vec![row(1, Some(0.0))])];
+        let found = merged(&tables);
+        assert_eq!((found[0].read_bytes_per_s, found[0].processor), (Some(100.0), 1.0));
+        // not seen in three of four seconds, and bytes that could not be read are not 0
+        assert_eq!((found[1].read_bytes_per_s, found[1].processor), (None, 0.25));
+    }
+}

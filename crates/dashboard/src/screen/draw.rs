@@ -1,0 +1,261 @@
+//! The view in cells.
+
+use diskwright_base::Catalogue;
+use diskwright_base::units::display;
+use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
+use diskwright_report::DisplayZone;
+use diskwright_report::spark::sparkline;
+use diskwright_report::text::{cut, wrap};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style as CellStyle};
+
+use super::help::KEYS;
+use super::layout::{self, ScreenLayout};
+use super::{Screen, ScreenInput, tables};
+use crate::view::DashboardView;
+
+/// What the terminal can show.
+#[derive(Clone, Debug)]
+pub struct ScreenStyle {
+    /// Colours.
+    pub colour: bool,
+    /// Characters beyond ASCII.
+    pub unicode: bool,
+    /// Local time.
+    pub zone: DisplayZone,
+}
+
+/// What showing costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OwnCost {
+    /// Share of one processor; `None` before it is known.
+    pub processor: Option<f64>,
+    /// Resident memory, bytes.
+    pub resident_bytes: Option<f64>,
+}
+
+/// Writes text into cells; keeps to its area, and knows no colour where there is none.
+pub(super) struct Pen<'b> {
+    pub buffer: &'b mut Buffer,
+    pub style: &'b ScreenStyle,
+    pub area: Rect,
+}
+
+/// What a word means. State is never told by colour alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Dim,
+    Strong,
+    Good,
+    Warn,
+    Bad,
+    /// Selected.
+    Inverse,
+}
+
+impl Pen<'_> {
+    /// Writes at a column and row of the area, in at most so many columns; gives the columns written.
+    pub fn text(&mut self, (column, row): (u16, u16), columns: u16, text: &str, tone: Tone) -> u16 {
+        let room = self.area.width.saturating_sub(column).min(columns);
+        if row >= self.area.height || room == 0 {
+            return 0;
+        }
+        let clean = diskwright_base::text::printable(text);
+        let shown = if self.style.unicode { clean.into_owned() } else { diskwright_report::text::ascii(&clean) };
+        let (x, y) = (self.area.x + column, self.area.y + row);
+        let (end, _) = self.buffer.set_stringn(x, y, shown, usize::from(room), self.cell(tone));
+        end - x
+    }
+
+    fn cell(&self, tone: Tone) -> CellStyle {
+        let plain = CellStyle::default();
+        match (tone, self.style.colour) {
+            (Tone::Plain, _) => plain,
+            (Tone::Dim, _) => plain.add_modifier(Modifier::DIM),
+            (Tone::Strong, _) => plain.add_modifier(Modifier::BOLD),
+            (Tone::Inverse, _) => plain.add_modifier(Modifier::REVERSED),
+            (Tone::Good, true) => plain.fg(Color::Green),
+            (Tone::Warn, true) => plain.fg(Color::Yellow),
+            (Tone::Bad, true) => plain.fg(Color::Red).add_modifier(Modifier::BOLD),
+            (Tone::Good | Tone::Warn, false) => plain,
+            (Tone::Bad, false) => plain.add_modifier(Modifier::BOLD),
+        }
+    }
+}
+
+/// Draws the view on cells of any size.
+pub fn draw(screen: &mut Screen, view: &DashboardView, cost: OwnCost, style: &ScreenStyle, buffer: &mut Buffer) {
+    let area = *buffer.area();
+    buffer.reset();
+    let mut pen = Pen { buffer, style, area };
+    if let Some((text, line)) = &screen.page {
+        return page(&mut pen, text, *line);
+    }
+    if screen.help {
+        return help(&mut pen, view);
+    }
+    let (devices, processes) = (tables::devices(screen, view), tables::processes(screen, view));
+    let layout = layout::share(area.height, devices.len(), view.strips.len(), processes.len());
+    heading(&mut pen, screen, view);
+    verdict(&mut pen, view.verdict.as_ref());
+    screen.selected = screen.selected.min(devices.len().saturating_sub(1));
+    tables::draw_devices(&mut pen, screen, view, &devices, &layout);
+    strips(&mut pen, view, &layout);
+    tables::draw_processes(&mut pen, screen, &processes, &layout);
+    time_line(&mut pen, screen, view, &layout);
+    bottom(&mut pen, screen, cost);
+}
+
+/// Host, whether it is live, the moment.
+fn heading(pen: &mut Pen<'_>, screen: &Screen, view: &DashboardView) {
+    let state = match (screen.is_live(), screen.follows()) {
+        (true, true) => "live",
+        (true, false) => "paused",
+        (false, _) => "log",
+    };
+    let host = if view.host.is_empty() { "this machine" } else { &view.host };
+    let moment = pen.style.zone.moment(view.cursor_ns);
+    let length = |(from, to): (i64, i64)| diskwright_report::time::length((to - from) as f64 * 1e-9);
+    let text = format!(
+        "{host}  {state}  {moment}  values: mean of {}, verdict: {}",
+        length(view.shown),
+        length(view.judged)
+    );
+    let width = pen.area.width;
+    pen.text((0, 0), width, &text, Tone::Strong);
+}
+
+/// The verdict, its first evidence, and the first thing to do.
+fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
+    let width = pen.area.width;
+    let Some(verdict) = verdict else {
+        pen.text((0, 1), width, "too few ticks to judge", Tone::Dim);
+        return;
+    };
+    let severity = verdict.findings.first().map(|finding| finding.severity);
+    let tone = match (verdict.bottleneck, severity) {
+        (Bottleneck::None, _) => Tone::Good,
+        (Bottleneck::Unknown, _) => Tone::Warn,
+        (_, Some(Severity::Critical)) => Tone::Bad,
+        _ => Tone::Warn,
+    };
+    let lines = wrap(&verdict.sentence, usize::from(width), 0);
+    pen.text((0, 1), width, lines.first().map_or("", String::as_str), tone);
+    let rest = lines.get(1).cloned();
+    let evidence = verdict.findings.first().filter(|_| verdict.bottleneck != Bottleneck::None).map(|finding| {
+        let share = (finding.share * 100.0).round();
+        format!(
+            "{} {}: {}, limit {}, {share} % of the time",
+            finding.instance,
+            finding.quantity,
+            display(finding.value, &finding.unit),
+            display(finding.limit, &finding.unit)
+        )
+    });
+    let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
+    let below = rest.into_iter().chain(evidence.map(|text| text.trim_start().to_owned())).chain(advice);
+    for (row, text) in (2..layout::TOP).zip(below) {
+        pen.text((0, row), width, &cut(&text, usize::from(width), "..."), Tone::Plain);
+    }
+}
+
+/// Lines of values of the whole machine.
+fn strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
+    for (strip, row) in view.strips.iter().zip(layout.strips..layout.strips + layout.strip_rows) {
+        pen.text((0, row), 11, &strip.title, Tone::Strong);
+        let mut column = 11;
+        for (title, value) in &strip.values {
+            let shown = value.map_or_else(|| "-".to_owned(), |value| display(value, &title.unit));
+            let text = format!("{} {shown:<8}", title.title);
+            let columns = u16::try_from(diskwright_report::text::width(&text)).unwrap_or(u16::MAX);
+            if column + columns > pen.area.width {
+                break;
+            }
+            let waits = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
+            column += pen.text((column, row), columns, &text, if waits { Tone::Warn } else { Tone::Plain }) + 1;
+        }
+    }
+}
+
+/// The quantity over time, marks and cursor, and the times.
+fn time_line(pen: &mut Pen<'_>, screen: &mut Screen, view: &DashboardView, layout: &ScreenLayout) {
+    let columns = pen.area.width.saturating_sub(2).max(1);
+    screen.line = (layout.line, 1, columns);
+    let values: Vec<f64> = view.timeline.most.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+    let full = (view.timeline.unit == "fraction").then_some(1.0);
+    let line = sparkline(&values, full, usize::from(columns), pen.style.unicode);
+    pen.text((1, layout.line), columns, &line, Tone::Plain);
+    let place = |time_ns: i64| {
+        let share = (time_ns - view.span.0) as f64 / (view.span.1 - view.span.0).max(1) as f64;
+        1 + (share * f64::from(columns)).clamp(0.0, f64::from(columns - 1)) as u16
+    };
+    for mark in &view.marks {
+        let (sign, tone) = match mark.kind.as_str() {
+            "bookmark" => ("m", Tone::Good),
+            "gap" | "clock" => ("g", Tone::Warn),
+            _ => ("!", Tone::Warn),
+        };
+        pen.text((place(mark.time_ns), layout.line + 1), 1, sign, tone);
+    }
+    pen.text((place(view.cursor_ns), layout.line + 1), 1, "^", Tone::Strong);
+    for mark in pen.style.zone.marks(view.span.0, view.span.1, usize::from(columns / 12)) {
+        pen.text((place(mark.time_ns), layout.line + 2), 12, &mark.label, Tone::Dim);
+    }
+    let most = view.timeline.most.iter().flatten().copied().fold(f64::NAN, f64::max);
+    let title = format!(" {}, at most {} ", view.timeline.title, display(most, &view.timeline.unit));
+    let near = view.marks.iter().rev().find(|mark| place(mark.time_ns) == place(view.cursor_ns));
+    let text = near.map_or(title, |mark| format!(" {}: {} ", mark.kind, mark.text));
+    pen.text((1, layout.line.saturating_sub(1)), columns, &text, Tone::Dim);
+}
+
+/// Keys, or what is being typed, or a word on what was done; and what all this costs.
+fn bottom(pen: &mut Pen<'_>, screen: &Screen, cost: OwnCost) {
+    let row = pen.area.height.saturating_sub(1);
+    let text = match (&screen.input, &screen.message) {
+        (Some((ScreenInput::Mark, text)), _) => format!("bookmark: {text}_"),
+        (Some((ScreenInput::Filter, text)), _) => format!("show names with: {text}_"),
+        (None, Some(message)) => message.clone(),
+        (None, None) => "? help  space pause  arrows scrub  + - zoom  m mark  q quit".to_owned(),
+    };
+    let shown = |value: Option<f64>, unit: &str| value.map_or_else(|| "-".to_owned(), |value| display(value, unit));
+    let costs =
+        format!("own cost: {} CPU, {}", shown(cost.processor, "fraction"), shown(cost.resident_bytes, "bytes"));
+    let width = pen.area.width;
+    let right = u16::try_from(costs.len()).unwrap_or(u16::MAX);
+    pen.text((0, row), width, &text, Tone::Plain);
+    if usize::from(width) > text.len() + costs.len() + 2 {
+        pen.text((width - right, row), right, &costs, Tone::Dim);
+    }
+}
+
+/// A text over all, from a line of it.
+fn page(pen: &mut Pen<'_>, text: &str, from: usize) {
+    let (width, rows) = (pen.area.width, pen.area.height);
+    let shown = text.lines().skip(from).zip(0..rows.saturating_sub(1));
+    for (line, row) in shown {
+        pen.text((0, row), width, line, Tone::Plain);
+    }
+    pen.text((0, rows.saturating_sub(1)), width, "up, down: scroll   any other key: back", Tone::Dim);
+}
+
+/// Keys, and what the columns of the devices mean.
+fn help(pen: &mut Pen<'_>, view: &DashboardView) {
+    let width = pen.area.width;
+    let mut row = 0;
+    for (keys, what) in KEYS {
+        pen.text((0, row), 13, keys, Tone::Strong);
+        pen.text((13, row), width, what, Tone::Plain);
+        row += 1;
+    }
+    row += 1;
+    for column in &view.columns {
+        let Some(counter) = Catalogue::builtin().get(&column.counter) else { continue };
+        pen.text((0, row), 13, &column.title, Tone::Strong);
+        for line in wrap(&counter.explain, usize::from(width.saturating_sub(13)), 0) {
+            pen.text((13, row), width, &line, Tone::Plain);
+            row += 1;
+        }
+    }
+}

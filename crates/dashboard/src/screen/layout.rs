@@ -1,0 +1,85 @@
+//! Which rows of the screen belong to what. Everything has a least size; what is over goes
+//! to the devices first, then to the processes.
+
+/// Columns of a device's history.
+pub(super) const HISTORY: usize = 16;
+/// Rows of the time line: values, marks, times.
+pub(super) const LINE_ROWS: u16 = 3;
+
+/// Rows, from the top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ScreenLayout {
+    /// First row of the table of devices, its heading.
+    pub devices: u16,
+    /// Rows of devices without the heading.
+    pub device_rows: u16,
+    /// First row of the strips.
+    pub strips: u16,
+    /// Rows of strips that are shown.
+    pub strip_rows: u16,
+    /// First row of the table of processes, its heading.
+    pub processes: u16,
+    /// Rows of processes without the heading; 0 leaves the heading out too.
+    pub process_rows: u16,
+    /// First row of the time line.
+    pub line: u16,
+}
+
+/// Rows above the devices: title, verdict, evidence, what to do.
+pub(super) const TOP: u16 = 4;
+
+/// Shares a screen of so many rows among so many devices, strips and processes.
+pub(super) fn share(rows: u16, devices: usize, strips: usize, processes: usize) -> ScreenLayout {
+    let most = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+    // title, verdict, evidence, heading, one device, time line, keys
+    let mut free = rows.saturating_sub(TOP + 2 + LINE_ROWS + 1);
+    let mut take = |wanted: u16| {
+        let taken = wanted.min(free);
+        free -= taken;
+        taken
+    };
+    let strip_rows = take(most(strips));
+    let heading = take(1);
+    let mut process_rows = if heading > 0 { take(most(processes).min(5)) } else { 0 };
+    let device_rows = 1 + take(most(devices).saturating_sub(1));
+    process_rows += take(most(processes).saturating_sub(process_rows));
+    let strips = TOP + 1 + device_rows;
+    let processes = strips + strip_rows;
+    ScreenLayout {
+        devices: TOP,
+        device_rows,
+        strips,
+        strip_rows,
+        processes,
+        process_rows,
+        line: rows.saturating_sub(LINE_ROWS + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usual_terminal_has_room_for_all() {
+        let found = share(24, 5, 3, 40);
+        assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (5, 3, 5, 20));
+        assert!(found.processes + 1 + found.process_rows <= found.line);
+    }
+
+    #[test]
+    fn a_small_one_keeps_the_verdict_a_device_and_the_time_line() {
+        let found = share(10, 9, 3, 40);
+        assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (1, 0, 0, 6));
+    }
+
+    #[test]
+    fn nothing_lies_over_the_time_line() {
+        for rows in 10..200 {
+            for devices in [0, 1, 24, 1000] {
+                let found = share(rows, devices, 3, 500);
+                assert!(found.processes + found.process_rows <= found.line, "{rows} {devices} {found:?}");
+            }
+        }
+    }
+}

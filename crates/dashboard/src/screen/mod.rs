@@ -1,0 +1,298 @@
+//! The terminal's side: what keys and the mouse change, and the view in cells. No terminal is
+//! touched here: the command that shows it hands keys in and cells out.
+
+mod draw;
+mod help;
+mod layout;
+mod tables;
+
+pub use draw::{OwnCost, ScreenStyle, draw};
+
+use crate::processes::ProcessOrder;
+use crate::view::{DashboardView, ViewWindow};
+
+const SECOND: i64 = 1_000_000_000;
+/// How long the time line may be, shortest first.
+const SPANS: [i64; 12] = [60, 120, 300, 600, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 604_800, 2_419_200];
+/// How long the judged stretch may be.
+const JUDGED: [i64; 6] = [10, 60, 300, 900, 3600, 14_400];
+
+/// A key or a deed of the mouse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScreenKey {
+    /// A letter, sign or space.
+    Char(char),
+    /// Arrow keys and their like.
+    Left,
+    /// One tick forward.
+    Right,
+    /// Selects the device above.
+    Up,
+    /// Selects the device below.
+    Down,
+    /// A tenth of the time line back.
+    PageUp,
+    /// A tenth of the time line forward.
+    PageDown,
+    /// The beginning.
+    Home,
+    /// The end: of a live machine, now.
+    End,
+    /// Ends an input.
+    Enter,
+    /// Leaves an input or a help page.
+    Escape,
+    /// Takes the last character back.
+    Backspace,
+    /// A click at a column and row.
+    Click(u16, u16),
+    /// The wheel, up or down.
+    Wheel(bool),
+}
+
+/// What a key asks the command to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScreenAction {
+    /// Draw anew.
+    Redraw,
+    /// End.
+    Quit,
+    /// Set a bookmark with this text at a moment, nanoseconds since 1970 UTC.
+    Mark(i64, String),
+    /// Compare two stretches, the first with the second.
+    Compare((i64, i64), (i64, i64)),
+}
+
+/// A line that is being typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScreenInput {
+    /// Text of a bookmark.
+    Mark,
+    /// Part of a name: devices and processes with it are shown.
+    Filter,
+}
+
+/// What is looked at, and how.
+#[derive(Clone, Debug)]
+pub struct Screen {
+    /// The moment; `None` follows the end.
+    cursor: Option<i64>,
+    /// Index among the lengths of the time line and of the judged stretch.
+    span: usize,
+    judged: usize,
+    shown_ns: i64,
+    interval_ns: i64,
+    /// The time line's start stays while the cursor moves inside of it.
+    start: Option<i64>,
+    quantity: usize,
+    pub(crate) order: ProcessOrder,
+    /// The column that devices are ordered by; none is the machine's order.
+    pub(crate) sorted: Option<usize>,
+    pub(crate) selected: usize,
+    pub(crate) filter: String,
+    pub(crate) input: Option<(ScreenInput, String)>,
+    pub(crate) help: bool,
+    /// An answer that covers the screen until a key comes.
+    pub(crate) page: Option<(String, usize)>,
+    /// The first of two stretches that are compared.
+    anchor: Option<(i64, i64)>,
+    /// A word on what was done.
+    pub(crate) message: Option<String>,
+    /// Where the time line was drawn: its row, first column and columns.
+    pub(crate) line: (u16, u16, u16),
+    is_live: bool,
+}
+
+impl Screen {
+    /// A screen that follows the end; `interval_ns` is the usual time between ticks.
+    pub fn new(is_live: bool, interval_ns: i64, length_ns: i64) -> Screen {
+        let fits = |length: &i64| *length * SECOND >= length_ns;
+        let span = if is_live { 3 } else { SPANS.iter().position(fits).unwrap_or(SPANS.len() - 1) };
+        let interval_ns = interval_ns.max(SECOND / 100);
+        let enough = |length: &i64| *length * SECOND >= interval_ns.saturating_mul(6);
+        Screen {
+            cursor: None,
+            span,
+            judged: JUDGED.iter().position(enough).unwrap_or(JUDGED.len() - 1).max(1),
+            shown_ns: (5 * SECOND).max(interval_ns),
+            interval_ns,
+            start: None,
+            quantity: 0,
+            order: ProcessOrder::default(),
+            sorted: None,
+            selected: 0,
+            filter: String::new(),
+            input: None,
+            help: false,
+            page: None,
+            anchor: None,
+            message: None,
+            line: (0, 0, 1),
+            is_live,
+        }
+    }
+
+    /// True while the end of a live machine is shown.
+    pub fn follows(&self) -> bool {
+        self.cursor.is_none()
+    }
+
+    /// True where the end moves.
+    pub fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    /// Shows a text over all until a key comes.
+    pub fn show(&mut self, text: String) {
+        self.page = Some((text, 0));
+    }
+
+    /// Says a word at the bottom until the next key.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.message = Some(text.into());
+    }
+
+    /// What is to be looked at of a history of this range on a screen of these columns.
+    pub fn window(&mut self, (first, last): (i64, i64), columns: u16) -> ViewWindow {
+        let cursor_ns = self.cursor.unwrap_or(last).clamp(first, last);
+        let length = SPANS[self.span] * SECOND;
+        // the time line stands still while the cursor moves inside of it
+        let start = match (self.cursor, self.start) {
+            (Some(at), Some(start)) if (start..=start + length).contains(&at) => start,
+            (Some(at), _) => at - length / 2,
+            (None, _) => last - length,
+        };
+        let start = start.clamp(first.min(last - length), (last - length).max(first));
+        self.start = Some(start);
+        ViewWindow {
+            cursor_ns,
+            span: (start, start + length),
+            shown_ns: self.shown_ns,
+            judged_ns: JUDGED[self.judged] * SECOND,
+            quantity: self.quantity,
+            points: (usize::from(columns.saturating_sub(2)).max(10), layout::HISTORY),
+        }
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: ScreenKey, view: &DashboardView, (first, last): (i64, i64)) -> ScreenAction {
+        self.message = None;
+        if let Some((input, text)) = self.input.take() {
+            return self.typed(key, input, text, view.cursor_ns);
+        }
+        if self.help || self.page.is_some() {
+            return self.paged(key);
+        }
+        let here = view.cursor_ns;
+        let page = SPANS[self.span] * SECOND / 10;
+        match key {
+            ScreenKey::Char('q') => return ScreenAction::Quit,
+            ScreenKey::Left => self.go(here - self.interval_ns, (first, last)),
+            ScreenKey::Right => self.go(here + self.interval_ns, (first, last)),
+            ScreenKey::PageUp | ScreenKey::Wheel(true) => self.go(here - page, (first, last)),
+            ScreenKey::PageDown | ScreenKey::Wheel(false) => self.go(here + page, (first, last)),
+            ScreenKey::Home => self.go(first, (first, last)),
+            ScreenKey::End => self.cursor = None,
+            ScreenKey::Up => self.selected = self.selected.saturating_sub(1),
+            ScreenKey::Down => self.selected = (self.selected + 1).min(view.devices.len().saturating_sub(1)),
+            ScreenKey::Click(column, row) => self.click((column, row), view.span, (first, last)),
+            ScreenKey::Char(letter) => return self.letter(letter, view, (first, last)),
+            _ => {}
+        }
+        ScreenAction::Redraw
+    }
+
+    fn letter(&mut self, letter: char, view: &DashboardView, range: (i64, i64)) -> ScreenAction {
+        let here = view.cursor_ns;
+        match letter {
+            ' ' => self.cursor = if self.cursor.is_some() { None } else { Some(here) },
+            '+' | '=' => self.span = self.span.saturating_sub(1),
+            '-' => self.span = (self.span + 1).min(SPANS.len() - 1),
+            'j' => self.judged = (self.judged + 1) % JUDGED.len(),
+            't' => self.quantity += 1,
+            'o' => self.order = self.order.next(),
+            's' => self.sorted = self.sorted.map_or(Some(0), |index| Some(index + 1)),
+            '?' | 'h' => self.help = true,
+            'm' => self.input = Some((ScreenInput::Mark, String::new())),
+            '/' => self.input = Some((ScreenInput::Filter, self.filter.clone())),
+            '[' | ']' => self.jump(letter == ']', view, range),
+            'c' => match self.anchor.take() {
+                Some(first) => return ScreenAction::Compare(first, view.judged),
+                None => {
+                    self.anchor = Some(view.judged);
+                    self.say("first stretch taken; go to the second and press c");
+                }
+            },
+            _ => {}
+        }
+        let quantities = view.columns.len();
+        self.sorted = self.sorted.filter(|index| *index < quantities);
+        ScreenAction::Redraw
+    }
+
+    /// A line that is typed.
+    fn typed(&mut self, key: ScreenKey, input: ScreenInput, mut text: String, here: i64) -> ScreenAction {
+        match key {
+            ScreenKey::Escape => return ScreenAction::Redraw,
+            ScreenKey::Enter => match input {
+                ScreenInput::Mark if text.trim().is_empty() => {}
+                ScreenInput::Mark => return ScreenAction::Mark(here, text),
+                ScreenInput::Filter => self.filter = text,
+            },
+            _ => {
+                match key {
+                    ScreenKey::Char(letter) => text.push(letter),
+                    ScreenKey::Backspace => {
+                        text.pop();
+                    }
+                    _ => {}
+                }
+                self.input = Some((input, text));
+            }
+        }
+        ScreenAction::Redraw
+    }
+
+    /// Keys while a page covers the screen.
+    fn paged(&mut self, key: ScreenKey) -> ScreenAction {
+        let Some((_, line)) = &mut self.page else {
+            self.help = false;
+            return ScreenAction::Redraw;
+        };
+        match key {
+            ScreenKey::Down | ScreenKey::Wheel(false) => *line += 1,
+            ScreenKey::Up | ScreenKey::Wheel(true) => *line = line.saturating_sub(1),
+            ScreenKey::PageDown | ScreenKey::Char(' ') => *line += 10,
+            ScreenKey::PageUp => *line = line.saturating_sub(10),
+            _ => self.page = None,
+        }
+        ScreenAction::Redraw
+    }
+
+    /// Moves the cursor; at the end of a live machine it follows again.
+    fn go(&mut self, to: i64, (first, last): (i64, i64)) {
+        self.cursor = if to >= last { None } else { Some(to.max(first)) };
+    }
+
+    /// To the next mark or the one before.
+    fn jump(&mut self, forward: bool, view: &DashboardView, range: (i64, i64)) {
+        let times = || view.marks.iter().map(|mark| mark.time_ns);
+        let found = match forward {
+            true => times().filter(|time| *time > view.cursor_ns).min(),
+            false => times().filter(|time| *time < view.cursor_ns).max(),
+        };
+        match found {
+            Some(time) => self.go(time, range),
+            None => self.say("no further mark in this stretch; - shows a longer one"),
+        }
+    }
+
+    fn click(&mut self, (column, row): (u16, u16), span: (i64, i64), range: (i64, i64)) {
+        let (top, left, columns) = self.line;
+        let on_line = (top..top + layout::LINE_ROWS).contains(&row) && (left..left + columns).contains(&column);
+        if on_line {
+            let share = (f64::from(column - left) + 0.5) / f64::from(columns.max(1));
+            self.go(span.0 + (share * (span.1 - span.0) as f64) as i64, range);
+        }
+    }
+}

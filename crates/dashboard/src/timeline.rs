@@ -1,0 +1,39 @@
+//! The time line: one quantity of the machine over the whole stretch, and the marks on it.
+
+use diskwright_base::Note;
+use serde::Serialize;
+
+/// One quantity over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TimelineView {
+    /// Counter id.
+    pub counter: String,
+    /// What it is called.
+    pub title: String,
+    /// Its unit.
+    pub unit: String,
+    /// Means, evenly spaced from the stretch's start to its end; `null` is a gap.
+    pub means: Vec<Option<f64>>,
+    /// The largest value of a tick in each; `null` is a gap.
+    pub most: Vec<Option<f64>>,
+}
+
+/// A moment that somebody or something marked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimelineMark {
+    /// Nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    /// `bookmark`, `gap`, `clock` or `warning`.
+    pub kind: String,
+    /// The text.
+    pub text: String,
+}
+
+/// What of a log's notes is shown on the time line.
+pub(crate) fn mark(note: &Note) -> Option<TimelineMark> {
+    [Note::BOOKMARK, Note::GAP, Note::CLOCK, Note::WARNING].contains(&note.kind.as_str()).then(|| TimelineMark {
+        time_ns: note.time_ns,
+        kind: note.kind.clone(),
+        text: note.text.clone(),
+    })
+}

@@ -1,0 +1,301 @@
+//! What one moment looks like. The same moment of the same history gives the same view,
+//! live or from a log.
+
+use diskwright_base::{Catalogue, Ceiling, LogPiece, Note, ProcessTable, Topology, ceiling};
+use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
+use diskwright_report::{ChartBucket, Downsampler};
+use serde::Serialize;
+
+use crate::devices::{self, DeviceRow, StretchSums};
+use crate::history::History;
+use crate::panels::{PanelCounter, Panels};
+use crate::processes::{ProcessSummary, merged};
+use crate::timeline::{TimelineMark, TimelineView, mark};
+
+/// What is looked at, nanoseconds (times since 1970 UTC).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViewWindow {
+    /// The moment; all stretches but the time line's end here.
+    pub cursor_ns: i64,
+    /// Start and end of the time line.
+    pub span: (i64, i64),
+    /// How long the stretch is over which values are means.
+    pub shown_ns: i64,
+    /// How long the stretch is that the verdict is about.
+    pub judged_ns: i64,
+    /// Which of the panels' quantities the time line shows.
+    pub quantity: usize,
+    /// Points of the time line, and of each device's history.
+    pub points: (usize, usize),
+}
+
+/// The moment: `diskwright.view/1`.
+#[derive(Clone, Debug, Serialize)]
+pub struct DashboardView {
+    /// `diskwright.view/1`.
+    pub schema: &'static str,
+    /// The host, where the log tells.
+    pub host: String,
+    /// The moment, nanoseconds since 1970 UTC.
+    pub cursor_ns: i64,
+    /// Start and end of the time line.
+    pub span: (i64, i64),
+    /// Start and end of the stretch over which values are means.
+    pub shown: (i64, i64),
+    /// Start and end of the stretch that was judged.
+    pub judged: (i64, i64),
+    /// The verdict on it; `null` where there are fewer than two ticks.
+    pub verdict: Option<Verdict>,
+    /// The columns of `devices`.
+    pub columns: Vec<ColumnTitle>,
+    /// The machine's disks.
+    pub devices: Vec<DeviceRow>,
+    /// Values of the whole machine, by subject.
+    pub strips: Vec<StripView>,
+    /// The newest process tables of the stretch made one; order is the screen's.
+    pub processes: Vec<ProcessSummary>,
+    /// One quantity over time.
+    pub timeline: TimelineView,
+    /// What was marked in that time.
+    pub marks: Vec<TimelineMark>,
+}
+
+/// A column of the table of devices, or a value of a strip.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ColumnTitle {
+    /// Counter id.
+    pub counter: String,
+    /// What it is called.
+    pub title: String,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// Values of the whole machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StripView {
+    /// What they are about.
+    pub title: String,
+    /// Each value with its title; `null` where it was not measured.
+    pub values: Vec<(ColumnTitle, Option<f64>)>,
+}
+
+/// How much of a stretch may pass before it is judged anew.
+const JUDGED_ANEW: i64 = 12;
+
+/// Makes views; keeps what the next one will need again.
+pub struct Viewer {
+    panels: Panels,
+    pack: Pack,
+    ceilings: Vec<Ceiling>,
+    judged: Option<((i64, i64), Option<Verdict>)>,
+    spanned: Option<((ViewWindow, Vec<String>), SpanPart)>,
+}
+
+/// What the time line's stretch gives.
+#[derive(Clone, Default)]
+struct SpanPart {
+    timeline: TimelineView,
+    histories: Vec<Vec<Option<f64>>>,
+    marks: Vec<TimelineMark>,
+}
+
+/// What the stretch around the cursor gives.
+#[derive(Default)]
+struct MomentPart {
+    names: Vec<String>,
+    rows: Vec<DeviceRow>,
+    strips: Vec<StripView>,
+    processes: Vec<ProcessSummary>,
+    host: String,
+}
+
+impl Viewer {
+    /// A viewer with these panels, that judges by a pack and knows what probes measured.
+    pub fn new(panels: Panels, pack: Pack, ceilings: Vec<Ceiling>) -> Viewer {
+        Viewer { panels, pack, ceilings, judged: None, spanned: None }
+    }
+
+    /// What it shows.
+    pub fn panels(&self) -> &Panels {
+        &self.panels
+    }
+
+    /// By whose rules it judges.
+    pub fn pack(&self) -> &Pack {
+        &self.pack
+    }
+
+    /// The view of a moment.
+    ///
+    /// # Errors
+    /// What of the history could not be read.
+    pub fn view(&mut self, history: &dyn History, window: &ViewWindow) -> Result<DashboardView, String> {
+        let end = window.cursor_ns;
+        let shown = (end.saturating_sub(window.shown_ns), end);
+        let judged = (end.saturating_sub(window.judged_ns), end);
+        let moment = self.moment(history, shown, judged)?;
+        let verdict = self.verdict(history, judged)?;
+        let span = self.span(history, window, &moment.names)?;
+        let mut rows = moment.rows;
+        rows.iter_mut().zip(span.histories).for_each(|(row, history)| row.history = history);
+        Ok(DashboardView {
+            schema: "diskwright.view/1",
+            host: moment.host,
+            cursor_ns: end,
+            span: window.span,
+            shown,
+            judged,
+            verdict,
+            columns: self.panels.devices.columns.iter().map(title).collect(),
+            devices: rows,
+            strips: moment.strips,
+            processes: moment.processes,
+            timeline: span.timeline,
+            marks: span.marks,
+        })
+    }
+
+    /// Values over the shown stretch, and who did it.
+    fn moment(&self, history: &dyn History, shown: (i64, i64), judged: (i64, i64)) -> Result<MomentPart, String> {
+        let (schema, topology, said) = self.look(history, judged)?;
+        let Some(schema) = schema else { return Ok(MomentPart::default()) };
+        let topology = topology.as_ref();
+        let panel = &self.panels.devices;
+        let names = devices::names(panel, &schema, topology);
+        let of_devices = names.iter().flat_map(|name| devices::counters(panel).map(|c| (c, name.clone())));
+        let strips = self.panels.strips.iter().flat_map(|strip| &strip.values);
+        let wanted = of_devices.chain(strips.map(|value| (value.counter.as_str(), String::new())));
+        let mut sums = StretchSums::new(wanted.collect());
+        let mut tables: Vec<(i64, ProcessTable)> = Vec::new();
+        history.read(judged.0.min(shown.0), shown.1, &mut |piece| match piece {
+            LogPiece::Frame(frame) => sums.add(frame, shown.0),
+            LogPiece::Note(note) if note.kind == Note::PROCESSES => {
+                tables.extend(serde_json::from_str(&note.text).ok().map(|table| (note.time_ns, table)));
+            }
+            LogPiece::Note(_) => {}
+        })?;
+        let values = sums.values();
+        let in_strips: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
+        let (of_devices, of_strips) = values.split_at(values.len() - in_strips);
+        let known = ceiling::settle(topology, &[self.ceilings.as_slice(), &said].concat());
+        let rows = devices::rows(panel, names.clone(), of_devices, (&known, topology));
+        let host = topology.map(|topology| topology.host.clone()).unwrap_or_default();
+        Ok(MomentPart { names, rows, strips: self.strips(of_strips), processes: merged(&of_stretch(tables, shown.0)), host })
+    }
+
+    /// The newest schema, topology and ceilings of a stretch.
+    #[allow(clippy::type_complexity, reason = "three values that are taken apart at once")]
+    fn look(
+        &self,
+        history: &dyn History,
+        (from, to): (i64, i64),
+    ) -> Result<(Option<std::sync::Arc<diskwright_base::Schema>>, Option<Topology>, Vec<Ceiling>), String> {
+        let (mut schema, mut topology, mut ceilings) = (None, None, Vec::new());
+        history.read(from, to, &mut |piece| match piece {
+            LogPiece::Frame(frame) => schema = Some(frame.schema().clone()),
+            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => topology = serde_json::from_str(&note.text).ok(),
+            LogPiece::Note(note) if note.kind == Note::CEILINGS => {
+                ceilings = serde_json::from_str(&note.text).unwrap_or_default();
+            }
+            LogPiece::Note(_) => {}
+        })?;
+        Ok((schema, topology, ceilings))
+    }
+
+    fn strips(&self, values: &[Option<f64>]) -> Vec<StripView> {
+        let mut values = values.iter().copied();
+        let strip = |strip: &crate::panels::StripPanel| StripView {
+            title: strip.title.clone(),
+            values: strip.values.iter().map(|value| (title(value), values.next().flatten())).collect(),
+        };
+        self.panels.strips.iter().map(strip).collect()
+    }
+
+    /// The verdict on a stretch; the last one, while little of the stretch is new.
+    fn verdict(&mut self, history: &dyn History, judged: (i64, i64)) -> Result<Option<Verdict>, String> {
+        let length = judged.1 - judged.0;
+        if let Some((known, verdict)) = &self.judged {
+            let moved = judged.1 - known.1;
+            if known.1 - known.0 == length && (0..length / JUDGED_ANEW).contains(&moved) && verdict.is_some() {
+                return Ok(verdict.clone());
+            }
+        }
+        let options = JudgeOptions { role: None, expected: Some(judged), ceilings: self.ceilings.clone() };
+        let mut judge = Judge::new(vec![self.pack.clone()], options);
+        let mut ticks = 0;
+        history.read(judged.0, judged.1, &mut |piece| match piece {
+            LogPiece::Frame(frame) => {
+                ticks += frame.ticks().len();
+                judge.frame(frame);
+            }
+            LogPiece::Note(note) => judge.note(&note),
+        })?;
+        let verdict = if ticks < 2 { None } else { judge.finish().into_iter().next() };
+        self.judged = Some((judged, verdict.clone()));
+        Ok(verdict)
+    }
+
+    /// The time line; the last one, where nothing of it has changed.
+    fn span(&mut self, history: &dyn History, window: &ViewWindow, names: &[String]) -> Result<SpanPart, String> {
+        let key = (ViewWindow { cursor_ns: 0, ..*window }, names.to_vec());
+        if let Some((known, part)) = &self.spanned {
+            if *known == key {
+                return Ok(part.clone());
+            }
+        }
+        let quantity = self.panels.timeline.get(window.quantity).or(self.panels.timeline.first());
+        let machine = |counter: &str| ["", "_total"].map(|instance| (counter.to_owned(), instance.to_owned()));
+        let line: Vec<(String, String)> = quantity.iter().flat_map(|shown| machine(&shown.counter)).collect();
+        let history_of = |name: &String| (self.panels.devices.history.clone(), name.clone());
+        let wanted: Vec<(String, String)> = names.iter().map(history_of).collect();
+        let (from, to) = window.span;
+        let mut over = Downsampler::new(from, to, window.points.0, &line);
+        let mut beside = Downsampler::new(from, to, window.points.1, &wanted);
+        let mut marks = Vec::new();
+        history.read(from, to, &mut |piece| match piece {
+            LogPiece::Frame(frame) => {
+                over.push(frame);
+                beside.push(frame);
+            }
+            LogPiece::Note(note) if note.time_ns >= from => marks.extend(mark(&note)),
+            LogPiece::Note(_) => {}
+        })?;
+        let timeline = quantity.map_or_else(TimelineView::default, |shown| line_of(shown, over.finish()));
+        let means = |buckets: Vec<ChartBucket>| buckets.iter().map(|bucket| value(bucket.mean)).collect();
+        let histories = beside.finish().into_iter().map(means).collect();
+        let part = SpanPart { timeline, histories, marks };
+        self.spanned = Some((key, part.clone()));
+        Ok(part)
+    }
+}
+
+/// The time line of a quantity, from the one of its instances that has values.
+fn line_of(shown: &PanelCounter, found: Vec<Vec<ChartBucket>>) -> TimelineView {
+    let filled = |buckets: &Vec<ChartBucket>| buckets.iter().filter(|bucket| !bucket.is_gap()).count();
+    let buckets = found.into_iter().max_by_key(filled).unwrap_or_default();
+    let ColumnTitle { counter, title, unit } = title(shown);
+    TimelineView {
+        counter,
+        title,
+        unit,
+        means: buckets.iter().map(|bucket| value(bucket.mean)).collect(),
+        most: buckets.iter().map(|bucket| value(bucket.most)).collect(),
+    }
+}
+
+fn value(cell: f64) -> Option<f64> {
+    cell.is_finite().then_some(cell)
+}
+
+fn title(shown: &PanelCounter) -> ColumnTitle {
+    let unit = Catalogue::builtin().get(&shown.counter).map(|counter| counter.unit.clone()).unwrap_or_default();
+    ColumnTitle { counter: shown.counter.clone(), title: shown.title.clone(), unit }
+}
+
+/// Tables of the shown stretch; where it has none, the newest before it.
+fn of_stretch(tables: Vec<(i64, ProcessTable)>, from_ns: i64) -> Vec<ProcessTable> {
+    let inside = tables.iter().filter(|(time_ns, _)| *time_ns > from_ns).count().max(1);
+    let first = tables.len().saturating_sub(inside);
+    tables.into_iter().skip(first).map(|(_, table)| table).collect()
+}

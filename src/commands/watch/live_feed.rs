@@ -1,0 +1,115 @@
+//! This machine's ticks. A thread of its own samples, so that a slow terminal delays no tick.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use diskwright_base::{Note, Schema, Tick};
+use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_dashboard::{History, RecentHistory};
+
+use super::super::Failure;
+use super::super::live::Pacer;
+
+/// Ticks that may wait for the screen; more are left out, and that is said.
+const WAITING: usize = 120;
+/// Memory for what was seen.
+const REMEMBERED: usize = 192 << 20;
+
+/// A tick as the sampler gave it.
+struct LiveTick {
+    schema: Arc<Schema>,
+    tick: Tick,
+    row: Vec<f64>,
+    notes: Vec<Note>,
+}
+
+/// The sampler's thread, and what it gave so far.
+pub struct LiveFeed {
+    ticks: Receiver<LiveTick>,
+    history: RecentHistory,
+    every: Duration,
+    taken: usize,
+}
+
+impl LiveFeed {
+    /// Starts sampling.
+    pub fn start(every: Duration) -> Result<LiveFeed, Failure> {
+        let (sender, ticks) = sync_channel(WAITING);
+        let sample = move || {
+            if let Err(failure) = sample(every, &sender) {
+                super::super::output::warn(failure);
+            }
+        };
+        std::thread::Builder::new().name("sampler".into()).spawn(sample)?;
+        Ok(LiveFeed { ticks, history: RecentHistory::new(REMEMBERED), every, taken: 0 })
+    }
+
+    /// What was seen.
+    pub fn history(&self) -> &dyn History {
+        &self.history
+    }
+
+    /// Time between ticks.
+    pub fn interval_ns(&self) -> i64 {
+        i64::try_from(self.every.as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    /// Takes in the ticks that wait; true where there were any.
+    pub fn take(&mut self) -> Result<bool, Failure> {
+        let before = self.taken;
+        while let Ok(tick) = self.ticks.try_recv() {
+            self.keep(tick);
+        }
+        Ok(self.taken > before)
+    }
+
+    /// Waits until there were so many ticks.
+    pub fn wait_for(&mut self, count: usize) -> Result<(), Failure> {
+        while self.taken < count {
+            match self.ticks.recv_timeout(self.every * 20) {
+                Ok(tick) => self.keep(tick),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => return Err(Failure::Failed("the sampler gives no ticks".into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a note of the user's.
+    pub fn note(&mut self, note: Note) {
+        self.history.note(note);
+    }
+
+    fn keep(&mut self, tick: LiveTick) {
+        tick.notes.into_iter().for_each(|note| self.history.note(note));
+        self.history.push(&tick.schema, tick.tick, &tick.row);
+        self.taken += 1;
+    }
+}
+
+/// Samples until nobody listens or a signal says to end.
+fn sample(every: Duration, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
+    let options = SamplerOptions { slow_every: every.max(Duration::from_secs(2)), ..SamplerOptions::default() };
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+    let mut pacer = Pacer::new(every, None)?;
+    let mut left_out = 0;
+    sampler.tick();
+    loop {
+        let mut notes = sampler.take_notes();
+        if left_out > 0 {
+            let text = format!("{left_out} ticks were left out: the terminal was too slow");
+            notes.push(Note::new(sampler.stamp().time_ns, Note::GAP, text));
+        }
+        let (schema, tick, row) = (sampler.schema().clone(), sampler.stamp(), sampler.row().to_vec());
+        match sender.try_send(LiveTick { schema, tick, row, notes }) {
+            Ok(()) => left_out = 0,
+            Err(TrySendError::Full(_)) => left_out += 1,
+            Err(TrySendError::Disconnected(_)) => return Ok(()),
+        }
+        if !pacer.wait(|_| {}) {
+            return Ok(());
+        }
+        pacer.tick(&mut sampler);
+    }
+}

@@ -1,0 +1,120 @@
+//! `watch [LOG…]`: the live screen, over this machine or over logs. What a moment looks like and
+//! what keys do is the crate `dashboard`'s; here are its source and its terminal.
+
+mod live_feed;
+mod own_cost;
+mod sources;
+mod stretches;
+mod terminal;
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use diskwright_base::units::parse_duration;
+use diskwright_dashboard::screen::{OwnCost, Screen, ScreenStyle, draw};
+use diskwright_dashboard::{Panels, Viewer};
+use diskwright_report::DisplayZone;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::log::{LogWindow, Logs};
+use super::{Failure, ceilings, output, why};
+use sources::WatchSource;
+
+/// Arguments of `watch`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Logs to look at, ours or other tools', also one that is being recorded; by default, this machine, live
+    log: Vec<PathBuf>,
+    /// Sampling interval of this machine
+    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
+    every: Duration,
+    #[command(flatten)]
+    window: LogWindow,
+    #[command(flatten)]
+    judging: why::JudgingArguments,
+    /// What the screen shows, in place of the built-in panels; by default ~/.config/diskwright/watch.toml, if there
+    #[arg(long, value_name = "FILE.toml")]
+    panels: Option<PathBuf>,
+    /// Print one screen of the log's end, or of this machine after ten seconds, and end
+    #[arg(long)]
+    once: bool,
+    /// The same as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Ticks of a live machine before a screen is printed that stays.
+const ONCE: usize = 11;
+/// Size of a screen that is printed where there is no terminal.
+const USUAL: (u16, u16) = (80, 24);
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let once = arguments.once || arguments.json;
+    if !once && !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+        let reason = "`watch` needs a terminal; --once prints one screen, and `why` gives the verdict";
+        return Err(Failure::Usage(reason.into()));
+    }
+    if arguments.every < Duration::from_millis(100) {
+        return Err(Failure::Usage("--every takes at least 100 ms".into()));
+    }
+    let pack = arguments.judging.packs(false)?.swap_remove(0);
+    let mut viewer = Viewer::new(panels(arguments.panels.as_deref())?, pack, ceilings::known().to_vec());
+    let mut source = if arguments.log.is_empty() {
+        if !arguments.window.is_whole() {
+            return Err(Failure::Usage("--from and --to need a log".into()));
+        }
+        WatchSource::live(arguments.every)?
+    } else {
+        WatchSource::of_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log)
+    };
+    if once { print(arguments, &mut source, &mut viewer) } else { terminal::run(&mut source, &mut viewer) }
+}
+
+/// The panels of a file, of the user's own file, or ours.
+fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
+    let own = || {
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
+        let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home)?;
+        Some(folder.join("diskwright/watch.toml")).filter(|path| path.is_file())
+    };
+    let Some(path) = file.map(Path::to_owned).or_else(own) else { return Ok(Panels::builtin()) };
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(&path).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    Panels::load(&name, &text).map_err(|problems| Failure::Usage(problems.to_string()))
+}
+
+/// How this terminal is written to.
+fn screen_style() -> ScreenStyle {
+    let style = output::style();
+    ScreenStyle { colour: style.colour, unicode: style.unicode, zone: DisplayZone::local() }
+}
+
+/// One screen, as text or JSON.
+fn print(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
+    source.wait_for(ONCE)?;
+    let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
+    let mut screen = Screen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
+    let (columns, rows) = terminal::size().filter(|_| io::stdout().is_terminal()).unwrap_or(USUAL);
+    let window = screen.window(range, columns);
+    let view = viewer.view(source.history(), &window).map_err(Failure::Failed)?;
+    if arguments.json {
+        return output::json(&view);
+    }
+    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+    let style = ScreenStyle { colour: false, ..screen_style() };
+    draw(&mut screen, &view, OwnCost::default(), &style, &mut buffer);
+    output::text(&text(&buffer))
+}
+
+/// Cells as lines of text.
+fn text(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width).max(1);
+    let line = |cells: &[ratatui::buffer::Cell]| {
+        let line: String = cells.iter().map(ratatui::buffer::Cell::symbol).collect();
+        format!("{}\n", line.trim_end())
+    };
+    buffer.content.chunks(width).map(line).collect()
+}

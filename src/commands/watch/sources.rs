@@ -1,0 +1,141 @@
+//! Where the screen's ticks come from: this machine, or logs, which may grow meanwhile.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use diskwright_base::{LogPiece, Note};
+use diskwright_counters::live::{Clock, SystemClock};
+use diskwright_dashboard::History;
+
+use super::super::log::Logs;
+use super::super::{Failure, mark};
+use super::live_feed::LiveFeed;
+
+/// A log whose last tick is younger than so many intervals is being recorded.
+const FRESH: i64 = 5;
+
+/// What is watched.
+pub enum WatchSource {
+    /// This machine.
+    Live(LiveFeed),
+    /// Logs.
+    Logged(LoggedHistory),
+}
+
+/// Logs that can be read again and again.
+pub struct LoggedHistory {
+    logs: Logs,
+    /// As they were named.
+    paths: Vec<PathBuf>,
+    interval_ns: i64,
+    grows: bool,
+}
+
+impl History for LoggedHistory {
+    fn range(&self) -> Option<(i64, i64)> {
+        Some(self.logs.range)
+    }
+
+    fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
+        let pass_on = |piece: LogPiece<'_>| {
+            each(piece);
+            Ok(())
+        };
+        self.logs.read_between((from_ns, to_ns), pass_on).map_err(|failure| failure.to_string())
+    }
+}
+
+impl WatchSource {
+    /// This machine, sampled by a thread of its own.
+    pub fn live(every: Duration) -> Result<WatchSource, Failure> {
+        Ok(WatchSource::Live(LiveFeed::start(every)?))
+    }
+
+    /// Logs that were opened.
+    pub fn of_logs(logs: Logs, paths: &[PathBuf]) -> WatchSource {
+        let interval_ns = usual_interval(&logs);
+        let age = SystemClock.read().wall_ns - logs.range.1;
+        let grows = logs.can_grow() && (-interval_ns..interval_ns * FRESH).contains(&age);
+        WatchSource::Logged(LoggedHistory { logs, paths: paths.to_vec(), interval_ns, grows })
+    }
+
+    /// What was recorded.
+    pub fn history(&self) -> &dyn History {
+        match self {
+            WatchSource::Live(feed) => feed.history(),
+            WatchSource::Logged(logged) => logged,
+        }
+    }
+
+    /// First and last tick.
+    pub fn range(&self) -> Option<(i64, i64)> {
+        self.history().range()
+    }
+
+    /// True where the end moves.
+    pub fn is_live(&self) -> bool {
+        match self {
+            WatchSource::Live(_) => true,
+            WatchSource::Logged(logged) => logged.grows,
+        }
+    }
+
+    /// The usual time between ticks.
+    pub fn interval_ns(&self) -> i64 {
+        match self {
+            WatchSource::Live(feed) => feed.interval_ns(),
+            WatchSource::Logged(logged) => logged.interval_ns,
+        }
+    }
+
+    /// Takes in what has come; true where there is something new.
+    pub fn take(&mut self) -> Result<bool, Failure> {
+        match self {
+            WatchSource::Live(feed) => feed.take(),
+            WatchSource::Logged(logged) if logged.grows => {
+                let before = logged.logs.range.1;
+                logged.logs.grow()?;
+                Ok(logged.logs.range.1 != before)
+            }
+            WatchSource::Logged(_) => Ok(false),
+        }
+    }
+
+    /// Waits until a live machine has given so many ticks.
+    pub fn wait_for(&mut self, ticks: usize) -> Result<(), Failure> {
+        match self {
+            WatchSource::Live(feed) => feed.wait_for(ticks),
+            WatchSource::Logged(_) => Ok(()),
+        }
+    }
+
+    /// Sets a bookmark: in the log that is looked at, or in what is remembered of this machine.
+    pub fn mark(&mut self, time_ns: i64, text: String) -> Result<(), Failure> {
+        let note = Note::new(time_ns, Note::BOOKMARK, text);
+        match self {
+            WatchSource::Live(feed) => feed.note(note),
+            WatchSource::Logged(logged) => match logged.paths.as_slice() {
+                [path] if path.is_dir() && logged.logs.can_grow() => mark::write(path, &note)?,
+                _ => return Err(Failure::Failed("a bookmark can be set in one log of Diskwright's own".into())),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// The length of most of the last ticks.
+fn usual_interval(logs: &Logs) -> i64 {
+    let mut lengths: Vec<i64> = Vec::new();
+    // ticks of a quarter of an hour at most, so that some are found in every log
+    let from = logs.range.1.saturating_sub(3_600_000_000_000);
+    let found = logs.read_between((from, logs.range.1), |piece| {
+        if let LogPiece::Frame(frame) = piece {
+            let known = frame.ticks().iter().filter(|tick| tick.elapsed_ns > 0);
+            lengths.extend(known.map(|tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX)));
+        }
+        Ok(())
+    });
+    lengths.sort_unstable();
+    let middle = lengths.get(lengths.len() / 2).copied().filter(|_| found.is_ok());
+    middle.unwrap_or(1_000_000_000)
+}

@@ -1,0 +1,201 @@
+//! The terminal: raw, on its other screen, with the mouse; and as it was before, however this ends.
+
+use std::io::{self, Stdout, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use diskwright_dashboard::screen::{Screen, ScreenAction, ScreenKey, draw};
+use diskwright_dashboard::{DashboardView, Viewer};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{
+    self, DisableMouseCapture, EnableMouseCapture, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton,
+    MouseEventKind,
+};
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::{cursor, execute, terminal};
+use rustix::process::{Signal, getpid, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::super::{Failure, output};
+use super::own_cost::OwnMeter;
+use super::screen_style;
+use super::sources::WatchSource;
+use super::stretches;
+
+/// How long a key is waited for before new ticks are looked for.
+const NAP: Duration = Duration::from_millis(200);
+
+/// Columns and rows of the terminal.
+pub fn size() -> Option<(u16, u16)> {
+    terminal::size().ok()
+}
+
+/// The terminal while the screen is on it.
+struct TakenTerminal(Terminal<CrosstermBackend<Stdout>>);
+
+impl TakenTerminal {
+    fn take() -> io::Result<TakenTerminal> {
+        enter()?;
+        // what is said of a panic must stand on the screen that stays
+        let told = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            leave();
+            told(info);
+        }));
+        Ok(TakenTerminal(Terminal::new(CrosstermBackend::new(stdout()))?))
+    }
+
+    /// Stops this program as Ctrl-Z does, with the terminal as it was; draws anew when it goes on.
+    fn suspend(&mut self) -> io::Result<()> {
+        leave();
+        kill_process(getpid(), Signal::TSTP)?;
+        enter()?;
+        self.0.clear()
+    }
+}
+
+impl Drop for TakenTerminal {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
+}
+
+/// Nothing more can be done where this fails.
+fn leave() {
+    let _ = execute!(stdout(), cursor::Show, DisableMouseCapture, LeaveAlternateScreen);
+    let _ = disable_raw_mode();
+}
+
+/// Shows the screen until it is left.
+pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))?;
+    }
+    source.wait_for(1)?;
+    let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
+    let mut screen = Screen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
+    let mut meter = OwnMeter::default();
+    let mut taken = TakenTerminal::take()?;
+    let mut view = shown(&mut taken, source, viewer, &mut screen, &mut meter)?;
+    while !ended.load(Ordering::Relaxed) {
+        let mut changed = source.take()? && screen.follows();
+        let mut wait = NAP;
+        while event::poll(wait)? {
+            // all that was typed is taken before it is drawn
+            wait = Duration::ZERO;
+            changed = true;
+            let Some(key) = key(&event::read()?) else { continue };
+            match key {
+                TerminalKey::End => return Ok(()),
+                TerminalKey::Suspend => taken.suspend()?,
+                TerminalKey::Redraw => taken.0.clear()?,
+                TerminalKey::Screen(key) => {
+                    let range = source.range().unwrap_or(range);
+                    match screen.key(key, &view, range) {
+                        ScreenAction::Redraw => {}
+                        ScreenAction::Quit => return Ok(()),
+                        action => deed(action, source, viewer, &mut screen),
+                    }
+                }
+            }
+        }
+        if changed {
+            view = shown(&mut taken, source, viewer, &mut screen, &mut meter)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the view and draws it.
+fn shown(
+    taken: &mut TakenTerminal,
+    source: &WatchSource,
+    viewer: &mut Viewer,
+    screen: &mut Screen,
+    meter: &mut OwnMeter,
+) -> Result<DashboardView, Failure> {
+    let range = source.range().unwrap_or_default();
+    let columns = taken.0.size()?.width;
+    let view = viewer.view(source.history(), &screen.window(range, columns)).map_err(Failure::Failed)?;
+    let (style, cost) = (screen_style(), meter.read());
+    taken.0.draw(|frame| draw(screen, &view, cost, &style, frame.buffer_mut()))?;
+    Ok(view)
+}
+
+/// Does what a key asked for.
+fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &Viewer, screen: &mut Screen) {
+    match action {
+        ScreenAction::Mark(time_ns, text) => match source.mark(time_ns, text) {
+            Ok(()) => screen.say("bookmark set"),
+            Err(failure) => screen.say(output::name(failure)),
+        },
+        ScreenAction::Compare(first, second) => match stretches::compared(source.history(), viewer.pack(), first, second) {
+            Ok(text) => screen.show(text),
+            Err(failure) => screen.say(output::name(failure)),
+        },
+        ScreenAction::Redraw | ScreenAction::Quit => {}
+    }
+}
+
+/// What came from the terminal.
+enum TerminalKey {
+    End,
+    Suspend,
+    Redraw,
+    Screen(ScreenKey),
+}
+
+fn key(event: &Event) -> Option<TerminalKey> {
+    match event {
+        Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press | KeyEventKind::Repeat, .. }) => {
+            if modifiers.contains(KeyModifiers::CONTROL) {
+                return match code {
+                    KeyCode::Char('c') => Some(TerminalKey::End),
+                    KeyCode::Char('z') => Some(TerminalKey::Suspend),
+                    KeyCode::Char('l') => Some(TerminalKey::Redraw),
+                    _ => None,
+                };
+            }
+            typed(*code).map(TerminalKey::Screen)
+        }
+        Event::Mouse(mouse) => {
+            let key = match mouse.kind {
+                MouseEventKind::Down(MouseButton::Left) | MouseEventKind::Drag(MouseButton::Left) => {
+                    ScreenKey::Click(mouse.column, mouse.row)
+                }
+                MouseEventKind::ScrollUp => ScreenKey::Wheel(true),
+                MouseEventKind::ScrollDown => ScreenKey::Wheel(false),
+                _ => return None,
+            };
+            Some(TerminalKey::Screen(key))
+        }
+        Event::Resize(..) => Some(TerminalKey::Redraw),
+        _ => None,
+    }
+}
+
+fn typed(code: KeyCode) -> Option<ScreenKey> {
+    Some(match code {
+        KeyCode::Char(letter) => ScreenKey::Char(letter),
+        KeyCode::Left => ScreenKey::Left,
+        KeyCode::Right => ScreenKey::Right,
+        KeyCode::Up => ScreenKey::Up,
+        KeyCode::Down => ScreenKey::Down,
+        KeyCode::PageUp => ScreenKey::PageUp,
+        KeyCode::PageDown => ScreenKey::PageDown,
+        KeyCode::Home => ScreenKey::Home,
+        KeyCode::End => ScreenKey::End,
+        KeyCode::Enter => ScreenKey::Enter,
+        KeyCode::Esc => ScreenKey::Escape,
+        KeyCode::Backspace => ScreenKey::Backspace,
+        _ => return None,
+    })
+}
