@@ -178,14 +178,14 @@ impl LatencyView {
             let groups: Vec<&LatencyGroup> = self.columns.groups.iter().filter(|g| is_of(g, key)).collect();
             let minute = self.minutes.entry(key.clone()).or_insert_with(MinuteOfRequests::new);
             let first = self.kept.len() + place * FIGURES.len();
-            for (at, tick) in frame.ticks().iter().enumerate() {
+            for (index, tick) in frame.ticks().iter().enumerate() {
                 let known =
-                    groups.iter().any(|g| g.columns.iter().any(|(column, _)| !frame.column(*column)[at].is_nan()));
-                let steps = groups.iter().flat_map(|g| g.steps(frame, at..at + 1)).collect();
+                    groups.iter().any(|g| g.columns.iter().any(|(column, _)| !frame.column(*column)[index].is_nan()));
+                let steps = groups.iter().flat_map(|g| g.steps(frame, index..index + 1)).collect();
                 minute.push(tick.elapsed_ns, steps);
                 let figures = if known { minute.figures() } else { [f64::NAN; FIGURES.len()] };
                 for (figure, value) in figures.into_iter().enumerate() {
-                    out.column_mut(first + figure)[at] = value;
+                    out.column_mut(first + figure)[index] = value;
                 }
             }
         }

@@ -71,7 +71,11 @@ impl<'p> StretchSums<'p> {
 pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
     let catalogue = Catalogue::builtin();
     let found = CounterPlan::resolve(catalogue, schema, counter, instance);
-    if instance.is_empty() { found.or_else(|| CounterPlan::resolve(catalogue, schema, counter, "_total")) } else { found }
+    if instance.is_empty() {
+        found.or_else(|| CounterPlan::resolve(catalogue, schema, counter, "_total"))
+    } else {
+        found
+    }
 }
 
 /// The devices that a schema has: the machine's own disks, or all instances of another object.
@@ -117,12 +121,9 @@ pub(crate) fn rows(
 /// The load that a device's last values are; `None` where one is missing.
 fn of(values: &[Option<f64>]) -> Option<DeviceLoad> {
     match values {
-        [Some(reads), Some(writes), Some(read_bytes), Some(write_bytes)] => Some(DeviceLoad {
-            reads: *reads,
-            writes: *writes,
-            read_bytes: *read_bytes,
-            write_bytes: *write_bytes,
-        }),
+        [Some(reads), Some(writes), Some(read_bytes), Some(write_bytes)] => {
+            Some(DeviceLoad { reads: *reads, writes: *writes, read_bytes: *read_bytes, write_bytes: *write_bytes })
+        }
         _ => None,
     }
 }

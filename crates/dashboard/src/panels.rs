@@ -100,6 +100,8 @@ mod tests {
         let text = include_str!("../data/panels.toml").replace("\"physical_disk.busy\"", "\"physical_disk.bussy\"");
         let wrong = Panels::load("mine.toml", &text).expect_err("bussy is no counter");
         assert!(wrong.0[0].line > 30, "{wrong}");
-        assert!(wrong.to_string().ends_with("unknown counter `physical_disk.bussy`; did you mean `physical_disk.busy`?"));
+        assert!(
+            wrong.to_string().ends_with("unknown counter `physical_disk.bussy`; did you mean `physical_disk.busy`?")
+        );
     }
 }

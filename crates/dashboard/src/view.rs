@@ -181,7 +181,13 @@ impl Viewer {
         let known = ceiling::settle(topology, &[self.ceilings.as_slice(), &said].concat());
         let rows = devices::rows(panel, names.clone(), of_devices, (&known, topology));
         let host = topology.map(|topology| topology.host.clone()).unwrap_or_default();
-        Ok(MomentPart { names, rows, strips: self.strips(of_strips), processes: merged(&of_stretch(tables, shown.0)), host })
+        Ok(MomentPart {
+            names,
+            rows,
+            strips: self.strips(of_strips),
+            processes: merged(&of_stretch(tables, shown.0)),
+            host,
+        })
     }
 
     /// The newest schema, topology and ceilings of a stretch.
@@ -239,10 +245,8 @@ impl Viewer {
     /// The time line; the last one, where nothing of it has changed.
     fn span(&mut self, history: &dyn History, window: &ViewWindow, names: &[String]) -> Result<SpanPart, String> {
         let key = (ViewWindow { cursor_ns: 0, ..*window }, names.to_vec());
-        if let Some((known, part)) = &self.spanned {
-            if *known == key {
-                return Ok(part.clone());
-            }
+        if let Some((_, part)) = self.spanned.as_ref().filter(|(known, _)| *known == key) {
+            return Ok(part.clone());
         }
         let quantity = self.panels.timeline.get(window.quantity).or(self.panels.timeline.first());
         let machine = |counter: &str| ["", "_total"].map(|instance| (counter.to_owned(), instance.to_owned()));

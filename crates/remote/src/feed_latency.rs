@@ -72,11 +72,12 @@ impl LatencyFeed {
             labels.push(("operation".to_owned(), totals.operation.name().to_owned()));
             SeriesName { metric: format!("{FAMILY}{ending}"), labels, help: HELP.into(), is_total: true }
         };
-        let edge = |at: usize| match at {
-            at if at + 1 == EDGES => "+Inf".to_owned(),
-            at => format!("{}", (1u64 << (FIRST_BITS as usize + at)) as f64 / 1e9),
+        let edge = |index: usize| match index {
+            index if index + 1 == EDGES => "+Inf".to_owned(),
+            index => format!("{}", (1u64 << (FIRST_BITS as usize + index)) as f64 / 1e9),
         };
-        let buckets = self.totals.iter().flat_map(|t| (0..EDGES).map(move |at| named("_bucket", t, Some(edge(at)))));
+        let buckets =
+            self.totals.iter().flat_map(|t| (0..EDGES).map(move |index| named("_bucket", t, Some(edge(index)))));
         let sums = self.totals.iter().map(|t| named("_sum", t, None));
         let counts = self.totals.iter().map(|t| named("_count", t, None));
         buckets.chain(sums).chain(counts).collect()

@@ -70,13 +70,13 @@ pub fn draw(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String {
         escape(&words),
     );
     let width = WIDTH / chart.columns.len().max(1) as f64;
-    for (at, column) in chart.columns.iter().enumerate() {
+    for (index, column) in chart.columns.iter().enumerate() {
         for (row, count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
             // the least is seen too
             let share = 0.15 + 0.85 * (*count as f64).ln_1p() / (densest as f64).ln_1p();
             out.push_str(&format!(
                 "<rect class=\"cell\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{ROW}\" opacity=\"{}\"/>",
-                coordinate(at as f64 * width),
+                coordinate(index as f64 * width),
                 coordinate((last - row) as f64 * ROW),
                 coordinate(width),
                 coordinate(share),

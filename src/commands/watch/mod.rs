@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::units::parse_duration;
-use diskwright_dashboard::screen::{OwnCost, Screen, ScreenStyle, draw};
+use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw};
 use diskwright_dashboard::{Panels, Viewer};
 use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
@@ -53,7 +53,8 @@ const USUAL: (u16, u16) = (80, 24);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let once = arguments.once || arguments.json;
-    if !once && !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+    let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    if !(once || on_terminal) {
         let reason = "`watch` needs a terminal; --once prints one screen, and `why` gives the verdict";
         return Err(Failure::Usage(reason.into()));
     }
@@ -96,7 +97,7 @@ fn screen_style() -> ScreenStyle {
 fn print(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
     source.wait_for(ONCE)?;
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
-    let mut screen = Screen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
+    let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let (columns, rows) = terminal::size().filter(|_| io::stdout().is_terminal()).unwrap_or(USUAL);
     let window = screen.window(range, columns);
     let view = viewer.view(source.history(), &window).map_err(Failure::Failed)?;

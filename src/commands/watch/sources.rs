@@ -19,7 +19,7 @@ pub enum WatchSource {
     /// This machine.
     Live(LiveFeed),
     /// Logs.
-    Logged(LoggedHistory),
+    Logged(Box<LoggedHistory>),
 }
 
 /// Logs that can be read again and again.
@@ -56,14 +56,14 @@ impl WatchSource {
         let interval_ns = usual_interval(&logs);
         let age = SystemClock.read().wall_ns - logs.range.1;
         let grows = logs.can_grow() && (-interval_ns..interval_ns * FRESH).contains(&age);
-        WatchSource::Logged(LoggedHistory { logs, paths: paths.to_vec(), interval_ns, grows })
+        WatchSource::Logged(Box::new(LoggedHistory { logs, paths: paths.to_vec(), interval_ns, grows }))
     }
 
     /// What was recorded.
     pub fn history(&self) -> &dyn History {
         match self {
             WatchSource::Live(feed) => feed.history(),
-            WatchSource::Logged(logged) => logged,
+            WatchSource::Logged(logged) => logged.as_ref(),
         }
     }
 

@@ -12,12 +12,7 @@ use super::super::{Failure, ceilings, output};
 const ROWS: usize = 40;
 
 /// What changed from the first stretch to the second.
-pub fn compared(
-    history: &dyn History,
-    pack: &Pack,
-    first: (i64, i64),
-    second: (i64, i64),
-) -> Result<String, Failure> {
+pub fn compared(history: &dyn History, pack: &Pack, first: (i64, i64), second: (i64, i64)) -> Result<String, Failure> {
     let (before, after) = (side(history, pack, first)?, side(history, pack, second)?);
     let comparison = compare::compare(&before.0, &after.0, before.1, after.1);
     if comparison.counters.is_empty() {
@@ -29,8 +24,7 @@ pub fn compared(
 
 fn side(history: &dyn History, pack: &Pack, range: (i64, i64)) -> Result<(CounterWindow, Verdict), Failure> {
     let known = ceilings::known().to_vec();
-    let mut judge =
-        Judge::new(vec![pack.clone()], JudgeOptions { role: None, expected: Some(range), ceilings: known });
+    let mut judge = Judge::new(vec![pack.clone()], JudgeOptions { role: None, expected: Some(range), ceilings: known });
     let mut counters = CounterWindow::new(range);
     let each = &mut |piece: LogPiece<'_>| match piece {
         LogPiece::Frame(frame) => {

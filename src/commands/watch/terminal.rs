@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use diskwright_dashboard::screen::{Screen, ScreenAction, ScreenKey, draw};
+use diskwright_dashboard::screen::{ScreenAction, ScreenKey, WatchScreen, draw};
 use diskwright_dashboard::{DashboardView, Viewer};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -81,7 +81,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
     }
     source.wait_for(1)?;
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
-    let mut screen = Screen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
+    let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let mut meter = OwnMeter::default();
     let mut taken = TakenTerminal::take()?;
     let mut view = shown(&mut taken, source, viewer, &mut screen, &mut meter)?;
@@ -97,7 +97,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
                 TerminalKey::End => return Ok(()),
                 TerminalKey::Suspend => taken.suspend()?,
                 TerminalKey::Redraw => taken.0.clear()?,
-                TerminalKey::Screen(key) => {
+                TerminalKey::Key(key) => {
                     let range = source.range().unwrap_or(range);
                     match screen.key(key, &view, range) {
                         ScreenAction::Redraw => {}
@@ -119,7 +119,7 @@ fn shown(
     taken: &mut TakenTerminal,
     source: &WatchSource,
     viewer: &mut Viewer,
-    screen: &mut Screen,
+    screen: &mut WatchScreen,
     meter: &mut OwnMeter,
 ) -> Result<DashboardView, Failure> {
     let range = source.range().unwrap_or_default();
@@ -131,16 +131,18 @@ fn shown(
 }
 
 /// Does what a key asked for.
-fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &Viewer, screen: &mut Screen) {
+fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &Viewer, screen: &mut WatchScreen) {
     match action {
         ScreenAction::Mark(time_ns, text) => match source.mark(time_ns, text) {
             Ok(()) => screen.say("bookmark set"),
             Err(failure) => screen.say(output::name(failure)),
         },
-        ScreenAction::Compare(first, second) => match stretches::compared(source.history(), viewer.pack(), first, second) {
-            Ok(text) => screen.show(text),
-            Err(failure) => screen.say(output::name(failure)),
-        },
+        ScreenAction::Compare(first, second) => {
+            match stretches::compared(source.history(), viewer.pack(), first, second) {
+                Ok(text) => screen.show(text),
+                Err(failure) => screen.say(output::name(failure)),
+            }
+        }
         ScreenAction::Redraw | ScreenAction::Quit => {}
     }
 }
@@ -150,7 +152,7 @@ enum TerminalKey {
     End,
     Suspend,
     Redraw,
-    Screen(ScreenKey),
+    Key(ScreenKey),
 }
 
 fn key(event: &Event) -> Option<TerminalKey> {
@@ -164,7 +166,7 @@ fn key(event: &Event) -> Option<TerminalKey> {
                     _ => None,
                 };
             }
-            typed(*code).map(TerminalKey::Screen)
+            typed(*code).map(TerminalKey::Key)
         }
         Event::Mouse(mouse) => {
             let key = match mouse.kind {
@@ -175,7 +177,7 @@ fn key(event: &Event) -> Option<TerminalKey> {
                 MouseEventKind::ScrollDown => ScreenKey::Wheel(false),
                 _ => return None,
             };
-            Some(TerminalKey::Screen(key))
+            Some(TerminalKey::Key(key))
         }
         Event::Resize(..) => Some(TerminalKey::Redraw),
         _ => None,

@@ -12,7 +12,7 @@ use ratatui::style::{Color, Modifier, Style as CellStyle};
 
 use super::help::KEYS;
 use super::layout::{self, ScreenLayout};
-use super::{Screen, ScreenInput, tables};
+use super::{ScreenInput, WatchScreen, tables};
 use crate::view::DashboardView;
 
 /// What the terminal can show.
@@ -86,7 +86,7 @@ impl Pen<'_> {
 }
 
 /// Draws the view on cells of any size.
-pub fn draw(screen: &mut Screen, view: &DashboardView, cost: OwnCost, style: &ScreenStyle, buffer: &mut Buffer) {
+pub fn draw(screen: &mut WatchScreen, view: &DashboardView, cost: OwnCost, style: &ScreenStyle, buffer: &mut Buffer) {
     let area = *buffer.area();
     buffer.reset();
     let mut pen = Pen { buffer, style, area };
@@ -109,7 +109,7 @@ pub fn draw(screen: &mut Screen, view: &DashboardView, cost: OwnCost, style: &Sc
 }
 
 /// Host, whether it is live, the moment.
-fn heading(pen: &mut Pen<'_>, screen: &Screen, view: &DashboardView) {
+fn heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let state = match (screen.is_live(), screen.follows()) {
         (true, true) => "live",
         (true, false) => "paused",
@@ -118,11 +118,8 @@ fn heading(pen: &mut Pen<'_>, screen: &Screen, view: &DashboardView) {
     let host = if view.host.is_empty() { "this machine" } else { &view.host };
     let moment = pen.style.zone.moment(view.cursor_ns);
     let length = |(from, to): (i64, i64)| diskwright_report::time::length((to - from) as f64 * 1e-9);
-    let text = format!(
-        "{host}  {state}  {moment}  values: mean of {}, verdict: {}",
-        length(view.shown),
-        length(view.judged)
-    );
+    let text =
+        format!("{host}  {state}  {moment}  values: mean of {}, verdict: {}", length(view.shown), length(view.judged));
     let width = pen.area.width;
     pen.text((0, 0), width, &text, Tone::Strong);
 }
@@ -143,19 +140,9 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     };
     let lines = wrap(&verdict.sentence, usize::from(width), 0);
     pen.text((0, 1), width, lines.first().map_or("", String::as_str), tone);
-    let rest = lines.get(1).cloned();
-    let evidence = verdict.findings.first().filter(|_| verdict.bottleneck != Bottleneck::None).map(|finding| {
-        let share = (finding.share * 100.0).round();
-        format!(
-            "{} {}: {}, limit {}, {share} % of the time",
-            finding.instance,
-            finding.quantity,
-            display(finding.value, &finding.unit),
-            display(finding.limit, &finding.unit)
-        )
-    });
     let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
-    let below = rest.into_iter().chain(evidence.map(|text| text.trim_start().to_owned())).chain(advice);
+    // the sentence has the evidence; of a long one the end gives way to what to do
+    let below = lines.get(1).cloned().into_iter().chain(advice);
     for (row, text) in (2..layout::TOP).zip(below) {
         pen.text((0, row), width, &cut(&text, usize::from(width), "..."), Tone::Plain);
     }
@@ -180,38 +167,41 @@ fn strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
 }
 
 /// The quantity over time, marks and cursor, and the times.
-fn time_line(pen: &mut Pen<'_>, screen: &mut Screen, view: &DashboardView, layout: &ScreenLayout) {
+fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, layout: &ScreenLayout) {
+    if layout.line < layout.strips {
+        return;
+    }
     let columns = pen.area.width.saturating_sub(2).max(1);
     screen.line = (layout.line, 1, columns);
-    let values: Vec<f64> = view.timeline.most.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
-    let full = (view.timeline.unit == "fraction").then_some(1.0);
-    let line = sparkline(&values, full, usize::from(columns), pen.style.unicode);
-    pen.text((1, layout.line), columns, &line, Tone::Plain);
     let place = |time_ns: i64| {
         let share = (time_ns - view.span.0) as f64 / (view.span.1 - view.span.0).max(1) as f64;
         1 + (share * f64::from(columns)).clamp(0.0, f64::from(columns - 1)) as u16
     };
+    let most = view.timeline.most.iter().flatten().copied().fold(f64::NAN, f64::max);
+    let title = format!("{}, at most {}", view.timeline.title, display(most, &view.timeline.unit));
+    let near = view.marks.iter().rev().find(|mark| place(mark.time_ns) == place(view.cursor_ns));
+    let text = near.map_or(title, |mark| format!("{}: {}", mark.kind, mark.text));
+    pen.text((1, layout.line), columns, &text, Tone::Dim);
+    let values: Vec<f64> = view.timeline.most.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+    let full = (view.timeline.unit == "fraction").then_some(1.0);
+    let line = sparkline(&values, full, usize::from(columns), pen.style.unicode);
+    pen.text((1, layout.line + 1), columns, &line, Tone::Plain);
     for mark in &view.marks {
         let (sign, tone) = match mark.kind.as_str() {
             "bookmark" => ("m", Tone::Good),
             "gap" | "clock" => ("g", Tone::Warn),
             _ => ("!", Tone::Warn),
         };
-        pen.text((place(mark.time_ns), layout.line + 1), 1, sign, tone);
+        pen.text((place(mark.time_ns), layout.line + 2), 1, sign, tone);
     }
-    pen.text((place(view.cursor_ns), layout.line + 1), 1, "^", Tone::Strong);
+    pen.text((place(view.cursor_ns), layout.line + 2), 1, "^", Tone::Strong);
     for mark in pen.style.zone.marks(view.span.0, view.span.1, usize::from(columns / 12)) {
-        pen.text((place(mark.time_ns), layout.line + 2), 12, &mark.label, Tone::Dim);
+        pen.text((place(mark.time_ns), layout.line + 3), 12, &mark.label, Tone::Dim);
     }
-    let most = view.timeline.most.iter().flatten().copied().fold(f64::NAN, f64::max);
-    let title = format!(" {}, at most {} ", view.timeline.title, display(most, &view.timeline.unit));
-    let near = view.marks.iter().rev().find(|mark| place(mark.time_ns) == place(view.cursor_ns));
-    let text = near.map_or(title, |mark| format!(" {}: {} ", mark.kind, mark.text));
-    pen.text((1, layout.line.saturating_sub(1)), columns, &text, Tone::Dim);
 }
 
 /// Keys, or what is being typed, or a word on what was done; and what all this costs.
-fn bottom(pen: &mut Pen<'_>, screen: &Screen, cost: OwnCost) {
+fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let row = pen.area.height.saturating_sub(1);
     let text = match (&screen.input, &screen.message) {
         (Some((ScreenInput::Mark, text)), _) => format!("bookmark: {text}_"),
@@ -220,8 +210,7 @@ fn bottom(pen: &mut Pen<'_>, screen: &Screen, cost: OwnCost) {
         (None, None) => "? help  space pause  arrows scrub  + - zoom  m mark  q quit".to_owned(),
     };
     let shown = |value: Option<f64>, unit: &str| value.map_or_else(|| "-".to_owned(), |value| display(value, unit));
-    let costs =
-        format!("own cost: {} CPU, {}", shown(cost.processor, "fraction"), shown(cost.resident_bytes, "bytes"));
+    let costs = format!("own cost: {} CPU, {}", shown(cost.processor, "fraction"), shown(cost.resident_bytes, "bytes"));
     let width = pen.area.width;
     let right = u16::try_from(costs.len()).unwrap_or(u16::MAX);
     pen.text((0, row), width, &text, Tone::Plain);

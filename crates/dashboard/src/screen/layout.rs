@@ -3,8 +3,8 @@
 
 /// Columns of a device's history.
 pub(super) const HISTORY: usize = 16;
-/// Rows of the time line: values, marks, times.
-pub(super) const LINE_ROWS: u16 = 3;
+/// Rows of the time line: what it shows, values, marks, times.
+pub(super) const LINE_ROWS: u16 = 4;
 
 /// Rows, from the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,19 +63,19 @@ mod tests {
     #[test]
     fn a_usual_terminal_has_room_for_all() {
         let found = share(24, 5, 3, 40);
-        assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (5, 3, 5, 20));
+        assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (5, 3, 5, 19));
         assert!(found.processes + 1 + found.process_rows <= found.line);
     }
 
     #[test]
     fn a_small_one_keeps_the_verdict_a_device_and_the_time_line() {
-        let found = share(10, 9, 3, 40);
+        let found = share(11, 9, 3, 40);
         assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (1, 0, 0, 6));
     }
 
     #[test]
     fn nothing_lies_over_the_time_line() {
-        for rows in 10..200 {
+        for rows in 11..200 {
             for devices in [0, 1, 24, 1000] {
                 let found = share(rows, devices, 3, 500);
                 assert!(found.processes + found.process_rows <= found.line, "{rows} {devices} {found:?}");

@@ -74,7 +74,7 @@ pub(crate) enum ScreenInput {
 
 /// What is looked at, and how.
 #[derive(Clone, Debug)]
-pub struct Screen {
+pub struct WatchScreen {
     /// The moment; `None` follows the end.
     cursor: Option<i64>,
     /// Index among the lengths of the time line and of the judged stretch.
@@ -103,14 +103,14 @@ pub struct Screen {
     is_live: bool,
 }
 
-impl Screen {
+impl WatchScreen {
     /// A screen that follows the end; `interval_ns` is the usual time between ticks.
-    pub fn new(is_live: bool, interval_ns: i64, length_ns: i64) -> Screen {
+    pub fn new(is_live: bool, interval_ns: i64, length_ns: i64) -> WatchScreen {
         let fits = |length: &i64| *length * SECOND >= length_ns;
         let span = if is_live { 3 } else { SPANS.iter().position(fits).unwrap_or(SPANS.len() - 1) };
         let interval_ns = interval_ns.max(SECOND / 100);
         let enough = |length: &i64| *length * SECOND >= interval_ns.saturating_mul(6);
-        Screen {
+        WatchScreen {
             cursor: None,
             span,
             judged: JUDGED.iter().position(enough).unwrap_or(JUDGED.len() - 1).max(1),

@@ -4,7 +4,7 @@ use diskwright_base::units::display;
 use diskwright_report::spark::sparkline;
 use diskwright_report::text::{cut, left, right};
 
-use super::Screen;
+use super::WatchScreen;
 use super::draw::{Pen, Tone};
 use super::layout::{HISTORY, ScreenLayout};
 use crate::devices::DeviceRow;
@@ -17,7 +17,7 @@ const VALUE: usize = 10;
 const NAME: usize = 12;
 
 /// Those that the filter leaves, in the order that was chosen.
-pub(super) fn devices<'v>(screen: &Screen, view: &'v DashboardView) -> Vec<&'v DeviceRow> {
+pub(super) fn devices<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v DeviceRow> {
     let mut rows: Vec<&DeviceRow> = view.devices.iter().filter(|row| row.name.contains(&screen.filter)).collect();
     if let Some(column) = screen.sorted {
         let key = |row: &DeviceRow| row.values.get(column).copied().flatten().unwrap_or(f64::NEG_INFINITY);
@@ -27,7 +27,7 @@ pub(super) fn devices<'v>(screen: &Screen, view: &'v DashboardView) -> Vec<&'v D
 }
 
 /// The same for processes, the most first.
-pub(super) fn processes<'v>(screen: &Screen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
+pub(super) fn processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
     let shown = |row: &&ProcessSummary| row.name.contains(&screen.filter) || row.cgroup.contains(&screen.filter);
     let mut rows: Vec<&ProcessSummary> = view.processes.iter().filter(shown).collect();
     rows.sort_by(|a, b| screen.order.key(b).total_cmp(&screen.order.key(a)).then(a.pid.cmp(&b.pid)));
@@ -48,7 +48,7 @@ fn fitting(width: u16, columns: usize) -> usize {
 /// Heading and rows of devices, those around the selected one.
 pub(super) fn draw_devices(
     pen: &mut Pen<'_>,
-    screen: &Screen,
+    screen: &WatchScreen,
     view: &DashboardView,
     rows: &[&DeviceRow],
     layout: &ScreenLayout,
@@ -72,9 +72,12 @@ pub(super) fn draw_devices(
     for ((index, row), line) in visible.zip(layout.devices + 1..) {
         let is_blamed = !blamed.is_empty() && row.name == blamed;
         let name = format!("{}{}", if is_blamed { "!" } else { " " }, row.name);
-        let values: String = row.values.iter().zip(&view.columns).take(count).fold(String::new(), |text, (value, column)| {
-            text + &cell(*value, &column.unit)
-        });
+        let values: String = row
+            .values
+            .iter()
+            .zip(&view.columns)
+            .take(count)
+            .fold(String::new(), |text, (value, column)| text + &cell(*value, &column.unit));
         let used = row.ceiling_used.map_or_else(|| "-".to_owned(), |used| display(used, "fraction"));
         let text = format!("{}{values}{}", left(&cut(&name, NAME - 1, "~"), NAME), right(&used, 8));
         let tone = match (index == screen.selected && rows.len() > 1, is_blamed) {
@@ -98,14 +101,15 @@ fn history(pen: &mut Pen<'_>, row: &DeviceRow, (column, line): (u16, u16)) {
 }
 
 /// Heading and rows of processes.
-pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &Screen, rows: &[&ProcessSummary], layout: &ScreenLayout) {
+pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&ProcessSummary], layout: &ScreenLayout) {
     if layout.process_rows == 0 {
         return;
     }
     let width = pen.area.width;
     let titles: String =
         ["CPU", "read B/s", "write B/s", "I/O delay", "memory"].iter().map(|title| right(title, VALUE)).collect();
-    let heading = format!("{}{}{titles}  by {}", left("process", 18), right("pid", 8), screen.order.title());
+    let by = format!("process, by {}", screen.order.title());
+    let heading = format!("{}{}{titles}", left(&cut(&by, 21, ""), 22), right("pid", 4));
     pen.text((0, layout.processes), width, &heading, Tone::Strong);
     for (row, line) in rows.iter().zip(layout.processes + 1..=layout.processes + layout.process_rows) {
         let values = [

@@ -1,0 +1,233 @@
+//! The screen as text, and keys by a script, over a made-up machine.
+
+use std::sync::Arc;
+
+use diskwright_base::{LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
+use diskwright_dashboard::screen::{OwnCost, ScreenAction, ScreenKey, ScreenStyle, WatchScreen, draw};
+use diskwright_dashboard::{DashboardView, History, Panels, RecentHistory, Viewer};
+use diskwright_report::DisplayZone;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+const SECOND: i64 = 1_000_000_000;
+/// 2026-11-21 22:00:00 UTC.
+const START: i64 = 1_795_298_400 * SECOND;
+
+/// Ten minutes of two disks: `sda` does 100 reads of 4 KiB a second in 10 ms each, `sdb` nothing; after
+/// five minutes `sda` does twice as many.
+fn machine() -> RecentHistory {
+    let series =
+        |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
+    let mut all = Vec::new();
+    for disk in ["sda", "sdb"] {
+        for counter in [
+            "reads",
+            "writes",
+            "read_bytes",
+            "write_bytes",
+            "read_time_s",
+            "write_time_s",
+            "busy_time_s",
+            "weighted_time_s",
+        ] {
+            all.push(series(&format!("physical_disk.{counter}"), disk));
+        }
+    }
+    all.push(series("pressure.io_some_s", ""));
+    let schema = Arc::new(Schema::new(all));
+    let mut history = RecentHistory::new(1 << 24);
+    for second in 0..=600 {
+        let time_ns = START + second * SECOND;
+        let reads = if second <= 300 { 100.0 } else { 200.0 };
+        let mut row = vec![reads, 0.0, reads * 4096.0, 0.0, reads * 0.01, 0.0, 0.5, reads * 0.01];
+        row.extend([0.0; 8]);
+        row.push(0.25);
+        if second % 5 == 0 {
+            history.note(Note::new(time_ns, Note::PROCESSES, processes()));
+        }
+        if second == 300 {
+            history.note(Note::new(time_ns, Note::BOOKMARK, "second reader"));
+        }
+        history.push(&schema, Tick { time_ns, elapsed_ns: SECOND as u64 }, &row);
+    }
+    history
+}
+
+fn processes() -> String {
+    let row = |pid: u32, name: &str, bytes: f64| ProcessRow {
+        pid,
+        name: name.into(),
+        read_bytes_per_s: Some(bytes),
+        resident_bytes: 5e6,
+        ..ProcessRow::default()
+    };
+    // a name from outside with codes of a terminal
+    let rows = vec![row(7, "idle\u{1b}[31m", 0.0), row(8, "reader", 409_600.0)];
+    serde_json::to_string(&ProcessTable { elapsed_s: 5.0, rows, ..ProcessTable::default() }).expect("a table")
+}
+
+struct Watched {
+    history: RecentHistory,
+    viewer: Viewer,
+    screen: WatchScreen,
+    view: Option<DashboardView>,
+    size: (u16, u16),
+    unicode: bool,
+}
+
+impl Watched {
+    fn new(size: (u16, u16)) -> Watched {
+        let history = machine();
+        let pack = diskwright_diagnosis::packs::all().expect("our packs").swap_remove(0);
+        let viewer = Viewer::new(Panels::builtin(), pack, Vec::new());
+        Watched { history, viewer, screen: WatchScreen::new(true, SECOND, 0), view: None, size, unicode: true }
+    }
+
+    fn range(&self) -> (i64, i64) {
+        self.history.range().expect("ticks")
+    }
+
+    fn draw(&mut self) -> Vec<String> {
+        let window = self.screen.window(self.range(), self.size.0);
+        let view = self.viewer.view(&self.history, &window).expect("a view");
+        let mut buffer = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
+        let style = ScreenStyle { colour: true, unicode: self.unicode, zone: DisplayZone::utc() };
+        draw(&mut self.screen, &view, OwnCost::default(), &style, &mut buffer);
+        self.view = Some(view);
+        let line = |cells: &[ratatui::buffer::Cell]| cells.iter().map(ratatui::buffer::Cell::symbol).collect();
+        buffer.content.chunks(usize::from(self.size.0)).map(line).collect()
+    }
+
+    fn press(&mut self, keys: &[ScreenKey]) -> Vec<ScreenAction> {
+        let mut actions = Vec::new();
+        for key in keys {
+            self.draw();
+            let (view, range) = (self.view.clone().expect("drawn"), self.range());
+            actions.push(self.screen.key(*key, &view, range));
+        }
+        actions
+    }
+
+    fn moment(&mut self) -> i64 {
+        self.draw();
+        (self.view.as_ref().expect("drawn").cursor_ns - START) / SECOND
+    }
+}
+
+#[test]
+fn a_usual_terminal_shows_verdict_devices_processes_and_time() {
+    let lines = Watched::new((80, 24)).draw();
+    let has = |row: usize, text: &str| assert!(lines[row].contains(text), "{row}: {text}\n{}", lines.join("\n"));
+    has(0, "live  2026-11-21 22:10:00 UTC");
+    has(4, "device         reads/s  writes/s");
+    // the mean of the last 5 s, after the change
+    has(5, "!sda             200/s       0/s  819 kB/s     0 B/s     10 ms         -");
+    has(6, " sdb               0/s");
+    has(1, "The disk sda is the bottleneck");
+    has(10, "process, by I/O        pid");
+    assert!(lines.iter().any(|line| line.starts_with("Pressure   I/O some 25 %")), "{}", lines.join("\n"));
+    assert!(lines.iter().any(|line| line.starts_with("reader                   8")), "{}", lines.join("\n"));
+    has(23, "? help");
+}
+
+#[test]
+fn names_from_outside_and_terminals_without_unicode_are_safe() {
+    let mut watched = Watched::new((100, 30));
+    watched.unicode = false;
+    let text = watched.draw().concat();
+    assert!(text.is_ascii() && !text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn any_size_can_be_drawn() {
+    for size in [(1, 1), (10, 3), (40, 10), (79, 11), (80, 24), (200, 60), (500, 5)] {
+        let lines = Watched::new(size).draw();
+        assert_eq!(lines.len(), usize::from(size.1));
+    }
+}
+
+#[test]
+fn the_cursor_goes_back_and_the_end_is_followed_again() {
+    let mut watched = Watched::new((80, 24));
+    assert_eq!(watched.moment(), 600);
+    watched.press(&[ScreenKey::Left, ScreenKey::Left]);
+    assert_eq!(watched.moment(), 598);
+    assert!(!watched.screen.follows());
+    watched.press(&[ScreenKey::PageUp, ScreenKey::Home]);
+    assert_eq!(watched.moment(), 0);
+    watched.press(&[ScreenKey::Char(']')]);
+    // the bookmark
+    assert_eq!(watched.moment(), 300);
+    assert!(watched.draw().concat().contains("bookmark: second reader"));
+    watched.press(&[ScreenKey::End]);
+    assert!(watched.screen.follows());
+    // what was before the change is shown as it was then
+    watched.press(&[ScreenKey::Home, ScreenKey::PageDown]);
+    assert_eq!(watched.moment(), 60);
+    assert!(watched.draw()[5].contains("100/s"), "{}", watched.draw().join("\n"));
+}
+
+#[test]
+fn a_click_on_the_time_line_goes_there() {
+    let mut watched = Watched::new((80, 24));
+    watched.press(&[ScreenKey::Click(40, 20)]);
+    assert!((295..305).contains(&watched.moment()), "{}", watched.moment());
+}
+
+#[test]
+fn keys_ask_for_bookmarks_and_comparisons() {
+    let mut watched = Watched::new((80, 24));
+    let typed =
+        [ScreenKey::Char('m'), ScreenKey::Char('h'), ScreenKey::Char('j'), ScreenKey::Backspace, ScreenKey::Char('i')];
+    watched.press(&typed);
+    assert!(watched.draw()[23].contains("bookmark: hi_"));
+    let set = watched.press(&[ScreenKey::Enter]);
+    assert_eq!(set, [ScreenAction::Mark(START + 600 * SECOND, "hi".into())]);
+    watched.press(&[ScreenKey::Home, ScreenKey::PageDown, ScreenKey::PageDown, ScreenKey::Char('c'), ScreenKey::End]);
+    let compared = watched.press(&[ScreenKey::Char('c')]);
+    let minute = |end: i64| (START + (end - 60) * SECOND, START + end * SECOND);
+    assert_eq!(compared, [ScreenAction::Compare(minute(120), minute(600))]);
+    assert_eq!(watched.press(&[ScreenKey::Char('q')]), [ScreenAction::Quit]);
+}
+
+#[test]
+fn a_filter_leaves_names_and_help_explains_columns() {
+    let mut watched = Watched::new((80, 40));
+    watched.press(&[ScreenKey::Char('/'), ScreenKey::Char('b'), ScreenKey::Enter]);
+    // below the verdict, which says what it says
+    let text = watched.draw()[4..].concat();
+    assert!(text.contains("sdb") && !text.contains("sda") && !text.contains("reader "), "{text}");
+    watched.press(&[ScreenKey::Char('?')]);
+    let text = watched.draw().concat();
+    assert!(text.contains("pause, and follow the end again") && text.contains("Reads that the device completed"));
+}
+
+/// Replay is live: what a view shows does not depend on where its history comes from.
+#[test]
+fn a_history_read_in_other_pieces_gives_the_same_view() {
+    struct TickByTick(RecentHistory);
+    impl History for TickByTick {
+        fn range(&self) -> Option<(i64, i64)> {
+            self.0.range()
+        }
+        fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
+            self.0.read(from_ns, to_ns, &mut |piece| match piece {
+                LogPiece::Frame(frame) => {
+                    for index in 0..frame.ticks().len() {
+                        let mut one = diskwright_base::Frame::new(frame.schema().clone(), 1);
+                        one.append(frame, index..index + 1);
+                        each(LogPiece::Frame(&one));
+                    }
+                }
+                note => each(note),
+            })
+        }
+    }
+    let mut watched = Watched::new((80, 24));
+    let window = watched.screen.window(watched.range(), 80);
+    let whole = watched.viewer.view(&watched.history, &window).expect("a view");
+    let mut other = Watched::new((80, 24));
+    let pieces = other.viewer.view(&TickByTick(machine()), &window).expect("a view");
+    let (whole, pieces) = (serde_json::to_string(&whole), serde_json::to_string(&pieces));
+    assert_eq!(whole.expect("JSON"), pieces.expect("JSON"));
+}
