@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn an_unknown_counter_is_named_with_its_line_and_the_nearest() {
-        let text = include_str!("../data/panels.toml").replace("\"physical_disk.busy\"", "\"physical_disk.bussy\"");
-        let wrong = Panels::load("mine.toml", &text).expect_err("bussy is no counter");
+        let text = include_str!("../data/panels.toml").replace("\"physical_disk.busy\"", "\"physical_disk.busyy\"");
+        let wrong = Panels::load("mine.toml", &text).expect_err("busyy is no counter");
         assert!(wrong.0[0].line > 30, "{wrong}");
         assert!(
-            wrong.to_string().ends_with("unknown counter `physical_disk.bussy`; did you mean `physical_disk.busy`?")
+            wrong.to_string().ends_with("unknown counter `physical_disk.busyy`; did you mean `physical_disk.busy`?")
         );
     }
 }
