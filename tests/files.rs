@@ -218,7 +218,12 @@ fn an_interrupted_export_leaves_what_was_there() {
     perfmon(&folder.join("a.csv"), 86_400);
     let made = diskwright(folder, &["import", "a.csv", "--to", "log"]);
     assert_eq!(made.status.code(), Some(0), "{}", said(&made));
-    for signal in [Signal::INT, Signal::HUP, Signal::TERM] {
+    for (name, signal, bit) in [("INT", Signal::INT, 1), ("HUP", Signal::HUP, 0), ("TERM", Signal::TERM, 14)] {
+        if is_ignored(bit) {
+            // as under nohup, which means it
+            eprintln!("skipped: SIG{name} is ignored here");
+            continue;
+        }
         // on a busy machine the export may be done before the signal comes, which shows nothing
         let interrupted = (0..50).any(|_| is_interrupted(folder, signal));
         assert!(interrupted, "{signal:?} never came in time");

@@ -36,7 +36,7 @@ impl Folder {
     /// Makes a folder, and sweeps away those that killed commands of this user left.
     pub fn new() -> Result<Folder, Failure> {
         let parent = std::env::temp_dir();
-        sweep(&parent);
+        sweep_left();
         Folder::in_folder(&parent)
             .map_err(|e| Failure::Failed(format!("{}: no temporary folder: {e}", parent.display())))
     }
@@ -76,6 +76,11 @@ impl Folder {
         debug_assert!(self.log.starts_with(&self.path));
         &self.log
     }
+}
+
+/// Removes what killed commands of this user left in the system's folder for temporary files.
+pub fn sweep_left() {
+    sweep(&std::env::temp_dir());
 }
 
 /// Removes the folders of this user whose command is gone. What cannot be removed stays.

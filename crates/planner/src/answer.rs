@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::bought::BoughtItem;
 use crate::demand::Demand;
+pub use crate::period::PricePeriod;
 use crate::reliability::drawn::MissionOutcome;
 use crate::steps::ArithmeticStep;
 
@@ -193,17 +194,6 @@ pub struct LossFigures {
     pub correlated: Option<f64>,
     /// The data sheet's row drawn at random.
     pub drawn: Option<MissionOutcome>,
-}
-
-/// How often a price is paid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PricePeriod {
-    /// When it is bought.
-    #[default]
-    Once,
-    /// Every month.
-    Month,
 }
 
 /// Statistics of responses, s.

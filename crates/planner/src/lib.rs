@@ -15,6 +15,7 @@ mod describe;
 pub mod limits;
 pub mod parts;
 pub mod paths;
+mod period;
 pub mod prices;
 pub mod reliability;
 pub mod replay;

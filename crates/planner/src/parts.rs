@@ -11,9 +11,9 @@ use diskwright_simulator::flash::FlashSpec;
 use diskwright_simulator::volume::{RateLimit, VolumeSpec};
 
 use crate::PlanError;
-use crate::answer::PricePeriod;
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
+use crate::period::PricePeriod;
 use crate::prices::bills::VolumeChoice;
 use crate::prices::{DrivePower, InstanceCaps, PriceList, VolumeOffer};
 use crate::reliability::{MemberReliability, afr};

@@ -11,13 +11,13 @@ use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::analysis::{DesignResponse, StorageDesign};
-use crate::answer::PricePeriod;
 use crate::arithmetic::usable_members;
 use crate::bought::{BoughtItem, bought};
 use crate::demand::{Demand, ResponseStatistic};
 use crate::limits::PlanLimits;
 use crate::parts::DesignPart;
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath, ways};
+use crate::period::PricePeriod;
 use crate::reliability::{MemberReliability, YEAR_HOURS, mission_loss, mttdl_hours, rebuild_hours};
 
 /// Copies of a mirror at most.

@@ -70,7 +70,7 @@ impl<'a> NetworkBuilder<'a> {
         }
         builder.channels = system.channels.iter().map(|channel| builder.station(&channel.name, 1)).collect();
         for set in &system.arrays {
-            side_by_side::join(&mut builder, set);
+            builder.join_shared(set);
         }
         builder
     }
@@ -417,6 +417,28 @@ impl<'a> NetworkBuilder<'a> {
             self.built.names.push((center, names.clone()));
         }
         devices
+    }
+
+    /// Joins the channels of an array, and their controllers, where it alone uses them.
+    fn join_shared(&mut self, set: &Set) {
+        let Some((channels, controllers)) = side_by_side::shared(self.system, set) else { return };
+        let counts = |shares: &[(usize, u32)]| shares.iter().map(|(_, count)| *count).collect::<Vec<_>>();
+        let stations: Vec<usize> = channels.iter().map(|(index, _)| self.channels[*index]).collect();
+        self.join(&stations, &counts(&channels));
+        for (index, _) in &channels {
+            self.channels[*index] = stations[0];
+        }
+        if controllers.len() > 1 {
+            let joined = self.controllers[controllers[0].0];
+            for (part, _) in joined.iter().enumerate() {
+                let stations: Vec<usize> =
+                    controllers.iter().map(|(index, _)| self.controllers[*index][part]).collect();
+                self.join(&stations, &counts(&controllers));
+            }
+            for (index, _) in &controllers {
+                self.controllers[*index] = joined;
+            }
+        }
     }
 
     /// Users of all loads; infinitely many where some arrive.

@@ -1,41 +1,25 @@
 //! Channels and controllers that share the members of one array: each I/O passes one of
 //! them, as it visits one of the members, so that they are one center.
 
-use super::build::NetworkBuilder;
 use crate::system::{Channel, Controller, Set, System};
 
-/// Joins the channels of an array, and their controllers, where they are alike and nobody else uses them.
-pub(super) fn join(builder: &mut NetworkBuilder<'_>, set: &Set) {
-    let system = builder.system;
+/// Parts of one kind that share the members of an array: which, and how many members on each.
+pub(super) type SharedParts = Vec<(usize, u32)>;
+
+/// The channels of an array, and their controllers, where they are alike and nobody else uses them.
+pub(super) fn shared(system: &System, set: &Set) -> Option<(SharedParts, SharedParts)> {
     let channels = shares(set, |member| channel_of(system, member));
-    let alone = channels.iter().all(|(at, _)| is_alone(system, set, *at));
+    let alone = channels.iter().all(|(channel, _)| is_alone(system, set, *channel));
     let like = |a: &Channel, b: &Channel| {
         (a.rate, a.overhead, a.disconnects) == (b.rate, b.overhead, b.disconnects)
             && a.controller.is_some() == b.controller.is_some()
     };
-    if channels.len() < 2 || !alone || !alike(&channels, |at| system.channels.get(at), like) {
-        return;
+    if channels.len() < 2 || !alone || !alike(&channels, |index| system.channels.get(index), like) {
+        return None;
     }
     let controllers = shares(set, |member| system.channels.get(channel_of(system, member)?)?.controller);
-    let like = |a: &Controller, b: &Controller| Controller { name: String::new(), ..a.clone() } == unnamed(b);
-    if !alike(&controllers, |at| system.controllers.get(at), like) {
-        return;
-    }
-    let stations: Vec<usize> = channels.iter().map(|(at, _)| builder.channels[*at]).collect();
-    builder.join(&stations, &counts(&channels));
-    for (at, _) in &channels {
-        builder.channels[*at] = stations[0];
-    }
-    if controllers.len() > 1 {
-        let joined = builder.controllers[controllers[0].0];
-        for (part, _) in joined.iter().enumerate() {
-            let stations: Vec<usize> = controllers.iter().map(|(at, _)| builder.controllers[*at][part]).collect();
-            builder.join(&stations, &counts(&controllers));
-        }
-        for (at, _) in &controllers {
-            builder.controllers[*at] = joined;
-        }
-    }
+    let like = |a: &Controller, b: &Controller| unnamed(a) == unnamed(b);
+    alike(&controllers, |index| system.controllers.get(index), like).then_some((channels, controllers))
 }
 
 fn unnamed(controller: &Controller) -> Controller {
@@ -56,10 +40,6 @@ fn shares(set: &Set, of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
         }
     }
     all
-}
-
-fn counts(shares: &[(usize, u32)]) -> Vec<u32> {
-    shares.iter().map(|(_, count)| *count).collect()
 }
 
 fn alike<'a, T: 'a>(

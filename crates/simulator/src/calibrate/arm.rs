@@ -2,7 +2,7 @@
 //! the queue, and is spared by what lies behind the last request.
 
 use super::ModelKind;
-use super::fit::ModelForm;
+use super::form::ModelForm;
 use super::known::KnownCells;
 use crate::drive::{DataSheet, DataSheetSeek, QueuePolicy, TrackRate};
 

@@ -7,6 +7,7 @@
 //! `2 n ln b + k ln n` for errors with a Laplace distribution of scale `b` (Schwarz, "Estimating the
 //! dimension of a model", Annals of Statistics 6(2), 1978), so that a number more must be worth it.
 
+use super::form::ModelForm;
 use super::known::KnownCells;
 use std::ops::{Range, RangeInclusive};
 
@@ -20,20 +21,6 @@ const NOISE: f64 = 0.015;
 const REFINED: usize = 3;
 /// Evaluations of a refinement, and of the polish, for each number that is fitted.
 const STEPS: [usize; 2] = [15, 40];
-
-/// A model with its choices made and its numbers open.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ModelForm {
-    pub kind: ModelKind,
-    /// What was chosen, as its kind knows it.
-    pub choices: Vec<u32>,
-    /// Numbers to fit, all above 0, where they begin.
-    pub numbers: Vec<f64>,
-    /// Choices that cost as much as a number.
-    pub chosen: usize,
-    /// In words.
-    pub what: String,
-}
 
 /// A form with its numbers.
 #[derive(Clone, Debug)]

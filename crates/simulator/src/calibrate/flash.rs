@@ -2,7 +2,7 @@
 //! throughput rises with the queue until a part of it is full. Writes are reported from a buffer, or not.
 
 use super::ModelKind;
-use super::fit::ModelForm;
+use super::form::ModelForm;
 use super::known::KnownCells;
 use crate::flash::{FlashSpec, Start};
 use crate::io::BLOCK_BYTES;

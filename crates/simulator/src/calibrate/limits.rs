@@ -3,7 +3,7 @@
 //! throttled disks and network storage are of this kind; so is anything with one server.
 
 use super::ModelKind;
-use super::fit::ModelForm;
+use super::form::ModelForm;
 use super::known::KnownCells;
 use crate::io::BLOCK_BYTES;
 use crate::spread::ServiceTimeDistribution;

@@ -8,6 +8,7 @@
 mod arm;
 mod fit;
 mod flash;
+mod form;
 mod known;
 mod limits;
 mod shared;

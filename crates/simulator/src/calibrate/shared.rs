@@ -2,7 +2,7 @@
 //! request takes a time of its own where it is alone, and the work of all where many are under way.
 
 use super::ModelKind;
-use super::fit::ModelForm;
+use super::form::ModelForm;
 use super::known::KnownCells;
 use super::limits::{MANY, OPERATION};
 use crate::io::BLOCK_BYTES;
