@@ -122,7 +122,8 @@ def temporary_import(bench, sign):
     os.mkdir(temporary, 0o1777)
     page = devices_page(bench, 20_000, ticks=6)
     env = {"TMPDIR": temporary}
-    process = bench.begin("why", page, env=env, umask=0)
+    # a part of a log is read from a copy; a whole one is judged while it is read
+    process = bench.begin("why", page, "--from=-10m", env=env, umask=0)
     wait_for(lambda: os.listdir(temporary) or process.poll() is not None, "the temporary log", 30)
     time.sleep(0.05)
     found = [what for name in os.listdir(temporary) for what in open_to_others(os.path.join(temporary, name))]
@@ -198,7 +199,7 @@ CASES = [
     Case("links/private logs", "record, import, mark and disk --record with umask 0", "folders 0700, files 0600",
          private_logs, tiny=True),
     Case("links/private backing file", "disk --backing NEW with umask 0", "0600", private_backing, tiny=True),
-    *(Case(f"links/temporary import, {sign.name}", f"why FOREIGN-LOG with umask 0, ended by {sign.name}",
+    *(Case(f"links/temporary import, {sign.name}", f"why FOREIGN-LOG --from=-10m with umask 0, ended by {sign.name}",
            "its temporary log is 0700 and 0600, and gone "
            + ("with the next start" if sign == signal.SIGKILL else "with it"), temporary_import, (sign,),
            tiny=sign == signal.SIGHUP)
