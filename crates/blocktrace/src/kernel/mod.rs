@@ -9,10 +9,12 @@ mod program;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::cost;
 use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable, TracedOperation};
 use crate::latency::{STEPS, edges};
 use crate::summary::CountedRequests;
+use assembler::Assembler;
 use calls::{AttachedProgram, SharedWords};
 use program::{
     ENTRY_BYTES, KEY_BYTES, MOST_DEVICES, NO_ROOM, OPERATIONS, ProgramPlan, SUM_WORDS, SUMS, WITHOUT_BEGINNING,
@@ -64,6 +66,19 @@ pub struct KernelCounter {
     before: Vec<u64>,
     /// Devices that found no position.
     pub left_out: usize,
+}
+
+/// What it costs to come to a program at a tracepoint and back, nanoseconds: that of [`cost::CALIBRATED`], whose
+/// number this is, with an empty program.
+pub(crate) fn entry_ns(tracepoint: u16) -> Result<f64, KernelCountError> {
+    let timed = || cost::time_renames().map_err(refused("a name of the thread"));
+    let bare = timed()?;
+    let mut empty = Assembler::default();
+    empty.exit();
+    let code = empty.finish().ok_or(KernelCountError::Layout("an empty program"))?;
+    let program = calls::load(&code, "diskwright").map_err(refused("a program in the kernel (bpf)"))?;
+    let _attached = calls::attach(program, tracepoint).map_err(refused("a program at a tracepoint"))?;
+    Ok((timed()? - bare).max(0.0))
 }
 
 fn refused(what: &'static str) -> impl Fn(io::Error) -> KernelCountError {
