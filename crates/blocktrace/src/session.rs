@@ -307,7 +307,11 @@ impl TraceSession {
                 return Ok(());
             }
         }
-        if self.sample < MOST_SAMPLE {
+        if !self.is_from_issue() && matches!(self.method, TraceMethod::Bpf { .. }) {
+            self.count_from_issue(true)?;
+            self.remarks
+                .push(format!("{over}: from there on latency counts from the issue, without what is before it"));
+        } else if self.sample < MOST_SAMPLE {
             self.sample_to(self.sample + 1)?;
             self.remarks.push(format!("{over}: from there on 1 of {} places is traced", self.sampled()));
         } else if self.keeper.is_first_spent() {
@@ -321,6 +325,11 @@ impl TraceSession {
             self.sample_to(self.sample - 1)?;
             let places = if self.sample == 0 { "all places are".into() } else { format!("1 of {} is", self.sampled()) };
             self.remarks.push(format!("{rest}: from there on {places} traced again"));
+            return Ok(());
+        }
+        if self.is_from_issue() {
+            self.count_from_issue(false)?;
+            self.remarks.push(format!("{rest}: from there on latency counts from the start again"));
             return Ok(());
         }
         let TraceMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
@@ -366,6 +375,19 @@ impl TraceSession {
         self.begin_piece(Some(method));
     }
 
+    /// Whether histograms in the kernel lack what is before the issue.
+    pub fn is_from_issue(&self) -> bool {
+        matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_from_issue())
+    }
+
+    fn count_from_issue(&mut self, from_issue: bool) -> Result<(), SessionError> {
+        self.begin_piece(None);
+        let TraceMethod::Bpf { counter, run } = &mut self.method else { return Ok(()) };
+        counter.sample(&self.events, &mut self.names, 0, from_issue)?;
+        run.timer = ProgramTimer::start();
+        Ok(())
+    }
+
     fn sample_to(&mut self, sample: u32) -> Result<(), SessionError> {
         let mut filter = kernel_filter(&self.options, &mut self.names);
         filter.sample = sample;
@@ -377,7 +399,8 @@ impl TraceSession {
                 pairing.sample(filter.mask());
             }
             TraceMethod::Bpf { counter, run } => {
-                counter.sample(&self.events, &mut self.names, filter.mask())?;
+                let from_issue = counter.is_from_issue();
+                counter.sample(&self.events, &mut self.names, filter.mask(), from_issue)?;
                 // programs that leave early are quicker
                 run.timer = ProgramTimer::start();
             }

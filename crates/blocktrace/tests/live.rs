@@ -260,3 +260,28 @@ fn above_the_budget_less_is_traced() {
     assert!((5.0..50_000.0).contains(&session.event_ns()), "{}", session.event_ns());
     assert_eq!(session.counts().map(|(_, pairs)| pairs.clock_back), Some(0));
 }
+
+/// Histograms in the kernel step down too, and count each request of the sample once.
+#[test]
+fn histograms_in_the_kernel_step_down() {
+    let Some(disk) = LoopDisk::attach("bpf-budget") else { return };
+    let device = disk.number();
+    let mut options = options(device, MethodChoice::Bpf);
+    options.budget = 1e-6;
+    let mut session = TraceSession::start(options, 0.0, now()).expect("a trace");
+    let until = now() + 3_500_000_000;
+    while now() < until {
+        disk.load();
+        session.poll(now(), &mut |_| {}).expect("counts");
+        session.hold_budget().expect("a budget");
+    }
+    assert!(session.is_from_issue() && session.sampled() >= 2, "{:?}", session.remarks);
+    session.poll(now(), &mut |_| {}).expect("counts");
+    let before = requests(&session, device, TracedOperation::Read);
+    disk.load();
+    std::thread::park_timeout(std::time::Duration::from_millis(50));
+    session.poll(now(), &mut |_| {}).expect("counts");
+    let seen = requests(&session, device, TracedOperation::Read) - before;
+    assert!(seen > 0 && seen <= READS / 2 + 32, "{seen} of {READS}");
+    assert!((5.0..50_000.0).contains(&session.event_ns()), "{}", session.event_ns());
+}

@@ -30,7 +30,7 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
         "from": when::rfc3339(clock.wall(clock.running_ns.saturating_sub(cost.elapsed_ns))),
         "to": when::rfc3339(clock.wall_ns),
         "sampled": { "one_of": session.sampled() },
-        "latency_from": if session.method() == "tracefs" { "queue" } else { "start" },
+        "latency_from": latency_from(session),
         "dropped": loss.total(),
         "overrun": loss.overrun,
         "unpaired": counts.map(|(_, p)| json!({
@@ -58,6 +58,15 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
         "devices": devices,
         "worst": worst,
     })
+}
+
+/// Where latencies begin, at the end of the trace.
+fn latency_from(session: &TraceSession) -> &'static str {
+    match (session.method(), session.is_from_issue()) {
+        ("tracefs", _) => "queue",
+        (_, true) => "issue",
+        (_, false) => "start",
+    }
 }
 
 fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> Value {

@@ -85,7 +85,7 @@ fn stalls(session: &mut TraceSession, least_ns: u64, style: &Style) -> String {
         }
         told.push(oldest.device);
         let under_way = requests.iter().filter(|r| r.device == oldest.device).count();
-        let name = style.clean(&session.names.name(oldest.device)).into_owned();
+        let name = style.clean(&session.names.name(oldest.device));
         let seconds = units::display(oldest.latency_ns() as f64 * 1e-9, "s");
         let text =
             format!("{name}: {under_way} requests not done, the oldest ({}) for {seconds}", oldest.operation.title());
