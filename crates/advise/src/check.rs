@@ -125,8 +125,11 @@ struct ChecksFile {
 }
 
 /// The files of the table.
-const FILES: &[(&str, &str)] =
-    &[("queue.toml", include_str!("data/queue.toml")), ("memory.toml", include_str!("data/memory.toml"))];
+const FILES: &[(&str, &str)] = &[
+    ("queue.toml", include_str!("data/queue.toml")),
+    ("memory.toml", include_str!("data/memory.toml")),
+    ("host.toml", include_str!("data/host.toml")),
+];
 
 /// All checks, in the order of the files.
 pub static CHECKS: LazyLock<Vec<HostCheck>> = LazyLock::new(|| {

@@ -148,18 +148,6 @@ impl HostScene {
     pub(crate) fn memory_bytes(&self) -> Option<f64> {
         Some(self.topology.memory_bytes as f64).filter(|bytes| *bytes > 0.0)
     }
-
-    /// A virtual machine's guest, as far as its devices and firmware tell.
-    pub(crate) fn is_guest(&self) -> bool {
-        let vendor = self.tree.get("sys/class/dmi/id/sys_vendor").unwrap_or_default();
-        let product = self.tree.get("sys/class/dmi/id/product_name").unwrap_or_default();
-        let names =
-            ["QEMU", "VMware", "innotek", "Xen", "Amazon EC2", "Google", "Parallels", "OpenStack", "DigitalOcean"];
-        let by_firmware = names.iter().any(|name| vendor.contains(name) || product.contains(name))
-            || vendor.contains("Microsoft") && product.contains("Virtual");
-        let cpu = self.tree.get("proc/cpuinfo").unwrap_or_default();
-        by_firmware || self.tree.has("sys/hypervisor/type") || cpu.split_whitespace().any(|flag| flag == "hypervisor")
-    }
 }
 
 /// sysfs writes a slash in a name as an exclamation mark.

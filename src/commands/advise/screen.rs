@@ -1,7 +1,6 @@
 //! Advice for people: the most worthwhile first, three of them in full.
 
 use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, SettingChange};
-use diskwright_base::units;
 use diskwright_report::text::wrap;
 use diskwright_report::{Ink, Style};
 
@@ -132,9 +131,12 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
                 out += &indented("", &style.clean(&text), style);
             }
         } else {
-            let count = units::digits(advice.unknown.len() as f64);
+            let count = match advice.unknown.len() {
+                1 => "1 check".to_owned(),
+                n => format!("{n} checks"),
+            };
             out += &line(
-                &format!("\n{count} checks could not be told; --all lists them with what would reach them."),
+                &format!("\n{count} could not be told; --all lists them with what would reach them."),
                 style.width,
             );
         }

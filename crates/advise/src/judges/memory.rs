@@ -28,8 +28,16 @@ fn limits(scene: &HostScene) -> Option<(f64, f64)> {
     Some((one("vm.dirty_bytes", "vm.dirty_ratio")?, one("vm.dirty_background_bytes", "vm.dirty_background_ratio")?))
 }
 
-/// The disk that was written most, with what its writes showed of its speed.
-fn writer(scene: &HostScene) -> Option<(String, f64, Option<(f64, QueuedWrites)>)> {
+/// The disk that was written most.
+struct BulkWriter {
+    disk: String,
+    bytes_per_s: f64,
+    /// The share of time in which its writes queued, and how.
+    queued: Option<(f64, QueuedWrites)>,
+}
+
+/// The disk that was written most, where something showed how fast it writes.
+fn writer(scene: &HostScene) -> Option<BulkWriter> {
     let load = scene.load.as_ref()?;
     let known = |disk: &&String| scene.instances(crate::check::CheckObject::Disk).contains(disk);
     let disks = load.disks.iter().filter(|(disk, _)| known(disk) || scene.device(disk).is_none_or(is_own));
@@ -43,7 +51,7 @@ fn writer(scene: &HostScene) -> Option<(String, f64, Option<(f64, QueuedWrites)>
     };
     let queued = queued
         .map(|(seconds, bytes_per_s, in_flight)| (seconds / most.seconds, QueuedWrites { bytes_per_s, in_flight }));
-    Some((disk.clone(), speed, queued))
+    Some(BulkWriter { disk: disk.clone(), bytes_per_s: speed, queued })
 }
 
 /// Stands on nothing that is measured itself.
@@ -53,7 +61,7 @@ fn is_own(device: &diskwright_base::Device) -> bool {
 
 pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some((limit, background)) = limits(scene) else { return unknown(scene, "proc/sys/vm/dirty_ratio") };
-    let Some((disk, speed, queued)) = writer(scene) else {
+    let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
         let because = "how fast the disks write is not known: no log shows writes that queue, and no probe was kept";
         return CheckOutcome::Unknown(because.into());
     };

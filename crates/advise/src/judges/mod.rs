@@ -3,6 +3,7 @@
 //! A function says what was seen and what would be good; the table says why, how risky
 //! it is and how it is proven.
 
+mod host;
 mod memory;
 mod queue;
 
@@ -25,6 +26,13 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("queue.timeout", queue::timeout),
     ("queue.zoned", queue::zoned),
     ("queue.actuators", queue::actuators),
+    ("filesystem.space", host::space),
+    ("filesystem.inodes", host::inodes),
+    ("filesystem.barriers", host::barriers),
+    ("filesystem.access-times", host::access_times),
+    ("alignment.partition", host::partition),
+    ("link.pcie", host::pcie),
+    ("clock.source", host::clock),
     ("memory.dirty-limits", memory::dirty_limits),
     ("memory.swappiness", memory::swappiness),
     ("memory.swap-placement", memory::swap_placement),
