@@ -30,5 +30,6 @@ pub use answer::{AnswerFault, QueryGrid, QueryRow};
 pub use client::{MetricStore, whole};
 pub use error::RemoteError;
 pub use query::Selector;
-pub use serve::{LastTick, MetricsServer, ServerLimits};
+pub use diskwright_httpserver::ServerLimits;
+pub use serve::{LastTick, MetricsServer};
 pub use write::{RemoteWriter, SendResult};
