@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
+use crate::ServerLimits;
 use crate::answer::{AnswerWork, HttpAnswer, HttpReply, HttpService};
 use crate::request::{HttpRequest, LONGEST, LONGEST_BODY, RequestParse, parse};
-use crate::ServerLimits;
 
 /// What is read of a client that says more than it should, before it is hung up on.
 const MOST_LEAVING: usize = 64 << 10;

@@ -118,7 +118,8 @@ fn of_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
         return Err(RequestFault::Nonsense);
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let mut request = HttpRequest { method: (*method).into(), path: path.into(), query: query.into(), ..<_>::default() };
+    let mut request =
+        HttpRequest { method: (*method).into(), path: path.into(), query: query.into(), ..<_>::default() };
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').ok_or(RequestFault::Nonsense)?;
         // a folded line, or a name that a server before us may have read otherwise
@@ -176,9 +177,16 @@ mod tests {
         assert!(!whole("GET / HTTP/1.1\r\nConnection: Keep-Alive, Close\r\n\r\n").1);
         assert_eq!(whole("GET / HTTP/1.1\n\n").0.path, "/");
         for wrong in [
-            "GET /metrics", "GET  /metrics HTTP/1.1", "GET / HTTP/2.0", "GET / HTTP/1.1 x", "",
-            "GET / HTTP/1.1\r\nHost: a\r\nHost: b", "GET / HTTP/1.1\r\nHost : a", "GET / HTTP/1.1\r\n folded: x",
-            "POST / HTTP/1.1\r\nContent-Length: -1", "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1",
+            "GET /metrics",
+            "GET  /metrics HTTP/1.1",
+            "GET / HTTP/2.0",
+            "GET / HTTP/1.1 x",
+            "",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: b",
+            "GET / HTTP/1.1\r\nHost : a",
+            "GET / HTTP/1.1\r\n folded: x",
+            "POST / HTTP/1.1\r\nContent-Length: -1",
+            "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1",
             "GET / HTTP/1.1\r\nno colon",
         ] {
             let found = parse(format!("{wrong}\r\n\r\n").as_bytes());

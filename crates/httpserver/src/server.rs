@@ -190,7 +190,8 @@ impl ServerLoop {
     fn wait(&self) -> io::Result<Vec<bool>> {
         let now = Instant::now();
         let deaf = self.deaf_until.max(self.is_full_until()).filter(|until| *until > now);
-        let mut deadlines: Vec<Instant> = self.clients.iter().map(|(_, client)| client.deadline(&self.limits)).collect();
+        let mut deadlines: Vec<Instant> =
+            self.clients.iter().map(|(_, client)| client.deadline(&self.limits)).collect();
         deadlines.extend(deaf);
         let pending = self.clients.iter().any(|(_, client)| client.is_pending());
         let wake = if pending { Some(now) } else { deadlines.into_iter().min() };
@@ -256,4 +257,3 @@ impl ServerLoop {
         }
     }
 }
-

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
+use crate::NICENESS;
 use crate::answer::{AnswerWork, HttpAnswer};
 use crate::streams::StreamHub;
-use crate::NICENESS;
 
 /// Work that may wait; more is refused.
 const WAITING: usize = 64;
