@@ -131,11 +131,13 @@ class Page:
             if self.run(careful):
                 return
             time.sleep(0.05)
-        raise AssertionError(f"waited {seconds} s for {what}; state: {self.text('#state')!r}, fault: {self.text('#fault')!r}")
+        state, fault = self.text("#state"), self.text("#fault")
+        raise AssertionError(f"waited {seconds} s for {what}; state: {state!r}, fault: {fault!r}")
 
     def box(self, selector):
-        script = f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-        return self.run(script + " const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
+        script = "(e => { e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
+        script += " return [b.left, b.top, b.width, b.height]; })"
+        return self.run(f"{script}(document.querySelector({json.dumps(selector)}))")
 
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
@@ -168,7 +170,8 @@ class Page:
     def key(self, key, shift=False):
         code = KEYS.get(key, ord(key.upper()) if len(key) == 1 else 0)
         for kind in ("rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, modifiers=8 if shift else 0)
+            modifiers = 8 if shift else 0
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, modifiers=modifiers)
 
     def type(self, text):
         self.call("Input.insertText", text=text)

@@ -21,6 +21,14 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 VIEWERS = 32
 
 
+STATE = "document.querySelector('#state').innerText"
+STRETCH = "document.querySelector('#stretch').innerText"
+FRAMES = "+(document.documentElement.dataset.frames || 0)"
+INKED = """(() => { const c = document.querySelector('#c2');
+  const d = c.getContext('2d').getImageData(60, 0, c.width - 60, c.height - 20).data;
+  let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 60; return n; })()"""
+
+
 def picture(page, name):
     if folder := os.environ.get("PICTURES"):
         page.picture(Path(folder) / f"{name}.png")
@@ -93,7 +101,7 @@ class PageTest(unittest.TestCase):
     def shown(self, server, fragment="", **size):
         page = self.page(server, fragment, **size)
         page.until("document.querySelectorAll('#devices tbody tr').length > 0", "the devices")
-        page.until("/live|recorded/.test(document.querySelector('#state').innerText)", "the state")
+        page.until(f"/live|recorded/.test({STATE})", "the state")
         return page
 
     def calm(self, page, own):
@@ -104,26 +112,27 @@ class PageTest(unittest.TestCase):
 
     def test_it_is_live(self):
         page = self.shown(self.live)
-        page.until("+(document.documentElement.dataset.frames || 0) >= 3", "three frames")
+        page.until(f"{FRAMES} >= 3", "three frames")
         before = page.run("+document.documentElement.dataset.frames")
-        page.until(f"+document.documentElement.dataset.frames >= {before + 5}", "five more frames")
+        page.until(f"{FRAMES} >= {before + 5}", "five more frames")
         self.assertIn("live", page.text("#state"))
         self.assertRegex(page.text("#verdict"), r"confidence")
         self.assertIn("chromium", page.text("#processes"))
         picture(page, "live")
         page.key(" ")
-        page.until("/paused/.test(document.querySelector('#state').innerText)", "the pause")
+        page.until(f"/paused/.test({STATE})", "the pause")
         page.until("location.hash.includes('at=')", "the moment in the address")
         page.key("End")
-        page.until("/live/.test(document.querySelector('#state').innerText)", "the end")
+        page.until(f"/live/.test({STATE})", "the end")
         self.calm(page, self.live.url)
 
     def test_a_stretch_is_chosen_with_mouse_keys_and_fingers(self):
         page = self.shown(self.recorded)
         page.drag("#c1", 0.4, 0.7)
-        page.until("!document.querySelector('#stretch').hidden && /Save report/.test(document.querySelector('#stretch').innerText)", "a stretch")
+        page.until(f"/Save report/.test({STRETCH})", "a stretch")
         page.until("/judged: /.test(document.querySelector('#verdict').innerText)", "its verdict")
-        part = page.run("new Promise(r => setTimeout(() => r(new URLSearchParams(location.hash.slice(1)).get('part')), 500))")
+        page.until("location.hash.includes('part=')", "the stretch in the address")
+        part = page.run("new URLSearchParams(location.hash.slice(1)).get('part')")
         begin, end = map(int, part.split("-"))
         first, last = self.recorded.json("api/host")["range_ms"]
         self.assertAlmostEqual((end - begin) / (last - first), 0.3 * 1.07, delta=0.06)
@@ -134,41 +143,39 @@ class PageTest(unittest.TestCase):
         # the stretch is kept, and another compared with it
         page.key("k")
         page.drag("#c1", 0.75, 0.95)
-        page.until("/Compare with first/.test(document.querySelector('#stretch').innerText)", "the second stretch")
+        page.until(f"/Compare with first/.test({STRETCH})", "the second stretch")
         page.key("c")
         page.until("!document.querySelector('#compared').hidden", "the comparison")
         self.assertIn("physical_disk.", page.text("#compared"))
         page.key("Escape")
         page.click("#c1", 0.5)
-        page.until("/^At /.test(document.querySelector('#stretch').innerText)", "the cursor")
+        page.until(f"/^At /.test({STRETCH})", "the cursor")
         page.key("Escape")
         for _ in range(3):
             page.key("ArrowLeft", shift=True)
-        page.until("/Save report/.test(document.querySelector('#stretch').innerText)", "a stretch by keys")
+        page.until(f"/Save report/.test({STRETCH})", "a stretch by keys")
         self.calm(page, self.recorded.url)
         phone = self.shown(self.recorded, width=390, height=844, mobile=True)
         phone.touch_drag("#c1", 0.3, 0.8)
-        phone.until("/Save report/.test(document.querySelector('#stretch').innerText)", "a stretch by a finger")
+        phone.until(f"/Save report/.test({STRETCH})", "a stretch by a finger")
 
     def test_latency_is_a_map(self):
         page = self.shown(self.recorded)
-        page.until("!document.querySelector('#heat').hidden && /requests; half took/.test(document.querySelector('#key2').innerText)", "the map")
-        inked = """(() => { const c = document.querySelector('#c2'), d = c.getContext('2d').getImageData(60, 0, c.width - 60, c.height - 20).data;
-          let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 60; return n; })()"""
-        page.until(f"{inked} > 500", "cells of the map")
+        page.until("/requests; half took/.test(document.querySelector('#key2').innerText)", "the map")
+        page.until(f"{INKED} > 500", "cells of the map")
         picture(page, "map")
         self.calm(page, self.recorded.url)
 
     def test_bookmarks_are_text(self):
         page = self.shown(self.live)
-        page.until("+(document.documentElement.dataset.frames || 0) >= 2", "frames")
+        page.until(f"{FRAMES} >= 2", "frames")
         page.key("m")
         page.until("document.querySelector('#ask').open", "the question")
         page.type(HOSTILE)
         page.click("#askset")
         page.until(f"document.querySelector('#notes').innerText.includes({json.dumps(HOSTILE)})", "the bookmark")
         again = self.shown(self.live)
-        again.until(f"document.querySelector('#notes').innerText.includes({json.dumps(HOSTILE)})", "the bookmark of the log")
+        again.until(f"document.querySelector('#notes').innerText.includes({json.dumps(HOSTILE)})", "it in the log")
         self.assertEqual(again.run("document.images.length"), 0)
         self.calm(again, self.live.url)
 
@@ -191,14 +198,14 @@ class PageTest(unittest.TestCase):
             page = self.browser.page()
             self.addCleanup(page.close)
             page.open(f"http://127.0.0.1:{port}/")
-            page.until("+(document.documentElement.dataset.frames || 0) >= 2", "frames")
+            page.until(f"{FRAMES} >= 2", "frames")
             server.kill()
             server.wait()
-            page.until("/no connection/.test(document.querySelector('#state').innerText) && !document.querySelector('#fault').hidden", "the loss")
+            page.until(f"/no connection/.test({STATE}) && !document.querySelector('#fault').hidden", "the loss")
             picture(page, "lost")
             frames = page.run("+document.documentElement.dataset.frames")
             server = start()
-            page.until(f"+document.documentElement.dataset.frames > {frames + 2} && document.querySelector('#fault').hidden", "the return", 40)
+            page.until(f"{FRAMES} > {frames + 2} && document.querySelector('#fault').hidden", "the return", 40)
         finally:
             server.kill()
             server.wait()
@@ -211,7 +218,7 @@ class PageTest(unittest.TestCase):
             stream.sendall(f"GET /events HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
             streams.append(stream)
         page = self.shown(self.live)
-        page.until("+(document.documentElement.dataset.frames || 0) >= 5", "frames beside many viewers")
+        page.until(f"{FRAMES} >= 5", "frames beside many viewers")
         for stream in streams:
             text = b""
             while text.count(b"event: frame") < 2:

@@ -363,3 +363,84 @@ impl LogOverview {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_base::Series;
+
+    const SECOND: i64 = 1_000_000_000;
+    const LATENCY: &str = "physical_disk.avg_s_per_read";
+
+    fn schema() -> Arc<Schema> {
+        let series = |counter: &str, scale: f64| Series { counter: counter.into(), instance: "sda".into(), scale };
+        Arc::new(Schema::new(vec![series("physical_disk.reads", 1.0), series("physical_disk.read_time_s", 1e-3)]))
+    }
+
+    /// Ticks of a second, of so many reads that took so many milliseconds in all.
+    fn frame(first: i64, rows: &[[f64; 2]]) -> Frame {
+        let mut frame = Frame::new(schema(), rows.len());
+        for (index, row) in rows.iter().enumerate() {
+            let time_ns = (first + index as i64 + 1) * SECOND;
+            frame.push(Tick { time_ns, elapsed_ns: SECOND.unsigned_abs() }, row);
+        }
+        frame
+    }
+
+    fn latency(reducer: &SeriesReducer, to_s: i64, points: usize) -> ReducedLine {
+        reducer.lines(&[LATENCY.to_owned()], (0, to_s * SECOND), points).remove(0)
+    }
+
+    #[test]
+    fn means_weigh_requests_and_idle_is_no_value() {
+        let mut reducer = SeriesReducer::growing(Panels::builtin(), 0, SECOND);
+        // 10 reads of 5 ms and 90 of 1 ms are 1.4 ms on average; then nothing is read; then a gap
+        reducer.push(&frame(0, &[[10.0, 50.0], [90.0, 90.0], [0.0, 0.0], [f64::NAN, f64::NAN]]));
+        let line = latency(&reducer, 4, 2);
+        assert_eq!((line.least[0], line.mean[0], line.most[0]), (Some(0.001), Some(0.0014), Some(0.005)));
+        assert_eq!((line.least[1], line.mean[1], line.most[1]), (None, None, None));
+    }
+
+    #[test]
+    fn a_long_tick_fills_the_points_that_it_covers() {
+        let mut reducer = SeriesReducer::within(Panels::builtin(), vec![LATENCY.into()], (0, 4 * SECOND), 8);
+        let mut frame = Frame::new(schema(), 1);
+        frame.push(Tick { time_ns: 3 * SECOND, elapsed_ns: 2_000_000_000 }, &[4.0, 8.0]);
+        reducer.push(&frame);
+        assert_eq!(reducer.series().count(), 1, "only what was named");
+        let line = reducer.lines(&[], (0, 4 * SECOND), 8).remove(0);
+        let value = Some(0.002);
+        assert_eq!(line.mean, [None, None, value, value, value, value, None, None]);
+    }
+
+    #[test]
+    fn a_log_that_grows_keeps_its_means_in_fewer_points() {
+        let mut reducer = SeriesReducer::growing(Panels::builtin(), 0, SECOND);
+        let hour = vec![[10.0, 20.0]; 3600];
+        (0..40).for_each(|number| reducer.push(&frame(number * 3600, &hour)));
+        reducer.push(&frame(144_000, &[[1000.0, 9000.0]]));
+        assert_eq!(reducer.width_ns(), 8 * SECOND);
+        let line = latency(&reducer, 144_008, 18_001);
+        assert_eq!((line.mean[0], line.mean[17_999], line.most[18_000]), (Some(0.002), Some(0.002), Some(0.009)));
+        assert!(line.mean.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn what_is_known_is_not_added_again() {
+        let mut overview = LogOverview::new(Panels::builtin(), 0, SECOND);
+        overview.push(&LogPiece::Frame(&frame(0, &[[10.0, 10.0], [10.0, 10.0]])));
+        overview.push(&LogPiece::Frame(&frame(1, &[[10.0, 10.0], [30.0, 150.0]])));
+        let line = latency(&overview.reducer, 3, 1);
+        // 10, 10 and 30 reads, not 10, 10, 10 and 30
+        assert_eq!(line.mean[0], Some(0.0034));
+        let bookmark = Note::new(SECOND, Note::BOOKMARK, "here");
+        overview.push(&LogPiece::Note(bookmark.clone()));
+        overview.push(&LogPiece::Note(bookmark));
+        assert_eq!(overview.marks.len(), 1);
+        let alert =
+            |end: &str| Note::new(SECOND, ALERT, format!(r#"{{"id":"a","instance":"","begin_ns":1,"end_ns":{end}}}"#));
+        overview.push(&LogPiece::Note(alert("null")));
+        overview.push(&LogPiece::Note(alert("2")));
+        assert_eq!((overview.alerts.len(), overview.alerts[0]["end_ns"].as_i64()), (1, Some(2)));
+    }
+}

@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 
 use crate::ServerLimits;
 use crate::answer::{AnswerWork, HttpAnswer, HttpReply, HttpService};
-use crate::request::{HttpRequest, LONGEST, LONGEST_BODY, RequestParse, parse};
+use crate::request::{HttpParse, HttpRequest, LONGEST, LONGEST_BODY, parse};
 
 /// What is read of a client that says more than it should, before it is hung up on.
 const MOST_LEAVING: usize = 64 << 10;
@@ -175,13 +175,13 @@ impl HttpConnection {
                 self.is_pending = false;
                 self.hear(now)?;
                 match parse(&self.input) {
-                    RequestParse::Partial => return Ok(stays(!self.is_silent)),
-                    RequestParse::Wrong(fault) => {
+                    HttpParse::Partial => return Ok(stays(!self.is_silent)),
+                    HttpParse::Wrong(fault) => {
                         (self.stays, self.head_only) = (false, false);
                         self.input.clear();
                         self.begin(&HttpAnswer::refusal(fault), now);
                     }
-                    RequestParse::Whole { request, stays, length } => {
+                    HttpParse::Whole { request, stays, length } => {
                         self.input.drain(..length);
                         (self.stays, self.head_only) = (stays, request.is_head());
                         if let Some(work) = self.reply(&request, now, service) {
@@ -278,7 +278,7 @@ impl HttpConnection {
     fn finish(&mut self, now: Instant) -> io::Result<bool> {
         if self.phase == ConnectionPhase::Answer && self.write()? {
             (self.is_known, self.since) = (true, now);
-            self.is_pending = self.stays && parse(&self.input) != RequestParse::Partial;
+            self.is_pending = self.stays && parse(&self.input) != HttpParse::Partial;
             if self.is_pending || (self.stays && !self.is_silent) {
                 self.phase = ConnectionPhase::Request;
             } else {

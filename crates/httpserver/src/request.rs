@@ -74,7 +74,7 @@ pub enum RequestFault {
 
 /// What came so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RequestParse {
+pub enum HttpParse {
     /// Not yet whole.
     Partial,
     /// It is refused, and the connection ends.
@@ -91,22 +91,22 @@ pub enum RequestParse {
 }
 
 /// Reads the first request of what came so far.
-pub fn parse(input: &[u8]) -> RequestParse {
+pub fn parse(input: &[u8]) -> HttpParse {
     let Some(length) = end_of_head(input) else {
         let is_long = input.len() >= LONGEST;
-        return if is_long { RequestParse::Wrong(RequestFault::Long) } else { RequestParse::Partial };
+        return if is_long { HttpParse::Wrong(RequestFault::Long) } else { HttpParse::Partial };
     };
     if length > LONGEST {
-        return RequestParse::Wrong(RequestFault::Long);
+        return HttpParse::Wrong(RequestFault::Long);
     }
     let head = std::str::from_utf8(&input[..length]).map_err(|_| RequestFault::Nonsense);
     let (mut request, stays, body) = match head.and_then(of_head) {
         Ok(found) => found,
-        Err(fault) => return RequestParse::Wrong(fault),
+        Err(fault) => return HttpParse::Wrong(fault),
     };
-    let Some(bytes) = input.get(length..length + body) else { return RequestParse::Partial };
+    let Some(bytes) = input.get(length..length + body) else { return HttpParse::Partial };
     request.body = bytes.to_vec();
-    RequestParse::Whole { request, stays, length: length + body }
+    HttpParse::Whole { request, stays, length: length + body }
 }
 
 /// The request, whether the connection stays, and how long the body is.
@@ -161,7 +161,7 @@ mod tests {
 
     fn whole(text: &str) -> (HttpRequest, bool, usize) {
         match parse(text.as_bytes()) {
-            RequestParse::Whole { request, stays, length } => (request, stays, length),
+            HttpParse::Whole { request, stays, length } => (request, stays, length),
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -190,9 +190,9 @@ mod tests {
             "GET / HTTP/1.1\r\nno colon",
         ] {
             let found = parse(format!("{wrong}\r\n\r\n").as_bytes());
-            assert_eq!(found, RequestParse::Wrong(RequestFault::Nonsense), "{wrong}");
+            assert_eq!(found, HttpParse::Wrong(RequestFault::Nonsense), "{wrong}");
         }
-        assert_eq!(parse(b"\xff\xfe / HTTP/1.1\r\n\r\n"), RequestParse::Wrong(RequestFault::Nonsense));
+        assert_eq!(parse(b"\xff\xfe / HTTP/1.1\r\n\r\n"), HttpParse::Wrong(RequestFault::Nonsense));
     }
 
     #[test]
@@ -207,18 +207,18 @@ mod tests {
         let text = "POST /x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET";
         let (request, stays, length) = whole(text);
         assert_eq!((request.body.as_slice(), stays, length), (b"abc".as_slice(), true, text.len() - 3));
-        assert_eq!(parse(&text.as_bytes()[..text.len() - 4]), RequestParse::Partial);
+        assert_eq!(parse(&text.as_bytes()[..text.len() - 4]), HttpParse::Partial);
         let refused = |line: &str| parse(format!("POST / HTTP/1.1\r\n{line}\r\n\r\n").as_bytes());
-        assert_eq!(refused("Transfer-Encoding: chunked"), RequestParse::Wrong(RequestFault::NoLength));
-        assert_eq!(refused("Content-Length: 16385"), RequestParse::Wrong(RequestFault::LongBody));
-        assert_eq!(refused("Content-Length: 99999999999999999999999"), RequestParse::Wrong(RequestFault::Nonsense));
+        assert_eq!(refused("Transfer-Encoding: chunked"), HttpParse::Wrong(RequestFault::NoLength));
+        assert_eq!(refused("Content-Length: 16385"), HttpParse::Wrong(RequestFault::LongBody));
+        assert_eq!(refused("Content-Length: 99999999999999999999999"), HttpParse::Wrong(RequestFault::Nonsense));
     }
 
     #[test]
     fn a_head_is_whole_or_too_long() {
         let text = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-        assert!((0..text.len()).all(|cut| parse(&text[..cut]) == RequestParse::Partial));
-        assert_eq!(parse(&[b'x'; LONGEST]), RequestParse::Wrong(RequestFault::Long));
-        assert_eq!(parse(&[b'x'; LONGEST - 1]), RequestParse::Partial);
+        assert!((0..text.len()).all(|cut| parse(&text[..cut]) == HttpParse::Partial));
+        assert_eq!(parse(&[b'x'; LONGEST]), HttpParse::Wrong(RequestFault::Long));
+        assert_eq!(parse(&[b'x'; LONGEST - 1]), HttpParse::Partial);
     }
 }

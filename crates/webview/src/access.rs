@@ -120,7 +120,7 @@ fn host_name(host: &str) -> &str {
 pub fn secured(mut answer: HttpAnswer, nonce: Option<&str>) -> HttpAnswer {
     let policy = match nonce {
         Some(nonce) => format!(
-            "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; \
+            "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; \
              base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         ),
         None => "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox".to_owned(),

@@ -28,7 +28,7 @@ const BESIDE: usize = 60;
 const MOST_SHOWN_NS: i64 = 1_800_000_000_000;
 
 /// A tick's values, in the order of the overview's series.
-type TickRow = (i64, Vec<Option<f32>>);
+type ValueRow = (i64, Vec<Option<f32>>);
 
 /// The newest frame of a live host.
 #[derive(Default)]
@@ -37,7 +37,7 @@ struct LiveFrames {
     newest: String,
     /// The last tick of it.
     until_ns: i64,
-    recent: VecDeque<TickRow>,
+    recent: VecDeque<ValueRow>,
 }
 
 /// A host.
@@ -108,7 +108,7 @@ impl HostState {
     }
 
     /// Reads what is new into the overview; the first time, all.
-    pub fn read(&self) -> Result<Vec<TickRow>, String> {
+    pub fn read(&self) -> Result<Vec<ValueRow>, String> {
         self.source.prepare()?;
         self.refresh()?;
         let (first, last) = self.range();
@@ -276,12 +276,10 @@ fn has_latency(schema: &Schema) -> bool {
     schema.series.iter().any(|series| COUNTERS.contains(&series.counter))
 }
 
-fn event<'r>(frames: &LiveFrames, before_ns: i64, rows: impl Iterator<Item = &'r TickRow>) -> Vec<u8> {
+fn event<'r>(frames: &LiveFrames, before_ns: i64, rows: impl Iterator<Item = &'r ValueRow>) -> Vec<u8> {
     let rows: Vec<Value> = rows.map(|(time_ns, values)| json!([ms(*time_ns), values])).collect();
     let (id, newest, before) = (frames.until_ns, &frames.newest, ms(before_ns));
     let rows = Value::Array(rows);
-    format!(
-        "id: {id}\nevent: frame\ndata: {{\"schema\":\"diskwright.frame/1\",\"before_ms\":{before},{newest},\"ticks\":{rows}}}\n\n"
-    )
-    .into_bytes()
+    let data = format!("\"schema\":\"diskwright.frame/1\",\"before_ms\":{before},{newest},\"ticks\":{rows}");
+    format!("id: {id}\nevent: frame\ndata: {{{data}}}\n\n").into_bytes()
 }

@@ -63,7 +63,7 @@ pub struct Arguments {
     #[command(flatten)]
     feeding: FeedArguments,
     /// Serve the log as a page for browsers, as `serve` does: a port (on the loopback interface), or ADDRESS:PORT
-    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "PORT|ADDRESS:PORT")]
+    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "ADDRESS")]
     serve: Option<String>,
     #[command(flatten)]
     page: PageArguments,
