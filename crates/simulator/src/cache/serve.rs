@@ -157,7 +157,7 @@ impl Cache {
                 }
                 _ => {}
             }
-            let (fixed, last) = (self.fixed, self.last_page(page));
+            let (fixed, most, last) = (self.fixed, self.fault_most, self.last_page(page));
             let asked = self.flights.asked_mut(at);
             asked.next += 1;
             if extra {
@@ -167,6 +167,9 @@ impl Cache {
                 PageState::Coming(flight) => {
                     asked.joined = true;
                     self.flights.wait(at, flight);
+                    if most < u64::MAX && page + 1 < end {
+                        return Ok(());
+                    }
                 }
                 PageState::Begun => {
                     asked.missed = true;
@@ -174,6 +177,10 @@ impl Cache {
                         asked.along = end.max(page + fixed).min(last);
                     }
                     self.flights.wait(at, *run);
+                    if page + 1 < end && self.flights.get(*run).is_some_and(|flight| flight.to - flight.from >= most) {
+                        // what is still missing is asked for when this is here
+                        return Ok(());
+                    }
                 }
                 _ => asked.found = true,
             }
