@@ -27,14 +27,17 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Another name when more is kept, so that an older copy is not taken for whole.
-CACHE = os.path.join(os.path.dirname(HERE), "target", "lab-kernel-2")
-# What is kept of the kernel package: 60 of its 330 MB.
+CACHE = os.path.join(os.path.dirname(HERE), "target", "lab-kernel-3")
+# What is kept of the kernel package: 70 of its 330 MB.
 KEPT = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*",
         *(f"./lib/modules/*/kernel/{part}" for part in
           ("arch", "crypto", "lib", "fs/btrfs", "fs/ext4", "fs/jbd2", "fs/mbcache.ko", "fs/xfs",
+           "fs/nfs", "fs/nfsd", "fs/nfs_common", "fs/lockd", "fs/fuse", "fs/netfs", "fs/fscache",
            "drivers/block", "drivers/md", "drivers/scsi/scsi_mod.ko", "drivers/scsi/scsi_common.ko",
-           "drivers/virtio", "drivers/char/virtio_console.ko",
-           "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko", "net/core"))]
+           "drivers/scsi/sd_mod.ko", "drivers/scsi/virtio_scsi.ko", "drivers/ata", "drivers/nvme",
+           "drivers/virtio", "drivers/char/virtio_console.ko", "block",
+           "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko", "net/core", "net/sunrpc",
+           "net/sched/sch_netem.ko"))]
 # Asked for by name at run time, so no dependency that depmod sees.
 SOFT = {"libcrc32c": ["crc32c_generic"]}
 ALWAYS = ["virtio_pci", "virtio_blk"]
