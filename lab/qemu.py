@@ -220,9 +220,10 @@ class Archive:
         self.file.close()
 
 
-def libraries(program):
-    """The libraries that a program is started with."""
-    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+def libraries(program, folder=""):
+    """The libraries that a program is started with; those in `folder` come first."""
+    environment = os.environ | ({"LD_LIBRARY_PATH": folder} if folder else {})
+    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False, env=environment).stdout
     return re.findall(r"(/\S+) \(0x", told)
 
 
@@ -257,9 +258,11 @@ class Guest:
     """A machine that is up. `undo` is a run's `Undo`, `folder` a private folder."""
 
     def __init__(self, undo, folder, drives=(), modules=(), programs=(), files=None,
-                 network=False, memory_mib=768, patience=180):
+                 network=False, lan=None, more=(), memory_mib=768, patience=180):
+        """`lan` is QEMU's word for a network with another guest (`listen=:PORT`, `connect=:PORT`),
+        `more` are further words for QEMU."""
         self.folder, self.read = folder, b""
-        modules = [*modules, *(["virtio_net"] if network else [])]
+        modules = [*modules, *(["virtio_net"] if network or lan else [])]
         image = os.path.join(folder, "initramfs")
         build_initramfs(image, modules, programs, files)
         self.console = os.path.join(folder, "console")
@@ -277,6 +280,11 @@ class Guest:
                 words += drive.words(number)
             if network:
                 words += ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net"]
+            if lan:
+                mac = f"52:54:00:12:34:{'01' if lan.startswith('listen') else '02'}"
+                words += ["-netdev", f"socket,id=lan,{lan}",
+                          "-device", f"virtio-net-pci,netdev=lan,mac={mac}"]
+            words += more
             with open(os.path.join(folder, "qemu.log"), "wb") as log:
                 self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL,
                                                 stdout=log, stderr=log, start_new_session=True)

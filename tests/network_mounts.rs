@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::common::{folder, text};
 
-/// Mounts, then runs the rest with the mount in place. Whoever asks the mount anything waits until the descriptor closes.
+/// Mounts, then runs the rest with the mount in place. Who asks the mount anything waits until the descriptor closes.
 const SCRIPT: &str = r#"
 exec 3<>/dev/fuse || exit 77
 mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent "$1" || exit 77
@@ -49,7 +49,7 @@ fn a_filesystem_that_never_answers_delays_neither_why_nor_record() {
     let log = folder.join("log");
     // somebody waits for it meanwhile
     let record = format!(
-        "stat -f {} > {}.out 2>&1 & asks=$!; {program} record --every 500ms --for 4s {}; code=$?; kill -9 $asks; exit $code",
+        "stat -f {} > {}.out 2>&1 & asks=$!; {program} record --every 500ms --for 4s {}; code=$?\nkill -9 $asks; exit $code",
         text(&point),
         text(&log),
         text(&log)

@@ -175,6 +175,11 @@ impl CounterTable {
         self.before[row * width..(row + 1) * width].fill(ABSENT);
     }
 
+    /// Says what a number was at the tick before, of a row that is new and whose begin is known.
+    pub fn know_before(&mut self, row: usize, column: usize, value: u64) {
+        self.before[row * self.columns.len() + column] = value;
+    }
+
     /// True where the instance was not there at the last tick.
     pub fn is_gone(&self, row: usize) -> bool {
         self.rows[row].gone

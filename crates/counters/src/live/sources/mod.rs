@@ -9,8 +9,10 @@ pub mod btrfs;
 pub mod cgroup;
 pub mod container;
 pub mod diskstats;
+pub mod hardware;
 pub mod health;
 pub mod interrupts;
+pub mod kernel_messages;
 pub mod loadavg;
 pub mod mdstat;
 pub mod meminfo;
@@ -71,6 +73,8 @@ pub const SOURCES: &[SourceInfo] = &[
     nfsd::SOURCE,
     swaps::SOURCE,
     health::SOURCE,
+    hardware::SOURCE,
+    kernel_messages::SOURCE,
     cgroup::SOURCE,
     topology::SOURCE,
     processes::SOURCE,

@@ -15,7 +15,7 @@ use super::{CounterSource, SourceInfo};
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "nfsd",
     files: &["/proc/net/rpc/nfsd", "/proc/fs/nfsd/pool_stats"],
-    explain: "The NFS server of this machine: calls, operations, bytes, threads, and requests that found no idle thread.",
+    explain: "The NFS server of this machine: calls, operations, bytes, threads, and what found no idle thread.",
     parse_any: |bytes| {
         let mut values = [ABSENT; COLUMNS.len()];
         parse(bytes, &mut values);
@@ -76,9 +76,9 @@ fn add(words: &mut WordIter, sums: &mut [u64; 3], places: [usize; 3]) {
     let Some(Some(_)) = words.number() else { return };
     let mut place = 0;
     while let Some(number) = words.number() {
-        if let (Some(at), Some(number)) = (places.iter().position(|p| *p == place), number) {
-            let before = if sums[at] == ABSENT { 0 } else { sums[at] };
-            sums[at] = before.saturating_add(number);
+        if let (Some(place), Some(number)) = (places.iter().position(|p| *p == place), number) {
+            let before = if sums[place] == ABSENT { 0 } else { sums[place] };
+            sums[place] = before.saturating_add(number);
         }
         place += 1;
     }

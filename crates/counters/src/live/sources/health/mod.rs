@@ -83,7 +83,7 @@ fn interval_ns(access: &DriveAccess) -> u64 {
 }
 
 /// A disk that is asked, and its last answer.
-struct DriveState {
+struct DriveRecord {
     name: String,
     access: DriveAccess,
     asked_ns: Option<u64>,
@@ -94,7 +94,7 @@ struct DriveState {
 }
 
 struct HealthSource {
-    drives: Vec<DriveState>,
+    drives: Vec<DriveRecord>,
     rounds: AskRounds,
     tables: [CounterTable; 1],
 }
@@ -126,7 +126,7 @@ impl HealthSource {
                 let text = format!("the health of {name} is out of reach: {why}");
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
-            self.drives.push(DriveState {
+            self.drives.push(DriveRecord {
                 name,
                 access,
                 asked_ns: None,
@@ -141,14 +141,14 @@ impl HealthSource {
     /// Hands those that are due to the thread, unless it still waits for an answer.
     fn ask(&mut self, context: &TickContext) {
         let now = context.running_ns;
-        let due = |drive: &&mut DriveState| {
+        let due = |drive: &&mut DriveRecord| {
             let since = drive.asked_ns.map_or(u64::MAX, |asked| now.saturating_sub(asked));
             !matches!(drive.access, DriveAccess::OutOfReach(_)) && since >= interval_ns(&drive.access)
         };
         if self.rounds.is_busy() {
             return;
         }
-        let due: Vec<&mut DriveState> = self.drives.iter_mut().filter(due).collect();
+        let due: Vec<&mut DriveRecord> = self.drives.iter_mut().filter(due).collect();
         let requests: Vec<DriveRequest> = due
             .into_iter()
             .map(|drive| {
@@ -168,7 +168,7 @@ impl HealthSource {
     }
 }
 
-impl DriveState {
+impl DriveRecord {
     fn take(&mut self, answer: HealthAnswer, context: &mut TickContext) {
         let before_ns = std::mem::replace(&mut self.answered_ns, context.running_ns);
         self.values = [ABSENT; COLUMNS.len()];

@@ -102,23 +102,23 @@ fn request(port: u16, route: ServerRoute) -> Option<[u8; HEADER + REQUEST]> {
 
 /// Reads the kernel's answer; one that is an error has another type.
 pub fn decode(bytes: &[u8]) -> Option<TcpConnection> {
-    let word = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+    let word = |offset: usize| Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?));
     if word(4)? != SOCK_DIAG_BY_FAMILY {
         return None;
     }
-    let mut at = HEADER + MESSAGE;
+    let mut offset = HEADER + MESSAGE;
     loop {
-        let (length, kind) = (usize::from(word(at)?), word(at + 2)?);
+        let (length, kind) = (usize::from(word(offset)?), word(offset + 2)?);
         if kind == INET_DIAG_INFO {
-            let info = bytes.get(at + 4..at + length)?;
-            let number = |at: usize| Some(u32::from_ne_bytes(info.get(at..at + 4)?.try_into().ok()?));
+            let info = bytes.get(offset + 4..offset + length)?;
+            let number = |offset: usize| Some(u32::from_ne_bytes(info.get(offset..offset + 4)?.try_into().ok()?));
             let round_trip_us = number(MIN_RTT).filter(|us| *us > 0 && *us != u32::MAX)?;
             return Some(TcpConnection { round_trip_us, retransmissions: number(TOTAL_RETRANS)? });
         }
         if length < 4 {
             return None;
         }
-        at += length.next_multiple_of(4);
+        offset += length.next_multiple_of(4);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
 use connections::{ServerRoute, SocketDiagnosis};
-use mountstats::{MountStats, OperationClass};
+use mountstats::{MountStats, NfsClass};
 use smb::ShareStats;
 use unanswered::UnansweredRequests;
 
@@ -35,8 +35,8 @@ pub const SOURCE: SourceInfo = SourceInfo {
         "/proc/fs/cifs/Stats",
         "/sys/fs/fuse/connections/N/waiting",
     ],
-    explain: "NFS by mount and class of operation (operations, bytes, round trips, execution, queueing, retransmissions, \
-              backlog), SMB operations and bytes, requests that wait for FUSE.",
+    explain: "NFS by mount and class of operation (operations, bytes, round trips, execution, queueing, \
+              retransmissions, backlog), SMB operations and bytes, requests that wait for FUSE.",
     parse_any: |bytes| {
         mountstats::parse(bytes, |mount| _ = black_box(mount));
         smb::parse(bytes, |share| _ = black_box(share));
@@ -45,7 +45,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(NetworkFilesystems::new(roots))),
 };
 
-/// Columns of a class of operations, in the order of [`OperationClass`].
+/// Columns of a class of operations, in the order of [`NfsClass`].
 const CLASS: usize = 6;
 const COLUMNS: [TableColumn; 4 * CLASS + 15] = [
     total("network_filesystem.reads", 1.0),
@@ -306,10 +306,10 @@ fn network(diagnosis: &SocketDiagnosis, way: ServerRoute, ports: &[u16]) -> [u64
 
 fn fill(values: &mut [u64], mount: &MountStats) {
     if mount.has_operations {
-        for (class, sums) in OperationClass::ALL.into_iter().zip(&mount.operations) {
+        for (class, sums) in NfsClass::ALL.into_iter().zip(&mount.operations) {
             let bytes = match class {
-                OperationClass::Read => mount.bytes.map_or(sums.received_bytes, |bytes| bytes[4]),
-                OperationClass::Write => mount.bytes.map_or(sums.sent_bytes, |bytes| bytes[5]),
+                NfsClass::Read => mount.bytes.map_or(sums.received_bytes, |bytes| bytes[4]),
+                NfsClass::Write => mount.bytes.map_or(sums.sent_bytes, |bytes| bytes[5]),
                 _ => sums.sent_bytes.saturating_add(sums.received_bytes),
             };
             let again = sums.transmissions.saturating_sub(sums.operations);
@@ -336,10 +336,10 @@ fn fill(values: &mut [u64], mount: &MountStats) {
 fn fill_share(values: &mut [u64], share: &ShareStats) {
     let or_absent = |number: Option<u64>| number.unwrap_or(ABSENT);
     for (class, operations, bytes) in [
-        (OperationClass::Read, share.reads, share.read_bytes),
-        (OperationClass::Write, share.writes, share.write_bytes),
-        (OperationClass::Commit, share.flushes, None),
-        (OperationClass::Metadata, share.metadata(), None),
+        (NfsClass::Read, share.reads, share.read_bytes),
+        (NfsClass::Write, share.writes, share.write_bytes),
+        (NfsClass::Commit, share.flushes, None),
+        (NfsClass::Metadata, share.metadata(), None),
     ] {
         values[class as usize * CLASS] = or_absent(operations);
         values[class as usize * CLASS + 1] = or_absent(bytes);

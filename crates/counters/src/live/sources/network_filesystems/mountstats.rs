@@ -9,7 +9,7 @@ use crate::live::scan::{WordIter, lines, number};
 
 /// Operations by what they ask of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperationClass {
+pub enum NfsClass {
     /// READ.
     Read,
     /// WRITE.
@@ -20,17 +20,16 @@ pub enum OperationClass {
     Metadata,
 }
 
-impl OperationClass {
+impl NfsClass {
     /// All of them.
-    pub const ALL: [OperationClass; 4] =
-        [OperationClass::Read, OperationClass::Write, OperationClass::Commit, OperationClass::Metadata];
+    pub const ALL: [NfsClass; 4] = [NfsClass::Read, NfsClass::Write, NfsClass::Commit, NfsClass::Metadata];
 
-    fn of(name: &[u8]) -> OperationClass {
+    fn of(name: &[u8]) -> NfsClass {
         match name {
-            b"READ" | b"READ_PLUS" => OperationClass::Read,
-            b"WRITE" => OperationClass::Write,
-            b"COMMIT" => OperationClass::Commit,
-            _ => OperationClass::Metadata,
+            b"READ" | b"READ_PLUS" => NfsClass::Read,
+            b"WRITE" => NfsClass::Write,
+            b"COMMIT" => NfsClass::Commit,
+            _ => NfsClass::Metadata,
         }
     }
 }
@@ -116,7 +115,7 @@ pub struct MountStats<'a> {
     pub bytes: Option<[u64; 6]>,
     /// Times that the server asked to be asked again later.
     pub delays: Option<u64>,
-    /// By [`OperationClass`].
+    /// By [`NfsClass`].
     pub operations: [OperationSums; 4],
     /// Whether there is a line an operation (statistics of version 1.0 and later have them).
     pub has_operations: bool,
@@ -180,7 +179,7 @@ fn operation(name: &[u8], words: &mut WordIter, mount: &mut MountStats) {
     all[..8].copy_from_slice(&first);
     all[8] = words.number().flatten().unwrap_or(0);
     mount.has_operations = true;
-    mount.operations[OperationClass::of(name) as usize].add(&all);
+    mount.operations[NfsClass::of(name) as usize].add(&all);
 }
 
 /// Where the numbers of a transport's line stand, by protocol: port, connections, sends (answers, bad
@@ -206,7 +205,7 @@ fn transport(words: &mut WordIter, sums: &mut TransportSums) {
         *slot = number(word);
     }
     let (Some(sent), Some(replies)) = (all[sends], all[sends + 1]) else { return };
-    if let Some(port) = port.and_then(|at| all[at]).and_then(|port| u16::try_from(port).ok()).filter(|p| *p > 0)
+    if let Some(port) = port.and_then(|place| all[place]).and_then(|port| u16::try_from(port).ok()).filter(|p| *p > 0)
         && let Some(free) = sums.ports.iter_mut().find(|p| **p == 0)
     {
         *free = port;
@@ -216,10 +215,10 @@ fn transport(words: &mut WordIter, sums: &mut TransportSums) {
     add(&mut sums.sends, Some(sent));
     add(&mut sums.replies, Some(replies));
     add(&mut sums.bad_replies, all[sends + 2]);
-    add(&mut sums.connects, connects.and_then(|at| all[at]));
+    add(&mut sums.connects, connects.and_then(|place| all[place]));
     add(&mut sums.backlog, all[sends + 4]);
     // statistics of version 1.0 end before the slots
-    if let Some(slots) = slots.and_then(|at| all[at]) {
+    if let Some(slots) = slots.and_then(|place| all[place]) {
         sums.slots = Some(sums.slots.unwrap_or(0).saturating_add(slots));
     }
 }

@@ -137,9 +137,10 @@ fn shares_of_smb_and_requests_that_wait_for_fuse() {
     let stats = |reads: u32, bytes: u32| {
         format!(
             "Resources in use\nCIFS Session: 1\nShare (unique mount targets): 2\nOperations (MIDs): 1\n\n\
-             0 session 0 share reconnects\nTotal vfs operations: 16 maximum at one time: 2\n\n1) \\\\nas\\IPC$\nSMBs: 1\n\
-             2) \\\\nas\\data\tDISCONNECTED \nSMBs: {} \nBytes read: {bytes}  Bytes written: 40\nOpen files: 1 total (local), \
-             2 open on server\nTreeConnects: 1 total 0 failed\nFlushes: 2 total 0 failed\nReads: {reads} total 0 failed\n\
+             0 session 0 share reconnects\nTotal vfs operations: 16 maximum at one time: 2\n\n\
+             1) \\\\nas\\IPC$\nSMBs: 1\n2) \\\\nas\\data\tDISCONNECTED \nSMBs: {} \n\
+             Bytes read: {bytes}  Bytes written: 40\nOpen files: 1 total (local), 2 open on server\n\
+             TreeConnects: 1 total 0 failed\nFlushes: 2 total 0 failed\nReads: {reads} total 0 failed\n\
              Writes: 3 total 1 failed\n",
             reads + 20
         )
