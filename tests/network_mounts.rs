@@ -49,7 +49,8 @@ fn a_filesystem_that_never_answers_delays_neither_why_nor_record() {
     let log = folder.join("log");
     // somebody waits for it meanwhile
     let record = format!(
-        "stat -f {} > {}.out 2>&1 & asks=$!; {program} record --every 500ms --for 4s {}; code=$?\nkill -9 $asks; exit $code",
+        "stat -f {} > {}.out 2>&1 & asks=$!; {program} record --every 500ms --for 4s {}; code=$?\n\
+         kill -9 $asks; exit $code",
         text(&point),
         text(&log),
         text(&log)

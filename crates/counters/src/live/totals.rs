@@ -129,8 +129,8 @@ impl CounterTable {
 
     /// The row of an instance, made where there is none.
     pub fn row(&mut self, name: &str) -> usize {
-        if let Some(at) = self.find(name) {
-            return at;
+        if let Some(row) = self.find(name) {
+            return row;
         }
         self.rows.push(TableRow { name: name.to_owned(), seen: false, gone: false });
         let cells = self.rows.len() * self.columns.len();

@@ -28,8 +28,8 @@ pub const SOURCE: SourceInfo = SourceInfo {
         "/sys/class/net/INTERFACE/statistics",
         "/sys/fs/ext4/DEVICE/errors_count",
     ],
-    explain: "Errors and speed of PCI Express links, memory errors, temperatures, power, fans, throttling; errors of SCSI \
-              commands, network adapters and ext4.",
+    explain: "Errors and speed of PCI Express links, memory errors, temperatures, power, fans, throttling; errors of \
+              SCSI commands, network adapters and ext4.",
     parse_any: |bytes| {
         _ = black_box((look::aer_total(bytes), look::hexadecimal(bytes), look::transfers(bytes)));
     },
