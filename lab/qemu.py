@@ -27,17 +27,14 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Another name when more is kept, so that an older copy is not taken for whole.
-CACHE = os.path.join(os.path.dirname(HERE), "target", "lab-kernel-3")
-# What is kept of the kernel package: 70 of its 330 MB.
+CACHE = os.path.join(os.path.dirname(HERE), "target", "lab-kernel-2")
+# What is kept of the kernel package: 60 of its 330 MB.
 KEPT = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*",
         *(f"./lib/modules/*/kernel/{part}" for part in
           ("arch", "crypto", "lib", "fs/btrfs", "fs/ext4", "fs/jbd2", "fs/mbcache.ko", "fs/xfs",
-           "fs/nfs", "fs/nfsd", "fs/nfs_common", "fs/lockd", "fs/fuse", "fs/netfs", "fs/fscache",
            "drivers/block", "drivers/md", "drivers/scsi/scsi_mod.ko", "drivers/scsi/scsi_common.ko",
-           "drivers/scsi/sd_mod.ko", "drivers/scsi/virtio_scsi.ko", "drivers/ata", "drivers/nvme",
-           "drivers/virtio", "drivers/char/virtio_console.ko", "block",
-           "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko", "net/core", "net/sunrpc",
-           "net/sched/sch_netem.ko"))]
+           "drivers/virtio", "drivers/char/virtio_console.ko",
+           "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko", "net/core"))]
 # Asked for by name at run time, so no dependency that depmod sees.
 SOFT = {"libcrc32c": ["crc32c_generic"]}
 ALWAYS = ["virtio_pci", "virtio_blk"]
@@ -220,10 +217,9 @@ class Archive:
         self.file.close()
 
 
-def libraries(program, folder=""):
-    """The libraries that a program is started with; those in `folder` come first."""
-    environment = os.environ | ({"LD_LIBRARY_PATH": folder} if folder else {})
-    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False, env=environment).stdout
+def libraries(program):
+    """The libraries that a program is started with."""
+    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
     return re.findall(r"(/\S+) \(0x", told)
 
 
@@ -258,11 +254,9 @@ class Guest:
     """A machine that is up. `undo` is a run's `Undo`, `folder` a private folder."""
 
     def __init__(self, undo, folder, drives=(), modules=(), programs=(), files=None,
-                 network=False, lan=None, more=(), memory_mib=768, patience=180):
-        """`lan` is QEMU's word for a network with another guest (`listen=:PORT`, `connect=:PORT`),
-        `more` are further words for QEMU."""
+                 network=False, memory_mib=768, patience=180):
         self.folder, self.read = folder, b""
-        modules = [*modules, *(["virtio_net"] if network or lan else [])]
+        modules = [*modules, *(["virtio_net"] if network else [])]
         image = os.path.join(folder, "initramfs")
         build_initramfs(image, modules, programs, files)
         self.console = os.path.join(folder, "console")
@@ -280,11 +274,6 @@ class Guest:
                 words += drive.words(number)
             if network:
                 words += ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net"]
-            if lan:
-                mac = f"52:54:00:12:34:{'01' if lan.startswith('listen') else '02'}"
-                words += ["-netdev", f"socket,id=lan,{lan}",
-                          "-device", f"virtio-net-pci,netdev=lan,mac={mac}"]
-            words += more
             with open(os.path.join(folder, "qemu.log"), "wb") as log:
                 self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL,
                                                 stdout=log, stderr=log, start_new_session=True)
