@@ -1,5 +1,6 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
+mod advise;
 mod bundles;
 mod ceilings;
 mod circles;
@@ -22,6 +23,7 @@ mod foreign;
 mod fuzz;
 mod hostile_text;
 mod log_damage;
+mod network_mounts;
 mod nt_logs;
 mod plan;
 mod plan_log;
@@ -34,6 +36,7 @@ mod probe_suites;
 mod probe_trouble;
 mod record_trace;
 mod record_trouble;
+mod serve;
 mod several_logs;
 mod simulate;
 mod simulate_systems;
