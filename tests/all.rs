@@ -41,3 +41,4 @@ mod style;
 mod trace;
 mod traces;
 mod watchers;
+mod workload;

@@ -96,7 +96,7 @@ pub enum CliCommand {
     Simulate(simulate::Arguments),
     /// Plan storage for a demand: designs that carry it, what they cost, why others fail
     Plan(Box<plan::Arguments>),
-    /// Do work as programs do it, on real files: a sort that does not fit into memory
+    /// Do work as programs do it, on real files: sort, transactions, scan, file server, mail, backup
     Workload(workload::Arguments),
     /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),

@@ -2,6 +2,7 @@
 
 mod sort;
 mod sort_screen;
+mod users;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,11 +25,29 @@ pub struct Arguments {
 enum WorkKind {
     /// Sort rows that do not fit into memory: read, sort, write runs, merge them; checked and timed by phase
     Sort(sort::SortArguments),
+    /// Transactions on 8 KiB pages with a log that each commit waits for
+    Transactions(users::TransactionArguments),
+    /// Append batches to a table, and commit each
+    Load(users::TableArguments),
+    /// Read a table from begin to end, each user from its own place
+    Scan(users::TableArguments),
+    /// Look up, read, list, create, append to and delete files of a tree, as users of a file server do
+    Files(users::TreeArguments),
+    /// Read all files of a tree, one after another
+    Backup(users::TreeArguments),
+    /// Deliver, read and delete messages, with two syncs for each delivery
+    Mail(users::MailArguments),
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.work {
         WorkKind::Sort(sort) => sort::run(sort),
+        WorkKind::Transactions(arguments) => users::transactions(arguments),
+        WorkKind::Load(arguments) => users::load(arguments),
+        WorkKind::Scan(arguments) => users::scan(arguments),
+        WorkKind::Files(arguments) => users::files(arguments),
+        WorkKind::Backup(arguments) => users::backup(arguments),
+        WorkKind::Mail(arguments) => users::mail(arguments),
     }
 }
 
