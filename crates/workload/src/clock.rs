@@ -100,7 +100,7 @@ mod tests {
     fn sleep_is_waiting_and_work_is_not() {
         let mut step = StepTime::default();
         let nap = rustix::time::Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
-        step.compute(|| rustix::thread::nanosleep(&nap));
+        let _ = step.compute(|| rustix::thread::nanosleep(&nap));
         assert!(step.waiting_s() >= 0.025 && step.cpu_s < step.thread_s / 2.0, "{step:?}");
         let mut work = StepTime::default();
         let sum =

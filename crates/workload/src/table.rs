@@ -118,46 +118,46 @@ impl Work for BulkLoad {
 }
 
 /// Reads a table from begin to end, again and again.
-pub struct Scan {
+pub struct TableScan {
     table: Table,
 }
 
 /// Where a user of a scan is.
-pub struct ScanUser {
+pub struct TableReader {
     next: u64,
     buffer: Vec<u8>,
 }
 
-impl Scan {
+impl TableScan {
     /// A full table in a folder, on its device and out of the file cache as far as the kernel allows.
     ///
     /// # Errors
     /// When the file cannot be made.
-    pub fn create(options: &TableOptions, folder: &Path) -> Result<Scan, WorkError> {
+    pub fn create(options: &TableOptions, folder: &Path) -> Result<TableScan, WorkError> {
         let table = Table::create(options, folder)?;
         let mut buffer = table.buffer();
         (0..table.batches()).try_for_each(|batch| table.write(batch, 0, &mut buffer))?;
         table.file.file().sync_all().map_err(io(folder, "the table cannot be synced"))?;
         // a wish that may be refused
         let _ = rustix::fs::fadvise(table.file.file(), 0, None, rustix::fs::Advice::DontNeed);
-        Ok(Scan { table })
+        Ok(TableScan { table })
     }
 }
 
-impl Work for Scan {
-    type User = ScanUser;
+impl Work for TableScan {
+    type User = TableReader;
 
     fn operations(&self) -> &'static [&'static str] {
         &["read"]
     }
 
-    fn user(&self, number: usize) -> Result<ScanUser, WorkError> {
+    fn user(&self, number: usize) -> Result<TableReader, WorkError> {
         // users begin far from each other: the golden section of the table
         let next = (number as f64 * 0.618_034).fract() * self.table.batches() as f64;
-        Ok(ScanUser { next: next as u64, buffer: self.table.buffer() })
+        Ok(TableReader { next: next as u64, buffer: self.table.buffer() })
     }
 
-    fn operate(&self, user: &mut ScanUser, _: &mut Rng) -> Result<(usize, u64), WorkError> {
+    fn operate(&self, user: &mut TableReader, _: &mut Rng) -> Result<(usize, u64), WorkError> {
         self.table.read(user.next % self.table.batches(), &mut user.buffer)?;
         user.next += 1;
         Ok((0, user.buffer.len() as u64))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use diskwright_workload::WorkError;
 use diskwright_workload::mail::Mail;
-use diskwright_workload::table::{BulkLoad, Scan, TableOptions};
+use diskwright_workload::table::{BulkLoad, TableOptions, TableScan};
 use diskwright_workload::transactions::{Database, DatabaseOptions};
 use diskwright_workload::tree::{Backup, FileServer, FileTree, TreeOptions};
 use diskwright_workload::users::{UserOptions, UserOutcome, UserWatch, Work, run};
@@ -52,9 +52,9 @@ fn loads_and_scans() {
     let load = BulkLoad::create(&options, folder.path()).unwrap();
     assert_eq!(work(&load).operations[0].bytes % (128 << 10), 0);
     load.verify().unwrap();
-    work(&Scan::create(&options, folder.path()).unwrap());
+    work(&TableScan::create(&options, folder.path()).unwrap());
     let wrong = TableOptions { bytes: 1 << 20, batch: 100 };
-    assert!(matches!(Scan::create(&wrong, folder.path()), Err(WorkError::Usage(_))));
+    assert!(matches!(TableScan::create(&wrong, folder.path()), Err(WorkError::Usage(_))));
 }
 
 #[test]

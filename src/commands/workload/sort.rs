@@ -88,7 +88,7 @@ fn count(text: &str) -> Result<u64, String> {
 }
 
 /// One sort of several.
-pub struct SortRun {
+pub struct PlacedSort {
     /// What it was, in words: `64 MiB`, `2 places`.
     pub name: String,
     /// What was asked.
@@ -190,7 +190,7 @@ pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
 }
 
 /// Sorts one after another; those of one source share it.
-fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<SortRun>, Failure> {
+fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
     let progress = Progress { stop: stop_flag()?, ..Progress::default() };
     let mut source: Option<(PathBuf, SortSource)> = None;
     let mut runs = Vec::new();
@@ -208,7 +208,7 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<SortRun>, Failure> {
         made.leave_cache().map_err(failure)?;
         let outcome = watched(&name, &options, &made, &progress)?;
         source = Some((options.source.clone(), made));
-        runs.push(SortRun { name, options, outcome });
+        runs.push(PlacedSort { name, options, outcome });
     }
     Ok(runs)
 }
@@ -250,8 +250,8 @@ fn watch(what: &str, length: u64) -> ProgressBar {
     bar
 }
 
-fn document(runs: &[SortRun]) -> serde_json::Value {
-    let run = |run: &SortRun| {
+fn document(runs: &[PlacedSort]) -> serde_json::Value {
+    let run = |run: &PlacedSort| {
         let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
         let mut value = json!({
             "name": run.name,

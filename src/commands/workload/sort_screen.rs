@@ -7,9 +7,9 @@ use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves,
 use diskwright_report::{Align, Ink, TextTable, plot};
 use diskwright_workload::sort::plan::published_memory;
 use diskwright_workload::sort::rows::RowShape;
-use diskwright_workload::sort::{SortOutcome, SortStage};
+use diskwright_workload::sort::{SortOutcome, StageTime};
 
-use super::sort::SortRun;
+use super::sort::PlacedSort;
 use crate::commands::output;
 
 /// Bytes as memory is counted: `8 MiB`.
@@ -22,7 +22,7 @@ pub fn bytes(bytes: f64) -> String {
 }
 
 /// The screen.
-pub fn text(runs: &[SortRun]) -> String {
+pub fn text(runs: &[PlacedSort]) -> String {
     let style = output::style();
     let Some(first) = runs.first() else { return String::new() };
     let outcome = &first.outcome;
@@ -54,7 +54,7 @@ fn formula(outcome: &SortOutcome) -> String {
     let shape = RowShape { row, key };
     let published = published_memory(outcome.rows, shape.row, &[shape.key]);
     format!(
-        "To sort all in memory, SAS 1998's formula asks for {}; this sort needs {}.\n",
+        "To sort in memory, SAS 1998's formula asks for {}; this sort needs {}.\n",
         bytes(published as f64),
         bytes((outcome.rows * (outcome.row_bytes + 16)) as f64)
     )
@@ -92,7 +92,7 @@ fn stages(outcome: &SortOutcome) -> TextTable {
         table = table.column(title, Align::Right);
     }
     let threads = outcome.threads as f64;
-    for SortStage { name, wall_s, steps } in &outcome.stages {
+    for StageTime { name, wall_s, steps } in &outcome.stages {
         let each = |thread_s: f64| display(thread_s / threads, "s");
         let waiting = steps.read.waiting_s() + steps.write.waiting_s();
         table.row([
@@ -110,7 +110,7 @@ fn stages(outcome: &SortOutcome) -> TextTable {
 }
 
 /// Several sorts, one a row.
-fn several(runs: &[SortRun]) -> TextTable {
+fn several(runs: &[PlacedSort]) -> TextTable {
     let mut table = TextTable::new().text("sort");
     for title in ["time", "a second", "runs", "passes", "processor", "waiting"] {
         table = table.column(title, Align::Right);
@@ -133,9 +133,9 @@ fn several(runs: &[SortRun]) -> TextTable {
 }
 
 /// Time against memory, or against the number of places.
-pub fn chart(runs: &[SortRun]) -> Curves {
+pub fn chart(runs: &[PlacedSort]) -> Curves {
     let by_memory = runs.windows(2).any(|two| two[0].outcome.memory_bytes != two[1].outcome.memory_bytes);
-    let place = |(number, run): (usize, &SortRun)| {
+    let place = |(number, run): (usize, &PlacedSort)| {
         let x = if by_memory { run.outcome.memory_bytes as f64 } else { number as f64 + 1.0 };
         CurvePoint { x, y: run.outcome.wall_s, interval: None }
     };

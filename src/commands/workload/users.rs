@@ -10,7 +10,7 @@ use diskwright_report::{Align, Ink, TextTable};
 use diskwright_workload::WorkError;
 use diskwright_workload::files::check_room;
 use diskwright_workload::mail::Mail;
-use diskwright_workload::table::{BulkLoad, Scan, TableOptions};
+use diskwright_workload::table::{BulkLoad, TableOptions, TableScan};
 use diskwright_workload::transactions::{Database, DatabaseOptions};
 use diskwright_workload::tree::{Backup, FileServer, FileTree, TreeOptions};
 use diskwright_workload::users::{OperationOutcome, UserOptions, UserOutcome, UserWatch, Work, run};
@@ -157,7 +157,7 @@ pub fn scan(arguments: &TableArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "scan",
         common,
-        make: &|| Scan::create(&options, &common.dir),
+        make: &|| TableScan::create(&options, &common.dir),
         // each read was checked
         verify: &|_| Ok(()),
         needs: vec![(common.dir.clone(), options.bytes)],

@@ -26,7 +26,7 @@ use crate::files::{WorkFile, check_room, direct};
 use crate::{WorkError, io};
 use blocks::RowFile;
 use merge::MergeJob;
-use plan::{SortPlan, SortSize};
+use plan::{MergePlan, SortSize};
 use rows::RowShape;
 use runs::{RunSource, SortedRun};
 pub use source::SortSource;
@@ -83,7 +83,7 @@ impl AddAssign for SortSteps {
 
 /// A stage of the sort by the clock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SortStage {
+pub struct StageTime {
     /// `in memory`, `form runs`, `merge 1`, …, `final merge`, `sync`.
     pub name: String,
     /// From its begin to its end, s.
@@ -121,7 +121,7 @@ pub struct SortOutcome {
     /// Processor time of its threads, s.
     pub cpu_s: f64,
     /// Stage by stage.
-    pub stages: Vec<SortStage>,
+    pub stages: Vec<StageTime>,
     /// Whether order, number and sum of the rows were read back and are right.
     pub verified: bool,
 }
@@ -182,8 +182,8 @@ impl OpenWork {
 ///
 /// # Errors
 /// Where it contradicts itself, or where the memory is too small.
-pub fn plan(options: &SortOptions, rows: u64) -> Result<SortPlan, WorkError> {
-    SortPlan::new(&SortSize {
+pub fn plan(options: &SortOptions, rows: u64) -> Result<MergePlan, WorkError> {
+    MergePlan::new(&SortSize {
         rows,
         shape: options.shape,
         memory: options.memory,
@@ -198,7 +198,7 @@ pub fn plan(options: &SortOptions, rows: u64) -> Result<SortPlan, WorkError> {
 ///
 /// # Errors
 /// Names the folder, what is needed and what is free.
-pub fn check(options: &SortOptions) -> Result<SortPlan, WorkError> {
+pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
     let made = options.source.is_dir();
     let rows = if made { options.rows } else { SortSource::rows_of(&options.source, options.shape)? };
     if options.work.is_empty() {
@@ -300,7 +300,7 @@ fn job<'a>(
     into: RowFile<'a>,
     offset: u64,
 ) -> MergeJob<'a> {
-    let SortPlan { request, merge_request, threads, .. } = *source.plan;
+    let MergePlan { request, merge_request, threads, .. } = *source.plan;
     MergeJob {
         shape: source.shape,
         files,
@@ -343,7 +343,7 @@ fn merge_pass(
 
 /// Stages as they end.
 #[derive(Default)]
-struct Stages(Vec<SortStage>);
+struct Stages(Vec<StageTime>);
 
 impl Stages {
     fn time<T>(
@@ -353,13 +353,13 @@ impl Stages {
     ) -> Result<T, WorkError> {
         let begun = Instant::now();
         let (result, steps) = stage()?;
-        self.0.push(SortStage { name: name.into(), wall_s: begun.elapsed().as_secs_f64(), steps });
+        self.0.push(StageTime { name: name.into(), wall_s: begun.elapsed().as_secs_f64(), steps });
         Ok(result)
     }
 }
 
-fn outcome(options: &SortOptions, plan: &SortPlan, rows: u64, wall_s: f64, stages: Vec<SortStage>) -> SortOutcome {
-    let cpu = |stage: &SortStage| stage.steps.read.cpu_s + stage.steps.compute.cpu_s + stage.steps.write.cpu_s;
+fn outcome(options: &SortOptions, plan: &MergePlan, rows: u64, wall_s: f64, stages: Vec<StageTime>) -> SortOutcome {
+    let cpu = |stage: &StageTime| stage.steps.read.cpu_s + stage.steps.compute.cpu_s + stage.steps.write.cpu_s;
     SortOutcome {
         rows,
         row_bytes: options.shape.row as u64,

@@ -38,7 +38,7 @@ pub struct SortSize {
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SortPlan {
+pub struct MergePlan {
     /// Rows of each run but the last.
     pub run_rows: u64,
     /// Runs; one where all fits into memory.
@@ -55,12 +55,12 @@ pub struct SortPlan {
     pub threads: usize,
 }
 
-impl SortPlan {
+impl MergePlan {
     /// For a sort.
     ///
     /// # Errors
     /// Where the memory is too small, with the least that would do.
-    pub fn new(size: &SortSize) -> Result<SortPlan, WorkError> {
+    pub fn new(size: &SortSize) -> Result<MergePlan, WorkError> {
         size.shape.check().map_err(WorkError::Usage)?;
         if size.rows == 0 || size.threads == 0 || size.threads > 256 {
             let why =
@@ -76,7 +76,7 @@ impl SortPlan {
         let all = size.memory.saturating_sub((threads * RowWriter::memory(request)) as u64) / (row + BESIDE_ROW as u64);
         if all >= size.rows {
             let merge_request = request;
-            return Ok(SortPlan {
+            return Ok(MergePlan {
                 run_rows: size.rows,
                 runs: 1,
                 fan_in: 1,
@@ -96,11 +96,11 @@ impl SortPlan {
         if runs > MOST_RUNS {
             return Err(WorkError::Usage(format!("{runs} runs; the limit is {MOST_RUNS}: give more --memory")));
         }
-        SortPlan { run_rows, runs, fan_in: 0, passes: 0, request, merge_request: 0, threads }.merged(size, each)
+        MergePlan { run_rows, runs, fan_in: 0, passes: 0, request, merge_request: 0, threads }.merged(size, each)
     }
 
     /// Adds how runs are merged with so much memory for each thread.
-    fn merged(self, size: &SortSize, each: u64) -> Result<SortPlan, WorkError> {
+    fn merged(self, size: &SortSize, each: u64) -> Result<MergePlan, WorkError> {
         let row = size.shape.row;
         let reader = |request: usize| RowReader::memory(row, request) as u64;
         let left = each.saturating_sub(RowWriter::memory(self.request) as u64);
@@ -118,7 +118,7 @@ impl SortPlan {
             let least = (2 * reader(merge_request) + RowWriter::memory(self.request) as u64) * self.threads as u64;
             return Err(too_small(size, "a merge of two runs", least));
         }
-        Ok(SortPlan { fan_in, merge_request, passes: passes(self.runs, fan_in), ..self })
+        Ok(MergePlan { fan_in, merge_request, passes: passes(self.runs, fan_in), ..self })
     }
 
     /// Bytes that the work folders need together: all data once, twice where there are several passes.
@@ -182,9 +182,9 @@ mod tests {
 
     const SHAPE: RowShape = RowShape { row: 100, key: 10 };
 
-    fn plan(rows: u64, memory: u64, threads: usize) -> Result<SortPlan, String> {
+    fn plan(rows: u64, memory: u64, threads: usize) -> Result<MergePlan, String> {
         let size = SortSize { rows, shape: SHAPE, memory, threads, request: 0, merge_request: 0, direct: true };
-        SortPlan::new(&size).map_err(|error| error.to_string())
+        MergePlan::new(&size).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 use super::blocks::{ALIGN, AlignedBuffer, Edges, RowFile, RowWriter, write_edges};
-use super::plan::SortPlan;
+use super::plan::MergePlan;
 use super::rows::RowShape;
 use super::{Progress, SortSteps};
 use crate::WorkError;
@@ -163,7 +163,7 @@ pub struct RunSource<'a> {
     /// Sizes of a row.
     pub shape: RowShape,
     /// What will be done.
-    pub plan: &'a SortPlan,
+    pub plan: &'a MergePlan,
     /// Rows of the source.
     pub rows: u64,
     /// The source.
