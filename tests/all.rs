@@ -23,6 +23,7 @@ mod foreign;
 mod fuzz;
 mod hostile_text;
 mod log_damage;
+mod network_mounts;
 mod nt_logs;
 mod plan;
 mod plan_log;
