@@ -44,3 +44,4 @@ mod style;
 mod trace;
 mod traces;
 mod watchers;
+mod workload;
