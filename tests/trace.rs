@@ -130,8 +130,8 @@ fn a_kept_trace_is_read_again() {
     let screen = String::from_utf8_lossy(&traced.stdout).into_owned();
     assert!(screen.contains("every event, by tracefs") && screen.contains("no event was lost"), "{screen}");
     // other commands read it as a log
-    let planned = success(&diskwright(&["plan", "--from", text(&file), "--demand-only", "--json"]));
-    assert_eq!(planned["schema"], "diskwright.plan/1");
+    let planned = diskwright(&["plan", "--from", text(&file), "--demand-only", "--json"]);
+    assert!(said(&planned).contains("not enough data"), "a second is no load to plan for: {}", said(&planned));
     let page = folder("trace-out-page").join("page.html");
     let reported = diskwright(&["report", text(&file), "-o", text(&page)]);
     assert!(reported.status.success(), "{}", said(&reported));

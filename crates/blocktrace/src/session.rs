@@ -279,8 +279,8 @@ impl TraceSession {
             }
             BudgetAdvice::NotByEvents => {
                 self.remarks.push(format!(
-                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of {budget} %: \
-                    fewer events would not help"
+                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of \
+                    {budget} %: fewer events would not help"
                 ));
                 Ok(())
             }

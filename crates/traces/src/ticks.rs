@@ -260,10 +260,10 @@ mod tests {
         let mut frames = Vec::new();
         let mut sink = |piece: LogPiece<'_>| {
             if let LogPiece::Frame(frame) = piece {
-                for at in 0..frame.ticks().len() {
-                    let row: Vec<f64> = (0..frame.schema().series.len()).map(|c| frame.column(c)[at]).collect();
+                for tick in 0..frame.ticks().len() {
+                    let row: Vec<f64> = (0..frame.schema().series.len()).map(|c| frame.column(c)[tick]).collect();
                     let mut one = Frame::new(Arc::clone(frame.schema()), 1);
-                    one.push(frame.ticks()[at], &row);
+                    one.push(frame.ticks()[tick], &row);
                     frames.push(one);
                 }
             }
