@@ -1,5 +1,6 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
+mod advise;
 mod bundles;
 mod ceilings;
 mod circles;
@@ -34,6 +35,7 @@ mod probe_suites;
 mod probe_trouble;
 mod record_trace;
 mod record_trouble;
+mod serve;
 mod several_logs;
 mod simulate;
 mod simulate_systems;

@@ -96,6 +96,7 @@ pub struct Logs {
 }
 
 /// One log of ours, or what was made of another tool's.
+#[derive(Clone)]
 struct LogSource {
     path: PathBuf,
     /// What the user calls it.
@@ -108,7 +109,7 @@ struct LogSource {
     /// A log of a bundle.
     bundled: bool,
     /// Where a foreign log was read into; it goes away with this.
-    _made: Option<temporary::Folder>,
+    _made: Option<Arc<temporary::Folder>>,
 }
 
 impl LogSource {
@@ -167,8 +168,8 @@ impl Logs {
         let none = || Failure::Failed("the store returned no ticks".into());
         let range = LogReader::open(made.log())?.range()?.ok_or_else(none)?;
         let (path, name) = (made.log().to_owned(), "the store".to_owned());
-        let (times, format) = (TimeBasis::Utc, "");
-        let source = LogSource { path, name, range, times, format, trimmed: None, bundled: false, _made: Some(made) };
+        let (times, format, made) = (TimeBasis::Utc, "", Some(Arc::new(made)));
+        let source = LogSource { path, name, range, times, format, trimmed: None, bundled: false, _made: made };
         Logs::of(vec![source], &LogWindow::default(), described)
     }
 
@@ -209,6 +210,20 @@ impl Logs {
             }
         }
         arrays::devices(&self.said, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
+    }
+
+    /// The same logs for another reader, or a part of them.
+    pub fn again(&self, range: (i64, i64)) -> Logs {
+        Logs {
+            sources: self.sources.clone(),
+            said: self.said.clone(),
+            described: self.described.clone(),
+            processes: None,
+            losses: RefCell::default(),
+            as_steps: false,
+            has_latency: Cell::new(false),
+            range: (range.0.max(self.range.0), range.1.min(self.range.1)),
+        }
     }
 
     /// Reads the process tables as counters too, where that is wanted.
@@ -372,7 +387,8 @@ fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> R
         let name = of_group.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
         let trimmed = trimmed(&of_group);
         let (path, times, format) = (made.log().to_owned(), TimeBasis::Utc, "");
-        all.push(LogSource { path, name, range, times, format, trimmed, bundled: false, _made: Some(made) });
+        let made = Some(Arc::new(made));
+        all.push(LogSource { path, name, range, times, format, trimmed, bundled: false, _made: made });
     }
     Ok(all)
 }
@@ -409,6 +425,6 @@ fn open_foreign(log: &GivenLog, reading: &ForeignOptions) -> Result<(LogSource, 
     let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
     let range = LogReader::open(made.log())?.range()?.ok_or_else(no_tick)?;
     let (path, name, bundled) = (made.log().to_owned(), log.name.clone(), log.bundled);
-    let (times, format) = (summary.times, summary.format);
-    Ok((LogSource { path, name, range, times, format, trimmed: None, bundled, _made: Some(made) }, summary))
+    let (times, format, made) = (summary.times, summary.format, Some(Arc::new(made)));
+    Ok((LogSource { path, name, range, times, format, trimmed: None, bundled, _made: made }, summary))
 }

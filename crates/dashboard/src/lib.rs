@@ -10,10 +10,12 @@
 //! - `history`: what was recorded, and how it is read again
 //! - `panels`: which counters are shown where, from `data/panels.toml` or a user's file
 //! - `view`: the moment: `devices`, `processes`, the time line, the verdict
+//! - `overview`: all quantities of a whole log, reduced to points
 //! - `screen`: keys and the mouse to what is looked at, and the view to cells
 
 mod devices;
 pub mod history;
+pub mod overview;
 pub mod panels;
 mod processes;
 pub mod screen;
@@ -22,4 +24,5 @@ pub mod view;
 
 pub use history::{History, RecentHistory};
 pub use panels::Panels;
+pub use processes::{ProcessOrder, ProcessSummary};
 pub use view::{DashboardView, ViewWindow, Viewer};

@@ -4,6 +4,7 @@
 //! through what it records; `service` tells systemd how it fares.
 
 pub mod control;
+mod facts;
 mod keeper;
 mod log_thread;
 mod service;
@@ -23,8 +24,10 @@ use indicatif::ProgressBar;
 
 use super::feeding::{FeedArguments, Feeds};
 use super::live::{self, Pacer};
+use super::serve::{self, PageArguments};
 use super::trace::parse_share;
 use super::{Failure, damage, output};
+use facts::FactsThread;
 use keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
 use service::ServiceManager;
@@ -61,6 +64,11 @@ pub struct Arguments {
     trace_budget: f64,
     #[command(flatten)]
     feeding: FeedArguments,
+    /// Serve the log as a page for browsers, as `serve` does: a port (on the loopback interface), or ADDRESS:PORT
+    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "ADDRESS")]
+    serve: Option<String>,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print what was recorded as JSON at the end
     #[arg(long)]
     json: bool,
@@ -92,6 +100,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let budget = arguments.trace.then_some(arguments.trace_budget);
     let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
     sampler.attach(columns);
+    let page = |(listen, dir): (&String, &PathBuf)| serve::recording(listen, &arguments.page, dir, arguments.every);
+    let _page = arguments.serve.as_ref().zip(arguments.dir.as_ref()).map(page).transpose()?;
     pacer.begin();
     let bar = progress(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();
@@ -151,7 +161,8 @@ fn keep(
     }
     feeds.tick(sampler, dir);
     let Some(log) = log else { return Ok(true) };
-    notes.into_iter().for_each(|note| log.thread.note(note));
+    let facts = log.facts.take_notes();
+    facts.into_iter().chain(notes).for_each(|note| log.thread.note(note));
     Ok(log.thread.tick(sampler.schema(), sampler.stamp(), sampler.row()))
 }
 
@@ -159,6 +170,7 @@ fn keep(
 struct ActiveLog {
     dir: PathBuf,
     thread: LogThread<StoreError>,
+    facts: FactsThread,
     sum: Arc<Mutex<LogTotals>>,
 }
 
@@ -181,11 +193,12 @@ impl ActiveLog {
         let (keeper, sum) = LogKeeper::new(LogWriter::create_or_append(dir, options)?);
         let mut thread = LogThread::start(log_thread::MOST_BYTES, keeper, LogKeeper::write, LogKeeper::close)?;
         warn_of_own_disk(dir)?.into_iter().for_each(|note| thread.note(note));
-        Ok(ActiveLog { dir: dir.to_owned(), thread, sum })
+        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: FactsThread::start()?, sum })
     }
 
     /// Waits until all is written, but not for ever.
-    fn end(self) -> FinishedLog {
+    fn end(mut self) -> FinishedLog {
+        self.facts.take_notes().into_iter().for_each(|note| self.thread.note(note));
         let unqueued = self.thread.lost;
         let dir = self.dir.display();
         let end = self.thread.end(PATIENCE, |ticks| {

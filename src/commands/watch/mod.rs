@@ -1,10 +1,10 @@
 //! `watch [LOG…]`: the live screen, over this machine or over logs. What a moment looks like and
 //! what keys do is the crate `dashboard`'s; here are its source and its terminal.
 
-mod live_feed;
+pub mod live_feed;
 mod own_cost;
-mod sources;
-mod stretches;
+pub mod sources;
+pub mod stretches;
 mod terminal;
 
 use std::io::{self, IsTerminal};
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The panels of a file, of the user's own file, or ours.
-fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
+pub fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
     let own = || {
         let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
         let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home)?;

@@ -31,6 +31,24 @@ pub struct LoggedHistory {
     grows: bool,
 }
 
+impl LoggedHistory {
+    /// The same for another reader.
+    pub fn again(&self) -> LoggedHistory {
+        let LoggedHistory { logs, paths, interval_ns, grows } = self;
+        LoggedHistory { logs: logs.again(logs.range), paths: paths.clone(), interval_ns: *interval_ns, grows: *grows }
+    }
+
+    /// The logs of a stretch.
+    pub fn logs(&self, range: (i64, i64)) -> Logs {
+        self.logs.again(range)
+    }
+
+    /// True where bookmarks can be kept.
+    pub fn can_mark(&self) -> bool {
+        matches!(self.paths.as_slice(), [path] if path.is_dir() && self.logs.can_grow())
+    }
+}
+
 impl History for LoggedHistory {
     fn range(&self) -> Option<(i64, i64)> {
         Some(self.logs.range)
@@ -115,7 +133,7 @@ impl WatchSource {
         match self {
             WatchSource::Live(feed) => feed.note(note),
             WatchSource::Logged(logged) => match logged.paths.as_slice() {
-                [path] if path.is_dir() && logged.logs.can_grow() => mark::write(path, &note)?,
+                [path] if logged.can_mark() => mark::write(path, &note)?,
                 _ => return Err(Failure::Failed("a bookmark can be set in one log of Diskwright's own".into())),
             },
         }

@@ -54,7 +54,7 @@ impl MountSource {
 }
 
 /// The mounts whose space is asked for: one of each local filesystem.
-pub(crate) fn local(mounts: &[Mount]) -> Vec<&Mount> {
+pub fn local(mounts: &[Mount]) -> Vec<&Mount> {
     // images that are full by nature
     const IMAGES: &[&str] = &["cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"];
     let asked = |m: &&Mount| {
