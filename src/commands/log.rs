@@ -95,6 +95,7 @@ pub struct Logs {
 }
 
 /// One log of ours, or what was made of another tool's.
+#[derive(Clone)]
 struct LogSource {
     path: PathBuf,
     /// What the user calls it.
@@ -104,7 +105,7 @@ struct LogSource {
     /// A log of a bundle.
     bundled: bool,
     /// Where a foreign log was read into; it goes away with this.
-    _made: Option<temporary::Folder>,
+    _made: Option<Arc<temporary::Folder>>,
 }
 
 impl LogSource {
@@ -146,7 +147,7 @@ impl Logs {
         let none = || Failure::Failed("the store returned no ticks".into());
         let range = LogReader::open(made.log())?.range()?.ok_or_else(none)?;
         let (path, name) = (made.log().to_owned(), "the store".to_owned());
-        let source = LogSource { path, name, range, trimmed: None, bundled: false, _made: Some(made) };
+        let source = LogSource { path, name, range, trimmed: None, bundled: false, _made: Some(Arc::new(made)) };
         Logs::of(vec![source], &LogWindow::default(), described)
     }
 
@@ -187,6 +188,20 @@ impl Logs {
             }
         }
         arrays::devices(&self.said, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
+    }
+
+    /// The same logs for another reader, or a part of them.
+    pub fn again(&self, range: (i64, i64)) -> Logs {
+        Logs {
+            sources: self.sources.clone(),
+            said: self.said.clone(),
+            described: self.described.clone(),
+            processes: None,
+            losses: RefCell::default(),
+            as_steps: false,
+            has_latency: Cell::new(false),
+            range: (range.0.max(self.range.0), range.1.min(self.range.1)),
+        }
     }
 
     /// Reads the process tables as counters too, where that is wanted.
@@ -349,7 +364,8 @@ fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> R
         let Some(range) = LogReader::open(made.log())?.range()? else { continue };
         let name = of_group.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
         let trimmed = trimmed(&of_group);
-        all.push(LogSource { path: made.log().to_owned(), name, range, trimmed, bundled: false, _made: Some(made) });
+        let path = made.log().to_owned();
+        all.push(LogSource { path, name, range, trimmed, bundled: false, _made: Some(Arc::new(made)) });
     }
     Ok(all)
 }
@@ -389,5 +405,5 @@ fn open_foreign(log: &GivenLog, reading: &ForeignOptions, skips: &mut BundleSkip
     skips.add(log, &summary);
     let range = LogReader::open(made.log())?.range()?.ok_or_else(no_tick)?;
     let (path, name, bundled) = (made.log().to_owned(), log.name.clone(), log.bundled);
-    Ok(LogSource { path, name, range, trimmed: None, bundled, _made: Some(made) })
+    Ok(LogSource { path, name, range, trimmed: None, bundled, _made: Some(Arc::new(made)) })
 }

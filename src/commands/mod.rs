@@ -4,6 +4,7 @@
 //! A new command: a file here, a `mod` line, an entry in [`CliCommand`] and an
 //! arm in [`run`].
 
+mod alerts;
 mod arrays;
 mod bundle;
 mod calibrate;
@@ -52,6 +53,7 @@ mod when;
 mod why;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
@@ -189,4 +191,11 @@ impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::Failed(error.to_string())
     }
+}
+
+/// A file of the user's own in `~/.config/diskwright`, where it exists.
+fn own_file(name: &str) -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home)?;
+    Some(folder.join("diskwright").join(name)).filter(|path| path.is_file())
 }
