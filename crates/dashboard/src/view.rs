@@ -172,11 +172,13 @@ impl Viewer {
         let strips = self.panels.strips.iter().flat_map(|strip| &strip.values);
         let wanted = of_devices.chain(strips.map(|value| (value.counter.as_str(), String::new())));
         let mut sums = StretchSums::new(wanted.collect());
-        let mut tables: Vec<(i64, ProcessTable)> = Vec::new();
+        let mut tables: Vec<Note> = Vec::new();
         history.read(judged.0.min(shown.0), shown.1, &mut |piece| match piece {
             LogPiece::Frame(frame) => sums.add(frame, shown.0),
             LogPiece::Note(note) if note.kind == Note::PROCESSES => {
-                tables.extend(serde_json::from_str(&note.text).ok().map(|table| (note.time_ns, table)));
+                // where the shown stretch has none, the newest before it stands for it
+                tables.retain(|table| table.time_ns > shown.0);
+                tables.push(note);
             }
             LogPiece::Note(_) => {}
         })?;
@@ -190,7 +192,7 @@ impl Viewer {
             names,
             rows,
             strips: self.strips(of_strips),
-            processes: merged(&of_stretch(tables, shown.0)),
+            processes: merged(&of_stretch(&tables, shown.0)),
             host,
         })
     }
@@ -313,8 +315,9 @@ fn title(shown: &PanelCounter) -> ColumnTitle {
 }
 
 /// Tables of the shown stretch; where it has none, the newest before it.
-fn of_stretch(tables: Vec<(i64, ProcessTable)>, from_ns: i64) -> Vec<ProcessTable> {
-    let inside = tables.iter().filter(|(time_ns, _)| *time_ns > from_ns).count().max(1);
-    let first = tables.len().saturating_sub(inside);
-    tables.into_iter().skip(first).map(|(_, table)| table).collect()
+fn of_stretch(tables: &[Note], from_ns: i64) -> Vec<ProcessTable> {
+    let inside = tables.iter().filter(|table| table.time_ns > from_ns).count().max(1);
+    let shown = tables.iter().skip(tables.len().saturating_sub(inside));
+    // a table that cannot be read is none; the verdict remarks on it
+    shown.filter_map(|table| serde_json::from_str(&table.text).ok()).collect()
 }

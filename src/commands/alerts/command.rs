@@ -40,7 +40,7 @@ fn run_within(text: &str, event: &AlertEvent, json: &str, patience: Duration) ->
         ("SENTENCE", &alert.sentence),
         ("NEXT", &alert.next),
     ];
-    let mut command = diskwright_hostfiles::command("/bin/sh");
+    let mut command = diskwright_hostfiles::program::command("/bin/sh");
     command.arg("-c").arg(text).process_group(0);
     // a name of a process may hold a zero byte no more than a variable may
     let safe = |value: &str| value.replace('\0', "");

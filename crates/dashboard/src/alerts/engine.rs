@@ -77,6 +77,8 @@ pub struct AlertEngine {
     rules: Vec<Rule>,
     /// Where in the monitor's pack a rule's clearing conditions are.
     clear_of: Vec<Option<usize>>,
+    /// The same of the conditions beside one on the verdict.
+    beside_of: Vec<Option<usize>>,
     /// By position in the monitor's pack, then by instance.
     lanes: Vec<BTreeMap<String, RuleLane>>,
     open: Vec<OpenAlert>,
@@ -95,8 +97,12 @@ impl AlertEngine {
     pub fn new(alerts: Pack, judging: Pack, ceilings: Vec<Ceiling>) -> AlertEngine {
         let rules = alerts.rules.clone();
         let mut watched = alerts;
-        let mut clear_of = Vec::new();
+        let (mut clear_of, mut beside_of) = (Vec::new(), Vec::new());
         for rule in &rules {
+            let rest = || Rule { id: format!("{}.beside", rule.id), all: rule.all[1..].to_vec(), ..rule.clone() };
+            let beside = is_of(rule, Pseudo::VerdictConfidence).then(rest).filter(|rule| rule.conditions().count() > 0);
+            beside_of.push(beside.is_some().then_some(watched.rules.len()));
+            watched.rules.extend(beside);
             let clear = rule.alert.as_ref().map(|terms| terms.clear.clone()).unwrap_or_default();
             clear_of.push((!clear.is_empty()).then_some(watched.rules.len()));
             if !clear.is_empty() {
@@ -109,6 +115,7 @@ impl AlertEngine {
             monitor: RuleMonitor::new(watched, ceilings.clone()),
             rules,
             clear_of,
+            beside_of,
             open: Vec::new(),
             silenced: Vec::new(),
             verdicts: VerdictWatch::new(judging, ceilings),
@@ -227,6 +234,9 @@ impl AlertEngine {
         let confidence = blamed.map_or(0.0, |verdict| verdict.confidence);
         for index in of_verdict {
             let clear = self.clear_of[index];
+            // where the log lacks all of them, the verdict alone counts
+            let beside = self.beside_of[index].and_then(|beside| self.lanes[beside].get(""));
+            let confidence = if beside.is_none_or(|lane| lane.holds_since.is_some()) { confidence } else { 0.0 };
             if !key.is_empty() {
                 for lanes in [Some(index), clear].into_iter().flatten() {
                     self.lanes[lanes].entry(key.clone()).or_default();
@@ -340,7 +350,7 @@ impl AlertEngine {
             };
             // a device that is gone has no clearing condition any more
             let lane = self.lanes[*rule].get(instance);
-            let is_gone = lane.is_none_or(|lane| lane.seen < self.number);
+            let is_gone = lane.is_none_or(|lane| lane.seen + 1 < self.number);
             let fails = lane.map_or(Some(now_ns), |lane| lane.fails_since);
             let since = if self.clear_of[*rule].is_some() && !is_gone { cleared } else { fails };
             let since = since.filter(|since| now_ns - since >= ns(terms.clear_hold_s))?;
@@ -370,7 +380,7 @@ fn is_of(rule: &Rule, pseudo: Pseudo) -> bool {
 /// Whether a rule on one such value holds.
 fn holds(rule: &Rule, value: f64) -> bool {
     let limit = |condition: &diskwright_diagnosis::rule::Condition| condition.shown().1.unwrap_or(f64::NAN);
-    rule.all.iter().all(|condition| condition.compare.holds(value, limit(condition)))
+    rule.all.first().is_some_and(|condition| condition.compare.holds(value, limit(condition)))
 }
 
 fn ns(seconds: f64) -> i64 {

@@ -156,9 +156,8 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
 
 /// The alerts that lasted at the moment, the worst first, the newest of these first.
 fn alerts_now(view: &DashboardView) -> Vec<&Alert> {
-    let lasts = |alert: &&Alert| {
-        alert.begin_ns <= view.cursor_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= view.cursor_ns)
-    };
+    let lasts =
+        |alert: &&Alert| alert.begin_ns <= view.cursor_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= view.cursor_ns);
     let mut alerts: Vec<&Alert> = view.alerts.iter().filter(lasts).collect();
     alerts.sort_by_key(|alert| std::cmp::Reverse((alert.severity, alert.begin_ns)));
     alerts

@@ -35,6 +35,7 @@ pub(super) fn explained(view: &DashboardView, column: usize) -> (String, String,
         return ("of max".into(), "ceiling.used".into(), text.into());
     };
     let counter = Catalogue::builtin().get(&shown.counter);
-    let text = counter.map_or_else(String::new, |counter| format!("{} {}", counter.explain.trim(), counter.trap.trim()));
+    let text =
+        counter.map_or_else(String::new, |counter| format!("{} {}", counter.explain.trim(), counter.trap.trim()));
     (shown.title.clone(), shown.counter.clone(), text.trim().replace('\n', " "))
 }

@@ -261,7 +261,9 @@ impl WatchScreen {
             ScreenKey::Up => self.select(self.selected.saturating_sub(1), view),
             ScreenKey::Down => self.select(self.selected + 1, view),
             ScreenKey::Tab(false) => self.select_column((self.column + 1) % (view.columns.len() + 1), view),
-            ScreenKey::Tab(true) => self.select_column((self.column + view.columns.len()) % (view.columns.len() + 1), view),
+            ScreenKey::Tab(true) => {
+                self.select_column((self.column + view.columns.len()) % (view.columns.len() + 1), view)
+            }
             ScreenKey::Enter => self.explain(view),
             ScreenKey::Click(column, row) => self.click((column, row), view, (first, last)),
             ScreenKey::Char(letter) => return self.letter(letter, view, (first, last)),
@@ -399,6 +401,9 @@ fn alert_list(view: &DashboardView) -> String {
         let who = if who.is_empty() { String::new() } else { format!("  culprits: {}\n", who.join(", ")) };
         let next = if alert.next.is_empty() { String::new() } else { format!("  next: {}\n", alert.next) };
         let severity = alert.severity.name();
-        text + &format!("{}{instance} ({severity}), {} to {end}\n  {}\n{who}{next}\n", alert.id, alert.begin, alert.sentence)
+        text + &format!(
+            "{}{instance} ({severity}), {} to {end}\n  {}\n{who}{next}\n",
+            alert.id, alert.begin, alert.sentence
+        )
     })
 }

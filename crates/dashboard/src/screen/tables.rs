@@ -74,7 +74,11 @@ pub(super) fn draw_devices(
 ) {
     let width = pen.area.width;
     let columns = shown_columns(screen, view, width);
-    let more = if columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len()) { "device <" } else { "device" };
+    let more = if columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len()) {
+        "device <"
+    } else {
+        "device"
+    };
     pen.text((0, layout.devices), width, &left(more, NAME), Tone::Strong);
     for (place, column) in columns.iter().enumerate() {
         let sorted = if screen.sorted == Some(*column) { "*" } else { "" };
@@ -114,9 +118,9 @@ fn draw_device(
     let is_blamed = !blamed.is_empty() && row.name == blamed;
     // state is a sign first, and a colour where there are any
     let name = format!("{}{}", if is_blamed { "!" } else { " " }, row.name);
-    let cells: String = columns.iter().fold(String::new(), |text, column| {
-        text + &right(&figure(cell(row, *column), unit(view, *column)), VALUE)
-    });
+    let cells: String = columns
+        .iter()
+        .fold(String::new(), |text, column| text + &right(&figure(cell(row, *column), unit(view, *column)), VALUE));
     let tone = match (index == screen.selected && count > 1, is_blamed) {
         (true, _) => Tone::Inverse,
         (false, true) => Tone::Bad,
