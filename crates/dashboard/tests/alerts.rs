@@ -360,82 +360,88 @@ fn an_alert_that_lasts_says_so_every_ten_minutes() {
     assert_eq!(events.iter().map(|event| event.change).collect::<Vec<_>>(), [AlertChange::Still; 2]);
 }
 
+const WEEK: [(&str, &str); 25] = [
+    ("pressure.io_full_s", ""),
+    ("pressure.io_some_s", ""),
+    ("pressure.memory_full_s", ""),
+    ("pressure.memory_some_s", ""),
+    ("pressure.cpu_some_s", ""),
+    ("processor.user_s", "_total"),
+    ("processor.system_s", "_total"),
+    ("processor.idle_s", "_total"),
+    ("processor.iowait_s", "_total"),
+    ("physical_disk.reads", "sda"),
+    ("physical_disk.read_bytes", "sda"),
+    ("physical_disk.read_time_s", "sda"),
+    ("physical_disk.writes", "sda"),
+    ("physical_disk.write_bytes", "sda"),
+    ("physical_disk.write_time_s", "sda"),
+    ("physical_disk.weighted_time_s", "sda"),
+    ("physical_disk.busy_time_s", "sda"),
+    ("physical_disk.stalled", "sda"),
+    ("logical_disk.free_bytes", "/"),
+    ("logical_disk.total_bytes", "/"),
+    ("paging.oom_kills", ""),
+    ("array.degraded", "md0"),
+    ("cgroup.cpu_periods", "/web"),
+    ("cgroup.cpu_throttled_periods", "/web"),
+    ("cgroup.cpu_throttled_s", "/web"),
+];
+
+/// A minute at an hour of the day: a daily rhythm, bursts, a backup at night, noise from 0 to 1.
+fn minute_of_a_week(hour: f64, noise: f64, free: f64) -> [f64; WEEK.len()] {
+    let minute = 60.0;
+    let day = 0.5 - 0.4 * (hour / 24.0 * std::f64::consts::TAU).cos();
+    // a backup reads in large requests for an hour each night, with a queue, and nobody waits much
+    let backup = (2.0..3.0).contains(&hour);
+    let reads = minute * (20.0 + 300.0 * day * (0.5 + noise)) + if backup { minute * 200.0 } else { 0.0 };
+    let latency = (0.0004 + 0.0006 * noise) * if backup { 3.0 } else { 1.0 };
+    let writes = minute * (10.0 + 100.0 * day * noise);
+    let busy = minute * (0.05 + 0.5 * day * noise + if backup { 0.3 } else { 0.0 });
+    let user = minute * 4.0 * (0.05 + 0.5 * day * noise);
+    let waits = minute * (0.002 + 0.03 * noise + if backup { 0.05 } else { 0.0 });
+    [
+        waits * 0.3,
+        waits,
+        0.0,
+        0.0,
+        waits,
+        user,
+        user * 0.2,
+        minute * 4.0 - user * 1.2,
+        0.0,
+        reads,
+        reads * 16384.0,
+        reads * latency,
+        writes,
+        writes * 8192.0,
+        writes * 0.0005,
+        reads * latency + writes * 0.0005,
+        busy.min(minute),
+        0.0,
+        free,
+        1e12,
+        0.0,
+        0.0,
+        600.0,
+        (600.0 * 0.1 * noise).floor(),
+        0.5 * noise,
+    ]
+}
+
 /// A week of a machine that does its work: a daily rhythm, bursts, backups at night, noise.
 #[test]
 fn a_healthy_week_gives_no_alert() {
-    let series = [
-        ("pressure.io_full_s", ""),
-        ("pressure.io_some_s", ""),
-        ("pressure.memory_full_s", ""),
-        ("pressure.memory_some_s", ""),
-        ("pressure.cpu_some_s", ""),
-        ("processor.user_s", "_total"),
-        ("processor.system_s", "_total"),
-        ("processor.idle_s", "_total"),
-        ("processor.iowait_s", "_total"),
-        ("physical_disk.reads", "sda"),
-        ("physical_disk.read_bytes", "sda"),
-        ("physical_disk.read_time_s", "sda"),
-        ("physical_disk.writes", "sda"),
-        ("physical_disk.write_bytes", "sda"),
-        ("physical_disk.write_time_s", "sda"),
-        ("physical_disk.weighted_time_s", "sda"),
-        ("physical_disk.busy_time_s", "sda"),
-        ("physical_disk.stalled", "sda"),
-        ("logical_disk.free_bytes", "/"),
-        ("logical_disk.total_bytes", "/"),
-        ("paging.oom_kills", ""),
-        ("array.degraded", "md0"),
-        ("cgroup.cpu_periods", "/web"),
-        ("cgroup.cpu_throttled_periods", "/web"),
-        ("cgroup.cpu_throttled_s", "/web"),
-    ];
-    let mut machine = Machine::new(&series);
+    let mut machine = Machine::new(&WEEK);
     machine.every = 60 * SECOND;
-    let (minute, mut seed, mut free) = (60.0, 1_u64, 400e9);
+    let (mut seed, mut free) = (1_u64, 400e9);
     let mut events = Vec::new();
     for index in 0..7 * 24 * 60 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (seed >> 33) as f64 / f64::from(1_u32 << 31);
-        let hour = f64::from(index) / 60.0 % 24.0;
-        let day = 0.5 - 0.4 * (hour / 24.0 * std::f64::consts::TAU).cos();
-        // a backup reads in large requests for an hour each night, with a queue, and nobody waits much
-        let backup = (2.0..3.0).contains(&hour);
-        let reads = minute * (20.0 + 300.0 * day * (0.5 + noise)) + if backup { minute * 200.0 } else { 0.0 };
-        let latency = (0.0004 + 0.0006 * noise) * if backup { 3.0 } else { 1.0 };
-        let writes = minute * (10.0 + 100.0 * day * noise);
-        let busy = minute * (0.05 + 0.5 * day * noise + if backup { 0.3 } else { 0.0 });
-        let user = minute * 4.0 * (0.05 + 0.5 * day * noise);
-        let waits = minute * (0.002 + 0.03 * noise + if backup { 0.05 } else { 0.0 });
         // logs grow by 2 GB a day and are rotated at midnight
         free += if index % 1440 == 0 { 2e9 } else { -2e9 / 1440.0 };
-        let row = [
-            waits * 0.3,
-            waits,
-            0.0,
-            0.0,
-            waits,
-            user,
-            user * 0.2,
-            minute * 4.0 - user * 1.2,
-            0.0,
-            reads,
-            reads * 16384.0,
-            reads * latency,
-            writes,
-            writes * 8192.0,
-            writes * 0.0005,
-            reads * latency + writes * 0.0005,
-            busy.min(minute),
-            0.0,
-            free,
-            1e12,
-            0.0,
-            0.0,
-            600.0,
-            (600.0 * 0.1 * noise).floor(),
-            0.5 * noise,
-        ];
+        let row = minute_of_a_week(f64::from(index) / 60.0 % 24.0, noise, free);
         events.extend(machine.tick(&row));
     }
     let told: Vec<String> =

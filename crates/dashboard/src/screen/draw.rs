@@ -186,7 +186,8 @@ fn strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
             let waits = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
             let sign = if waits { "!" } else { "" };
             let shown = format!("{}{sign}", figure(*value, &title.unit));
-            let text = format!("{} {shown:<1$}", title.title, figures::WIDTH + 1);
+            let text =
+                format!("{} {shown:<1$}", title.title, if title.unit == "fraction" { 5 } else { figures::WIDTH });
             let columns = u16::try_from(diskwright_report::text::width(&text)).unwrap_or(u16::MAX);
             if column + columns > pen.area.width + 1 {
                 break;
