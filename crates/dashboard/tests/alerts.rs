@@ -388,18 +388,18 @@ const WEEK: [(&str, &str); 25] = [
     ("cgroup.cpu_throttled_s", "/web"),
 ];
 
-/// A minute at an hour of the day: a daily rhythm, bursts, a backup at night, noise from 0 to 1.
-fn minute_of_a_week(hour: f64, noise: f64, free: f64) -> [f64; WEEK.len()] {
-    let minute = 60.0;
+/// Five minutes at an hour of the day: a daily rhythm, bursts, a backup at night, noise from 0 to 1.
+fn part_of_a_week(hour: f64, noise: f64, free: f64) -> [f64; WEEK.len()] {
+    let part_s = 300.0;
     let day = 0.5 - 0.4 * (hour / 24.0 * std::f64::consts::TAU).cos();
     // a backup reads in large requests for an hour each night, with a queue, and nobody waits much
     let backup = (2.0..3.0).contains(&hour);
-    let reads = minute * (20.0 + 300.0 * day * (0.5 + noise)) + if backup { minute * 200.0 } else { 0.0 };
+    let reads = part_s * (20.0 + 300.0 * day * (0.5 + noise)) + if backup { part_s * 200.0 } else { 0.0 };
     let latency = (0.0004 + 0.0006 * noise) * if backup { 3.0 } else { 1.0 };
-    let writes = minute * (10.0 + 100.0 * day * noise);
-    let busy = minute * (0.05 + 0.5 * day * noise + if backup { 0.3 } else { 0.0 });
-    let user = minute * 4.0 * (0.05 + 0.5 * day * noise);
-    let waits = minute * (0.002 + 0.03 * noise + if backup { 0.05 } else { 0.0 });
+    let writes = part_s * (10.0 + 100.0 * day * noise);
+    let busy = part_s * (0.05 + 0.5 * day * noise + if backup { 0.3 } else { 0.0 });
+    let user = part_s * 4.0 * (0.05 + 0.5 * day * noise);
+    let waits = part_s * (0.002 + 0.03 * noise + if backup { 0.05 } else { 0.0 });
     [
         waits * 0.3,
         waits,
@@ -408,7 +408,7 @@ fn minute_of_a_week(hour: f64, noise: f64, free: f64) -> [f64; WEEK.len()] {
         waits,
         user,
         user * 0.2,
-        minute * 4.0 - user * 1.2,
+        part_s * 4.0 - user * 1.2,
         0.0,
         reads,
         reads * 16384.0,
@@ -417,7 +417,7 @@ fn minute_of_a_week(hour: f64, noise: f64, free: f64) -> [f64; WEEK.len()] {
         writes * 8192.0,
         writes * 0.0005,
         reads * latency + writes * 0.0005,
-        busy.min(minute),
+        busy.min(part_s),
         0.0,
         free,
         1e12,
@@ -433,15 +433,15 @@ fn minute_of_a_week(hour: f64, noise: f64, free: f64) -> [f64; WEEK.len()] {
 #[test]
 fn a_healthy_week_gives_no_alert() {
     let mut machine = Machine::new(&WEEK);
-    machine.every = 60 * SECOND;
+    machine.every = 300 * SECOND;
     let (mut seed, mut free) = (1_u64, 400e9);
     let mut events = Vec::new();
-    for index in 0..7 * 24 * 60 {
+    for index in 0..7 * 24 * 12 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (seed >> 33) as f64 / f64::from(1_u32 << 31);
         // logs grow by 2 GB a day and are rotated at midnight
-        free += if index % 1440 == 0 { 2e9 } else { -2e9 / 1440.0 };
-        let row = minute_of_a_week(f64::from(index) / 60.0 % 24.0, noise, free);
+        free += if index % 288 == 0 { 2e9 } else { -2e9 / 288.0 };
+        let row = part_of_a_week(f64::from(index) / 12.0 % 24.0, noise, free);
         events.extend(machine.tick(&row));
     }
     let told: Vec<String> =
