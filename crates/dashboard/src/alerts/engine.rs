@@ -224,19 +224,25 @@ impl AlertEngine {
     fn judge(&mut self, tick: &Tick) {
         let of_verdict: Vec<usize> =
             (0..self.rules.len()).filter(|rule| is_of(&self.rules[*rule], Pseudo::VerdictConfidence)).collect();
-        if of_verdict.is_empty() {
-            return;
+        // where the log lacks all of the conditions beside it, the verdict alone counts
+        let waits = |rule: &usize| {
+            let beside = self.beside_of[*rule].and_then(|beside| self.lanes[beside].get(""));
+            beside.is_none_or(|lane| lane.holds_since.is_some())
+        };
+        let waits: Vec<bool> = of_verdict.iter().map(waits).collect();
+        // a verdict that no rule would take is not made: it is most of what an engine costs
+        let is_wanted = waits.contains(&true);
+        if is_wanted {
+            let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
+            self.verdicts.tick(&self.recent, tick.time_ns, interval_ns);
         }
-        let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
-        self.verdicts.tick(&self.recent, tick.time_ns, interval_ns);
-        let blamed = self.verdicts.verdict.as_ref().filter(|verdict| verdict.bottleneck.blames());
+        let verdict = self.verdicts.verdict.as_ref().filter(|_| is_wanted);
+        let blamed = verdict.filter(|verdict| verdict.bottleneck.blames());
         let key = blamed.map(telling::key).unwrap_or_default();
         let confidence = blamed.map_or(0.0, |verdict| verdict.confidence);
-        for index in of_verdict {
+        for (index, waits) in of_verdict.into_iter().zip(waits) {
             let clear = self.clear_of[index];
-            // where the log lacks all of them, the verdict alone counts
-            let beside = self.beside_of[index].and_then(|beside| self.lanes[beside].get(""));
-            let confidence = if beside.is_none_or(|lane| lane.holds_since.is_some()) { confidence } else { 0.0 };
+            let confidence = if waits { confidence } else { 0.0 };
             if !key.is_empty() {
                 for lanes in [Some(index), clear].into_iter().flatten() {
                     self.lanes[lanes].entry(key.clone()).or_default();
