@@ -35,6 +35,7 @@ mod probe_suites;
 mod probe_trouble;
 mod record_trace;
 mod record_trouble;
+mod serve;
 mod several_logs;
 mod simulate;
 mod simulate_systems;

@@ -41,6 +41,7 @@ mod processes;
 mod record;
 mod report;
 mod select;
+mod serve;
 mod show;
 mod show_trace;
 mod simulate;
@@ -75,6 +76,8 @@ pub enum CliCommand {
     Record(record::Arguments),
     /// Watch this machine or a log on a live screen: verdict, devices, processes, and back in time
     Watch(watch::Arguments),
+    /// Serve the same as a page for browsers, with its history; several logs or a store as a list of hosts
+    Serve(Box<serve::Arguments>),
     /// Trace single requests of this machine's disks: percentiles, stages, the worst, and who asked
     Trace(trace::Arguments),
     /// Add a bookmark to a log, even while it is being recorded
@@ -118,6 +121,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Why(arguments) => why::run(&arguments),
         CliCommand::Record(arguments) => record::run(&arguments),
         CliCommand::Watch(arguments) => watch::run(&arguments),
+        CliCommand::Serve(arguments) => serve::run(&arguments),
         CliCommand::Trace(arguments) => trace::run(&arguments),
         CliCommand::Mark(arguments) => mark::run(&arguments),
         CliCommand::Import(arguments) => import::run(&arguments),

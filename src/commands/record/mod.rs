@@ -25,6 +25,7 @@ use indicatif::ProgressBar;
 use super::alerts::{AlertArguments, AlertDesk};
 use super::feeding::{FeedArguments, Feeds};
 use super::live::{self, Pacer};
+use super::serve::{self, PageArguments};
 use super::trace::parse_share;
 use super::{Failure, damage, output};
 use keeper::{LogKeeper, LogTotals};
@@ -65,6 +66,11 @@ pub struct Arguments {
     feeding: FeedArguments,
     #[command(flatten)]
     alerts: AlertArguments,
+    /// Serve the log as a page for browsers, as `serve` does: a port (on the loopback interface), or ADDRESS:PORT
+    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "ADDRESS")]
+    serve: Option<String>,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print what was recorded as JSON at the end
     #[arg(long)]
     json: bool,
@@ -97,6 +103,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let budget = arguments.trace.then_some(arguments.trace_budget);
     let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
     sampler.attach(columns);
+    let page = |(listen, dir): (&String, &PathBuf)| serve::recording(listen, &arguments.page, dir, arguments.every);
+    let _page = arguments.serve.as_ref().zip(arguments.dir.as_ref()).map(page).transpose()?;
     pacer.begin();
     let bar = progress(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();

@@ -1,11 +1,11 @@
 //! `watch [LOG…]`: the live screen, over this machine or over logs. What a moment looks like and
 //! what keys do is the crate `dashboard`'s; here are its source and its terminal.
 
-mod live_feed;
+pub mod live_feed;
 mod log_alerts;
 mod own_cost;
-mod sources;
-mod stretches;
+pub mod sources;
+pub mod stretches;
 mod terminal;
 mod unattended;
 
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         WatchSource::live(arguments.every, desk)?
     } else {
-        WatchSource::of_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log, desk)?
+        WatchSource::of_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log).with_alerts(desk)?
     };
     if once { print(arguments, &mut source, &mut viewer) } else { terminal::run(&mut source, &mut viewer) }
 }
@@ -110,7 +110,7 @@ fn alerts(arguments: &Arguments, desk: AlertDesk) -> Result<(), Failure> {
 }
 
 /// The panels of a file, of the user's own file, or ours.
-fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
+pub fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
     let Some(path) = file.map(Path::to_owned).or_else(|| super::own_file("watch.toml")) else {
         return Ok(Panels::builtin());
     };

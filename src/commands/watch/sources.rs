@@ -34,6 +34,29 @@ pub struct LoggedHistory {
     alerts: Option<LogAlerts>,
 }
 
+impl LoggedHistory {
+    /// The same for another reader.
+    pub fn again(&self) -> LoggedHistory {
+        LoggedHistory {
+            logs: self.logs.again(self.logs.range),
+            paths: self.paths.clone(),
+            interval_ns: self.interval_ns,
+            grows: self.grows,
+            alerts: self.alerts.as_ref().map(LogAlerts::again),
+        }
+    }
+
+    /// The logs of a stretch.
+    pub fn logs(&self, range: (i64, i64)) -> Logs {
+        self.logs.again(range)
+    }
+
+    /// True where bookmarks can be kept.
+    pub fn can_mark(&self) -> bool {
+        matches!(self.paths.as_slice(), [path] if path.is_dir() && self.logs.can_grow())
+    }
+}
+
 impl History for LoggedHistory {
     fn range(&self) -> Option<(i64, i64)> {
         Some(self.logs.range)
@@ -63,11 +86,19 @@ impl WatchSource {
     }
 
     /// Logs that were opened.
-    pub fn of_logs(logs: Logs, paths: &[PathBuf], alerts: AlertDesk) -> Result<WatchSource, Failure> {
+    pub fn of_logs(logs: Logs, paths: &[PathBuf]) -> WatchSource {
         let interval_ns = usual_interval(&logs);
         let grows = WatchSource::is_recorded(&logs);
-        let alerts = Some(LogAlerts::start(logs.again(logs.range), grows, alerts)?);
-        Ok(WatchSource::Logged(Box::new(LoggedHistory { logs, paths: paths.to_vec(), interval_ns, grows, alerts })))
+        let paths = paths.to_vec();
+        WatchSource::Logged(Box::new(LoggedHistory { logs, paths, interval_ns, grows, alerts: None }))
+    }
+
+    /// Looks for alerts of logs beside those that they hold.
+    pub fn with_alerts(mut self, desk: AlertDesk) -> Result<WatchSource, Failure> {
+        if let WatchSource::Logged(logged) = &mut self {
+            logged.alerts = Some(LogAlerts::start(logged.logs.again(logged.logs.range), logged.grows, desk)?);
+        }
+        Ok(self)
     }
 
     /// True for a log that is being recorded: its last tick is young.
@@ -138,7 +169,7 @@ impl WatchSource {
         match self {
             WatchSource::Live(feed) => feed.note(note),
             WatchSource::Logged(logged) => match logged.paths.as_slice() {
-                [path] if path.is_dir() && logged.logs.can_grow() => mark::write(path, &note)?,
+                [path] if logged.can_mark() => mark::write(path, &note)?,
                 _ => return Err(Failure::Failed("a bookmark can be set in one log of Diskwright's own".into())),
             },
         }
