@@ -1,5 +1,6 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
+mod advise;
 mod alerts;
 mod bundles;
 mod ceilings;
@@ -23,6 +24,7 @@ mod foreign;
 mod fuzz;
 mod hostile_text;
 mod log_damage;
+mod network_mounts;
 mod nt_logs;
 mod plan;
 mod plan_log;

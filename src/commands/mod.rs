@@ -4,6 +4,7 @@
 //! A new command: a file here, a `mod` line, an entry in [`CliCommand`] and an
 //! arm in [`run`].
 
+mod advise;
 mod alerts;
 mod arrays;
 mod bundle;
@@ -80,6 +81,8 @@ pub enum CliCommand {
     Serve(Box<serve::Arguments>),
     /// Trace single requests of this machine's disks: percentiles, stages, the worst, and who asked
     Trace(trace::Arguments),
+    /// Advise on this host's settings, or on those that a log noted: what is worth changing, with evidence and undo
+    Advise(advise::Arguments),
     /// Add a bookmark to a log, even while it is being recorded
     Mark(mark::Arguments),
     /// Import logs of other tools into a Diskwright log
@@ -123,6 +126,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Watch(arguments) => watch::run(&arguments),
         CliCommand::Serve(arguments) => serve::run(&arguments),
         CliCommand::Trace(arguments) => trace::run(&arguments),
+        CliCommand::Advise(arguments) => advise::run(&arguments),
         CliCommand::Mark(arguments) => mark::run(&arguments),
         CliCommand::Import(arguments) => import::run(&arguments),
         CliCommand::Show(arguments) => show::run(&arguments),

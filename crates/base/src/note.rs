@@ -32,6 +32,8 @@ impl Note {
     pub const SOURCE: &'static str = "source";
     /// A file that was read into the log by an import, and what it is known by; JSON.
     pub const IMPORT: &'static str = "import";
+    /// How the host is set: files of `/proc` and `/sys` as JSON, at the start and when a setting changed.
+    pub const HOST: &'static str = "host";
     /// What probes measured the machine's devices to do at most: a list of [`crate::Ceiling`] as JSON.
     pub const CEILINGS: &'static str = "ceilings";
     /// A [`ProcessTable`] as JSON, on the slow beat.

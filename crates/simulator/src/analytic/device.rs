@@ -157,6 +157,14 @@ impl DeviceCenters {
         }
     }
 
+    /// The work behind a center that takes its time too: programs, on the dies that reads need.
+    pub fn behind(&self, center: usize) -> Option<usize> {
+        match &self.parts {
+            DeviceParts::Flash(parts) if parts.dies == center => Some(parts.behind),
+            _ => None,
+        }
+    }
+
     /// True where waits are those of token buckets.
     pub fn is_volume(&self) -> bool {
         self.limits().is_some()

@@ -197,6 +197,7 @@ fn any_spec(dice: &mut Rng) -> BlockCacheSpec {
         read,
         streams: 1 + dice.below(4) as u32,
         early: dice.chance(0.5),
+        fault_blocks: if dice.chance(0.3) { Some(1 + dice.below(64) as u32) } else { None },
         write: if dice.chance(0.6) { WritePolicy::Back(back) } else { WritePolicy::Through },
         reserve_for_writes: 0.9 * dice.share() * dice.below(2) as f64,
         allocate_on_write: dice.chance(0.5),
