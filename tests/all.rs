@@ -45,3 +45,4 @@ mod style;
 mod trace;
 mod traces;
 mod watchers;
+mod workload;

@@ -53,6 +53,7 @@ mod trace;
 mod watch;
 mod when;
 mod why;
+mod workload;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -103,6 +104,8 @@ pub enum CliCommand {
     Simulate(simulate::Arguments),
     /// Plan storage for a demand: designs that carry it, what they cost, why others fail
     Plan(Box<plan::Arguments>),
+    /// Do work as programs do it, on real files: sort, transactions, scan, file server, mail, backup
+    Workload(workload::Arguments),
     /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),
     /// Compare the simulator with the measurements published in its source documents
@@ -137,6 +140,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Ceilings(arguments) => ceilings::run(&arguments),
         CliCommand::Simulate(arguments) => simulate::run(&arguments),
         CliCommand::Plan(arguments) => plan::run(&arguments),
+        CliCommand::Workload(arguments) => workload::run(&arguments),
         CliCommand::Disk(arguments) => disk::run(&arguments),
         CliCommand::Experiments(arguments) => experiments::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
