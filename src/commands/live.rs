@@ -29,6 +29,12 @@ pub struct Pacer {
     is_torn: bool,
 }
 
+/// Sleeps; a signal ends it early, so that whoever calls looks whether to stop.
+pub fn nap(time: Duration) {
+    let (seconds, nanoseconds) = (time.as_secs().try_into().unwrap_or(i64::MAX), time.subsec_nanos().into());
+    let _ = nanosleep(&rustix::thread::Timespec { tv_sec: seconds, tv_nsec: nanoseconds });
+}
+
 /// A process that is woken so much later than it asked for did not run.
 const OVERSLEPT: Duration = Duration::from_secs(5);
 /// A tick that is so late is told, whatever the reason.

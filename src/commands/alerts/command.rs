@@ -80,7 +80,7 @@ fn wait(child: &mut Child, patience: Duration) -> io::Result<()> {
             let seconds = patience.as_secs();
             return Err(io::Error::other(format!("the command was ended: it took more than {seconds} s")));
         }
-        std::thread::sleep(NAP);
+        crate::commands::live::nap(NAP);
     }
 }
 

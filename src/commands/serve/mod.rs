@@ -12,7 +12,6 @@ use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_diagnosis::{Pack, packs};
 use diskwright_webview::{HostSource, WebAccess, WebSettings, WebView, random_text};
-use rustix::thread::nanosleep;
 
 use super::live::Pacer;
 use super::log::{LogWindow, Logs};
@@ -80,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::json(&serde_json::json!({ "schema": "diskwright.serve/1", "url": format!("http://{address}/") }))?;
     }
     while !pacer.is_stopped() {
-        let _ = nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 200_000_000 });
+        super::live::nap(std::time::Duration::from_millis(200));
     }
     Ok(())
 }

@@ -209,8 +209,7 @@ fn rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
     let wanted = |disk: &u32| disks.is_empty() || disks.contains(disk);
     let total = || diskstats::read().iter().filter(|(disk, _)| wanted(disk)).map(|(_, t)| t.total()).sum::<u64>();
     let before = total();
-    let nap = LOOK.try_into().map_err(|_| Failure::Failed("no time to look".into()))?;
-    let _ = rustix::thread::nanosleep(&nap);
+    super::live::nap(LOOK);
     Ok(total().saturating_sub(before) as f64 / LOOK.as_secs_f64())
 }
 

@@ -90,7 +90,7 @@ fn look(mut logs: Logs, grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -
             return Ok(());
         }
         loop {
-            std::thread::sleep(NAP);
+            crate::commands::live::nap(NAP);
             logs.grow()?;
             if logs.range.1 > range.1 {
                 range = (range.1 + 1, logs.range.1);

@@ -32,8 +32,8 @@ pub struct UnattendedRun {
 impl UnattendedRun {
     /// That the alerts which end it exist.
     pub fn check(&self, pack: &Pack) -> Result<(), Failure> {
-        let ids = self.fail_on.iter().filter(|id| *id != ANY);
-        let known: Result<(), String> = ids.map(|id| rules::known(pack, id)).collect();
+        let mut ids = self.fail_on.iter().filter(|id| *id != ANY);
+        let known: Result<(), String> = ids.try_for_each(|id| rules::known(pack, id));
         known.map_err(|error| Failure::Usage(format!("--fail-on: {error}")))
     }
 
@@ -71,7 +71,7 @@ impl UnattendedRun {
         let mut range = logs.range;
         let mut end = self.scan(&logs, range, from_ns, &mut desk);
         while end.is_ok() && grows && !pacer.is_stopped() && self.lasts.is_none_or(|lasts| begin.elapsed() < lasts) {
-            std::thread::sleep(NAP);
+            crate::commands::live::nap(NAP);
             logs.grow()?;
             end = if logs.range.1 > range.1 {
                 range = (range.1 + 1, logs.range.1);
