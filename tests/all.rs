@@ -1,6 +1,7 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
 mod advise;
+mod alerts;
 mod bundles;
 mod ceilings;
 mod circles;

@@ -5,6 +5,7 @@
 //! arm in [`run`].
 
 mod advise;
+mod alerts;
 mod arrays;
 mod bundle;
 mod calibrate;
@@ -55,6 +56,7 @@ mod why;
 mod workload;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
@@ -201,4 +203,11 @@ impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::Failed(error.to_string())
     }
+}
+
+/// A file of the user's own in `~/.config/diskwright`, where it exists.
+fn own_file(name: &str) -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home)?;
+    Some(folder.join("diskwright").join(name)).filter(|path| path.is_file())
 }

@@ -38,7 +38,8 @@ impl Note {
     pub const CEILINGS: &'static str = "ceilings";
     /// A [`ProcessTable`] as JSON, on the slow beat.
     pub const PROCESSES: &'static str = "processes";
-
+    /// An alert that was raised, lasts or has ended: `diskwright.alert/1` as JSON.
+    pub const ALERT: &'static str = "alert";
     /// When single requests are traced, how, and what was lost or left out; plain text.
     pub const TRACE: &'static str = "trace";
     /// Who asked devices for what, by a trace: an [`AskerTable`] as JSON, on the slow beat.

@@ -344,6 +344,8 @@ impl<'a> ProgramBuilder<'a, '_> {
                 Some(ChangeReference::Until(until))
             }
             (ConditionSpan::Step, _) => Some(ChangeReference::Previous),
+            (ConditionSpan::Norm, _) => Some(ChangeReference::Norm),
+            (ConditionSpan::RunsOut, _) => Some(ChangeReference::Depletion),
             (ConditionSpan::Change { .. }, None) => return Err(Absence::Missing("length of the window".into())),
             _ => None,
         };

@@ -13,6 +13,7 @@ use diskwright_report::heat::HeatChart;
 use diskwright_webview::{HostSource, Stretch};
 use serde_json::{Value, json};
 
+use super::super::alerts::{AlertArguments, AlertDesk};
 use super::super::latency::LatencyWindow;
 use super::super::log::{LogWindow, Logs};
 use super::super::temporary::Folder;
@@ -63,7 +64,8 @@ impl ServedSource {
 
     /// This machine.
     pub fn live(every: Duration, pack: Pack) -> Result<ServedSource, Failure> {
-        Ok(ServedSource::of(own_name(), WatchSource::live(every)?, pack))
+        let desk = AlertDesk::new(&AlertArguments::default(), pack.clone())?;
+        Ok(ServedSource::of(own_name(), WatchSource::live(every, desk)?, pack))
     }
 
     /// Logs of one host.

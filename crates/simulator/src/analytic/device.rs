@@ -264,11 +264,11 @@ impl NetworkAppender<'_> {
     }
 
     fn mechanical(&mut self, served: LoadCosts, order: QueuePolicy) -> DeviceParts {
-        let at = self.center(1.0, 1.0);
-        let center = &mut self.network.centers[at];
+        let index = self.center(1.0, 1.0);
+        let center = &mut self.network.centers[index];
         center.served = served;
         center.reorders = order == QueuePolicy::ShortestPositioning;
-        DeviceParts::Mechanical(at)
+        DeviceParts::Mechanical(index)
     }
 
     fn volume(&mut self, spec: &Arc<VolumeSpec>, asked: &DeviceDemand) -> DeviceParts {

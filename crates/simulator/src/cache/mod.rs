@@ -267,8 +267,8 @@ impl Cache {
     /// Whether a read of this block would be answered at once.
     pub fn holds(&self, block: u64) -> bool {
         let page = block >> self.sizes.page_shift;
-        let at = self.lines.find(page >> self.sizes.line_shift);
-        self.lines.head(at).valid & self.bit(page) != 0
+        let slot = self.lines.find(page >> self.sizes.line_shift);
+        self.lines.head(slot).valid & self.bit(page) != 0
     }
 
     /// Nothing waits and nothing is under way below.
