@@ -97,12 +97,16 @@ pub fn request_traces(data: &[u8]) {
             diskwright_traces::csv_line(&mut line, &request, "fuzz");
         }
         let _ = statistics.finish(&trace.summary().devices);
+        let Ok(input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };
+        let mut sink = |_: diskwright_logs::LogPiece<'_>| std::ops::ControlFlow::Continue(());
+        let _ = diskwright_traces::ticks::read(&mut diskwright_traces::with_format(format, vec![input]), &mut sink);
     }
 }
 
 /// Any bytes as pages of the kernel's ring buffer (and as descriptions of events), decoded, put in order,
 /// paired, summed up and written as blktrace does.
 pub fn trace_pages(data: &[u8]) {
+    use diskwright_blocktrace::dirty::{self, DirtyLayout};
     use diskwright_blocktrace::layout::{EventLayout, PageLayout};
     use diskwright_blocktrace::{BlktraceWriter, BlockEventKind, EventTable, RequestPairing, RequestSummary, reader};
     let text = String::from_utf8_lossy(data);
@@ -113,7 +117,10 @@ pub fn trace_pages(data: &[u8]) {
         let kind = BlockEventKind::ALL.into_iter().find(|kind| part.starts_with(&format!("{}\n", kind.name())))?;
         EventLayout::parse(kind, part).ok()
     });
-    let table = EventTable::new(layouts.collect());
+    let mut table = EventTable::new(layouts.collect());
+    let _ = DirtyLayout::parse(dirty::EVENTS[0], &text);
+    const DIRTY: &str = "ID: 7\nfield:int common_pid; offset:4; size:4;\nfield:char name[32]; offset:8; size:32;\n";
+    table.dirty = DirtyLayout::parse(dirty::EVENTS[0], DIRTY).ok();
     let header = include_str!("../crates/blocktrace/tests/fixtures/6.1/header_page");
     let layout = PageLayout::parse(header).expect("a recorded header");
     let mut sorter = reader::EventSorter::default();

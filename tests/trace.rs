@@ -129,6 +129,14 @@ fn a_kept_trace_is_read_again() {
     assert!(shown["all"]["operations"]["flush"]["requests"].as_u64().is_some_and(|n| n >= 1));
     let screen = String::from_utf8_lossy(&traced.stdout).into_owned();
     assert!(screen.contains("every event, by tracefs") && screen.contains("no event was lost"), "{screen}");
+    // other commands read it as a log
+    let planned = diskwright(&["plan", "--from", text(&file), "--demand-only", "--json"]);
+    assert!(said(&planned).contains("not enough data"), "a second is no load to plan for: {}", said(&planned));
+    let page = folder("trace-out-page").join("page.html");
+    let reported = diskwright(&["report", text(&file), "-o", text(&page)]);
+    assert!(reported.status.success(), "{}", said(&reported));
+    let page = fs::read_to_string(page).expect("a page");
+    assert!(page.contains("Latency of single requests"), "no heat map");
     let Ok(parsed) =
         Command::new("blkparse").args(["-q", "-i", "-"]).stdin(fs::File::open(&file).expect("it")).output()
     else {

@@ -95,12 +95,18 @@ fn people_see_tables_and_histograms() {
 }
 
 #[test]
-fn why_sends_to_show() {
+fn why_reads_a_trace_as_a_log() {
     let mut why = Command::new(env!("CARGO_BIN_EXE_diskwright"));
-    let done = why.arg("why").arg(fixture("small.msr.csv")).stdin(Stdio::null()).output().expect("the program runs");
+    why.arg("why").arg(fixture("small.msr.csv")).arg("--json");
+    let done = why.stdin(Stdio::null()).output().expect("the program runs");
     let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("request trace") && said.contains("show"), "{said}");
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    let verdict: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(verdict["schema"].as_str(), Some("diskwright.verdict/1"));
+    assert!(
+        verdict["unjudged"].as_array().is_some_and(|rules| !rules.is_empty()),
+        "a trace knows no memory: {verdict}"
+    );
 }
 
 #[test]

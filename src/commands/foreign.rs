@@ -11,6 +11,7 @@ use diskwright_base::units::parse_duration;
 use diskwright_base::{LogPiece, Note, text};
 use diskwright_datastore::{LogWriter, StoreError, WriterOptions};
 use diskwright_logs::{CsvColumn, LogError, LogInput, LogOptions, PieceSink, ReadSummary};
+use diskwright_traces::{from_inputs, open, ticks};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::imported::FileFingerprint;
@@ -94,7 +95,7 @@ pub struct ImportTarget<'a> {
 /// things that were left out; it is an error only where nothing was read.
 pub fn import_input(
     file: &Path,
-    mut input: LogInput,
+    input: LogInput,
     reading: &ForeignOptions,
     into: &ImportTarget<'_>,
 ) -> Result<ReadSummary, Failure> {
@@ -107,7 +108,7 @@ pub fn import_input(
         }
         if into.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.take(piece) }
     };
-    let read = salvage(&mut input, reading, &mut sink);
+    let read = read(file, input, reading, &mut sink);
     if let Some(because) = no_room {
         return Err(Failure::Failed(format!("{}: {because}", file.display())));
     }
@@ -121,18 +122,25 @@ pub fn import_input(
         }
     }
     store.finish()?;
-    explained(file, &input, read)
+    read
 }
 
-/// Reads a foreign log and hands on what it holds, with the errors of [`import_input`].
+/// Reads a foreign log, or a request trace as one, and hands on what it holds, with the errors of [`import_input`].
 pub fn read(
     file: &Path,
-    input: &mut LogInput,
+    mut input: LogInput,
     reading: &ForeignOptions,
     sink: &mut PieceSink<'_>,
 ) -> Result<ReadSummary, Failure> {
-    let read = salvage(input, reading, sink);
-    explained(file, input, read)
+    match salvage(&mut input, reading, sink) {
+        Err(LogError::Unknown { .. } | LogError::NotRead { .. }) if show_trace::could_be(&input.head()) => {
+            // the files of a trace's other processors lie beside it
+            let is_file = file.is_file();
+            let opened = if is_file { open(&[file.to_owned()]) } else { from_inputs(vec![input]) };
+            Ok(ticks::read(&mut opened?, sink)?)
+        }
+        read => Ok(read?),
+    }
 }
 
 /// Reads what can be had of a log, behind a bar.
@@ -146,17 +154,6 @@ fn salvage(input: &mut LogInput, reading: &ForeignOptions, sink: &mut PieceSink<
     let read = diskwright_logs::salvage(input, &reading.options(), &mut sink);
     bar.finish_and_clear();
     read
-}
-
-/// An error of a reader, with what to do where the file is no log but something else that is read here.
-fn explained(file: &Path, input: &LogInput, read: Result<ReadSummary, LogError>) -> Result<ReadSummary, Failure> {
-    match read {
-        Err(LogError::Unknown { .. } | LogError::NotRead { .. }) if show_trace::could_be(&input.head()) => {
-            let what = "a request trace has no counters to judge; summarize it with `diskwright show`";
-            Err(Failure::Failed(format!("{}: {what}", file.display())))
-        }
-        read => Ok(read?),
-    }
 }
 
 /// Writes what `read` brings into a log of ours in `to`.

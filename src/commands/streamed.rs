@@ -42,7 +42,7 @@ pub fn verdicts(
             }
             ControlFlow::Continue(())
         };
-        let summary = foreign::read(name, &mut log.open()?, reading, &mut sink)?;
+        let summary = foreign::read(name, log.open()?, reading, &mut sink)?;
         if summary.range.is_none() || summary.range != expected {
             expected = summary.range;
             continue;
@@ -61,7 +61,7 @@ pub fn load(log: &GivenLog, reading: &ForeignOptions) -> Result<LoadSeries, Fail
         collected = collect(&mut collector, piece);
         if collected.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    foreign::read(Path::new(&log.name), &mut log.open()?, reading, &mut sink)?;
+    foreign::read(Path::new(&log.name), log.open()?, reading, &mut sink)?;
     collected.map(|()| collector.finish())
 }
 

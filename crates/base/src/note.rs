@@ -65,7 +65,8 @@ pub struct AskerTable {
 pub struct AskerRow {
     /// The disk.
     pub device: String,
-    /// `read`, `write`, `sync_write`, `flush`, `flush_call` or `discard`.
+    /// `read`, `write`, `sync_write`, `flush`, `flush_call` or `discard`; or [`AskerRow::DIRTIED`], which is no
+    /// request but pages that the thread dirtied.
     pub operation: String,
     /// The thread; 0 is several that were not told apart.
     pub pid: i32,
@@ -80,6 +81,11 @@ pub struct AskerRow {
     pub bytes: u64,
     /// Seconds that they spent at the device, added up.
     pub device_s: f64,
+}
+
+impl AskerRow {
+    /// The operation of rows of pages that became dirty.
+    pub const DIRTIED: &str = "dirtied";
 }
 
 /// What the processes did between two looks at them.

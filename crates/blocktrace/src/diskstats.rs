@@ -25,15 +25,26 @@ impl RequestTotals {
         self.reads + self.writes + self.discards + self.flushes
     }
 
-    /// What came since.
-    pub fn since(self, before: RequestTotals) -> RequestTotals {
-        RequestTotals {
-            reads: self.reads.saturating_sub(before.reads),
-            writes: self.writes.saturating_sub(before.writes),
-            discards: self.discards.saturating_sub(before.discards),
-            flushes: self.flushes.saturating_sub(before.flushes),
-        }
+    /// What came since; `None` where a count fell, because the device is another one of the same number.
+    pub fn since(self, before: RequestTotals) -> Option<RequestTotals> {
+        Some(RequestTotals {
+            reads: increase(self.reads, before.reads)?,
+            writes: increase(self.writes, before.writes)?,
+            discards: increase(self.discards, before.discards)?,
+            flushes: increase(self.flushes, before.flushes)?,
+        })
     }
+}
+
+/// Kernels of 32 bits begin at 0 again behind 2^32. A fall by more than half of that is taken for it.
+fn increase(now: u64, before: u64) -> Option<u64> {
+    now.checked_sub(before).or_else(|| (now + (1 << 32)).checked_sub(before).filter(|more| *more < 1 << 31))
+}
+
+/// Requests of these devices since `before`, as far as they are in both tables.
+pub fn requests_since(now: &HashMap<u32, RequestTotals>, before: &HashMap<u32, RequestTotals>, devices: &[u32]) -> u64 {
+    let since = |device: &u32| Some(now.get(device)?.since(*before.get(device)?)?.total());
+    devices.iter().filter_map(since).sum()
 }
 
 /// The table by device; empty where it cannot be read.
@@ -71,6 +82,18 @@ mod tests {
         assert_eq!(table[&device_number(8, 0)], sda);
         assert_eq!(table[&device_number(8, 1)], RequestTotals { reads: 1, writes: 2, discards: 0, flushes: 0 });
         assert_eq!((table.len(), sda.total()), (2, 37));
-        assert_eq!(sda.since(RequestTotals { reads: 4, writes: 99, ..sda }).total(), 6);
+        assert_eq!(sda.since(RequestTotals { reads: 4, ..sda }).map(RequestTotals::total), Some(6));
+        let before = HashMap::from([(device_number(8, 0), RequestTotals { writes: 12, ..sda })]);
+        assert_eq!(requests_since(&table, &before, &[device_number(8, 0), device_number(8, 1)]), 8);
+    }
+
+    /// 2^32 - 5 reads, and 7 after the count has begun anew: 12. A count that fell to 0 from 99 is of another device.
+    #[test]
+    fn counts_of_32_bits_wrap_and_those_that_fall_are_of_another_device() {
+        let totals = |reads| RequestTotals { reads, ..RequestTotals::default() };
+        assert_eq!(totals(7).since(totals(u64::from(u32::MAX) - 4)), Some(totals(12)));
+        assert_eq!(totals(0).since(totals(99)), None);
+        assert_eq!(totals(0).since(totals(1 << 40)), None);
+        assert_eq!(totals(1 << 40).since(totals(5)), Some(totals((1 << 40) - 5)));
     }
 }

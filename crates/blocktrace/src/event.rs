@@ -1,5 +1,6 @@
 //! One event of the kernel's block layer, decoded.
 
+use crate::dirty::DirtyLayout;
 use crate::layout::EventLayout;
 
 /// The events that are read (`include/trace/events/block.h`).
@@ -188,6 +189,8 @@ pub struct EventTable {
     layouts: Vec<EventLayout>,
     /// Position in `layouts` by the event's number; `u8::MAX` is none.
     by_id: Vec<u8>,
+    /// The event of pages that become dirty, where the kernel has it.
+    pub dirty: Option<DirtyLayout>,
 }
 
 impl EventTable {
@@ -198,7 +201,7 @@ impl EventTable {
         for (position, layout) in layouts.iter().enumerate().take(usize::from(u8::MAX)) {
             by_id[usize::from(layout.id)] = position as u8;
         }
-        EventTable { layouts, by_id }
+        EventTable { layouts, by_id, dirty: None }
     }
 
     /// The layouts.

@@ -91,6 +91,11 @@ impl<V> FifoMap<V> {
         }
     }
 
+    /// All values, in no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.links.iter().filter_map(|link| link.value.as_ref())
+    }
+
     /// The first value at a place.
     pub(crate) fn first(&self, key: PlaceKey) -> Option<&V> {
         let (first, _) = self.ends.get(&key)?;

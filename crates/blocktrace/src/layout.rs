@@ -41,7 +41,7 @@ pub struct FieldPlace {
 }
 
 /// The name and place of a line `field:TYPE NAME; offset:N; size:N; …`.
-fn field(line: &str) -> Option<(&str, FieldPlace)> {
+pub(crate) fn field(line: &str) -> Option<(&str, FieldPlace)> {
     let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
     let declared = parts.next()?;
     let name = declared.rsplit([' ', '\t']).next()?;

@@ -8,8 +8,10 @@
 //! events, `summary.rs` sums them up.
 
 pub mod blkfile;
+mod budget;
 mod cost;
 pub mod devices;
+pub mod dirty;
 pub mod diskstats;
 pub mod event;
 mod fifo;

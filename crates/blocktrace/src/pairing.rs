@@ -160,6 +160,12 @@ impl RequestPairing {
         self.started.len() + self.issued.len()
     }
 
+    /// The requests of [`RequestPairing::unfinished`], as if they were done now: a stall shows here before it ends.
+    pub fn unfinished_at(&self, now_ns: u64) -> Vec<TracedRequest> {
+        let open = self.started.values().chain(self.issued.values());
+        open.map(|open| TracedRequest { done_ns: now_ns, ..open.request }).collect()
+    }
+
     /// Forgets what is not sampled any more: its end will not come. `mask` has the bits of a sector
     /// that are zero where it is sampled.
     pub fn sample(&mut self, mask: u64) {

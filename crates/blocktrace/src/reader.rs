@@ -1,6 +1,8 @@
 //! Events of all processors in order of time, from an instance's raw pages.
 
-use crate::cost;
+use crate::cost::{self, RecordCost};
+use crate::devices::major_minor;
+use crate::dirty::DirtyPages;
 use crate::event::{BlockEvent, BlockEventKind, EventTable};
 use crate::layout::{LayoutError, PageLayout};
 use crate::page;
@@ -23,12 +25,16 @@ pub struct ReadingCounts {
     pub pages_cut: u64,
     /// Events of a number or length that is not known.
     pub unknown: u64,
+    /// Events of pages that became dirty.
+    pub dirtied: u64,
 }
 
 /// Puts the events of several processors in order of time.
 #[derive(Debug, Default)]
 pub struct EventSorter {
     waiting: Vec<BlockEvent>,
+    /// Who dirtied pages.
+    pub dirtied: DirtyPages,
     /// What was read.
     pub counts: ReadingCounts,
 }
@@ -36,10 +42,16 @@ pub struct EventSorter {
 impl EventSorter {
     /// Takes a page of a processor.
     pub fn page(&mut self, cpu: u16, bytes: &[u8], layout: &PageLayout, table: &EventTable) {
-        let (waiting, counts) = (&mut self.waiting, &mut self.counts);
-        let summary = page::read(bytes, layout, |time_ns, data| match table.decode(time_ns, cpu, data) {
-            Some(event) => waiting.push(event),
-            None => counts.unknown += 1,
+        let (waiting, dirtied, counts) = (&mut self.waiting, &mut self.dirtied, &mut self.counts);
+        let summary = page::read(bytes, layout, |time_ns, data| {
+            if let Some(event) = table.decode(time_ns, cpu, data) {
+                waiting.push(event);
+            } else if let Some((pid, device)) = table.dirty.as_ref().and_then(|layout| layout.decode(data)) {
+                dirtied.add(pid, device);
+                counts.dirtied += 1;
+            } else {
+                counts.unknown += 1;
+            }
         });
         counts.pages += 1;
         counts.pages_after_loss += u64::from(summary.is_after_loss);
@@ -85,23 +97,39 @@ impl EventReader {
         Ok(reader)
     }
 
-    /// The same; and what a record costs the kernel, nanoseconds, measured in the instance before.
+    /// The same, with who dirties pages; and what an event costs the kernel, measured in the instance before.
     ///
     /// # Errors
-    /// As [`EventReader::start`].
-    pub fn start_calibrated(
+    /// As [`EventReader::start`]. An event that cannot be timed is no error of the whole.
+    pub(crate) fn start_calibrated(
         tracefs: &Tracefs,
         kinds: &[BlockEventKind],
         filter: &KernelFilter,
-    ) -> Result<(EventReader, f64), TracefsError> {
+    ) -> Result<(EventReader, Result<RecordCost, TracefsError>), TracefsError> {
         let mut reader = EventReader::prepare(tracefs)?;
-        reader.instance.start()?;
-        let record_ns = cost::calibrate(&reader.instance)?;
+        let cost = cost::calibrate(&mut reader.instance);
         reader.drain(usize::MAX)?;
         // what was read is no event of a device
         reader.sorter = EventSorter::default();
+        if let Some(dirty) = &reader.table.dirty {
+            reader.instance.enable(dirty.event, filter.dirty_text().as_deref())?;
+        }
         reader.enable(kinds, filter)?;
-        Ok((reader, record_ns))
+        Ok((reader, cost))
+    }
+
+    /// Stops looking at who dirties pages; whether it was looked at.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn leave_dirty_pages(&mut self) -> Result<bool, TracefsError> {
+        let Some(dirty) = self.table.dirty.take() else { return Ok(false) };
+        // events that are still in the buffers have to be known
+        self.instance.disable(dirty.event)?;
+        self.table.dirty = Some(dirty);
+        self.drain(usize::MAX)?;
+        self.table.dirty = None;
+        Ok(true)
     }
 
     fn prepare(tracefs: &Tracefs) -> Result<EventReader, TracefsError> {
@@ -117,7 +145,7 @@ impl EventReader {
         let known = |kind: &BlockEventKind| self.table.layout(*kind).is_some();
         self.kinds = kinds.iter().copied().filter(known).collect();
         for kind in &self.kinds {
-            self.instance.enable(*kind, filter.text().as_deref())?;
+            self.instance.enable(&path(*kind), filter.text().as_deref())?;
         }
         self.instance.start()
     }
@@ -137,7 +165,7 @@ impl EventReader {
     /// # Errors
     /// When the kernel refuses.
     pub fn filter(&self, filter: &KernelFilter) -> Result<(), TracefsError> {
-        self.kinds.iter().try_for_each(|kind| self.instance.filter(*kind, filter.text().as_deref()))
+        self.kinds.iter().try_for_each(|kind| self.instance.filter(&path(*kind), filter.text().as_deref()))
     }
 
     /// Reads all there is, and hands out in order what is older than `now_ns` but for a little;
@@ -180,10 +208,25 @@ impl EventReader {
         self.sorter.counts
     }
 
+    /// Who dirtied pages since the start, or since it was last taken.
+    pub fn dirtied(&self) -> &DirtyPages {
+        &self.sorter.dirtied
+    }
+
+    /// The same, beginning anew.
+    pub fn take_dirtied(&mut self) -> DirtyPages {
+        self.sorter.dirtied.take()
+    }
+
     /// What was lost, by the kernel's count.
     pub fn loss(&self) -> TraceLoss {
         self.instance.loss()
     }
+}
+
+/// An event's folder below `events`.
+fn path(kind: BlockEventKind) -> String {
+    format!("block/{}", kind.name())
 }
 
 /// Which events the kernel hands over: of some devices, and of a part of all places.
@@ -216,6 +259,16 @@ impl KernelFilter {
         }
     }
 
+    /// The same for pages that become dirty, whose events bear the disk as text.
+    pub fn dirty_text(&self) -> Option<String> {
+        let named = (1..=MOST_NAMED).contains(&self.devices.len());
+        let name = |device: &u32| {
+            let (major, minor) = major_minor(*device);
+            format!("name == \"{major}:{minor}\"")
+        };
+        named.then(|| self.devices.iter().map(name).collect::<Vec<_>>().join(" || "))
+    }
+
     /// Bits of a sector that are zero where its piece is sampled.
     pub fn mask(&self) -> u64 {
         ((1u64 << self.sample.min(MOST_SAMPLE)) - 1) << PIECE_BITS
@@ -235,5 +288,7 @@ mod tests {
         assert_eq!(filter(&[], 1).as_deref(), Some("!(sector & 256)"));
         assert_eq!(filter(&(0..17).collect::<Vec<_>>(), 0), None);
         assert_eq!(KernelFilter { devices: vec![], sample: 60 }.mask(), 0x7f00);
+        let dirty = KernelFilter { devices: vec![7 << 20, 8 << 20 | 16], sample: 2 }.dirty_text();
+        assert_eq!(dirty.as_deref(), Some("name == \"7:0\" || name == \"8:16\""));
     }
 }

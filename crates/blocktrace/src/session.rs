@@ -3,12 +3,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::cost::{self, TraceCost};
+use crate::budget::{BudgetAdvice, BudgetKeeper};
+use crate::cost::{self, RecordCost, TraceCost};
 use crate::devices::BlockDeviceNames;
+use crate::dirty::DirtyPages;
 use crate::diskstats::{self, RequestTotals};
 use crate::event::{BlockEvent, BlockEventKind, EventTable};
 use crate::interval::{DeviceInterval, IntervalCollector};
-use crate::kernel::{KernelCountError, KernelCountLoss, KernelCounter, ProgramTimer};
+use crate::kernel::{self, KernelCountError, KernelCountLoss, KernelCounter, ProgramTimer};
 use crate::pairing::{PairingCounts, RequestPairing, TracedRequest};
 use crate::reader::{EventReader, KernelFilter, MOST_SAMPLE, ReadingCounts};
 use crate::summary::RequestSummary;
@@ -18,8 +20,8 @@ use crate::tracefs::{TraceLoss, Tracefs, TracefsError};
 const EVENTS_A_REQUEST: f64 = 5.0;
 /// What decoding and pairing an event takes before it is measured, nanoseconds.
 const READING_NS: f64 = 250.0;
-/// The budget is held against at least so much time.
-const WINDOW_NS: u64 = 1_000_000_000;
+/// Requests over which the kernel times its programs.
+const TIMED: u64 = 5000;
 
 /// Which way requests are seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,17 +62,26 @@ pub enum SessionError {
 }
 
 enum TraceMethod {
-    Tracefs { reader: Box<EventReader>, pairing: Box<RequestPairing>, record_ns: f64 },
+    Tracefs { reader: Box<EventReader>, pairing: Box<RequestPairing>, record: RecordCost },
     Bpf { counter: Box<KernelCounter>, run: ProgramRuns },
 }
 
-/// How long programs run and how often, by the kernel's own measurement over the first second.
+/// How long programs run and how often, by the kernel's own measurement over some requests.
 #[derive(Default)]
 struct ProgramRuns {
     timer: Option<ProgramTimer>,
+    /// The tracepoint's own work, as calibrated.
+    entry_ns: f64,
     run_ns: f64,
+    /// Of all requests, in the sample or not.
     runs_a_request: f64,
-    requests: u64,
+}
+
+/// Since when a method and a sample have been as they are, and what there was then.
+#[derive(Default)]
+struct TracePiece {
+    totals: HashMap<u32, RequestTotals>,
+    events: u64,
 }
 
 /// A running trace.
@@ -88,15 +99,19 @@ pub struct TraceSession {
     sample: u32,
     from_ns: u64,
     now_ns: u64,
+    /// Disks whose requests are traced.
+    disks: Vec<u32>,
     totals: HashMap<u32, RequestTotals>,
+    piece: TracePiece,
+    /// Events that a request has, where each is read.
+    events_a_request: f64,
     reader_from_ns: u64,
-    cost_before: TraceCost,
-    /// Cost of a method that was given up.
+    keeper: BudgetKeeper,
+    /// Cost of earlier pieces.
     spent: TraceCost,
     lost_before: u64,
     /// What should be known beside the result: what was chosen, and where it was stepped down.
     pub remarks: Vec<String>,
-    is_spent: bool,
     /// Asked for once: the answer takes reading several files.
     processors: usize,
 }
@@ -116,20 +131,23 @@ impl TraceSession {
             remarks.push(format!("removed {swept} trace instances that killed processes had left"));
         }
         let mut names = BlockDeviceNames::default();
+        let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
         let wants_kernel = match options.method {
             MethodChoice::Bpf => true,
             MethodChoice::Tracefs => false,
             MethodChoice::Auto => !options.needs_events && expected_share(requests_per_s) > options.budget,
         };
-        let method = match wants_kernel.then(|| start_bpf(&options, &events, &mut names, 0)) {
+        let in_kernel = wants_kernel.then(|| start_bpf(&disks, &tracefs, &events, &mut names, &mut remarks));
+        let method = match in_kernel {
             Some(Ok(method)) => method,
             Some(Err(error)) if options.method == MethodChoice::Bpf => return Err(error.into()),
             Some(Err(error)) => {
                 remarks.push(format!("no histograms in the kernel ({error}): every event is read instead"));
-                start_tracefs(&options, &tracefs, &mut names)?
+                start_tracefs(&options, &tracefs, &mut names, &mut remarks)?
             }
-            None => start_tracefs(&options, &tracefs, &mut names)?,
+            None => start_tracefs(&options, &tracefs, &mut names, &mut remarks)?,
         };
+        let totals = diskstats::read();
         let summary = RequestSummary::new(now_ns, options.column_ns);
         Ok(TraceSession {
             method,
@@ -142,13 +160,15 @@ impl TraceSession {
             sample: 0,
             from_ns: now_ns,
             now_ns,
-            totals: diskstats::read(),
+            disks,
+            piece: TracePiece { totals: totals.clone(), events: 0 },
+            totals,
+            events_a_request: EVENTS_A_REQUEST,
             reader_from_ns: cost::thread_ns(),
-            cost_before: TraceCost::default(),
+            keeper: BudgetKeeper::default(),
             spent: TraceCost::default(),
             lost_before: 0,
             remarks,
-            is_spent: false,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
         })
     }
@@ -187,6 +207,8 @@ impl TraceSession {
     /// When the kernel refuses.
     pub fn poll(&mut self, now_ns: u64, each: &mut dyn FnMut(&BlockEvent)) -> Result<(), SessionError> {
         self.now_ns = now_ns;
+        let is_timed = matches!(&self.method, TraceMethod::Bpf { run, .. } if run.timer.is_some());
+        let asked = if is_timed { self.asked() } else { 0 };
         let (summary, intervals) = (&mut self.summary, &mut self.intervals);
         let mut add = |request: &TracedRequest| match intervals {
             Some(intervals) => intervals.add(request),
@@ -201,13 +223,12 @@ impl TraceSession {
             }
             TraceMethod::Bpf { counter, run } => {
                 for (device, operation, counted) in counter.read() {
-                    run.requests += counted.latency.iter().map(|(_, count)| count).sum::<u64>();
                     match intervals {
                         Some(intervals) => intervals.add_counted(device, operation, &counted),
                         None => summary.add_counted(device, operation, now_ns.saturating_sub(1), &counted),
                     }
                 }
-                run.read(counter);
+                run.read(counter, asked);
             }
         }
         Ok(())
@@ -229,45 +250,95 @@ impl TraceSession {
         Ok(())
     }
 
-    /// Holds the cost since the last time against the budget, and does less where it is above.
+    /// Holds the cost since the last time against the budget: does less where it is above, and more again where it
+    /// has long been far below.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn hold_budget(&mut self) -> Result<(), SessionError> {
+        if !self.keeper.is_due(self.now_ns - self.from_ns) {
+            return Ok(());
+        }
         let cost = self.cost();
-        let window = cost.since(&self.cost_before);
-        if window.elapsed_ns < WINDOW_NS {
+        let Some((window, advice)) = self.keeper.advise(cost, self.options.budget, self.reading_ns()) else {
             return Ok(());
+        };
+        let seconds = (self.now_ns - self.from_ns) as f64 / 1e9;
+        let share = window.share().unwrap_or(0.0) * 100.0;
+        let budget = self.options.budget * 100.0;
+        match advice {
+            BudgetAdvice::Less => {
+                let over = format!(
+                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of {budget} %"
+                );
+                self.do_less(&over)
+            }
+            BudgetAdvice::More => {
+                let rest = format!("at {seconds:.0} s tracing took {share:.2} % of the processors");
+                self.do_more(&rest, &window)
+            }
+            BudgetAdvice::NotByEvents => {
+                self.remarks.push(format!(
+                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of \
+                    {budget} %: fewer events would not help"
+                ));
+                Ok(())
+            }
         }
-        self.cost_before = cost;
-        let Some(share) = window.share().filter(|share| *share > self.options.budget) else { return Ok(()) };
-        // what is above the budget without events (starting, drawing) does not get less by fewer of them
-        let of_events = window.kernel_ns + window.events as f64 * self.reading_ns();
-        let is_of_events = of_events > 0.5 * window.elapsed_ns as f64 * window.processors as f64 * self.options.budget;
-        let at = (self.now_ns - self.from_ns) as f64 / 1e9;
-        let over = format!(
-            "at {at:.0} s tracing took {:.2} % of the processors, more than the budget of {} %",
-            share * 100.0,
-            self.options.budget * 100.0
-        );
-        let is_auto = self.options.method == MethodChoice::Auto && !self.options.needs_events;
-        if is_auto
-            && is_of_events
-            && matches!(self.method, TraceMethod::Tracefs { .. })
-            && let Ok(method) = start_bpf(&self.options, &self.events, &mut self.names, 0)
-        {
-            self.step_to(method);
-            self.remarks.push(format!("{over}: from there on the kernel keeps histograms (bpf)"));
-            return Ok(());
+    }
+
+    fn is_auto(&self) -> bool {
+        self.options.method == MethodChoice::Auto && !self.options.needs_events
+    }
+
+    fn do_less(&mut self, over: &str) -> Result<(), SessionError> {
+        if let TraceMethod::Tracefs { reader, .. } = &mut self.method {
+            let (read, is_many) = (reader.counts(), reader.counts().dirtied > reader.counts().events);
+            if is_many && read.dirtied > 0 && reader.leave_dirty_pages()? {
+                self.remarks.push(format!("{over}: from there on who dirties pages is not traced"));
+                return Ok(());
+            }
+            if self.is_auto()
+                && let Ok(method) =
+                    start_bpf(&self.disks, &self.tracefs, &self.events, &mut self.names, &mut self.remarks)
+            {
+                self.step_to(method);
+                self.remarks.push(format!("{over}: from there on the kernel keeps histograms (bpf)"));
+                return Ok(());
+            }
         }
-        if is_of_events && self.sample < MOST_SAMPLE {
+        if !self.is_from_issue() && matches!(self.method, TraceMethod::Bpf { .. }) {
+            self.count_from_issue(true)?;
+            self.remarks
+                .push(format!("{over}: from there on latency counts from the issue, without what is before it"));
+        } else if self.sample < MOST_SAMPLE {
             self.sample_to(self.sample + 1)?;
             self.remarks.push(format!("{over}: from there on 1 of {} places is traced", self.sampled()));
-        } else if !self.is_spent {
-            self.is_spent = true;
-            let why =
-                if is_of_events { "the thinnest sample is not thin enough" } else { "fewer events would not help" };
-            self.remarks.push(format!("{over}: {why}"));
+        } else if self.keeper.is_first_spent() {
+            self.remarks.push(format!("{over}: the thinnest sample is not thin enough"));
+        }
+        Ok(())
+    }
+
+    fn do_more(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
+        if self.sample > 0 {
+            self.sample_to(self.sample - 1)?;
+            let places = if self.sample == 0 { "all places are".into() } else { format!("1 of {} is", self.sampled()) };
+            self.remarks.push(format!("{rest}: from there on {places} traced again"));
+            return Ok(());
+        }
+        if self.is_from_issue() {
+            self.count_from_issue(false)?;
+            self.remarks.push(format!("{rest}: from there on latency counts from the start again"));
+            return Ok(());
+        }
+        let TraceMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
+        let requests = window.events as f64 / run.runs_a_request.max(1.0);
+        let rate = requests / (window.elapsed_ns as f64 / 1e9);
+        if self.is_auto() && expected_share(rate) * 2.0 < self.options.budget {
+            let method = start_tracefs(&self.options, &self.tracefs, &mut self.names, &mut self.remarks)?;
+            self.step_to(method);
+            self.remarks.push(format!("{rest}: from there on every event is read again (tracefs)"));
         }
         Ok(())
     }
@@ -280,40 +351,88 @@ impl TraceSession {
         }
     }
 
-    fn step_to(&mut self, method: TraceMethod) {
+    /// Closes the piece: its cost is spent, and what follows is counted anew.
+    fn begin_piece(&mut self, method: Option<TraceMethod>) {
         let mut cost = self.cost();
         // time and processor time go on; events and the kernel's part begin anew
         (cost.elapsed_ns, cost.reader_ns) = (0, 0);
-        self.lost_before = self.loss().total();
+        let asked = self.asked();
         self.spent = cost;
-        self.method = method;
+        if let (TraceMethod::Tracefs { reader, .. }, 0) = (&self.method, self.sample)
+            && asked > TIMED
+        {
+            self.events_a_request = (reader.counts().events - self.piece.events) as f64 / asked as f64;
+        }
+        if let Some(method) = method {
+            self.lost_before = self.loss().total();
+            self.method = method;
+        }
+        let events = self.counts().map_or(0, |(read, _)| read.events + read.dirtied);
+        self.piece = TracePiece { totals: diskstats::read(), events };
+    }
+
+    fn step_to(&mut self, method: TraceMethod) {
+        self.begin_piece(Some(method));
+    }
+
+    /// Whether histograms in the kernel lack what is before the issue.
+    pub fn is_from_issue(&self) -> bool {
+        matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_from_issue())
+    }
+
+    fn count_from_issue(&mut self, from_issue: bool) -> Result<(), SessionError> {
+        self.begin_piece(None);
+        let TraceMethod::Bpf { counter, run } = &mut self.method else { return Ok(()) };
+        counter.sample(&self.events, &mut self.names, 0, from_issue)?;
+        run.timer = ProgramTimer::start();
+        Ok(())
     }
 
     fn sample_to(&mut self, sample: u32) -> Result<(), SessionError> {
-        self.sample = sample;
         let mut filter = kernel_filter(&self.options, &mut self.names);
         filter.sample = sample;
+        self.begin_piece(None);
+        self.sample = sample;
         match &mut self.method {
             TraceMethod::Tracefs { reader, pairing, .. } => {
                 reader.filter(&filter)?;
                 pairing.sample(filter.mask());
             }
-            TraceMethod::Bpf { counter, .. } => counter.sample(&self.events, &mut self.names, filter.mask())?,
+            TraceMethod::Bpf { counter, run } => {
+                let from_issue = counter.is_from_issue();
+                counter.sample(&self.events, &mut self.names, filter.mask(), from_issue)?;
+                // programs that leave early are quicker
+                run.timer = ProgramTimer::start();
+            }
         }
         Ok(())
     }
 
+    /// Requests that the kernel counted of the traced disks in this piece, in the sample or not.
+    fn asked(&self) -> u64 {
+        diskstats::requests_since(&diskstats::read(), &self.piece.totals, &self.disks)
+    }
+
     /// What it cost so far.
     pub fn cost(&self) -> TraceCost {
-        let (events, event_ns) = match &self.method {
-            TraceMethod::Tracefs { reader, record_ns, .. } => (reader.counts().events, *record_ns),
-            TraceMethod::Bpf { run, .. } => ((run.requests as f64 * run.runs_a_request) as u64, run.run_ns),
+        let asked = self.asked() as f64;
+        let (events, kernel_ns) = match &self.method {
+            TraceMethod::Tracefs { reader, record, .. } => {
+                let counts = reader.counts();
+                let kept = (counts.events + counts.dirtied).saturating_sub(self.piece.events) as f64;
+                let all = if self.sample > 0 { asked * self.events_a_request } else { kept };
+                (kept, kept * record.kept_ns + (all - kept).max(0.0) * record.dropped_ns)
+            }
+            TraceMethod::Bpf { run, .. } => {
+                let runs = asked * run.runs_a_request;
+                (runs, runs * (run.entry_ns + run.run_ns))
+            }
         };
         TraceCost {
             elapsed_ns: self.now_ns - self.from_ns,
-            events: self.spent.events + events,
+            events: self.spent.events + events as u64,
             reader_ns: cost::thread_ns() - self.reader_from_ns,
-            kernel_ns: self.spent.kernel_ns + events as f64 * event_ns,
+            kernel_ns: self.spent.kernel_ns + kernel_ns,
             processors: self.processors,
         }
     }
@@ -321,8 +440,24 @@ impl TraceSession {
     /// What an event or run costs in the kernel, nanoseconds, as calibrated.
     pub fn event_ns(&self) -> f64 {
         match &self.method {
-            TraceMethod::Tracefs { record_ns, .. } => *record_ns,
-            TraceMethod::Bpf { run, .. } => run.run_ns,
+            TraceMethod::Tracefs { record, .. } => record.kept_ns,
+            TraceMethod::Bpf { run, .. } => run.entry_ns + run.run_ns,
+        }
+    }
+
+    /// Who dirtied pages since the start or since it was last taken; `None` where that is not traced.
+    pub fn dirtied(&self) -> Option<&DirtyPages> {
+        match &self.method {
+            TraceMethod::Tracefs { reader, .. } => Some(reader.dirtied()),
+            TraceMethod::Bpf { .. } => None,
+        }
+    }
+
+    /// The same, beginning anew.
+    pub fn take_dirtied(&mut self) -> DirtyPages {
+        match &mut self.method {
+            TraceMethod::Tracefs { reader, .. } => reader.take_dirtied(),
+            TraceMethod::Bpf { .. } => DirtyPages::default(),
         }
     }
 
@@ -360,9 +495,17 @@ impl TraceSession {
         }
     }
 
+    /// The same one by one, as if they were done now, the oldest first; none where the kernel counts.
+    pub fn unfinished_now(&self) -> Vec<TracedRequest> {
+        let TraceMethod::Tracefs { pairing, .. } = &self.method else { return Vec::new() };
+        let mut requests = pairing.unfinished_at(self.now_ns);
+        requests.sort_by_key(TracedRequest::arrived_ns);
+        requests
+    }
+
     /// What the kernel counted of a device since the start, traced or not.
     pub fn counted_by_kernel(&self, device: u32, now: &HashMap<u32, RequestTotals>) -> Option<RequestTotals> {
-        Some(now.get(&device)?.since(self.totals.get(&device).copied().unwrap_or_default()))
+        now.get(&device)?.since(self.totals.get(&device).copied().unwrap_or_default())
     }
 
     /// The tracing filesystem.
@@ -372,14 +515,15 @@ impl TraceSession {
 }
 
 impl ProgramRuns {
-    /// Takes the kernel's measurement until there is enough of it, then switches it off.
-    fn read(&mut self, counter: &KernelCounter) {
+    /// Takes the kernel's measurement until there is enough of it, then switches it off. `asked` are all requests
+    /// since the programs began.
+    fn read(&mut self, counter: &KernelCounter, asked: u64) {
         let Some((run_ns, runs)) = self.timer.as_ref().map(|timer| timer.read(counter)) else { return };
-        if runs > 0 && self.requests > 0 {
+        if runs > 0 && asked > 0 {
             self.run_ns = run_ns as f64 / runs as f64;
-            self.runs_a_request = runs as f64 / self.requests as f64;
+            self.runs_a_request = runs as f64 / asked as f64;
         }
-        if self.requests > 1000 {
+        if asked > TIMED {
             self.timer = None;
         }
     }
@@ -401,6 +545,7 @@ fn start_tracefs(
     options: &SessionOptions,
     tracefs: &Tracefs,
     names: &mut BlockDeviceNames,
+    remarks: &mut Vec<String>,
 ) -> Result<TraceMethod, SessionError> {
     use BlockEventKind::{
         BackMerge, BioComplete, Complete, FrontMerge, GetRequest, Issue, Queue, Remap, RequestMerge, Requeue, Split,
@@ -411,22 +556,39 @@ fn start_tracefs(
     let start = if has_start { Start } else { GetRequest };
     let kinds =
         [Queue, start, Issue, Complete, Requeue, BackMerge, FrontMerge, RequestMerge, BioComplete, Remap, Split];
-    let (reader, record_ns) = EventReader::start_calibrated(tracefs, &kinds, &kernel_filter(options, names))?;
+    let (reader, record) = EventReader::start_calibrated(tracefs, &kinds, &kernel_filter(options, names))?;
+    let record = record.unwrap_or_else(|error| {
+        remarks.push(assumed(&error));
+        RecordCost::ASSUMED
+    });
     let only: HashSet<u32> = options.disks.iter().copied().collect();
     let pairing = RequestPairing::new(has_start, (!only.is_empty()).then_some(only));
-    Ok(TraceMethod::Tracefs { reader: Box::new(reader), pairing: Box::new(pairing), record_ns })
+    Ok(TraceMethod::Tracefs { reader: Box::new(reader), pairing: Box::new(pairing), record })
+}
+
+fn assumed(error: &dyn std::fmt::Display) -> String {
+    format!("what an event costs in the kernel could not be timed ({error}): {} ns are assumed", cost::ASSUMED_NS)
 }
 
 fn start_bpf(
-    options: &SessionOptions,
+    disks: &[u32],
+    tracefs: &Tracefs,
     events: &EventTable,
     names: &mut BlockDeviceNames,
-    mask: u64,
+    remarks: &mut Vec<String>,
 ) -> Result<TraceMethod, KernelCountError> {
-    let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
-    let mut counter = KernelCounter::start(events, names, &disks, mask)?;
+    let number = tracefs.text(&format!("events/{}/id", cost::CALIBRATED)).ok().and_then(|id| id.trim().parse().ok());
+    let entry_ns = number.ok_or(KernelCountError::Layout(cost::CALIBRATED)).and_then(kernel::entry_ns);
+    let mut counter = KernelCounter::start(events, names, disks, 0)?;
+    let entry_ns = entry_ns.unwrap_or_else(|error| {
+        remarks.push(assumed(&error));
+        cost::ASSUMED_NS
+    });
+    if counter.left_out > 0 {
+        remarks.push(format!("{} devices are more than the program counts: name those to trace", counter.left_out));
+    }
     // what ended while programs were attached one by one
     counter.read();
-    let run = ProgramRuns { timer: ProgramTimer::start(), ..ProgramRuns::default() };
+    let run = ProgramRuns { timer: ProgramTimer::start(), entry_ns, ..ProgramRuns::default() };
     Ok(TraceMethod::Bpf { counter: Box::new(counter), run })
 }

@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::dirty::{self, DirtyLayout};
 use crate::event::{BlockEventKind, EventTable};
 use crate::layout::{EventLayout, LayoutError, PageLayout};
 
@@ -103,7 +104,14 @@ impl Tracefs {
                 Err(error) => unusable.push(error),
             }
         }
-        let table = EventTable::new(layouts);
+        let mut table = EventTable::new(layouts);
+        for event in dirty::EVENTS {
+            let Ok(text) = self.text(&format!("events/{event}/format")) else { continue };
+            match DirtyLayout::parse(event, &text) {
+                Ok(layout) => table.dirty = Some(layout),
+                Err(error) => unusable.push(error),
+            }
+        }
         if table.layout(BlockEventKind::Issue).is_none() || table.layout(BlockEventKind::Complete).is_none() {
             return Err(TracefsError::NoEvents);
         }
@@ -208,7 +216,8 @@ pub struct TraceInstance {
     folder: PathBuf,
     /// Raw pages, one file a processor, with the processor's number.
     pipes: Vec<(u16, File)>,
-    events: Vec<&'static str>,
+    /// Folders of `events` that are on.
+    events: Vec<String>,
 }
 
 /// What one processor's buffer may take, KiB, and all of them together.
@@ -260,24 +269,33 @@ impl TraceInstance {
         fs::write(self.folder.join(inner), text).map_err(|error| TracefsError::Refused { what: inner.into(), error })
     }
 
-    /// Turns an event on, with the kernel's filter for it where one is given.
+    /// Turns an event (a folder of `events`) on, with the kernel's filter for it where one is given.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn enable(&mut self, kind: BlockEventKind, filter: Option<&str>) -> Result<(), TracefsError> {
-        self.filter(kind, filter)?;
-        self.write(&format!("events/block/{}/enable", kind.name()), "1")?;
-        self.events.push(kind.name());
+    pub fn enable(&mut self, event: &str, filter: Option<&str>) -> Result<(), TracefsError> {
+        self.filter(event, filter)?;
+        self.write(&format!("events/{event}/enable"), "1")?;
+        self.events.push(event.to_owned());
         Ok(())
+    }
+
+    /// Turns an event off.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn disable(&mut self, event: &str) -> Result<(), TracefsError> {
+        self.events.retain(|on| on != event);
+        self.write(&format!("events/{event}/enable"), "0")
     }
 
     /// Sets the filter of an event, or takes it away.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn filter(&self, kind: BlockEventKind, filter: Option<&str>) -> Result<(), TracefsError> {
+    pub fn filter(&self, event: &str, filter: Option<&str>) -> Result<(), TracefsError> {
         // "0" takes a filter away
-        self.write(&format!("events/block/{}/filter", kind.name()), filter.unwrap_or("0"))
+        self.write(&format!("events/{event}/filter"), filter.unwrap_or("0"))
     }
 
     /// Begins to trace.
@@ -344,7 +362,7 @@ impl Drop for TraceInstance {
         // an instance with open files is busy
         let _ = self.stop();
         for event in &self.events {
-            let _ = self.write(&format!("events/block/{event}/enable"), "0");
+            let _ = self.write(&format!("events/{event}/enable"), "0");
         }
         self.pipes.clear();
         let _ = fs::remove_dir(&self.folder);

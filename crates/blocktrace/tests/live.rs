@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use diskwright_blocktrace::devices::BlockDeviceNames;
+use diskwright_blocktrace::dirty::{DirtyCertainty, certainty};
 use diskwright_blocktrace::diskstats::{self, RequestTotals};
 use diskwright_blocktrace::{MethodChoice, SessionOptions, TraceSession, TracedOperation, Tracefs};
 
@@ -92,7 +93,7 @@ fn traced(disk: &LoopDisk, method: MethodChoice) -> (TraceSession, RequestTotals
     let before = diskstats::read()[&device];
     disk.load();
     std::thread::park_timeout(std::time::Duration::from_millis(50));
-    let counted = diskstats::read()[&device].since(before);
+    let counted = diskstats::read()[&device].since(before).expect("counts that grow");
     session.finish(now(), &mut |_| {}).expect("the end");
     (session, counted)
 }
@@ -203,4 +204,84 @@ fn a_device_that_goes_leaves_its_figures() {
     drop(disk);
     session.finish(now(), &mut |_| {}).expect("the end");
     assert!(requests(&session, device, TracedOperation::Read) >= READS);
+}
+
+/// Pages go to memory first; who dirtied them is told, whoever writes them to the device.
+#[test]
+fn who_dirtied_pages_is_told() {
+    use std::io::Write;
+    let Some(disk) = LoopDisk::attach("dirty") else { return };
+    let device = disk.number();
+    let mut session = TraceSession::start(options(device, MethodChoice::Tracefs), 0.0, now()).expect("a trace");
+    if Tracefs::open().and_then(|tracefs| tracefs.events()).expect("events").0.dirty.is_none() {
+        eprintln!("skipped: this kernel does not tell who dirties pages");
+        return;
+    }
+    let mut file = fs::OpenOptions::new().write(true).open(&disk.device).expect("the device");
+    file.write_all(&vec![7; 256 << 10]).expect("room");
+    file.sync_all().expect("a sync");
+    session.finish(now(), &mut |_| {}).expect("the end");
+    let threads = session.dirtied().expect("it is traced").of(device);
+    let mine = rustix::thread::gettid().as_raw_nonzero().get();
+    assert!(threads.first().is_some_and(|t| t.pid == mine && t.pages > 0 && !t.comm.is_empty()), "{threads:?}");
+    assert_eq!(certainty(&threads), DirtyCertainty::Likely);
+    assert_eq!(session.counts().map(|(read, _)| read.unknown), Some(0));
+}
+
+/// A budget that nothing fits in: fewer and fewer places are traced, both ends of each request that is.
+#[test]
+fn above_the_budget_less_is_traced() {
+    let Some(disk) = LoopDisk::attach("budget") else { return };
+    let device = disk.number();
+    let mut options = options(device, MethodChoice::Tracefs);
+    options.budget = 1e-6;
+    let mut session = TraceSession::start(options, 0.0, now()).expect("a trace");
+    let until = now() + 3_500_000_000;
+    while now() < until {
+        disk.load();
+        session.poll(now(), &mut |_| {}).expect("events");
+        session.hold_budget().expect("a budget");
+    }
+    assert!(session.sampled() >= 2, "{:?}", session.remarks);
+    assert!(
+        session.remarks.iter().any(|r| r.contains("from there on 1 of 2 places is traced")),
+        "{:?}",
+        session.remarks
+    );
+    // 4 MB are read: 32 pieces of 128 KiB, of which a part is traced from now on
+    let before = requests(&session, device, TracedOperation::Read);
+    disk.load();
+    std::thread::park_timeout(std::time::Duration::from_millis(50));
+    session.poll(now(), &mut |_| {}).expect("events");
+    let seen = requests(&session, device, TracedOperation::Read) - before;
+    assert!(seen > 0 && seen <= READS / 2 + 32, "{seen} of {READS}");
+    let cost = session.cost();
+    assert!(cost.kernel_ns > 0.0 && cost.share().is_some_and(|share| share > 1e-6), "{cost:?}");
+    assert!((5.0..50_000.0).contains(&session.event_ns()), "{}", session.event_ns());
+    assert_eq!(session.counts().map(|(_, pairs)| pairs.clock_back), Some(0));
+}
+
+/// Histograms in the kernel step down too, and count each request of the sample once.
+#[test]
+fn histograms_in_the_kernel_step_down() {
+    let Some(disk) = LoopDisk::attach("bpf-budget") else { return };
+    let device = disk.number();
+    let mut options = options(device, MethodChoice::Bpf);
+    options.budget = 1e-6;
+    let mut session = TraceSession::start(options, 0.0, now()).expect("a trace");
+    let until = now() + 3_500_000_000;
+    while now() < until {
+        disk.load();
+        session.poll(now(), &mut |_| {}).expect("counts");
+        session.hold_budget().expect("a budget");
+    }
+    assert!(session.is_from_issue() && session.sampled() >= 2, "{:?}", session.remarks);
+    session.poll(now(), &mut |_| {}).expect("counts");
+    let before = requests(&session, device, TracedOperation::Read);
+    disk.load();
+    std::thread::park_timeout(std::time::Duration::from_millis(50));
+    session.poll(now(), &mut |_| {}).expect("counts");
+    let seen = requests(&session, device, TracedOperation::Read) - before;
+    assert!(seen > 0 && seen <= READS / 2 + 32, "{seen} of {READS}");
+    assert!((5.0..50_000.0).contains(&session.event_ns()), "{}", session.event_ns());
 }

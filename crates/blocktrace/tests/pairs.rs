@@ -185,6 +185,16 @@ fn a_completion_that_is_ahead_of_its_issue_waits_for_it() {
     assert_eq!((done.len(), pairing.counts.without_beginning, pairing.unfinished()), (0, 1, 1));
 }
 
+/// A stall is seen before it ends.
+#[test]
+fn a_request_that_is_not_done_is_told_with_its_time_so_far() {
+    let events = [event(Queue, 10, "R", 8, 8), event(Start, 20, "R", 8, 8), event(Issue, 30, "R", 8, 8)];
+    let (_, pairing) = paired(&events);
+    let open = pairing.unfinished_at(2_000_000_000);
+    assert_eq!(open.iter().map(|r| (r.sector, r.latency_ns())).collect::<Vec<_>>(), [(8, 1_999_990_000)]);
+    assert!(paired(&steps(0, "R", 8, 8)).1.unfinished_at(5).is_empty());
+}
+
 #[test]
 fn what_began_before_the_trace_is_counted_and_left_out() {
     let events = [event(Complete, 5, "R", 8, 8), event(Queue, 5_000, "R", 800, 8)];

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use diskwright_base::AskerTable;
+use diskwright_base::{AskerRow, AskerTable};
 
 use crate::verdict::{AskedOperation, AskingProgram};
 
@@ -29,11 +29,20 @@ struct AskedSums {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Askers {
     sums: BTreeMap<(String, String, String), AskedSums>,
+    /// Bytes that programs dirtied, by device and name.
+    dirtied: HashMap<String, HashMap<String, f64>>,
 }
 
 impl Askers {
     pub fn add(&mut self, table: &AskerTable) {
         for row in &table.rows {
+            if row.operation == AskerRow::DIRTIED {
+                let of = self.dirtied.entry(row.device.clone()).or_default();
+                if of.len() < MOST || of.contains_key(&row.name) {
+                    *of.entry(row.name.clone()).or_default() += row.bytes as f64;
+                }
+                continue;
+            }
             let key = (row.device.clone(), row.operation.clone(), row.name.clone());
             if self.sums.len() >= MOST && !self.sums.contains_key(&key) {
                 continue;
@@ -50,8 +59,9 @@ impl Askers {
     }
 
     /// Who asked a device, operation by operation, most time first. `dirtied` are bytes by name that programs wrote
-    /// into memory or to files, over the same time.
+    /// into memory or to files, over the same time; where it was traced who dirtied pages of the device, that counts.
     pub fn of(&self, device: &str, dirtied: &HashMap<String, f64>) -> Vec<AskedOperation> {
+        let dirtied = self.dirtied.get(device).unwrap_or(dirtied);
         let mut operations: BTreeMap<&str, Vec<(&str, AskedSums)>> = BTreeMap::new();
         for ((of, operation, name), sums) in &self.sums {
             if of == device {
@@ -136,8 +146,6 @@ fn dirtiers(dirtied: &HashMap<String, f64>) -> (Vec<AskingProgram>, &'static str
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::AskerRow;
-
     use super::*;
 
     fn row(operation: &str, name: &str, kernel: Option<bool>, requests: u64, device_s: f64) -> AskerRow {
@@ -191,5 +199,16 @@ mod tests {
         assert_eq!(of(&[("cp", 8.9e6), ("tar", 1.1e6)]), ("cp tar".into(), "guess".into()));
         assert_eq!(of(&[]), (String::new(), "unknown".into()));
         assert_eq!(of(&[("kworker/u4:1", 5.0)]), (String::new(), "unknown".into()));
+    }
+
+    /// Others wrote more on the machine, but of this device's pages one program dirtied nearly all.
+    #[test]
+    fn pages_that_were_traced_count_before_what_processes_wrote_anywhere() {
+        let mut askers = Askers::default();
+        let rows = [("write", "kworker/u4:1", 500), (AskerRow::DIRTIED, "cp", 95), (AskerRow::DIRTIED, "sh", 5)];
+        askers.add(&table(rows.map(|(operation, name, n)| row(operation, name, None, n, 0.0)).into()));
+        let found = askers.of("sda", &HashMap::from([("tar".to_owned(), 9.0e9)]));
+        assert_eq!((found.len(), found[0].sure.as_str(), found[0].dirtied_by[0].name.as_str()), (1, "likely", "cp"));
+        assert!((found[0].dirtied_by[0].share - 0.95).abs() < 1e-9);
     }
 }

@@ -23,6 +23,7 @@ mod remaps;
 pub mod statistics;
 mod summary;
 mod text;
+pub mod ticks;
 
 use std::path::PathBuf;
 

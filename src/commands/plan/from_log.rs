@@ -24,13 +24,13 @@ use crate::commands::arrays::Arrays;
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{LogWindow, Logs};
 use crate::commands::store::{self, StoreArguments};
-use crate::commands::{Failure, output, simulate};
+use crate::commands::{Failure, output, show_trace, simulate};
 
 /// Where a demand is taken from.
 #[derive(Args)]
 #[command(next_help_heading = "Demand from a log")]
 pub struct FromOptions {
-    /// Logs of one machine, of any format that `why` reads; with --fleet, of one machine each
+    /// Logs of one machine, of any format that `why` reads, or a request trace; with --fleet, of one machine each
     #[arg(long = "from", value_name = "LOG", num_args = 1.., conflicts_with_all = ["prometheus", "trace", "workload"])]
     pub logs: Vec<PathBuf>,
     /// A request trace, of any format that `show` reads
@@ -203,6 +203,9 @@ fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
         return of_workload(path);
     }
     let window = from.window();
+    if window.is_whole() && show_trace::is_one(&from.logs) {
+        return of_trace(&from.logs);
+    }
     let logs = match from.asking.is_asked()? {
         true => store::logs(&from.asking, &window)?,
         false => Logs::open(&from.logs, &window)?,

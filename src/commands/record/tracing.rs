@@ -27,6 +27,8 @@ const IDLE: Duration = Duration::from_millis(500);
 const SLOW_NS: u64 = 10_000_000_000;
 /// Who asked, rows of a note at most.
 const MOST_ASKERS: usize = 24;
+/// Bytes of a page. Filesystems of larger folios dirty several pages at once, which count as one.
+const PAGE_BYTES: u64 = 4096;
 /// Seconds are kept in microseconds.
 const MICROSECONDS: f64 = 1e-6;
 
@@ -196,7 +198,8 @@ impl TraceWorker {
         }
         let seconds = (clock.running_ns - running.slow_from_ns) as f64 / 1e9;
         running.slow_from_ns = clock.running_ns;
-        let table = asker_table(std::mem::take(&mut running.askers), seconds);
+        let dirtied = dirtied_rows(&mut running.session);
+        let table = asker_table(std::mem::take(&mut running.askers), dirtied, seconds);
         if let Some(text) = table.and_then(|table| serde_json::to_string(&table).ok()) {
             shared.notes.push(Note::new(clock.wall_ns, Note::ASKERS, text));
         }
@@ -239,7 +242,7 @@ fn request_rate() -> f64 {
 }
 
 /// Who asked, most time at the device first.
-fn asker_table(devices: HashMap<String, DeviceInterval>, elapsed_s: f64) -> Option<AskerTable> {
+fn asker_table(devices: HashMap<String, DeviceInterval>, dirtied: Vec<AskerRow>, elapsed_s: f64) -> Option<AskerTable> {
     let mut rows = Vec::new();
     for (device, interval) in devices {
         rows.extend(interval.askers.into_iter().map(|((pid, operation), sums)| AskerRow {
@@ -255,7 +258,28 @@ fn asker_table(devices: HashMap<String, DeviceInterval>, elapsed_s: f64) -> Opti
     }
     rows.sort_by(|a, b| b.device_s.total_cmp(&a.device_s).then_with(|| (&a.device, a.pid).cmp(&(&b.device, b.pid))));
     rows.truncate(MOST_ASKERS);
+    rows.extend(dirtied);
     (!rows.is_empty()).then_some(AskerTable { elapsed_s, rows })
+}
+
+/// Who dirtied pages of which disk since the last time, most pages first.
+fn dirtied_rows(session: &mut TraceSession) -> Vec<AskerRow> {
+    let pages = session.take_dirtied();
+    let mut rows = Vec::new();
+    for device in pages.devices() {
+        let name = session.names.name(device);
+        rows.extend(pages.of(device).into_iter().take(MOST_ASKERS).map(|thread| AskerRow {
+            device: name.clone(),
+            operation: AskerRow::DIRTIED.to_owned(),
+            pid: thread.pid,
+            kernel: is_kernel_thread(thread.pid),
+            name: thread.comm,
+            requests: thread.pages,
+            bytes: thread.pages * PAGE_BYTES,
+            device_s: 0.0,
+        }));
+    }
+    rows
 }
 
 /// A thread of the kernel has no memory of its own; `None` where it has ended.

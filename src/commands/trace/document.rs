@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use diskwright_blocktrace::dirty::{DirtyingThread, certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
 use diskwright_blocktrace::latency::edges;
 use diskwright_blocktrace::pairing::TracedRequest;
@@ -10,7 +11,7 @@ use diskwright_blocktrace::{HeatMap, LatencyHistogram, TraceSession, TracedOpera
 use serde_json::{Value, json};
 
 use super::super::when;
-use super::screen::{TraceClock, attribution, comm};
+use super::screen::{TraceClock, attribution, comm, longest};
 
 /// Threads that are named a device.
 const MOST_ASKERS: usize = 20;
@@ -20,8 +21,8 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
     let counts = session.counts();
     let kernel_loss = session.kernel_loss();
     let devices: Vec<Value> = session.summary.devices().into_iter().map(|d| device(session, d, totals)).collect();
-    let worst = session.summary.worst().to_vec();
-    let worst: Vec<Value> = worst.iter().map(|request| one(session, request, clock)).collect();
+    let worst: Vec<Value> =
+        longest(session).iter().map(|(request, is_done)| one(session, request, *is_done, clock)).collect();
     json!({
         "schema": "diskwright.trace/1",
         "method": session.method(),
@@ -29,7 +30,7 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
         "from": when::rfc3339(clock.wall(clock.running_ns.saturating_sub(cost.elapsed_ns))),
         "to": when::rfc3339(clock.wall_ns),
         "sampled": { "one_of": session.sampled() },
-        "latency_from": if session.method() == "tracefs" { "queue" } else { "start" },
+        "latency_from": latency_from(session),
         "dropped": loss.total(),
         "overrun": loss.overrun,
         "unpaired": counts.map(|(_, p)| json!({
@@ -43,7 +44,7 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
         "requeues": counts.map(|(_, p)| p.requeues),
         "events": counts.map(|(r, _)| json!({
             "read": r.events, "unknown": r.unknown, "pages": r.pages, "pages_cut": r.pages_cut,
-            "pages_after_loss": r.pages_after_loss,
+            "pages_after_loss": r.pages_after_loss, "dirtied": r.dirtied,
         })),
         "cost": {
             "cpu_share": cost.share(),
@@ -59,6 +60,15 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
     })
 }
 
+/// Where latencies begin, at the end of the trace.
+fn latency_from(session: &TraceSession) -> &'static str {
+    match (session.method(), session.is_from_issue()) {
+        ("tracefs", _) => "queue",
+        (_, true) => "issue",
+        (_, false) => "start",
+    }
+}
+
 fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> Value {
     let name = session.names.name(device);
     let counted = session
@@ -70,8 +80,25 @@ fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, Request
         Some(figures(operation, sum, summary.heat(device, operation)))
     });
     let operations: Vec<Value> = found.collect();
+    let dirtied = session.dirtied().map(|pages| dirtied(&pages.of(device)));
     let askers: Vec<Value> = summary.askers(device).iter().take(MOST_ASKERS).map(asker).collect();
-    json!({ "name": name, "operations": operations, "processes": askers, "counted_by_kernel": counted })
+    json!({
+        "name": name,
+        "operations": operations,
+        "processes": askers,
+        "dirtied": dirtied,
+        "counted_by_kernel": counted,
+    })
+}
+
+/// Who dirtied pages, and how sure it is that what is written back is theirs.
+fn dirtied(threads: &[DirtyingThread]) -> Value {
+    let thread = |t: &DirtyingThread| json!({ "pid": (t.pid > 0).then_some(t.pid), "comm": t.comm, "pages": t.pages });
+    json!({
+        "pages": threads.iter().map(|t| t.pages).sum::<u64>(),
+        "sure": certainty(threads).name(),
+        "processes": threads.iter().take(MOST_ASKERS).map(thread).collect::<Vec<_>>(),
+    })
 }
 
 fn figures(operation: TracedOperation, sum: &OperationSummary, heat: Option<&HeatMap>) -> Value {
@@ -142,10 +169,11 @@ fn asker(asker: &RequestAsker) -> Value {
     })
 }
 
-fn one(session: &mut TraceSession, request: &TracedRequest, clock: TraceClock) -> Value {
+fn one(session: &mut TraceSession, request: &TracedRequest, is_done: bool, clock: TraceClock) -> Value {
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
     json!({
-        "time": when::rfc3339(clock.wall(request.done_ns)),
+        "time": is_done.then(|| when::rfc3339(clock.wall(request.done_ns))),
+        "done": is_done,
         "device": session.names.name(request.device),
         "operation": request.operation.name(),
         "offset_bytes": request.sector.saturating_mul(512),

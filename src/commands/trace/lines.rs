@@ -66,8 +66,32 @@ impl IntervalLines {
                 clock = String::new();
             }
         }
+        out.push_str(&stalls(session, self.every_ns.max(STALL_NS), style));
         (!out.is_empty()).then_some(out)
     }
+}
+
+/// A request that is under way for so long is told while it is.
+const STALL_NS: u64 = 500_000_000;
+
+/// Devices with requests that have been under way for long: these have no percentile yet.
+fn stalls(session: &mut TraceSession, least_ns: u64, style: &Style) -> String {
+    let requests = session.unfinished_now();
+    let mut told: Vec<u32> = Vec::new();
+    let mut out = String::new();
+    for oldest in &requests {
+        if oldest.latency_ns() < least_ns || told.contains(&oldest.device) {
+            continue;
+        }
+        told.push(oldest.device);
+        let under_way = requests.iter().filter(|r| r.device == oldest.device).count();
+        let name = style.clean(&session.names.name(oldest.device));
+        let seconds = units::display(oldest.latency_ns() as f64 * 1e-9, "s");
+        let text =
+            format!("{name}: {under_way} requests not done, the oldest ({}) for {seconds}", oldest.operation.title());
+        out.push_str(&format!("{}\n", style.paint(Ink::Warn, &text)));
+    }
+    out
 }
 
 const HEADING: &str = "time         device       operation     requests/s        bytes      50 %      99 %   longest";

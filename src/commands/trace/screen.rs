@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 
 use diskwright_base::units;
+use diskwright_blocktrace::dirty::{DirtyCertainty, DirtyingThread, certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
+use diskwright_blocktrace::pairing::TracedRequest;
 use diskwright_blocktrace::summary::SIZE_CLASSES;
 use diskwright_blocktrace::{LatencyHistogram, OperationSummary, TraceSession, TracedOperation};
 use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 
 use super::heat;
 
-/// The worst requests that are shown.
+/// The worst requests that are shown, and those that a document has.
 const MOST_WORST: usize = 10;
+const WORST_KEPT: usize = 20;
 /// Threads that are named a device.
 const MOST_ASKERS: usize = 5;
 
@@ -44,10 +47,20 @@ pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Opt
     } else if starts(&["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt", "md", "loop"]) {
         Some("a thread of the kernel, for others")
     } else if operation == TracedOperation::Write {
-        Some("written back: who wrote the page is not seen")
+        Some("written back, for others")
     } else {
         None
     }
+}
+
+/// The requests that took longest; those that are not done, and their time so far, among them.
+pub fn longest(session: &TraceSession) -> Vec<(TracedRequest, bool)> {
+    let done = session.summary.worst().iter().map(|request| (*request, true));
+    let mut all: Vec<(TracedRequest, bool)> =
+        done.chain(session.unfinished_now().into_iter().take(WORST_KEPT).map(|request| (request, false))).collect();
+    all.sort_by_key(|(request, _)| std::cmp::Reverse(request.latency_ns()));
+    all.truncate(WORST_KEPT);
+    all
 }
 
 /// The whole answer.
@@ -75,6 +88,7 @@ pub fn of(
         out.push_str(&places(&operations).render(style));
         out.push_str(&heat_maps(session, device, from_ns, clock.running_ns, style));
         out.push_str(&askers(session, device, style));
+        out.push_str(&dirtiers(session, device, style));
     }
     out.push_str(&worst(session, clock, style));
     out.push_str(&footer(session, style));
@@ -235,8 +249,39 @@ fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
     format!("\n{}", table.render(style))
 }
 
+/// Who dirtied the pages of a device that the kernel wrote for others, and how sure that is.
+fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
+    let threads = session.dirtied().map(|pages| pages.of(device)).unwrap_or_default();
+    let askers = session.summary.askers(device);
+    let is_for_others = askers.iter().any(|a| {
+        let is_write = matches!(a.operation, TracedOperation::Write | TracedOperation::SyncWrite);
+        is_write && attribution(a.pid, &a.comm, a.operation).is_some()
+    });
+    if !is_for_others && threads.is_empty() {
+        return String::new();
+    }
+    let total: u64 = threads.iter().map(|thread| thread.pages).sum();
+    let one = |thread: &DirtyingThread| {
+        let name = if thread.comm.is_empty() { "(ended)".into() } else { style.clean(&thread.comm) };
+        let share = units::display(thread.pages as f64 / total as f64, "fraction");
+        format!("{name} {} ({share} of {total})", thread.pid)
+    };
+    let named = threads.iter().take(MOST_ASKERS).map(one).collect::<Vec<_>>().join(", ");
+    let text = match certainty(&threads) {
+        DirtyCertainty::Unknown if session.dirtied().is_none() => {
+            "who dirtied the pages is seen by single events alone (--method tracefs)".to_owned()
+        }
+        DirtyCertainty::Unknown => "who dirtied the pages is not known: nobody did so while this traced".to_owned(),
+        DirtyCertainty::Likely => format!("pages were dirtied by {named}: what is written back is likely theirs"),
+        DirtyCertainty::Guess => {
+            format!("pages were dirtied by {named}: whose are written back is a guess by these shares")
+        }
+    };
+    format!("{text}\n")
+}
+
 fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String {
-    let worst = session.summary.worst().to_vec();
+    let worst = longest(session);
     if worst.is_empty() {
         return String::new();
     }
@@ -250,11 +295,11 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
         .column("at device", Align::Right)
         .column("depth", Align::Right)
         .text("who asked");
-    for request in worst.iter().take(MOST_WORST) {
+    for (request, is_done) in worst.iter().take(MOST_WORST) {
         let who = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
         table.row([
             units::display(request.latency_ns() as f64 / 1e9, "s"),
-            DisplayZone::local().clock(clock.wall(request.done_ns)),
+            if *is_done { DisplayZone::local().clock(clock.wall(request.done_ns)) } else { "not done".into() },
             session.names.name(request.device),
             request.operation.title().to_owned(),
             units::display(request.sector as f64 * 512.0, "bytes"),

@@ -9,10 +9,12 @@ mod program;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::cost;
 use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable, TracedOperation};
 use crate::latency::{STEPS, edges};
 use crate::summary::CountedRequests;
+use assembler::Assembler;
 use calls::{AttachedProgram, SharedWords};
 use program::{
     ENTRY_BYTES, KEY_BYTES, MOST_DEVICES, NO_ROOM, OPERATIONS, ProgramPlan, SUM_WORDS, SUMS, WITHOUT_BEGINNING,
@@ -62,8 +64,22 @@ pub struct KernelCounter {
     /// Numbers that a device's requests and bios may bear.
     numbers: Vec<(u32, u32)>,
     before: Vec<u64>,
+    from_issue: bool,
     /// Devices that found no position.
     pub left_out: usize,
+}
+
+/// What it costs to come to a program at a tracepoint and back, nanoseconds: that of [`cost::CALIBRATED`], whose
+/// number this is, with an empty program.
+pub(crate) fn entry_ns(tracepoint: u16) -> Result<f64, KernelCountError> {
+    let timed = || cost::time_renames().map_err(refused("a name of the thread"));
+    let bare = timed()?;
+    let mut empty = Assembler::default();
+    empty.exit();
+    let code = empty.finish().ok_or(KernelCountError::Layout("an empty program"))?;
+    let program = calls::load(&code, "diskwright").map_err(refused("a program in the kernel (bpf)"))?;
+    let _attached = calls::attach(program, tracepoint).map_err(refused("a program at a tracepoint"))?;
+    Ok((timed()? - bare).max(0.0))
 }
 
 fn refused(what: &'static str) -> impl Fn(io::Error) -> KernelCountError {
@@ -100,12 +116,16 @@ impl KernelCounter {
         let shared = SharedWords::of(&counts, words).map_err(refused("a map as memory"))?;
         let left_out = disks.len() - devices.len();
         let (programs, before) = (Vec::new(), vec![0; words]);
-        let mut counter = KernelCounter { table, counts, words: shared, programs, devices, numbers, before, left_out };
+        let words = shared;
+        let from_issue = false;
+        let mut counter =
+            KernelCounter { table, counts, words, programs, devices, numbers, before, from_issue, left_out };
         counter.attach(events, names, mask)?;
         Ok(counter)
     }
 
-    /// Has only places counted whose sectors have zeros at `mask`, from now on.
+    /// Has only places counted whose sectors have zeros at `mask`, from now on; and latency counted from the issue
+    /// alone, without the program at the start, where that is wanted.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -114,8 +134,15 @@ impl KernelCounter {
         events: &EventTable,
         names: &mut BlockDeviceNames,
         mask: u64,
+        from_issue: bool,
     ) -> Result<(), KernelCountError> {
+        self.from_issue = from_issue;
         self.attach(events, names, mask)
+    }
+
+    /// Whether latency counts from the issue.
+    pub fn is_from_issue(&self) -> bool {
+        self.from_issue
     }
 
     fn attach(&mut self, events: &EventTable, names: &mut BlockDeviceNames, mask: u64) -> Result<(), KernelCountError> {
@@ -130,7 +157,9 @@ impl KernelCounter {
         use BlockEventKind::{BioComplete, Complete, FrontMerge, Issue, Queue, RequestMerge};
         // ends first, so that none comes to a beginning that is not taken out
         let wanted = [Complete, Issue, FrontMerge, RequestMerge, start].map(|kind| (kind, &by_requests));
-        let wanted = wanted.into_iter().chain([BioComplete, Queue].map(|kind| (kind, &by_bios)));
+        // merges come before the issue
+        let most = if self.from_issue { 2 } else { wanted.len() };
+        let wanted = wanted.into_iter().take(most).chain([BioComplete, Queue].map(|kind| (kind, &by_bios)));
         let mut programs = Vec::new();
         for (kind, devices) in wanted.filter(|(_, devices)| !devices.is_empty()) {
             let Some(layout) = events.layout(kind) else { continue };

@@ -1,0 +1,113 @@
+//! When a trace should do less because it costs more than it may, and when more again because the load has gone.
+
+use crate::cost::TraceCost;
+
+/// The budget is held against at least so much time.
+const WINDOW_NS: u64 = 1_000_000_000;
+/// Twice as much may be traced where the cost is below this share of the budget …
+const CALM: f64 = 1.0 / 3.0;
+/// … for so many windows at first, and twice as many each time that it turned out to be too much.
+const PATIENCE: u32 = 30;
+const MOST_PATIENCE: u32 = 3600;
+
+/// What should be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BudgetAdvice {
+    /// Fewer events.
+    Less,
+    /// More events.
+    More,
+    /// What is above the budget does not come from events (starting, drawing); told once.
+    NotByEvents,
+}
+
+/// Holds the cost against the budget, window by window.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BudgetKeeper {
+    before: TraceCost,
+    calm: u32,
+    patience: u32,
+    /// The last change was to more.
+    has_grown: bool,
+    is_spent: bool,
+}
+
+impl BudgetKeeper {
+    /// Whether a window has ended.
+    pub fn is_due(&self, elapsed_ns: u64) -> bool {
+        elapsed_ns.saturating_sub(self.before.elapsed_ns) >= WINDOW_NS
+    }
+
+    /// Whether this is the first time that nothing less can be done.
+    pub fn is_first_spent(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_spent, true)
+    }
+
+    /// What the window that ends now says; `None` where all may stay. `reading_ns` is what an event costs this
+    /// process.
+    pub fn advise(&mut self, cost: TraceCost, budget: f64, reading_ns: f64) -> Option<(TraceCost, BudgetAdvice)> {
+        let window = cost.since(&self.before);
+        self.before = cost;
+        let share = window.share()?;
+        if share > budget {
+            self.calm = 0;
+            let of_events = window.kernel_ns + window.events as f64 * reading_ns;
+            if of_events <= 0.5 * window.elapsed_ns as f64 * window.processors as f64 * budget {
+                return self.is_first_spent().then_some((window, BudgetAdvice::NotByEvents));
+            }
+            if std::mem::take(&mut self.has_grown) {
+                self.patience = self.patience.saturating_mul(2).min(MOST_PATIENCE);
+            }
+            return Some((window, BudgetAdvice::Less));
+        }
+        self.calm = if share < budget * CALM { self.calm + 1 } else { 0 };
+        self.patience = self.patience.max(PATIENCE);
+        if self.calm < self.patience {
+            return None;
+        }
+        (self.calm, self.has_grown) = (0, true);
+        Some((window, BudgetAdvice::More))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Adds a second in which the kernel's side took this share of one processor.
+    fn second(keeper: &mut BudgetKeeper, cost: &mut TraceCost, share: f64) -> Option<BudgetAdvice> {
+        cost.elapsed_ns += SECOND;
+        cost.kernel_ns += share * SECOND as f64;
+        assert!(keeper.is_due(cost.elapsed_ns));
+        keeper.advise(*cost, 0.01, 0.0).map(|(_, advice)| advice)
+    }
+
+    #[test]
+    fn less_at_once_and_more_after_half_a_minute() {
+        let (mut keeper, mut cost) = (BudgetKeeper::default(), TraceCost { processors: 1, ..TraceCost::default() });
+        assert!(!keeper.is_due(SECOND - 1));
+        assert_eq!(second(&mut keeper, &mut cost, 0.011), Some(BudgetAdvice::Less));
+        for _ in 0..29 {
+            assert_eq!(second(&mut keeper, &mut cost, 0.003), None);
+        }
+        assert_eq!(second(&mut keeper, &mut cost, 0.003), Some(BudgetAdvice::More));
+        // it was too much: twice as long the next time
+        assert_eq!(second(&mut keeper, &mut cost, 0.02), Some(BudgetAdvice::Less));
+        let calm = (0..60).find(|_| second(&mut keeper, &mut cost, 0.001) == Some(BudgetAdvice::More));
+        assert_eq!(calm, Some(59));
+        // within the budget, but not far below
+        assert!((0..500).all(|_| second(&mut keeper, &mut cost, 0.005).is_none()));
+    }
+
+    #[test]
+    fn what_is_not_of_events_is_told_once() {
+        let (mut keeper, mut cost) = (BudgetKeeper::default(), TraceCost { processors: 1, ..TraceCost::default() });
+        let mut busy = || {
+            (cost.elapsed_ns, cost.reader_ns) = (cost.elapsed_ns + SECOND, cost.reader_ns + SECOND / 50);
+            keeper.advise(cost, 0.01, 0.0).map(|(_, advice)| advice)
+        };
+        assert_eq!((busy(), busy()), (Some(BudgetAdvice::NotByEvents), None));
+    }
+}

@@ -1,0 +1,225 @@
+//! Who dirties pages. Buffered writes go to memory first, and threads of the kernel write the pages to the device
+//! later; no event tells whose page a request holds. The kernel tells who dirtied a page of which device, though, and
+//! that is as near as one gets.
+
+use std::collections::HashMap;
+use std::fs;
+
+use crate::devices::device_number;
+use crate::layout::{FieldPlace, LayoutError, field};
+
+/// The event's names: folios since 5.18, pages before.
+pub const EVENTS: [&str; 2] = ["writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"];
+/// Threads and devices that are told apart; more are counted as unknown.
+const MOST: usize = 4096;
+
+/// Where the event has its fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirtyLayout {
+    /// The event, as a folder of `events`.
+    pub event: &'static str,
+    /// Its number in this boot's buffers.
+    pub id: u16,
+    pid: usize,
+    /// The device as text, `MAJOR:MINOR` of the disk.
+    name: FieldPlace,
+}
+
+impl DirtyLayout {
+    /// Reads the file `format` of the event.
+    ///
+    /// # Errors
+    /// When a field that is needed is not there, or is not of the known size.
+    pub fn parse(event: &'static str, text: &str) -> Result<DirtyLayout, LayoutError> {
+        let missing = |what| LayoutError::Missing { event: event.to_owned(), what };
+        let find = |name: &str| text.lines().filter_map(field).find(|(n, _)| *n == name).map(|(_, place)| place);
+        let id = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
+        let pid = find("common_pid").ok_or_else(|| missing("common_pid"))?;
+        let name = find("name").ok_or_else(|| missing("name"))?;
+        if pid.size != 4 {
+            return Err(LayoutError::Size { event: event.to_owned(), field: "common_pid", size: pid.size });
+        }
+        if !(8..=256).contains(&name.size) || name.offset > 4096 {
+            return Err(LayoutError::Size { event: event.to_owned(), field: "name", size: name.size });
+        }
+        Ok(DirtyLayout { event, id: id.ok_or_else(|| missing("ID"))?, pid: pid.offset, name })
+    }
+
+    /// The thread, and the device where the filesystem is on one; `None` for another event, or one that is too short.
+    pub fn decode(&self, data: &[u8]) -> Option<(i32, Option<u32>)> {
+        if u16::from_ne_bytes(*data.first_chunk::<2>()?) != self.id {
+            return None;
+        }
+        let pid = i32::from_ne_bytes(*data.get(self.pid..)?.first_chunk::<4>()?);
+        let name = data.get(self.name.offset..)?.get(..self.name.size)?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        Some((pid, std::str::from_utf8(name).ok().and_then(device_of)))
+    }
+}
+
+/// `7:0`; other names are of filesystems that have no device of their own (btrfs, networks).
+fn device_of(name: &str) -> Option<u32> {
+    let (major, minor) = name.split_once(':')?;
+    Some(device_number(major.parse().ok().filter(|n| *n < 4096)?, minor.parse().ok().filter(|n| *n < 1 << 20)?))
+}
+
+/// Pages that a thread dirtied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirtyingThread {
+    /// The thread; 0 is those that were not told apart.
+    pub pid: i32,
+    /// Its name; empty where it ended before it was asked for.
+    pub comm: String,
+    /// Pages, or folios of several pages where the filesystem has them.
+    pub pages: u64,
+}
+
+/// How sure it is who dirtied what threads of the kernel write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirtyCertainty {
+    /// One thread's name stands for nine of ten pages that were dirtied.
+    Likely,
+    /// Several dirtied pages: by their shares.
+    Guess,
+    /// Nobody was seen: the pages were dirtied before.
+    Unknown,
+}
+
+impl DirtyCertainty {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        ["likely", "guess", "unknown"][self as usize]
+    }
+}
+
+/// Share of all pages from which a program is taken for the one whose pages are written back.
+const ALONE: f64 = 0.9;
+
+/// Pages dirtied since the start, or since they were last taken.
+#[derive(Clone, Debug, Default)]
+pub struct DirtyPages {
+    pages: HashMap<(u32, i32), u64>,
+    names: HashMap<i32, String>,
+    /// Pages of filesystems whose device is not told.
+    pub elsewhere: u64,
+}
+
+impl DirtyPages {
+    /// Counts a page; the thread's name is asked for when it is first seen.
+    pub fn add(&mut self, mut pid: i32, device: Option<u32>) {
+        let Some(device) = device else {
+            self.elsewhere += 1;
+            return;
+        };
+        if self.pages.len() >= MOST && !self.pages.contains_key(&(device, pid)) {
+            pid = 0;
+        }
+        let count = self.pages.entry((device, pid)).or_insert(0);
+        *count += 1;
+        if *count == 1 && pid > 0 && self.names.len() < MOST && !self.names.contains_key(&pid) {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            self.names.insert(pid, name.trim_end().to_owned());
+        }
+    }
+
+    /// Who dirtied pages of a device, most pages first.
+    pub fn of(&self, device: u32) -> Vec<DirtyingThread> {
+        let mine = self.pages.iter().filter(|((of, _), _)| *of == device);
+        let mut threads: Vec<DirtyingThread> = mine
+            .map(|((_, pid), pages)| DirtyingThread {
+                pid: *pid,
+                comm: self.names.get(pid).cloned().unwrap_or_default(),
+                pages: *pages,
+            })
+            .collect();
+        threads.sort_by_key(|thread| (std::cmp::Reverse(thread.pages), thread.pid));
+        threads
+    }
+
+    /// The devices whose pages were dirtied.
+    pub fn devices(&self) -> Vec<u32> {
+        let mut devices: Vec<u32> = self.pages.keys().map(|(device, _)| *device).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// What there is, leaving nothing.
+    pub fn take(&mut self) -> DirtyPages {
+        std::mem::take(self)
+    }
+}
+
+/// How sure it is that what was written back is of these threads.
+pub fn certainty(threads: &[DirtyingThread]) -> DirtyCertainty {
+    let total: u64 = threads.iter().map(|thread| thread.pages).sum();
+    let mut by_name: HashMap<(&str, i32), u64> = HashMap::new();
+    for thread in threads {
+        // threads without a name are not the same program
+        let key = (thread.comm.as_str(), if thread.comm.is_empty() { thread.pid } else { 0 });
+        *by_name.entry(key).or_insert(0) += thread.pages;
+    }
+    match by_name.values().max() {
+        None | Some(0) => DirtyCertainty::Unknown,
+        Some(most) if *most as f64 >= ALONE * total as f64 => DirtyCertainty::Likely,
+        Some(_) => DirtyCertainty::Guess,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Linux 6.18 describes it.
+    const FOLIO: &str = "name: writeback_dirty_folio\nID: 1009\nformat:\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:char name[32];\toffset:8;\tsize:32;\tsigned:0;\n\
+        \tfield:ino_t ino;\toffset:40;\tsize:8;\tsigned:0;\n";
+
+    fn event(pid: i32, name: &str) -> Vec<u8> {
+        let mut data = vec![0; 56];
+        data[..2].copy_from_slice(&1009u16.to_ne_bytes());
+        data[4..8].copy_from_slice(&pid.to_ne_bytes());
+        data[8..8 + name.len()].copy_from_slice(name.as_bytes());
+        data
+    }
+
+    #[test]
+    fn a_thread_and_a_device_are_read_or_refused() {
+        let layout = DirtyLayout::parse(EVENTS[0], FOLIO).expect("known");
+        assert_eq!(layout.decode(&event(42, "7:3")), Some((42, Some(device_number(7, 3)))));
+        for name in ["btrfs-1", "", "7:", ":3", "4096:0", "7:1048576", "-1:0"] {
+            assert_eq!(layout.decode(&event(42, name)), Some((42, None)), "{name}");
+        }
+        let whole = event(42, "7:3");
+        for cut in 0..40 {
+            assert_eq!(layout.decode(&whole[..cut]), None, "{cut}");
+        }
+        let mut other = whole;
+        other[0] ^= 1;
+        assert_eq!(layout.decode(&other), None);
+        let error = DirtyLayout::parse(EVENTS[0], &FOLIO.replace(" name[32]", " bdi[32]")).expect_err("no name");
+        assert_eq!(error.to_string(), "writeback/writeback_dirty_folio: its format has no name");
+        assert!(DirtyLayout::parse(EVENTS[0], &FOLIO.replace("offset:8;\tsize:32", "offset:8;\tsize:4")).is_err());
+        assert!(DirtyLayout::parse(EVENTS[1], "").is_err());
+    }
+
+    #[test]
+    fn how_sure_it_is_depends_on_how_many_dirtied_pages() {
+        let mut pages = DirtyPages::default();
+        assert_eq!(certainty(&pages.of(7)), DirtyCertainty::Unknown);
+        let me = std::process::id() as i32;
+        (0..90).for_each(|_| pages.add(me, Some(7)));
+        (0..10).for_each(|_| pages.add(-5, Some(7)));
+        pages.add(me, Some(8));
+        pages.add(me, None);
+        let threads = pages.of(7);
+        assert_eq!((threads.len(), threads[0].pid, threads[0].pages, pages.elsewhere), (2, me, 90, 1));
+        assert!(!threads[0].comm.is_empty() && threads[1].comm.is_empty());
+        assert_eq!(certainty(&threads), DirtyCertainty::Likely);
+        pages.add(-5, Some(7));
+        assert_eq!(certainty(&pages.of(7)), DirtyCertainty::Guess);
+        assert_eq!(pages.devices(), [7, 8]);
+        assert_eq!((pages.take().devices().len(), pages.devices().len()), (2, 0));
+    }
+}

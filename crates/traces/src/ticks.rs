@@ -1,0 +1,322 @@
+//! A trace as a log: what the kernel would have counted of its devices, second by second, and the distributions of
+//! latency that a recorder keeps. So a trace can be reported, judged, compared and planned from like any log.
+//!
+//! Requests are counted where they are done, as the kernel counts them, and their time under way in the seconds that
+//! it lies in. A trace that tells no ends counts them at their arrival, and its times are gaps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use diskwright_base::latency::{STEPS, step_of};
+use diskwright_base::latency_series::LatencyTable;
+use diskwright_base::topology::{Device, Topology};
+use diskwright_base::{LatencyOperation, Operation, Request, Schema, Series};
+use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
+
+use crate::{Trace, TraceError};
+
+/// A tick.
+const TICK_NS: i64 = 1_000_000_000;
+/// What a request adds is waited for so many ticks behind the newest arrival.
+const OPEN_TICKS: i64 = 600;
+/// A request counts as under way in so many ticks at most: longer ones are errors of clocks.
+const MOST_TICKS: i64 = OPEN_TICKS;
+/// A pause of so many ticks is a gap of the log and no row of zeros.
+const PAUSE_TICKS: i64 = 3600;
+
+/// Counters of a device, in the order of [`DeviceTick::cells`].
+const COUNTERS: [&str; 12] = [
+    "physical_disk.reads",
+    "physical_disk.read_bytes",
+    "physical_disk.read_time_s",
+    "physical_disk.writes",
+    "physical_disk.write_bytes",
+    "physical_disk.write_time_s",
+    "physical_disk.discards",
+    "physical_disk.discard_bytes",
+    "physical_disk.flushes",
+    "physical_disk.flush_time_s",
+    "physical_disk.busy_time_s",
+    "physical_disk.weighted_time_s",
+];
+
+#[derive(Clone, Copy, Debug, Default)]
+struct DoneRequests {
+    count: u64,
+    bytes: u64,
+    ns: u64,
+}
+
+/// A device in a tick.
+#[derive(Clone, Debug, Default)]
+struct DeviceTick {
+    /// By [`Operation`].
+    done: [DoneRequests; 4],
+    busy_ns: u64,
+    under_way_ns: u64,
+    /// Steps of latency by operation.
+    steps: BTreeMap<LatencyOperation, Box<[u64]>>,
+}
+
+impl DeviceTick {
+    fn cells(&self, has_ends: bool, row: &mut Vec<f64>) {
+        let seconds = |ns: u64| if has_ends { ns as f64 * 1e-9 } else { f64::NAN };
+        let of = |operation: Operation| &self.done[operation as usize];
+        for operation in [Operation::Read, Operation::Write] {
+            row.extend([of(operation).count as f64, of(operation).bytes as f64, seconds(of(operation).ns)]);
+        }
+        row.extend([of(Operation::Discard).count as f64, of(Operation::Discard).bytes as f64]);
+        row.extend([of(Operation::Flush).count as f64, seconds(of(Operation::Flush).ns)]);
+        row.extend([seconds(self.busy_ns), seconds(self.under_way_ns)]);
+    }
+}
+
+/// Reads the rest of a trace.
+///
+/// # Errors
+/// When the system refuses to read, or there is no request.
+pub fn read(trace: &mut Trace, sink: &mut PieceSink<'_>) -> Result<ReadSummary, TraceError> {
+    let (format, file) = (trace.format().id, trace.summary().files.join(" "));
+    let mut sink = |piece: diskwright_logs::LogPiece<'_>| sink(piece);
+    let mut rows = TickRows::new(FrameBatch::new(format, &mut sink));
+    while let Some(request) = trace.next() {
+        let request = request?;
+        rows.add(&request, trace.devices());
+        if rows.batch.is_stopped() {
+            break;
+        }
+    }
+    rows.finish(trace.devices());
+    for skip in trace.summary().skipped {
+        rows.batch.skip(skip.at, skip.because);
+    }
+    Ok(rows.batch.finish(&file)?)
+}
+
+struct TickRows<'a> {
+    batch: FrameBatch<'a>,
+    begin_ns: Option<i64>,
+    /// By tick, then by device.
+    open: BTreeMap<i64, Vec<DeviceTick>>,
+    /// The next tick to hand out.
+    next: i64,
+    newest_ns: i64,
+    /// Up to when each device is known to be busy.
+    busy_to_ns: Vec<i64>,
+    has_ends: bool,
+    always: Vec<Series>,
+    schema: Arc<Schema>,
+    latency: LatencyTable,
+    row: Vec<f64>,
+}
+
+impl<'a> TickRows<'a> {
+    fn new(batch: FrameBatch<'a>) -> TickRows<'a> {
+        TickRows {
+            batch,
+            begin_ns: None,
+            open: BTreeMap::new(),
+            next: 0,
+            newest_ns: i64::MIN,
+            busy_to_ns: Vec::new(),
+            has_ends: false,
+            always: Vec::new(),
+            schema: Arc::default(),
+            latency: LatencyTable::default(),
+            row: Vec::new(),
+        }
+    }
+
+    fn device(&mut self, tick: i64, device: usize) -> &mut DeviceTick {
+        // what comes for a tick that was handed out counts in the next one
+        let devices = self.open.entry(tick.max(self.next)).or_default();
+        if devices.len() <= device {
+            devices.resize(device + 1, DeviceTick::default());
+        }
+        &mut devices[device]
+    }
+
+    fn add(&mut self, request: &Request, names: &[String]) {
+        let begin = *self.begin_ns.get_or_insert(request.arrival_ns);
+        let done_ns = request.completed().filter(|done| *done >= request.arrival_ns);
+        self.has_ends |= done_ns.is_some();
+        if done_ns.is_none() && self.has_ends {
+            // not done when the trace ended
+            return;
+        }
+        let tick_of = |ns: i64| ns.saturating_sub(begin).div_euclid(TICK_NS);
+        let device = usize::from(request.device);
+        let tick = self.device(tick_of(done_ns.unwrap_or(request.arrival_ns)), device);
+        let done = &mut tick.done[request.operation as usize];
+        done.count += 1;
+        done.bytes += u64::from(request.length_bytes);
+        if let Some(ns) = request.response_ns() {
+            done.ns = done.ns.saturating_add(ns);
+            let steps = tick.steps.entry(recorded_as(request.operation));
+            steps.or_insert_with(|| vec![0; STEPS].into_boxed_slice())[step_of(ns)] += 1;
+        }
+        if let Some(done_ns) = done_ns {
+            self.under_way(device, begin, request.arrival_ns, done_ns);
+        }
+        self.newest_ns = self.newest_ns.max(request.arrival_ns);
+        self.hand_out(tick_of(self.newest_ns).saturating_sub(OPEN_TICKS), names);
+    }
+
+    /// Adds a request's time to the ticks that it lies in.
+    fn under_way(&mut self, device: usize, begin: i64, from_ns: i64, to_ns: i64) {
+        if self.busy_to_ns.len() <= device {
+            self.busy_to_ns.resize(device + 1, i64::MIN);
+        }
+        let busy_from = from_ns.max(self.busy_to_ns[device]);
+        self.busy_to_ns[device] = self.busy_to_ns[device].max(to_ns);
+        let first = from_ns.saturating_sub(begin).div_euclid(TICK_NS);
+        let last = to_ns.saturating_sub(begin).div_euclid(TICK_NS).min(first + MOST_TICKS);
+        for number in first..=last {
+            let from = begin.saturating_add(number.saturating_mul(TICK_NS));
+            let to = from.saturating_add(TICK_NS);
+            let within = |begins: i64| to_ns.min(to).saturating_sub(begins.max(from)).max(0) as u64;
+            let tick = self.device(number, device);
+            tick.under_way_ns += within(from_ns);
+            tick.busy_ns += within(busy_from);
+        }
+    }
+
+    /// Hands out the ticks before `end`.
+    fn hand_out(&mut self, end: i64, names: &[String]) {
+        while self.next < end && !self.open.is_empty() {
+            let first = self.open.first_key_value().map_or(end, |(tick, _)| *tick);
+            if first - self.next > PAUSE_TICKS {
+                self.next = first.min(end);
+                continue;
+            }
+            let devices = self.open.remove(&self.next).unwrap_or_default();
+            self.tick(&devices, names);
+            self.next += 1;
+        }
+    }
+
+    fn tick(&mut self, devices: &[DeviceTick], names: &[String]) {
+        let Some(begin) = self.begin_ns else { return };
+        let time_ns = begin.saturating_add((self.next + 1).saturating_mul(TICK_NS));
+        for (name, tick) in names.iter().zip(devices) {
+            for (operation, steps) in &tick.steps {
+                self.latency.add(name, *operation, steps.iter().copied().enumerate());
+            }
+        }
+        if self.always.len() != names.len() * COUNTERS.len() {
+            let one = |name: &String| {
+                let name = name.clone();
+                COUNTERS.map(|id| Series { counter: id.into(), instance: name.clone(), scale: 1.0 })
+            };
+            self.always = names.iter().flat_map(one).collect();
+            let device = |name: &String| Device { name: name.clone(), ..Device::default() };
+            let devices = names.iter().map(device).collect();
+            self.batch.topology(time_ns.saturating_sub(TICK_NS), &Topology { devices, ..Topology::default() });
+            self.schema = Arc::default();
+        }
+        if self.latency.take_changed() || self.schema.series.is_empty() {
+            let mut series = self.always.clone();
+            self.latency.series(&mut series);
+            self.schema = Arc::new(Schema::new(series));
+        }
+        self.row.clear();
+        for position in 0..names.len() {
+            let none = DeviceTick::default();
+            devices.get(position).unwrap_or(&none).cells(self.has_ends, &mut self.row);
+        }
+        self.latency.cells(&mut self.row);
+        self.batch.tick(&self.schema, time_ns, Some(TICK_NS.unsigned_abs()), &self.row);
+    }
+
+    fn finish(&mut self, names: &[String]) {
+        let end = self.open.last_key_value().map_or(0, |(tick, _)| tick + 1);
+        self.hand_out(end, names);
+    }
+}
+
+/// A trace does not tell who waits for a write.
+fn recorded_as(operation: Operation) -> LatencyOperation {
+    match operation {
+        Operation::Read => LatencyOperation::Read,
+        Operation::Write => LatencyOperation::Write,
+        Operation::Flush => LatencyOperation::Flush,
+        Operation::Discard => LatencyOperation::Discard,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use diskwright_base::{Frame, LatencyColumns, LogPiece};
+
+    use super::*;
+    use crate::{CSV_HEADING, LogInput, from_inputs};
+
+    /// Ticks as frames of one tick each.
+    fn ticks(lines: &str) -> (Vec<Frame>, ReadSummary) {
+        let text = format!("{CSV_HEADING}{lines}");
+        let input = LogInput::from_bytes("requests.csv", text.into_bytes()).expect("input");
+        let mut frames = Vec::new();
+        let mut sink = |piece: LogPiece<'_>| {
+            if let LogPiece::Frame(frame) = piece {
+                for tick in 0..frame.ticks().len() {
+                    let row: Vec<f64> = (0..frame.schema().series.len()).map(|c| frame.column(c)[tick]).collect();
+                    let mut one = Frame::new(Arc::clone(frame.schema()), 1);
+                    one.push(frame.ticks()[tick], &row);
+                    frames.push(one);
+                }
+            }
+            ControlFlow::Continue(())
+        };
+        let summary = read(&mut from_inputs(vec![input]).expect("a trace"), &mut sink).expect("ticks");
+        (frames, summary)
+    }
+
+    fn value(frame: &Frame, counter: &str, device: &str) -> f64 {
+        frame.column(frame.schema().column(counter, device).unwrap_or_else(|| panic!("{counter}")))[0]
+    }
+
+    /// From 100.0 s on: a read of 4 KiB from 0.2 to 0.7 s, one from 0.6 to 1.5, a write of 8 KiB from 3.0 to 3.25.
+    #[test]
+    fn requests_count_where_they_end_and_time_where_it_lies() {
+        let (frames, summary) = ticks(
+            "100.2,sda,read,0,4096,100.2,100.7\n100.6,sda,read,8192,4096,100.6,101.5\n\
+             103.0,sda,write,0,8192,103.0,103.25\n103.1,sda,read,0,4096,103.1,\n",
+        );
+        assert_eq!((frames.len(), summary.ticks, summary.range.map(|(from, _)| from)), (4, 4, Some(101_200_000_000)));
+        let column = |counter: &str| frames.iter().map(|f| value(f, counter, "sda")).collect::<Vec<_>>();
+        let near = |counter: &str, expected: [f64; 4]| {
+            let found = column(counter);
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{counter}: {found:?}");
+        };
+        // ticks begin at the first arrival, 100.2 s; the read that never ended is left out
+        near("physical_disk.reads", [1.0, 1.0, 0.0, 0.0]);
+        near("physical_disk.read_time_s", [0.5, 0.9, 0.0, 0.0]);
+        near("physical_disk.writes", [0.0, 0.0, 0.0, 1.0]);
+        near("physical_disk.write_bytes", [0.0, 0.0, 0.0, 8192.0]);
+        // 0.2 to 1.2 s: 0.5 and 0.6 under way, all of it busy; 1.2 to 1.5 of the second read; 3.0 to 3.2 and the rest
+        near("physical_disk.weighted_time_s", [1.1, 0.3, 0.2, 0.05]);
+        near("physical_disk.busy_time_s", [1.0, 0.3, 0.2, 0.05]);
+        let found = LatencyColumns::find(frames[3].schema());
+        let counts: Vec<u64> =
+            found.groups.iter().map(|g| g.steps(&frames[3], 0..1).iter().map(|(_, n)| n).sum()).collect();
+        assert_eq!((found.groups.len(), counts.iter().sum::<u64>()), (2, 1));
+    }
+
+    #[test]
+    fn a_trace_without_ends_has_no_times() {
+        let (frames, _) = ticks("5.0,sda,read,0,4096,,\n5.5,sdb,write,0,4096,,\n");
+        assert_eq!(value(&frames[0], "physical_disk.reads", "sda"), 1.0);
+        assert!(value(&frames[0], "physical_disk.read_time_s", "sda").is_nan());
+        assert_eq!(value(&frames[0], "physical_disk.writes", "sdb"), 1.0);
+    }
+
+    /// Two days of nothing are a gap and not 172,800 rows.
+    #[test]
+    fn a_long_pause_is_a_gap() {
+        let (frames, _) = ticks("0.0,sda,read,0,4096,0.0,0.1\n172800.5,sda,read,0,4096,172800.5,172800.6\n");
+        assert!(frames.len() < 1000, "{}", frames.len());
+        assert_eq!(frames.iter().map(|f| value(f, "physical_disk.reads", "sda")).sum::<f64>(), 2.0);
+    }
+}
