@@ -191,3 +191,19 @@ pub(super) fn paths(scene: &HostScene, device: &str) -> CheckOutcome {
         (working, all) => Proposal::new(format!("{working} of {all} paths work")).propose(),
     }
 }
+
+pub(super) fn threads(scene: &HostScene, array: &str) -> CheckOutcome {
+    if !scene.block(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
+        return CheckOutcome::Absent;
+    }
+    let Some(threads) = scene.block_number(array, "md/group_thread_cnt") else {
+        return unknown(scene, &format!("sys/block/{array}/md/group_thread_cnt"));
+    };
+    // one thread is more than rotating disks need
+    if threads > 0.0 || !matches!(scene.class(array), DeviceClass::Flash | DeviceClass::Nvme) {
+        return CheckOutcome::Good;
+    }
+    let load = scene.disk_load(array).filter(|load| load.busy() > 0.05 && load.writes > 0.0);
+    let evidence = load.map(|load| (format!("the array was busy {} of the time", percent(load.busy())), load.busy()));
+    super::only_info(Proposal::new("one thread computes parity").value("4").evidence(evidence)).propose()
+}

@@ -49,6 +49,8 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("filesystem.trim", limits::trim),
     ("array.scrub", limits::scrub),
     ("path.count", limits::paths),
+    ("array.threads", limits::threads),
+    ("queue.processors", queue::processors),
     ("memory.dirty-limits", memory::dirty_limits),
     ("memory.swappiness", memory::swappiness),
     ("memory.swap-placement", memory::swap_placement),
