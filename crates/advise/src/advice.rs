@@ -86,6 +86,9 @@ pub struct HostAdvice {
     pub unknown: Vec<UnknownCheck>,
     /// Checks of instances that were well.
     pub well: usize,
+    /// What another item that writes the same file was preferred to.
+    #[serde(skip)]
+    pub dropped: Vec<AdviceItem>,
 }
 
 /// Judges a host by all checks.
@@ -109,7 +112,7 @@ pub fn advise(scene: &HostScene) -> HostAdvice {
         }
     }
     advice.items.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.id.cmp(&b.id)));
-    one_voice(&mut advice.items);
+    advice.dropped = one_voice(&mut advice.items);
     advice
 }
 
@@ -269,14 +272,44 @@ fn worth(item: &AdviceItem) -> f64 {
     severity * evidence * gain / risk
 }
 
-/// One knob, one voice: of two items that write one file the more worthwhile stays.
-fn one_voice(items: &mut Vec<AdviceItem>) {
+/// One knob, one voice: of two items that write one file the more worthwhile stays. Gives those that go.
+fn one_voice(items: &mut Vec<AdviceItem>) -> Vec<AdviceItem> {
     let mut taken: BTreeSet<String> = BTreeSet::new();
-    items.retain(|item| {
+    let (kept, dropped) = std::mem::take(items).into_iter().partition(|item| {
         let free = item.writes.iter().all(|write| !taken.contains(&write.path));
         if free {
             taken.extend(item.writes.iter().map(|write| write.path.clone()));
         }
         free
     });
+    *items = kept;
+    dropped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(id: &str, after: &str, severity: AdviceSeverity) -> AdviceItem {
+        let check = CHECKS.iter().find(|check| check.id == id).expect("a check");
+        let scene = HostScene::of(crate::tree::HostTree::default(), diskwright_base::Topology::default(), None);
+        let mut proposal = Proposal::new("made up").severity(severity);
+        proposal.writes = vec![("sys/block/sda/queue/read_ahead_kb".into(), after.into())];
+        item(check, &scene, "sda", format!("{id}@sda"), proposal)
+    }
+
+    #[test]
+    fn of_two_that_disagree_on_one_file_the_more_worthwhile_stays_and_the_other_is_told() {
+        let mut items = vec![
+            written("queue.scheduler", "4096", AdviceSeverity::Warning),
+            written("queue.read-ahead", "128", AdviceSeverity::Info),
+        ];
+        let dropped = one_voice(&mut items);
+        let ids = |items: &[AdviceItem]| items.iter().map(|item| item.id.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            (ids(&items), ids(&dropped)),
+            (vec!["queue.scheduler@sda".into()], vec!["queue.read-ahead@sda".into()])
+        );
+        assert_eq!(dropped[0].writes[0].after, "128");
+    }
 }

@@ -129,6 +129,8 @@ const FILES: &[(&str, &str)] = &[
     ("queue.toml", include_str!("data/queue.toml")),
     ("memory.toml", include_str!("data/memory.toml")),
     ("host.toml", include_str!("data/host.toml")),
+    ("link.toml", include_str!("data/link.toml")),
+    ("limits.toml", include_str!("data/limits.toml")),
 ];
 
 /// All checks, in the order of the files.

@@ -208,7 +208,9 @@ impl TreeReader<'_> {
         }
         let root = fs::canonicalize(self.root).ok()?;
         if let Ok(found) = fs::canonicalize(&link) {
-            return Some(found.strip_prefix(&root).ok()?.to_string_lossy().into_owned());
+            let inside = found.strip_prefix(&root).map(|inside| inside.to_string_lossy().into_owned());
+            // an absolute link of a copied folder leads to this host
+            return inside.ok().or_else(|| Some(fs::read_link(&link).ok()?.to_string_lossy().into_owned()));
         }
         Some(fs::read_link(&link).ok()?.to_string_lossy().into_owned())
     }

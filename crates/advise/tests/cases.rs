@@ -198,6 +198,11 @@ fn one_knob_has_one_voice() {
             let before = values.insert(write.path.clone(), write.after.clone());
             assert_eq!(before, None, "{}: {} is written twice", id(case), write.path);
         }
+        // what was dropped said the same, or there would be two opinions and one of them wrong
+        for write in advice.dropped.iter().flat_map(|item| &item.writes) {
+            let kept = values.get(&write.path);
+            assert_eq!(kept, Some(&write.after), "{}: two checks disagree on {}", id(case), write.path);
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! it is and how it is proven.
 
 mod host;
+mod limits;
+mod link;
 mod memory;
 mod queue;
 
@@ -33,6 +35,22 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("alignment.partition", host::partition),
     ("link.pcie", host::pcie),
     ("clock.source", host::clock),
+    ("link.sata", link::sata),
+    ("link.usb", link::usb),
+    ("link.power", link::power),
+    ("processor.governor", link::governor),
+    ("limit.aio", limits::aio),
+    ("limit.files", limits::files),
+    ("limit.group-processors", limits::group_processors),
+    ("limit.group-memory", limits::group_memory),
+    ("host.pressure", limits::pressure),
+    ("filesystem.ext4-errors", limits::ext4_errors),
+    ("filesystem.btrfs-errors", limits::btrfs_errors),
+    ("filesystem.trim", limits::trim),
+    ("array.scrub", limits::scrub),
+    ("path.count", limits::paths),
+    ("array.threads", limits::threads),
+    ("queue.processors", queue::processors),
     ("memory.dirty-limits", memory::dirty_limits),
     ("memory.swappiness", memory::swappiness),
     ("memory.swap-placement", memory::swap_placement),

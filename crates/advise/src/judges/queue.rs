@@ -350,6 +350,30 @@ fn has_copies(level: diskwright_base::RaidLevel) -> bool {
     !matches!(level, diskwright_base::RaidLevel::Linear | diskwright_base::RaidLevel::Raid0)
 }
 
+pub(super) fn processors(scene: &HostScene, disk: &str) -> CheckOutcome {
+    // other disks have one queue, and need no more
+    if scene.class(disk) != DeviceClass::Nvme && !disk.starts_with("vd") {
+        return CheckOutcome::Absent;
+    }
+    let folder = format!("sys/block/{}/mq", file_name(disk));
+    let queues = scene.tree.names(&folder);
+    // the shared device over several NVMe paths has no queues of its own
+    if queues.is_empty() {
+        return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, &folder) };
+    }
+    let mut processors = 0;
+    for queue in &queues {
+        let path = format!("{folder}/{queue}/cpu_list");
+        let Some(list) = scene.tree.get(&path) else { return unknown(scene, &path) };
+        processors += list.split(',').filter(|word| !word.trim().is_empty()).count();
+    }
+    if queues.len() > 1 || processors < 4 {
+        return CheckOutcome::Good;
+    }
+    only_info(Proposal::new(format!("one queue for {processors} processors")).evidence(busy(scene.disk_load(disk))))
+        .propose()
+}
+
 pub(super) fn zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
     match scene.queue(disk, "zoned") {
         None if scene.has_facts => CheckOutcome::Absent,

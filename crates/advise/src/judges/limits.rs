@@ -1,0 +1,209 @@
+//! Limits that bind, counted errors, trimming, schedules of checks, paths.
+
+use diskwright_base::DeviceClass;
+
+use super::{percent, unknown};
+use crate::check::{CheckOutcome, Proposal};
+use crate::scene::{HostScene, file_name};
+
+/// The share of a limit from which it is close.
+const CLOSE: f64 = 0.8;
+
+pub(super) fn aio(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(used) = scene.sysctl("fs.aio-nr") else { return unknown(scene, "proc/sys/fs/aio-nr") };
+    let Some(most) = scene.sysctl("fs.aio-max-nr") else { return unknown(scene, "proc/sys/fs/aio-max-nr") };
+    if used < CLOSE * most {
+        return CheckOutcome::Good;
+    }
+    Proposal::new(format!("{used:.0} of {most:.0} are reserved"))
+        .value(format!("{:.0}", 2.0 * used.max(most)))
+        .propose()
+}
+
+pub(super) fn files(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(used) = scene.sysctl("fs.file-nr") else { return unknown(scene, "proc/sys/fs/file-nr") };
+    let Some(most) = scene.sysctl("fs.file-max") else { return unknown(scene, "proc/sys/fs/file-max") };
+    if used < CLOSE * most {
+        return CheckOutcome::Good;
+    }
+    Proposal::new(format!("{used:.0} of {most:.0} are open")).value(format!("{:.0}", 2.0 * used.max(most))).propose()
+}
+
+pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {
+    if scene.tree.get("proc/pressure/io").is_some() {
+        return CheckOutcome::Good;
+    }
+    // a few files that somebody copied do not tell what the kernel lacks
+    if scene.tree.get("proc/cmdline").is_none() {
+        return unknown(scene, "proc/pressure/io");
+    }
+    Proposal::new("/proc/pressure/io is not there").propose()
+}
+
+/// A value of a file with a name and a number on each line.
+fn counted(text: &str, name: &str) -> Option<f64> {
+    let line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+    text.lines().find_map(line)
+}
+
+fn group_file<'a>(scene: &'a HostScene, group: &str, file: &str) -> Option<&'a str> {
+    scene.tree.get(&format!("sys/fs/cgroup{group}/{file}"))
+}
+
+pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
+    let Some(text) = group_file(scene, group, "cpu.stat") else { return CheckOutcome::Absent };
+    let (Some(periods), Some(stopped)) = (counted(text, "nr_periods"), counted(text, "nr_throttled")) else {
+        // its processors are not limited: the controller is not on
+        return CheckOutcome::Absent;
+    };
+    // a minute of periods of 100 ms at least
+    if periods < 600.0 || stopped < 0.1 * periods {
+        return CheckOutcome::Good;
+    }
+    let limit = group_file(scene, group, "cpu.max").unwrap_or("not readable");
+    let share = percent(stopped / periods);
+    Proposal::new(format!("stopped in {share} of its periods since it was made; cpu.max is {limit}")).propose()
+}
+
+pub(super) fn group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
+    let Some(text) = group_file(scene, group, "memory.events") else { return CheckOutcome::Absent };
+    let Some(at_most) = counted(text, "max") else {
+        return CheckOutcome::Unknown(format!("/sys/fs/cgroup{group}/memory.events has no line `max`"));
+    };
+    let killed = counted(text, "oom_kill").unwrap_or(0.0);
+    if killed == 0.0 {
+        return CheckOutcome::Good;
+    }
+    let limit = group_file(scene, group, "memory.max").unwrap_or("not readable");
+    let text = format!("{killed:.0} of its processes were killed, and it met its limit {at_most:.0} times");
+    Proposal::new(format!("{text}, since it was made; memory.max is {limit}")).propose()
+}
+
+/// The block device of a mounted filesystem.
+fn device_of<'a>(scene: &'a HostScene, point: &str) -> Option<&'a str> {
+    let found = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
+    found.map(|filesystem| filesystem.device.as_str()).filter(|device| !device.is_empty())
+}
+
+pub(super) fn ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome {
+    let is_ext4 = scene.mount(point).is_some_and(|mount| mount.kind == "ext4");
+    let Some(device) = device_of(scene, point).filter(|_| is_ext4) else { return CheckOutcome::Absent };
+    let path = format!("sys/fs/ext4/{}/errors_count", file_name(device));
+    match scene.tree.number(&path) {
+        None => unknown(scene, &path),
+        Some(0.0) => CheckOutcome::Good,
+        Some(errors) => Proposal::new(format!("{errors:.0} errors of {device} since the last complete fsck")).propose(),
+    }
+}
+
+pub(super) fn btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
+    let folder = "sys/fs/btrfs";
+    let is_used = scene.mounts.iter().any(|mount| mount.kind == "btrfs");
+    let (mut seen, mut is_read) = (Vec::new(), false);
+    for volume in scene.tree.names(folder) {
+        for number in scene.tree.names(&format!("{folder}/{volume}/devinfo")) {
+            let text = scene.tree.get(&format!("{folder}/{volume}/devinfo/{number}/error_stats")).unwrap_or_default();
+            is_read |= !text.is_empty();
+            let broken = |line: &&str| line.split_whitespace().nth(1).is_some_and(|count| count != "0");
+            let counts: Vec<&str> = text.lines().filter(broken).collect();
+            if !counts.is_empty() {
+                seen.push(format!("device {number} of {volume}: {}", counts.join(", ")));
+            }
+        }
+    }
+    match (seen.is_empty(), is_read) {
+        (false, _) => Proposal::new(seen.join("; ")).propose(),
+        (true, true) => CheckOutcome::Good,
+        (true, false) if is_used => unknown(scene, &format!("{folder}/*/devinfo/*/error_stats")),
+        (true, false) => CheckOutcome::Absent,
+    }
+}
+
+/// Filesystems that tell a disk what is free.
+const TRIMMED: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
+/// What `systemctl enable fstrim.timer` and older packages leave.
+const TRIM_SCHEDULES: &[&str] = &["etc/systemd/system/timers.target.wants/fstrim.timer", "etc/cron.weekly/fstrim"];
+
+fn is_scheduled(scene: &HostScene, places: &[&str]) -> bool {
+    places.iter().any(|place| scene.tree.has(place))
+}
+
+pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
+    let Some(mount) = scene.mount(point).filter(|mount| TRIMMED.contains(&mount.kind.as_str())) else {
+        return CheckOutcome::Absent;
+    };
+    let Some(device) = device_of(scene, point) else { return CheckOutcome::Absent };
+    let leaves = scene.topology.leaves(device);
+    let [disk] = leaves.as_slice() else { return CheckOutcome::Absent };
+    if !matches!(scene.class(disk), DeviceClass::Flash | DeviceClass::Nvme) || mount.flags.split(',').any(|f| f == "ro")
+    {
+        return CheckOutcome::Absent;
+    }
+    // a mapped device lets it through or not; a partition has no queue of its own
+    let allowed = |name: &str| scene.queue_number(name, "discard_max_bytes");
+    let Some(most) = allowed(device).or_else(|| allowed(disk)) else {
+        return unknown(scene, &format!("sys/block/{disk}/queue/discard_max_bytes"));
+    };
+    let by_mount = mount.options.split(',').any(|option| option == "discard" || option.starts_with("discard="));
+    if most == 0.0 || by_mount || is_scheduled(scene, TRIM_SCHEDULES) {
+        return CheckOutcome::Good;
+    }
+    Proposal::new(format!("{disk} can be told what is free, and no known schedule tells it")).propose()
+}
+
+/// What distributions enable to check arrays.
+const SCRUB_SCHEDULES: &[&str] = &[
+    "etc/cron.d/mdadm",
+    "etc/cron.d/raid-check",
+    "etc/systemd/system/timers.target.wants/mdcheck_start.timer",
+    "etc/systemd/system/timers.target.wants/raid-check.timer",
+    "etc/systemd/system/mdmonitor.service.wants/mdcheck_start.timer",
+];
+
+pub(super) fn scrub(scene: &HostScene, array: &str) -> CheckOutcome {
+    let Some(level) = scene.block(array, "md/level") else {
+        return unknown(scene, &format!("sys/block/{array}/md/level"));
+    };
+    if !matches!(level, "raid1" | "raid4" | "raid5" | "raid6" | "raid10") {
+        return CheckOutcome::Absent;
+    }
+    if is_scheduled(scene, SCRUB_SCHEDULES) {
+        return CheckOutcome::Good;
+    }
+    Proposal::new("none of the usual schedules checks the array").propose()
+}
+
+pub(super) fn paths(scene: &HostScene, device: &str) -> CheckOutcome {
+    let Some(uuid) = scene.block(device, "dm/uuid") else {
+        return unknown(scene, &format!("sys/block/{device}/dm/uuid"));
+    };
+    if !uuid.starts_with("mpath-") {
+        return CheckOutcome::Absent;
+    }
+    let paths = scene.tree.names(&format!("sys/block/{}/slaves", file_name(device)));
+    if paths.is_empty() {
+        return unknown(scene, &format!("sys/block/{device}/slaves"));
+    }
+    let works =
+        |path: &&&str| scene.block(path, "device/state").is_none_or(|state| matches!(state, "running" | "live"));
+    match (paths.iter().filter(works).count(), paths.len()) {
+        (working, _) if working >= 2 => CheckOutcome::Good,
+        (working, all) => Proposal::new(format!("{working} of {all} paths work")).propose(),
+    }
+}
+
+pub(super) fn threads(scene: &HostScene, array: &str) -> CheckOutcome {
+    if !scene.block(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
+        return CheckOutcome::Absent;
+    }
+    let Some(threads) = scene.block_number(array, "md/group_thread_cnt") else {
+        return unknown(scene, &format!("sys/block/{array}/md/group_thread_cnt"));
+    };
+    // one thread is more than rotating disks need
+    if threads > 0.0 || !matches!(scene.class(array), DeviceClass::Flash | DeviceClass::Nvme) {
+        return CheckOutcome::Good;
+    }
+    let load = scene.disk_load(array).filter(|load| load.busy() > 0.05 && load.writes > 0.0);
+    let evidence = load.map(|load| (format!("the array was busy {} of the time", percent(load.busy())), load.busy()));
+    super::only_info(Proposal::new("one thread computes parity").value("4").evidence(evidence)).propose()
+}

@@ -1,0 +1,113 @@
+//! Links and power saving: SATA, USB, the link's sleep, the processors' frequency.
+
+use diskwright_base::DeviceClass;
+
+use super::{percent, unknown};
+use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
+use crate::scene::{HostScene, file_name};
+
+/// The folder of an ATA port and its host's number: `…/ata1` and `host0`.
+fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> {
+    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)))?;
+    let (port, rest) = place.split_once("/host")?;
+    let number = rest.split('/').next()?;
+    let is_port = port.rsplit('/').next()?.strip_prefix("ata").is_some_and(|n| n.parse::<u32>().is_ok());
+    is_port.then_some((port, number))
+}
+
+pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some((port, _)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
+    let links: Vec<&str> = scene.tree.names(port).into_iter().filter(|name| name.starts_with("link")).collect();
+    let [link] = links.as_slice() else {
+        return CheckOutcome::Unknown(format!("/{port} shows {} links, so the disk's own is not known", links.len()));
+    };
+    let folder = format!("{port}/{link}/ata_link/{link}");
+    let speed = |file: &str| scene.tree.number(&format!("{folder}/{file}"));
+    // `<unknown>` where the link is down or nothing limits it
+    let Some(now) = speed("sata_spd") else { return unknown(scene, &format!("{folder}/sata_spd")) };
+    let (most, limit) = (speed("hw_sata_spd_limit"), speed("sata_spd_limit"));
+    if let Some(limit) = limit.filter(|limit| most.is_none_or(|most| *limit < most)) {
+        let seen = format!("the link runs at {now} Gbit/s, and the kernel or its command line limits it to {limit}");
+        return match limit < 6.0 {
+            true => Proposal::new(seen).severity(AdviceSeverity::Warning).propose(),
+            false => CheckOutcome::Good,
+        };
+    }
+    // a rotating disk is slower than 3 Gbit/s, and an old one knows no more
+    match most {
+        Some(most) if now < most && scene.class(disk) == DeviceClass::Flash => {
+            Proposal::new(format!("the link runs at {now} Gbit/s of the port's {most}")).propose()
+        }
+        _ => CheckOutcome::Good,
+    }
+}
+
+pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(place) = scene.tree.place(&format!("sys/block/{}", file_name(disk))) else { return CheckOutcome::Absent };
+    if !place.contains("/usb") {
+        return CheckOutcome::Absent;
+    }
+    // the nearest folder with a speed is the device's, those above are hubs
+    let mut folder = place;
+    let speed = loop {
+        let Some((above, _)) = folder.rsplit_once('/') else { return unknown(scene, &format!("{place}/speed")) };
+        folder = above;
+        if let Some(speed) = scene.tree.number(&format!("{folder}/speed")) {
+            break speed;
+        }
+    };
+    let Some(version) = scene.tree.number(&format!("{folder}/version")) else {
+        return unknown(scene, &format!("{folder}/version"));
+    };
+    // a device of USB 3 says 2.10 while it runs as one of USB 2 (USB 3.2, 9.6.1)
+    if speed > 480.0 || version < 2.1 {
+        return CheckOutcome::Good;
+    }
+    Proposal::new(format!("runs at {speed} Mbit/s and says that it can do USB 3")).propose()
+}
+
+pub(super) fn power(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some((_, number)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
+    let path = format!("sys/class/scsi_host/host{number}/link_power_management_policy");
+    let Some(policy) = scene.tree.get(&path) else { return unknown(scene, &path) };
+    if !matches!(policy, "min_power" | "min_power_with_partial" | "med_power_with_dipm" | "medium_power") {
+        return CheckOutcome::Good;
+    }
+    let load = scene.disk_load(disk).filter(|load| load.busy() > 0.01);
+    let evidence = load.map(|load| (format!("the disk was busy {} of the time", percent(load.busy())), load.busy()));
+    let mut proposal = Proposal::new(format!("the policy is {policy}")).evidence(evidence);
+    proposal.writes = vec![(path, "max_performance".into())];
+    super::only_info(proposal).propose()
+}
+
+/// Drivers of processors that choose their frequency themselves; `powersave` is their usual mode.
+const OWN_CHOICE: &[&str] = &["intel_pstate", "amd-pstate-epp"];
+
+pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
+    let folder = "sys/devices/system/cpu/cpufreq";
+    let policies: Vec<&str> = scene.tree.names(folder).into_iter().filter(|name| name.starts_with("policy")).collect();
+    if policies.is_empty() {
+        return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, folder) };
+    }
+    let (mut writes, mut seen) = (Vec::new(), "");
+    for policy in policies {
+        let file = |name: &str| format!("{folder}/{policy}/{name}");
+        let (governor, preference) = (file("scaling_governor"), file("energy_performance_preference"));
+        let Some(now) = scene.tree.get(&governor) else { return unknown(scene, &governor) };
+        let Some(driver) = scene.tree.get(&file("scaling_driver")) else {
+            return unknown(scene, &file("scaling_driver"));
+        };
+        let wish = scene.tree.get(&preference).unwrap_or_default();
+        if now == "powersave" && !OWN_CHOICE.contains(&driver) {
+            seen = "the governor is powersave, which keeps the lowest frequency";
+            writes.push((governor, "performance".into()));
+        } else if OWN_CHOICE.contains(&driver) && wish == "power" {
+            seen = "energy_performance_preference is power";
+            writes.push((preference, "balance_performance".into()));
+        }
+    }
+    if writes.is_empty() {
+        return CheckOutcome::Good;
+    }
+    Proposal { writes, ..Proposal::new(seen) }.propose()
+}
