@@ -1,6 +1,7 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
 mod bundles;
+mod calibrate;
 mod ceilings;
 mod circles;
 mod cli;
