@@ -62,6 +62,8 @@ fn a_probed_file_is_described_and_the_description_is_taken() {
     refused(&folder, &["plan", "--calibrate", "quick.json", "--log", "nowhere", "--log-device"], "");
     refused(&folder, &["plan", "--log", "x"], "--calibrate");
     fs::write(folder.join("no.json"), "{}").expect("written");
-    refused(&folder, &["plan", "--calibrate", "no.json", "--description", "not.toml"], "no.json");
+    let no_result = run(&folder, &["plan", "--calibrate", "no.json", "--description", "not.toml"]);
+    assert_eq!(no_result.status.code(), Some(1), "a file that is no result is a failure, as of `compare`");
+    assert!(String::from_utf8_lossy(&no_result.stderr).contains("no.json: not a result of `probe`"));
     assert!(!folder.join("not.toml").exists(), "a description was written");
 }

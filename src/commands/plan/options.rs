@@ -8,7 +8,7 @@ use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_planner::arithmetic::turned_back;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
 use diskwright_planner::limits::ExistingDrives;
-use diskwright_planner::prices::{built_in, read};
+use diskwright_planner::prices::{PriceList, built_in, read};
 use diskwright_planner::{Demand, DemandError, PartFilter, PlanLimits};
 use diskwright_simulator::{ArrayLevel, catalogue};
 
@@ -79,8 +79,8 @@ pub struct LimitOptions {
     /// Drives and volumes by name, instead of those that are sold today
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     drives: Vec<String>,
-    /// A TOML file of drives of your own, such as `--calibrate` writes; they are tried beside those that are sold today,
-    /// or by name with --drives
+    /// A TOML file of drives of your own, such as `--calibrate` writes; they are tried beside those that are sold
+    /// today, or by name with --drives
     #[arg(long, value_name = "FILE")]
     catalogue: Option<PathBuf>,
     /// Controllers to try before the drives (sas3-hba-8,sas3-raid-8) [default: ports that limit nothing]
@@ -275,24 +275,7 @@ fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure
 impl LimitOptions {
     /// As limits; `horizon_days` comes from the demand.
     pub fn limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
-        let mut prices = built_in();
-        let mut own_currency = None;
-        if let Some(path) = &self.prices {
-            let name = path.display().to_string();
-            let bytes = std::fs::read(path).map_err(|error| usage(format!("{name}: {error}")))?;
-            let own = read(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| usage(error.to_string()))?;
-            match own.currencies()[..] {
-                [] => {}
-                [one] => own_currency = Some(one.to_owned()),
-                ref many => {
-                    return Err(usage(format!(
-                        "{name}: prices in {}; none is converted, so give one",
-                        many.join(" and ")
-                    )));
-                }
-            }
-            prices.extend(own);
-        }
+        let (prices, own_currency) = self.price_list()?;
         let now = rfc3339(SystemClock.read().wall_ns);
         let mut limits = PlanLimits::usual(prices, now.get(..10).unwrap_or_default());
         let (budget, currency) = self.budget.as_deref().map_or(Ok((None, None)), budget)?;
@@ -313,8 +296,8 @@ impl LimitOptions {
             let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{name}: {error}")))?;
             limits.own_drives = catalogue::read(&name, &text).map_err(|problems| usage(problems.to_string()))?;
         }
-        self.check_levels(&limits)?;
         limits.instance = self.instance.clone();
+        self.check_levels(&limits)?;
         limits.controllers = self.controllers.clone();
         limits.max_controllers = self.max_controllers;
         limits.cache_bytes = self.cache.map(|bytes| bytes as f64);
@@ -337,6 +320,29 @@ impl LimitOptions {
         limits.list = self.list.into();
         limits.horizon_days = horizon_days;
         Ok(limits)
+    }
+
+    /// The built-in prices behind a user's own, and the one currency of these.
+    fn price_list(&self) -> Result<(PriceList, Option<String>), Failure> {
+        let mut prices = built_in();
+        let mut own_currency = None;
+        if let Some(path) = &self.prices {
+            let name = path.display().to_string();
+            let bytes = std::fs::read(path).map_err(|error| usage(format!("{name}: {error}")))?;
+            let own = read(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| usage(error.to_string()))?;
+            match own.currencies()[..] {
+                [] => {}
+                [one] => own_currency = Some(one.to_owned()),
+                ref many => {
+                    return Err(usage(format!(
+                        "{name}: prices in {}; none is converted, so give one",
+                        many.join(" and ")
+                    )));
+                }
+            }
+            prices.extend(own);
+        }
+        Ok((prices, own_currency))
     }
 
     /// Levels are those of drives.

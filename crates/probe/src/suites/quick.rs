@@ -10,7 +10,7 @@ pub const QUICK: Suite = Suite {
     id: "quick",
     title: "the device's profile in about a minute",
     explain: "Random 4 KiB reads at queue depths 1, 4, 16, 64 and 256, and sequential 64 KiB and 1 MiB reads. If \
-              writing is allowed, the same writes, reads and writes at once, and a commit: 16 runs, else 7. The \
+              writing is allowed, the same writes, reads beside writes, and a commit: 16 runs, else 7. The \
               maximum is saved as the device's ceiling, and from then on `why` judges saturation by it.",
     good: "It depends on the device. What matters is that today's result is as good as last month's.",
     writes: Writes::IfAllowed,
