@@ -1,5 +1,7 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
+mod advise;
+mod alerts;
 mod bundles;
 mod calibrate;
 mod ceilings;
@@ -23,6 +25,7 @@ mod foreign;
 mod fuzz;
 mod hostile_text;
 mod log_damage;
+mod network_mounts;
 mod nt_logs;
 mod plan;
 mod plan_log;
@@ -35,6 +38,7 @@ mod probe_suites;
 mod probe_trouble;
 mod record_trace;
 mod record_trouble;
+mod serve;
 mod several_logs;
 mod simulate;
 mod simulate_systems;
@@ -42,3 +46,4 @@ mod style;
 mod trace;
 mod traces;
 mod watchers;
+mod workload;

@@ -197,3 +197,77 @@ fn two_machines_are_not_one() {
     }
     assert!(!Path::new(&to).exists(), "nothing is written");
 }
+
+/// The same reports without their times.
+fn without_times(text: &str) -> String {
+    text.lines().filter(|line| !line.ends_with(" AM")).map(|line| format!("{line}\n")).collect()
+}
+
+/// Two recordings without times began nobody knows when: laid over each other they would be one load that never was.
+#[test]
+fn logs_without_times_are_not_laid_over_each_other() {
+    let folder = folder("several-untimed");
+    let one = file(&folder, "one.txt", &without_times(&iostat("db1", 0)));
+    let other = file(&folder, "other.txt", &without_times(&iostat_of_half()));
+    let dated = file(&folder, "dated.txt", &vmstat());
+    let interval = ["--interval", "5s"];
+    for (logs, part) in [([&one, &other], "two recordings"), ([&one, &dated], "one.txt has no times")] {
+        for words in [&["why"][..], &["import", "--to", folder.join("to").to_str().unwrap()]] {
+            let done = diskwright(&[words, &interval, &logs.map(String::as_str)].concat());
+            assert_eq!(done.status.code(), Some(1), "{words:?}: {}", said(&done));
+            assert!(said(&done).contains(part), "{words:?}: {}", said(&done));
+        }
+    }
+    // in a folder the longest is read, and the other is named
+    let bundle = folder.join("bundle");
+    fs::create_dir(&bundle).unwrap();
+    file(&bundle, "one.txt", &without_times(&iostat("db1", 0)));
+    file(&bundle, "other.txt", &without_times(&iostat_of_half()));
+    let done = diskwright(&["why", bundle.to_str().unwrap(), "--interval", "5s", "--json"]);
+    assert!(said(&done).contains("(left out)"), "{}", said(&done));
+    let alone = success(&diskwright(&["why", &one, "--interval", "5s", "--json"]));
+    assert_eq!(success(&done)["window"]["ticks"], alone["window"]["ticks"]);
+}
+
+/// Times of day without a date lie in 1970; beside logs of today they would make a window of half a century.
+#[test]
+fn a_log_without_a_date_is_not_joined_with_dated_ones() {
+    let folder = folder("several-undated");
+    let clock_only = ["10:00:00\n", "10:00:05\n", "10:00:10\n"].map(|clock| clock.to_owned() + LOADAVG).concat();
+    let undated = file(&folder, "loop.txt", &clock_only);
+    let dated = file(&folder, "iostat.txt", &iostat("db1", 0));
+    let done = diskwright(&["why", &undated, &dated]);
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("loop.txt has times without a date"), "{}", said(&done));
+    let to = folder.join("to").display().to_string();
+    assert!(diskwright(&["import", &dated, "--to", &to]).status.success());
+    let done = diskwright(&["import", &undated, "--to", &to]);
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("import them into two folders"), "{}", said(&done));
+}
+
+const LOADAVG: &str = "0.52 0.58 0.59 1/389 12345\n";
+
+/// Local times without a zone beside times in UTC: the same minutes would count twice.
+#[test]
+fn local_times_take_the_zone_of_the_machine_or_ask_for_it() {
+    let folder = folder("several-zones");
+    let iostat = file(&folder, "iostat.txt", &iostat("db1", 0));
+    let vmstat = file(&folder, "vmstat.txt", &vmstat().replace("                 UTC", "                CEST"));
+    let shown = success(&diskwright(&["show", &iostat, &vmstat, "--json", "--counter", "physical_disk.writes_per_s"]));
+    assert_eq!(shown["window"]["from"], "2026-11-21T08:00:05.000Z", "{shown:#}");
+    let utc = "0 2026-11-21T10:00:05Z\n0 2026-11-21T10:00:10Z\n";
+    let csv = format!(
+        "time,busy\n{}",
+        utc.lines().map(|line| format!("{},50\n", line.trim_start_matches("0 "))).collect::<String>()
+    );
+    let csv = file(&folder, "busy.csv", &csv);
+    let column = ["--column", "busy=processor.iowait:_total:%"];
+    let done = diskwright(&[&["show", &iostat, &csv], &column[..]].concat());
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    for part in ["iostat.txt names no time zone", "--utc-offset"] {
+        assert!(said(&done).contains(part), "{}", said(&done));
+    }
+    let done = diskwright(&[&["show", &iostat, &csv, "--utc-offset", "0"], &column[..]].concat());
+    assert!(done.status.success(), "{}", said(&done));
+}

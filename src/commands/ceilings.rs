@@ -97,18 +97,22 @@ fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<V
     }
 }
 
-/// Where profiles are kept: below `DISKWRIGHT_STATE`, or the user's state
-/// folder, or (root) the machine's. `None` for a user without a home.
+/// Where profiles are kept.
 fn own() -> Option<PathBuf> {
+    state_folder().map(|base| base.join("profiles"))
+}
+
+/// What is kept between runs lies below `DISKWRIGHT_STATE`, or the user's state
+/// folder, or (root) the machine's. `None` for a user without a home.
+pub fn state_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let base = variable("DISKWRIGHT_STATE").or_else(|| {
+    variable("DISKWRIGHT_STATE").or_else(|| {
         if rustix::process::geteuid().is_root() {
             return Some(PathBuf::from(MACHINE));
         }
         let home = || variable("HOME").map(|home| home.join(".local/state"));
         variable("XDG_STATE_HOME").or_else(home).map(|state| state.join("diskwright"))
-    });
-    base.map(|base| base.join("profiles"))
+    })
 }
 
 /// Where profiles are looked for: one's own folder, then the machine's.

@@ -61,7 +61,7 @@ pub fn warn_of_command_line(url: &str, headers: &[String]) {
 }
 
 /// What a file holds, without the line's end.
-fn secret(path: &Path) -> Result<String, Failure> {
+pub fn secret(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let failed = |e: std::io::Error| Failure::Failed(format!("{name}: {e}"));
     // links are followed: mounted secrets are links

@@ -56,7 +56,40 @@ pub fn run(
     let store = asking.store()?;
     let wanted = asking.wanted(window, USUAL_WINDOW)?;
     let fleet = Fleet::find(&store, wanted, &counters(&packs))?;
-    let mut places = judge_all(&store, &fleet, judging, &packs)?;
+    let places = places(&store, &fleet, judging, &packs)?;
+    let took = FleetCost { seconds: started.elapsed().as_secs_f64(), spent: store.spent() };
+    if as_json {
+        return output::json(&document(&places, &store, &fleet, &took));
+    }
+    output::text(&table(&places).render(&output::wide_style()))?;
+    output::warn(summary(&places, &fleet, &took));
+    Ok(())
+}
+
+/// A machine, and the verdict on it or why there is none.
+pub type RankedHost = (String, Result<Verdict, String>);
+
+/// The machines of a store with the verdict on each, worst first.
+pub fn ranked(
+    asking: &StoreArguments,
+    window: &LogWindow,
+    judging: &JudgingArguments,
+) -> Result<Vec<RankedHost>, Failure> {
+    let packs = judging.packs(false)?;
+    let store = asking.store()?;
+    let fleet = Fleet::find(&store, asking.wanted(window, USUAL_WINDOW)?, &counters(&packs))?;
+    let places = places(&store, &fleet, judging, &packs)?;
+    Ok(places.into_iter().map(|place| (place.host, place.verdict)).collect())
+}
+
+/// All machines, worst first; those that cannot be judged with the reason.
+fn places(
+    store: &MetricStore,
+    fleet: &Fleet,
+    judging: &JudgingArguments,
+    packs: &[Pack],
+) -> Result<Vec<FleetRank>, Failure> {
+    let mut places = judge_all(store, fleet, judging, packs)?;
     let others = fleet.others.iter().map(|host| FleetRank {
         host: host.clone(),
         verdict: Err("no metrics of node_exporter or windows_exporter".into()),
@@ -68,13 +101,7 @@ pub fn run(
         let by_badness = b_bad.partial_cmp(&a_bad).unwrap_or(std::cmp::Ordering::Equal);
         by_badness.then_with(|| a.host.cmp(&b.host))
     });
-    let took = FleetCost { seconds: started.elapsed().as_secs_f64(), spent: store.spent() };
-    if as_json {
-        return output::json(&document(&places, &store, &fleet, &took));
-    }
-    output::text(&table(&places).render(&output::wide_style()))?;
-    output::warn(summary(&places, &fleet, &took));
-    Ok(())
+    Ok(places)
 }
 
 /// Stored counters that the packs' rules are judged by.

@@ -45,6 +45,11 @@ impl ForeignOptions {
             columns: self.table_columns.clone(),
         }
     }
+
+    /// The same for logs whose zone another log of the machine names.
+    pub fn with_offset(&self, offset_s: i32) -> ForeignOptions {
+        ForeignOptions { utc_offset: self.utc_offset.or(Some(offset_s)), ..self.clone() }
+    }
 }
 
 /// Seconds of `+02:00`, `-3:30`, `+5`, `Z`, or of a bare number of minutes from

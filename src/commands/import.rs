@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use diskwright_base::LogPiece;
 use diskwright_datastore::{LogReader, is_log};
-use diskwright_logs::{ReadSummary, Skip};
+use diskwright_logs::{ReadSummary, Skip, TimeBasis};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -95,38 +95,46 @@ fn import_several(
     (held, changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
 ) -> Result<(), Failure> {
-    let (mut members, mut bundled, mut folders) = (Vec::new(), Vec::new(), Vec::new());
-    let mut skips = BundleSkips::default();
+    let mut read = Vec::new();
     for log in logs {
-        let known = known(arguments, log)?;
-        let made = temporary::Folder::new()?;
-        let into = foreign::ImportTarget { to: made.log(), stop, temporary: Some(&made), files: &known };
-        let name = PathBuf::from(&log.name);
-        let read = log.open().and_then(|input| foreign::import_input(&name, input, &arguments.reading, &into));
-        let summary = match read {
+        // what the log has already ends the import, also for a file of a bundle
+        known(arguments, log)?;
+        match read_apart(arguments, log, stop, &arguments.reading) {
             Err(Failure::Failed(because)) if log.bundled && !stop.load(Ordering::Relaxed) => {
                 bundle::tell_left_out(&because);
-                continue;
             }
-            read => read?,
-        };
+            summary => read.push((log, summary?)),
+        }
+    }
+    let offset_s = merge::common_offset(read.iter().map(|(_, (summary, _))| summary));
+    if let Some(reading) = offset_s.map(|offset_s| arguments.reading.with_offset(offset_s)) {
+        for (log, known) in read.iter_mut().filter(|(_, (summary, _))| summary.times == TimeBasis::NoZone) {
+            *known = read_apart(arguments, log, stop, &reading)?;
+        }
+    }
+    let (mut members, mut folders) = (Vec::new(), Vec::new());
+    let mut skips = BundleSkips::default();
+    for (log, (summary, made)) in read {
+        let name = PathBuf::from(&log.name);
         if !arguments.json {
             skips.add(log, &summary);
             output::text(&line(&name, &summary))?;
         }
         if let Some(range) = summary.range {
-            members.push(MergeMember { name: log.name.clone(), path: made.log().to_owned(), range });
-            bundled.push(log.bundled);
+            let (name, path) = (log.name.clone(), made.log().to_owned());
+            let (times, format, bundled) = (summary.times, summary.format, log.bundled);
+            members.push(MergeMember { name, path, range, times, format, bundled });
         }
         folders.push(made);
         summaries.push((name, summary));
     }
     skips.tell();
-    let mut other = bundle::of_other_machines(&members, &bundled)?.into_iter();
-    members.retain(|_| !other.next().unwrap_or(false));
+    let mut left = merge::left_out(&members)?.into_iter();
+    members.retain(|_| !left.next().unwrap_or(false));
     members.sort_by_key(|member| member.range);
     merge::same_host(&members)?;
     if let Some(held) = held {
+        members.iter().try_for_each(|member| refuse_other_clock(member, &arguments.to, held))?;
         members.iter().for_each(|member| warn_of_overlap(member, &arguments.to, held));
     }
     if changed {
@@ -137,6 +145,20 @@ fn import_several(
         merge::join(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
     }
     Ok(writer.close()?)
+}
+
+/// One log of another tool in a folder that goes away.
+fn read_apart(
+    arguments: &Arguments,
+    log: &GivenLog,
+    stop: &AtomicBool,
+    reading: &ForeignOptions,
+) -> Result<(ReadSummary, temporary::Folder), Failure> {
+    let known = known(arguments, log)?;
+    let made = temporary::Folder::new()?;
+    let into = foreign::ImportTarget { to: made.log(), stop, temporary: Some(&made), files: &known };
+    let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
+    Ok((summary, made))
 }
 
 /// Writes what lies in the window, with what is said of the machine.
@@ -155,6 +177,18 @@ fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<(), Fai
 /// First and last tick of the log that is appended to.
 fn held(to: &Path) -> Option<(i64, i64)> {
     LogReader::open(to).ok().filter(|_| to.is_dir() && is_log(to))?.range().ok()?
+}
+
+/// A log without a date cannot continue one with dates, nor the other way round.
+fn refuse_other_clock(member: &MergeMember, to: &Path, held: (i64, i64)) -> Result<(), Failure> {
+    let is_dated = |times: TimeBasis| times < TimeBasis::NoDate;
+    if is_dated(member.times) == is_dated(TimeBasis::default().with_end(held.1)) {
+        return Ok(());
+    }
+    let (name, to) = (&member.name, to.display());
+    let (without, with) = if is_dated(member.times) { (to.to_string(), name) } else { (name.clone(), &to.to_string()) };
+    let because = format!("the times of {without} have no date, those of {with} have; import them into two folders");
+    Err(Failure::Failed(because))
 }
 
 /// What a log holds of some minutes already is not joined with more of them.

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 use diskwright_base::{Device, Frame, LatencyView, LogPiece, Note, Topology};
 use diskwright_datastore::{LogItem, LogReader, TrimSummary};
+use diskwright_logs::{ReadSummary, TimeBasis};
 
 use super::arrays::{self, Arrays, MachineDescription};
 use super::bundle::{self, BundleSkips, GivenLog};
@@ -95,21 +96,26 @@ pub struct Logs {
 }
 
 /// One log of ours, or what was made of another tool's.
+#[derive(Clone)]
 struct LogSource {
     path: PathBuf,
     /// What the user calls it.
     name: String,
     range: (i64, i64),
+    times: TimeBasis,
+    /// Id of its format; empty for a log of ours.
+    format: &'static str,
     trimmed: Option<TrimSummary>,
     /// A log of a bundle.
     bundled: bool,
     /// Where a foreign log was read into; it goes away with this.
-    _made: Option<temporary::Folder>,
+    _made: Option<Arc<temporary::Folder>>,
 }
 
 impl LogSource {
     fn member(&self) -> MergeMember {
-        MergeMember { name: self.name.clone(), path: self.path.clone(), range: self.range }
+        let (name, path) = (self.name.clone(), self.path.clone());
+        MergeMember { name, path, range: self.range, times: self.times, format: self.format, bundled: self.bundled }
     }
 }
 
@@ -125,17 +131,33 @@ impl Logs {
         let described = window.arrays.described()?;
         let mut sources = Vec::new();
         let mut skips = BundleSkips::default();
+        let (mut read, mut summaries) = (Vec::new(), Vec::new());
         for log in logs {
-            match open(&log, &window.reading, &mut skips) {
+            let opened = match log.is_ours() {
+                true => open_ours(&log).map(|source| (source, ReadSummary::default())),
+                false => open_foreign(&log, &window.reading),
+            };
+            match opened {
                 Err(Failure::Failed(because)) if log.bundled => bundle::tell_left_out(&because),
-                opened => sources.push(opened?),
+                opened => {
+                    let (source, summary) = opened?;
+                    skips.add(&log, &summary);
+                    sources.push(source);
+                    read.push(log);
+                    summaries.push(summary);
+                }
             }
         }
         skips.tell();
+        let offset_s = if read.len() > 1 { merge::common_offset(summaries.iter()) } else { None };
+        if let Some(reading) = offset_s.map(|offset_s| window.reading.with_offset(offset_s)) {
+            for (source, log) in sources.iter_mut().zip(&read).filter(|(source, _)| source.times == TimeBasis::NoZone) {
+                *source = open_foreign(log, &reading)?.0;
+            }
+        }
         let members: Vec<MergeMember> = sources.iter().map(LogSource::member).collect();
-        let bundled: Vec<bool> = sources.iter().map(|s| s.bundled).collect();
-        let mut other = bundle::of_other_machines(&members, &bundled)?.into_iter();
-        sources.retain(|_| !other.next().unwrap_or(false));
+        let mut left = merge::left_out(&members)?.into_iter();
+        sources.retain(|_| !left.next().unwrap_or(false));
         sources.sort_by_key(|s| s.range);
         Logs::of(sources, window, described)
     }
@@ -146,7 +168,8 @@ impl Logs {
         let none = || Failure::Failed("the store returned no ticks".into());
         let range = LogReader::open(made.log())?.range()?.ok_or_else(none)?;
         let (path, name) = (made.log().to_owned(), "the store".to_owned());
-        let source = LogSource { path, name, range, trimmed: None, bundled: false, _made: Some(made) };
+        let (times, format, made) = (TimeBasis::Utc, "", Some(Arc::new(made)));
+        let source = LogSource { path, name, range, times, format, trimmed: None, bundled: false, _made: made };
         Logs::of(vec![source], &LogWindow::default(), described)
     }
 
@@ -187,6 +210,20 @@ impl Logs {
             }
         }
         arrays::devices(&self.said, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
+    }
+
+    /// The same logs for another reader, or a part of them.
+    pub fn again(&self, range: (i64, i64)) -> Logs {
+        Logs {
+            sources: self.sources.clone(),
+            said: self.said.clone(),
+            described: self.described.clone(),
+            processes: None,
+            losses: RefCell::default(),
+            as_steps: false,
+            has_latency: Cell::new(false),
+            range: (range.0.max(self.range.0), range.1.min(self.range.1)),
+        }
     }
 
     /// Reads the process tables as counters too, where that is wanted.
@@ -349,21 +386,20 @@ fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> R
         let Some(range) = LogReader::open(made.log())?.range()? else { continue };
         let name = of_group.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
         let trimmed = trimmed(&of_group);
-        all.push(LogSource { path: made.log().to_owned(), name, range, trimmed, bundled: false, _made: Some(made) });
+        let (path, times, format) = (made.log().to_owned(), TimeBasis::Utc, "");
+        let made = Some(Arc::new(made));
+        all.push(LogSource { path, name, range, times, format, trimmed, bundled: false, _made: made });
     }
     Ok(all)
 }
 
-/// A log of ours as it is, or another tool's read into one of ours.
-fn open(log: &GivenLog, reading: &ForeignOptions, skips: &mut BundleSkips) -> Result<LogSource, Failure> {
-    // a folder can only be a log of ours, whatever is wrong with it
-    if log.is_ours() {
-        let reader = LogReader::open(&log.path)?;
-        let Some(range) = reader.range()? else { return Err(nothing_left(&log.path, reader)) };
-        let (path, name, trimmed) = (log.path.clone(), log.name.clone(), reader.trimmed());
-        return Ok(LogSource { path, name, range, trimmed, bundled: log.bundled, _made: None });
-    }
-    open_foreign(log, reading, skips)
+/// A log of ours as it is; a folder can only be one, whatever is wrong with it.
+fn open_ours(log: &GivenLog) -> Result<LogSource, Failure> {
+    let reader = LogReader::open(&log.path)?;
+    let Some(range) = reader.range()? else { return Err(nothing_left(&log.path, reader)) };
+    let (path, name, trimmed) = (log.path.clone(), log.name.clone(), reader.trimmed());
+    let (times, format) = (TimeBasis::default().with_end(range.1), "");
+    Ok(LogSource { path, name, range, times, format, trimmed, bundled: log.bundled, _made: None })
 }
 
 /// A log without any tick; what was lost of it is told.
@@ -379,15 +415,16 @@ fn nothing_left(path: &Path, mut reader: LogReader) -> Failure {
     Failure::Failed(format!("{}: contains no ticks", path.display()))
 }
 
-fn open_foreign(log: &GivenLog, reading: &ForeignOptions, skips: &mut BundleSkips) -> Result<LogSource, Failure> {
+/// Another tool's log, read into one of ours.
+fn open_foreign(log: &GivenLog, reading: &ForeignOptions) -> Result<(LogSource, ReadSummary), Failure> {
     let no_tick = || Failure::Failed(format!("{}: contains no ticks", log.name));
     let made = temporary::Folder::new()?;
     // a signal removes the folder and ends the command
     let into =
         foreign::ImportTarget { to: made.log(), stop: &AtomicBool::new(false), temporary: Some(&made), files: &[] };
     let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
-    skips.add(log, &summary);
     let range = LogReader::open(made.log())?.range()?.ok_or_else(no_tick)?;
     let (path, name, bundled) = (made.log().to_owned(), log.name.clone(), log.bundled);
-    Ok(LogSource { path, name, range, trimmed: None, bundled, _made: Some(made) })
+    let (times, format, made) = (summary.times, summary.format, Some(Arc::new(made)));
+    Ok((LogSource { path, name, range, times, format, trimmed: None, bundled, _made: made }, summary))
 }

@@ -4,6 +4,8 @@
 //! A new command: a file here, a `mod` line, an entry in [`CliCommand`] and an
 //! arm in [`run`].
 
+mod advise;
+mod alerts;
 mod arrays;
 mod bundle;
 mod calibrate;
@@ -40,6 +42,7 @@ mod processes;
 mod record;
 mod report;
 mod select;
+mod serve;
 mod show;
 mod show_trace;
 mod simulate;
@@ -50,8 +53,10 @@ mod trace;
 mod watch;
 mod when;
 mod why;
+mod workload;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
@@ -73,8 +78,12 @@ pub enum CliCommand {
     Record(record::Arguments),
     /// Watch this machine or a log on a live screen: verdict, devices, processes, and back in time
     Watch(watch::Arguments),
+    /// Serve the same as a page for browsers, with its history; several logs or a store as a list of hosts
+    Serve(Box<serve::Arguments>),
     /// Trace single requests of this machine's disks: percentiles, stages, the worst, and who asked
     Trace(trace::Arguments),
+    /// Advise on this host's settings, or on those that a log noted: what is worth changing, with evidence and undo
+    Advise(advise::Arguments),
     /// Add a bookmark to a log, even while it is being recorded
     Mark(mark::Arguments),
     /// Import logs of other tools into a Diskwright log
@@ -95,6 +104,8 @@ pub enum CliCommand {
     Simulate(simulate::Arguments),
     /// Plan storage for a demand: designs that carry it, what they cost, why others fail
     Plan(Box<plan::Arguments>),
+    /// Do work as programs do it, on real files: sort, transactions, scan, file server, mail, backup
+    Workload(workload::Arguments),
     /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),
     /// Compare the simulator with the measurements published in its source documents
@@ -116,7 +127,9 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Why(arguments) => why::run(&arguments),
         CliCommand::Record(arguments) => record::run(&arguments),
         CliCommand::Watch(arguments) => watch::run(&arguments),
+        CliCommand::Serve(arguments) => serve::run(&arguments),
         CliCommand::Trace(arguments) => trace::run(&arguments),
+        CliCommand::Advise(arguments) => advise::run(&arguments),
         CliCommand::Mark(arguments) => mark::run(&arguments),
         CliCommand::Import(arguments) => import::run(&arguments),
         CliCommand::Show(arguments) => show::run(&arguments),
@@ -127,6 +140,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Ceilings(arguments) => ceilings::run(&arguments),
         CliCommand::Simulate(arguments) => simulate::run(&arguments),
         CliCommand::Plan(arguments) => plan::run(&arguments),
+        CliCommand::Workload(arguments) => workload::run(&arguments),
         CliCommand::Disk(arguments) => disk::run(&arguments),
         CliCommand::Experiments(arguments) => experiments::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
@@ -189,4 +203,11 @@ impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::Failed(error.to_string())
     }
+}
+
+/// A file of the user's own in `~/.config/diskwright`, where it exists.
+fn own_file(name: &str) -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home)?;
+    Some(folder.join("diskwright").join(name)).filter(|path| path.is_file())
 }

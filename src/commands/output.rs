@@ -147,6 +147,11 @@ pub fn wide_style() -> Style {
     Style { width: columns.filter(|_| terminal).unwrap_or(120).clamp(60, 160), ..style() }
 }
 
+/// True where standard error is a terminal, which keeps nothing of what it shows.
+pub fn is_on_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

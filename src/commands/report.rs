@@ -41,6 +41,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let logs = Logs::open(&arguments.log, &arguments.window)?;
     let packs = arguments.judging.packs(false)?;
     let verdicts = why::read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
+    let (page, logs) = page(logs, verdicts)?;
+    written(arguments, &page, Some(&logs))
+}
+
+/// The page about logs of which the verdicts are known.
+pub fn page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Failure> {
     let logs = logs.with_processes(true)?;
     let (schemas, notes) = select::look(&logs)?;
     let traced = logs.has_latency();
@@ -53,8 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let notes: Vec<Note> = notes.into_iter().filter(|n| n.kind != Note::TOPOLOGY).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let zone = DisplayZone::local();
-    let page = html::page(&html::HtmlReport { verdicts, charts, heat, notes, topology, zone, version });
-    written(arguments, &page, Some(&logs))
+    Ok((html::page(&html::HtmlReport { verdicts, charts, heat, notes, topology, zone, version }), logs))
 }
 
 /// The page on results of `probe`, or their charts.

@@ -26,7 +26,8 @@ const OVERVIEW: &[&str] = &[
 ];
 
 /// Kinds of notes that are kept whole; process tables are too many.
-const KEPT: &[&str] = &[Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::TOPOLOGY];
+const KEPT: &[&str] =
+    &[Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::TOPOLOGY, Note::ALERT];
 
 /// First pass over logs: which series there are, and the notes that people read
 /// or that tell the topology.

@@ -62,6 +62,17 @@ impl StoreArguments {
         MetricStore::new(&access).map_err(|e| Failure::Usage(e.to_string()))
     }
 
+    /// The same of one machine.
+    pub fn of_host(&self, host: &str) -> Result<StoreArguments, Failure> {
+        let known = self.matching.as_deref().unwrap_or_default().trim();
+        let inside = known.trim_start_matches('{').trim_end_matches('}').trim().trim_end_matches(',');
+        let value = host.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let separator = if inside.is_empty() { "" } else { "," };
+        let matching = format!("{{{inside}{separator}{}=\"{value}\"}}", self.by);
+        Selector::parse(&matching).map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok(StoreArguments { matching: Some(matching), ..self.clone() })
+    }
+
     /// What is wanted of it; `usual` is the window where none is given.
     pub fn wanted(&self, window: &LogWindow, usual: Duration) -> Result<HostQuery, Failure> {
         let now_ns = SystemClock.read().wall_ns;

@@ -104,9 +104,22 @@ pub enum TimeWord {
 }
 
 /// The units of counters: seconds, bytes, shares (1 is all), counts, requests
-/// outstanding, pages, processors' worth of time, and amounts a second.
-pub const UNITS: &[&str] =
-    &["s", "bytes", "fraction", "count", "requests", "pages", "processors", "per_s", "bytes_per_s", "pages_per_s"];
+/// outstanding, pages, processors' worth of time, amounts a second, and what sensors measure.
+pub const UNITS: &[&str] = &[
+    "s",
+    "bytes",
+    "fraction",
+    "count",
+    "requests",
+    "pages",
+    "processors",
+    "per_s",
+    "bytes_per_s",
+    "pages_per_s",
+    "celsius",
+    "watts",
+    "rpm",
+];
 
 /// Other tools' names of a counter. Their units may differ (kB, ms, percent),
 /// and so may their form: where others keep a running total of what is a rate
@@ -206,15 +219,20 @@ pub const FILES: &[(&str, &str)] = &[
     ("cgroup", include_str!("../counters/cgroup.toml")),
     ("channel", include_str!("../counters/channel.toml")),
     ("controller", include_str!("../counters/controller.toml")),
+    ("hardware", include_str!("../counters/hardware.toml")),
     ("interrupts", include_str!("../counters/interrupts.toml")),
     ("logical_disk", include_str!("../counters/logical_disk.toml")),
     ("logical_disk_derived", include_str!("../counters/logical_disk_derived.toml")),
     ("memory", include_str!("../counters/memory.toml")),
     ("network", include_str!("../counters/network.toml")),
+    ("network_filesystem", include_str!("../counters/network_filesystem.toml")),
+    ("network_filesystem_derived", include_str!("../counters/network_filesystem_derived.toml")),
     ("network_server", include_str!("../counters/network_server.toml")),
+    ("nfs_server", include_str!("../counters/nfs_server.toml")),
     ("paging", include_str!("../counters/paging.toml")),
     ("physical_disk", include_str!("../counters/physical_disk.toml")),
     ("physical_disk_derived", include_str!("../counters/physical_disk_derived.toml")),
+    ("physical_disk_health", include_str!("../counters/physical_disk_health.toml")),
     ("physical_disk_traced", include_str!("../counters/physical_disk_traced.toml")),
     ("pressure", include_str!("../counters/pressure.toml")),
     ("process", include_str!("../counters/process.toml")),

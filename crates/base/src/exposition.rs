@@ -54,7 +54,7 @@ pub fn metric_name(counter: &Counter) -> String {
 pub fn label_name(object: &str) -> &'static str {
     match object {
         "physical_disk" | "array" | "channel" | "controller" | "network" => "device",
-        "logical_disk" => "mountpoint",
+        "logical_disk" | "network_filesystem" => "mountpoint",
         "processor" | "interrupts" => "cpu",
         "cgroup" => "cgroup",
         "process" => "process",

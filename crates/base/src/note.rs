@@ -32,11 +32,14 @@ impl Note {
     pub const SOURCE: &'static str = "source";
     /// A file that was read into the log by an import, and what it is known by; JSON.
     pub const IMPORT: &'static str = "import";
+    /// How the host is set: files of `/proc` and `/sys` as JSON, at the start and when a setting changed.
+    pub const HOST: &'static str = "host";
     /// What probes measured the machine's devices to do at most: a list of [`crate::Ceiling`] as JSON.
     pub const CEILINGS: &'static str = "ceilings";
     /// A [`ProcessTable`] as JSON, on the slow beat.
     pub const PROCESSES: &'static str = "processes";
-
+    /// An alert that was raised, lasts or has ended: `diskwright.alert/1` as JSON.
+    pub const ALERT: &'static str = "alert";
     /// When single requests are traced, how, and what was lost or left out; plain text.
     pub const TRACE: &'static str = "trace";
     /// Who asked devices for what, by a trace: an [`AskerTable`] as JSON, on the slow beat.

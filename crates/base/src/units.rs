@@ -85,6 +85,8 @@ pub fn display(value: f64, unit: &str) -> String {
         "fraction" => format!("{} %", digits(value * 100.0)),
         "per_s" => format!("{}/s", prefixed(value).trim_end()),
         "count" | "" => digits(value),
+        "celsius" => format!("{} °C", digits(value)),
+        "watts" => format!("{} W", digits(value)),
         other => format!("{} {}", digits(value), other.replace("_per_s", "/s").replace('_', " ")),
     }
 }
@@ -187,6 +189,7 @@ mod tests {
         assert_eq!(display(2.5e3, "per_s"), "2.5 k/s");
         assert_eq!(display(f64::NAN, "s"), "no data");
         assert_eq!(display(1.01, "requests"), "1.01 requests");
+        assert_eq!(display(71.0, "celsius"), "71 °C");
     }
 
     #[test]

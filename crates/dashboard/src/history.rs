@@ -50,6 +50,14 @@ impl RecentHistory {
         self.forget();
     }
 
+    /// Forgets what was before a moment, as far as whole blocks of memory are older.
+    pub fn forget_before(&mut self, time_ns: i64) {
+        while self.blocks.front().and_then(|block| block.ticks().last()).is_some_and(|tick| tick.time_ns < time_ns) {
+            self.blocks.pop_front();
+        }
+        self.forget_notes(time_ns);
+    }
+
     /// Adds a note.
     pub fn note(&mut self, note: Note) {
         self.notes.push_back(note);
@@ -66,11 +74,16 @@ impl RecentHistory {
         while self.blocks.len() > 1 && self.bytes() > self.most_bytes {
             self.blocks.pop_front();
             let from = self.blocks.front().and_then(|block| block.ticks().first()).map_or(i64::MIN, |t| t.time_ns);
-            while self.notes.front().is_some_and(|note| note.time_ns < from) {
-                if let Some(note) = self.notes.pop_front().filter(describes) {
-                    self.standing.retain(|known| known.kind != note.kind);
-                    self.standing.push(note);
-                }
+            self.forget_notes(from);
+        }
+    }
+
+    /// Notes go with their ticks; what describes the machine stays.
+    fn forget_notes(&mut self, from_ns: i64) {
+        while self.notes.front().is_some_and(|note| note.time_ns < from_ns) {
+            if let Some(note) = self.notes.pop_front().filter(describes) {
+                self.standing.retain(|known| known.kind != note.kind);
+                self.standing.push(note);
             }
         }
     }

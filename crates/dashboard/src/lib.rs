@@ -9,17 +9,23 @@
 //!
 //! - `history`: what was recorded, and how it is read again
 //! - `panels`: which counters are shown where, from `data/panels.toml` or a user's file
+//! - `alerts`: rules that held for their time, and who hears of it
 //! - `view`: the moment: `devices`, `processes`, the time line, the verdict
+//! - `overview`: all quantities of a whole log, reduced to points
 //! - `screen`: keys and the mouse to what is looked at, and the view to cells
 
+pub mod alerts;
 mod devices;
 pub mod history;
+pub mod overview;
 pub mod panels;
 mod processes;
 pub mod screen;
 mod timeline;
 pub mod view;
 
+pub use alerts::{Alert, AlertPeak};
 pub use history::{History, RecentHistory};
 pub use panels::Panels;
+pub use processes::{ProcessOrder, ProcessSummary};
 pub use view::{DashboardView, ViewWindow, Viewer};

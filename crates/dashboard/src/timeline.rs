@@ -3,6 +3,8 @@
 use diskwright_base::Note;
 use serde::Serialize;
 
+use crate::alerts::Alert;
+
 /// One quantity over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TimelineView {
@@ -23,10 +25,17 @@ pub struct TimelineView {
 pub struct TimelineMark {
     /// Nanoseconds since 1970 UTC.
     pub time_ns: i64,
-    /// `bookmark`, `gap`, `clock` or `warning`.
+    /// `bookmark`, `gap`, `clock`, `warning` or `alert`.
     pub kind: String,
     /// The text.
     pub text: String,
+}
+
+impl TimelineMark {
+    /// The begin of an alert.
+    pub(crate) fn of_alert(alert: &Alert) -> TimelineMark {
+        TimelineMark { time_ns: alert.begin_ns, kind: Note::ALERT.to_owned(), text: alert.sentence.clone() }
+    }
 }
 
 /// What of a log's notes is shown on the time line.

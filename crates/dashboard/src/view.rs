@@ -6,6 +6,7 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_report::{ChartBucket, Downsampler};
 use serde::Serialize;
 
+use crate::alerts::{self, Alert, RESTATED_NS};
 use crate::devices::{self, DeviceRow, StretchSums};
 use crate::history::History;
 use crate::panels::{PanelCounter, Panels};
@@ -56,8 +57,10 @@ pub struct DashboardView {
     pub processes: Vec<ProcessSummary>,
     /// One quantity over time.
     pub timeline: TimelineView,
-    /// What was marked in that time.
+    /// What was marked in that time; the begin of an alert is a mark of kind `alert`.
     pub marks: Vec<TimelineMark>,
+    /// Alerts of that time as they stood at its end, in order of begin.
+    pub alerts: Vec<Alert>,
 }
 
 /// A column of the table of devices, or a value of a strip.
@@ -98,6 +101,7 @@ struct SpanPart {
     timeline: TimelineView,
     histories: Vec<Vec<Option<f64>>>,
     marks: Vec<TimelineMark>,
+    alerts: Vec<Alert>,
 }
 
 /// What the stretch around the cursor gives.
@@ -153,6 +157,7 @@ impl Viewer {
             processes: moment.processes,
             timeline: span.timeline,
             marks: span.marks,
+            alerts: span.alerts,
         })
     }
 
@@ -167,11 +172,13 @@ impl Viewer {
         let strips = self.panels.strips.iter().flat_map(|strip| &strip.values);
         let wanted = of_devices.chain(strips.map(|value| (value.counter.as_str(), String::new())));
         let mut sums = StretchSums::new(wanted.collect());
-        let mut tables: Vec<(i64, ProcessTable)> = Vec::new();
+        let mut tables: Vec<Note> = Vec::new();
         history.read(judged.0.min(shown.0), shown.1, &mut |piece| match piece {
             LogPiece::Frame(frame) => sums.add(frame, shown.0),
             LogPiece::Note(note) if note.kind == Note::PROCESSES => {
-                tables.extend(serde_json::from_str(&note.text).ok().map(|table| (note.time_ns, table)));
+                // where the shown stretch has none, the newest before it stands for it
+                tables.retain(|table| table.time_ns > shown.0);
+                tables.push(note);
             }
             LogPiece::Note(_) => {}
         })?;
@@ -185,7 +192,7 @@ impl Viewer {
             names,
             rows,
             strips: self.strips(of_strips),
-            processes: merged(&of_stretch(tables, shown.0)),
+            processes: merged(&of_stretch(&tables, shown.0)),
             host,
         })
     }
@@ -256,19 +263,29 @@ impl Viewer {
         let (from, to) = window.span;
         let mut over = Downsampler::new(from, to, window.points.0, &line);
         let mut beside = Downsampler::new(from, to, window.points.1, &wanted);
-        let mut marks = Vec::new();
-        history.read(from, to, &mut |piece| match piece {
+        let (mut marks, mut found) = (Vec::new(), Vec::new());
+        // an alert that began before says so again while it lasts
+        history.read(from.saturating_sub(RESTATED_NS), to, &mut |piece| match piece {
+            LogPiece::Frame(frame) if frame.ticks().last().is_none_or(|tick| tick.time_ns < from) => {}
             LogPiece::Frame(frame) => {
                 over.push(frame);
                 beside.push(frame);
             }
-            LogPiece::Note(note) if note.time_ns >= from => marks.extend(mark(&note)),
-            LogPiece::Note(_) => {}
+            LogPiece::Note(note) => {
+                if note.time_ns >= from {
+                    marks.extend(mark(&note));
+                }
+                alerts::of_note(&note).into_iter().for_each(|alert| alerts::merge(&mut found, alert));
+            }
         })?;
+        found.retain(|alert: &Alert| alert.end_ns.is_none_or(|end| end >= from));
+        let begins = found.iter().filter(|alert| alert.begin_ns >= from);
+        marks.extend(begins.map(TimelineMark::of_alert));
+        marks.sort_by_key(|mark: &TimelineMark| mark.time_ns);
         let timeline = quantity.map_or_else(TimelineView::default, |shown| line_of(shown, over.finish()));
         let means = |buckets: Vec<ChartBucket>| buckets.iter().map(|bucket| value(bucket.mean)).collect();
         let histories = beside.finish().into_iter().map(means).collect();
-        let part = SpanPart { timeline, histories, marks };
+        let part = SpanPart { timeline, histories, marks, alerts: found };
         self.spanned = Some((key, part.clone()));
         Ok(part)
     }
@@ -298,8 +315,9 @@ fn title(shown: &PanelCounter) -> ColumnTitle {
 }
 
 /// Tables of the shown stretch; where it has none, the newest before it.
-fn of_stretch(tables: Vec<(i64, ProcessTable)>, from_ns: i64) -> Vec<ProcessTable> {
-    let inside = tables.iter().filter(|(time_ns, _)| *time_ns > from_ns).count().max(1);
-    let first = tables.len().saturating_sub(inside);
-    tables.into_iter().skip(first).map(|(_, table)| table).collect()
+fn of_stretch(tables: &[Note], from_ns: i64) -> Vec<ProcessTable> {
+    let inside = tables.iter().filter(|table| table.time_ns > from_ns).count().max(1);
+    let shown = tables.iter().skip(tables.len().saturating_sub(inside));
+    // a table that cannot be read is none; the verdict remarks on it
+    shown.filter_map(|table| serde_json::from_str(&table.text).ok()).collect()
 }

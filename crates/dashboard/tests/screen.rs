@@ -119,13 +119,13 @@ fn a_usual_terminal_shows_verdict_devices_processes_and_time() {
     let lines = Watched::new((80, 24)).draw();
     let has = |row: usize, text: &str| assert!(lines[row].contains(text), "{row}: {text}\n{}", lines.join("\n"));
     has(0, "live  2026-11-21 22:10:00 UTC");
-    has(4, "device         reads/s  writes/s");
+    has(4, "device       rd/s   wr/s rd B/s wr B/s rd lat wr lat fl lat  inflt   util of max");
     // the mean of the last 5 s, after the change
-    has(5, "!sda             200/s       0/s  819 kB/s     0 B/s     10 ms         -");
-    has(6, " sdb               0/s");
+    has(5, "!sda          200      0   819k      0 10.0ms      -      -    2.0");
+    has(6, " sdb            0      0");
     has(1, "The disk sda is the bottleneck");
     has(10, "process, by I/O        pid");
-    assert!(lines.iter().any(|line| line.starts_with("Pressure   I/O some 25 %")), "{}", lines.join("\n"));
+    assert!(lines.iter().any(|line| line.starts_with("Pressure   I/O some 25%!")), "{}", lines.join("\n"));
     assert!(lines.iter().any(|line| line.starts_with("reader                   8")), "{}", lines.join("\n"));
     has(23, "? help");
 }
@@ -164,7 +164,7 @@ fn the_cursor_goes_back_and_the_end_is_followed_again() {
     // what was before the change is shown as it was then
     watched.press(&[ScreenKey::Home, ScreenKey::PageDown]);
     assert_eq!(watched.moment(), 60);
-    assert!(watched.draw()[5].contains("100/s"), "{}", watched.draw().join("\n"));
+    assert!(watched.draw()[5].contains("!sda          100 "), "{}", watched.draw().join("\n"));
 }
 
 #[test]
@@ -230,4 +230,86 @@ fn a_history_read_in_other_pieces_gives_the_same_view() {
     let pieces = other.viewer.view(&TickByTick(machine()), &window).expect("a view");
     let (whole, pieces) = (serde_json::to_string(&whole), serde_json::to_string(&pieces));
     assert_eq!(whole.expect("JSON"), pieces.expect("JSON"));
+}
+
+/// An alert of `sda` that lasts from the fifth minute to the seventh.
+fn with_alert(watched: &mut Watched) {
+    use diskwright_dashboard::alerts::{AlertEngine, rules};
+    let pack = || diskwright_diagnosis::packs::builtin("default").expect("our pack").expect("is right");
+    let mut engine = AlertEngine::new(rules::builtin(), pack(), Vec::new());
+    let series = Series { counter: "physical_disk.stalled".into(), instance: "sda".into(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(vec![series]));
+    for second in 290..=440 {
+        let mut frame = diskwright_base::Frame::new(schema.clone(), 1);
+        let stalled = f64::from(u8::from((300..420).contains(&second)));
+        frame.push(Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 }, &[stalled]);
+        engine.tick(&frame, 0).iter().for_each(|event| watched.history.note(event.note()));
+    }
+}
+
+#[test]
+fn alerts_stand_below_the_verdict_while_they_last_and_can_be_jumped_to() {
+    let mut watched = Watched::new((80, 24));
+    with_alert(&mut watched);
+    assert!(!watched.draw().concat().contains("ALERT"), "it has ended");
+    watched.press(&[ScreenKey::Home, ScreenKey::Char(']'), ScreenKey::Char(']')]);
+    // it began in the second before the bookmark's end
+    watched.press(&[ScreenKey::Right, ScreenKey::Right]);
+    let lines = watched.draw();
+    assert!(lines[4].starts_with("! ALERT disk.stall since 22:04:59"), "{}", lines.join("\n"));
+    assert!(lines[5].starts_with("device"), "{}", lines.join("\n"));
+    assert!(lines.iter().any(|line| line.contains('A')), "its sign is on the time line");
+    watched.press(&[ScreenKey::Char('a')]);
+    let page = watched.draw().join("\n");
+    assert!(page.contains("disk.stall sda (critical)") && page.contains("next: "), "{page}");
+}
+
+#[test]
+fn the_selected_device_stays_selected_by_its_name_and_a_gone_one_is_said() {
+    let mut watched = Watched::new((80, 24));
+    watched.press(&[ScreenKey::Down]);
+    // ordered by reads, sda comes first in either direction of names; sdb stays selected
+    watched.press(&[ScreenKey::Char('s'), ScreenKey::Char('/'), ScreenKey::Char('b'), ScreenKey::Enter]);
+    assert!(watched.draw()[5].starts_with(" sdb"));
+    watched.press(&[ScreenKey::Char('/'), ScreenKey::Backspace, ScreenKey::Char('a'), ScreenKey::Enter]);
+    assert!(watched.draw()[23].contains("sdb is not there at this moment"), "{}", watched.draw().join("\n"));
+}
+
+#[test]
+fn a_column_is_selected_by_keys_and_mouse_and_explained() {
+    let mut watched = Watched::new((40, 10));
+    watched.draw();
+    // three columns and the share of the ceiling fit; the fifth is brought in
+    watched.press(&[ScreenKey::Char('>'), ScreenKey::Char('>'), ScreenKey::Char('>'), ScreenKey::Tab(false)]);
+    assert!(watched.draw().concat().contains("rd lat"), "{}", watched.draw().join("\n"));
+    watched.press(&[ScreenKey::Char('e')]);
+    assert!(watched.draw().concat().contains("physical_disk.avg_s_per_read"));
+    let mut wide = Watched::new((80, 24));
+    wide.draw();
+    wide.press(&[ScreenKey::Click(66, 5)]);
+    assert!(wide.draw()[23].starts_with("util: "), "{}", wide.draw()[23]);
+}
+
+#[test]
+fn a_thousand_devices_and_five_thousand_processes_are_drawn() {
+    let names: Vec<String> = (0..1000).map(|n| format!("disk{n:04}")).collect();
+    let one = |name: &String| Series { counter: "physical_disk.reads".into(), instance: name.clone(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(names.iter().map(one).collect()));
+    let mut watched = Watched::new((200, 60));
+    watched.history = RecentHistory::new(1 << 26);
+    let row = |pid: u32| ProcessRow { pid, name: format!("p{pid}"), processor: 0.1, ..ProcessRow::default() };
+    let table = ProcessTable { elapsed_s: 1.0, rows: (0..5000).map(row).collect(), ..ProcessTable::default() };
+    for second in 0..30 {
+        let time_ns = START + second * SECOND;
+        watched.history.push(&schema, Tick { time_ns, elapsed_ns: SECOND as u64 }, &vec![1.0; 1000]);
+        let text = serde_json::to_string(&table).expect("a table");
+        watched.history.note(Note::new(time_ns, Note::PROCESSES, text));
+    }
+    let lines = watched.draw();
+    assert!(lines.iter().any(|line| line.contains("disk0000")) && lines.iter().any(|line| line.contains("p1 ")));
+    // a storm of sizes
+    for step in 0..60_u16 {
+        watched.size = (1 + step * 7 % 200, 1 + step * 3 % 60);
+        watched.draw();
+    }
 }

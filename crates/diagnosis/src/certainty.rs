@@ -86,7 +86,12 @@ fn unreadable(seen: &Observation) -> Option<String> {
 /// The rules of a pack but for those that wait for a probe's ceilings where there are none.
 pub(crate) fn awake(seen: &Observation, pack: usize) -> impl Iterator<Item = &Rule> {
     let measured = !seen.ceilings.is_empty();
-    seen.packs[pack].rules.iter().filter(move |rule| measured || !rule.sleeps_without_ceiling())
+    let rules = seen.packs[pack].rules.iter().zip(&seen.states.rules[pack]);
+    // a machine without network mounts is neither more nor less certain for it
+    let is_there = |rule: &Rule, judged: bool| judged || !SELDOM_THERE.contains(&rule.object.as_str());
+    let awake =
+        rules.filter(move |(rule, state)| (measured || !rule.sleeps_without_ceiling()) && is_there(rule, state.judged));
+    awake.map(|(rule, _)| rule)
 }
 
 /// Rules that were judged by logical disks for want of physical ones.
@@ -159,6 +164,9 @@ fn share_judged(seen: &Observation, pack: usize, unjudged: &[UnjudgedRule]) -> f
     let open: f64 = rules().filter(|(r, _)| is_open(r)).map(|(r, _)| r.weight).sum();
     if done + open > 0.0 { done / (done + open) } else { 1.0 }
 }
+
+/// Objects that most machines have none of.
+const SELDOM_THERE: [&str; 3] = ["hardware", "network_filesystem", "nfs_server"];
 
 /// Share of the rules below which nothing can be said where none of them blames anything.
 const LEAST_JUDGED: f64 = 0.1;

@@ -222,7 +222,13 @@ impl Judge {
     }
 }
 
-fn fill_times(frame: &Frame, range: std::ops::Range<usize>, origin_ns: i64, number: usize, times: &mut ChunkTimes) {
+pub(crate) fn fill_times(
+    frame: &Frame,
+    range: std::ops::Range<usize>,
+    origin_ns: i64,
+    number: usize,
+    times: &mut ChunkTimes,
+) {
     let ticks = &frame.ticks()[range];
     for list in [&mut times.starts, &mut times.ends] {
         list.clear();

@@ -15,6 +15,7 @@
 //! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums, which `judge` makes
 //! - `observation`: all that the judge saw; what follows only reads it
 //! - `trends`: where the judged quantities are heading, and what changed
+//! - `monitor`, `history`: rules tick by tick, as alerts ask for them
 //! - `compare`: two windows side by side
 //! - `outcome`, `rank`, `certainty`, `phases`, `words`, `culprits`, `finish`: sums to the verdict
 
@@ -27,10 +28,12 @@ pub mod compare;
 mod culprits;
 mod finish;
 mod grid;
+mod history;
 mod judge;
 mod lanes;
 mod load;
 pub mod missing;
+mod monitor;
 pub mod names;
 mod node;
 mod notes;
@@ -61,6 +64,7 @@ pub use advice::Advice;
 pub use ceilings::DeviceLoad;
 pub use diskwright_base::{Ceiling, Problem};
 pub use judge::{Judge, JudgeOptions};
+pub use monitor::{RuleMonitor, RuleTick};
 pub use rule::{Bottleneck, Pack, Rule, Severity};
 pub use verdict::{Culprit, Finding, Verdict};
 

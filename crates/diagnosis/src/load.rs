@@ -160,6 +160,7 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
     let severity = fields.needed_word("severity", &Severity::ALL.map(|s| (s.name(), s)));
     let weight = fields.number("weight", 0.0, 2.0);
     let conditions = ["all", "any"].map(|key| read_conditions(&fields, key, object.unwrap_or("machine")));
+    let alert = fields.inner_of("alert").map(|inner| read_alert(&inner, object.unwrap_or("machine")));
     let texts = ["title", "source", "explain"].map(|key| fields.needed(key, "\"...\""));
     let texts_of = |key| fields.texts(key).into_iter().map(|(text, _)| text.to_owned()).collect();
     let rule = Rule {
@@ -182,6 +183,7 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
         source: String::new(),
         explain: String::new(),
         advice: Vec::new(),
+        alert: None,
         line: source.line(value.span().start),
         id: id.unwrap_or_default().to_owned(),
     };
@@ -199,10 +201,13 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
     if any.iter().any(Condition::is_of_window) {
         fields.wrong("what is of the whole window (`steadiness`, `trend`, such counters) belongs in `all`");
     }
+    if alert.is_some() && all.iter().any(Condition::is_of_window) {
+        fields.wrong("an alert is judged at each tick: no `steadiness`, no `trend`, no counter of the whole window");
+    }
     // any of these that is missing was told above
     let _ = (id?, object?, bottleneck?, severity?);
     let (title, from, explain) = (title?.to_owned(), from?.to_owned(), explain?.to_owned());
-    Some(Rule { title, source: from, explain, all, any, ..rule })
+    Some(Rule { title, source: from, explain, all, any, alert: alert.flatten(), ..rule })
 }
 
 /// Which instances; leaves for disks where nothing is said.
@@ -292,6 +297,28 @@ fn read_sustained(inner: &TomlFields<'_, '_>) -> Sustained {
     sustained
 }
 
+fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
+    let seconds = |key| {
+        let text = inner.text(key)?;
+        parse_duration(text).map(|d| d.as_secs_f64()).map_err(|e| inner.wrong_at(key, e.to_string())).ok()
+    };
+    let clear = if inner.has("clear") { read_conditions(inner, "clear", object) } else { Some(Vec::new()) };
+    let [hold, clear_hold, silence] = ["hold", "clear_hold", "silence"].map(seconds);
+    let well = inner.finish();
+    let terms = AlertTerms {
+        hold_s: hold.unwrap_or(0.0),
+        clear: clear?,
+        clear_hold_s: clear_hold.or(hold).unwrap_or(0.0),
+        silence_s: silence.unwrap_or(0.0),
+    };
+    if terms.clear.iter().any(Condition::is_of_window) {
+        inner.wrong(
+            "an alert ends at a tick: `clear` takes no `steadiness`, no `trend`, no counter of the whole window",
+        );
+    }
+    well.then_some(terms)
+}
+
 /// The conditions of a list; nothing where one of them is wrong.
 fn read_conditions(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Option<Vec<Condition>> {
     let tables = fields.tables(key).into_iter();
@@ -375,13 +402,18 @@ fn read_operand(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) ->
 }
 
 fn read_change(inner: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
-    let previous = inner.needed_word("against", &[("start", false), ("previous", true)]);
+    let start = ConditionSpan::Change { share: 0.25 };
+    let spans = [("start", start), ("previous", ConditionSpan::Step), ("norm", ConditionSpan::Norm)];
+    let against = inner.needed_word("against", &spans);
     let share = inner.number("share", 0.01, 0.9);
-    if previous == Some(true) && inner.has("share") {
+    if against.is_some_and(|span| span != start) && inner.has("share") {
         inner.wrong_at("share", "`share` goes with a change against the start");
     }
     inner.finish();
-    Some(if previous? { ConditionSpan::Step } else { ConditionSpan::Change { share: share.unwrap_or(0.25) } })
+    Some(match (against?, share) {
+        (ConditionSpan::Change { .. }, Some(share)) => ConditionSpan::Change { share },
+        (span, _) => span,
+    })
 }
 
 fn read_over(fields: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
@@ -389,11 +421,16 @@ fn read_over(fields: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
         Some(inner) => read_change(&inner)?,
         None => ConditionSpan::Tick,
     };
-    for (key, span) in [("steadiness", ConditionSpan::Steadiness), ("trend", ConditionSpan::Trend)] {
+    let spans = [
+        ("steadiness", ConditionSpan::Steadiness),
+        ("trend", ConditionSpan::Trend),
+        ("runs_out", ConditionSpan::RunsOut),
+    ];
+    for (key, span) in spans {
         match fields.truth(key) {
             Some(false) => fields.wrong_at(key, format!("`{key}` can only be true")),
             Some(true) if over != ConditionSpan::Tick => {
-                fields.wrong_at(key, "`change`, `steadiness` and `trend` exclude each other");
+                fields.wrong_at(key, "`change`, `steadiness`, `trend` and `runs_out` exclude each other");
             }
             Some(true) => over = span,
             None => {}

@@ -45,7 +45,7 @@ impl VerdictNotes {
         if note.kind == Note::GAP {
             self.gaps += 1;
         }
-        if note.kind == Note::IMPORT {
+        if matches!(note.kind.as_str(), Note::IMPORT | Note::ALERT) {
             return;
         }
         if note.kind == Note::BOOKMARK && self.bookmarks.len() < BOOKMARKS {

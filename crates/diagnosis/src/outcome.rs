@@ -65,6 +65,7 @@ pub(crate) fn over_window(seen: &Observation, condition: &Condition, state: &Con
         ConditionSpan::Change { .. } => mean / state.baseline.sums.mean().filter(|base| *base != 0.0)?,
         // over a whole window what rises from tick to tick falls as well
         ConditionSpan::Step => 1.0,
+        ConditionSpan::Norm | ConditionSpan::RunsOut => return None,
         _ => mean,
     };
     let limit = match &condition.limit {
@@ -217,12 +218,14 @@ fn evidence(seen: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evide
 }
 
 /// The quantity in full, with the span that it is of.
-fn quantity_text(condition: &Condition) -> String {
+pub(crate) fn quantity_text(condition: &Condition) -> String {
     let text = condition.quantity.text();
     match condition.over {
         ConditionSpan::Tick => text,
         ConditionSpan::Change { .. } => format!("change of {text}"),
         ConditionSpan::Step => format!("change from tick to tick of {text}"),
+        ConditionSpan::Norm => format!("{text} over its own median of a day"),
+        ConditionSpan::RunsOut => format!("time until {text} is used up"),
         ConditionSpan::Steadiness => format!("variation of {text}"),
         ConditionSpan::Trend => format!("trend of {text}"),
     }
@@ -232,6 +235,7 @@ fn quantity_text(condition: &Condition) -> String {
 pub(crate) fn unit_of(condition: &Condition) -> String {
     match condition.over {
         ConditionSpan::Tick => condition.quantity.unit.clone(),
+        ConditionSpan::RunsOut => "s".into(),
         _ => String::new(),
     }
 }

@@ -57,6 +57,8 @@ const SIGNS: [&str; 8] = [
 
 /// Cgroups with a device that are followed to tell who uses it, at most.
 const GROUPS: usize = 256;
+/// Objects of which a machine may have none, so that a log without them lacks nothing.
+const NOTHING_TO_LACK: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
 
 /// What the caller asked for, as far as the program depends on it.
 pub(crate) struct ProgramOptions<'a> {
@@ -129,7 +131,8 @@ impl<'a> ProgramBuilder<'a, '_> {
         // a machine without arrays has nothing to judge in them; one whose log has
         // no disks at all cannot be judged by its disks
         // nor is there a tool that shows the busy time of a controller or channel of a real machine
-        if !has_object && !matches!(rule.object.as_str(), "array" | "controller" | "channel") {
+        // and most machines mount nothing over the network
+        if !has_object && !NOTHING_TO_LACK.contains(&rule.object.as_str()) {
             missing.extend(rule.conditions().flat_map(|c| c.quantity.names()).map(|name| name.id.clone()));
         }
         if rule.absent == Absent::Inapplicable && has_object {
@@ -341,6 +344,8 @@ impl<'a> ProgramBuilder<'a, '_> {
                 Some(ChangeReference::Until(until))
             }
             (ConditionSpan::Step, _) => Some(ChangeReference::Previous),
+            (ConditionSpan::Norm, _) => Some(ChangeReference::Norm),
+            (ConditionSpan::RunsOut, _) => Some(ChangeReference::Depletion),
             (ConditionSpan::Change { .. }, None) => return Err(Absence::Missing("length of the window".into())),
             _ => None,
         };

@@ -51,6 +51,10 @@ pub enum Pseudo {
     RefaultShare,
     /// Whether the log lacks swap traffic or refaults.
     PagingUnseen,
+    /// Confidence of the verdict; known to alerts alone.
+    VerdictConfidence,
+    /// Seconds for which ticks are overdue; known to alerts alone.
+    TicksOverdue,
     /// Seconds a transfer while little is asked; of the window.
     LightLoad,
     /// Coefficient of variation of the transfers a second while requests queue; of the window.
@@ -282,6 +286,22 @@ pub const PSEUDO: &[PseudoCounter] = &[
         MACHINE,
         "",
         "1 if the log lacks swap traffic or refaults, so nothing shows how much of the disks' load is paging. Else 0.",
+    ),
+    entry(
+        Pseudo::VerdictConfidence,
+        "verdict_confidence",
+        MACHINE,
+        "fraction",
+        "Confidence of the verdict on the last 30 seconds if it blames something, else 0. Only alerts know it; it \
+         starts again when the verdict names another bottleneck or device.",
+    ),
+    entry(
+        Pseudo::TicksOverdue,
+        "ticks_overdue_s",
+        MACHINE,
+        "s",
+        "Time since the last tick, less three usual intervals. Only alerts know it. A suspended machine is not \
+         counted.",
     ),
     entry(
         Pseudo::LightLoad,

@@ -218,6 +218,8 @@ pub struct Rule {
     pub explain: String,
     /// Advice ids, in the authority's order.
     pub advice: Vec<String>,
+    /// When it raises an alert; `None` for a rule of verdicts alone.
+    pub alert: Option<AlertTerms>,
     /// Line of its `[[rule]]` in the file, from 1.
     pub line: usize,
 }
@@ -227,6 +229,19 @@ impl Rule {
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.all.iter().chain(&self.any)
     }
+}
+
+/// When a rule raises an alert, and when that ends.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AlertTerms {
+    /// Seconds for which it must hold without a break.
+    pub hold_s: f64,
+    /// Conditions at which it ends; where there are none, it ends when the rule does not hold.
+    pub clear: Vec<Condition>,
+    /// Seconds for which it must have ended without a break.
+    pub clear_hold_s: f64,
+    /// Seconds after its end in which its cause raises no other.
+    pub silence_s: f64,
 }
 
 /// How long a condition must hold.
@@ -388,6 +403,10 @@ pub enum ConditionSpan {
     },
     /// Each tick, relative to the tick before.
     Step,
+    /// Each tick, relative to its own median of the last day.
+    Norm,
+    /// Seconds until the quantity is used up, by its trend.
+    RunsOut,
     /// Coefficient of variation over the ticks at which the other conditions hold.
     Steadiness,
     /// Slope a day over those ticks, relative to their mean.

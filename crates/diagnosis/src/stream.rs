@@ -3,6 +3,7 @@
 //! are fed a chunk of ticks at a time.
 
 use crate::grid::{GridCell, Presence};
+use crate::history::{DepletionTrend, OwnNorm};
 use crate::lanes::LaneSums;
 use crate::node::{NodeColumn, NodeColumns, NodeId};
 use crate::rule::Comparator;
@@ -53,6 +54,10 @@ pub(crate) struct ConditionState {
     pub value: LaneSums,
     pub limit: LaneSums,
     pub baseline: BaselineSums,
+    /// What it usually is, for a change against its own norm.
+    pub norm: Option<Box<OwnNorm>>,
+    /// Where it is heading, for the time until it is used up.
+    pub depletion: Option<Box<DepletionTrend>>,
     pub spread: TrendMoments,
     /// For a condition with counters of the window: its counter, times, over and per.
     pub operands: Option<Box<[OperandState; 4]>>,
@@ -118,6 +123,10 @@ pub(crate) enum ChangeReference {
     Until(i64),
     /// The tick before.
     Previous,
+    /// Its own median of the last day.
+    Norm,
+    /// Nothing: the value is the time until it is used up.
+    Depletion,
 }
 
 /// What a condition compares with.
@@ -157,8 +166,8 @@ pub(crate) struct ChunkTimes {
 /// Reused room for masks and ratios.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MaskScratch {
-    held: Vec<u8>,
-    judged: Vec<u8>,
+    pub held: Vec<u8>,
+    pub judged: Vec<u8>,
     one: Vec<u8>,
     gap: Vec<u8>,
     fails: Vec<u8>,
@@ -230,6 +239,17 @@ impl View<'_> {
     }
 }
 
+impl StreamPlan {
+    /// The rule's leading quantity at a tick of the chunk and its position among the conditions; of `any` alone,
+    /// the first that holds.
+    pub fn lead(&self, columns: &NodeColumns<'_>, scratch: &MaskScratch, at: usize) -> Option<(usize, f64)> {
+        let holds = |plan: &&ConditionPlan| plan.view(columns, &scratch.ratios).at(at) == Some(true);
+        let plan = self.all.first().or_else(|| self.any.iter().find(holds)).or_else(|| self.any.first())?;
+        let value = plan.view(columns, &scratch.ratios).values[at];
+        value.is_finite().then_some((plan.at, value))
+    }
+}
+
 impl ConditionPlan {
     fn view<'a>(&self, columns: &'a NodeColumns<'_>, ratios: &'a [NodeColumn]) -> View<'a> {
         let slot = if self.change.is_some() { &ratios[self.at] } else { columns.of(self.node) };
@@ -290,14 +310,16 @@ impl RuleProgress {
         }
         for condition in plan.all.iter().chain(&plan.any) {
             let Some(against) = condition.change else { continue };
-            let state = &mut self.conditions[condition.at].baseline;
+            let state = &mut self.conditions[condition.at];
             if scratch.ratios.len() <= condition.at {
                 scratch.ratios.resize_with(condition.at + 1, NodeColumn::default);
             }
             let (slot, out) = (columns.of(condition.node), &mut scratch.ratios[condition.at]);
             match against {
-                ChangeReference::Until(until_ns) => state.relate(until_ns, slot, times, out),
-                ChangeReference::Previous => state.step(slot, out),
+                ChangeReference::Until(until_ns) => state.baseline.relate(until_ns, slot, times, out),
+                ChangeReference::Previous => state.baseline.step(slot, out),
+                ChangeReference::Norm => state.norm.get_or_insert_default().relate(slot, &times.ends, out),
+                ChangeReference::Depletion => state.depletion.get_or_insert_default().relate(slot, &times.ends, out),
             }
         }
         let gaps = times.total_ns == 0

@@ -28,6 +28,8 @@ pub(crate) fn label(condition: &Condition) -> String {
         ConditionSpan::Tick => text,
         ConditionSpan::Change { .. } => format!("change of {text} since the start"),
         ConditionSpan::Step => format!("change of {text} from tick to tick"),
+        ConditionSpan::Norm => format!("{text} relative to its own median of a day"),
+        ConditionSpan::RunsOut => format!("time until {text} is used up"),
         ConditionSpan::Steadiness => format!("variation of {text}"),
         ConditionSpan::Trend => format!("trend of {text}"),
     }

@@ -259,6 +259,7 @@ fn instance_of(counter: &str) -> &'static str {
         "channel" | "controller" => "0",
         "network" => "eth0",
         "array" => "md0",
+        "network_filesystem" => "/mnt",
         "processor" => "_total",
         "cgroup" => "/jobs",
         _ => "",
@@ -426,7 +427,7 @@ fn what_a_log_lacks_is_named() {
         judge.frame(&Recording::default().frame());
         let verdict = judge.finish().remove(0);
         // a machine without arrays lacks nothing, and what no tool can show of any is not missing
-        let nothing_to_lack = ["array", "channel", "controller"];
+        let nothing_to_lack = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
         // without a profile a rule on a ceiling is as if it were not there, and the machine may have no such thing
         let of_ceiling = |rule: &Rule| rule.all.iter().any(|c| c.quantity.counter.id.contains(".ceiling."));
         let silent =

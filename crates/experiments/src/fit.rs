@@ -21,26 +21,27 @@ pub fn least(start: &[f64], bounds: &[[f64; 2]], most: usize, mut of: impl FnMut
         (if value.is_nan() { f64::INFINITY } else { value }, evaluations)
     };
     let mut corners = vec![inside(start.to_vec())];
-    for at in 0..start.len() {
-        let [least, most] = bounds[at];
+    for index in 0..start.len() {
+        let [least, most] = bounds[index];
         let step = (most - least) * 0.15;
         let mut corner = corners[0].clone();
-        corner[at] += if corner[at] + step > most { -step } else { step };
+        corner[index] += if corner[index] + step > most { -step } else { step };
         corners.push(inside(corner));
     }
     let mut simplex: Vec<(Vec<f64>, f64)> = corners.into_iter().map(|c| (c.clone(), measure(&c).0)).collect();
     loop {
         simplex.sort_by(|a, b| a.1.total_cmp(&b.1));
         let last = simplex.len() - 1;
-        let small = |at: usize| {
-            let span = bounds[at][1] - bounds[at][0];
-            simplex.iter().all(|(p, _)| (p[at] - simplex[0].0[at]).abs() <= span * 1e-4)
+        let small = |index: usize| {
+            let span = bounds[index][1] - bounds[index][0];
+            simplex.iter().all(|(p, _)| (p[index] - simplex[0].0[index]).abs() <= span * 1e-4)
         };
         if last == 0 || (0..start.len()).all(small) {
             break;
         }
-        let centre: Vec<f64> =
-            (0..start.len()).map(|at| simplex[..last].iter().map(|(p, _)| p[at]).sum::<f64>() / last as f64).collect();
+        let centre: Vec<f64> = (0..start.len())
+            .map(|index| simplex[..last].iter().map(|(p, _)| p[index]).sum::<f64>() / last as f64)
+            .collect();
         let worst = simplex[last].clone();
         let along = |by: f64| inside(centre.iter().zip(&worst.0).map(|(c, w)| c + by * (c - w)).collect());
         let reflected = along(1.0);

@@ -114,11 +114,11 @@ fn simulate_all<'a>(
     let (simulate, variants_in_turn) = (bench.simulate, &distinct);
     let work = || {
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(variant) = variants_in_turn.get(at) else { break };
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(variant) = variants_in_turn.get(index) else { break };
             let numbers = repeated(simulate, variant);
             // a lock is poisoned where a simulation panicked, which ends the scope anyway
-            done.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(numbers);
+            done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(numbers);
         }
     };
     std::thread::scope(|scope| {
@@ -127,7 +127,8 @@ fn simulate_all<'a>(
         }
     });
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let of = |variant: &Variant| distinct.iter().position(|known| *known == variant).and_then(|at| done[at].clone());
+    let of =
+        |variant: &Variant| distinct.iter().position(|known| *known == variant).and_then(|index| done[index].clone());
     variants.iter().filter_map(|(run, variant)| of(variant).map(|numbers| (*run, numbers))).collect()
 }
 
@@ -187,11 +188,11 @@ const ROUNDS: usize = 2;
 /// Positions of parameters that share rows.
 fn groups(document: &ExperimentDocument) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (at, fitted) in document.fits.iter().enumerate().filter(|(_, f)| !f.worked_out) {
+    for (index, fitted) in document.fits.iter().enumerate().filter(|(_, f)| !f.worked_out) {
         let shares = |other: &usize| document.fits[*other].rows.iter().any(|row| fitted.rows.contains(row));
         match groups.iter_mut().find(|group| group.iter().any(shares)) {
-            Some(group) => group.push(at),
-            None => groups.push(vec![at]),
+            Some(group) => group.push(index),
+            None => groups.push(vec![index]),
         }
     }
     groups
@@ -346,7 +347,7 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
         let text = DOCUMENT.replacen("one = { system = \"small\" }", "one = { system = \"large\" }", 1);
         let read = ExperimentDocument::read("009", &text).unwrap();
         let outcomes = document(&BENCH, &read, |_| true);
-        let failed = |at: usize| outcomes[at].failed.clone();
+        let failed = |index: usize| outcomes[index].failed.clone();
         assert_eq!(failed(0), Some("run one: there is no system `large`".to_owned()));
         assert_eq!((failed(0), outcomes[1].simulated, outcomes[2].holds), (failed(1), None, None));
         assert!(search(&BENCH, &read, 9).unwrap_err().to_string().contains("row A: run one"));

@@ -81,8 +81,8 @@ fn parts(numbers: &mut Numbers, kind: &str, parts: &[(&str, ComponentQuantities)
         }
     }
     let Some((_, first)) = parts.first() else { return };
-    for (at, (quantity, _)) in first.iter().enumerate() {
-        let sum: f64 = parts.iter().map(|(_, values)| values[at].1).sum();
+    for (index, (quantity, _)) in first.iter().enumerate() {
+        let sum: f64 = parts.iter().map(|(_, values)| values[index].1).sum();
         let all = if quantity.ends_with("_per_s") { sum } else { sum / parts.len() as f64 };
         numbers.put(format!("{kind}.{quantity}"), all);
     }

@@ -14,7 +14,7 @@ fn rows(doc: &str, wanted: &[&str]) -> (ExperimentDocument, Vec<RowOutcome>) {
 #[test]
 fn the_raid_10_subsystem_is_predicted() {
     let (_, outcomes) = rows("004", &["M36", "M37", "M38.settled"]);
-    let simulated = |at: usize| outcomes[at].simulated.unwrap_or_else(|| panic!("{:?}", outcomes[at].failed));
+    let simulated = |index: usize| outcomes[index].simulated.unwrap_or_else(|| panic!("{:?}", outcomes[index].failed));
     assert!((34.0..36.0).contains(&simulated(0)), "{}", simulated(0));
     assert!(simulated(1).abs() < 5.0, "{}", simulated(1));
     assert!((3600.0..4400.0).contains(&simulated(2)), "{}", simulated(2));
@@ -25,11 +25,11 @@ fn the_raid_10_subsystem_is_predicted() {
 #[test]
 fn the_sort_is_predicted() {
     let (_, outcomes) = rows("000", &["M25", "M32a", "M29c", "M31", "M32b", "M34"]);
-    let simulated = |at: usize| outcomes[at].simulated.unwrap_or_else(|| panic!("{:?}", outcomes[at].failed));
+    let simulated = |index: usize| outcomes[index].simulated.unwrap_or_else(|| panic!("{:?}", outcomes[index].failed));
     // one drive; 2 to 4 drives in RAID 0; two sets; in memory, with enough and with too little of it
     let near = [(82.0, 90.0), (0.0, 10.0), (55.0, 68.0), (39.0, 40.5), (46.0, 54.0)];
-    for (at, (least, most)) in near.into_iter().enumerate() {
-        assert!((least..=most).contains(&simulated(at)), "{}: {}", outcomes[at].id, simulated(at));
+    for (index, (least, most)) in near.into_iter().enumerate() {
+        assert!((least..=most).contains(&simulated(index)), "{}: {}", outcomes[index].id, simulated(index));
     }
     // small sort sizes beat 2 MB and 64 MB, and all in memory beats them
     assert_eq!(outcomes[5].holds, Some((3, 3)));

@@ -1,8 +1,8 @@
 //! The kernel's own word on whether somebody else has a device or file.
 
+use diskwright_hostfiles::private::again;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::os::fd::AsRawFd;
 
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
@@ -15,13 +15,6 @@ use std::os::fd::OwnedFd;
 /// `EBUSY` where somebody has it; what the system says otherwise.
 pub fn claim(file: &OwnedFd, mode: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(again(file), mode | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// A path by which an open file is opened once more, whatever its name leads
-/// to by now, and even where it has none.
-#[must_use]
-pub fn again(file: impl AsFd) -> PathBuf {
-    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()).into()
 }
 
 /// Signal of a lease that somebody wants back; this one does nothing by default.

@@ -31,7 +31,8 @@ mod tests;
 pub mod usage;
 mod walk;
 
-pub use claim::{again, claim};
+pub use claim::claim;
+pub use diskwright_hostfiles::private::again;
 pub use node::DeviceNumber;
 pub use output::{check_new, check_output};
 pub use permit::{Consent, Findings, allow, check_file, inspect};

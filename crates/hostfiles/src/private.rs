@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -175,6 +176,13 @@ fn regular(path: &Path, file: &File) -> Result<fs::Metadata, Distrust> {
         true => Ok(found),
         false => Err(Distrust::Kind { path: path.to_owned(), what: "not a regular file" }),
     }
+}
+
+/// A path by which an open file is opened once more, whatever its name leads
+/// to by now, and even where it has none.
+#[must_use]
+pub fn again(file: impl AsFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()).into()
 }
 
 /// Takes the rights of group and others from a file that is there.

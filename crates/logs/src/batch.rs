@@ -10,6 +10,7 @@ use diskwright_base::{Frame, Note, Schema, Tick, Topology};
 use crate::error::LogError;
 use crate::plausible::ValueLimits;
 use crate::skips::{Skip, Skips};
+use crate::time_basis::TimeBasis;
 use crate::{LogPiece, PieceSink};
 
 /// Cells in a frame, about.
@@ -40,6 +41,10 @@ pub struct ReadSummary {
     pub skipped: Vec<Skip>,
     /// Moment of the first and of the last tick, nanoseconds since 1970 UTC.
     pub range: Option<(i64, i64)>,
+    /// Where its times come from.
+    pub times: TimeBasis,
+    /// Its local time less UTC, seconds, where the log names a zone of its own.
+    pub offset_s: Option<i32>,
 }
 
 /// Takes a reader's ticks, and hands frames on.
@@ -113,6 +118,16 @@ impl<'a> FrameBatch<'a> {
         if let Ok(text) = serde_json::to_string(topology.as_ref()) {
             self.note(Note::new(time_ns, Note::TOPOLOGY, text));
         }
+    }
+
+    /// Where times of the log come from; the least sure counts for all.
+    pub fn times_are(&mut self, basis: TimeBasis) {
+        self.summary.times = self.summary.times.max(basis);
+    }
+
+    /// The log names its zone: local time is so many seconds ahead of UTC.
+    pub fn zone_is(&mut self, offset_s: i64) {
+        self.summary.offset_s = i32::try_from(offset_s).ok();
     }
 
     /// Something that was left out: where (line, byte, name), and why. The
@@ -237,6 +252,9 @@ impl<'a> FrameBatch<'a> {
     pub fn finish(mut self, file: &str) -> Result<ReadSummary, LogError> {
         self.hand_over();
         self.summary.skipped = self.skips.finish();
+        if let Some((_, end_ns)) = self.summary.range {
+            self.summary.times = self.summary.times.with_end(end_ns);
+        }
         self.summary.series = self.seen.len() as u64;
         self.summary.foreign = self.seen.iter().filter(|(c, _)| c.starts_with("foreign.")).count() as u64;
         if self.summary.ticks == 0 && !self.stopped {

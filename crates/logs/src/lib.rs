@@ -29,6 +29,7 @@ mod skips;
 mod stamp;
 mod sysstat;
 mod table_csv;
+mod time_basis;
 mod tool;
 mod top;
 mod unix;
@@ -48,6 +49,7 @@ pub use outlook::probable_range;
 pub use plausible::ValueLimits;
 pub use skips::{Skip, Skips};
 pub use table_csv::CsvColumn;
+pub use time_basis::TimeBasis;
 
 use watcher::WatcherFile;
 

@@ -41,7 +41,7 @@ impl MetricStore {
             let because = "the address of a store cannot contain `?`".into();
             return Err(RemoteError::Usage { what: address.shown, because });
         }
-        MetricStore::at(address, access)
+        MetricStore::located(address, access)
     }
 
     /// A store that is written to by remote write: at the address given where
@@ -50,10 +50,10 @@ impl MetricStore {
     /// # Errors
     /// Like [`MetricStore::new`].
     pub fn for_writing(access: &StoreAccess) -> Result<MetricStore, RemoteError> {
-        MetricStore::at(StoreAddress::parse(&access.url)?.for_writing(), access)
+        MetricStore::located(StoreAddress::parse(&access.url)?.for_writing(), access)
     }
 
-    fn at(address: StoreAddress, access: &StoreAccess) -> Result<MetricStore, RemoteError> {
+    pub(crate) fn located(address: StoreAddress, access: &StoreAccess) -> Result<MetricStore, RemoteError> {
         if access.password.is_some() && address.user.is_none() {
             let because = "a password needs a user: http://USER@HOST:PORT".into();
             return Err(RemoteError::Usage { what: address.shown, because });

@@ -10,6 +10,7 @@
 //! - `fleet`: many machines at a coarse step, chunk by chunk.
 //! - `feed`, `write`, `serve`: the other way: a recorder's ticks as named series,
 //!   to a store by remote write, or for a scraper at `/metrics`.
+//! - `webhook`: a document to an address.
 
 mod access;
 pub mod answer;
@@ -23,12 +24,15 @@ mod grid;
 pub mod host;
 mod query;
 mod serve;
+mod webhook;
 mod write;
 
 pub use access::{StoreAccess, has_password, redacted};
 pub use answer::{AnswerFault, QueryGrid, QueryRow};
 pub use client::{MetricStore, whole};
+pub use diskwright_httpserver::ServerLimits;
 pub use error::RemoteError;
 pub use query::Selector;
-pub use serve::{LastTick, MetricsServer, ServerLimits};
+pub use serve::{LastTick, MetricsServer};
+pub use webhook::Webhook;
 pub use write::{RemoteWriter, SendResult};

@@ -32,7 +32,7 @@ fn server(series: usize, limits: ServerLimits) -> MetricsServer {
 /// Nobody is hung up on for being slow.
 fn patient() -> ServerLimits {
     let long = Duration::from_secs(600);
-    ServerLimits { clients: 100, request: long, answer: long, idle: long }
+    ServerLimits { clients: 100, request: long, answer: long, idle: long, ..ServerLimits::default() }
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -167,7 +167,7 @@ fn a_new_client_takes_the_place_of_the_one_that_wastes_it() {
 #[test]
 fn who_takes_too_long_is_hung_up_on() {
     let short = Duration::from_millis(100);
-    let server = server(300_000, ServerLimits { clients: 10, request: short, answer: short, idle: short });
+    let server = server(300_000, ServerLimits { clients: 10, request: short, answer: short, idle: short, ..patient() });
     let silent = connect(server.address());
     let mut idle = connect(server.address());
     idle.write_all(b"GET /nothing HTTP/1.1\r\n\r\n").unwrap();

@@ -251,6 +251,8 @@ pub fn condition(condition: &Condition) -> String {
             format!("{quantity}, relative to its mean over the first {}", units::display(share, "fraction"))
         }
         ConditionSpan::Step => format!("{quantity}, relative to the tick before"),
+        ConditionSpan::Norm => format!("{quantity}, relative to its own median of the last day"),
+        ConditionSpan::RunsOut => format!("time until {quantity} is used up, by its trend"),
         ConditionSpan::Steadiness => format!("variation of {quantity} (0 is perfectly steady)"),
         ConditionSpan::Trend => format!("growth per day of {quantity}, relative to its mean"),
     };

@@ -17,7 +17,7 @@ use crate::trends;
 use crate::words;
 
 /// Colours and fonts, for light and dark.
-pub(crate) const PALETTE: &str = include_str!("page/palette.css");
+pub const PALETTE: &str = include_str!("page/palette.css");
 
 /// Everything that the page tells.
 #[derive(Clone, Debug)]

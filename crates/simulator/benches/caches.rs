@@ -85,7 +85,7 @@ fn measure(what: &str, rounds: u32, count: u64, world: &mut World, io: impl Fn(&
     let mut dice = Rng::new(1, 0);
     let mut round = |round: u64| {
         let start = Instant::now();
-        (0..count).for_each(|at| world.ask(io(&mut dice, round * count + at)));
+        (0..count).for_each(|index| world.ask(io(&mut dice, round * count + index)));
         start.elapsed().as_secs_f64() * 1e9 / count as f64
     };
     let least = (0..u64::from(rounds)).map(&mut round).fold(f64::MAX, f64::min);

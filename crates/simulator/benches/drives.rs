@@ -36,7 +36,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let tiny = has("--tiny") || !has("--bench");
-    let named = arguments.iter().position(|a| a == "--drive").and_then(|at| arguments.get(at + 1));
+    let named = arguments.iter().position(|a| a == "--drive").and_then(|index| arguments.get(index + 1));
     let own = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs");
     let file = named.map_or_else(|| PathBuf::from(own), PathBuf::from);
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());

@@ -129,12 +129,12 @@ fn times(rows: &[Row], devices: &[(String, DeviceModel)], rounds: u32) {
         times.push((0..rounds).map(once).fold(f64::MAX, f64::min));
     }
     times.sort_by(f64::total_cmp);
-    let at = |share: f64| times[(share * (times.len() - 1) as f64) as usize];
+    let quantile = |share: f64| times[(share * (times.len() - 1) as f64) as usize];
     println!(
         "# microseconds a system: mean {:.1}, median {:.1}, 90 % below {:.1}, largest {:.1}",
         times.iter().sum::<f64>() / times.len() as f64,
-        at(0.5),
-        at(0.9),
-        at(1.0)
+        quantile(0.5),
+        quantile(0.9),
+        quantile(1.0)
     );
 }

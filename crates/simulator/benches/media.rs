@@ -25,7 +25,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let tiny = has("--tiny") || !has("--bench");
-    let named = arguments.iter().position(|a| a == "--drive").and_then(|at| arguments.get(at + 1));
+    let named = arguments.iter().position(|a| a == "--drive").and_then(|index| arguments.get(index + 1));
     let drives = named.map_or_else(|| vec!["intel-p5500-7680", "samsung-pm883-960", "aws-gp3-most"], |id| vec![id]);
     let (rounds, requests) = if tiny { (1, 2_000) } else { (5, 5_000_000) };
     println!("# 4 KB anywhere, {DEPTH} at a time: million requests a second of one core");
@@ -65,10 +65,10 @@ fn rate(device: &DeviceModel, writes: f64, requests: u64) -> f64 {
 fn closed(dice: &mut Rng, places: u64, writes: f64, requests: u64, mut submit: impl FnMut(u64, &Io) -> u64) -> u64 {
     let mut done = [0u64; DEPTH];
     let mut now = 0;
-    for at in 0..requests as usize {
-        now = now.max(done[at % DEPTH]);
+    for index in 0..requests as usize {
+        now = now.max(done[index % DEPTH]);
         let io = Io { first: dice.below(places) * 8, blocks: 8, write: dice.chance(writes) };
-        done[at % DEPTH] = submit(now, &io);
+        done[index % DEPTH] = submit(now, &io);
     }
     now
 }

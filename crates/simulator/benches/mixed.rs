@@ -27,8 +27,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
     let value = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).cloned()
+        let index = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(index + 1).cloned()
     };
     let number = |name: &str, usual: u64| value(name).and_then(|value| value.parse().ok()).unwrap_or(usual);
     let tiny = has("--tiny") || !has("--bench");
@@ -54,12 +54,12 @@ fn simulate(seed: u64, count: usize) {
     let (next, lines) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= count {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
                 return;
             }
-            let text = one(seed, at);
-            lines.lock().expect("no worker failed").insert(at, text);
+            let text = one(seed, index);
+            lines.lock().expect("no worker failed").insert(index, text);
         }
     };
     std::thread::scope(|scope| {
@@ -76,10 +76,10 @@ fn one(seed: u64, number: usize) -> String {
     let report = Simulation::new(&mixed::system(seed, number)).expect("possible").run(|_| {});
     let (part, used) = report.bottleneck().map_or(("none", 0.0), |part| (&part.name, part.utilisation()));
     let mut text = String::new();
-    for (at, workload) in report.workloads.iter().enumerate() {
+    for (index, workload) in report.workloads.iter().enumerate() {
         let quantile = |share: f64| workload.responses.quantile(share).unwrap_or(f64::NAN) * 1e-9;
         text += &format!(
-            "{seed},{number},{at},{:.4},{:.6e},{:.6e},{:.6e},{part},{used:.4}\n",
+            "{seed},{number},{index},{:.4},{:.6e},{:.6e},{:.6e},{part},{used:.4}\n",
             workload.counts.requests() as f64 / report.elapsed_s(),
             workload.responses.mean().unwrap_or(f64::NAN) * 1e-9,
             quantile(0.95),

@@ -77,8 +77,8 @@ impl<T: Copy> Events<T> {
 
     /// Adds an event. A moment that is past is taken as now: time never goes back.
     #[inline]
-    pub fn at(&mut self, at: Ns, what: T) {
-        let entry = EventEntry { at: at.max(self.now), sequence: self.sequence, what };
+    pub fn at(&mut self, time: Ns, what: T) {
+        let entry = EventEntry { at: time.max(self.now), sequence: self.sequence, what };
         self.sequence += 1;
         if self.vacant {
             self.vacant = false;
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn events_come_in_the_order_of_time_then_of_adding() {
         let mut events = Events::new();
-        for (at, what) in [(30, 'a'), (10, 'b'), (30, 'c'), (20, 'd'), (10, 'e')] {
-            events.at(at, what);
+        for (time, what) in [(30, 'a'), (10, 'b'), (30, 'c'), (20, 'd'), (10, 'e')] {
+            events.at(time, what);
         }
         let taken: Vec<(Ns, char)> = std::iter::from_fn(|| events.take()).collect();
         assert_eq!(taken, [(10, 'b'), (10, 'e'), (20, 'd'), (30, 'a'), (30, 'c')]);
@@ -195,13 +195,13 @@ mod tests {
         for round in 0..3000u64 {
             for _ in 0..dice.below(4) {
                 // few moments, so that many are equal
-                let at = events.now() + dice.below(8);
-                events.at(at, sorted.len());
-                sorted.push((at, sorted.len(), false));
+                let time = events.now() + dice.below(8);
+                events.at(time, sorted.len());
+                sorted.push((time, sorted.len(), false));
             }
             if dice.chance(0.6) || round > 2900 {
                 let next = sorted.iter().filter(|e| !e.2).min().copied();
-                assert_eq!(events.take(), next.map(|(at, what, _)| (at, what)));
+                assert_eq!(events.take(), next.map(|(time, what, _)| (time, what)));
                 if let Some((_, what, _)) = next {
                     sorted[what].2 = true;
                 }

@@ -271,7 +271,7 @@ fn topology(system: &System) -> Topology {
     let mut devices: Vec<Seen> = Vec::new();
     for (number, group) in (0..system.drive_count()).filter_map(|n| system.group_of(n).map(|(group, _)| (n, group))) {
         let group = &system.drives[group];
-        let channel = group.channel.and_then(|at| system.channels.get(at));
+        let channel = group.channel.and_then(|index| system.channels.get(index));
         devices.push(Seen {
             name: system.drive_name(number),
             class: class(&group.device),

@@ -151,8 +151,8 @@ fn check_quantiles(points: &[(f64, Ns)]) -> Result<(), String> {
 
 /// The time below which this share is.
 fn quantile(points: &[(f64, Ns)], share: f64) -> Ns {
-    let at = points.iter().skip(1).take_while(|point| point.0 < share).count();
-    match (points.get(at), points.get(at + 1)) {
+    let index = points.iter().skip(1).take_while(|point| point.0 < share).count();
+    match (points.get(index), points.get(index + 1)) {
         (Some(a), Some(b)) => a.1 + ((b.1 - a.1) as f64 * (share - a.0) / (b.0 - a.0)) as Ns,
         (Some(only), None) => only.1,
         _ => 0,

@@ -70,8 +70,8 @@ pub struct SharedWork {
 impl SharedWork {
     /// Work of a request, s.
     pub fn of(&self, write: bool, bytes: f64) -> f64 {
-        let at = usize::from(write);
-        self.each_s[at] + bytes / self.bytes_per_s[at]
+        let index = usize::from(write);
+        self.each_s[index] + bytes / self.bytes_per_s[index]
     }
 
     fn check(&self) -> Result<(), String> {

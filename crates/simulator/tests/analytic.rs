@@ -268,18 +268,19 @@ fn the_way_to_the_drives_counts() {
 fn members_are_spread_over_channels_and_controllers() {
     let device = plain(1, ServiceTimeDistribution::Exponential { mean: 1_000_000 });
     let mut system = system(device.clone(), Some((ArrayLevel::Raid0, 6)), users(12, 0.0, 0.7));
-    let adapter = |at: usize| Controller { rate: Some(20_000_000), ..Controller::new(&format!("adapter {at}")) };
+    let adapter = |index: usize| Controller { rate: Some(20_000_000), ..Controller::new(&format!("adapter {index}")) };
     system.controllers = (0..2).map(adapter).collect();
-    let channel = |at: usize| Channel {
-        name: format!("scsi {at}"),
-        controller: Some(at % 2),
+    let channel = |index: usize| Channel {
+        name: format!("scsi {index}"),
+        controller: Some(index % 2),
         rate: Some(10_000_000),
         overhead: 100_000,
         disconnects: true,
     };
     system.channels = (0..3).map(channel).collect();
     // two members on each of three channels, four on one controller and two on the other
-    let group = |at: usize| Drives { channel: Some(at / 2), ..Drives::new(&format!("d{at}"), 1, device.clone()) };
+    let group =
+        |index: usize| Drives { channel: Some(index / 2), ..Drives::new(&format!("d{index}"), 1, device.clone()) };
     system.drives = (0..6).map(group).collect();
     let (throughput, response) = errors(&system);
     assert!(throughput.abs() < 0.10 && response.abs() < 0.10, "{throughput:+.3} {response:+.3}");

@@ -64,8 +64,8 @@ fn inverse_of(value: u64) -> u64 {
 fn touched(ios: &[MemberIo]) -> HashMap<(u16, u64), u32> {
     let mut all = HashMap::new();
     for io in ios {
-        for at in 0..u64::from(io.blocks) {
-            *all.entry((io.member, io.block + at)).or_insert(0) += 1;
+        for index in 0..u64::from(io.blocks) {
+            *all.entry((io.member, io.block + index)).or_insert(0) += 1;
         }
     }
     all
@@ -107,8 +107,8 @@ impl Case<'_> {
 
     fn nobody_lost_is_touched(&self) {
         for io in self.plan.all() {
-            for at in 0..u64::from(io.blocks) {
-                assert!(!(self.lost)(io.member, io.block + at), "{}: {io:?}", (self.what)());
+            for index in 0..u64::from(io.blocks) {
+                assert!(!(self.lost)(io.member, io.block + index), "{}: {io:?}", (self.what)());
             }
         }
         assert_eq!(self.plan.lost_blocks, 0, "{}", (self.what)());

@@ -65,9 +65,9 @@ fn long_pieces_are_as_their_blocks() {
     for array in [5, 6, 8].into_iter().flat_map(|members| arrays_of(members, 4, 9)) {
         for block in 0..array.blocks() {
             let piece = array.map(block, 1000, 0).expect("inside");
-            for at in 0..piece.blocks {
-                let one = array.map(block + at, 1, 0).expect("inside");
-                assert_eq!((one.member, one.block), (piece.member, piece.block + at));
+            for index in 0..piece.blocks {
+                let one = array.map(block + index, 1, 0).expect("inside");
+                assert_eq!((one.member, one.block), (piece.member, piece.block + index));
             }
             if let Some(next) = array.map(block + piece.blocks, 1, 0) {
                 let behind = next.member == piece.member && next.block == piece.block + piece.blocks;
@@ -237,9 +237,9 @@ fn loads_of_doc_002_come_out_of_plans() {
         let policy = ArrayPolicy { write_by: WriteBy::ReadModifyWrite, ..ArrayPolicy::default() };
         let (mut planner, mut plan, mut dice) = (Planner::new(array, policy), MemberIoPlan::new(), Rng::new(2, 0));
         let mut ios = 0;
-        for at in 0..reads + writes {
+        for index in 0..reads + writes {
             let block = dice.below(planner.array().blocks() / 8) * 8;
-            let request = ArrayRequest { write: at >= reads, ..ArrayRequest::read(block, 8) };
+            let request = ArrayRequest { write: index >= reads, ..ArrayRequest::read(block, 8) };
             planner.plan(request, &mut plan);
             ios += plan.ios();
         }

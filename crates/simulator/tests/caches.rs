@@ -69,6 +69,28 @@ fn uniform_reads_hit_by_the_share_that_is_cached() {
     }
 }
 
+#[test]
+fn a_long_read_faults_piece_by_piece() {
+    let spec = BlockCacheSpec { fault_blocks: Some(128), ..plain(1000) };
+    let mut cache = Cache::new(&spec, 1 << 16);
+    let mut out = CacheActions::new();
+    // 172 KiB, of which page 20 is here already
+    cache.ask(0, 1, &Io::read(160, 8), &mut out);
+    let page = out.send.remove(0);
+    cache.finished(0, page.number, &mut out);
+    out.ready.clear();
+    assert_eq!(cache.ask(0, 2, &Io::read(0, 344), &mut out), CacheAnswer::Wait);
+    let mut sent = Vec::new();
+    while let Some(below) = out.send.pop() {
+        assert!(out.send.is_empty(), "one piece at a time");
+        sent.push((below.io.first, below.io.blocks));
+        assert!(out.ready.is_empty(), "not before all is here");
+        cache.finished(0, below.number, &mut out);
+    }
+    assert_eq!(sent, [(0, 128), (128, 32), (168, 128), (296, 48)]);
+    assert_eq!(out.ready, [2]);
+}
+
 /// Hit share of a cache of `pages` under independent references, least recently
 /// used: page i stays for a time T after its last use, the same for all, so
 /// that 1 - exp(-q_i T) of them add up to the cache.

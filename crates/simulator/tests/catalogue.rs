@@ -12,8 +12,8 @@ fn every_file_is_read() {
         count += catalogue::read(file, text).unwrap_or_else(|e| panic!("{e}")).len();
     }
     assert_eq!(catalogue::all().len(), count);
-    for (at, entry) in catalogue::all().iter().enumerate() {
-        let same = catalogue::all()[..at].iter().find(|other| other.id == entry.id);
+    for (index, entry) in catalogue::all().iter().enumerate() {
+        let same = catalogue::all()[..index].iter().find(|other| other.id == entry.id);
         assert!(same.is_none(), "{} twice", entry.id);
         assert_eq!(catalogue::find(&entry.id.to_uppercase()).map(|e| &e.id), Some(&entry.id));
     }

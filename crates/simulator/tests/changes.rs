@@ -421,14 +421,14 @@ fn any_change(dice: &mut Rng, system: &System) -> SystemChange {
 
 /// The state of every array is one that can be.
 fn check(simulation: &Simulation, system: &System, seed: u64) {
-    for (at, set) in system.arrays.iter().enumerate() {
-        let (state, array) = (simulation.array_state(at).expect("there"), simulation.array(at).expect("there"));
+    for (index, set) in system.arrays.iter().enumerate() {
+        let (state, array) = (simulation.array_state(index).expect("there"), simulation.array(index).expect("there"));
         assert!(state.rebuilding.less(state.failed).is_empty(), "seed {seed}: {} {state:?}", set.level);
         assert!(state.good_below <= array.member_blocks(), "seed {seed}: {state:?}");
         assert!(state.good_below == 0 || !state.rebuilding.is_empty(), "seed {seed}: {state:?}");
-        let drives = simulation.array_drives(at).expect("there");
+        let drives = simulation.array_drives(index).expect("there");
         for (member, drive) in drives.iter().enumerate() {
-            assert_eq!(simulation.member_of(*drive), Some((at, member as u16)), "seed {seed}");
+            assert_eq!(simulation.member_of(*drive), Some((index, member as u16)), "seed {seed}");
         }
     }
 }

@@ -111,11 +111,11 @@ fn w10_controllers_that_a_bus_carries() {
     let system = |controllers: u32| {
         let mut text = "[[bus]]\nname = \"pci\"\nrate = \"133MB/s\"\n".to_owned();
         let mut all = Vec::new();
-        for at in 0..controllers {
-            text += &format!("[[controller]]\nname = \"c{at}\"\nbus = \"pci\"\n");
-            text += &format!("[[channel]]\nname = \"s{at}\"\ncontroller = \"c{at}\"\nrate = \"40MB/s\"\n");
-            text += &drives(&format!("d{at}x"), 7, &format!("s{at}"), 7);
-            all.extend(numbered(&format!("d{at}x"), 7));
+        for index in 0..controllers {
+            text += &format!("[[controller]]\nname = \"c{index}\"\nbus = \"pci\"\n");
+            text += &format!("[[channel]]\nname = \"s{index}\"\ncontroller = \"c{index}\"\nrate = \"40MB/s\"\n");
+            text += &drives(&format!("d{index}x"), 7, &format!("s{index}"), 7);
+            all.extend(numbered(&format!("d{index}x"), 7));
         }
         run(&described(&(text + &readers(&all))))
     };

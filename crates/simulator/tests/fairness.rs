@@ -90,17 +90,17 @@ fn mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
     let mut askers: Vec<Asker> = (0..streams + others).map(|n| Asker::any(&mut dice, blocks, n < streams)).collect();
     let mut drive = MechanicalDrive::new(model);
     let mut queue = DriveQueue::new(QueuePolicy::ShortestPositioning);
-    for (at, asker) in askers.iter_mut().enumerate() {
-        queue.push(&drive, asker.asks(&mut dice, blocks, 0), at);
+    for (index, asker) in askers.iter_mut().enumerate() {
+        queue.push(&drive, asker.asks(&mut dice, blocks, 0), index);
     }
     let (mut now, mut longest) = (0, 0);
     while now < RUN {
-        let (io, at) = queue.next(now, &drive).expect("each has one request there");
+        let (io, index) = queue.next(now, &drive).expect("each has one request there");
         now = drive.start(now, &io).done;
-        longest = longest.max(now - askers[at].came);
-        askers[at].served += 1;
-        let io = askers[at].asks(&mut dice, blocks, now);
-        queue.push(&drive, io, at);
+        longest = longest.max(now - askers[index].came);
+        askers[index].served += 1;
+        let io = askers[index].asks(&mut dice, blocks, now);
+        queue.push(&drive, io, index);
     }
     let least = askers.iter().map(|asker| asker.served).min().unwrap_or(0);
     (longest, least, format!("{streams} streams, {others} others, seed {seed}"))

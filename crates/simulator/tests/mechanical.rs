@@ -237,9 +237,9 @@ fn no_request_is_lost_or_served_twice() {
         }
         let mut now = 0;
         while let Some((io, tag)) = queue.next(now, &drive) {
-            let at = usize::try_from(tag).expect("small");
-            assert!(!seen[at], "{}", policy.name());
-            seen[at] = true;
+            let index = usize::try_from(tag).expect("small");
+            assert!(!seen[index], "{}", policy.name());
+            seen[index] = true;
             let service = drive.start(now, &io);
             let parts = service.seek + service.rotation + service.media + service.overhead + service.waiting;
             assert!(service.done >= now && service.done - now >= parts);

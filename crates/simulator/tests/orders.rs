@@ -270,8 +270,8 @@ fn trims_reach_the_flash_of_those_who_hold_the_data() {
             took(&mut raid, &[(JobPurpose::Trim, Io::write(0, blocks as u32))]);
         }
         raid.interval();
-        for at in 0..400 {
-            took(&mut raid, &[(JobPurpose::Transfer, Io::write(at * 7919 * 8 % (blocks - 512) / 8 * 8, 512))]);
+        for index in 0..400 {
+            took(&mut raid, &[(JobPurpose::Transfer, Io::write(index * 7919 * 8 % (blocks - 512) / 8 * 8, 512))]);
         }
         let report = raid.interval();
         report.components.iter().filter_map(|part| part.flash).map(|flash| flash.pages_moved).sum::<u64>()

@@ -49,9 +49,9 @@ fn drive(told: Parameters<'_>) -> MechanicalDrive {
         USUAL.iter().filter(|(key, _)| told.iter().all(|(k, _)| k != key)).copied().collect();
     for (key, value) in told {
         match text.find(&format!("{key} = ")) {
-            Some(at) => {
-                let end = at + text[at..].find([',', '\n']).expect("an end");
-                text.replace_range(at..end, &format!("{key} = {value}"));
+            Some(index) => {
+                let end = index + text[index..].find([',', '\n']).expect("an end");
+                text.replace_range(index..end, &format!("{key} = {value}"));
             }
             None => rest.push((key, value)),
         }

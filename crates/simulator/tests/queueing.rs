@@ -209,16 +209,16 @@ fn forked(k: u32, rho: f64) -> Interval {
                         under_way.push((0, 0));
                     }
                     under_way[id as usize] = (now, k);
-                    for (at, station) in stations.iter_mut().enumerate() {
+                    for (index, station) in stations.iter_mut().enumerate() {
                         let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
-                            events.at(end, Part::Done(at as u16, job));
+                            events.at(end, Part::Done(index as u16, job));
                         }
                     }
                 }
-                Some((now, Part::Done(at, job))) => {
-                    if let Some((end, next)) = stations[usize::from(at)].complete(now, &job) {
-                        events.at(end, Part::Done(at, next));
+                Some((now, Part::Done(index, job))) => {
+                    if let Some((end, next)) = stations[usize::from(index)].complete(now, &job) {
+                        events.at(end, Part::Done(index, next));
                     }
                     let (came, left) = &mut under_way[job.id as usize];
                     *left -= 1;
@@ -278,16 +278,16 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
             match events.take() {
                 Some((now, Step::Ask(id))) => {
                     left[id as usize] = k;
-                    for (at, station) in stations.iter_mut().enumerate() {
+                    for (index, station) in stations.iter_mut().enumerate() {
                         let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
-                            events.at(end, Step::Done(at as u16, job));
+                            events.at(end, Step::Done(index as u16, job));
                         }
                     }
                 }
-                Some((now, Step::Done(at, job))) => {
-                    if let Some((end, next)) = stations[usize::from(at)].complete(now, &job) {
-                        events.at(end, Step::Done(at, next));
+                Some((now, Step::Done(index, job))) => {
+                    if let Some((end, next)) = stations[usize::from(index)].complete(now, &job) {
+                        events.at(end, Step::Done(index, next));
                     }
                     left[job.id as usize] -= 1;
                     if left[job.id as usize] == 0 {

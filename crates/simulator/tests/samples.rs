@@ -122,11 +122,11 @@ fn distributions_count_each_request_once() {
         frame.push(tick, &row);
         for group in LatencyColumns::find(frame.schema()).groups {
             let known = all.iter().position(|(device, op, _)| *device == group.device && *op == group.operation);
-            let at = known.unwrap_or_else(|| {
+            let index = known.unwrap_or_else(|| {
                 all.push((group.device.clone(), group.operation, LatencyHistogram::default()));
                 all.len() - 1
             });
-            all[at].2.merge(&group.histogram(&frame, 0..1));
+            all[index].2.merge(&group.histogram(&frame, 0..1));
         }
     });
     let found = |device: &str, operation| {

@@ -49,12 +49,12 @@ fn done(volume: &mut CloudVolume, from: Ns, until: Ns, io: impl Fn(u64) -> Io) -
     let mut ends = [from; 64];
     let mut number = 0;
     loop {
-        let at = (number % 64) as usize;
-        let now = ends.iter().copied().min().unwrap_or(0).max(ends[at]);
+        let index = (number % 64) as usize;
+        let now = ends.iter().copied().min().unwrap_or(0).max(ends[index]);
         if now >= until {
             return number;
         }
-        ends[at] = volume.submit(now, &io(number));
+        ends[index] = volume.submit(now, &io(number));
         number += 1;
     }
 }

@@ -86,9 +86,9 @@ fn times_add_up() {
 #[test]
 fn samples_add_up_to_the_whole() {
     all(20, |ran| {
-        for (at, whole) in ran.report.components.iter().enumerate() {
+        for (index, whole) in ran.report.components.iter().enumerate() {
             let sum = |of: fn(&StationTotals) -> u128| -> u128 {
-                ran.samples.iter().map(|s| of(&s.components[at].totals)).sum()
+                ran.samples.iter().map(|s| of(&s.components[index].totals)).sum()
             };
             let fields: [fn(&StationTotals) -> u128; 6] = [
                 |t| u128::from(t.elapsed_ns),
@@ -102,13 +102,13 @@ fn samples_add_up_to_the_whole() {
                 assert_eq!(sum(of), of(&whole.totals), "seed {}, {}", ran.seed, whole.name);
             }
         }
-        for (at, whole) in ran.report.workloads.iter().enumerate() {
-            let bytes: u64 = ran.samples.iter().map(|s| s.workloads[at].counts.bytes()).sum();
+        for (index, whole) in ran.report.workloads.iter().enumerate() {
+            let bytes: u64 = ran.samples.iter().map(|s| s.workloads[index].counts.bytes()).sum();
             assert_eq!(bytes, whole.counts.bytes(), "seed {}", ran.seed);
         }
-        for (at, whole) in ran.report.caches.iter().enumerate() {
+        for (index, whole) in ran.report.caches.iter().enumerate() {
             let asked: u64 =
-                ran.samples.iter().map(|s| s.caches[at].counters.reads() + s.caches[at].counters.writes()).sum();
+                ran.samples.iter().map(|s| s.caches[index].counters.reads() + s.caches[index].counters.writes()).sum();
             assert_eq!(asked, whole.counters.reads() + whole.counters.writes(), "seed {}", ran.seed);
         }
     });
@@ -184,8 +184,8 @@ fn bytes_are_what_was_asked() {
 }
 
 /// Member I/Os reach the drives, and carry what the level needs.
-fn members_add_up(ran: &Ran, at: usize) {
-    let (array, set) = (&ran.report.arrays[at], &ran.system.arrays[at]);
+fn members_add_up(ran: &Ran, index: usize) {
+    let (array, set) = (&ran.report.arrays[index], &ran.system.arrays[index]);
     let drives = array.members.iter().filter_map(|drive| ran.report.component(&ran.system.drive_name(*drive)));
     let counts: Vec<_> = drives.map(|drive| drive.counts).collect();
     let told = format!("seed {}, {:?}: {:?} on {counts:?}", ran.seed, set.level, array.counts);

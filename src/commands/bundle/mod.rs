@@ -236,10 +236,9 @@ impl BundleSkips {
 
 /// Which logs are of another machine than the one that is read: that of a log which was given by
 /// itself, else the one with the longest logs. They are named. Without a bundle none is.
-pub fn of_other_machines(members: &[MergeMember], bundled: &[bool]) -> Result<Vec<bool>, Failure> {
-    assert_eq!(members.len(), bundled.len(), "each log is of a bundle or is not");
+pub fn of_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
     let mut other = vec![false; members.len()];
-    if !bundled.contains(&true) {
+    if !members.iter().any(|member| member.bundled) {
         return Ok(other);
     }
     let hosts: Vec<Option<String>> =
@@ -249,14 +248,14 @@ pub fn of_other_machines(members: &[MergeMember], bundled: &[bool]) -> Result<Ve
         let of_it = |other: &Option<String>| other.as_deref().is_some_and(|other| same_host(host, other));
         members.iter().zip(&hosts).filter(|(_, other)| of_it(other)).map(|(member, _)| length(member)).sum()
     };
-    let by_itself = hosts.iter().zip(bundled).find_map(|(host, bundled)| host.as_deref().filter(|_| !bundled));
+    let by_itself = hosts.iter().zip(members).find_map(|(host, member)| host.as_deref().filter(|_| !member.bundled));
     let longest = || hosts.iter().flatten().max_by_key(|host| recorded(host)).map(String::as_str);
     let Some(chosen) = by_itself.or_else(longest) else { return Ok(other) };
     let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (at, host) in hosts.iter().enumerate().filter_map(|(at, host)| Some((at, host.as_deref()?))) {
-        if bundled[at] && !same_host(chosen, host) {
-            other[at] = true;
-            left.entry(host).or_default().push(&members[at].name);
+    for (index, host) in hosts.iter().enumerate().filter_map(|(index, host)| Some((index, host.as_deref()?))) {
+        if members[index].bundled && !same_host(chosen, host) {
+            other[index] = true;
+            left.entry(host).or_default().push(&members[index].name);
         }
     }
     for (host, names) in left {

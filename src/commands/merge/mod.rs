@@ -5,6 +5,7 @@
 //! the line's ticks by time, so that totals stay; their levels and rates hold for each of them. A counter
 //! that several have at the same time is taken from one.
 
+mod clocks;
 mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,10 +14,13 @@ use std::sync::Arc;
 
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology, text};
 use diskwright_datastore::{LogItem, LogReader, LogWriter};
+use diskwright_logs::TimeBasis;
 
+use super::bundle;
 use super::damage::Losses;
 use super::temporary::Folder;
 use super::{Failure, output};
+pub use clocks::common_offset;
 use timeline::{TickGrid, TickSpan};
 
 /// A log that is joined with others.
@@ -27,6 +31,12 @@ pub struct MergeMember {
     pub path: PathBuf,
     /// First and last tick.
     pub range: (i64, i64),
+    /// Where its times come from.
+    pub times: TimeBasis,
+    /// Id of its format; empty for a log of ours.
+    pub format: &'static str,
+    /// It is of a folder or archive: where it cannot be joined, the others are.
+    pub bundled: bool,
 }
 
 /// A column of a member: where its values go, and how.
@@ -51,6 +61,14 @@ struct Outline {
     spans: Vec<TickSpan>,
     series: BTreeSet<(String, String)>,
     topology: Option<Topology>,
+}
+
+/// Which members are not read with the others: those of other machines, and those whose times tell nothing of where
+/// they belong. It is said why. One that the user named is an error.
+pub fn left_out(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
+    let mut left = bundle::of_other_machines(members)?;
+    clocks::leave_unplaced(members, &mut left)?;
+    Ok(left)
 }
 
 /// The members that overlap in time, each group in one list; ranges must be in order.

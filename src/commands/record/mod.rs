@@ -4,6 +4,7 @@
 //! through what it records; `service` tells systemd how it fares.
 
 pub mod control;
+mod facts;
 mod keeper;
 mod log_thread;
 mod service;
@@ -19,12 +20,16 @@ use diskwright_base::Note;
 use diskwright_base::units::{UnitError, parse_duration, parse_size};
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, lies_on};
+use diskwright_diagnosis::packs;
 use indicatif::ProgressBar;
 
+use super::alerts::{AlertArguments, AlertDesk};
 use super::feeding::{FeedArguments, Feeds};
 use super::live::{self, Pacer};
+use super::serve::{self, PageArguments};
 use super::trace::parse_share;
 use super::{Failure, damage, output};
+use facts::FactsThread;
 use keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
 use service::ServiceManager;
@@ -61,6 +66,13 @@ pub struct Arguments {
     trace_budget: f64,
     #[command(flatten)]
     feeding: FeedArguments,
+    #[command(flatten)]
+    alerts: AlertArguments,
+    /// Serve the log as a page for browsers, as `serve` does: a port (on the loopback interface), or ADDRESS:PORT
+    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "ADDRESS")]
+    serve: Option<String>,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print what was recorded as JSON at the end
     #[arg(long)]
     json: bool,
@@ -86,12 +98,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding)?;
+    let mut alerts = alerts(&arguments.alerts)?;
     let slow_every = arguments.every.max(Duration::from_secs(10));
     let live = SamplerOptions { slow_every, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
     let budget = arguments.trace.then_some(arguments.trace_budget);
     let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
     sampler.attach(columns);
+    let page = |(listen, dir): (&String, &PathBuf)| serve::recording(listen, &arguments.page, dir, arguments.every);
+    let _page = arguments.serve.as_ref().zip(arguments.dir.as_ref()).map(page).transpose()?;
     pacer.begin();
     let bar = progress(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();
@@ -100,7 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut manager = ServiceManager::from_environment();
     sampler.tick();
     manager.ready();
-    while keep(&mut sampler, log.as_mut(), &mut feeds, dir)? {
+    while keep(&mut sampler, log.as_mut(), &mut feeds, alerts.as_mut(), dir)? {
         ticks += 1;
         let meanwhile = |elapsed: Duration| {
             bar.set_position(elapsed.as_secs());
@@ -115,6 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     manager.stopping();
+    alerts.into_iter().for_each(AlertDesk::end);
     let ended = log.map(ActiveLog::end);
     let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.sum);
     let (fed, fate) = feeds.finish(dir.map(|dir| (dir, sum.lost)));
@@ -143,6 +159,7 @@ fn keep(
     sampler: &mut Sampler,
     log: Option<&mut ActiveLog>,
     feeds: &mut Feeds,
+    alerts: Option<&mut AlertDesk>,
     dir: Option<&Path>,
 ) -> Result<bool, Failure> {
     let notes = sampler.take_notes();
@@ -150,15 +167,32 @@ fn keep(
         feeds.note(note)?;
     }
     feeds.tick(sampler, dir);
+    let raised = alerts.map(|alerts| {
+        notes.iter().for_each(|note| alerts.note(note));
+        alerts.tick(sampler.schema(), sampler.stamp(), sampler.row())
+    });
     let Some(log) = log else { return Ok(true) };
-    notes.into_iter().for_each(|note| log.thread.note(note));
-    Ok(log.thread.tick(sampler.schema(), sampler.stamp(), sampler.row()))
+    let facts = log.facts.take_notes();
+    facts.into_iter().chain(notes).for_each(|note| log.thread.note(note));
+    let goes_on = log.thread.tick(sampler.schema(), sampler.stamp(), sampler.row());
+    raised.into_iter().flatten().for_each(|event| log.thread.note(event.note()));
+    Ok(goes_on)
+}
+
+/// The alerts of a recording, where they were asked for. The default pack names culprits.
+fn alerts(arguments: &AlertArguments) -> Result<Option<AlertDesk>, Failure> {
+    if !arguments.is_given() {
+        return Ok(None);
+    }
+    let judging = packs::builtin("default").ok_or_else(|| Failure::Failed("there is no default pack".into()))??;
+    AlertDesk::new(arguments, judging).map(Some)
 }
 
 /// A log that is being written.
 struct ActiveLog {
     dir: PathBuf,
     thread: LogThread<StoreError>,
+    facts: FactsThread,
     sum: Arc<Mutex<LogTotals>>,
 }
 
@@ -181,11 +215,12 @@ impl ActiveLog {
         let (keeper, sum) = LogKeeper::new(LogWriter::create_or_append(dir, options)?);
         let mut thread = LogThread::start(log_thread::MOST_BYTES, keeper, LogKeeper::write, LogKeeper::close)?;
         warn_of_own_disk(dir)?.into_iter().for_each(|note| thread.note(note));
-        Ok(ActiveLog { dir: dir.to_owned(), thread, sum })
+        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: FactsThread::start()?, sum })
     }
 
     /// Waits until all is written, but not for ever.
-    fn end(self) -> FinishedLog {
+    fn end(mut self) -> FinishedLog {
+        self.facts.take_notes().into_iter().for_each(|note| self.thread.note(note));
         let unqueued = self.thread.lost;
         let dir = self.dir.display();
         let end = self.thread.end(PATIENCE, |ticks| {

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use diskwright_base::{Note, Schema, Tick};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_dashboard::{History, RecentHistory};
 
 use super::super::Failure;
+use super::super::alerts::AlertDesk;
 use super::super::live::Pacer;
 
 /// Ticks that may wait for the screen; more are left out, and that is said.
@@ -22,6 +24,8 @@ struct LiveTick {
     tick: Tick,
     row: Vec<f64>,
     notes: Vec<Note>,
+    /// What became of alerts at this tick.
+    alerts: Vec<Note>,
 }
 
 /// The sampler's thread, and what it gave so far.
@@ -34,10 +38,10 @@ pub struct LiveFeed {
 
 impl LiveFeed {
     /// Starts sampling.
-    pub fn start(every: Duration) -> Result<LiveFeed, Failure> {
+    pub fn start(every: Duration, mut alerts: AlertDesk) -> Result<LiveFeed, Failure> {
         let (sender, ticks) = sync_channel(WAITING);
         let sample = move || {
-            if let Err(failure) = sample(every, &sender) {
+            if let Err(failure) = sample(every, &mut alerts, &sender) {
                 super::super::output::warn(failure);
             }
         };
@@ -84,16 +88,17 @@ impl LiveFeed {
     fn keep(&mut self, tick: LiveTick) {
         tick.notes.into_iter().for_each(|note| self.history.note(note));
         self.history.push(&tick.schema, tick.tick, &tick.row);
+        tick.alerts.into_iter().for_each(|note| self.history.note(note));
         self.taken += 1;
     }
 }
 
 /// Samples until nobody listens or a signal says to end.
-fn sample(every: Duration, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
+fn sample(every: Duration, desk: &mut AlertDesk, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
     let options = SamplerOptions { slow_every: every.max(Duration::from_secs(2)), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(every, None)?;
-    let mut left_out = 0;
+    let (mut left_out, mut unsent) = (0, Vec::new());
     sampler.tick();
     loop {
         let mut notes = sampler.take_notes();
@@ -102,9 +107,15 @@ fn sample(every: Duration, sender: &SyncSender<LiveTick>) -> Result<(), Failure>
             notes.push(Note::new(sampler.stamp().time_ns, Note::GAP, text));
         }
         let (schema, tick, row) = (sampler.schema().clone(), sampler.stamp(), sampler.row().to_vec());
-        match sender.try_send(LiveTick { schema, tick, row, notes }) {
+        notes.iter().for_each(|note| desk.note(note));
+        unsent.extend(desk.tick(&schema, tick, &row).iter().map(AlertEvent::note));
+        let alerts = std::mem::take(&mut unsent);
+        match sender.try_send(LiveTick { schema, tick, row, notes, alerts }) {
             Ok(()) => left_out = 0,
-            Err(TrySendError::Full(_)) => left_out += 1,
+            Err(TrySendError::Full(late)) => {
+                left_out += 1;
+                unsent = late.alerts;
+            }
             Err(TrySendError::Disconnected(_)) => return Ok(()),
         }
         if !pacer.wait(|_| {}) {

@@ -1,11 +1,13 @@
 //! `watch [LOG…]`: the live screen, over this machine or over logs. What a moment looks like and
 //! what keys do is the crate `dashboard`'s; here are its source and its terminal.
 
-mod live_feed;
+pub mod live_feed;
+mod log_alerts;
 mod own_cost;
-mod sources;
-mod stretches;
+pub mod sources;
+pub mod stretches;
 mod terminal;
+mod unattended;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -19,9 +21,11 @@ use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::alerts::{AlertArguments, AlertDesk};
 use super::log::{LogWindow, Logs};
 use super::{Failure, ceilings, output, why};
 use sources::WatchSource;
+use unattended::UnattendedRun;
 
 /// Arguments of `watch`.
 #[derive(Args)]
@@ -41,9 +45,20 @@ pub struct Arguments {
     /// Print one screen of the log's end, or of this machine after ten seconds, and end
     #[arg(long)]
     once: bool,
-    /// The same as JSON
+    /// The same as JSON; with --no-screen, each begin and end of an alert as a line of JSON
     #[arg(long)]
     json: bool,
+    /// Show no screen: print a line when an alert begins and when it ends
+    #[arg(long, conflicts_with = "once")]
+    no_screen: bool,
+    /// End with exit code 1 when this alert begins, or `any` (repeatable); implies --no-screen
+    #[arg(long, value_name = "ID", conflicts_with = "once")]
+    fail_on: Vec<String>,
+    /// How long to watch with --no-screen; by default until Ctrl-C, or the end of a log
+    #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
+    lasts: Option<Duration>,
+    #[command(flatten)]
+    alerts: AlertArguments,
 }
 
 /// Ticks of a live machine before a screen is printed that stays.
@@ -52,36 +67,53 @@ const ONCE: usize = 11;
 const USUAL: (u16, u16) = (80, 24);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let unattended = arguments.no_screen || !arguments.fail_on.is_empty();
+    if arguments.lasts.is_some() && !unattended {
+        return Err(Failure::Usage("--for goes with --no-screen or --fail-on".into()));
+    }
     let once = arguments.once || arguments.json;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
-    if !(once || on_terminal) {
-        let reason = "`watch` needs a terminal; --once prints one screen, and `why` gives the verdict";
+    if !(once || on_terminal || unattended) {
+        let reason =
+            "`watch` needs a terminal; --once prints one screen, --no-screen its alerts, and `why` gives the verdict";
         return Err(Failure::Usage(reason.into()));
     }
     if arguments.every < Duration::from_millis(100) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
     }
     let pack = arguments.judging.packs(false)?.swap_remove(0);
+    let desk = AlertDesk::new(&arguments.alerts, pack.clone())?;
+    if unattended {
+        return alerts(arguments, desk);
+    }
     let mut viewer = Viewer::new(panels(arguments.panels.as_deref())?, pack, ceilings::known().to_vec());
     let mut source = if arguments.log.is_empty() {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
-        WatchSource::live(arguments.every)?
+        WatchSource::live(arguments.every, desk)?
     } else {
-        WatchSource::of_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log)
+        WatchSource::of_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log).with_alerts(desk)?
     };
     if once { print(arguments, &mut source, &mut viewer) } else { terminal::run(&mut source, &mut viewer) }
 }
 
+/// Alerts alone.
+fn alerts(arguments: &Arguments, desk: AlertDesk) -> Result<(), Failure> {
+    let Arguments { fail_on, json, lasts, .. } = arguments;
+    let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, lasts: *lasts };
+    run.check(&arguments.alerts.pack()?)?;
+    if arguments.log.is_empty() {
+        return run.live(arguments.every, desk);
+    }
+    run.logged(Logs::open(&arguments.log, &arguments.window)?, desk)
+}
+
 /// The panels of a file, of the user's own file, or ours.
-fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
-    let own = || {
-        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
-        let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home)?;
-        Some(folder.join("diskwright/watch.toml")).filter(|path| path.is_file())
+pub fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
+    let Some(path) = file.map(Path::to_owned).or_else(|| super::own_file("watch.toml")) else {
+        return Ok(Panels::builtin());
     };
-    let Some(path) = file.map(Path::to_owned).or_else(own) else { return Ok(Panels::builtin()) };
     let name = path.display().to_string();
     let text = std::fs::read_to_string(&path).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
     Panels::load(&name, &text).map_err(|problems| Failure::Usage(problems.to_string()))

@@ -7,9 +7,11 @@ use diskwright_base::{LogPiece, Note};
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_dashboard::History;
 
+use super::super::alerts::AlertDesk;
 use super::super::log::Logs;
 use super::super::{Failure, mark};
 use super::live_feed::LiveFeed;
+use super::log_alerts::LogAlerts;
 
 /// A log whose last tick is younger than so many intervals is being recorded.
 const FRESH: i64 = 5;
@@ -29,6 +31,30 @@ pub struct LoggedHistory {
     paths: Vec<PathBuf>,
     interval_ns: i64,
     grows: bool,
+    alerts: Option<LogAlerts>,
+}
+
+impl LoggedHistory {
+    /// The same for another reader.
+    pub fn again(&self) -> LoggedHistory {
+        LoggedHistory {
+            logs: self.logs.again(self.logs.range),
+            paths: self.paths.clone(),
+            interval_ns: self.interval_ns,
+            grows: self.grows,
+            alerts: self.alerts.as_ref().map(LogAlerts::again),
+        }
+    }
+
+    /// The logs of a stretch.
+    pub fn logs(&self, range: (i64, i64)) -> Logs {
+        self.logs.again(range)
+    }
+
+    /// True where bookmarks can be kept.
+    pub fn can_mark(&self) -> bool {
+        matches!(self.paths.as_slice(), [path] if path.is_dir() && self.logs.can_grow())
+    }
 }
 
 impl History for LoggedHistory {
@@ -41,22 +67,45 @@ impl History for LoggedHistory {
             each(piece);
             Ok(())
         };
-        self.logs.read_between((from_ns, to_ns), pass_on).map_err(|failure| failure.to_string())
+        self.logs.read_between((from_ns, to_ns), pass_on).map_err(|failure| failure.to_string())?;
+        self.alerts.iter().for_each(|alerts| alerts.read((from_ns, to_ns), each));
+        Ok(())
+    }
+}
+
+impl LoggedHistory {
+    fn take_alerts(&mut self) -> bool {
+        self.alerts.as_mut().is_some_and(LogAlerts::take)
     }
 }
 
 impl WatchSource {
     /// This machine, sampled by a thread of its own.
-    pub fn live(every: Duration) -> Result<WatchSource, Failure> {
-        Ok(WatchSource::Live(LiveFeed::start(every)?))
+    pub fn live(every: Duration, alerts: AlertDesk) -> Result<WatchSource, Failure> {
+        Ok(WatchSource::Live(LiveFeed::start(every, alerts)?))
     }
 
     /// Logs that were opened.
     pub fn of_logs(logs: Logs, paths: &[PathBuf]) -> WatchSource {
         let interval_ns = usual_interval(&logs);
+        let grows = WatchSource::is_recorded(&logs);
+        let paths = paths.to_vec();
+        WatchSource::Logged(Box::new(LoggedHistory { logs, paths, interval_ns, grows, alerts: None }))
+    }
+
+    /// Looks for alerts of logs beside those that they hold.
+    pub fn with_alerts(mut self, desk: AlertDesk) -> Result<WatchSource, Failure> {
+        if let WatchSource::Logged(logged) = &mut self {
+            logged.alerts = Some(LogAlerts::start(logged.logs.again(logged.logs.range), logged.grows, desk)?);
+        }
+        Ok(self)
+    }
+
+    /// True for a log that is being recorded: its last tick is young.
+    pub fn is_recorded(logs: &Logs) -> bool {
+        let interval_ns = usual_interval(logs);
         let age = SystemClock.read().wall_ns - logs.range.1;
-        let grows = logs.can_grow() && (-interval_ns..interval_ns * FRESH).contains(&age);
-        WatchSource::Logged(Box::new(LoggedHistory { logs, paths: paths.to_vec(), interval_ns, grows }))
+        logs.can_grow() && (-interval_ns..interval_ns * FRESH).contains(&age)
     }
 
     /// What was recorded.
@@ -95,9 +144,9 @@ impl WatchSource {
             WatchSource::Logged(logged) if logged.grows => {
                 let before = logged.logs.range.1;
                 logged.logs.grow()?;
-                Ok(logged.logs.range.1 != before)
+                Ok(logged.take_alerts() || logged.logs.range.1 != before)
             }
-            WatchSource::Logged(_) => Ok(false),
+            WatchSource::Logged(logged) => Ok(logged.take_alerts()),
         }
     }
 
@@ -105,7 +154,12 @@ impl WatchSource {
     pub fn wait_for(&mut self, ticks: usize) -> Result<(), Failure> {
         match self {
             WatchSource::Live(feed) => feed.wait_for(ticks),
-            WatchSource::Logged(_) => Ok(()),
+            WatchSource::Logged(logged) => {
+                if let Some(alerts) = logged.alerts.as_mut().filter(|_| !logged.grows) {
+                    alerts.wait();
+                }
+                Ok(())
+            }
         }
     }
 
@@ -115,7 +169,7 @@ impl WatchSource {
         match self {
             WatchSource::Live(feed) => feed.note(note),
             WatchSource::Logged(logged) => match logged.paths.as_slice() {
-                [path] if path.is_dir() && logged.logs.can_grow() => mark::write(path, &note)?,
+                [path] if logged.can_mark() => mark::write(path, &note)?,
                 _ => return Err(Failure::Failed("a bookmark can be set in one log of Diskwright's own".into())),
             },
         }

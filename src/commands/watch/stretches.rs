@@ -2,7 +2,7 @@
 
 use diskwright_base::LogPiece;
 use diskwright_dashboard::History;
-use diskwright_diagnosis::compare::{self, CounterWindow};
+use diskwright_diagnosis::compare::{self, CounterWindow, WindowComparison};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_report::{DisplayZone, Style, compare as drawn};
 
@@ -11,15 +11,26 @@ use super::super::{Failure, ceilings, output};
 /// Rows of the table.
 const ROWS: usize = 40;
 
-/// What changed from the first stretch to the second.
+/// What changed from the first stretch to the second, as `compare` shows it.
 pub fn compared(history: &dyn History, pack: &Pack, first: (i64, i64), second: (i64, i64)) -> Result<String, Failure> {
+    let comparison = comparison(history, pack, first, second)?;
+    let style = Style { colour: false, ..output::style() };
+    Ok(drawn::screen(&comparison, ROWS, &DisplayZone::local(), &style))
+}
+
+/// What changed from the first stretch to the second.
+pub fn comparison(
+    history: &dyn History,
+    pack: &Pack,
+    first: (i64, i64),
+    second: (i64, i64),
+) -> Result<WindowComparison, Failure> {
     let (before, after) = (side(history, pack, first)?, side(history, pack, second)?);
     let comparison = compare::compare(&before.0, &after.0, before.1, after.1);
     if comparison.counters.is_empty() {
         return Err(Failure::Failed("the two stretches have no counter and instance in common".into()));
     }
-    let style = Style { colour: false, ..output::style() };
-    Ok(drawn::screen(&comparison, ROWS, &DisplayZone::local(), &style))
+    Ok(comparison)
 }
 
 fn side(history: &dyn History, pack: &Pack, range: (i64, i64)) -> Result<(CounterWindow, Verdict), Failure> {

@@ -18,7 +18,7 @@ use ratatui::crossterm::{cursor, execute, terminal};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::super::{Failure, output};
+use super::super::{Failure, output, when};
 use super::own_cost::OwnMeter;
 use super::screen_style;
 use super::sources::WatchSource;
@@ -143,6 +143,13 @@ fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &Viewer, screen:
                 Err(failure) => screen.say(output::name(failure)),
             }
         }
+        ScreenAction::Goto(text) => {
+            let range = source.range().unwrap_or_default();
+            match when::parse(&text, range.1) {
+                Ok(time_ns) => screen.go_to(time_ns, range),
+                Err(failure) => screen.say(output::name(failure)),
+            }
+        }
         ScreenAction::Redraw | ScreenAction::Quit => {}
     }
 }
@@ -198,6 +205,8 @@ fn typed(code: KeyCode) -> Option<ScreenKey> {
         KeyCode::Enter => ScreenKey::Enter,
         KeyCode::Esc => ScreenKey::Escape,
         KeyCode::Backspace => ScreenKey::Backspace,
+        KeyCode::Tab => ScreenKey::Tab(false),
+        KeyCode::BackTab => ScreenKey::Tab(true),
         _ => return None,
     })
 }

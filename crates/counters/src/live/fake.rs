@@ -278,6 +278,7 @@ pub const ORDINARY: &[(&str, &str)] = &[
     ("proc/swaps", "Filename Type Size Used Priority\n"),
     ("proc/mdstat", "Personalities : [raid1]\nunused devices: <none>\n"),
     ("proc/self/mountinfo", "1 0 8:0 / / rw - ext4 /dev/sda rw\n"),
+    ("proc/self/mountstats", "device /dev/sda mounted on / with fstype ext4\n"),
     ("proc/sys/kernel/hostname", "made-up\n"),
     ("proc/sys/kernel/osrelease", "6.0.0-fake\n"),
     ("proc/sys/kernel/task_delayacct", "1\n"),

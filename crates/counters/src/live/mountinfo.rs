@@ -20,6 +20,8 @@ pub struct Mount {
     pub source: String,
     /// Options of the filesystem.
     pub options: String,
+    /// Options of this mount of it (`rw,noatime`).
+    pub flags: String,
 }
 
 /// Reads all lines; one that is not understood is left out.
@@ -34,12 +36,13 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let device = device_number(words.word()?)?;
     let root = unescape(words.word()?);
     let point = unescape(words.word()?);
-    // options of the mount, then optional fields up to a lone dash
+    let flags = unescape(words.word()?);
+    // optional fields up to a lone dash
     while words.word()? != b"-" {}
     let kind = unescape(words.word()?);
     let source = unescape(words.word().unwrap_or_default());
     let options = unescape(words.word().unwrap_or_default());
-    Some(Mount { id, device, root, point, kind, source, options })
+    Some(Mount { id, device, root, point, kind, source, options, flags })
 }
 
 /// `8:1` as major and minor.

@@ -129,8 +129,8 @@ impl CounterTable {
 
     /// The row of an instance, made where there is none.
     pub fn row(&mut self, name: &str) -> usize {
-        if let Some(at) = self.find(name) {
-            return at;
+        if let Some(row) = self.find(name) {
+            return row;
         }
         self.rows.push(TableRow { name: name.to_owned(), seen: false, gone: false });
         let cells = self.rows.len() * self.columns.len();
@@ -173,6 +173,11 @@ impl CounterTable {
     pub fn forget_row(&mut self, row: usize) {
         let width = self.columns.len();
         self.before[row * width..(row + 1) * width].fill(ABSENT);
+    }
+
+    /// Says what a number was at the tick before, of a row that is new and whose begin is known.
+    pub fn know_before(&mut self, row: usize, column: usize, value: u64) {
+        self.before[row * self.columns.len() + column] = value;
     }
 
     /// True where the instance was not there at the last tick.

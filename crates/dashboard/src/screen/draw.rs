@@ -1,6 +1,5 @@
 //! The view in cells.
 
-use diskwright_base::Catalogue;
 use diskwright_base::units::display;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
@@ -10,9 +9,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style as CellStyle};
 
-use super::help::KEYS;
+use super::figures::{self, figure};
+use super::help::{self, KEYS};
 use super::layout::{self, ScreenLayout};
 use super::{ScreenInput, WatchScreen, tables};
+use crate::alerts::Alert;
 use crate::view::DashboardView;
 
 /// What the terminal can show.
@@ -94,13 +95,18 @@ pub fn draw(screen: &mut WatchScreen, view: &DashboardView, cost: OwnCost, style
         return page(&mut pen, text, *line);
     }
     if screen.help {
-        return help(&mut pen, view);
+        return help(&mut pen, screen, view);
     }
     let (devices, processes) = (tables::devices(screen, view), tables::processes(screen, view));
-    let layout = layout::share(area.height, devices.len(), view.strips.len(), processes.len());
+    let alerts = alerts_now(view);
+    let most = if area.height < 20 { 1 } else { 2 };
+    let alert_rows = u16::try_from(alerts.len()).unwrap_or(most).min(most);
+    let layout =
+        layout::share(area.height, layout::TOP + alert_rows, devices.len(), view.strips.len(), processes.len());
     heading(&mut pen, screen, view);
     verdict(&mut pen, view.verdict.as_ref());
-    screen.selected = screen.selected.min(devices.len().saturating_sub(1));
+    alert_lines(&mut pen, &alerts, alert_rows);
+    screen.find_selected(&devices);
     tables::draw_devices(&mut pen, screen, view, &devices, &layout);
     strips(&mut pen, view, &layout);
     tables::draw_processes(&mut pen, screen, &processes, &layout);
@@ -148,19 +154,44 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     }
 }
 
+/// The alerts that lasted at the moment, the worst first, the newest of these first.
+fn alerts_now(view: &DashboardView) -> Vec<&Alert> {
+    let lasts =
+        |alert: &&Alert| alert.begin_ns <= view.cursor_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= view.cursor_ns);
+    let mut alerts: Vec<&Alert> = view.alerts.iter().filter(lasts).collect();
+    alerts.sort_by_key(|alert| std::cmp::Reverse((alert.severity, alert.begin_ns)));
+    alerts
+}
+
+/// A line for each, as far as there is room; the last says how many more there are.
+fn alert_lines(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16) {
+    let width = pen.area.width;
+    for (alert, row) in alerts.iter().zip(0..rows) {
+        let more = alerts.len().saturating_sub(usize::from(rows));
+        let more = if row + 1 == rows && more > 0 { format!("  (+{more}, press a)") } else { String::new() };
+        let since = pen.style.zone.clock(alert.begin_ns);
+        let room = usize::from(width).saturating_sub(more.len());
+        let text = cut(&format!("! ALERT {} since {since}: {}", alert.id, alert.sentence), room, "...");
+        let tone = if alert.severity == Severity::Critical { Tone::Bad } else { Tone::Warn };
+        pen.text((0, layout::TOP + row), width, &format!("{text}{more}"), tone);
+    }
+}
+
 /// Lines of values of the whole machine.
 fn strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
     for (strip, row) in view.strips.iter().zip(layout.strips..layout.strips + layout.strip_rows) {
         pen.text((0, row), 11, &strip.title, Tone::Strong);
         let mut column = 11;
         for (title, value) in &strip.values {
-            let shown = value.map_or_else(|| "-".to_owned(), |value| display(value, &title.unit));
-            let text = format!("{} {shown:<8}", title.title);
+            let waits = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
+            let sign = if waits { "!" } else { "" };
+            let shown = format!("{}{sign}", figure(*value, &title.unit));
+            let text =
+                format!("{} {shown:<1$}", title.title, if title.unit == "fraction" { 5 } else { figures::WIDTH });
             let columns = u16::try_from(diskwright_report::text::width(&text)).unwrap_or(u16::MAX);
-            if column + columns > pen.area.width {
+            if column + columns > pen.area.width + 1 {
                 break;
             }
-            let waits = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
             column += pen.text((column, row), columns, &text, if waits { Tone::Warn } else { Tone::Plain }) + 1;
         }
     }
@@ -190,6 +221,7 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
         let (sign, tone) = match mark.kind.as_str() {
             "bookmark" => ("m", Tone::Good),
             "gap" | "clock" => ("g", Tone::Warn),
+            "alert" => ("A", Tone::Bad),
             _ => ("!", Tone::Warn),
         };
         pen.text((place(mark.time_ns), layout.line + 2), 1, sign, tone);
@@ -206,6 +238,7 @@ fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let text = match (&screen.input, &screen.message) {
         (Some((ScreenInput::Mark, text)), _) => format!("bookmark: {text}_"),
         (Some((ScreenInput::Filter, text)), _) => format!("show names with: {text}_"),
+        (Some((ScreenInput::Time, text)), _) => format!("go to (22:15, 2026-11-21 22:15, -10m): {text}_"),
         (None, Some(message)) => message.clone(),
         (None, None) => "? help  space pause  arrows scrub  + - zoom  m mark  q quit".to_owned(),
     };
@@ -222,15 +255,19 @@ fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
 /// A text over all, from a line of it.
 fn page(pen: &mut Pen<'_>, text: &str, from: usize) {
     let (width, rows) = (pen.area.width, pen.area.height);
-    let shown = text.lines().skip(from).zip(0..rows.saturating_sub(1));
-    for (line, row) in shown {
-        pen.text((0, row), width, line, Tone::Plain);
+    // sentences are folded; tables that fit stay as they are
+    let folded = text.lines().flat_map(|line| match line.chars().count() > usize::from(width) {
+        true => wrap(line, usize::from(width), 2),
+        false => vec![line.to_owned()],
+    });
+    for (line, row) in folded.skip(from).zip(0..rows.saturating_sub(1)) {
+        pen.text((0, row), width, &line, Tone::Plain);
     }
     pen.text((0, rows.saturating_sub(1)), width, "up, down: scroll   any other key: back", Tone::Dim);
 }
 
-/// Keys, and what the columns of the devices mean.
-fn help(pen: &mut Pen<'_>, view: &DashboardView) {
+/// Keys, and what the selected column of the devices means.
+fn help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let width = pen.area.width;
     let mut row = 0;
     for (keys, what) in KEYS {
@@ -239,12 +276,10 @@ fn help(pen: &mut Pen<'_>, view: &DashboardView) {
         row += 1;
     }
     row += 1;
-    for column in &view.columns {
-        let Some(counter) = Catalogue::builtin().get(&column.counter) else { continue };
-        pen.text((0, row), 13, &column.title, Tone::Strong);
-        for line in wrap(&counter.explain, usize::from(width.saturating_sub(13)), 0) {
-            pen.text((13, row), width, &line, Tone::Plain);
-            row += 1;
-        }
+    let (title, counter, text) = help::explained(view, screen.column);
+    pen.text((0, row), 13, &title, Tone::Strong);
+    for line in wrap(&format!("{counter}: {text}"), usize::from(width.saturating_sub(13)), 0) {
+        pen.text((13, row), width, &line, Tone::Plain);
+        row += 1;
     }
 }

@@ -28,11 +28,11 @@ pub(super) struct ScreenLayout {
 /// Rows above the devices: title, verdict, evidence, what to do.
 pub(super) const TOP: u16 = 4;
 
-/// Shares a screen of so many rows among so many devices, strips and processes.
-pub(super) fn share(rows: u16, devices: usize, strips: usize, processes: usize) -> ScreenLayout {
+/// Shares a screen of so many rows, of which the uppermost are taken, among so many devices, strips and processes.
+pub(super) fn share(rows: u16, top: u16, devices: usize, strips: usize, processes: usize) -> ScreenLayout {
     let most = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     // title, verdict, evidence, heading, one device, time line, keys
-    let mut free = rows.saturating_sub(TOP + 2 + LINE_ROWS + 1);
+    let mut free = rows.saturating_sub(top + 2 + LINE_ROWS + 1);
     let mut take = |wanted: u16| {
         let taken = wanted.min(free);
         free -= taken;
@@ -43,10 +43,10 @@ pub(super) fn share(rows: u16, devices: usize, strips: usize, processes: usize) 
     let mut process_rows = if heading > 0 { take(most(processes).min(5)) } else { 0 };
     let device_rows = 1 + take(most(devices).saturating_sub(1));
     process_rows += take(most(processes).saturating_sub(process_rows));
-    let strips = TOP + 1 + device_rows;
+    let strips = top + 1 + device_rows;
     let processes = strips + strip_rows;
     ScreenLayout {
-        devices: TOP,
+        devices: top,
         device_rows,
         strips,
         strip_rows,
@@ -62,14 +62,14 @@ mod tests {
 
     #[test]
     fn a_usual_terminal_has_room_for_all() {
-        let found = share(24, 5, 3, 40);
+        let found = share(24, TOP, 5, 3, 40);
         assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (5, 3, 5, 19));
         assert!(found.processes + 1 + found.process_rows <= found.line);
     }
 
     #[test]
     fn a_small_one_keeps_the_verdict_a_device_and_the_time_line() {
-        let found = share(11, 9, 3, 40);
+        let found = share(11, TOP, 9, 3, 40);
         assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (1, 0, 0, 6));
     }
 
@@ -77,7 +77,7 @@ mod tests {
     fn nothing_lies_over_the_time_line() {
         for rows in 11..200 {
             for devices in [0, 1, 24, 1000] {
-                let found = share(rows, devices, 3, 500);
+                let found = share(rows, TOP, devices, 3, 500);
                 assert!(found.processes + found.process_rows <= found.line, "{rows} {devices} {found:?}");
             }
         }

@@ -2,12 +2,14 @@
 //! touched here: the command that shows it hands keys in and cells out.
 
 mod draw;
+mod figures;
 mod help;
 mod layout;
 mod tables;
 
 pub use draw::{OwnCost, ScreenStyle, draw};
 
+use crate::devices::DeviceRow;
 use crate::processes::ProcessOrder;
 use crate::view::{DashboardView, ViewWindow};
 
@@ -44,6 +46,8 @@ pub enum ScreenKey {
     Escape,
     /// Takes the last character back.
     Backspace,
+    /// The next column, or with shift the one before.
+    Tab(bool),
     /// A click at a column and row.
     Click(u16, u16),
     /// The wheel, up or down.
@@ -59,6 +63,8 @@ pub enum ScreenAction {
     Quit,
     /// Set a bookmark with this text at a moment, nanoseconds since 1970 UTC.
     Mark(i64, String),
+    /// Go to the moment that this text means.
+    Goto(String),
     /// Compare two stretches, the first with the second.
     Compare((i64, i64), (i64, i64)),
 }
@@ -70,6 +76,21 @@ pub(crate) enum ScreenInput {
     Mark,
     /// Part of a name: devices and processes with it are shown.
     Filter,
+    /// A moment.
+    Time,
+}
+
+/// Where the table of devices was drawn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeviceArea {
+    /// Row of the heading.
+    pub top: u16,
+    /// Rows below it.
+    pub rows: u16,
+    /// Position of the first device that is shown.
+    pub first: usize,
+    /// Positions of the columns that are shown.
+    pub columns: Vec<usize>,
 }
 
 /// What is looked at, and how.
@@ -89,6 +110,11 @@ pub struct WatchScreen {
     /// The column that devices are ordered by; none is the machine's order.
     pub(crate) sorted: Option<usize>,
     pub(crate) selected: usize,
+    /// The selected device's name: it stays selected wherever it stands.
+    selected_name: Option<String>,
+    /// The selected column of the devices.
+    pub(crate) column: usize,
+    pub(crate) table: DeviceArea,
     pub(crate) filter: String,
     pub(crate) input: Option<(ScreenInput, String)>,
     pub(crate) help: bool,
@@ -121,6 +147,9 @@ impl WatchScreen {
             order: ProcessOrder::default(),
             sorted: None,
             selected: 0,
+            selected_name: None,
+            column: 0,
+            table: DeviceArea::default(),
             filter: String::new(),
             input: None,
             help: false,
@@ -150,6 +179,42 @@ impl WatchScreen {
     /// Says a word at the bottom until the next key.
     pub fn say(&mut self, text: impl Into<String>) {
         self.message = Some(text.into());
+    }
+
+    /// Goes to a moment.
+    pub fn go_to(&mut self, time_ns: i64, range: (i64, i64)) {
+        self.go(time_ns, range);
+    }
+
+    /// Finds the selected device among those that are shown, and says where it has gone.
+    pub(crate) fn find_selected(&mut self, devices: &[&DeviceRow]) {
+        let last = devices.len().saturating_sub(1);
+        match &self.selected_name {
+            Some(name) => match devices.iter().position(|row| row.name == *name) {
+                Some(index) => self.selected = index,
+                None => {
+                    self.message = Some(format!("{name} is not there at this moment"));
+                    self.selected = self.selected.min(last);
+                }
+            },
+            None => self.selected = self.selected.min(last),
+        }
+    }
+
+    /// Selects the device at a position; the next frame finds it by its name.
+    fn select(&mut self, index: usize, view: &DashboardView) {
+        let rows = tables::devices(self, view);
+        let index = index.min(rows.len().saturating_sub(1));
+        self.selected_name = rows.get(index).map(|row| row.name.clone());
+        self.selected = index;
+    }
+
+    /// Selects a column and says what it means.
+    fn select_column(&mut self, column: usize, view: &DashboardView) {
+        self.column = column.min(view.columns.len());
+        let (title, _, text) = help::explained(view, self.column);
+        let first = text.split_inclusive(". ").next().unwrap_or_default();
+        self.say(format!("{title}: {}", first.trim()));
     }
 
     /// What is to be looked at of a history of this range on a screen of these columns.
@@ -193,9 +258,14 @@ impl WatchScreen {
             ScreenKey::PageDown | ScreenKey::Wheel(false) => self.go(here + page, (first, last)),
             ScreenKey::Home => self.go(first, (first, last)),
             ScreenKey::End => self.cursor = None,
-            ScreenKey::Up => self.selected = self.selected.saturating_sub(1),
-            ScreenKey::Down => self.selected = (self.selected + 1).min(view.devices.len().saturating_sub(1)),
-            ScreenKey::Click(column, row) => self.click((column, row), view.span, (first, last)),
+            ScreenKey::Up => self.select(self.selected.saturating_sub(1), view),
+            ScreenKey::Down => self.select(self.selected + 1, view),
+            ScreenKey::Tab(false) => self.select_column((self.column + 1) % (view.columns.len() + 1), view),
+            ScreenKey::Tab(true) => {
+                self.select_column((self.column + view.columns.len()) % (view.columns.len() + 1), view)
+            }
+            ScreenKey::Enter => self.explain(view),
+            ScreenKey::Click(column, row) => self.click((column, row), view, (first, last)),
             ScreenKey::Char(letter) => return self.letter(letter, view, (first, last)),
             _ => {}
         }
@@ -211,7 +281,12 @@ impl WatchScreen {
             'j' => self.judged = (self.judged + 1) % JUDGED.len(),
             't' => self.quantity += 1,
             'o' => self.order = self.order.next(),
-            's' => self.sorted = self.sorted.map_or(Some(0), |index| Some(index + 1)),
+            's' => self.sorted = if self.sorted == Some(self.column) { None } else { Some(self.column) },
+            '>' | '.' => self.select_column(self.column + 1, view),
+            '<' | ',' => self.select_column(self.column.saturating_sub(1), view),
+            'e' => self.explain(view),
+            'a' => self.show(alert_list(view)),
+            'g' => self.input = Some((ScreenInput::Time, String::new())),
             '?' | 'h' => self.help = true,
             'm' => self.input = Some((ScreenInput::Mark, String::new())),
             '/' => self.input = Some((ScreenInput::Filter, self.filter.clone())),
@@ -225,8 +300,6 @@ impl WatchScreen {
             },
             _ => {}
         }
-        let quantities = view.columns.len();
-        self.sorted = self.sorted.filter(|index| *index < quantities);
         ScreenAction::Redraw
     }
 
@@ -238,6 +311,8 @@ impl WatchScreen {
                 ScreenInput::Mark if text.trim().is_empty() => {}
                 ScreenInput::Mark => return ScreenAction::Mark(here, text),
                 ScreenInput::Filter => self.filter = text,
+                ScreenInput::Time if text.trim().is_empty() => {}
+                ScreenInput::Time => return ScreenAction::Goto(text),
             },
             _ => {
                 match key {
@@ -283,11 +358,28 @@ impl WatchScreen {
         };
         match found {
             Some(time) => self.go(time, range),
-            None => self.say("no further mark in this stretch; - shows a longer one"),
+            None => self.say("no further bookmark or alert in this stretch; - shows a longer one"),
         }
     }
 
-    fn click(&mut self, (column, row): (u16, u16), span: (i64, i64), range: (i64, i64)) {
+    /// What the selected column means, in full.
+    fn explain(&mut self, view: &DashboardView) {
+        let (title, counter, text) = help::explained(view, self.column);
+        self.show(format!("{title}  ({counter})\n\n{text}\n"));
+    }
+
+    fn click(&mut self, (column, row): (u16, u16), view: &DashboardView, range: (i64, i64)) {
+        let span = view.span;
+        let in_table = (self.table.top..=self.table.top + self.table.rows).contains(&row);
+        if in_table {
+            let place = usize::from(column).checked_sub(tables::NAME).map(|right| right / tables::VALUE);
+            if row > self.table.top {
+                self.select(self.table.first + usize::from(row - self.table.top - 1), view);
+            }
+            if let Some(column) = place.and_then(|place| self.table.columns.get(place).copied()) {
+                self.select_column(column, view);
+            }
+        }
         let (top, left, columns) = self.line;
         let on_line = (top..top + layout::LINE_ROWS).contains(&row) && (left..left + columns).contains(&column);
         if on_line {
@@ -295,4 +387,23 @@ impl WatchScreen {
             self.go(span.0 + (share * (span.1 - span.0) as f64) as i64, range);
         }
     }
+}
+
+/// All alerts of the time line as a page.
+fn alert_list(view: &DashboardView) -> String {
+    if view.alerts.is_empty() {
+        return "no alert in this stretch; - shows a longer one\n".into();
+    }
+    view.alerts.iter().rev().fold(String::new(), |text, alert| {
+        let end = alert.end.as_ref().map_or_else(|| "now".to_owned(), Clone::clone);
+        let instance = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
+        let who: Vec<&str> = alert.culprits.iter().map(|culprit| culprit.name.as_str()).collect();
+        let who = if who.is_empty() { String::new() } else { format!("  culprits: {}\n", who.join(", ")) };
+        let next = if alert.next.is_empty() { String::new() } else { format!("  next: {}\n", alert.next) };
+        let severity = alert.severity.name();
+        text + &format!(
+            "{}{instance} ({severity}), {} to {end}\n  {}\n{who}{next}\n",
+            alert.id, alert.begin, alert.sentence
+        )
+    })
 }

@@ -1,93 +1,134 @@
 //! The tables of devices and of processes: which rows, in which order, and their cells.
 
-use diskwright_base::units::display;
 use diskwright_report::spark::sparkline;
 use diskwright_report::text::{cut, left, right};
 
-use super::WatchScreen;
 use super::draw::{Pen, Tone};
+use super::figures::{self, figure};
 use super::layout::{HISTORY, ScreenLayout};
+use super::{DeviceArea, WatchScreen};
 use crate::devices::DeviceRow;
 use crate::processes::ProcessSummary;
 use crate::view::DashboardView;
 
-/// Columns of a value.
-const VALUE: usize = 10;
-/// Columns of a device's name.
-const NAME: usize = 12;
+/// Columns of a value: one more than its figures, so that neighbours stay apart.
+pub(super) const VALUE: usize = figures::WIDTH + 1;
+/// Columns of a device's name, with the sign before it.
+pub(super) const NAME: usize = 10;
+/// Columns of a process' value.
+const PROCESS_VALUE: usize = 8;
 
 /// Those that the filter leaves, in the order that was chosen.
 pub(super) fn devices<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v DeviceRow> {
     let mut rows: Vec<&DeviceRow> = view.devices.iter().filter(|row| row.name.contains(&screen.filter)).collect();
     if let Some(column) = screen.sorted {
-        let key = |row: &DeviceRow| row.values.get(column).copied().flatten().unwrap_or(f64::NEG_INFINITY);
-        rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
+        let key = |row: &DeviceRow| calm(cell(row, column).unwrap_or(0.0));
+        // rows of nearly the same value keep the machine's order, so that they do not change places all the time
+        rows.sort_by_key(|row| std::cmp::Reverse(key(row)));
     }
     rows
+}
+
+/// A value of a device; the column behind the panel's is the share of the ceiling.
+pub(super) fn cell(row: &DeviceRow, column: usize) -> Option<f64> {
+    row.values.get(column).copied().unwrap_or(row.ceiling_used)
+}
+
+/// A value's place among others, where a quarter more or less is the same.
+fn calm(value: f64) -> i32 {
+    if value > 0.0 { (value.log2() * 3.0).floor() as i32 } else { i32::MIN }
 }
 
 /// The same for processes, the most first.
 pub(super) fn processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
     let shown = |row: &&ProcessSummary| row.name.contains(&screen.filter) || row.cgroup.contains(&screen.filter);
     let mut rows: Vec<&ProcessSummary> = view.processes.iter().filter(shown).collect();
-    rows.sort_by(|a, b| screen.order.key(b).total_cmp(&screen.order.key(a)).then(a.pid.cmp(&b.pid)));
+    rows.sort_by_key(|row| (std::cmp::Reverse(calm(screen.order.key(row))), row.pid));
     rows
 }
 
-/// A value in its columns; what was not measured is a dash, never a nothing.
-fn cell(value: Option<f64>, unit: &str) -> String {
-    let text = value.map_or_else(|| "-".to_owned(), |value| display(value, unit));
-    right(&cut(&text, VALUE - 1, ""), VALUE)
+/// The columns that are shown: those from the first that lets the selected one be seen, and always the last, which is
+/// the share of the ceiling.
+fn shown_columns(screen: &WatchScreen, view: &DashboardView, width: u16) -> Vec<usize> {
+    let count = view.columns.len();
+    let fit = (usize::from(width).saturating_sub(NAME) / VALUE).saturating_sub(1).min(count);
+    let first = if screen.column < count { (screen.column + 1).saturating_sub(fit) } else { 0 };
+    (first..first + fit).chain([count]).collect()
 }
 
-/// Columns that fit beside name, history and the share of the ceiling.
-fn fitting(width: u16, columns: usize) -> usize {
-    (usize::from(width).saturating_sub(NAME + 8) / VALUE).min(columns)
+fn title(view: &DashboardView, column: usize) -> &str {
+    view.columns.get(column).map_or("of max", |column| &column.title)
+}
+
+fn unit(view: &DashboardView, column: usize) -> &str {
+    view.columns.get(column).map_or("fraction", |column| &column.unit)
 }
 
 /// Heading and rows of devices, those around the selected one.
 pub(super) fn draw_devices(
     pen: &mut Pen<'_>,
-    screen: &WatchScreen,
+    screen: &mut WatchScreen,
     view: &DashboardView,
     rows: &[&DeviceRow],
     layout: &ScreenLayout,
 ) {
     let width = pen.area.width;
-    let count = fitting(width, view.columns.len());
-    let titles: String = view.columns.iter().take(count).enumerate().fold(String::new(), |text, (index, column)| {
-        let sorted = if screen.sorted == Some(index) { "*" } else { "" };
-        text + &right(&cut(&format!("{}{sorted}", column.title), VALUE - 1, ""), VALUE)
-    });
-    let heading = format!("{}{titles}{}", left("device", NAME), right("of max", 8));
-    pen.text((0, layout.devices), width, &heading, Tone::Strong);
+    let columns = shown_columns(screen, view, width);
+    let more = if columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len()) {
+        "device <"
+    } else {
+        "device"
+    };
+    pen.text((0, layout.devices), width, &left(more, NAME), Tone::Strong);
+    for (place, column) in columns.iter().enumerate() {
+        let sorted = if screen.sorted == Some(*column) { "*" } else { "" };
+        let text = right(&cut(&format!("{sorted}{}", title(view, *column)), VALUE - 1, ""), VALUE);
+        let tone = if *column == screen.column { Tone::Inverse } else { Tone::Strong };
+        // the space before the title is no part of it
+        let at = u16::try_from(NAME + place * VALUE + 1).unwrap_or(u16::MAX);
+        pen.text((at, layout.devices), width, text.get(1..).unwrap_or_default(), tone);
+    }
+    let shown = usize::from(layout.device_rows);
+    let first = (screen.selected + 1).saturating_sub(shown).min(rows.len().saturating_sub(shown));
+    screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns };
     if rows.is_empty() {
         pen.text((0, layout.devices + 1), width, "no device with that name was recorded here", Tone::Dim);
         return;
     }
-    let shown = usize::from(layout.device_rows);
-    let first = (screen.selected + 1).saturating_sub(shown).min(rows.len().saturating_sub(shown));
-    let blamed = view.verdict.as_ref().map(|verdict| verdict.instance.as_str()).unwrap_or_default();
     let visible = rows.iter().enumerate().skip(first).take(shown);
     for ((index, row), line) in visible.zip(layout.devices + 1..) {
-        let is_blamed = !blamed.is_empty() && row.name == blamed;
-        let name = format!("{}{}", if is_blamed { "!" } else { " " }, row.name);
-        let values: String = row
-            .values
-            .iter()
-            .zip(&view.columns)
-            .take(count)
-            .fold(String::new(), |text, (value, column)| text + &cell(*value, &column.unit));
-        let used = row.ceiling_used.map_or_else(|| "-".to_owned(), |used| display(used, "fraction"));
-        let text = format!("{}{values}{}", left(&cut(&name, NAME - 1, "~"), NAME), right(&used, 8));
-        let tone = match (index == screen.selected && rows.len() > 1, is_blamed) {
-            (true, _) => Tone::Inverse,
-            (false, true) => Tone::Bad,
-            _ => Tone::Plain,
-        };
-        let columns = pen.text((0, line), width, &text, tone);
-        history(pen, row, (columns + 1, line));
+        draw_device(pen, screen, view, (index, row), (line, &screen.table.columns, rows.len()));
     }
+    let below = rows.len().saturating_sub(first + shown);
+    if below > 0 && layout.device_rows > 0 {
+        let text = format!("+{below}");
+        let at = width.saturating_sub(u16::try_from(text.len()).unwrap_or(0));
+        pen.text((at, layout.devices), width, &text, Tone::Dim);
+    }
+}
+
+fn draw_device(
+    pen: &mut Pen<'_>,
+    screen: &WatchScreen,
+    view: &DashboardView,
+    (index, row): (usize, &DeviceRow),
+    (line, columns, count): (u16, &[usize], usize),
+) {
+    let blamed = view.verdict.as_ref().map(|verdict| verdict.instance.as_str()).unwrap_or_default();
+    let is_blamed = !blamed.is_empty() && row.name == blamed;
+    // state is a sign first, and a colour where there are any
+    let name = format!("{}{}", if is_blamed { "!" } else { " " }, row.name);
+    let cells: String = columns
+        .iter()
+        .fold(String::new(), |text, column| text + &right(&figure(cell(row, *column), unit(view, *column)), VALUE));
+    let tone = match (index == screen.selected && count > 1, is_blamed) {
+        (true, _) => Tone::Inverse,
+        (false, true) => Tone::Bad,
+        _ => Tone::Plain,
+    };
+    let text = format!("{}{cells}", left(&cut(&name, NAME - 1, "~"), NAME));
+    let used = pen.text((0, line), pen.area.width, &text, tone);
+    history(pen, row, (used + 1, line));
 }
 
 /// The device's quantity over the time line, where there is room.
@@ -106,10 +147,12 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
         return;
     }
     let width = pen.area.width;
-    let titles: String =
-        ["CPU", "read B/s", "write B/s", "I/O delay", "memory"].iter().map(|title| right(title, VALUE)).collect();
+    let titles: String = ["CPU", "rd B/s", "wr B/s", "I/O wait", "faults/s", "memory"]
+        .iter()
+        .map(|title| right(title, PROCESS_VALUE + 1))
+        .collect();
     let by = format!("process, by {}", screen.order.title());
-    let heading = format!("{}{}{titles}", left(&cut(&by, 21, ""), 22), right("pid", 4));
+    let heading = format!("{}{}{titles}", left(&cut(&by, 18, ""), 18), right("pid", 8));
     pen.text((0, layout.processes), width, &heading, Tone::Strong);
     for (row, line) in rows.iter().zip(layout.processes + 1..=layout.processes + layout.process_rows) {
         let values = [
@@ -117,10 +160,13 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
             (row.read_bytes_per_s, "bytes_per_s"),
             (row.write_bytes_per_s, "bytes_per_s"),
             (row.block_delay, "fraction"),
+            (Some(row.major_faults_per_s), "per_s"),
             (Some(row.resident_bytes), "bytes"),
         ];
-        let cells: String = values.into_iter().map(|(value, unit)| cell(value, unit)).collect();
-        let text = format!("{}{}{cells}", left(&cut(&row.name, 17, "~"), 18), right(&row.pid.to_string(), 8));
+        let cells: String =
+            values.into_iter().map(|(value, unit)| right(&figure(value, unit), PROCESS_VALUE + 1)).collect();
+        let group = if width > 120 { format!("  {}", row.cgroup) } else { String::new() };
+        let text = format!("{}{}{cells}{group}", left(&cut(&row.name, 17, "~"), 18), right(&row.pid.to_string(), 8));
         pen.text((0, line), width, &text, Tone::Plain);
     }
 }

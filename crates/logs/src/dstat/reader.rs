@@ -13,7 +13,7 @@ use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::tool::cells::{self, CellPlan, EPOCHS, RowFit};
 use crate::tool::lines::LineCursor;
 use crate::tool::row::TickRow;
-use crate::{LogInput, LogOptions};
+use crate::{LogInput, LogOptions, TimeBasis};
 
 const S: i64 = 1_000_000_000;
 const DELIMITER: u8 = b',';
@@ -210,6 +210,9 @@ impl DstatLog<'_, '_> {
         }
         let start = self.clock.utc_ns(self.title.begun.unwrap_or(0), zone, self.batch);
         self.batch.note(Note::new(start, Note::WARNING, ASSUMED));
+        if self.title.begun.is_none() {
+            self.batch.times_are(TimeBasis::Counted);
+        }
         start
     }
 }

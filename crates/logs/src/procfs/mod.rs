@@ -25,7 +25,7 @@ use crate::stamp::{StampLine, stamp};
 use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream::StreamWindow;
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
-use crate::{InputHead, LogFormat, LogInput, LogOptions};
+use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
 use cells::{DumpCells, DumpFamily};
 use columns::{DISK, LOAD, PART, PROCESSOR, VMSTAT_DISK};
 use line::{DumpLine, parse};
@@ -366,6 +366,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
                 (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
                 (None, Some(_)) if !self.has_times => {
                     self.batch.note(Note::new(0, Note::WARNING, COUNTED));
+                    self.batch.times_are(TimeBasis::Counted);
                     Ok(Some(0))
                 }
                 _ if self.has_times => {

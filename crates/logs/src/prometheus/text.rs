@@ -15,7 +15,7 @@ use super::names::{MetricConversion, MetricVocabulary};
 use super::targets::SeriesTargets;
 use crate::clean;
 use crate::sysstat::StreamWindow;
-use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
+use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, TimeBasis};
 
 /// The format.
 pub const TEXT: LogFormat = LogFormat {
@@ -373,6 +373,7 @@ impl<'b, 'a> Pages<'b, 'a> {
             (Some(last), Some(interval)) => {
                 if !std::mem::replace(&mut self.is_counted, true) {
                     self.batch.note(Note::new(last, Note::WARNING, COUNTED));
+                    self.batch.times_are(TimeBasis::Counted);
                 }
                 Ok(Some(last.saturating_add(interval)))
             }

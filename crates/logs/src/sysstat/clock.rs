@@ -4,6 +4,7 @@ use diskwright_base::Note;
 
 use super::time::zone;
 use crate::LogOptions;
+use crate::TimeBasis;
 use crate::batch::FrameBatch;
 
 /// What a time says of its zone.
@@ -37,6 +38,12 @@ impl SysstatClock {
             ZoneHint::Name(name) => self.option.or_else(|| zone(name)),
             ZoneHint::Nothing => self.option,
         };
+        match known {
+            None => batch.times_are(TimeBasis::NoZone),
+            // an offset of 0 may be that of a time in UTC on a machine in any zone
+            Some(offset) if *said != ZoneHint::Nothing && *said != ZoneHint::Offset(0) => batch.zone_is(offset),
+            Some(_) => {}
+        }
         let utc = local_s.saturating_sub(known.unwrap_or(0)).saturating_mul(1_000_000_000);
         if known.is_none() && !self.has_warned {
             self.has_warned = true;

@@ -15,7 +15,7 @@ use super::table::{HeadingTable, Misfit};
 use super::time::{self, NumericDateOrder};
 use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::{InputHead, LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
 struct IostatTextLog<'b, 'c> {
     file: String,
@@ -281,6 +281,9 @@ impl IostatTextLog<'_, '_> {
             return Err(SysstatMachine::needs_interval(&self.file, &context));
         };
         if let Some(warning) = self.reports.take_warning() {
+            if warning == SysstatMachine::ASSUMED {
+                self.batch.times_are(TimeBasis::Counted);
+            }
             if self.head.date.is_empty() && warning == SysstatMachine::ASSUMED {
                 self.skip(SysstatMachine::NO_DATE);
             }

@@ -10,9 +10,9 @@ use super::machine::SysstatMachine;
 use super::shaper::Shaper;
 use super::template::StampPart;
 use super::time::{self, DAY, NumericDateOrder};
-use crate::LogOptions;
 use crate::batch::FrameBatch;
 use crate::error::LogError;
+use crate::{LogOptions, TimeBasis};
 
 const S: i64 = 1_000_000_000;
 
@@ -240,6 +240,7 @@ impl SysstatSession<'_, '_> {
         let time = self.before_ns.map_or(start, |before| before.saturating_add(step));
         if first {
             self.batch.note(Note::new(time, Note::WARNING, SysstatMachine::ASSUMED));
+            self.batch.times_are(TimeBasis::Counted);
         }
         Ok(time)
     }

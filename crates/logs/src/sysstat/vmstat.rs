@@ -14,7 +14,7 @@ use super::time::NumericDateOrder;
 use super::vmstat_headings::{self, VmstatHeadings};
 use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::{InputHead, LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
 /// True where a head has headings of vmstat.
 pub fn recognise(head: &InputHead<'_>) -> bool {
@@ -144,6 +144,9 @@ impl VmstatLog<'_, '_> {
             });
         };
         if let Some(warning) = self.reports.take_warning() {
+            if warning == SysstatMachine::ASSUMED {
+                self.batch.times_are(TimeBasis::Counted);
+            }
             self.batch.note(Note::new(time_ns, Note::WARNING, warning));
         }
         for (name, word) in headings.names().iter().zip(numbers) {

@@ -16,7 +16,7 @@ use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream::StreamWindow;
 use crate::sysstat::table::number;
 use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
-use crate::{InputHead, LogInput, LogOptions};
+use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
 const COUNTED: &str = "the reports have no times: they are counted from 1970 with the given interval; durations are \
                        right, times of day are not";
@@ -328,6 +328,7 @@ impl UnixIostatLog<'_, '_> {
                 (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
                 (None, Some(_)) => {
                     self.batch.note(Note::new(0, Note::WARNING, COUNTED));
+                    self.batch.times_are(TimeBasis::Counted);
                     Ok(Some(0))
                 }
                 _ if self.has_times => {

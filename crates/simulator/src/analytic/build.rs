@@ -90,8 +90,8 @@ impl<'a> NetworkBuilder<'a> {
         let center = &mut self.built.network.centers[*first];
         (center.members, center.group) = (members, members);
         for other in others {
-            let Some(at) = self.built.names.iter().position(|(center, _)| center == other) else { continue };
-            let (_, names) = self.built.names.swap_remove(at);
+            let Some(index) = self.built.names.iter().position(|(center, _)| center == other) else { continue };
+            let (_, names) = self.built.names.swap_remove(index);
             if let Some((_, all)) = self.built.names.iter_mut().find(|(center, _)| center == first) {
                 all.extend(names);
             }
@@ -100,9 +100,9 @@ impl<'a> NetworkBuilder<'a> {
 
     fn station(&mut self, name: &str, servers: u32) -> usize {
         self.built.network.centers.push(NetworkCenter::station(f64::from(servers.max(1))));
-        let at = self.built.network.centers.len() - 1;
-        self.built.names.push((at, vec![name.to_owned()]));
-        at
+        let index = self.built.network.centers.len() - 1;
+        self.built.names.push((index, vec![name.to_owned()]));
+        index
     }
 
     /// The network of what is asked for.
@@ -177,7 +177,7 @@ impl<'a> NetworkBuilder<'a> {
         let group = self.group(*set.members.first().ok_or_else(|| missing("member"))?)?;
         for member in &set.members {
             let other = self.group(*member)?;
-            let channel = |group: &Drives| group.channel.map(|at| self.channels.get(at));
+            let channel = |group: &Drives| group.channel.map(|index| self.channels.get(index));
             let (order, depth) = (other.order != group.order, other.depth != group.depth);
             if other.device.name() != group.device.name() || order || depth || channel(other) != channel(group) {
                 return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
@@ -205,7 +205,7 @@ impl<'a> NetworkBuilder<'a> {
         let pools = pools(set, &planner, &ways, &plans)?;
         let mut devices = Vec::new();
         for (members, pool) in &pools {
-            let drives: Vec<u32> = members.iter().filter_map(|at| drive_at(set, *at)).collect();
+            let drives: Vec<u32> = members.iter().filter_map(|index| drive_at(set, *index)).collect();
             let ios = member_demands(&ways, &plans, members);
             found_by_itself(group, &ios, used as f64)?;
             devices.push(self.devices(group, &drives, *pool, &ios, used));
@@ -243,12 +243,12 @@ impl<'a> NetworkBuilder<'a> {
     ) -> (Vec<ForkStep>, f64) {
         let part = &way.request;
         let hardware = match set.run_by {
-            RunBy::Controller(at) => Some(at),
+            RunBy::Controller(index) => Some(index),
             RunBy::Host => None,
         };
         let mut steps = if way.by_host { self.before() } else { Vec::new() };
-        if let Some(at) = hardware.filter(|_| way.by_host) {
-            steps.push(single(self.down(at, part)));
+        if let Some(index) = hardware.filter(|_| way.by_host) {
+            steps.push(single(self.down(index, part)));
         }
         let compute = self.parity(hardware, plan);
         let io = |ios: &[MemberIo], kind| {
@@ -257,9 +257,9 @@ impl<'a> NetworkBuilder<'a> {
             let pool = ios.first().and_then(|io| pools.iter().position(|(members, _)| members.contains(&io.member)));
             let devices = &devices[pool.unwrap_or(0)];
             let mut step = self.io(group, devices, kind, (ios.len() as f64, blocks, part.align), hardware.is_none());
-            if let Some(at) = hardware {
-                let time = self.system.controllers[at].member_command as f64 * S;
-                step.visits.extend(visit(self.controllers[at][0], time));
+            if let Some(index) = hardware {
+                let time = self.system.controllers[index].member_command as f64 * S;
+                step.visits.extend(visit(self.controllers[index][0], time));
             }
             step
         };
@@ -282,8 +282,8 @@ impl<'a> NetworkBuilder<'a> {
                 |io: &MemberIo| plan.reads.iter().any(|read| read.member == io.member && read.block == io.block);
             steps.push(io(&plan.after, if plan.after.iter().all(again) { IoKind::Again } else { IoKind::Write }));
         }
-        if let Some(at) = hardware.filter(|_| way.by_host) {
-            steps.push(single(self.up(at, part)));
+        if let Some(index) = hardware.filter(|_| way.by_host) {
+            steps.push(single(self.up(index, part)));
         }
         steps.extend(self.copied(way));
         (steps, used.len() as f64)
@@ -293,9 +293,9 @@ impl<'a> NetworkBuilder<'a> {
     fn parity(&self, hardware: Option<usize>, plan: &MemberIoPlan) -> ForkStep {
         let host = &self.system.host;
         let (parity, xor, galois) = match hardware {
-            Some(at) => {
-                let controller = &self.system.controllers[at];
-                (self.controllers[at][2], controller.xor_byte_ps, controller.galois_byte_ps)
+            Some(index) => {
+                let controller = &self.system.controllers[index];
+                (self.controllers[index][2], controller.xor_byte_ps, controller.galois_byte_ps)
             }
             None => (self.processors, host.xor_byte_ps, host.galois_byte_ps),
         };
@@ -319,7 +319,8 @@ impl<'a> NetworkBuilder<'a> {
         by_host: bool,
     ) -> ForkStep {
         let (mut visits, mut delay_s, delay_variance_s2) = devices.route(kind, blocks, align);
-        if let Some((at, channel)) = group.channel.and_then(|at| Some((at, self.system.channels.get(at)?))) {
+        if let Some((index, channel)) = group.channel.and_then(|index| Some((index, self.system.channels.get(index)?)))
+        {
             let bytes = blocks * BLOCK_BYTES as f64;
             // a mechanical drive sends at the slower one of the channel's rate and its own interface's
             let transfer = match (&group.device, channel.rate) {
@@ -329,7 +330,7 @@ impl<'a> NetworkBuilder<'a> {
                 }
                 (_, rate) => rate.map_or(0.0, |rate| bytes / rate as f64),
             };
-            visits.extend(visit(self.channels[at], channel.overhead as f64 * S + transfer));
+            visits.extend(visit(self.channels[index], channel.overhead as f64 * S + transfer));
             // the transfer of a mechanical drive is in its own time already
             if matches!(group.device, DeviceModel::Mechanical(_)) {
                 delay_s -= transfer;
@@ -346,19 +347,19 @@ impl<'a> NetworkBuilder<'a> {
     }
 
     /// Through a controller on the way down.
-    pub(super) fn down(&self, at: usize, request: &WorkloadRequest) -> Vec<Visit> {
-        let command = self.system.controllers[at].command as f64 * S;
-        let mut visits: Vec<Visit> = visit(self.controllers[at][0], command).into_iter().collect();
+    pub(super) fn down(&self, index: usize, request: &WorkloadRequest) -> Vec<Visit> {
+        let command = self.system.controllers[index].command as f64 * S;
+        let mut visits: Vec<Visit> = visit(self.controllers[index][0], command).into_iter().collect();
         if request.write {
-            visits.extend(self.lanes(at, request.blocks));
+            visits.extend(self.lanes(index, request.blocks));
         }
         visits
     }
 
     /// And on the way up.
-    pub(super) fn up(&self, at: usize, request: &WorkloadRequest) -> Vec<Visit> {
-        let (controller, host) = (&self.system.controllers[at], &self.system.host);
-        let mut visits = if request.write { Vec::new() } else { self.lanes(at, request.blocks) };
+    pub(super) fn up(&self, index: usize, request: &WorkloadRequest) -> Vec<Visit> {
+        let (controller, host) = (&self.system.controllers[index], &self.system.host);
+        let mut visits = if request.write { Vec::new() } else { self.lanes(index, request.blocks) };
         let (chunk, byte_ps) = match controller.transfer {
             TransferMode::Dma { interrupt_blocks } => (interrupt_blocks.unwrap_or(0), 0),
             TransferMode::Pio { interrupt_blocks, byte_ps } => (interrupt_blocks, byte_ps),
@@ -370,14 +371,14 @@ impl<'a> NetworkBuilder<'a> {
     }
 
     /// What data cross between a controller and memory.
-    fn lanes(&self, at: usize, blocks: f64) -> Vec<Visit> {
-        let (controller, bytes) = (&self.system.controllers[at], blocks * BLOCK_BYTES as f64);
+    fn lanes(&self, index: usize, blocks: f64) -> Vec<Visit> {
+        let (controller, bytes) = (&self.system.controllers[index], blocks * BLOCK_BYTES as f64);
         let memory = self.system.host.memory_rate.and_then(|rate| visit(self.memory, bytes / rate as f64));
         let bus = controller.bus.and_then(|bus| {
             let (bus, center) = self.system.buses.get(bus).zip(self.buses.get(bus))?;
             visit(*center, bus.overhead as f64 * S + bytes / bus.rate as f64)
         });
-        let port = controller.rate.and_then(|rate| visit(self.controllers[at][1], bytes / rate as f64));
+        let port = controller.rate.and_then(|rate| visit(self.controllers[index][1], bytes / rate as f64));
         [memory, bus, port].into_iter().flatten().collect()
     }
 
@@ -409,7 +410,7 @@ impl<'a> NetworkBuilder<'a> {
             sizes: ios.iter().map(|io| (io.blocks, io.write, io.weight / all)).collect(),
             most: self.most_users(),
         };
-        let rate = group.channel.and_then(|at| self.system.channels.get(at)?.rate);
+        let rate = group.channel.and_then(|index| self.system.channels.get(index)?.rate);
         let device = group.device.on_channel(rate);
         let devices = DeviceCenters::add((&mut self.built.network, &mut *self.costs), &device, pool, &asked);
         let names: Vec<String> = drives.iter().map(|drive| self.system.drive_name(*drive)).collect();

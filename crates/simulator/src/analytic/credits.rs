@@ -120,8 +120,8 @@ fn used_up(system: &mut System, group: usize, which: usize) {
 /// Of phases, each with the time that it is watched, s.
 fn solution(system: &System, phases: &[(f64, SteadyState)]) -> SystemSolution {
     let time: f64 = phases.iter().map(|(time, _)| time).sum();
-    let workload = |(at, workload): (usize, &crate::system::Workload)| {
-        let each = || phases.iter().map(|(length, state)| (length / time, &state.chains[at]));
+    let workload = |(index, workload): (usize, &crate::system::Workload)| {
+        let each = || phases.iter().map(|(length, state)| (length / time, &state.chains[index]));
         let throughput_per_s: f64 = each().map(|(share, chain)| share * chain.throughput).sum();
         let share = |share: f64, throughput: f64| share * throughput / throughput_per_s;
         let kinds = each().flat_map(|(length, chain)| {

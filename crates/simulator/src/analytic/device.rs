@@ -157,6 +157,14 @@ impl DeviceCenters {
         }
     }
 
+    /// The work behind a center that takes its time too: programs, on the dies that reads need.
+    pub fn behind(&self, center: usize) -> Option<usize> {
+        match &self.parts {
+            DeviceParts::Flash(parts) if parts.dies == center => Some(parts.behind),
+            _ => None,
+        }
+    }
+
     /// True where waits are those of token buckets.
     pub fn is_volume(&self) -> bool {
         self.limits().is_some()
@@ -256,11 +264,11 @@ impl NetworkAppender<'_> {
     }
 
     fn mechanical(&mut self, served: LoadCosts, order: QueuePolicy) -> DeviceParts {
-        let at = self.center(1.0, 1.0);
-        let center = &mut self.network.centers[at];
+        let index = self.center(1.0, 1.0);
+        let center = &mut self.network.centers[index];
         center.served = served;
         center.reorders = order == QueuePolicy::ShortestPositioning;
-        DeviceParts::Mechanical(at)
+        DeviceParts::Mechanical(index)
     }
 
     fn volume(&mut self, spec: &Arc<VolumeSpec>, asked: &DeviceDemand) -> DeviceParts {

@@ -137,9 +137,9 @@ pub(super) fn placed(model: &Model, asked: &PlacedDemand) -> LoadCosts {
 }
 
 /// At a depth of 2 to the power of `at`.
-fn between(known: &[Moments; DEPTHS], at: f64) -> Moments {
-    let low = (at as usize).min(DEPTHS - 2);
-    let (a, b, share) = (known[low], known[low + 1], at - low as f64);
+fn between(known: &[Moments; DEPTHS], power: f64) -> Moments {
+    let low = (power as usize).min(DEPTHS - 2);
+    let (a, b, share) = (known[low], known[low + 1], power - low as f64);
     Moments { mean: a.mean + (b.mean - a.mean) * share, variance: a.variance + (b.variance - a.variance) * share }
 }
 
@@ -233,8 +233,8 @@ impl Media {
         const PLACES: u32 = 8;
         let (geometry, turn) = (model.geometry(), model.turn_s());
         let (mut span, mut crossing) = (0.0, [0.0; 2]);
-        for at in 0..PLACES {
-            let block = share(asked, (f64::from(at) + 0.5) / f64::from(PLACES));
+        for index in 0..PLACES {
+            let block = share(asked, (f64::from(index) + 0.5) / f64::from(PLACES));
             let place = geometry.place(block);
             let sectors = f64::from(geometry.sectors(&place));
             span += turn * asked.blocks / sectors / f64::from(PLACES);
@@ -256,11 +256,11 @@ impl Media {
 /// The block below which a share of the requests go. Who waits in an order by place
 /// has so many of the others between, wherever they are: ways that are shares of the
 /// stroke where places are alike are shares of the requests where they are not.
-fn share(asked: &PlacedDemand, at: f64) -> u64 {
+fn share(asked: &PlacedDemand, place: f64) -> u64 {
     let known = &asked.quantiles;
-    let at = at.clamp(0.0, 1.0) * (known.len() - 1) as f64;
-    let low = (at as usize).min(known.len() - 2);
-    let between = (known[low + 1] - known[low]) as f64 * (at - low as f64);
+    let place = place.clamp(0.0, 1.0) * (known.len() - 1) as f64;
+    let low = (place as usize).min(known.len() - 2);
+    let between = (known[low + 1] - known[low]) as f64 * (place - low as f64);
     (known[low] + between as u64).min(known[known.len() - 1].saturating_sub(1))
 }
 
@@ -283,7 +283,7 @@ impl ArmTimes<'_> {
             let way = (node as f64 / (NODES - 1) as f64).powi(2);
             for start in 0..starts {
                 let from = (1.0 - way) * (f64::from(start) + 0.5) / f64::from(starts);
-                let places = [from, from + way].map(|at| geometry.place(share(asked, at)));
+                let places = [from, from + way].map(|place| geometry.place(share(asked, place)));
                 *time += model.travel_s(&places[0], &places[1], false).max(least) / f64::from(starts);
             }
         }
@@ -339,19 +339,19 @@ impl ArmTimes<'_> {
 
     /// Adds what holds for an arm at one place: for the least of 2 to the power of
     /// half the position.
-    fn soonest_from(&self, asked: &PlacedDemand, at: f64, longest: f64, sums: &mut [ArmSums; 2 * DEPTHS - 1]) {
+    fn soonest_from(&self, asked: &PlacedDemand, place: f64, longest: f64, sums: &mut [ArmSums; 2 * DEPTHS - 1]) {
         const WAYS: usize = 10;
         const STEPS: usize = 48;
         let geometry = self.model.geometry();
-        let from = geometry.place(share(asked, at));
+        let from = geometry.place(share(asked, place));
         let step = longest / STEPS as f64;
         // chance that one is not there by the middle of each step, and that its arm arrives in it
         let (mut later, mut arrives) = ([0.0; STEPS], [0.0; STEPS]);
-        for side in [-at, 1.0 - at] {
+        for side in [-place, 1.0 - place] {
             for way in 0..WAYS {
                 let root = (way as f64 + 0.5) / WAYS as f64;
                 let weight = 2.0 * root / WAYS as f64 * side.abs();
-                let to = geometry.place(share(asked, at + side * root * root));
+                let to = geometry.place(share(asked, place + side * root * root));
                 let travel = self.model.travel_s(&from, &to, false).max(self.least);
                 arrives[((travel / step) as usize).min(STEPS - 1)] += weight;
                 for (bin, later) in later.iter_mut().enumerate() {

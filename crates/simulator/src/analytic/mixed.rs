@@ -111,19 +111,19 @@ impl Iteration<'_> {
     fn bare(&mut self) {
         let nothing = vec![CenterRound::NOTHING; self.network.centers.len()];
         let loads = vec![CenterLoad::default(); self.network.centers.len()];
-        for (at, chain) in self.chains.iter().enumerate() {
+        for (index, chain) in self.chains.iter().enumerate() {
             if chain.users <= 0.0 {
                 continue;
             }
             let mut response = 0.0;
             for (class, share) in self.network.classes.iter().zip(&self.shares) {
-                if class.chain == at {
+                if class.chain == index {
                     let steps = class.steps.iter().map(|step| self.network.step(step, &nothing, &loads));
                     response += share * steps.sum::<f64>();
                 }
             }
-            self.state.chains[at].response = response;
-            self.state.chains[at].throughput = chain.users / (chain.think_s + response).max(1e-9);
+            self.state.chains[index].response = response;
+            self.state.chains[index].throughput = chain.users / (chain.think_s + response).max(1e-9);
         }
     }
 
@@ -143,19 +143,19 @@ impl Iteration<'_> {
             class.share = share * self.state.chains[class.chain].throughput / total;
         }
         let centers = self.network.centers.len();
-        let loads: Vec<CenterLoad> = (0..centers).map(|at| self.network.load(at)).collect();
+        let loads: Vec<CenterLoad> = (0..centers).map(|index| self.network.load(index)).collect();
         let now = NetworkState { throughput: total, centers: self.state.centers.clone(), ..NetworkState::default() };
         let random = self.at_random(total);
         let buckets = self.buckets(&loads)?;
         self.known.copy_from_slice(&buckets);
         let mut moved = 0.0f64;
         let mut busy = vec![0.0; centers];
-        for at in 0..self.chains.len() {
+        for index in 0..self.chains.len() {
             let met: Vec<CenterRound> = (0..centers)
                 .map(|center| match buckets[center] {
                     Some(found) => found,
                     None => {
-                        let seen = self.seen(at, center);
+                        let seen = self.seen(index, center);
                         let mut met = self.network.meet(center, random, None, &seen, &now, &loads[center]);
                         met.wait += self.held_s[center];
                         // as many servers as users: nobody waits
@@ -168,17 +168,17 @@ impl Iteration<'_> {
                 })
                 .collect();
             for (busy, met) in busy.iter_mut().zip(&met) {
-                *busy += met.hold * self.state.chains[at].throughput / total;
+                *busy += met.hold * self.state.chains[index].throughput / total;
             }
-            moved = moved.max(self.chain(at, &met, &loads, weight));
+            moved = moved.max(self.chain(index, &met, &loads, weight));
         }
         self.hold(total)?;
-        for at in 0..centers {
-            let center = &self.network.centers[at];
-            let queue: f64 = self.queues.iter().map(|queues| queues[at]).sum();
-            let busy = total * loads[at].ios * busy[at] / (center.servers * center.members);
-            self.state.centers[at] = CenterState { queue, busy: busy.min(1.0) };
-            if self.open_share(at, total, busy) >= 0.9999 {
+        for index in 0..centers {
+            let center = &self.network.centers[index];
+            let queue: f64 = self.queues.iter().map(|queues| queues[index]).sum();
+            let busy = total * loads[index].ios * busy[index] / (center.servers * center.members);
+            self.state.centers[index] = CenterState { queue, busy: busy.min(1.0) };
+            if self.open_share(index, total, busy) >= 0.9999 {
                 return None;
             }
         }
@@ -186,9 +186,9 @@ impl Iteration<'_> {
     }
 
     /// What of a center's utilization comes from open arrivals.
-    fn open_share(&self, at: usize, total: f64, busy: f64) -> f64 {
+    fn open_share(&self, index: usize, total: f64, busy: f64) -> f64 {
         let (mut open, mut all) = (0.0, 0.0);
-        for (class, _, _, ios) in self.network.visits(at) {
+        for (class, _, _, ios) in self.network.visits(index) {
             let ios = class.share * ios;
             all += ios;
             open += if self.chains[class.chain].users > 0.0 { 0.0 } else { ios };
@@ -209,11 +209,11 @@ impl Iteration<'_> {
     }
 
     /// A chain's response, throughput and queues after meeting this.
-    fn chain(&mut self, at: usize, met: &[CenterRound], loads: &[CenterLoad], weight: f64) -> f64 {
+    fn chain(&mut self, index: usize, met: &[CenterRound], loads: &[CenterLoad], weight: f64) -> f64 {
         let network = &self.network;
         let mut state = ChainState::default();
         let (mut queues, mut bucketed) = (vec![0.0; met.len()], (0.0, 0.0));
-        for (class, share) in network.classes.iter().zip(&self.shares).filter(|(class, _)| class.chain == at) {
+        for (class, share) in network.classes.iter().zip(&self.shares).filter(|(class, _)| class.chain == index) {
             let (mut mean, mut variance) = (0.0, 0.0);
             for step in &class.steps {
                 let (response, spread) = network.step_moments(step, met, loads);
@@ -232,7 +232,7 @@ impl Iteration<'_> {
             state.response += share * mean;
             state.kinds.push((*share, class.write, mean, variance));
         }
-        let (chain, last) = (self.chains[at], &self.state.chains[at]);
+        let (chain, last) = (self.chains[index], &self.state.chains[index]);
         let next = match chain.users > 0.0 {
             true => (chain.users / (chain.think_s + state.response).max(1e-12)).min(chain.most_per_s),
             false => chain.rate,
@@ -240,29 +240,29 @@ impl Iteration<'_> {
         let next = chain.follows.map_or(next, |(whom, often)| often * self.state.chains[whom].throughput);
         let moved = (next / last.throughput - 1.0).abs().max((state.response / last.response - 1.0).abs());
         state.throughput = last.throughput.max(1e-300).powf(1.0 - weight) * next.powf(weight);
-        for (center, (old, new)) in self.queues[at].iter_mut().zip(queues).enumerate() {
+        for (center, (old, new)) in self.queues[index].iter_mut().zip(queues).enumerate() {
             let new = new * state.throughput / network.centers[center].members;
             *old += (new - *old) * weight;
         }
-        let old = &mut self.bucketed[at];
+        let old = &mut self.bucketed[index];
         *old = (old.0 + (bucketed.0 - old.0) * weight, old.1 + (bucketed.1 - old.1) * weight);
-        self.state.chains[at] = state;
+        self.state.chains[index] = state;
         moved
     }
 
     /// Writes wait where work that nobody else waits for cannot be kept up with. `None` where arrivals bring it.
     fn hold(&mut self, total: f64) -> Option<()> {
         let users: f64 = self.chains.iter().map(|chain| chain.users).sum();
-        for at in 0..self.held_s.len() {
-            let busy = total * self.network.behind(at);
-            if busy > 1.0 && (users <= 0.0 || self.open_share(at, total, busy) >= 1.0) {
+        for index in 0..self.held_s.len() {
+            let busy = total * self.network.behind(index);
+            if busy > 1.0 && (users <= 0.0 || self.open_share(index, total, busy) >= 1.0) {
                 return None;
             }
-            if busy > 1.0 || self.held_s[at] > 0.0 {
+            if busy > 1.0 || self.held_s[index] > 0.0 {
                 // Newton's step of users / (cycle + waits): half of it
-                let visits: f64 = self.network.visits(at).map(|(class, _, _, ios)| class.share * ios).sum();
+                let visits: f64 = self.network.visits(index).map(|(class, _, _, ios)| class.share * ios).sum();
                 let step = 0.5 * (busy - 1.0) / busy.max(0.1) * users / (total * visits.max(1e-9));
-                self.held_s[at] = (self.held_s[at] + step).max(0.0);
+                self.held_s[index] = (self.held_s[index] + step).max(0.0);
             }
         }
         Some(())
@@ -270,16 +270,16 @@ impl Iteration<'_> {
 
     /// Waits at token buckets.
     fn buckets(&self, loads: &[CenterLoad]) -> Option<Vec<Option<CenterRound>>> {
-        let each = |at: usize| match self.network.centers[at].window_s {
+        let each = |index: usize| match self.network.centers[index].window_s {
             // the limit that is not the tighter one
-            Some(window_s) if window_s.is_infinite() => Some(Some(self.unlimited(at, &loads[at]))),
-            Some(window_s) if loads[at].ios > 0.0 => {
+            Some(window_s) if window_s.is_infinite() => Some(Some(self.unlimited(index, &loads[index]))),
+            Some(window_s) if loads[index].ios > 0.0 => {
                 // arrivals alone bring the same in every round
-                match self.known[at] {
+                match self.known[index] {
                     Some(known) if self.chains.iter().all(|chain| chain.users <= 0.0 && chain.follows.is_none()) => {
                         Some(Some(known))
                     }
-                    _ => self.bucket(at, window_s, &loads[at]).map(Some),
+                    _ => self.bucket(index, window_s, &loads[index]).map(Some),
                 }
             }
             Some(_) => Some(Some(CenterRound::NOTHING)),
@@ -288,19 +288,19 @@ impl Iteration<'_> {
         (0..self.network.centers.len()).map(each).collect()
     }
 
-    fn unlimited(&self, at: usize, load: &CenterLoad) -> CenterRound {
-        let hold = self.network.visits(at).map(|(class, _, work, ios)| match work {
+    fn unlimited(&self, index: usize, load: &CenterLoad) -> CenterRound {
+        let hold = self.network.visits(index).map(|(class, _, work, ios)| match work {
             ServiceDemand::Fixed(time, _) => class.share * ios * time,
             ServiceDemand::ByDepth => 0.0,
         });
         CenterRound { hold: hold.sum::<f64>() / load.ios.max(1e-300), ..CenterRound::NOTHING }
     }
 
-    fn bucket(&self, at: usize, window_s: f64, load: &CenterLoad) -> Option<CenterRound> {
-        let members = self.network.centers[at].members;
+    fn bucket(&self, index: usize, window_s: f64, load: &CenterLoad) -> Option<CenterRound> {
+        let members = self.network.centers[index].members;
         let (mut times, mut visits) = (Vec::new(), vec![0.0; self.chains.len()]);
         let (mut hold, mut steps) = (0.0, vec![0.0; self.chains.len()]);
-        for ((class, step, work), share) in self.visits_with_shares(at) {
+        for ((class, step, work), share) in self.visits_with_shares(index) {
             let ServiceDemand::Fixed(time, _) = work else { continue };
             let weight = class.share * step.ios / load.ios;
             hold += weight * time;
@@ -362,12 +362,12 @@ impl Iteration<'_> {
     /// Visits of a center, each with its class's share within its chain.
     fn visits_with_shares(
         &self,
-        at: usize,
+        index: usize,
     ) -> impl Iterator<Item = ((&super::network::NetworkClass, &super::network::ForkStep, ServiceDemand), f64)> {
         let classes = self.network.classes.iter().zip(&self.shares);
         classes.flat_map(move |(class, share)| {
             class.steps.iter().flat_map(move |step| {
-                let here = step.visits.iter().filter(move |visit| visit.center == at);
+                let here = step.visits.iter().filter(move |visit| visit.center == index);
                 here.map(move |visit| ((class, step, visit.work), *share))
             })
         })
@@ -382,17 +382,17 @@ fn brought_about(first: BucketRound, with: impl Fn(f64) -> Option<BucketRound>) 
     let wait = first.0.wait_s;
     let ((mut low, mut over), (mut high, mut under), mut found) = ((0.0, wait), (wait, f64::NAN), first);
     for _ in 0..24 {
-        let at = if under.is_nan() { high } else { low + (high - low) * over / (over - under) };
-        found = with(at)?;
-        let miss = found.0.wait_s - at;
-        if miss.abs() <= 1e-7 * at || at < 1e-12 {
+        let wait_s = if under.is_nan() { high } else { low + (high - low) * over / (over - under) };
+        found = with(wait_s)?;
+        let miss = found.0.wait_s - wait_s;
+        if miss.abs() <= 1e-7 * wait_s || wait_s < 1e-12 {
             break;
         }
         if miss > 0.0 {
-            (low, over) = (at, miss);
+            (low, over) = (wait_s, miss);
             under /= 2.0;
         } else {
-            (high, under) = (at, miss);
+            (high, under) = (wait_s, miss);
             over /= 2.0;
         }
     }

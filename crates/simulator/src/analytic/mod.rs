@@ -188,7 +188,7 @@ impl SystemSolution {
                 shares[usize::from(*write)] += workload.throughput_per_s * share;
             }
         }
-        let mean = |at: usize| if shares[at] > 0.0 { sums[at] / shares[at] } else { f64::NAN };
+        let mean = |index: usize| if shares[index] > 0.0 { sums[index] / shares[index] } else { f64::NAN };
         let all: f64 = workloads.iter().map(|workload| workload.throughput_per_s * workload.response_s).sum();
         SystemSolution {
             throughput_per_s,
@@ -231,8 +231,9 @@ fn check(system: &System) -> Result<(), UnsolvedReason> {
             return no(&controller.name, part);
         }
     }
-    for (at, channel) in system.channels.iter().enumerate() {
-        let drives: u32 = system.drives.iter().filter(|group| group.channel == Some(at)).map(|group| group.count).sum();
+    for (index, channel) in system.channels.iter().enumerate() {
+        let drives: u32 =
+            system.drives.iter().filter(|group| group.channel == Some(index)).map(|group| group.count).sum();
         if !channel.disconnects && drives > 1 {
             return no(&channel.name, UnsolvedPart::Channel);
         }

@@ -202,10 +202,10 @@ impl AnalyticNetwork {
         })
     }
 
-    pub(super) fn load(&self, at: usize) -> CenterLoad {
-        let center = &self.centers[at];
+    pub(super) fn load(&self, index: usize) -> CenterLoad {
+        let center = &self.centers[index];
         let mut load = CenterLoad::default();
-        for (class, step, work, ios) in self.visits(at) {
+        for (class, step, work, ios) in self.visits(index) {
             let ios = class.share * ios;
             load.ios += ios;
             let common = ios * (step.ios - 1.0).max(0.0) / (center.group - 1.0).max(1.0);
@@ -234,15 +234,15 @@ impl AnalyticNetwork {
     }
 
     /// Time of a member at work that nobody waits for, for each request, s.
-    pub fn behind(&self, at: usize) -> f64 {
-        let center = &self.centers[at];
-        let writes = self.visits(at).filter(|(_, step, ..)| step.kind != IoKind::Read);
+    pub fn behind(&self, index: usize) -> f64 {
+        let center = &self.centers[index];
+        let writes = self.visits(index).filter(|(_, step, ..)| step.kind != IoKind::Read);
         writes.map(|(class, step, ..)| class.share * step.ios * center.behind_s / center.members).sum()
     }
 
     /// Most requests a second that work which nobody waits for allows.
     fn most(&self) -> f64 {
-        let work = (0..self.centers.len()).map(|at| self.behind(at)).fold(0.0, f64::max);
+        let work = (0..self.centers.len()).map(|index| self.behind(index)).fold(0.0, f64::max);
         if work > 0.0 { 1.0 / work } else { f64::INFINITY }
     }
 
@@ -299,7 +299,7 @@ impl AnalyticNetwork {
         loads: &[CenterLoad],
     ) -> Vec<ClassResponse> {
         let random = share_at_random(think_s, now.response);
-        let met = |at: usize| self.meet(at, random, Some([n, think_s]), &seen[at], now, &loads[at]);
+        let met = |index: usize| self.meet(index, random, Some([n, think_s]), &seen[index], now, &loads[index]);
         let met: Vec<CenterRound> = (0..self.centers.len()).map(met).collect();
         let class = |class: &NetworkClass| {
             let steps = class.steps.iter().map(|step| self.step_moments(step, &met, loads));
@@ -348,7 +348,7 @@ impl AnalyticNetwork {
     ) -> NetworkState {
         let random = share_at_random(think_s, now.response);
         let met: Vec<CenterRound> = (0..self.centers.len())
-            .map(|at| self.meet(at, random, Some([n, think_s]), &seen[at], now, &loads[at]))
+            .map(|index| self.meet(index, random, Some([n, think_s]), &seen[index], now, &loads[index]))
             .collect();
         let mut state = NetworkState { centers: vec![CenterState::default(); met.len()], ..NetworkState::default() };
         let mut shares = [0.0; 2];
@@ -370,10 +370,10 @@ impl AnalyticNetwork {
         }
         state.response = state.response.max(n / most - think_s);
         state.throughput = n / (think_s + state.response);
-        for (at, found) in state.centers.iter_mut().enumerate() {
-            let rate = state.throughput / self.centers[at].members;
+        for (index, found) in state.centers.iter_mut().enumerate() {
+            let rate = state.throughput / self.centers[index].members;
             found.queue *= rate;
-            found.busy = (rate * loads[at].ios * met[at].hold / self.centers[at].servers).min(1.0);
+            found.busy = (rate * loads[index].ios * met[index].hold / self.centers[index].servers).min(1.0);
         }
         for (response, share) in state.responses.iter_mut().zip(shares) {
             *response = if share > 0.0 { *response / share } else { f64::NAN };
@@ -384,21 +384,21 @@ impl AnalyticNetwork {
     /// What is met at a center.
     pub(super) fn meet(
         &self,
-        at: usize,
+        index: usize,
         at_random: f64,
         users: Option<[f64; 2]>,
         seen: &CenterState,
         now: &NetworkState,
         load: &CenterLoad,
     ) -> CenterRound {
-        let center = &self.centers[at];
+        let center = &self.centers[index];
         if load.ios <= 0.0 {
             return CenterRound::NOTHING;
         }
         // writing again at once, before anything else came between
         let undisturbed = (1.0 - seen.busy).max(0.0).powf(1.5);
         // work that nobody waits for any more is everybody's, who comes' too
-        let queue = seen.queue + if load.after { self.alone(at, seen, now.throughput, undisturbed) } else { 0.0 };
+        let queue = seen.queue + if load.after { self.alone(index, seen, now.throughput, undisturbed) } else { 0.0 };
         let finite = (center.members - 1.0) / (center.members + 1.0);
         let spread = queue * (1.0 + queue) * (finite + (1.0 - finite) * at_random);
         let depths = match load.by_depth {
@@ -407,7 +407,7 @@ impl AnalyticNetwork {
         };
         let waiting = depths.weighted();
         let (mut hold, mut square, mut slot) = (0.0, 0.0, 0.0);
-        for (class, step, work, ios) in self.visits(at) {
+        for (class, step, work, ios) in self.visits(index) {
             let weight = class.share * ios / load.ios;
             let cost = center.cost(work, step.kind, &depths, undisturbed);
             hold += weight * cost.hold_s;
@@ -429,7 +429,7 @@ impl AnalyticNetwork {
         let ahead = if side > 1.0 { (ahead - (side - 1.0) * seen.busy).max(0.0) / side } else { ahead };
         let far = if load.by_depth { depths.cost(&center.served.write).hold_s } else { 0.0 };
         let in_step = load.all > 0.99 && cv2 < 0.01 && side <= 1.0;
-        let most = users.filter(|_| in_step).map_or(f64::INFINITY, |users| wait_in_step(now, at, users, hold));
+        let most = users.filter(|_| in_step).map_or(f64::INFINITY, |users| wait_in_step(now, index, users, hold));
         let wait = if nobody_waits(users, side) { 0.0 } else { (ahead * slot).min(most) };
         CenterRound {
             depths,
@@ -444,13 +444,13 @@ impl AnalyticNetwork {
     }
 
     /// I/Os at a member that nobody waits for any more.
-    fn alone(&self, at: usize, seen: &CenterState, throughput: f64, undisturbed: f64) -> f64 {
-        let center = &self.centers[at];
+    fn alone(&self, index: usize, seen: &CenterState, throughput: f64, undisturbed: f64) -> f64 {
+        let center = &self.centers[index];
         let depths = Depths::one(seen.queue);
         let after = |(class, step, work, ios): (&NetworkClass, &ForkStep, ServiceDemand, f64)| {
             class.share * ios * center.cost(work, step.kind, &depths, undisturbed).after_s
         };
-        throughput / center.members * self.visits(at).map(after).sum::<f64>()
+        throughput / center.members * self.visits(index).map(after).sum::<f64>()
     }
 
     /// Response of a step: the waits, the services, and what the last I/O is later than the mean.
@@ -539,8 +539,8 @@ fn rest_of_service(cv2: f64, at_random: f64, all: f64) -> f64 {
 
 /// The longest wait where all members serve the same in the same order and time:
 /// whoever is not elsewhere on his round is ahead, and nobody else.
-fn wait_in_step(now: &NetworkState, at: usize, [n, think_s]: [f64; 2], hold: f64) -> f64 {
-    let here = now.centers[at].queue / now.throughput.max(1e-9);
+fn wait_in_step(now: &NetworkState, index: usize, [n, think_s]: [f64; 2], hold: f64) -> f64 {
+    let here = now.centers[index].queue / now.throughput.max(1e-9);
     let elsewhere = (think_s + now.response - here).max(0.0);
     ((n - 1.0) * hold - elsewhere).max(0.0)
 }

@@ -13,8 +13,9 @@ pub(super) fn percentile(kinds: &[ResponseKind], share: f64) -> f64 {
     if all.is_nan() || all <= 0.0 || most <= 0.0 {
         return f64::NAN;
     }
-    let below =
-        |at: f64| kinds.iter().map(|(weight, mean, variance)| weight * chance(*mean, *variance, at)).sum::<f64>();
+    let below = |time_s: f64| {
+        kinds.iter().map(|(weight, mean, variance)| weight * chance(*mean, *variance, time_s)).sum::<f64>()
+    };
     let (mut low, mut high) = (0.0, most);
     while high - low > 1e-4 * high {
         let middle = (low + high) / 2.0;
@@ -24,15 +25,15 @@ pub(super) fn percentile(kinds: &[ResponseKind], share: f64) -> f64 {
 }
 
 /// Chance that a gamma distributed time of this mean and variance is at most so long.
-fn chance(mean: f64, variance: f64, at: f64) -> f64 {
+fn chance(mean: f64, variance: f64, time_s: f64) -> f64 {
     if mean <= 0.0 {
         return 1.0;
     }
     let shape = mean * mean / variance.max(1e-6 * mean * mean);
     if shape > 5000.0 {
-        return if at >= mean { 1.0 } else { 0.0 };
+        return if time_s >= mean { 1.0 } else { 0.0 };
     }
-    incomplete_gamma(shape, at * shape / mean)
+    incomplete_gamma(shape, time_s * shape / mean)
 }
 
 /// The regularized lower incomplete gamma function: its series below a + 1, and Legendre's continued

@@ -25,7 +25,7 @@ impl PlaceShares {
         let (low, high) = ((mean - 4.0 * deviation).max(0.0), (mean + 4.0 * deviation).min(1.0));
         let step = (high - low).max(1e-9) / PIECES as f64;
         let middle = |piece: usize| low + (piece as f64 + 0.5) * step;
-        let density = |at: f64| (-0.5 * ((at - mean) / deviation.max(1e-9)).powi(2)).exp();
+        let density = |place: f64| (-0.5 * ((place - mean) / deviation.max(1e-9)).powi(2)).exp();
         let all: f64 = (0..PIECES).map(|piece| density(middle(piece))).sum();
         for piece in 0..PIECES {
             let begin = from + (to - from) * (low + piece as f64 * step);
@@ -35,15 +35,15 @@ impl PlaceShares {
     }
 
     /// Share of the requests that go below a place.
-    fn below(&self, at: f64) -> f64 {
+    fn below(&self, place: f64) -> f64 {
         let each =
-            |(from, to, weight): &(f64, f64, f64)| weight * ((at - from) / (to - from).max(1e-12)).clamp(0.0, 1.0);
+            |(from, to, weight): &(f64, f64, f64)| weight * ((place - from) / (to - from).max(1e-12)).clamp(0.0, 1.0);
         self.0.iter().map(each).sum()
     }
 
     /// The blocks of a device, of which so many are in use, below which equal shares of the requests go.
     pub fn quantiles(&self, blocks: u64) -> Vec<u64> {
-        let block = |at: f64| ((at * blocks as f64) as u64).min(blocks);
+        let block = |place: f64| ((place * blocks as f64) as u64).min(blocks);
         if let [(from, to, _)] = self.0[..] {
             return vec![block(from), block(to)];
         }
@@ -53,7 +53,7 @@ impl PlaceShares {
         if ends.len() < 2 {
             return vec![0, blocks];
         }
-        let passed: Vec<f64> = ends.iter().map(|at| self.below(*at)).collect();
+        let passed: Vec<f64> = ends.iter().map(|place| self.below(*place)).collect();
         let all = passed.last().copied().unwrap_or(1.0);
         let quantile = |number: usize| {
             let share = all * number as f64 / (QUANTILES - 1) as f64;

@@ -187,13 +187,13 @@ fn sizes(sizes: &RequestSizes) -> Vec<(f64, f64)> {
 impl<'a> NetworkBuilder<'a> {
     /// The controller's cache before a drive or an array.
     pub(super) fn cache_of(&self, group: &Drives, set: Option<&Set>) -> Option<PassedCache<'a>> {
-        let at = match set.map(|set| set.run_by) {
-            Some(RunBy::Controller(at)) => Some(at),
+        let index = match set.map(|set| set.run_by) {
+            Some(RunBy::Controller(index)) => Some(index),
             Some(RunBy::Host) | None => {
-                group.channel.and_then(|at| self.system.channels.get(at)).and_then(|channel| channel.controller)
+                group.channel.and_then(|index| self.system.channels.get(index)).and_then(|channel| channel.controller)
             }
         };
-        let controller = self.system.controllers.get(at?)?;
+        let controller = self.system.controllers.get(index?)?;
         let spec = controller.cache.as_ref()?;
         Some(PassedCache { spec, name: &controller.name })
     }
@@ -282,12 +282,12 @@ impl<'a> NetworkBuilder<'a> {
         if way.copied {
             return self.copied(way).into_iter().collect();
         }
-        let at = match set.map(|set| set.run_by) {
-            Some(RunBy::Controller(at)) => Some(at),
-            _ => group.channel.and_then(|at| self.system.channels.get(at)).and_then(|channel| channel.controller),
+        let index = match set.map(|set| set.run_by) {
+            Some(RunBy::Controller(index)) => Some(index),
+            _ => group.channel.and_then(|index| self.system.channels.get(index)).and_then(|channel| channel.controller),
         };
-        let Some(at) = at else { return Vec::new() };
-        vec![single(self.down(at, &way.request)), single(self.up(at, &way.request))]
+        let Some(index) = index else { return Vec::new() };
+        vec![single(self.down(index, &way.request)), single(self.up(index, &way.request))]
     }
 
     /// The same before an array.

@@ -39,9 +39,9 @@ pub struct LoadCosts {
 
 /// Between the costs of the depths on either side, straight over the logarithm.
 pub fn at_depth(costs: &[IoCost; DEPTHS], waiting: f64) -> IoCost {
-    let at = waiting.max(1.0).log2().min((DEPTHS - 1) as f64);
-    let low = (at as usize).min(DEPTHS - 2);
-    let (a, b, share) = (&costs[low], &costs[low + 1], at - low as f64);
+    let power = waiting.max(1.0).log2().min((DEPTHS - 1) as f64);
+    let low = (power as usize).min(DEPTHS - 2);
+    let (a, b, share) = (&costs[low], &costs[low + 1], power - low as f64);
     let between = |a: f64, b: f64| a + (b - a) * share;
     IoCost {
         hold_s: between(a.hold_s, b.hold_s),

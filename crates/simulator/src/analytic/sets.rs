@@ -65,11 +65,11 @@ pub(super) fn plans(planner: &mut Planner, request: &WorkloadRequest, blocks: f6
         (true, false) => ((row * members / unit * 4).clamp(1, MOST_PLANS), (unit / 4).max(1)),
     };
     let mut known: PlanShares = Vec::new();
-    for at in 0..count * turns {
+    for index in 0..count * turns {
         let mut plan = MemberIoPlan::new();
         let block = match (failed, alike) {
-            (false, false) if align < u64::from(blocks) => spread(at, align, row * 2),
-            _ => at / turns * step,
+            (false, false) if align < u64::from(blocks) => spread(index, align, row * 2),
+            _ => index / turns * step,
         };
         let block = block.next_multiple_of(align).min(last);
         planner.plan(ArrayRequest { write: request.write, ..ArrayRequest::read(block, blocks) }, &mut plan);
@@ -83,9 +83,9 @@ pub(super) fn plans(planner: &mut Planner, request: &WorkloadRequest, blocks: f6
 }
 
 /// Places evenly over some rows, at every offset within a unit alike: steps of the golden section.
-fn spread(at: u64, align: u64, rows: u64) -> u64 {
+fn spread(number: u64, align: u64, rows: u64) -> u64 {
     const GOLDEN: f64 = 0.618_033_988_749_895;
-    ((at as f64 * GOLDEN + 0.5).fract() * (rows / align) as f64) as u64 * align
+    ((number as f64 * GOLDEN + 0.5).fract() * (rows / align) as f64) as u64 * align
 }
 
 /// Plans of the same I/Os to the same members.
@@ -98,7 +98,7 @@ fn same(a: &MemberIoPlan, b: &MemberIoPlan) -> bool {
 /// The drive in a member's place.
 pub(super) fn drive_at(set: &Set, member: u16) -> Option<u32> {
     match set.failed.iter().position(|failed| *failed == member) {
-        Some(at) => set.spares.get(at).copied(),
+        Some(index) => set.spares.get(index).copied(),
         None => set.members.get(usize::from(member)).copied(),
     }
 }

@@ -33,10 +33,10 @@ fn channel_of(system: &System, drive: u32) -> Option<usize> {
 /// What the members of an array are on, and how many on each.
 fn shares(set: &Set, of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
     let mut all: Vec<(usize, u32)> = Vec::new();
-    for at in set.members.iter().filter_map(|member| of(*member)) {
-        match all.iter_mut().find(|known| known.0 == at) {
+    for index in set.members.iter().filter_map(|member| of(*member)) {
+        match all.iter_mut().find(|known| known.0 == index) {
             Some(known) => known.1 += 1,
-            None => all.push((at, 1)),
+            None => all.push((index, 1)),
         }
     }
     all
@@ -47,8 +47,8 @@ fn alike<'a, T: 'a>(
     of: impl Fn(usize) -> Option<&'a T>,
     like: impl Fn(&T, &T) -> bool,
 ) -> bool {
-    let Some(first) = shares.first().and_then(|(at, _)| of(*at)) else { return shares.is_empty() };
-    shares.iter().all(|(at, _)| of(*at).is_some_and(|other| like(first, other)))
+    let Some(first) = shares.first().and_then(|(index, _)| of(*index)) else { return shares.is_empty() };
+    shares.iter().all(|(index, _)| of(*index).is_some_and(|other| like(first, other)))
 }
 
 /// True where no drive of a channel is outside the array.

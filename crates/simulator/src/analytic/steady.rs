@@ -50,7 +50,9 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
     for (at, names) in &built.names {
         for name in names {
             let lighter = built.lighter.iter().find(|(known, _)| known == name).map_or(1.0, |(_, share)| *share);
-            let part = lighter * part_busy(&built, *at, busy(*at), &rates);
+            let behind = built.devices.iter().find_map(|devices| devices.behind(*at));
+            let behind = behind.map_or(0.0, |behind| part_busy(&built, behind, busy(behind), &rates));
+            let part = (lighter * (part_busy(&built, *at, busy(*at), &rates) + behind)).min(1.0);
             match utilisations.iter_mut().find(|(known, _)| known == name) {
                 Some((_, share)) => *share = share.max(part),
                 None => utilisations.push((name.clone(), part)),

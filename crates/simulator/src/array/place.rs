@@ -120,8 +120,8 @@ impl Copies {
     /// Member and row of the first copy of a unit.
     #[inline]
     pub(super) fn first(&self, chunk: u64) -> (u16, u64) {
-        let at = if self.layout == ArrayLayout::Near { chunk * u64::from(self.copies) } else { chunk };
-        let (row, member) = self.width.split(at);
+        let position = if self.layout == ArrayLayout::Near { chunk * u64::from(self.copies) } else { chunk };
+        let (row, member) = self.width.split(position);
         let row = if self.layout == ArrayLayout::Offset { row * u64::from(self.copies) } else { row };
         (member as u16, row)
     }
@@ -156,8 +156,8 @@ impl Copies {
         let (n, copies, member) = (self.width.by(), u64::from(self.copies), u64::from(member));
         match self.layout {
             ArrayLayout::Near => {
-                let at = row * n + member;
-                (at / copies, (at % copies) as u16)
+                let position = row * n + member;
+                (position / copies, (position % copies) as u16)
             }
             ArrayLayout::Split => (row * n + member % n, (member / n) as u16),
             ArrayLayout::Offset => {

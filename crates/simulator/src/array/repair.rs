@@ -108,10 +108,10 @@ impl Pass {
         let (array, lost) = (planner.array(), planner.state().failed);
         let unit = array.unit_blocks();
         for member in self.targets.iter() {
-            let mut at = from;
-            while at < from + blocks {
-                let (row, offset) = array.unit().split(at);
-                let piece = (unit - offset).min(from + blocks - at);
+            let mut block_from = from;
+            while block_from < from + blocks {
+                let (row, offset) = array.unit().split(block_from);
+                let piece = (unit - offset).min(from + blocks - block_from);
                 if let MemberBlock::Data { block, copy } = array.place(member, row * unit) {
                     let source = (0..copies.copies).filter(|c| *c != copy).map(|c| copies.at(block / unit, c));
                     match source.into_iter().find(|(member, _)| !lost.contains(*member)) {
@@ -120,12 +120,12 @@ impl Pass {
                                 PlanList::Reads,
                                 io(other, row * unit + offset, piece, false, MemberIoPart::Data),
                             );
-                            plan.push(PlanList::After, io(member, at, piece, true, MemberIoPart::Data));
+                            plan.push(PlanList::After, io(member, block_from, piece, true, MemberIoPart::Data));
                         }
                         None => plan.lost_blocks += piece,
                     }
                 }
-                at += piece;
+                block_from += piece;
             }
         }
     }

@@ -41,8 +41,8 @@ impl Cache {
         self.look_at_barriers(out);
         // it is the last: whoever came before it has waited for at least as much
         match out.ready.iter().position(|ready| *ready == who) {
-            Some(at) => {
-                out.ready.remove(at);
+            Some(index) => {
+                out.ready.remove(index);
                 CacheAnswer::Done
             }
             None => CacheAnswer::Wait,
@@ -76,21 +76,21 @@ impl Cache {
     /// Those who wait go on as far as they can.
     #[inline]
     pub(super) fn look_at_barriers(&mut self, out: &mut CacheActions) {
-        let mut at = 0;
-        while at < self.barriers.len() {
-            if self.passes(at) {
-                let barrier = self.barriers.remove(at);
+        let mut index = 0;
+        while index < self.barriers.len() {
+            if self.passes(index) {
+                let barrier = self.barriers.remove(index);
                 out.ready.push(barrier.who);
             } else {
-                at += 1;
+                index += 1;
             }
         }
     }
 
     /// Whether one of them has nothing left to wait for.
-    fn passes(&mut self, at: usize) -> bool {
+    fn passes(&mut self, index: usize) -> bool {
         loop {
-            let Barrier { volume, stage, ref pending, .. } = self.barriers[at];
+            let Barrier { volume, stage, ref pending, .. } = self.barriers[index];
             let next = match stage {
                 _ if !pending.is_empty() => return false,
                 BarrierStage::Begun => BarrierStage::Draining(self.now),
@@ -104,9 +104,9 @@ impl Cache {
                 BarrierStage::Last => return true,
             };
             if let BarrierStage::Last = next {
-                self.barriers[at].pending = self.leaving_of(volume);
+                self.barriers[index].pending = self.leaving_of(volume);
             }
-            self.barriers[at].stage = next;
+            self.barriers[index].stage = next;
         }
     }
 

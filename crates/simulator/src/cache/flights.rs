@@ -113,7 +113,7 @@ impl CacheFlights {
         if self.all.get(hint as usize).is_some_and(is) {
             return hint;
         }
-        self.all.iter().position(is).map_or(NOTHING, |at| at as u32)
+        self.all.iter().position(is).map_or(NOTHING, |slot| slot as u32)
     }
 
     /// A request waits for a flight. Twice in a row is once.
@@ -125,50 +125,50 @@ impl CacheFlights {
             return;
         }
         let link = Link { asked, next: NOTHING };
-        let at = self.free_links.pop().unwrap_or(self.links.len() as u32);
-        if at as usize == self.links.len() {
+        let index = self.free_links.pop().unwrap_or(self.links.len() as u32);
+        if index as usize == self.links.len() {
             self.links.push(link);
         } else {
-            self.links[at as usize] = link;
+            self.links[index as usize] = link;
         }
         let flight = &mut self.all[number as usize];
-        flight.last = at;
+        flight.last = index;
         if last == NOTHING {
-            flight.first = at;
+            flight.first = index;
         } else {
-            self.links[last as usize].next = at;
+            self.links[last as usize].next = index;
         }
         self.asked[asked as usize].pending += 1;
     }
 
     /// A request that is not done at once.
     pub fn ask(&mut self, asked: CacheRequest) -> u32 {
-        if let Some(at) = self.free_asked.pop() {
-            self.asked[at as usize] = asked;
-            return at;
+        if let Some(slot) = self.free_asked.pop() {
+            self.asked[slot as usize] = asked;
+            return slot;
         }
         self.asked.push(asked);
         (self.asked.len() - 1) as u32
     }
 
-    pub fn asked(&self, at: u32) -> &CacheRequest {
-        &self.asked[at as usize]
+    pub fn asked(&self, slot: u32) -> &CacheRequest {
+        &self.asked[slot as usize]
     }
 
-    pub fn asked_mut(&mut self, at: u32) -> &mut CacheRequest {
-        &mut self.asked[at as usize]
+    pub fn asked_mut(&mut self, slot: u32) -> &mut CacheRequest {
+        &mut self.asked[slot as usize]
     }
 
     /// A request is done.
-    pub fn answer(&mut self, at: u32) {
-        self.asked[at as usize].who = NOTHING;
-        self.free_asked.push(at);
+    pub fn answer(&mut self, slot: u32) {
+        self.asked[slot as usize].who = NOTHING;
+        self.free_asked.push(slot);
     }
 
     /// Requests, also of numbers that are free; `None` beyond them.
     #[cfg(test)]
-    pub fn every_asked(&self, at: u32) -> Option<&CacheRequest> {
-        self.asked.get(at as usize)
+    pub fn every_asked(&self, slot: u32) -> Option<&CacheRequest> {
+        self.asked.get(slot as usize)
     }
 
     /// Requests not done.

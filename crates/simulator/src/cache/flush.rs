@@ -33,10 +33,10 @@ impl Cache {
             || !self.flights.readers.is_empty();
         let count = self.volumes.len();
         let turns = (0..count).map(|turn| (self.next_volume + turn) % count);
-        let found = turns.into_iter().find(|at| {
-            let volume = &self.volumes[*at];
+        let found = turns.into_iter().find(|index| {
+            let volume = &self.volumes[*index];
             let old = |since: Ns| back.due(since).is_some_and(|due| due <= self.now);
-            let any = any || self.is_awaited(*at);
+            let any = any || self.is_awaited(*index);
             let waits = volume.order.oldest(&self.lines).is_some_and(|(_, since)| any || old(since));
             waits && volume.leaving < back.flush_depth.max(1)
         })?;
@@ -46,9 +46,9 @@ impl Cache {
 
     /// The next page of a volume in order, with its dirty neighbours.
     fn flush_one(&mut self, volume: usize, out: &mut CacheActions) {
-        let Some(at) = self.volumes[volume].order.next(&self.lines) else { return };
-        let (shift, line) = (self.sizes.line_shift, self.lines[at]);
-        let page = (self.lines.head(at).number << shift) + u64::from((line.dirty & !line.flushing).trailing_zeros());
+        let Some(index) = self.volumes[volume].order.next(&self.lines) else { return };
+        let (shift, line) = (self.sizes.line_shift, self.lines[index]);
+        let page = (self.lines.head(index).number << shift) + u64::from((line.dirty & !line.flushing).trailing_zeros());
         let (mut from, mut to) = (page, page + 1);
         // entries that lie across two volumes are of the first
         let edge = |volume: &CacheVolume| volume.from.next_multiple_of(1 << shift);
@@ -64,12 +64,12 @@ impl Cache {
         (from + 1..to).for_each(|_| self.flights.extend(run));
         for number in from >> shift..=(to - 1) >> shift {
             let mask = self.mask(number, from, to);
-            let at = self.lines.find(number);
-            let line = &mut self.lines[at];
+            let index = self.lines.find(number);
+            let line = &mut self.lines[index];
             line.dirty &= !mask;
             line.flushing |= mask;
             if line.dirty & !line.flushing == 0 && line.queued {
-                self.volumes[volume].order.remove(&mut self.lines, at);
+                self.volumes[volume].order.remove(&mut self.lines, index);
             }
         }
         self.volumes[volume].order.passed((to - 1) >> shift);
@@ -95,14 +95,14 @@ impl Cache {
 
     /// An entry waits to be flushed.
     #[inline]
-    pub(super) fn enqueue(&mut self, at: u32) {
-        let volume = self.volume_of(self.lines.head(at).number);
-        self.volumes[volume].order.add(&mut self.lines, at, self.now);
+    pub(super) fn enqueue(&mut self, slot: u32) {
+        let volume = self.volume_of(self.lines.head(slot).number);
+        self.volumes[volume].order.add(&mut self.lines, slot, self.now);
     }
 
     /// A page is dirty and not on its way.
     fn may_go(&self, page: u64) -> bool {
-        let at = self.lines.find(page >> self.sizes.line_shift);
-        at != NONE && self.lines[at].dirty & !self.lines[at].flushing & self.bit(page) != 0
+        let index = self.lines.find(page >> self.sizes.line_shift);
+        index != NONE && self.lines[index].dirty & !self.lines[index].flushing & self.bit(page) != 0
     }
 }

@@ -102,15 +102,15 @@ impl std::ops::Index<u32> for CacheLines {
     type Output = CacheLine;
 
     #[inline]
-    fn index(&self, at: u32) -> &CacheLine {
-        &self.all[at as usize]
+    fn index(&self, slot: u32) -> &CacheLine {
+        &self.all[slot as usize]
     }
 }
 
 impl std::ops::IndexMut<u32> for CacheLines {
     #[inline]
-    fn index_mut(&mut self, at: u32) -> &mut CacheLine {
-        &mut self.all[at as usize]
+    fn index_mut(&mut self, slot: u32) -> &mut CacheLine {
+        &mut self.all[slot as usize]
     }
 }
 
@@ -133,18 +133,18 @@ impl CacheLines {
     }
 
     #[inline]
-    pub fn head(&self, at: u32) -> &CacheLineHead {
-        &self.heads[at as usize]
+    pub fn head(&self, slot: u32) -> &CacheLineHead {
+        &self.heads[slot as usize]
     }
 
     #[inline]
-    pub fn head_mut(&mut self, at: u32) -> &mut CacheLineHead {
-        &mut self.heads[at as usize]
+    pub fn head_mut(&mut self, slot: u32) -> &mut CacheLineHead {
+        &mut self.heads[slot as usize]
     }
 
     /// Pages of an entry that take room.
-    pub fn held_of(&self, at: u32) -> u64 {
-        self.head(at).valid | self[at].reading | self[at].flushing
+    pub fn held_of(&self, slot: u32) -> u64 {
+        self.head(slot).valid | self[slot].reading | self[slot].flushing
     }
 
     #[inline]
@@ -157,23 +157,23 @@ impl CacheLines {
     /// The entry of a line, or [`NONE`].
     #[inline]
     pub fn find(&self, number: u64) -> u32 {
-        let mut at = self.buckets[self.bucket(number)];
-        while at != NONE {
-            let head = self.head(at);
+        let mut slot = self.buckets[self.bucket(number)];
+        while slot != NONE {
+            let head = self.head(slot);
             if head.number == number {
-                return at;
+                return slot;
             }
-            at = head.chain;
+            slot = head.chain;
         }
         NONE
     }
 
     /// A new entry, used just now. `None` where all are in use.
     pub fn add(&mut self, number: u64) -> Option<u32> {
-        let at = if self.free != NONE {
-            let at = self.free;
-            self.free = self.head(at).chain;
-            at
+        let index = if self.free != NONE {
+            let index = self.free;
+            self.free = self.head(index).chain;
+            index
         } else if self.all.len() <= self.most {
             self.heads.push(CacheLineHead::default());
             self.all.push(CacheLine::default());
@@ -183,29 +183,29 @@ impl CacheLines {
             return None;
         };
         let bucket = self.bucket(number);
-        self[at] = CacheLine::default();
-        *self.head_mut(at) = CacheLineHead { number, chain: self.buckets[bucket], ..CacheLineHead::default() };
-        self.buckets[bucket] = at;
-        self.list(at, true);
-        Some(at)
+        self[index] = CacheLine::default();
+        *self.head_mut(index) = CacheLineHead { number, chain: self.buckets[bucket], ..CacheLineHead::default() };
+        self.buckets[bucket] = index;
+        self.list(index, true);
+        Some(index)
     }
 
     /// Forgets an entry that is neither busy nor queued.
-    pub fn remove(&mut self, at: u32) {
-        self.held -= u64::from(self.held_of(at).count_ones());
-        let CacheLineHead { number, chain: next, .. } = *self.head(at);
+    pub fn remove(&mut self, slot: u32) {
+        self.held -= u64::from(self.held_of(slot).count_ones());
+        let CacheLineHead { number, chain: next, .. } = *self.head(slot);
         let bucket = self.bucket(number);
-        if self.buckets[bucket] == at {
+        if self.buckets[bucket] == slot {
             self.buckets[bucket] = next;
         } else {
             let mut before = self.buckets[bucket];
-            while self.head(before).chain != at && before != NONE {
+            while self.head(before).chain != slot && before != NONE {
                 before = self.head(before).chain;
             }
             self.head_mut(before).chain = next;
         }
-        *self.head_mut(at) = CacheLineHead { chain: self.free, ..CacheLineHead::default() };
-        self.free = at;
+        *self.head_mut(slot) = CacheLineHead { chain: self.free, ..CacheLineHead::default() };
+        self.free = slot;
     }
 
     /// The entry used longest ago of those that may go, `but` one. Busy ones
@@ -213,18 +213,18 @@ impl CacheLines {
     pub fn oldest(&mut self, but: u32) -> Option<u32> {
         let mut passed = false;
         let found = loop {
-            let Some(at) = self.order.uses.front().copied() else { break None };
-            let (line, head) = (&self.all[at as usize], &mut self.heads[at as usize]);
+            let Some(slot) = self.order.uses.front().copied() else { break None };
+            let (line, head) = (&self.all[slot as usize], &mut self.heads[slot as usize]);
             if !head.listed || head.place != self.order.first {
                 self.order.skip();
             } else if line.busy() {
                 head.listed = false;
                 self.order.skip();
-            } else if at == but {
+            } else if slot == but {
                 passed = true;
                 self.order.skip();
             } else {
-                break Some(at);
+                break Some(slot);
             }
         };
         if passed {
@@ -236,26 +236,26 @@ impl CacheLines {
 
     /// It was used just now.
     #[inline]
-    pub fn touch(&mut self, at: u32) {
-        let (head, order) = (self.head(at), &self.order);
+    pub fn touch(&mut self, slot: u32) {
+        let (head, order) = (self.head(slot), &self.order);
         if !head.listed || head.place != order.first.wrapping_add(order.uses.len() as u32).wrapping_sub(1) {
-            self.list(at, true);
+            self.list(slot, true);
         }
     }
 
     /// Puts an entry into the order: as the one used last, or as the one used first.
     #[inline]
-    pub fn list(&mut self, at: u32, newest: bool) {
+    pub fn list(&mut self, slot: u32, newest: bool) {
         let order = &mut self.order;
         let place = if newest {
-            order.uses.push_back(at);
+            order.uses.push_back(slot);
             order.first.wrapping_add(order.uses.len() as u32 - 1)
         } else {
-            order.uses.push_front(at);
+            order.uses.push_front(slot);
             order.first = order.first.wrapping_sub(1);
             order.first
         };
-        let head = &mut self.heads[at as usize];
+        let head = &mut self.heads[slot as usize];
         (head.listed, head.place) = (true, place);
         if order.uses.len() > USES_AN_ENTRY * self.all.len() + 64 {
             self.tidy();
@@ -267,8 +267,8 @@ impl CacheLines {
     fn tidy(&mut self) {
         let (heads, order) = (&mut self.heads, &mut self.order);
         let (mut place, mut kept) = (order.first, order.first);
-        order.uses.retain(|at| {
-            let head = &mut heads[*at as usize];
+        order.uses.retain(|slot| {
+            let head = &mut heads[*slot as usize];
             let counts = head.listed && head.place == place;
             if counts {
                 head.place = kept;
@@ -282,8 +282,8 @@ impl CacheLines {
     /// Entries in use.
     #[cfg(test)]
     pub fn used(&self) -> usize {
-        let free = std::iter::successors(Some(self.free), |at| Some(self.head(*at).chain));
-        self.all.len() - 1 - free.take_while(|at| *at != NONE).count()
+        let free = std::iter::successors(Some(self.free), |slot| Some(self.head(*slot).chain));
+        self.all.len() - 1 - free.take_while(|slot| *slot != NONE).count()
     }
 }
 
@@ -299,18 +299,18 @@ mod tests {
         let mut dice = Rng::new(4, 4);
         for _ in 0..20_000 {
             let number = dice.below(90) << (dice.below(2) * 40);
-            let at = lines.find(number);
+            let slot = lines.find(number);
             let known = model.iter().position(|n| *n == number);
-            assert_eq!(at != NONE, known.is_some());
+            assert_eq!(slot != NONE, known.is_some());
             match (known, dice.below(4)) {
                 (Some(at_model), 0) => {
                     model.remove(at_model);
-                    lines.remove(at);
+                    lines.remove(slot);
                 }
                 (Some(at_model), _) => {
                     let number = model.remove(at_model);
                     model.push(number);
-                    lines.touch(at);
+                    lines.touch(slot);
                 }
                 (None, _) => {
                     if lines.used() == 50 {
@@ -329,14 +329,14 @@ mod tests {
     #[test]
     fn busy_entries_are_passed_by() {
         let mut lines = CacheLines::new(3);
-        let at: Vec<u32> = (0..3).filter_map(|n| lines.add(n)).collect();
+        let slot: Vec<u32> = (0..3).filter_map(|n| lines.add(n)).collect();
         assert_eq!(lines.add(3), None);
-        lines[at[0]].dirty = 1;
-        assert_eq!(lines.oldest(NONE), Some(at[1]));
-        assert_eq!(lines.oldest(at[1]), Some(at[2]));
-        lines[at[0]].dirty = 0;
-        assert!(!lines.head(at[0]).listed);
-        lines.list(at[0], false);
-        assert_eq!(lines.oldest(NONE), Some(at[0]));
+        lines[slot[0]].dirty = 1;
+        assert_eq!(lines.oldest(NONE), Some(slot[1]));
+        assert_eq!(lines.oldest(slot[1]), Some(slot[2]));
+        lines[slot[0]].dirty = 0;
+        assert!(!lines.head(slot[0]).listed);
+        lines.list(slot[0], false);
+        assert_eq!(lines.oldest(NONE), Some(slot[0]));
     }
 }

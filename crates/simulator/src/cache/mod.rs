@@ -109,6 +109,8 @@ pub struct Cache {
     allocate: bool,
     /// Pages of a run where all that is missing is read in runs; 0 where not.
     fixed: u64,
+    /// Pages that a request reads before it waits for them.
+    fault_most: u64,
     lines: CacheLines,
     streams: Option<SequentialStreams>,
     flights: CacheFlights,
@@ -174,6 +176,7 @@ impl Cache {
             read_first: spec.read_before_partial_write,
             allocate: spec.allocate_on_write,
             fixed,
+            fault_most: spec.fault_blocks.map_or(u64::MAX, in_pages),
             lines: CacheLines::new(sizes.lines),
             streams,
             flights: CacheFlights::default(),
@@ -264,8 +267,8 @@ impl Cache {
     /// Whether a read of this block would be answered at once.
     pub fn holds(&self, block: u64) -> bool {
         let page = block >> self.sizes.page_shift;
-        let at = self.lines.find(page >> self.sizes.line_shift);
-        self.lines.head(at).valid & self.bit(page) != 0
+        let slot = self.lines.find(page >> self.sizes.line_shift);
+        self.lines.head(slot).valid & self.bit(page) != 0
     }
 
     /// Nothing waits and nothing is under way below.

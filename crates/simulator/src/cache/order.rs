@@ -25,27 +25,27 @@ impl FlushQueue {
 
     /// An entry waits from now on. What is below the arm waits for its next sweep.
     #[inline]
-    pub fn add(&mut self, lines: &mut CacheLines, at: u32, now: Ns) {
+    pub fn add(&mut self, lines: &mut CacheLines, slot: u32, now: Ns) {
         let last = self.last;
-        lines[at].queued = true;
-        let number = lines.head(at).number;
-        lines.waits[at as usize] = FlushWait { since: now, before: last, after: NONE, place: 0 };
+        lines[slot].queued = true;
+        let number = lines.head(slot).number;
+        lines.waits[slot as usize] = FlushWait { since: now, before: last, after: NONE, place: 0 };
         match last {
-            NONE => self.first = at,
-            _ => lines.waits[last as usize].after = at,
+            NONE => self.first = slot,
+            _ => lines.waits[last as usize].after = slot,
         }
-        self.last = at;
+        self.last = slot;
         if self.by_address {
             let sweep = self.sweep + u64::from(number < self.arm);
-            self.heap.push((sweep, number, at));
+            self.heap.push((sweep, number, slot));
             self.rise(lines, self.heap.len() - 1);
         }
     }
 
     /// An entry waits no more.
-    pub fn remove(&mut self, lines: &mut CacheLines, at: u32) {
-        lines[at].queued = false;
-        let FlushWait { before, after, place, .. } = lines.waits[at as usize];
+    pub fn remove(&mut self, lines: &mut CacheLines, slot: u32) {
+        lines[slot].queued = false;
+        let FlushWait { before, after, place, .. } = lines.waits[slot as usize];
         let place = place as usize;
         match before {
             NONE => self.first = after,
@@ -75,11 +75,11 @@ impl FlushQueue {
     /// The one that is to go next.
     pub fn next(&mut self, lines: &CacheLines) -> Option<u32> {
         if !self.by_address {
-            return self.oldest(lines).map(|(at, _)| at);
+            return self.oldest(lines).map(|(slot, _)| slot);
         }
-        let (sweep, number, at) = self.heap.first().copied()?;
+        let (sweep, number, slot) = self.heap.first().copied()?;
         (self.sweep, self.arm) = (sweep, number);
-        Some(at)
+        Some(slot)
     }
 
     /// The arm has come to a line.
@@ -128,18 +128,18 @@ mod tests {
     fn by_address_is_c_look_and_by_age_is_in_turn() {
         let (mut lines, mut order) = (CacheLines::new(8), FlushQueue::new(true));
         let add = |order: &mut FlushQueue, lines: &mut CacheLines, number, now| {
-            let at = lines.add(number).expect("room");
-            order.add(lines, at, now);
+            let slot = lines.add(number).expect("room");
+            order.add(lines, slot, now);
         };
         for (now, number) in [(1, 50), (2, 10), (3, 30)] {
             add(&mut order, &mut lines, number, now);
         }
-        assert_eq!(order.oldest(&lines).map(|(at, since)| (lines.head(at).number, since)), Some((50, 1)));
+        assert_eq!(order.oldest(&lines).map(|(slot, since)| (lines.head(slot).number, since)), Some((50, 1)));
         let mut gone = Vec::new();
         for round in 0.. {
-            let Some(at) = order.next(&lines) else { break };
-            gone.push(lines.head(at).number);
-            order.remove(&mut lines, at);
+            let Some(slot) = order.next(&lines) else { break };
+            gone.push(lines.head(slot).number);
+            order.remove(&mut lines, slot);
             if round == 1 {
                 // the arm stands at 30: 20 waits for the next sweep, 40 does not
                 add(&mut order, &mut lines, 20, 4);
@@ -159,25 +159,25 @@ mod tests {
             for now in 0..5000 {
                 if model.len() < 150 && dice.chance(0.55) {
                     let number = dice.bits();
-                    let at = lines.add(number).expect("room");
-                    order.add(&mut lines, at, now);
-                    model.push((number, at));
+                    let slot = lines.add(number).expect("room");
+                    order.add(&mut lines, slot, now);
+                    model.push((number, slot));
                 } else if !model.is_empty() {
                     let any = dice.chance(0.5);
-                    let at = if any {
+                    let slot = if any {
                         model[dice.below(model.len() as u64) as usize].1
                     } else {
                         order.next(&lines).expect("some wait")
                     };
-                    let known = model.iter().position(|(_, a)| *a == at).expect("it waits");
+                    let known = model.iter().position(|(_, a)| *a == slot).expect("it waits");
                     let (number, _) = model.remove(known);
                     let above = |(n, _): &&(u64, u32)| *n >= number;
                     assert!(any || by_address || known == 0);
                     assert!(any || !by_address || model.iter().filter(above).all(|(n, _)| *n > number));
-                    order.remove(&mut lines, at);
-                    lines.remove(at);
+                    order.remove(&mut lines, slot);
+                    lines.remove(slot);
                 }
-                assert_eq!(order.oldest(&lines).map(|(at, _)| at), model.first().map(|(_, at)| *at));
+                assert_eq!(order.oldest(&lines).map(|(slot, _)| slot), model.first().map(|(_, slot)| *slot));
             }
         }
     }

@@ -99,7 +99,9 @@ impl Cache {
     /// A request goes on as far as it can; where it is done it is answered.
     pub(super) fn go_on(&mut self, at: u32, out: &mut CacheActions) {
         let before = *self.flights.asked(at);
-        if before.queued {
+        // who faults waits for each piece before the next
+        let faulting = self.fault_most < u64::MAX && !before.io.write && before.pending > 0;
+        if before.queued || faulting {
             return;
         }
         if before.next < before.end {
@@ -157,7 +159,8 @@ impl Cache {
                 }
                 _ => {}
             }
-            let (fixed, last) = (self.fixed, self.last_page(page));
+            let (fixed, most, last) = (self.fixed, self.fault_most, self.last_page(page));
+            let faults = most < u64::MAX;
             let asked = self.flights.asked_mut(at);
             asked.next += 1;
             if extra {
@@ -167,6 +170,9 @@ impl Cache {
                 PageState::Coming(flight) => {
                     asked.joined = true;
                     self.flights.wait(at, flight);
+                    if faults && page + 1 < end {
+                        return Ok(());
+                    }
                 }
                 PageState::Begun => {
                     asked.missed = true;
@@ -174,8 +180,17 @@ impl Cache {
                         asked.along = end.max(page + fixed).min(last);
                     }
                     self.flights.wait(at, *run);
+                    if page + 1 < end && self.flights.get(*run).is_some_and(|flight| flight.to - flight.from >= most) {
+                        // what is still missing is asked for when this is here
+                        return Ok(());
+                    }
                 }
-                _ => asked.found = true,
+                _ => {
+                    asked.found = true;
+                    if faults && *run != NOTHING {
+                        return Ok(());
+                    }
+                }
             }
         }
     }

@@ -30,6 +30,9 @@ pub struct BlockCacheSpec {
     /// The next run ahead begins when the reader enters the last one; without
     /// it when the reader has come to the end of it, and waits.
     pub early: bool,
+    /// The longest read of what is missing, blocks: of a longer request each such piece is read when the one
+    /// before it is here, as a kernel does that copies from its file cache and faults. None: all at once.
+    pub fault_blocks: Option<u32>,
     /// When a write is done.
     pub write: WritePolicy,
     /// Share of the pages that only writes not yet below may fill.
@@ -150,6 +153,7 @@ impl Default for BlockCacheSpec {
             read: CacheReadAhead::Doubling { from: 32, to: 256 },
             streams: 32,
             early: true,
+            fault_blocks: None,
             write: WritePolicy::Back(WriteBackPolicy::default()),
             reserve_for_writes: 0.0,
             allocate_on_write: true,
@@ -222,6 +226,9 @@ impl BlockCacheSpec {
                     return Err(CacheSpecError::Doubling { from, to });
                 }
             }
+        }
+        if let Some(blocks) = self.fault_blocks {
+            at_least_one("fault_blocks", blocks)?;
         }
         if let WritePolicy::Back(back) = &self.write {
             share("dirty_limit", back.dirty_limit, 0.0, 1.0)?;

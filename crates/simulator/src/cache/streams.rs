@@ -56,7 +56,7 @@ impl SequentialStreams {
         let count = count.clamp(1, 4096) as usize;
         let (from, to) = (from.max(1), to.max(1));
         let ring = count as u32 + 1;
-        let order = (0..ring).map(|at| ((at + ring - 1) % ring, (at + 1) % ring)).collect();
+        let order = (0..ring).map(|index| ((index + ring - 1) % ring, (index + 1) % ring)).collect();
         let mut hashes = Box::new([0; HASHES]);
         hashes[hash(u64::MAX)] = count as u16;
         SequentialStreams {
@@ -76,12 +76,12 @@ impl SequentialStreams {
             0 => None,
             _ => self.next.iter().position(|next| *next == first),
         };
-        let at = known.unwrap_or_else(|| self.quietest());
-        self.heard(at);
-        self.hashes[hash(self.next[at])] -= 1;
+        let index = known.unwrap_or_else(|| self.quietest());
+        self.heard(index);
+        self.hashes[hash(self.next[index])] -= 1;
         self.hashes[hash(end)] += 1;
-        self.next[at] = end;
-        let stream = &mut self.all[at];
+        self.next[index] = end;
+        let stream = &mut self.all[index];
         if known.is_none() {
             *stream = SequentialStream { ahead: to, mark: u64::MAX, run: 0 };
             return ReadAheadPlan::Nothing;
@@ -119,15 +119,15 @@ impl SequentialStreams {
     }
 
     /// One comes to stand before the end of the ring.
-    fn heard(&mut self, at: usize) {
+    fn heard(&mut self, index: usize) {
         let end = self.all.len();
-        let (before, after) = self.order[at];
+        let (before, after) = self.order[index];
         self.order[before as usize].1 = after;
         self.order[after as usize].0 = before;
         let last = self.order[end].0;
-        self.order[last as usize].1 = at as u32;
-        self.order[at] = (last, end as u32);
-        self.order[end].0 = at as u32;
+        self.order[last as usize].1 = index as u32;
+        self.order[index] = (last, end as u32);
+        self.order[end].0 = index as u32;
     }
 }
 

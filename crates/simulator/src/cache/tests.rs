@@ -61,7 +61,7 @@ impl World {
 
     /// How far a write was posted, by the cache's own books.
     fn cursor(&self, writing: &Writing) -> u64 {
-        let mut waiting = (0..).map_while(|at| self.cache.flights.every_asked(at));
+        let mut waiting = (0..).map_while(|index| self.cache.flights.every_asked(index));
         let known = waiting.find(|asked| asked.who == writing.who);
         known.map_or(writing.io.end(), |a| (a.next << self.cache.sizes.page_shift).clamp(a.io.first, a.io.end()))
     }
@@ -74,13 +74,13 @@ impl World {
             self.waiting.push(who);
         }
         for who in &out.ready {
-            let at = self.waiting.iter().position(|w| w == who).expect("answered once, and only who waits");
-            self.waiting.swap_remove(at);
+            let index = self.waiting.iter().position(|w| w == who).expect("answered once, and only who waits");
+            self.waiting.swap_remove(index);
         }
         self.answered += out.ready.len() as u64 + u64::from(matches!(answer, Some((_, CacheAnswer::Done))));
-        for at in 0..self.writing.len() {
-            let upto = self.cursor(&self.writing[at]);
-            let writing = &mut self.writing[at];
+        for index in 0..self.writing.len() {
+            let upto = self.cursor(&self.writing[index]);
+            let writing = &mut self.writing[index];
             for block in writing.posted..upto {
                 self.newest[block as usize] = u64::from(writing.who);
                 self.copy[block as usize] = Some(u64::from(writing.who));
@@ -99,9 +99,9 @@ impl World {
             let data = io.write.then(|| (io.first..io.end()).map(|b| self.data_of(b)).collect());
             self.under.push(Under { number: below.number, io, data, applied: false });
         }
-        if let Some(at) = out.wake_at {
+        if let Some(index) = out.wake_at {
             assert!(self.wake.is_none(), "one call at a time");
-            self.wake = Some(at);
+            self.wake = Some(index);
         }
         self.check();
     }
@@ -134,8 +134,8 @@ impl World {
             let settled = self.cache.sizes.line_shift == 0 && self.under.iter().all(|u| u.io.write);
             assert!(!settled || clean <= self.cache.clean_most * page, "{counters:?}");
             let volume = |u: &Under| self.cache.volume_of((u.io.first / page) >> self.cache.sizes.line_shift);
-            for at in 0..self.cache.volumes.len() {
-                let under = self.under.iter().filter(|u| u.io.write && volume(u) == at).count();
+            for index in 0..self.cache.volumes.len() {
+                let under = self.under.iter().filter(|u| u.io.write && volume(u) == index).count();
                 assert!(under <= back.flush_depth as usize);
             }
             assert!(self.under.iter().all(|u| !u.io.write || u.io.blocks <= back.coalesce_blocks.max(page as u32)));
@@ -148,8 +148,8 @@ impl World {
 
     /// One of those under way is served, or done.
     fn below(&mut self, now: Ns, dice: &mut Rng, out: &mut CacheActions) {
-        let at = dice.below(self.under.len() as u64) as usize;
-        let under = &mut self.under[at];
+        let index = dice.below(self.under.len() as u64) as usize;
+        let under = &mut self.under[index];
         let blocks = under.io.first as usize..under.io.end() as usize;
         if !under.applied {
             under.applied = true;
@@ -161,7 +161,7 @@ impl World {
                 return;
             }
         }
-        let Under { number, io, data, .. } = self.under.swap_remove(at);
+        let Under { number, io, data, .. } = self.under.swap_remove(index);
         for (block, version) in (io.first..).zip(data.unwrap_or_default()) {
             if !io.write && !self.cache.holds(block) {
                 assert_eq!(version, self.newest[block as usize], "block {block} came stale");
@@ -197,6 +197,7 @@ fn any_spec(dice: &mut Rng) -> BlockCacheSpec {
         read,
         streams: 1 + dice.below(4) as u32,
         early: dice.chance(0.5),
+        fault_blocks: if dice.chance(0.3) { Some(1 + dice.below(64) as u32) } else { None },
         write: if dice.chance(0.6) { WritePolicy::Back(back) } else { WritePolicy::Through },
         reserve_for_writes: 0.9 * dice.share() * dice.below(2) as f64,
         allocate_on_write: dice.chance(0.5),
@@ -230,20 +231,20 @@ fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
     let blocks = world.cache.blocks;
     let longest = [4, 20, 300][dice.below(3) as usize];
     let most = 1 + dice.below(12) as usize;
-    let (mut out, mut now, mut at, mut asked) = (CacheActions::new(), 0, 0, 0);
+    let (mut out, mut now, mut index, mut asked) = (CacheActions::new(), 0, 0, 0);
     let (mut step, mut rounds) = (0, 0);
     while step < steps || !world.cache.is_idle() || !world.cache.is_clean() || !world.waiting.is_empty() {
         now += dice.below(100);
         rounds += 1;
         assert!(rounds < 1000 * steps, "seed {seed} never ends: {:?} {:?}", world.cache.counters(now), world.spec);
-        if world.wake.is_some_and(|at| at <= now) {
+        if world.wake.is_some_and(|index| index <= now) {
             world.wake = None;
             world.cache.wake(now, &mut out);
             world.take(&out, None);
         } else if step < steps && world.waiting.len() < most && dice.chance(0.6) {
             step += 1;
             asked += 1;
-            let io = any_io(&world, &mut dice, &mut at, longest);
+            let io = any_io(&world, &mut dice, &mut index, longest);
             if io.write {
                 let io = Io { blocks: (io.end().min(blocks) - io.first) as u32, ..io };
                 world.writing.push(Writing { who: asked, io, posted: io.first });

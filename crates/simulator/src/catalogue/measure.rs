@@ -361,9 +361,9 @@ fn mechanical(
     let mut now = 0;
     let slots = depth.min(model.slots());
     let mut chosen = None;
-    for at in 0..depth {
+    for index in 0..depth {
         let io = source.next();
-        if at < slots { inside.push(&drive, io, now) } else { outside.push_back((io, now)) }
+        if index < slots { inside.push(&drive, io, now) } else { outside.push_back((io, now)) }
     }
     for _ in 0..requests + requests / 10 {
         let Some((io, began)) = chosen.take().or_else(|| inside.next(now, &drive)) else { break };

@@ -256,7 +256,7 @@ fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>)
 
 fn overheads(fields: &mut DiskspecsFields<'_>, notes: &mut Vec<String>) -> Result<Overheads, DiskspecsError> {
     let scale = fields.number("Time scale for overheads", 0.0, 1000.0)?.unwrap_or(1.0);
-    let at = fields.at();
+    let position = fields.at();
     let extra = fields.flag("Extra write disconnect")?;
     let mut times = TimeFields { fields, missing: Vec::new(), scale };
     let each = times.get("Per-request overhead time")?;
@@ -285,7 +285,7 @@ fn overheads(fields: &mut DiskspecsFields<'_>, notes: &mut Vec<String>) -> Resul
     };
     if !times.missing.is_empty() {
         let keys = times.missing.join("`, `");
-        notes.push(format!("{}:{}: missing, and treated as none: `{keys}`", at.file, at.line));
+        notes.push(format!("{}:{}: missing, and treated as none: `{keys}`", position.file, position.line));
     }
     Ok(overheads)
 }
@@ -310,26 +310,26 @@ fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<Q
     }
     let mut fields = DiskspecsFields::new(block)?;
     let number = fields.need_whole("Scheduling policy", 1, 30)?;
-    let at = fields.need("Scheduling policy")?.at.clone();
+    let position = fields.need("Scheduling policy")?.at.clone();
     let policy = match policy_of(number) {
         Some((policy, "")) => policy,
         Some((policy, what)) => {
             if slots > 1 {
-                notes.push(format!("{}:{}: scheduling policy {number} {what}", at.file, at.line));
+                notes.push(format!("{}:{}: scheduling policy {number} {what}", position.file, position.line));
             }
             policy
         }
         None if slots > 1 => {
             let right = "1 to 9, 14 or 15 where `Max queue length` is above 1";
-            return Err(at.error(format!("`Scheduling policy = {number}` is not modelled; expected {right}")));
+            return Err(position.error(format!("`Scheduling policy = {number}` is not modelled; expected {right}")));
         }
         None => QueuePolicy::Elevator,
     };
     for key in QUEUE {
         let told = fields.number(key, 0.0, 1e9)?.unwrap_or(0.0);
         if slots > 1 && told != 0.0 && !UNUSED.contains(key) {
-            let at = &fields.need(key)?.at;
-            return Err(at.error(format!("`{key} = {told}` is not modelled where `Max queue length` is above 1")));
+            let position = &fields.need(key)?.at;
+            return Err(position.error(format!("`{key} = {told}` is not modelled where `Max queue length` is above 1")));
         }
     }
     fields.finish(QUEUE)?;

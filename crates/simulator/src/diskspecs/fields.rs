@@ -18,8 +18,8 @@ impl<'a> DiskspecsFields<'a> {
         seen.sort_unstable();
         if let Some(twice) = seen.windows(2).find(|w| w[0] == w[1]) {
             let last = block.entries.iter().rfind(|e| e.key == twice[0]);
-            let at = last.map_or(&block.at, |e| &e.at);
-            return Err(at.error(format!("`{}` is given twice in one block", twice[0])));
+            let position = last.map_or(&block.at, |e| &e.at);
+            return Err(position.error(format!("`{}` is given twice in one block", twice[0])));
         }
         Ok(DiskspecsFields { block, asked: vec![false; block.entries.len()] })
     }
@@ -31,9 +31,9 @@ impl<'a> DiskspecsFields<'a> {
 
     /// The entry of a key.
     pub fn entry(&mut self, key: &str) -> Option<&'a SpecEntry> {
-        let at = self.block.entries.iter().position(|e| e.key == key)?;
-        self.asked[at] = true;
-        self.block.entries.get(at)
+        let index = self.block.entries.iter().position(|e| e.key == key)?;
+        self.asked[index] = true;
+        self.block.entries.get(index)
     }
 
     /// The entry of a key that must be there.
@@ -106,12 +106,12 @@ impl<'a> DiskspecsFields<'a> {
 
     /// A list of numbers between limits.
     pub fn numbers(&mut self, key: &str, low: f64, high: f64) -> Result<Vec<f64>, DiskspecsError> {
-        self.list(key)?.iter().map(|(at, value)| number(at, key, value, low, high)).collect()
+        self.list(key)?.iter().map(|(index, value)| number(index, key, value, low, high)).collect()
     }
 
     /// A list of whole numbers.
     pub fn wholes(&mut self, key: &str, high: u64) -> Result<Vec<u64>, DiskspecsError> {
-        self.list(key)?.iter().map(|(at, value)| whole(at, key, value, 0, high)).collect()
+        self.list(key)?.iter().map(|(index, value)| whole(index, key, value, 0, high)).collect()
     }
 
     /// What nobody asked for.
@@ -136,26 +136,26 @@ fn starts_alike(a: &str, b: &str) -> bool {
 
 /// A number of a value.
 pub(super) fn number(
-    at: &SourcePosition,
+    position: &SourcePosition,
     key: &str,
     value: &SpecValue,
     low: f64,
     high: f64,
 ) -> Result<f64, DiskspecsError> {
     let SpecValue::Word(word) = value else {
-        return Err(at.error(format!("`{key}` must be a number, not a block or a list")));
+        return Err(position.error(format!("`{key}` must be a number, not a block or a list")));
     };
     let number = word.parse::<f64>().ok().filter(|n| n.is_finite());
-    let number = number.ok_or_else(|| at.error(format!("`{key}` is `{word}`; expected a number")))?;
+    let number = number.ok_or_else(|| position.error(format!("`{key}` is `{word}`; expected a number")))?;
     if number < low || number > high {
-        return Err(at.error(format!("`{key}` is {word}; expected {low} to {high}")));
+        return Err(position.error(format!("`{key}` is {word}; expected {low} to {high}")));
     }
     Ok(number)
 }
 
 /// A whole number of a value; `64.000000` is one.
 pub(super) fn whole(
-    at: &SourcePosition,
+    position: &SourcePosition,
     key: &str,
     value: &SpecValue,
     low: u64,
@@ -168,15 +168,15 @@ pub(super) fn whole(
     let number = match exact {
         Some(number) => number,
         None => {
-            let number = number(at, key, value, low as f64, high as f64)?;
+            let number = number(position, key, value, low as f64, high as f64)?;
             if number.fract() != 0.0 {
-                return Err(at.error(format!("`{key}` is {number}; expected a whole number")));
+                return Err(position.error(format!("`{key}` is {number}; expected a whole number")));
             }
             number as u64
         }
     };
     if number < low || number > high {
-        return Err(at.error(format!("`{key}` is {number}; expected {low} to {high}")));
+        return Err(position.error(format!("`{key}` is {number}; expected {low} to {high}")));
     }
     Ok(number)
 }

@@ -45,12 +45,12 @@ pub(super) fn read(
 
 /// Skews are sectors unless `revolutions` is said.
 fn in_turns(fields: &mut DiskspecsFields<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
-    let at = fields.entry("Skew units").map(|e| e.at.clone());
-    match (fields.word("Skew units")?, at) {
+    let position = fields.entry("Skew units").map(|e| e.at.clone());
+    match (fields.word("Skew units")?, position) {
         (Some("revolutions"), _) => Ok(true),
         (Some("sectors"), _) => Ok(false),
-        (Some(other), Some(at)) => {
-            Err(at.error(format!("skew units are `{other}`; expected `sectors` or `revolutions`")))
+        (Some(other), Some(position)) => {
+            Err(position.error(format!("skew units are `{other}`; expected `sectors` or `revolutions`")))
         }
         _ => Ok(otherwise),
     }
@@ -81,10 +81,10 @@ fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
     let turns = in_turns(&mut fields, false)?;
     let zones = blocks(&mut fields, "dm_layout_g1_zone")?;
     let mut zones = zones.into_iter().map(|zone| g1_zone(zone, turns)).collect::<Result<Vec<_>, _>>()?;
-    for (at, zone) in zones.iter_mut().enumerate() {
+    for (index, zone) in zones.iter_mut().enumerate() {
         let left = leave_out_outside(zone, surfaces, sparing);
         if left > 0 {
-            notes.push(format!("zone {}: {left} slips or defects are outside it and are omitted", at + 1));
+            notes.push(format!("zone {}: {left} slips or defects are outside it and are omitted", index + 1));
         }
         // in schemes 7 and 10 slipped sectors use none of the zone's spares, but its end
         let slipped = u32::try_from(zone.slips.len()).unwrap_or(u32::MAX);
@@ -158,8 +158,8 @@ fn g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
     let slips = fields.wholes("slips", MOST_SECTORS)?;
     let defects = fields.wholes("defects", MOST_SECTORS)?;
     if !defects.len().is_multiple_of(2) {
-        let at = fields.entry("defects").map_or(fields.at(), |e| &e.at);
-        return Err(at.error("`defects` must be pairs, a bad place and its replacement; the number is odd"));
+        let position = fields.entry("defects").map_or(fields.at(), |e| &e.at);
+        return Err(position.error("`defects` must be pairs, a bad place and its replacement; the number is odd"));
     }
     let defects = defects.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     fields.finish(ZONE)?;

@@ -78,7 +78,7 @@ pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics
 }
 
 fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek, DiskspecsError> {
-    let at = fields.need("Seek type")?.at.clone();
+    let position = fields.need("Seek type")?.at.clone();
     let kind = fields.word("Seek type")?.unwrap_or_default();
     let [one, average, full, constant] =
         ["Single cylinder seek time", "Average seek time", "Full strobe seek time", "Constant seek time"]
@@ -88,8 +88,9 @@ fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek,
     let values = fields.numbers("HPL seek equation values", -1.0, 1e9)?;
     let file = fields.entry("Full seek curve").map(|entry| entry.at.clone());
     let name = fields.word("Full seek curve")?;
-    let need =
-        |value: Option<f64>, key: &str| value.ok_or_else(|| at.error(format!("seek type `{kind}` needs `{key}`")));
+    let need = |value: Option<f64>, key: &str| {
+        value.ok_or_else(|| position.error(format!("seek type `{kind}` needs `{key}`")))
+    };
     match kind {
         "constant" => Ok(Seek::Constant(need(constant, "Constant seek time")?)),
         "linear" | "curve" => {
@@ -102,26 +103,26 @@ fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek,
         "hpl" | "hplplus10" => {
             let six: Option<[f64; 6]> = values.try_into().ok();
             let [from, short, root, long, slope, single] =
-                six.ok_or_else(|| at.error(format!("seek type `{kind}` needs six `HPL seek equation values`")))?;
+                six.ok_or_else(|| position.error(format!("seek type `{kind}` needs six `HPL seek equation values`")))?;
             let first = match kind {
                 "hpl" if single >= 0.0 => vec![single],
                 "hpl" => Vec::new(),
                 _ if first.len() == 10 => first,
-                _ => return Err(at.error("seek type `hplplus10` needs ten `First ten seek times`")),
+                _ => return Err(position.error("seek type `hplplus10` needs ten `First ten seek times`")),
             };
             Ok(Seek::RootAndLine(RootAndLine { from, short, root, long, slope, first }))
         }
         "extracted" => match (name, file) {
-            (Some(name), Some(at)) => {
-                let path = beside(&at.file, name);
-                let text = load.load(&path).map_err(|e| at.error(format!("`Full seek curve = {name}`: {e}")))?;
+            (Some(name), Some(position)) => {
+                let path = beside(&position.file, name);
+                let text = load.load(&path).map_err(|e| position.error(format!("`Full seek curve = {name}`: {e}")))?;
                 curve(&path, &text).map(Seek::Table)
             }
-            _ => Err(at.error("seek type `extracted` needs `Full seek curve`, the name of a file")),
+            _ => Err(position.error("seek type `extracted` needs `Full seek curve`, the name of a file")),
         },
         other => {
             let right = "constant, linear, curve, hpl, hplplus10 or extracted";
-            Err(at.error(format!("seek type is `{other}`; expected {right}")))
+            Err(position.error(format!("seek type is `{other}`; expected {right}")))
         }
     }
 }
@@ -132,13 +133,13 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
     let place = |line: usize| SourcePosition { file: path.into(), line };
     let mut points: Vec<(u32, f64)> = Vec::new();
     let mut told = None;
-    for (at, line) in text.lines().enumerate().map(|(at, line)| (place(at + 1), line.trim())) {
+    for (index, line) in text.lines().enumerate().map(|(index, line)| (place(index + 1), line.trim())) {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if told.is_none() {
             let count = line.strip_prefix("Seek distances measured:").and_then(|n| n.trim().parse::<usize>().ok());
-            told = Some(count.ok_or_else(|| at.error("the first line must be `Seek distances measured: NUMBER`"))?);
+            told = Some(count.ok_or_else(|| index.error("the first line must be `Seek distances measured: NUMBER`"))?);
             continue;
         }
         let parts = line.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect::<Vec<_>>();
@@ -148,17 +149,17 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
         };
         let (distance, time) = point
             .filter(|(d, t)| *d > 0_u32 && (0.0..=MOST_MS).contains(t))
-            .ok_or_else(|| at.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
+            .ok_or_else(|| index.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
         if told.is_some_and(|told| points.len() >= told) {
             // what stands behind the last point is no part of the curve
             break;
         }
         if points.last().is_some_and(|last| last.0 >= distance) {
             let before = points[points.len() - 1].0;
-            return Err(at.error(format!("{distance} cylinders after {before}; distances must grow")));
+            return Err(index.error(format!("{distance} cylinders after {before}; distances must grow")));
         }
         if points.len() >= MOST_POINTS {
-            return Err(at.error(format!("more than {MOST_POINTS} points")));
+            return Err(index.error(format!("more than {MOST_POINTS} points")));
         }
         points.push((distance, time));
     }

@@ -112,19 +112,19 @@ fn parse(
 /// Words end at white space and marks; `#` comments are left out.
 fn tokens(text: &str) -> Vec<(SpecToken, usize)> {
     let mut tokens = Vec::new();
-    for (at, line) in text.lines().enumerate() {
+    for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         let mut rest = line;
         while let Some(start) = rest.find(|c: char| !c.is_whitespace()) {
             rest = &rest[start..];
             let first = rest.chars().next().unwrap_or(' ');
             if "{}[],=".contains(first) {
-                tokens.push((SpecToken::Mark(first), at + 1));
+                tokens.push((SpecToken::Mark(first), index + 1));
                 rest = &rest[1..];
                 continue;
             }
             let end = rest.find(|c: char| c.is_whitespace() || "{}[],=".contains(c)).unwrap_or(rest.len());
-            tokens.push((SpecToken::Word(rest[..end].trim_matches('"').to_owned()), at + 1));
+            tokens.push((SpecToken::Word(rest[..end].trim_matches('"').to_owned()), index + 1));
             rest = &rest[end..];
         }
     }
@@ -167,37 +167,37 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, mark: char, after: &str) -> Result<(), DiskspecsError> {
-        let at = self.at();
+        let position = self.at();
         match self.take() {
             Some(SpecToken::Mark(found)) if found == mark => Ok(()),
-            Some(SpecToken::Mark(found)) => Err(at.error(format!("expected `{mark}` {after}, found `{found}`"))),
-            Some(SpecToken::Word(found)) => Err(at.error(format!("expected `{mark}` {after}, found `{found}`"))),
-            None => Err(at.error(format!("expected `{mark}` {after}, but the file ends"))),
+            Some(SpecToken::Mark(found)) => Err(position.error(format!("expected `{mark}` {after}, found `{found}`"))),
+            Some(SpecToken::Word(found)) => Err(position.error(format!("expected `{mark}` {after}, found `{found}`"))),
+            None => Err(position.error(format!("expected `{mark}` {after}, but the file ends"))),
         }
     }
 
     fn word(&mut self, what: &str) -> Result<String, DiskspecsError> {
-        let at = self.at();
+        let position = self.at();
         match self.take() {
             Some(SpecToken::Word(word)) => Ok(word),
-            Some(SpecToken::Mark(found)) => Err(at.error(format!("expected {what}, found `{found}`"))),
-            None => Err(at.error(format!("expected {what}, but the file ends"))),
+            Some(SpecToken::Mark(found)) => Err(position.error(format!("expected {what}, found `{found}`"))),
+            None => Err(position.error(format!("expected {what}, but the file ends"))),
         }
     }
 
     fn top(&mut self, document: &mut SpecDocument) -> Result<(), DiskspecsError> {
-        let at = self.at();
+        let position = self.at();
         let word = self.word("a block such as `disksim_disk NAME {`")?;
         match word.as_str() {
             "source" => {
                 let name = self.word("the name of a file")?;
-                let (path, text) = self.draw(&at, &name)?;
+                let (path, text) = self.draw(&position, &name)?;
                 parse(&path, &text, self.load, self.spent, self.depth + 1, document)
             }
             "instantiate" => self.instantiate(document),
             "topology" => self.topology(None, document, 0),
             _ => {
-                let block = self.block(word, at, 0)?;
+                let block = self.block(word, position, 0)?;
                 document.blocks.push(block);
                 Ok(())
             }
@@ -212,9 +212,9 @@ impl Parser<'_> {
             names.push(self.word("the name of a component or `]`")?);
             self.skip(',');
         }
-        let at = self.at();
+        let position = self.at();
         if self.word("`as`")? != "as" {
-            return Err(at.error("expected `as` and the name of a block after the names of `instantiate`"));
+            return Err(position.error("expected `as` and the name of a block after the names of `instantiate`"));
         }
         let block = self.word("the name of a block")?;
         document.instances.extend(names.into_iter().map(|name| (name, block.clone())));
@@ -223,9 +223,9 @@ impl Parser<'_> {
 
     /// `kind name [ what hangs on it ]`.
     fn topology(&mut self, on: Option<&str>, document: &mut SpecDocument, depth: usize) -> Result<(), DiskspecsError> {
-        let at = self.at();
+        let position = self.at();
         if depth > MOST_DEPTH {
-            return Err(at.error(format!("more than {MOST_DEPTH} nested components")));
+            return Err(position.error(format!("more than {MOST_DEPTH} nested components")));
         }
         self.word("the kind of a component")?;
         let name = self.word("the name of a component")?;
@@ -241,13 +241,13 @@ impl Parser<'_> {
     }
 
     /// The text of a file that is drawn in.
-    fn draw(&mut self, at: &SourcePosition, name: &str) -> Result<(String, String), DiskspecsError> {
+    fn draw(&mut self, position: &SourcePosition, name: &str) -> Result<(String, String), DiskspecsError> {
         self.spent.files += 1;
         if self.spent.files > MOST_FILES || self.depth > MOST_DEPTH {
-            return Err(at.error(format!("`source {name}`: too many files; do they include each other?")));
+            return Err(position.error(format!("`source {name}`: too many files; do they include each other?")));
         }
         let path = beside(&self.file, name);
-        let text = self.load.load(&path).map_err(|e| at.error(format!("`source {name}`: {e}")))?;
+        let text = self.load.load(&path).map_err(|e| position.error(format!("`source {name}`: {e}")))?;
         Ok((path, text))
     }
 
@@ -285,48 +285,48 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<SpecValue, DiskspecsError> {
-        let at = self.at();
+        let position = self.at();
         self.spent.values += 1;
         if self.spent.values > MOST_VALUES {
-            return Err(at.error(format!("more than {MOST_VALUES} values")));
+            return Err(position.error(format!("more than {MOST_VALUES} values")));
         }
         if self.skip('[') {
-            return self.list(depth + 1, &at);
+            return self.list(depth + 1, &position);
         }
         let word = self.word("a value")?;
         if word == "source" {
             let name = self.word("the name of a file")?;
-            let (path, text) = self.draw(&at, &name)?;
+            let (path, text) = self.draw(&position, &name)?;
             let mut drawn = SpecDocument::default();
             parse(&path, &text, self.load, self.spent, self.depth + 1, &mut drawn)?;
             let one = drawn.blocks.pop().filter(|_| drawn.blocks.is_empty());
             return one
                 .map(SpecValue::Block)
-                .ok_or_else(|| at.error(format!("`{path}` must hold one block to be a value")));
+                .ok_or_else(|| position.error(format!("`{path}` must hold one block to be a value")));
         }
         match self.peek() {
-            Some(SpecToken::Mark('{')) => Ok(SpecValue::Block(self.block(word, at, depth + 1)?)),
+            Some(SpecToken::Mark('{')) => Ok(SpecValue::Block(self.block(word, position, depth + 1)?)),
             // `kind name {`
             Some(SpecToken::Word(_))
                 if self.tokens.get(self.next + 1).is_some_and(|(t, _)| *t == SpecToken::Mark('{')) =>
             {
-                Ok(SpecValue::Block(self.block(word, at, depth + 1)?))
+                Ok(SpecValue::Block(self.block(word, position, depth + 1)?))
             }
             _ => Ok(SpecValue::Word(word)),
         }
     }
 
-    fn list(&mut self, depth: usize, at: &SourcePosition) -> Result<SpecValue, DiskspecsError> {
+    fn list(&mut self, depth: usize, position: &SourcePosition) -> Result<SpecValue, DiskspecsError> {
         if depth > MOST_DEPTH {
-            return Err(at.error(format!("more than {MOST_DEPTH} nested lists")));
+            return Err(position.error(format!("more than {MOST_DEPTH} nested lists")));
         }
         let mut values = Vec::new();
         while !self.skip(']') {
             if self.skip(',') {
                 continue;
             }
-            let at = self.at();
-            values.push((at, self.value(depth)?));
+            let position = self.at();
+            values.push((position, self.value(depth)?));
         }
         Ok(SpecValue::List(values))
     }

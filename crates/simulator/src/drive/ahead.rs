@@ -83,9 +83,9 @@ impl DriveState {
 
     /// The oldest blocks of a segment give way when it is full.
     #[inline]
-    pub fn trim(&mut self, at: usize) {
+    pub fn trim(&mut self, index: usize) {
         let most = self.segments.blocks;
-        if let Some(segment) = self.segments.get_mut(at) {
+        if let Some(segment) = self.segments.get_mut(index) {
             segment.start = segment.start.max(segment.end.saturating_sub(most));
         }
     }
@@ -154,20 +154,20 @@ impl DriveState {
 
     /// After a read that the buffer held: what is being read on behind it goes on further,
     /// and what rests may begin again.
-    pub fn read_on_from_hit(&mut self, model: &Model, from: Ns, at: usize, io: &Io) {
-        let limit = self.read_on_limit(model, at, io);
+    pub fn read_on_from_hit(&mut self, model: &Model, from: Ns, index: usize, io: &Io) {
+        let limit = self.read_on_limit(model, index, io);
         match &mut self.alone {
-            BackgroundActivity::Ahead { segment, limit: until, .. } if *segment == at => *until = limit.max(*until),
+            BackgroundActivity::Ahead { segment, limit: until, .. } if *segment == index => *until = limit.max(*until),
             BackgroundActivity::Nothing if model.cache.ahead_on_hit => {
-                let next = self.segments.get(at).end;
-                let limit = limit.max(self.segments.get(at).limit);
+                let next = self.segments.get(index).end;
+                let limit = limit.max(self.segments.get(index).limit);
                 if next < limit && self.may_reach(model, next) {
-                    self.reads_to(model, from, at, limit, io);
+                    self.reads_to(model, from, index, limit, io);
                 }
             }
             _ => {}
         }
-        if let Some(held) = self.segments.get_mut(at) {
+        if let Some(held) = self.segments.get_mut(index) {
             held.limit = held.limit.max(limit);
         }
     }

@@ -67,12 +67,12 @@ impl Segments {
         }
     }
 
-    pub fn get(&self, at: usize) -> CacheSegment {
-        self.all.get(at).copied().unwrap_or_default()
+    pub fn get(&self, index: usize) -> CacheSegment {
+        self.all.get(index).copied().unwrap_or_default()
     }
 
-    pub fn get_mut(&mut self, at: usize) -> Option<&mut CacheSegment> {
-        self.all.get_mut(at)
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut CacheSegment> {
+        self.all.get_mut(index)
     }
 
     /// The segment that holds the first block of a read, or is just reading it. One that holds
@@ -90,12 +90,12 @@ impl Segments {
             return None;
         }
         let mut best: Option<(u32, u64, usize)> = None;
-        for (at, segment) in self.all.iter().enumerate() {
-            let reading = query.reading == Some(at);
+        for (index, segment) in self.all.iter().enumerate() {
+            let reading = query.reading == Some(index);
             let holds = segment.start <= query.start
                 && (query.start < segment.end
                     || (reading && self.almost && query.start == segment.end && !segment.is_empty()));
-            if !holds || (segment.written && !self.serves_written) || (self.separate && at == 0) {
+            if !holds || (segment.written && !self.serves_written) || (self.separate && index == 0) {
                 continue;
             }
             let whole = u32::from(query.end <= segment.end) * 4;
@@ -105,10 +105,10 @@ impl Segments {
                 None => true,
             };
             if better {
-                best = Some((whole + fresh, segment.used, at));
+                best = Some((whole + fresh, segment.used, index));
             }
         }
-        best.map(|(.., at)| at)
+        best.map(|(.., index)| index)
     }
 
     /// True where blocks to read are still on their way to the disk and may not serve reads.
@@ -121,16 +121,16 @@ impl Segments {
         self.all.iter().filter(|s| s.clean_at > now).count()
     }
 
-    pub fn touch(&mut self, at: usize) {
+    pub fn touch(&mut self, index: usize) {
         self.uses += 1;
-        if let Some(segment) = self.all.get_mut(at) {
+        if let Some(segment) = self.all.get_mut(index) {
             segment.used = self.uses;
         }
     }
 
     /// Gives a segment's blocks up.
-    pub fn clear(&mut self, at: usize) {
-        if let Some(segment) = self.all.get_mut(at) {
+    pub fn clear(&mut self, index: usize) {
+        if let Some(segment) = self.all.get_mut(index) {
             *segment = CacheSegment { used: segment.used, ..CacheSegment::default() };
         }
     }
@@ -139,11 +139,11 @@ impl Segments {
     #[inline]
     pub fn take(&mut self, query: &CacheQuery) -> Option<usize> {
         self.uses += 1;
-        let at = self.victim(query)?;
+        let index = self.victim(query)?;
         let start = query.start.max(query.end.saturating_sub(self.blocks));
         let used = self.uses;
-        self.all[at] = CacheSegment { start, end: query.end, used, limit: 0, written: query.write, clean_at: 0 };
-        Some(at)
+        self.all[index] = CacheSegment { start, end: query.end, used, limit: 0, written: query.write, clean_at: 0 };
+        Some(index)
     }
 
     /// A write takes what it makes useless anyway; then come empty ones, then the one used
@@ -154,30 +154,30 @@ impl Segments {
         }
         let from = usize::from(self.separate);
         let mut best = (u64::MAX, None);
-        for (at, segment) in self.all.iter().enumerate().skip(from) {
+        for (index, segment) in self.all.iter().enumerate().skip(from) {
             // selected and not branched on: which is the least cannot be foreseen
             let useless = segment.is_empty() | (segment.written & !self.serves_written);
             let worth = if useless { 1 } else { 2 };
             let worth = if query.write & segment.overlaps(query.start, query.end) { 0 } else { worth };
-            let worth = if query.reading == Some(at) { 3 } else { worth };
+            let worth = if query.reading == Some(index) { 3 } else { worth };
             let worth: u64 = if segment.clean_at > query.now { 4 } else { worth };
             // uses are counted one by one, and never come to 2^60
             let key = worth << 60 | segment.used;
-            best = if key < best.0 { (key, Some(at)) } else { best };
+            best = if key < best.0 { (key, Some(index)) } else { best };
         }
         best.1
     }
 
     /// What is written is no longer as it was read.
     pub fn forget(&mut self, start: u64, end: u64, but: Option<usize>) {
-        let stale = |at: usize, segment: &CacheSegment| (Some(at) != but) & segment.overlaps(start, end);
+        let stale = |index: usize, segment: &CacheSegment| (Some(index) != but) & segment.overlaps(start, end);
         // nearly always there are none, which this tells without branches
-        if !self.all.iter().enumerate().fold(false, |any, (at, segment)| any | stale(at, segment)) {
+        if !self.all.iter().enumerate().fold(false, |any, (index, segment)| any | stale(index, segment)) {
             return;
         }
-        for at in 0..self.all.len() {
-            if stale(at, &self.all[at]) {
-                self.clear(at);
+        for index in 0..self.all.len() {
+            if stale(index, &self.all[index]) {
+                self.clear(index);
             }
         }
     }

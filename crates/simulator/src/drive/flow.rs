@@ -72,13 +72,13 @@ impl LinkSide<'_> {
             self.state = match self.state {
                 LinkState::Through(_) => return,
                 LinkState::Away(from) => match disk.back(self.passed, left) {
-                    Some(at) if from.max(at) <= moment => LinkState::Taken(from.max(at) + self.rules.again),
+                    Some(time) if from.max(time) <= moment => LinkState::Taken(from.max(time) + self.rules.again),
                     _ => return,
                 },
-                LinkState::Taken(at) | LinkState::Held(at) => {
+                LinkState::Taken(time) | LinkState::Held(time) => {
                     let keeps = self.rules.holds || matches!(self.state, LinkState::Taken(_));
                     match able(1, self.passed) {
-                        Some(one) if keeps && at.max(one) <= moment => self.burst(at.max(one), left, disk),
+                        Some(one) if keeps && time.max(one) <= moment => self.burst(time.max(one), left, disk),
                         _ => return,
                     }
                 }
@@ -91,7 +91,7 @@ impl LinkSide<'_> {
                     let left = left - blocks;
                     match able(1, self.passed) {
                         _ if left == 0 => LinkState::Through(end),
-                        Some(at) if at <= end => self.burst(end, left, disk),
+                        Some(time) if time <= end => self.burst(end, left, disk),
                         _ if self.rules.holds => LinkState::Held(end),
                         _ => LinkState::Away(end + self.rules.leave),
                     }
@@ -101,15 +101,15 @@ impl LinkSide<'_> {
     }
 
     /// All that can pass at a moment.
-    fn burst(&mut self, at: Ns, left: u32, disk: &impl DiskSide) -> LinkState {
-        self.began = self.began.or(Some(at));
+    fn burst(&mut self, time: Ns, left: u32, disk: &impl DiskSide) -> LinkState {
+        self.began = self.began.or(Some(time));
         let (mut some, mut more) = (1, left + 1);
         while more - some > 1 {
             let middle = some.midpoint(more);
             let ready = disk.able(self.passed + middle);
-            if ready.is_some_and(|ready| ready <= at) { some = middle } else { more = middle }
+            if ready.is_some_and(|ready| ready <= time) { some = middle } else { more = middle }
         }
-        LinkState::Bursts(at, some)
+        LinkState::Bursts(time, some)
     }
 
     /// All passes; adds the channel's moments to what the disk did.

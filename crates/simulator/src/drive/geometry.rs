@@ -138,8 +138,8 @@ impl Geometry {
     pub fn new(spec: &Spec) -> Result<Geometry, SpecError> {
         let mut first = 0;
         let mut zones = Vec::with_capacity(spec.zones.len());
-        for (at, zone) in spec.zones.iter().enumerate() {
-            let wrong = |right: String| SpecError { item: format!("zone {}", at + 1), right };
+        for (index, zone) in spec.zones.iter().enumerate() {
+            let wrong = |right: String| SpecError { item: format!("zone {}", index + 1), right };
             let built = build(spec, zone, first).map_err(wrong)?;
             first = built.end;
             zones.push(built);
@@ -147,7 +147,7 @@ impl Geometry {
         let ends: Vec<u64> = zones.iter().map(|zone| zone.end).collect();
         let shift = (first / STRETCHES).checked_ilog2().map_or(0, |log| log + 1);
         let zone_of = |block: u64| ends.partition_point(|end| *end <= block) as u32;
-        let begins = (0..=first >> shift).map(|at| zone_of(at << shift)).collect();
+        let begins = (0..=first >> shift).map(|index| zone_of(index << shift)).collect();
         Ok(Geometry { zones, ends, shift, begins, surfaces: FastDivisor::new(spec.surfaces.into()), order: spec.order })
     }
 
@@ -171,21 +171,21 @@ impl Geometry {
     #[inline]
     pub fn place(&self, block: u64) -> SectorAddress {
         let block = block.min(self.blocks() - 1);
-        let at = self.zone(block);
-        let zone = &self.zones[at];
-        self.at(zone, at as u32, zone.replaced(zone.physical(block - zone.first + zone.empty)))
+        let index = self.zone(block);
+        let zone = &self.zones[index];
+        self.at(zone, index as u32, zone.replaced(zone.physical(block - zone.first + zone.empty)))
     }
 
     /// At most `most` blocks from `first` on that lie behind each other on one track.
     #[inline]
     pub fn run(&self, first: u64, most: u32) -> TrackRun {
         let first = first.min(self.blocks() - 1);
-        let at = self.zone(first);
-        let zone = &self.zones[at];
+        let index = self.zone(first);
+        let zone = &self.zones[index];
         let logical = first - zone.first + zone.empty;
         let (physical, together) = zone.stretch(logical);
         let replaced = zone.replaced(physical);
-        let place = self.at(zone, at as u32, replaced);
+        let place = self.at(zone, index as u32, replaced);
         if replaced != physical && !zone.defects_are_tracks {
             return TrackRun { place, blocks: 1, sectors: 1 };
         }
@@ -235,11 +235,11 @@ impl Geometry {
     /// Position of the zone of a block that exists.
     #[inline]
     fn zone(&self, block: u64) -> usize {
-        let mut at = self.begins[(block >> self.shift) as usize] as usize;
-        while self.ends[at] <= block {
-            at += 1;
+        let mut index = self.begins[(block >> self.shift) as usize] as usize;
+        while self.ends[index] <= block {
+            index += 1;
         }
-        at
+        index
     }
 
     #[inline]
@@ -334,8 +334,8 @@ impl DriveZone {
         let sectors = u64::from(self.sectors);
         let key = if self.defects_are_tracks { physical / sectors } else { physical };
         match self.defects.binary_search_by_key(&key, |d| d.0) {
-            Ok(at) if self.defects_are_tracks => self.defects[at].1 * sectors + physical % sectors,
-            Ok(at) => self.defects[at].1,
+            Ok(index) if self.defects_are_tracks => self.defects[index].1 * sectors + physical % sectors,
+            Ok(index) => self.defects[index].1,
             Err(_) => physical,
         }
     }

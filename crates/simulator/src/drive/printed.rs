@@ -296,15 +296,15 @@ impl DataSheet {
 
 /// Zones from the outer to the inner edge.
 fn zones(count: u32, cylinders: u32, outer: f64, inner: f64, shape: f64, skews: [f64; 2]) -> Vec<ZoneSpec> {
-    let bound = |at: u32| (u64::from(cylinders) * u64::from(at) / u64::from(count)) as u32;
-    let zone = |at: u32| {
+    let bound = |index: u32| (u64::from(cylinders) * u64::from(index) / u64::from(count)) as u32;
+    let zone = |index: u32| {
         // the outermost zone has the outer rate and the innermost the inner one
-        let depth = if count == 1 { 0.0 } else { f64::from(at) / f64::from(count - 1) };
+        let depth = if count == 1 { 0.0 } else { f64::from(index) / f64::from(count - 1) };
         let sectors = (inner + (outer - inner) * (1.0 - depth).powf(shape)).round().max(1.0);
         let whole = |skew: f64| (skew * sectors).ceil() / sectors;
         ZoneSpec {
-            first_cylinder: bound(at),
-            last_cylinder: bound(at + 1) - 1,
+            first_cylinder: bound(index),
+            last_cylinder: bound(index + 1) - 1,
             sectors: sectors as u32,
             offset: 0.0,
             track_skew: whole(skews[0]),
@@ -392,8 +392,8 @@ fn power(one: f64, full: f64, share: f64, cylinders: u32) -> Seek {
     let p = (-3.0 + (1.0 + 8.0 / share).sqrt()) / 2.0;
     let last = cylinders - 1;
     let mut points = Vec::new();
-    for at in 0..TABLE_POINTS {
-        let distance = f64::from(last).powf(f64::from(at) / f64::from(TABLE_POINTS - 1)).round() as u32;
+    for index in 0..TABLE_POINTS {
+        let distance = f64::from(last).powf(f64::from(index) / f64::from(TABLE_POINTS - 1)).round() as u32;
         let ms = one + (full - one) * (f64::from(distance - 1) / f64::from((last - 1).max(1))).powf(p);
         if points.last().is_none_or(|&(before, _)| before < distance) {
             points.push((distance, ms));

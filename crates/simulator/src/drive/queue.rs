@@ -117,7 +117,7 @@ impl<T: Copy> DriveQueue<T> {
     /// Takes the next one, for a drive that is free now.
     #[inline]
     pub fn next(&mut self, now: Ns, drive: &MechanicalDrive) -> Option<(Io, T)> {
-        let at = match self.policy {
+        let index = match self.policy {
             _ if self.waiting.len() < 2 => 0,
             QueuePolicy::FirstCome => 0,
             QueuePolicy::Elevator => self.sweep(false),
@@ -128,7 +128,7 @@ impl<T: Copy> DriveQueue<T> {
             }
             QueuePolicy::ShortestPositioning => self.soonest(now, drive),
         };
-        let next = if at == 0 { self.waiting.pop_front()? } else { self.waiting.remove(at)? };
+        let next = if index == 0 { self.waiting.pop_front()? } else { self.waiting.remove(index)? };
         self.at = next.io.first;
         Some((next.io, next.tag))
     }
@@ -149,11 +149,11 @@ impl<T: Copy> DriveQueue<T> {
         // the first one came first: with its age added to all, no cost is below zero
         let most = self.waiting.front().map_or(0, age);
         let mut best = (0, u64::MAX, 0);
-        for (at, waiting) in self.waiting.iter().enumerate() {
+        for (index, waiting) in self.waiting.iter().enumerate() {
             let positioning = drive.positioning(now, &waiting.io, &waiting.place);
             let cost = positioning + most - age(waiting).min(most);
             if cost < best.1 {
-                best = (at, cost, positioning);
+                best = (index, cost, positioning);
             }
         }
         self.since = (best.2 == 0).then_some(now);
@@ -164,10 +164,10 @@ impl<T: Copy> DriveQueue<T> {
     #[inline]
     fn least(&self, cost: impl Fn(&DriveQueueEntry<T>) -> u64) -> usize {
         let mut best = (0, u64::MAX);
-        for (at, waiting) in self.waiting.iter().enumerate() {
+        for (index, waiting) in self.waiting.iter().enumerate() {
             let cost = cost(waiting);
             if cost < best.1 {
-                best = (at, cost);
+                best = (index, cost);
             }
         }
         best.0

@@ -68,9 +68,9 @@ impl DriveState {
         let after = usize::from(self.after_write);
         let overheads = &model.overheads;
         let arm_free = match self.writing(now) {
-            Some(at) => {
+            Some(index) => {
                 self.alone = BackgroundActivity::Nothing;
-                at
+                index
             }
             None => self.stop_reading_on(model, now, io),
         };
@@ -80,10 +80,10 @@ impl DriveState {
         let kept = stays.then_some((now + command + overheads.prepare).max(channel_free));
         let query = self.query(arm_free, io);
         let found = self.segments.find(&query);
-        if let Some(at) = found.filter(|at| self.segments.get(*at).end >= io.end()) {
+        if let Some(index) = found.filter(|index| self.segments.get(*index).end >= io.end()) {
             let taken = left.max(arm_free).max(channel_free) + overheads.reselect + overheads.prepare;
             let sending = kept.map_or(taken, |from| from.max(arm_free));
-            let mut service = self.full_hit(model, now, io, at, sending);
+            let mut service = self.full_hit(model, now, io, index, sending);
             service.waiting = arm_free.saturating_sub(now + command);
             service.overhead = service.overhead.saturating_sub(service.waiting);
             return service;
@@ -93,13 +93,13 @@ impl DriveState {
     }
 
     /// All is in the buffer; it is sent from `sending` on.
-    fn full_hit(&mut self, model: &Model, now: Ns, io: &Io, at: usize, sending: Ns) -> ServiceBreakdown {
+    fn full_hit(&mut self, model: &Model, now: Ns, io: &Io, index: usize, sending: Ns) -> ServiceBreakdown {
         let channel = u64::from(io.blocks) * model.channel.read_block;
         let done = sending + channel + model.overheads.read_done;
-        self.segments.touch(at);
+        self.segments.touch(index);
         let from = now + model.overheads.read_miss[usize::from(self.after_write)];
-        self.read_on_from_hit(model, from, at, io);
-        self.sent(model, at, io);
+        self.read_on_from_hit(model, from, index, io);
+        self.sent(model, index, io);
         ServiceBreakdown {
             done,
             overhead: done - now - channel,
@@ -111,9 +111,9 @@ impl DriveState {
     }
 
     /// What is left of a read once its data were sent.
-    fn sent(&mut self, model: &Model, at: usize, io: &Io) {
+    fn sent(&mut self, model: &Model, index: usize, io: &Io) {
         if model.cache.forgets_read
-            && let Some(segment) = self.segments.get_mut(at)
+            && let Some(segment) = self.segments.get_mut(index)
         {
             segment.start = segment.start.max(io.end().min(segment.end));
         }
@@ -212,14 +212,14 @@ impl DriveState {
         reading: Option<usize>,
         passage: &MediaTransfer,
     ) {
-        let at = match segment {
-            Some(at) => {
-                if let Some(segment) = self.segments.get_mut(at) {
+        let index = match segment {
+            Some(index) => {
+                if let Some(segment) = self.segments.get_mut(index) {
                     segment.end = segment.end.max(io.end());
                 }
-                self.segments.touch(at);
-                self.trim(at);
-                Some(at)
+                self.segments.touch(index);
+                self.trim(index);
+                Some(index)
             }
             None => {
                 let mut query = CacheQuery { reading, ..self.query(passage.end, io) };
@@ -229,12 +229,12 @@ impl DriveState {
                 self.segments.take(&query)
             }
         };
-        match at {
-            Some(at) => {
-                self.read_on(model, passage.end, at, io);
-                self.sent(model, at, io);
+        match index {
+            Some(index) => {
+                self.read_on(model, passage.end, index, io);
+                self.sent(model, index, io);
                 if !model.cache.keeps {
-                    self.segments.clear(at);
+                    self.segments.clear(index);
                 }
             }
             None => self.alone = BackgroundActivity::Nothing,

@@ -62,14 +62,14 @@ impl Seek {
         }
         let mut times = Vec::with_capacity(cylinders as usize);
         times.push(0);
-        let mut at = 0;
+        let mut index = 0;
         for distance in 1..cylinders {
             let ms = match self {
                 Seek::Table(points) => {
-                    while at + 2 < points.len() && points[at + 1].0 <= distance {
-                        at += 1;
+                    while index + 2 < points.len() && points[index + 1].0 <= distance {
+                        index += 1;
                     }
-                    between(points, at, distance)
+                    between(points, index, distance)
                 }
                 other => other.milliseconds(distance, cylinders),
             };
@@ -113,9 +113,9 @@ impl Seek {
 
 /// Straight between the points at and after `at`, and on beyond the last two.
 /// Before the first point there is a constant.
-fn between(points: &[(u32, f64)], at: usize, distance: u32) -> f64 {
-    let (d0, t0) = points[at];
-    match points.get(at + 1) {
+fn between(points: &[(u32, f64)], index: usize, distance: u32) -> f64 {
+    let (d0, t0) = points[index];
+    match points.get(index + 1) {
         Some(&(d1, t1)) if distance > d0 => t0 + (t1 - t0) * f64::from(distance - d0) / f64::from(d1 - d0),
         _ => t0,
     }

@@ -113,8 +113,8 @@ impl DriveState {
                 _ => None,
             };
             let query = CacheQuery { reading, ..self.query(now, io) };
-            if let Some(at) = self.segments.find(&query)
-                && (io.end() <= self.segments.get(at).end || reading == Some(at))
+            if let Some(index) = self.segments.find(&query)
+                && (io.end() <= self.segments.get(index).end || reading == Some(index))
             {
                 return 0;
             }

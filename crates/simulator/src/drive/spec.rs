@@ -321,8 +321,8 @@ impl Spec {
             return wrong("segments", format!("{}; the limit is 4096", self.cache.segments));
         }
         let mut after = 0;
-        for (at, zone) in self.zones.iter().enumerate() {
-            let item = format!("zone {}", at + 1);
+        for (index, zone) in self.zones.iter().enumerate() {
+            let item = format!("zone {}", index + 1);
             if zone.first_cylinder < after || zone.last_cylinder < zone.first_cylinder {
                 let right = format!(
                     "cylinders {} to {}; the first must be at least {after}, and the last not below it",

@@ -192,28 +192,28 @@ impl DriveState {
             BackgroundActivity::Behind { segment, first, .. } if begin.appended => (segment, first),
             _ => (None, io.first),
         };
-        let at = match appends {
-            Some(at) => {
-                if let Some(segment) = self.segments.get_mut(at) {
+        let index = match appends {
+            Some(index) => {
+                if let Some(segment) = self.segments.get_mut(index) {
                     segment.end = io.end();
                 }
-                self.segments.touch(at);
-                self.trim(at);
-                Some(at)
+                self.segments.touch(index);
+                self.trim(index);
+                Some(index)
             }
             None => self.segments.take(&CacheQuery { reading, ..self.query(begin.sending, io) }),
         };
-        self.segments.forget(io.first, io.end(), at);
+        self.segments.forget(io.first, io.end(), index);
         let (keeps, serves) = (model.cache.keeps, model.cache.serves_written);
-        if let Some(at) = at {
-            match self.segments.get_mut(at) {
+        if let Some(index) = index {
+            match self.segments.get_mut(index) {
                 Some(segment) if early => segment.clean_at = end,
-                _ if !(keeps && serves) => self.segments.clear(at),
+                _ if !(keeps && serves) => self.segments.clear(index),
                 _ => {}
             }
         }
         self.alone = if early {
-            BackgroundActivity::Behind { segment: at, first, end: io.end(), at: end }
+            BackgroundActivity::Behind { segment: index, first, end: io.end(), at: end }
         } else {
             BackgroundActivity::Nothing
         };

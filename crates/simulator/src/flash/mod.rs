@@ -92,10 +92,10 @@ impl FlashDevice {
         let dies = model.all_dies as usize;
         let readers = if spec.independent_planes { dies * spec.planes as usize } else { dies };
         // the dies' blocks are not all full at the same moment
-        let die = |at: usize| Die {
+        let die = |index: usize| Die {
             writes: 0,
             erase: (0, 0),
-            programmed: (at as u64 * u64::from(spec.pages) / dies as u64) as u32,
+            programmed: (index as u64 * u64::from(spec.pages) / dies as u64) as u32,
             row: u64::MAX,
             row_at: 0,
         };

@@ -66,7 +66,9 @@ impl FlashDevice {
             die.row = tag;
             die.row_at = ready;
             self.totals.pages_read += 1;
-            self.totals.die_busy_ns += u128::from(spec.read);
+            // where planes read for themselves, one of them is a part of its die
+            let planes = if spec.independent_planes { spec.planes.max(1) } else { 1 };
+            self.totals.die_busy_ns += u128::from(spec.read / Ns::from(planes));
             ready
         };
         let transfer = time(bytes, self.model.channel);

@@ -216,8 +216,8 @@ fn the_fast_part_fills_and_is_emptied_when_nothing_is_asked_for() {
     let mut flash = flash(&FlashSpec { slc: Some(slc), ..spec() });
     let mut burst = |from: Ns, megabytes: u64| {
         let mut now = from;
-        for at in 0..megabytes * 8 {
-            now = flash.submit(now, &Io::write(at * 256, 256));
+        for index in 0..megabytes * 8 {
+            now = flash.submit(now, &Io::write(index * 256, 256));
         }
         (now, megabytes as f64 * 1.048_576 / ((now - from) as f64 / 1e9))
     };

@@ -97,9 +97,9 @@ impl FlashBuffer {
 
     fn add(&mut self, unit: u64, units: u32, ready: Ns) {
         let mask = self.recent.len().wrapping_sub(1);
-        for at in 0..u64::from(units) {
-            if let Some(place) = self.recent.get_mut((unit + at) as usize & mask) {
-                *place = (unit + at, self.written + at);
+        for index in 0..u64::from(units) {
+            if let Some(place) = self.recent.get_mut((unit + index) as usize & mask) {
+                *place = (unit + index, self.written + index);
             }
         }
         self.written += u64::from(units);
@@ -215,30 +215,30 @@ impl FlashDevice {
         let bytes = u64::from(spec.page) * u64::from(spec.planes);
         let units = std::mem::take(&mut self.buffer.open);
         let ready = self.buffer.ready;
-        let at = self.next_die as usize;
+        let index = self.next_die as usize;
         self.next_die = (self.next_die + 1) % model.all_dies;
         let transfer = time(bytes, model.channel);
-        let channel = at % self.channels.len();
+        let channel = index % self.channels.len();
         let there = join(&mut self.channels[channel], begin, transfer).max(ready + transfer);
         let readers = self.readers.len() / self.dies.len();
-        let reads = self.readers[at * readers..(at + 1) * readers].iter().copied().max().unwrap_or(0);
+        let reads = self.readers[index * readers..(index + 1) * readers].iter().copied().max().unwrap_or(0);
         let program = self.program_time(bytes as f64);
-        let die = &mut self.dies[at];
+        let die = &mut self.dies[index];
         let end = there.max(die.writes).max(reads) + program;
         die.writes = end;
         die.row = u64::MAX;
         self.buffer.under_way(end, units);
         self.totals.die_busy_ns += u128::from(program);
-        self.programmed(at, 1);
-        self.collect(begin, at, units);
+        self.programmed(index, 1);
+        self.collect(begin, index, units);
         end
     }
 
     /// Counts pages programmed on a die, and erases where its blocks are full.
-    fn programmed(&mut self, at: usize, programs: u32) {
+    fn programmed(&mut self, index: usize, programs: u32) {
         let spec = &self.model.spec;
         self.totals.pages_programmed += u64::from(programs * spec.planes);
-        let die = &mut self.dies[at];
+        let die = &mut self.dies[index];
         die.programmed += programs;
         if die.programmed >= spec.pages {
             die.programmed -= spec.pages;
@@ -251,7 +251,7 @@ impl FlashDevice {
 
     /// Garbage collection moves, for so many units written, what the scaled
     /// table says; on the die of the program, so that the work is spread as writes are.
-    fn collect(&mut self, begin: Ns, at: usize, units: u32) {
+    fn collect(&mut self, begin: Ns, index: usize, units: u32) {
         let Some(table) = &self.table else { return };
         let (ratio, valid) = (table.ratio(), table.valid_share());
         self.debt += f64::from(units) * ratio;
@@ -269,13 +269,13 @@ impl FlashDevice {
         let moves = u64::from(model.group) * u64::from(spec.unit);
         while self.debt >= group {
             self.debt -= group;
-            let channel = at % self.channels.len();
+            let channel = index % self.channels.len();
             join(&mut self.channels[channel], begin, 2 * time(moves, model.channel));
-            self.dies[at].writes += reading + spec.program;
+            self.dies[index].writes += reading + spec.program;
             self.totals.pages_read += reads as u64;
             self.totals.pages_moved += u64::from(spec.planes);
             self.totals.die_busy_ns += u128::from(reading + spec.program);
-            self.programmed(at, 1);
+            self.programmed(index, 1);
         }
     }
 

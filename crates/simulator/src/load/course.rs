@@ -31,11 +31,11 @@ struct TimelinePhase {
 }
 
 impl TimelinePhase {
-    fn level(&self, at: Ns) -> f64 {
+    fn level(&self, time: Ns) -> f64 {
         if self.ends == Ns::MAX {
             return self.from;
         }
-        let share = (at - self.begins) as f64 / (self.ends - self.begins) as f64;
+        let share = (time - self.begins) as f64 / (self.ends - self.begins) as f64;
         self.from + (self.to - self.from) * share
     }
 }
@@ -84,29 +84,29 @@ impl LoadTimeline {
 
     /// Whether the load is over at a moment.
     #[inline]
-    pub(super) fn over(&self, at: Ns) -> bool {
-        at >= self.end
+    pub(super) fn over(&self, time: Ns) -> bool {
+        time >= self.end
     }
 
     /// Which class a share drawn evenly chooses at a moment.
     #[inline]
-    pub(super) fn class(&self, at: Ns, dice: &mut Rng) -> usize {
+    pub(super) fn class(&self, time: Ns, dice: &mut Rng) -> usize {
         if self.weights.len() == 1 {
             return 0;
         }
-        let leg = self.legs.iter().find(|leg| at < leg.ends).filter(|leg| !leg.weights.is_empty());
+        let leg = self.legs.iter().find(|leg| time < leg.ends).filter(|leg| !leg.weights.is_empty());
         let weights = leg.map_or(&self.weights, |leg| &leg.weights);
         let share = dice.share();
         weights.iter().position(|up_to| share < *up_to).unwrap_or(weights.len() - 1)
     }
 
     /// The first moment from `at` on at which the level is above `least`; `None` where the load ends before.
-    pub(super) fn above(&self, least: f64, at: Ns) -> Option<Ns> {
+    pub(super) fn above(&self, least: f64, time: Ns) -> Option<Ns> {
         if self.legs.is_empty() {
-            return Some(at);
+            return Some(time);
         }
-        for leg in self.legs.iter().filter(|leg| at < leg.ends) {
-            let from = at.max(leg.begins);
+        for leg in self.legs.iter().filter(|leg| time < leg.ends) {
+            let from = time.max(leg.begins);
             if leg.level(from) > least {
                 return Some(from);
             }
@@ -126,13 +126,13 @@ impl LoadTimeline {
     /// The moment at which the level, added up from `at` on, comes to `area`
     /// (ns at level 1); `None` where the load ends before.
     #[inline]
-    pub(super) fn after(&self, at: Ns, area: f64) -> Option<Ns> {
+    pub(super) fn after(&self, time: Ns, area: f64) -> Option<Ns> {
         if self.legs.is_empty() {
-            return Some(at.saturating_add((area + 0.5) as Ns));
+            return Some(time.saturating_add((area + 0.5) as Ns));
         }
         let mut left = area;
-        for leg in self.legs.iter().filter(|leg| at < leg.ends) {
-            let from = at.max(leg.begins);
+        for leg in self.legs.iter().filter(|leg| time < leg.ends) {
+            let from = time.max(leg.begins);
             let level = leg.level(from);
             let (length, slope) = match leg.ends {
                 Ns::MAX => (f64::INFINITY, 0.0),

@@ -78,8 +78,8 @@ pub struct LoadRequest {
 
 impl LoadRequest {
     /// Nothing but time: `Done` comes at `at`.
-    pub fn alarm(at: Ns, who: u32) -> LoadRequest {
-        LoadRequest::processor(at, who, 0)
+    pub fn alarm(time: Ns, who: u32) -> LoadRequest {
+        LoadRequest::processor(time, who, 0)
     }
 
     /// Processor time alone.

@@ -185,7 +185,7 @@ impl Netbench {
             return;
         }
         self.left -= 1;
-        let at = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
+        let time = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
         let class = match () {
             () if self.dice.chance(self.directory_share) => DIRECTORY,
             () if self.dice.chance(self.write_share) => WRITE,
@@ -194,14 +194,14 @@ impl Netbench {
         let io = if class == DIRECTORY { self.directory(who) } else { self.data(class, who) };
         let durable = class == WRITE && self.dice.chance(self.flush_share);
         let client = &mut self.clients[who as usize];
-        (client.began, client.class) = (at, class as u8);
+        (client.began, client.class) = (time, class as u8);
         let operations = &mut self.operations[class].totals;
         operations.begun += 1;
         operations.requests += 1;
         operations.bytes += u64::from(io.blocks) * BLOCK_BYTES;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
         let cached = self.spec.cached && !durable;
-        asks.push(LoadRequest { compute, cached, ..LoadRequest::request(at, who, self.spec.target, io) });
+        asks.push(LoadRequest { compute, cached, ..LoadRequest::request(time, who, self.spec.target, io) });
     }
 
     fn directory(&self, who: u32) -> Io {
@@ -212,10 +212,10 @@ impl Netbench {
         let blocks = self.lengths[class].draw(&mut self.dice);
         let after = self.clients[who as usize].next;
         let follows = self.dice.chance(self.follow[class]) && after + u64::from(blocks) <= self.workspace;
-        let at = if follows { after } else { self.page().min(self.workspace - u64::from(blocks)) };
-        self.clients[who as usize].next = at + u64::from(blocks);
+        let block = if follows { after } else { self.page().min(self.workspace - u64::from(blocks)) };
+        self.clients[who as usize].next = block + u64::from(blocks);
         let spaces = self.first + u64::from(self.spec.clients) * PAGE;
-        Io { first: spaces + u64::from(who) * self.workspace + at, blocks, write: class == WRITE }
+        Io { first: spaces + u64::from(who) * self.workspace + block, blocks, write: class == WRITE }
     }
 
     /// First block of a page as it is wanted: ranks are dealt out over the touched pages.

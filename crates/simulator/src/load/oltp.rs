@@ -190,15 +190,15 @@ impl Oltp {
             return;
         }
         self.left -= 1;
-        let at = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
+        let time = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
         self.operations[TRANSACTION].totals.begun += 1;
         self.users[who as usize] =
-            OltpUser { began: at, pages: self.spec.pages, changes: self.spec.changed, commits: false };
-        self.page(at, who, asks);
+            OltpUser { began: time, pages: self.spec.pages, changes: self.spec.changed, commits: false };
+        self.page(time, who, asks);
     }
 
     /// Needs its next page.
-    fn page(&mut self, at: Ns, who: u32, asks: &mut Vec<LoadRequest>) {
+    fn page(&mut self, time: Ns, who: u32, asks: &mut Vec<LoadRequest>) {
         let first = self.places.draw(who, PAGE, &mut self.dice);
         let page = (first - self.data_first) / PAGE;
         let user = &mut self.users[who as usize];
@@ -210,19 +210,19 @@ impl Oltp {
         user.pages -= 1;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
         if self.dice.chance(self.spec.hit_share) {
-            asks.push(LoadRequest::processor(at, who, compute));
+            asks.push(LoadRequest::processor(time, who, compute));
             return;
         }
         self.count(TRANSACTION, PAGE);
         asks.push(LoadRequest {
             compute,
-            ..LoadRequest::request(at, who, self.spec.data.target, Io::read(first, PAGE as u32))
+            ..LoadRequest::request(time, who, self.spec.data.target, Io::read(first, PAGE as u32))
         });
-        self.give_way(at, asks);
+        self.give_way(time, asks);
     }
 
     /// A page gives way to the one that is read; where it is dirty, it is written.
-    fn give_way(&mut self, at: Ns, asks: &mut Vec<LoadRequest>) {
+    fn give_way(&mut self, time: Ns, asks: &mut Vec<LoadRequest>) {
         let share = self.dirty.count() as f64 / self.spec.buffers as f64;
         if !self.dice.chance(share) || self.lazy_out >= self.spec.most_outstanding {
             return;
@@ -233,7 +233,7 @@ impl Oltp {
         self.lazy_out += 1;
         self.count(TRANSACTION, PAGE);
         let io = Io::write(self.data_first + page * PAGE, PAGE as u32);
-        asks.push(LoadRequest::request(at, self.spec.users + 3, self.spec.data.target, io));
+        asks.push(LoadRequest::request(time, self.spec.users + 3, self.spec.data.target, io));
     }
 
     fn go_on(&mut self, now: Ns, who: u32, asks: &mut Vec<LoadRequest>) {

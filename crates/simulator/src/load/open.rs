@@ -126,10 +126,10 @@ impl OpenLoad {
         // where the level changes the fraction is that of another scale, and as small
         self.early = wait - whole;
         // from one moment due to the next, so that no delay in being called adds up
-        match self.course.after(self.due, whole).filter(|at| self.left > 0 && !self.course.over(*at)) {
-            Some(at) => {
-                self.due = at;
-                asks.push(LoadRequest::alarm(at, DOOR));
+        match self.course.after(self.due, whole).filter(|time| self.left > 0 && !self.course.over(*time)) {
+            Some(time) => {
+                self.due = time;
+                asks.push(LoadRequest::alarm(time, DOOR));
             }
             None => self.over = true,
         }

@@ -93,8 +93,8 @@ impl Lengths {
             Lengths::Uniform(from, to) => from + dice.below(u64::from(to - from) + 1) as u32,
             Lengths::Weighted(sizes) => {
                 let share = dice.share();
-                let at = sizes.iter().position(|s| share < s.1).unwrap_or(sizes.len() - 1);
-                sizes[at].0
+                let index = sizes.iter().position(|s| share < s.1).unwrap_or(sizes.len() - 1);
+                sizes[index].0
             }
         }
     }
@@ -198,24 +198,24 @@ impl PlaceGenerator {
             self.fits = (blocks, self.blocks.saturating_sub(blocks) / self.align + 1);
         }
         let places = self.fits.1;
-        let at = match &mut self.kind {
+        let offset = match &mut self.kind {
             PlaceKind::Uniform => dice.below(places) * self.align,
             PlaceKind::Zipf(zipf) => scatter(zipf.draw(dice), places) * self.align,
             PlaceKind::Normal { mean, deviation } => {
                 let all = places as f64;
-                let at = (0..DRAWS).map(|_| (*mean + *deviation * dice.normal()) * all);
-                let at = at.into_iter().find(|at| (0.0..all).contains(at)).unwrap_or(*mean * all);
-                (at as u64).min(places - 1) * self.align
+                let offset = (0..DRAWS).map(|_| (*mean + *deviation * dice.normal()) * all);
+                let offset = offset.into_iter().find(|offset| (0.0..all).contains(offset)).unwrap_or(*mean * all);
+                (offset as u64).min(places - 1) * self.align
             }
             PlaceKind::Sequential { next, slice } => {
                 let stream = user as usize % next.len();
                 let base = stream as u64 * *slice;
-                let at = if next[stream] + blocks > base + *slice { base } else { next[stream] };
-                next[stream] = at + blocks;
-                at
+                let offset = if next[stream] + blocks > base + *slice { base } else { next[stream] };
+                next[stream] = offset + blocks;
+                offset
             }
         };
-        self.first + at
+        self.first + offset
     }
 }
 

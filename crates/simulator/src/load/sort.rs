@@ -194,10 +194,10 @@ impl SortLoad {
 
     fn fill(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
         if self.read < self.run_blocks() && self.may_read() {
-            let at = self.plan.run_first(self.run) + self.read;
+            let offset = self.plan.run_first(self.run) + self.read;
             let blocks = self.plan.io_blocks.min(self.run_blocks() - self.read) as u32;
             self.read += u64::from(blocks);
-            self.issue_read(now, self.spec.input.target, self.plan.input + at, blocks, asks);
+            self.issue_read(now, self.spec.input.target, self.plan.input + offset, blocks, asks);
             return true;
         }
         self.take_in(now, 0.0, asks)
@@ -236,13 +236,13 @@ impl SortLoad {
                 return false;
             }
             let blocks = self.plan.io_blocks.min(all - self.written) as u32;
-            let at = self.plan.run_first(self.run) + self.written;
+            let offset = self.plan.run_first(self.run) + self.written;
             self.written += u64::from(blocks);
             let (target, base) = match self.plan.in_memory() {
                 true => (self.spec.output.target, self.plan.output),
                 false => (self.spec.work.target, self.plan.work),
             };
-            self.issue_write(now, target, base + at, blocks, asks);
+            self.issue_write(now, target, base + offset, blocks, asks);
             return true;
         }
         if self.waits_for_writes() {

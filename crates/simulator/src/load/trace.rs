@@ -182,8 +182,8 @@ impl TraceReplay {
             }
         }
         if let Some(one) = self.requests.get(self.next) {
-            let at = if scale == 1.0 { one.at } else { (one.at as f64 * scale) as Ns };
-            asks.push(LoadRequest::alarm(at.max(now), CLOCK));
+            let time = if scale == 1.0 { one.at } else { (one.at as f64 * scale) as Ns };
+            asks.push(LoadRequest::alarm(time.max(now), CLOCK));
         }
     }
 
@@ -198,12 +198,12 @@ impl TraceReplay {
         };
         self.next += 1;
         let pause = if cause == Cause::Start { 0.0 } else { one.pause as f64 * scale };
-        let at = now.saturating_add(pause as Ns);
-        self.lanes[who as usize] = (at, one.write);
-        self.ask(at, who, one, asks);
+        let time = now.saturating_add(pause as Ns);
+        self.lanes[who as usize] = (time, one.write);
+        self.ask(time, who, one, asks);
     }
 
-    fn ask(&mut self, at: Ns, who: u32, one: TraceRequest, asks: &mut Vec<LoadRequest>) {
+    fn ask(&mut self, time: Ns, who: u32, one: TraceRequest, asks: &mut Vec<LoadRequest>) {
         let last = self.rooms[usize::from(one.target)] - u64::from(one.blocks);
         let first = if one.first > last { one.first % (last + 1) } else { one.first };
         let io = Io { first, blocks: one.blocks, write: one.write };
@@ -211,7 +211,7 @@ impl TraceReplay {
         totals.begun += 1;
         totals.requests += 1;
         totals.bytes += u64::from(one.blocks) * BLOCK_BYTES;
-        asks.push(LoadRequest { cached: self.cached, ..LoadRequest::request(at, who, one.target, io) });
+        asks.push(LoadRequest { cached: self.cached, ..LoadRequest::request(time, who, one.target, io) });
     }
 
     pub(super) fn users(&self) -> u32 {

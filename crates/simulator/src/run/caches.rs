@@ -28,8 +28,8 @@ impl CacheRun {
 
     /// The volume of an address, and the part of a request that lies on it.
     fn below(&self, io: &Io) -> Option<(Io, PathStart)> {
-        let at = self.volumes.partition_point(|volume| volume.0 <= io.first).checked_sub(1)?;
-        let (base, blocks, path) = self.volumes[at];
+        let index = self.volumes.partition_point(|volume| volume.0 <= io.first).checked_sub(1)?;
+        let (base, blocks, path) = self.volumes[index];
         let first = io.first - base;
         let left = blocks.checked_sub(first).filter(|left| *left > 0)?;
         Some((Io { first, blocks: u64::from(io.blocks).min(left) as u32, ..*io }, path))

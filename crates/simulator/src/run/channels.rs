@@ -49,8 +49,8 @@ impl Simulation {
     }
 
     fn channel_grant(&mut self, now: Ns, channel: u16, holder: Holder, asked: Ns) {
-        let at = usize::from(channel);
-        let run = &mut self.channels[at];
+        let index = usize::from(channel);
+        let run = &mut self.channels[index];
         run.meter.start(now);
         run.holder = Some((holder, asked, now));
         let (overhead, disconnects, byte_ps) = (run.overhead, run.disconnects, run.byte_ps);
@@ -59,7 +59,7 @@ impl Simulation {
             Holder::Job(job) => Some(job),
         };
         let bytes = job.map_or(0, |job| u64::from(self.jobs[job].moved().blocks) * crate::io::BLOCK_BYTES);
-        self.channels[at].bytes += bytes;
+        self.channels[index].bytes += bytes;
         let keeps = match holder {
             Holder::Drive(drive) => self.drive_granted(now, drive, disconnects, overhead),
             Holder::Job(_) => overhead + bytes * byte_ps / 1000,

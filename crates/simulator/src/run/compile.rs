@@ -300,14 +300,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// Wraps what a controller does in the way there and back.
-    fn through(&self, at: usize, inner: Vec<PathStep>) -> Vec<PathStep> {
-        let (controller, parts, host) = (&self.system.controllers[at], &self.controllers[at], &self.system.host);
+    fn through(&self, index: usize, inner: Vec<PathStep>) -> Vec<PathStep> {
+        let (controller, parts, host) = (&self.system.controllers[index], &self.controllers[index], &self.system.host);
         let bytes = |rate: Option<u64>| VisitCost { byte_ps: rate.map_or(0, byte_ps), ..VisitCost::default() };
         let mut lanes = Vec::new();
         if let Some(station) = self.memory {
             lanes.push((station, bytes(host.memory_rate)));
         }
-        if let Some(bus) = controller.bus.and_then(|at| self.system.buses.get(at).zip(self.buses.get(at))) {
+        if let Some(bus) = controller.bus.and_then(|index| self.system.buses.get(index).zip(self.buses.get(index))) {
             lanes.push((*bus.1, VisitCost { fixed: bus.0.overhead, ..bytes(Some(bus.0.rate)) }));
         }
         if let Some(station) = parts.port {

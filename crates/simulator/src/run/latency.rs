@@ -77,11 +77,11 @@ impl LatencyWatch {
     }
 }
 
-fn record(disks: &mut Vec<ResponseSteps>, at: usize, operation: LatencyOperation, response: Ns) {
-    if disks.len() <= at {
-        disks.resize_with(at + 1, ResponseSteps::default);
+fn record(disks: &mut Vec<ResponseSteps>, index: usize, operation: LatencyOperation, response: Ns) {
+    if disks.len() <= index {
+        disks.resize_with(index + 1, ResponseSteps::default);
     }
-    disks[at].record(operation, response);
+    disks[index].record(operation, response);
 }
 
 /// A transfer's operation.

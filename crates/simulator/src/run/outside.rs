@@ -68,7 +68,7 @@ impl Simulation {
 
     /// The same for requests of every sort. Of a flush nothing of `request.io` counts, of a trim its
     /// range. To write zeroes is a write of as many blocks, or a trim where whoever asks allows it.
-    pub fn ask_for(&mut self, at: Ns, what: JobPurpose, request: ExternalRequest) {
+    pub fn ask_for(&mut self, time: Ns, what: JobPurpose, request: ExternalRequest) {
         let request = (what, request);
         let number = match self.served.free.pop() {
             Some(number) => {
@@ -80,7 +80,7 @@ impl Simulation {
                 (self.served.coming.len() - 1) as u32
             }
         };
-        self.events.at(at, SimulationEvent::Outside { number });
+        self.events.at(time, SimulationEvent::Outside { number });
     }
 
     /// The moment of the next thing to happen; `None` where nothing will by itself.

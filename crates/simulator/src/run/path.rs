@@ -113,14 +113,14 @@ pub(super) struct Paths {
 impl Paths {
     /// Adds a path.
     pub fn add(&mut self, steps: &[PathStep]) -> PathStart {
-        let at = self.steps.len() as PathStart;
+        let index = self.steps.len() as PathStart;
         let needed = |step: &&PathStep| match step {
             PathStep::Visit { cost, .. } => !cost.is_nothing(),
             _ => true,
         };
         self.steps.extend(steps.iter().filter(needed));
         self.steps.push(PathStep::End);
-        at
+        index
     }
 
     /// A step.

@@ -257,11 +257,11 @@ impl Simulation {
     pub(super) fn report(&self, from: &Snapshot, to: &Snapshot, whole: Option<&Batches>) -> SimulationReport {
         let elapsed_s = (to.at - from.at) as f64 * 1e-9;
         let others = self.other_interrupts_per_s * elapsed_s;
-        let workloads = self.loads.iter().enumerate().map(|(at, run)| WorkloadReport {
+        let workloads = self.loads.iter().enumerate().map(|(index, run)| WorkloadReport {
             name: run.name.clone(),
-            counts: to.loads[at].since(&from.loads[at]),
+            counts: to.loads[index].since(&from.loads[index]),
             responses: if whole.is_some() { run.all.clone() } else { run.recent.clone() },
-            response_s: whole.and_then(|batches| batches.interval(at)),
+            response_s: whole.and_then(|batches| batches.interval(index)),
             operations: run.load.operations().to_vec(),
         });
         SimulationReport {
@@ -292,32 +292,32 @@ impl Simulation {
 
     fn components(&self, from: &Snapshot, to: &Snapshot) -> Vec<Component> {
         let passed = |bytes: u64| Counts { bytes_read: bytes, ..Counts::default() };
-        let station = |(at, (kind, name)): (usize, &(ComponentKind, String))| Component {
+        let station = |(index, (kind, name)): (usize, &(ComponentKind, String))| Component {
             kind: *kind,
             name: name.clone(),
-            servers: self.stations[at].servers(),
-            totals: to.stations[at].0.since(&from.stations[at].0),
-            counts: passed(to.stations[at].1 - from.stations[at].1),
+            servers: self.stations[index].servers(),
+            totals: to.stations[index].0.since(&from.stations[index].0),
+            counts: passed(to.stations[index].1 - from.stations[index].1),
             scarcest: None,
             flash: None,
         };
-        let channel = |(at, name): (usize, &String)| Component {
+        let channel = |(index, name): (usize, &String)| Component {
             kind: ComponentKind::Channel,
             name: name.clone(),
             servers: 1,
-            totals: to.channels[at].0.since(&from.channels[at].0),
-            counts: passed(to.channels[at].1 - from.channels[at].1),
+            totals: to.channels[index].0.since(&from.channels[index].0),
+            counts: passed(to.channels[index].1 - from.channels[index].1),
             scarcest: None,
             flash: None,
         };
-        let drive = |(at, name): (usize, &String)| Component {
+        let drive = |(index, name): (usize, &String)| Component {
             kind: ComponentKind::Drive,
             name: name.clone(),
-            servers: self.drives[at].servers(),
-            totals: to.drives[at].0.since(&from.drives[at].0),
-            counts: to.drives[at].1.since(&from.drives[at].1),
-            scarcest: scarcest(&from.drives[at].2, &to.drives[at].2),
-            flash: match &self.drives[at].machine {
+            servers: self.drives[index].servers(),
+            totals: to.drives[index].0.since(&from.drives[index].0),
+            counts: to.drives[index].1.since(&from.drives[index].1),
+            scarcest: scarcest(&from.drives[index].2, &to.drives[index].2),
+            flash: match &self.drives[index].machine {
                 DriveKind::Parallel(device) => device.flash(),
                 DriveKind::Mechanical(_) => None,
             },
@@ -334,8 +334,8 @@ impl Simulation {
             all_bytes: running.pass.end() * crate::io::BLOCK_BYTES,
             ended: running.ended,
         };
-        let report = |(at, name): (usize, &String)| {
-            let (before, after, run) = (&from.arrays[at], &to.arrays[at], &self.arrays[at]);
+        let report = |(index, name): (usize, &String)| {
+            let (before, after, run) = (&from.arrays[index], &to.arrays[index], &self.arrays[index]);
             ArrayReport {
                 name: name.clone(),
                 totals: after.0.since(&before.0),

@@ -70,13 +70,13 @@ pub fn split() -> (Vec<Point>, Vec<Point>) {
     let all = all();
     let mut order: Vec<usize> = (0..all.len()).collect();
     let mut dice = Rng::new(5, 500);
-    for at in (1..order.len()).rev() {
-        order.swap(at, dice.below(at as u64 + 1) as usize);
+    for index in (1..order.len()).rev() {
+        order.swap(index, dice.below(index as u64 + 1) as usize);
     }
     let (grid, others) = order.split_at_mut(SYSTEMS);
     grid.sort_unstable();
     others.sort_unstable();
-    (grid.iter().map(|at| all[*at].clone()).collect(), others.iter().map(|at| all[*at].clone()).collect())
+    (grid.iter().map(|index| all[*index].clone()).collect(), others.iter().map(|index| all[*index].clone()).collect())
 }
 
 /// The system of a point.

@@ -9,12 +9,17 @@ pub mod btrfs;
 pub mod cgroup;
 pub mod container;
 pub mod diskstats;
+pub mod hardware;
+pub mod health;
 pub mod interrupts;
+pub mod kernel_messages;
 pub mod loadavg;
 pub mod mdstat;
 pub mod meminfo;
 pub mod mounts;
 pub mod netdev;
+pub mod network_filesystems;
+pub mod nfsd;
 pub mod pressure;
 pub mod processes;
 pub mod softirqs;
@@ -64,7 +69,12 @@ pub const SOURCES: &[SourceInfo] = &[
     softirqs::SOURCE,
     netdev::SOURCE,
     mounts::SOURCE,
+    network_filesystems::SOURCE,
+    nfsd::SOURCE,
     swaps::SOURCE,
+    health::SOURCE,
+    hardware::SOURCE,
+    kernel_messages::SOURCE,
     cgroup::SOURCE,
     topology::SOURCE,
     processes::SOURCE,

@@ -53,8 +53,17 @@ impl MountSource {
     }
 }
 
+/// True where asking at the mount point asks another mount, or one that may hang on the way there: a
+/// later mount covers it, or its path leads through a filesystem of another machine or a user process.
+fn is_behind(mounts: &[Mount], place: usize) -> bool {
+    let mount = &mounts[place];
+    let covers = |other: &Mount| other.point != "/" && other.is_above(&mount.point);
+    let later = mounts[place + 1..].iter().any(covers);
+    later || mounts.iter().any(|other| other.is_remote() && other.point != mount.point && other.is_above(&mount.point))
+}
+
 /// The mounts whose space is asked for: one of each local filesystem.
-pub(crate) fn local(mounts: &[Mount]) -> Vec<&Mount> {
+pub fn local(mounts: &[Mount]) -> Vec<&Mount> {
     // images that are full by nature
     const IMAGES: &[&str] = &["cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"];
     let asked = |m: &&Mount| {
@@ -64,7 +73,8 @@ pub(crate) fn local(mounts: &[Mount]) -> Vec<&Mount> {
             && !IMAGES.contains(&m.kind.as_str())
     };
     let mut found: Vec<&Mount> = Vec::new();
-    for mount in mounts.iter().filter(asked) {
+    let ways = mounts.iter().enumerate().filter(|(place, _)| !is_behind(mounts, *place));
+    for mount in ways.map(|(_, mount)| mount).filter(asked) {
         // a folder of it mounted elsewhere is the same space
         match found.iter_mut().find(|f| f.device == mount.device) {
             Some(known) if mount.root.len() < known.root.len() => *known = mount,
@@ -133,6 +143,22 @@ mod tests {
         let mounts = mountinfo::parse(text);
         let points: Vec<&str> = local(&mounts).iter().map(|m| m.point.as_str()).collect();
         assert_eq!(points, ["/", "/data", "/pool"]);
+    }
+
+    /// A dead server holds up whoever walks over its mount point, whatever lies below.
+    #[test]
+    fn no_path_leads_over_a_mount_that_may_hang() {
+        let text = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            2 1 0:50 / /net rw - nfs4 server:/x rw\n\
+            3 2 8:2 / /net/local rw - ext4 /dev/sda2 rw\n\
+            4 1 8:3 / /covered rw - ext4 /dev/sda3 rw\n\
+            5 4 0:51 / /covered rw - nfs server:/y rw\n\
+            6 1 8:4 / /a/b rw - xfs /dev/sda4 rw\n\
+            7 1 0:52 / /a rw - fuse.sshfs host:/ rw\n\
+            8 1 8:5 / /network rw - xfs /dev/sda5 rw\n";
+        let mounts = mountinfo::parse(text);
+        let points: Vec<&str> = local(&mounts).iter().map(|m| m.point.as_str()).collect();
+        assert_eq!(points, ["/", "/network"]);
     }
 
     #[test]

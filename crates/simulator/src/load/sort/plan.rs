@@ -195,9 +195,9 @@ impl Merge {
         loop {
             // each round another order: a step that reaches all, from another start
             let (round, place) = (self.turn / width, self.turn % width);
-            let at = (place * coprime(width) + round * 7) % width;
+            let position = (place * coprime(width) + round * 7) % width;
             self.turn += 1;
-            let run = &mut self.runs[self.group + at as usize];
+            let run = &mut self.runs[self.group + position as usize];
             let left = run.blocks - run.read;
             if left > 0 {
                 let blocks = left.min(plan.merge_blocks);
@@ -212,11 +212,11 @@ impl Merge {
     /// Where the next blocks are written: target and first block.
     pub(super) fn place_written(&mut self, plan: &SortPlan, spec: &SortSpec, blocks: u64) -> (u16, u64) {
         let run = self.runs[self.group];
-        let at = run.first + self.written;
+        let position = run.first + self.written;
         self.written += blocks;
         match self.last_pass {
-            true => (spec.output.target, plan.output + at),
-            false => (spec.work.target, plan.work + (1 - run.half) * plan.blocks + at),
+            true => (spec.output.target, plan.output + position),
+            false => (spec.work.target, plan.work + (1 - run.half) * plan.blocks + position),
         }
     }
 

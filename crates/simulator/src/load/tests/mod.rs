@@ -108,7 +108,7 @@ fn transfers_of_a_class_follow_each_other_round_by_round() {
     let class = OperationClass { name: "copy".into(), weight: 1.0, transfers: vec![read, write], rounds: 2 };
     let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(1), ..ClosedSpec::default() });
     let asked = drive(&mut load, Ns::MAX, |_| 10);
-    let seen: Vec<_> = asked.iter().map(|(at, ask)| (*at, ask.target, ask.io)).collect();
+    let seen: Vec<_> = asked.iter().map(|(time, ask)| (*time, ask.target, ask.io)).collect();
     let (read, write) = (|first| Io::read(first, 8), |first| Io::write(first, 8));
     assert_eq!(seen, [(0, 0, read(0)), (15, 1, write(0)), (25, 0, read(8)), (40, 1, write(8))]);
     assert_eq!(load.operations()[0].totals.response_ns, 50);
@@ -125,7 +125,7 @@ fn nobody_waits_for_what_is_posted() {
     let class = OperationClass::of("post", 1.0, posted);
     let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(5), ..ClosedSpec::default() });
     let asked = drive(&mut load, Ns::MAX, |_| S);
-    assert_eq!(asked.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1000, 2000, 3000, 4000, 5000]);
+    assert_eq!(asked.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [1000, 2000, 3000, 4000, 5000]);
     assert!(load.finished());
 }
 
@@ -191,7 +191,7 @@ fn batches_and_bursts() {
     let mut load = open(OpenSpec { gap: DurationDistribution::Constant { s: 1e-3 }, bursts, ..OpenSpec::default() });
     let asked = drive(&mut load, S, |_| 10);
     assert!((198..=200).contains(&asked.len()), "{}", asked.len());
-    assert!(asked.iter().all(|(at, _)| at % 50_000_000 <= 10_000_000));
+    assert!(asked.iter().all(|(time, _)| time % 50_000_000 <= 10_000_000));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn phases_raise_and_lower_a_load() {
     let gap = DurationDistribution::Exponential { mean_s: 1e-3 };
     let mut load = open(OpenSpec { gap, phases: phases.clone(), ..OpenSpec::default() });
     let asked = drive(&mut load, Ns::MAX, |_| 10);
-    let within = |from: Ns, to: Ns| asked.iter().filter(|(at, _)| (from * S..to * S).contains(at)).count() as f64;
+    let within = |from: Ns, to: Ns| asked.iter().filter(|(time, _)| (from * S..to * S).contains(time)).count() as f64;
     // half of 10 s x 1000/s while it grows, a quarter of that in the first half
     let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.06, "{found} {expected}");
     near(within(0, 5), 1250.0);
@@ -227,10 +227,10 @@ fn phases_raise_and_lower_a_load() {
     let asked = drive(&mut load, Ns::MAX, |_| 10_000_000);
     for second in 0..20 {
         let users: std::collections::BTreeSet<u32> =
-            asked.iter().filter(|(at, _)| at / S == second).map(|(_, ask)| ask.who).collect();
+            asked.iter().filter(|(time, _)| time / S == second).map(|(_, ask)| ask.who).collect();
         assert_eq!(users.len() as u64, (second + 1).min(10), "{second}");
     }
-    assert!(load.finished() && asked.iter().all(|(at, _)| *at < 20 * S));
+    assert!(load.finished() && asked.iter().all(|(time, _)| *time < 20 * S));
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn a_scan_reads_each_extent_once_and_bounds_what_is_outstanding() {
     let spec = ScanSpec { users: 4, ahead: 64, most_operations: None, compute: DurationDistribution::NONE, ..a_scan() };
     let asked = drive(&mut load(LoadSpec::Scan(spec)), 1000 * MS, |_| MS);
     for moment in 0..900 {
-        let out = asked.iter().filter(|(at, _)| *at == moment * MS).count();
+        let out = asked.iter().filter(|(time, _)| *time == moment * MS).count();
         assert!(out <= 32, "{moment}: {out}");
     }
     assert!(asked.len() > 30_000, "{}", asked.len());
@@ -284,7 +284,7 @@ fn commits_share_log_writes_and_checkpoints_write_each_dirty_page_once() {
     assert!(asked.iter().all(|(_, ask)| ask.who != 100 || ask.io.blocks <= 120));
     let sweeps: Vec<&(Ns, LoadRequest)> = asked.iter().filter(|(_, ask)| ask.who == 102).collect();
     assert!(oltp.operations()[1].totals.done >= 2 && sweeps.iter().all(|(_, ask)| ask.io.blocks == 16));
-    let out = |at: Ns| sweeps.iter().filter(|(from, _)| (*from..from + 10 * MS).contains(&at)).count();
+    let out = |time: Ns| sweeps.iter().filter(|(from, _)| (*from..from + 10 * MS).contains(&time)).count();
     assert!((0..400).all(|ten| out(ten * 10 * MS) <= 32));
     // the first sweep goes up through the database
     let first: Vec<u64> = sweeps.iter().take(100).map(|(_, ask)| ask.io.first).collect();
@@ -309,7 +309,7 @@ fn a_trace_is_replayed_at_its_times_or_one_after_the_other() {
         let mut trace = load(LoadSpec::Trace(spec(timing)));
         let asked = drive(&mut trace, Ns::MAX, |_| 60);
         assert!(trace.finished() && trace.operations().iter().map(|class| class.totals.done).sum::<u64>() == 3);
-        asked.iter().map(|(at, _)| *at).collect::<Vec<Ns>>()
+        asked.iter().map(|(time, _)| *time).collect::<Vec<Ns>>()
     };
     assert_eq!(run(Timing::Open { scale: 1.0 }), [0, 100, 130]);
     assert_eq!(run(Timing::Open { scale: 0.5 }), [0, 50, 65]);

@@ -49,12 +49,12 @@ pub(super) fn arrays(top: &DescriptionFields<'_, '_>, names: &mut PartNames, dri
 fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], only: bool) -> Set {
     let groups = names.drives.clone();
     let name = names.arrays.add(fields, "array", &[&groups]);
-    let at = names.arrays.len() - 1;
+    let index = names.arrays.len() - 1;
     let level = level(fields);
     let spares = referred(fields, "spares", drives).into_iter().map(|(drive, _)| drive).collect::<Vec<_>>();
     let members = members(fields, drives, &spares, only);
     for drive in members.iter().chain(&spares) {
-        take(fields, names, drives, *drive, at);
+        take(fields, names, drives, *drive, index);
     }
     let run_by = run_by(fields, names);
     let mut policy = ArrayPolicy::default();

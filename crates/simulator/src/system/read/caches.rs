@@ -16,6 +16,7 @@ pub(super) fn cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -
         read: read_ahead(fields, usual.read),
         streams: fields.whole("streams", 1, 1 << 16).map_or(usual.streams, |n| n as u32),
         early: fields.truth("read_ahead_early").unwrap_or(usual.early),
+        fault_blocks: fields.request_blocks("fault"),
         write: write(fields, back),
         reserve_for_writes: fields.share("reserve_for_writes").unwrap_or(usual.reserve_for_writes),
         allocate_on_write: fields.truth("keep_written").unwrap_or(usual.allocate_on_write),

@@ -71,9 +71,9 @@ fn members(
     change: impl Fn(usize, u16) -> SystemChange,
 ) -> Vec<SystemChange> {
     let mut found = Vec::new();
-    for (text, at) in fields.texts(key) {
+    for (text, index) in fields.texts(key) {
         let some = drives_of(&system.drives, text).unwrap_or_else(|message| {
-            fields.source.wrong(at, &fields.item, message);
+            fields.source.wrong(index, &fields.item, message);
             Vec::new()
         });
         for drive in some {
@@ -83,7 +83,7 @@ fn members(
                 None => {
                     let name = called(&system.drives, drive);
                     let message = format!("`{name}` is not a member of an array; only members can fail or be replaced");
-                    fields.source.wrong(at, &fields.item, message);
+                    fields.source.wrong(index, &fields.item, message);
                 }
             }
         }

@@ -47,8 +47,8 @@ impl NameList {
         self.names.len()
     }
 
-    pub fn name(&self, at: usize) -> &str {
-        self.names.get(at).map_or("", String::as_str)
+    pub fn name(&self, index: usize) -> &str {
+        self.names.get(index).map_or("", String::as_str)
     }
 
     pub fn find(&self, name: &str) -> Option<usize> {
@@ -122,7 +122,7 @@ pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, Strin
         let first = first_of(drives, group);
         return Ok((first..first + drives[group].count).collect());
     }
-    for (at, group) in drives.iter().enumerate() {
+    for (index, group) in drives.iter().enumerate() {
         let Some(rest) = text.strip_prefix(group.name.as_str()) else { continue };
         let (from, to) = rest.split_once('-').unwrap_or((rest, rest));
         let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) else { continue };
@@ -130,7 +130,7 @@ pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, Strin
             let last = group.count.saturating_sub(1);
             return Err(format!("`{text}`: the drives of `{}` are numbered 0 to {last}", group.name));
         }
-        let first = first_of(drives, at);
+        let first = first_of(drives, index);
         return Ok((first + from..=first + to).collect());
     }
     let names: Vec<&str> = drives.iter().map(|g| g.name.as_str()).collect();

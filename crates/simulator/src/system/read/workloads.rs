@@ -293,7 +293,8 @@ pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Op
 /// `uniform = ["1s", "3s"]`.
 fn uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
     let times = inner.texts("uniform");
-    let read = |at: usize| times.get(at).and_then(|(text, _)| quantity::time(text).ok()).map(|ns| ns as f64 / 1e9);
+    let read =
+        |index: usize| times.get(index).and_then(|(text, _)| quantity::time(text).ok()).map(|ns| ns as f64 / 1e9);
     match (times.len(), read(0), read(1)) {
         (2, Some(from_s), Some(to_s)) if from_s <= to_s => Some(DurationDistribution::Uniform { from_s, to_s }),
         _ => {

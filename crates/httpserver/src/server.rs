@@ -1,19 +1,10 @@
-//! `/metrics`: a server small enough for one page, which no client holds up.
-//!
-//! One thread waits for all clients (`poll`). Each has a deadline for its request
-//! and for reading the answer; their number is bounded, and a new one takes the
-//! place of the one that has kept its place the longest for nothing, or waits in
-//! the kernel's queue where all are as new. A library
-//! would bring an async runtime (hyper), or a thread a client that a slow reader
-//! keeps (tiny_http).
+//! The loop over all clients.
 
-mod client;
-mod request;
-
-use std::io;
+use std::collections::HashMap;
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,15 +12,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
-use crate::feed::{SeriesSnapshot, page};
-use client::HttpConnection;
+use crate::NICENESS;
+use crate::answer::{HttpAnswer, HttpService};
+use crate::connection::{ConnectionTurn, HttpConnection};
+use crate::streams::StreamHub;
+use crate::workers::WorkerPool;
 
 /// New clients that are taken between two looks at the others.
 const ACCEPTED_AT_ONCE: usize = 64;
 /// How long a client keeps its place at least, however many others want it.
 const SURE_PLACE: Duration = Duration::from_millis(300);
-/// The recorder goes first where a processor is scarce.
-const NICENESS: i32 = 5;
 /// How long no client is taken after the system refused one (no more open files).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -44,78 +36,54 @@ pub struct ServerLimits {
     pub answer: Duration,
     /// Time between two requests.
     pub idle: Duration,
+    /// Time for making an answer.
+    pub work: Duration,
+    /// Threads that make answers which take a moment.
+    pub workers: usize,
 }
 
 impl Default for ServerLimits {
     fn default() -> ServerLimits {
         let [request, answer, idle] = [5, 10, 120].map(Duration::from_secs);
-        ServerLimits { clients: 128, request, answer, idle }
+        ServerLimits { clients: 128, request, answer, idle, work: idle, workers: 0 }
     }
 }
 
-/// The last tick: the recorder puts it in, the server takes it out. Neither
-/// holds the lock for longer than that.
-#[derive(Clone, Default)]
-pub struct LastTick(Arc<Mutex<Arc<SeriesSnapshot>>>);
-
-impl LastTick {
-    /// Puts in a tick.
-    pub fn set(&self, shot: &SeriesSnapshot) {
-        let shot = Arc::new(shot.clone());
-        let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), shot);
-        // freed here, with the lock open
-        drop(before);
-    }
-
-    fn get(&self) -> Arc<SeriesSnapshot> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// The page of the last tick, made once for all who ask.
-#[derive(Default)]
-struct MetricsPage {
-    last: LastTick,
-    shot: Arc<SeriesSnapshot>,
-    text: Option<Arc<[u8]>>,
-}
-
-impl MetricsPage {
-    fn text(&mut self) -> Arc<[u8]> {
-        let shot = self.last.get();
-        let known = self.text.take().filter(|_| Arc::ptr_eq(&shot, &self.shot));
-        let text = known.unwrap_or_else(|| page(&shot).into_bytes().into());
-        self.shot = shot;
-        Arc::clone(self.text.insert(text))
-    }
-}
-
-/// A server of the last tick. It ends when dropped.
-pub struct MetricsServer {
+/// A server. It ends when dropped.
+pub struct HttpServer {
     address: SocketAddr,
     /// The thread sees when this is closed.
     alive: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl MetricsServer {
-    /// Listens at `address`: a port alone is this machine's loopback (127.0.0.1).
+impl HttpServer {
+    /// Listens at `address`: a port alone is this machine's loopback (127.0.0.1). Events that are put into the hub
+    /// go to the readers of their channel.
     ///
     /// # Errors
     /// When it is no address, or cannot be listened at.
-    pub fn start(address: &str, last: LastTick, limits: ServerLimits) -> io::Result<MetricsServer> {
+    pub fn start(
+        name: &str,
+        address: &str,
+        service: Box<dyn HttpService>,
+        limits: ServerLimits,
+        hub: StreamHub,
+    ) -> io::Result<HttpServer> {
         let listener = bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (alive, watched) = UnixStream::pair()?;
-        let page = MetricsPage { last, ..MetricsPage::default() };
-        let mut work = ServerLoop { listener, watched, page, limits, clients: Vec::new(), deaf_until: None };
-        let thread = std::thread::Builder::new().name("metrics".into()).spawn(move || {
+        let (woken, pool) = (hub.connect()?, WorkerPool::start(limits.workers, &hub)?);
+        let clients = Vec::new();
+        let mut work =
+            ServerLoop { listener, watched, woken, hub, pool, service, limits, clients, last: 0, deaf_until: None };
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
             // of this thread alone; where that is refused, it goes without
             let _ = setpriority_process(Some(gettid()), NICENESS);
             while work.turn() {}
         })?;
-        Ok(MetricsServer { address, alive: Some(alive), thread: Some(thread) })
+        Ok(HttpServer { address, alive: Some(alive), thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -124,7 +92,7 @@ impl MetricsServer {
     }
 }
 
-impl Drop for MetricsServer {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         self.alive = None;
         if let Some(thread) = self.thread.take() {
@@ -149,9 +117,16 @@ fn bind(address: &str) -> io::Result<TcpListener> {
 struct ServerLoop {
     listener: TcpListener,
     watched: UnixStream,
-    page: MetricsPage,
+    /// Something is in the hub.
+    woken: UnixStream,
+    hub: StreamHub,
+    pool: WorkerPool,
+    service: Box<dyn HttpService>,
     limits: ServerLimits,
-    clients: Vec<HttpConnection>,
+    /// With the number of each.
+    clients: Vec<(u64, HttpConnection)>,
+    /// The number of the newest.
+    last: u64,
     deaf_until: Option<Instant>,
 }
 
@@ -163,31 +138,62 @@ impl ServerLoop {
             // a signal, or no memory for a moment
             Err(_) => return true,
         };
-        let [is_over, has_new, clients @ ..] = ready.as_slice() else { return true };
+        let [is_over, _, has_new, clients @ ..] = ready.as_slice() else { return true };
         if *is_over {
             return false;
         }
         let now = Instant::now();
-        let mut ready = clients.iter();
-        let (page, limits) = (&mut self.page, &self.limits);
-        self.clients.retain_mut(|client| {
-            let is_ready = ready.next().is_some_and(|ready| *ready);
-            let stays = !is_ready || client.turn(now, &mut || page.text());
-            stays && client.deadline(limits) > now
-        });
+        self.turn_clients(clients, now);
+        self.deliver(now);
         if *has_new {
             self.accept(now);
         }
         true
     }
 
+    fn turn_clients(&mut self, ready: &[bool], now: Instant) {
+        let mut ready = ready.iter();
+        let (service, limits, pool) = (self.service.as_mut(), &self.limits, &self.pool);
+        self.clients.retain_mut(|(number, client)| {
+            let is_ready = ready.next().is_some_and(|ready| *ready);
+            let stays = match if is_ready { client.turn(now, service) } else { ConnectionTurn::Stays } {
+                ConnectionTurn::Stays => true,
+                ConnectionTurn::Gone => false,
+                ConnectionTurn::Needs(work) => {
+                    let busy = || HttpAnswer::plain("503 Service Unavailable\r\nRetry-After: 1", "too much to do\n");
+                    pool.give(*number, work) || client.take(&busy(), now)
+                }
+            };
+            stays && (client.ping(now) || client.deadline(limits) > now)
+        });
+    }
+
+    /// Hands out what other threads put into the hub.
+    fn deliver(&mut self, now: Instant) {
+        let mut part = [0; 256];
+        while self.woken.read(&mut part).is_ok_and(|read| read == part.len()) {}
+        let mut viewers = HashMap::new();
+        for channel in self.clients.iter().filter_map(|(_, client)| client.channel()) {
+            *viewers.entry(channel).or_insert(0) += 1;
+        }
+        let news = self.hub.exchange(viewers);
+        self.clients.retain_mut(|(number, client)| {
+            if let Some(event) = client.channel().and_then(|channel| news.events.get(&channel)) {
+                return client.offer(Arc::clone(event), now);
+            }
+            let mut answers = news.answers.iter().filter(|(whose, _)| whose == number);
+            answers.all(|(_, answer)| client.take(answer, now))
+        });
+    }
+
     /// Which of these have something to do: the end, the listener, each client.
     fn wait(&self) -> io::Result<Vec<bool>> {
         let now = Instant::now();
         let deaf = self.deaf_until.max(self.is_full_until()).filter(|until| *until > now);
-        let mut deadlines: Vec<Instant> = self.clients.iter().map(|client| client.deadline(&self.limits)).collect();
+        let mut deadlines: Vec<Instant> =
+            self.clients.iter().map(|(_, client)| client.deadline(&self.limits)).collect();
         deadlines.extend(deaf);
-        let pending = self.clients.iter().any(HttpConnection::is_pending);
+        let pending = self.clients.iter().any(|(_, client)| client.is_pending());
         let wake = if pending { Some(now) } else { deadlines.into_iter().min() };
         let timeout = wake.map(|wake| wake.saturating_duration_since(now)).map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
@@ -195,11 +201,13 @@ impl ServerLoop {
             tv_nsec: i64::from(left.subsec_nanos()),
         });
         let heard = if deaf.is_some() { PollFlags::empty() } else { PollFlags::IN };
-        let mut fds = vec![PollFd::new(&self.watched, PollFlags::IN), PollFd::new(&self.listener, heard)];
-        fds.extend(self.clients.iter().map(|client| PollFd::new(client.stream(), client.waits_for())));
+        let own = [(&self.watched, PollFlags::IN), (&self.woken, PollFlags::IN)];
+        let mut fds: Vec<PollFd<'_>> = own.into_iter().map(|(socket, events)| PollFd::new(socket, events)).collect();
+        fds.push(PollFd::new(&self.listener, heard));
+        fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(client.stream(), client.waits_for())));
         poll(&mut fds, timeout.as_ref())?;
         let mut ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        for (ready, client) in ready[2..].iter_mut().zip(&self.clients) {
+        for (ready, (_, client)) in ready[3..].iter_mut().zip(&self.clients) {
             *ready |= client.is_pending();
         }
         Ok(ready)
@@ -225,54 +233,27 @@ impl ServerLoop {
             if self.clients.len() >= self.limits.clients {
                 self.make_room();
             }
-            self.clients.push(client);
+            self.last += 1;
+            self.clients.push((self.last, client));
         }
     }
 
     /// Who is the most easily spared.
-    fn spared(&self) -> Option<(usize, &HttpConnection)> {
-        self.clients.iter().enumerate().min_by_key(|(_, client)| client.use_of_place())
+    fn spared(&self) -> Option<usize> {
+        let key = |(_, (_, client)): &(usize, &(u64, HttpConnection))| client.use_of_place();
+        self.clients.iter().enumerate().min_by_key(key).map(|(index, _)| index)
     }
 
     /// Where there is no place left, when one can be made.
     fn is_full_until(&self) -> Option<Instant> {
         let spared = self.spared().filter(|_| self.clients.len() >= self.limits.clients);
-        spared.map(|(_, client)| client.since() + SURE_PLACE)
+        spared.map(|index| self.clients[index].1.since() + SURE_PLACE)
     }
 
     /// Hangs up on one.
     fn make_room(&mut self) {
-        if let Some((index, _)) = self.spared() {
+        if let Some(index) = self.spared() {
             self.clients.swap_remove(index);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_alone_is_this_machine() {
-        let server = |address: &str| MetricsServer::start(address, LastTick::default(), ServerLimits::default());
-        assert_eq!(server("0").unwrap().address().ip(), Ipv4Addr::LOCALHOST);
-        assert!(server("127.0.0.1:0").unwrap().address().ip().is_loopback());
-        match server("[::1]:0") {
-            Ok(server) => assert!(server.address().is_ipv6()),
-            Err(error) => eprintln!("skipped: no IPv6 on this machine: {error}"),
-        }
-        for wrong in ["", ":0", "70000", "here", "1.2.3.4.5:0", "-1"] {
-            assert!(server(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_page_is_made_once_a_tick() {
-        let mut page = MetricsPage::default();
-        let first = page.text();
-        assert!(Arc::ptr_eq(&first, &page.text()));
-        page.last.set(&SeriesSnapshot { time_ms: 1000, ..SeriesSnapshot::default() });
-        let second = page.text();
-        assert!(!Arc::ptr_eq(&first, &second) && !second.is_empty());
     }
 }

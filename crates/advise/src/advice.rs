@@ -1,0 +1,282 @@
+//! All checks over one host: what is worth changing, in the order of what it would bring here.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::check::{AdviceSeverity, CHECKS, ChangeRisk, CheckLimit, CheckOutcome, HostCheck, Proposal};
+use crate::gain::ExpectedGain;
+use crate::judges;
+use crate::scene::{HostScene, file_name};
+use crate::tree::TreeGap;
+
+/// A setting that would be written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct SettingWrite {
+    /// The file, from the root on: `/sys/block/sda/queue/scheduler`.
+    pub path: String,
+    /// What is in it now; empty where that is not known.
+    pub before: String,
+    /// What would be.
+    pub after: String,
+}
+
+/// Something that is worth changing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdviceItem {
+    /// The check, and the instance after `@` where it is not the host: `queue.scheduler@sda`.
+    pub id: String,
+    /// The check.
+    pub check: String,
+    /// What it is about; empty for the host.
+    pub instance: String,
+    /// How bad it is to leave it.
+    pub severity: AdviceSeverity,
+    /// What is looked at.
+    pub what: String,
+    /// What was seen.
+    pub seen: String,
+    /// What is good.
+    pub good: String,
+    /// What the log shows of it; none where there is no log or nothing in it.
+    pub evidence: Option<String>,
+    /// The share of time or work that it concerns.
+    pub evidence_share: Option<f64>,
+    /// What a model predicts.
+    pub gain: Option<ExpectedGain>,
+    /// Why.
+    pub reason: String,
+    /// Where that is from.
+    pub source: String,
+    /// How risky the change is.
+    pub risk: ChangeRisk,
+    /// What can go wrong.
+    pub risk_text: String,
+    /// The command that changes it now, or an instruction.
+    pub apply: String,
+    /// The command that takes it back; none where nothing is written.
+    pub undo: Option<String>,
+    /// A line that makes it last, and where it goes.
+    pub lasting: Option<String>,
+    /// Whether `--apply` does it.
+    pub harmless: bool,
+    /// How `compare` proves it.
+    pub verify: String,
+    /// What is written.
+    pub writes: Vec<SettingWrite>,
+}
+
+/// A check that could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnknownCheck {
+    /// As an item's.
+    pub id: String,
+    /// Why.
+    pub because: String,
+    /// What would reach it.
+    pub reach: String,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HostAdvice {
+    /// What is worth changing, the most worthwhile first.
+    pub items: Vec<AdviceItem>,
+    /// What could not be told.
+    pub unknown: Vec<UnknownCheck>,
+    /// Checks of instances that were well.
+    pub well: usize,
+}
+
+/// Judges a host by all checks.
+#[must_use]
+pub fn advise(scene: &HostScene) -> HostAdvice {
+    let mut advice = HostAdvice::default();
+    for check in CHECKS.iter() {
+        if !check.roles.is_empty() && !check.roles.contains(&scene.role) {
+            continue;
+        }
+        for instance in scene.instances(check.object) {
+            let id = if instance.is_empty() { check.id.clone() } else { format!("{}@{instance}", check.id) };
+            match outcome(check, scene, &instance) {
+                CheckOutcome::Absent => {}
+                CheckOutcome::Good => advice.well += 1,
+                CheckOutcome::Unknown(because) => {
+                    advice.unknown.push(UnknownCheck { id, because, reach: check.reach.clone() });
+                }
+                CheckOutcome::Proposed(proposal) => advice.items.push(item(check, scene, &instance, id, proposal)),
+            }
+        }
+    }
+    advice.items.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.id.cmp(&b.id)));
+    one_voice(&mut advice.items);
+    advice
+}
+
+/// What one check says of one instance.
+pub(crate) fn outcome(check: &HostCheck, scene: &HostScene, instance: &str) -> CheckOutcome {
+    match (&check.file, &check.limit) {
+        (Some(file), Some(limit)) => by_limit(check, scene, instance, file, limit),
+        _ => judges::find(&check.id)(scene, instance),
+    }
+}
+
+fn by_limit(check: &HostCheck, scene: &HostScene, instance: &str, file: &str, limit: &CheckLimit) -> CheckOutcome {
+    let path = filled(file, instance);
+    let text = match scene.tree.text(&path) {
+        Ok(text) => active(text),
+        // a host without any facts cannot be judged; one without this file does not have what it is about
+        Err(TreeGap::Absent) if scene.has_facts => return CheckOutcome::Absent,
+        Err(TreeGap::Absent) => return CheckOutcome::Unknown("the log has no facts about the host".into()),
+        Err(TreeGap::Refused(because)) => return CheckOutcome::Unknown(because),
+    };
+    match limit.holds(text) {
+        Some(true) => CheckOutcome::Good,
+        None => CheckOutcome::Unknown(format!("/{path} holds `{text}`, which is no number")),
+        Some(false) => {
+            let mut proposal = Proposal::new(format!("{} is {text}", file_of(&path)));
+            proposal.value = check.value.clone();
+            judges::evidence_of(&check.id, scene, instance, proposal)
+        }
+    }
+}
+
+fn file_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// `{instance}` replaced; sysfs has an exclamation mark for a slash.
+fn filled(template: &str, instance: &str) -> String {
+    template.replace("{instance}", &file_name(instance))
+}
+
+/// `none [mq-deadline] kyber`: the one in brackets; any other text as it is.
+pub(crate) fn active(text: &str) -> &str {
+    let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inner, _)| inner);
+    inner.unwrap_or(text).trim()
+}
+
+fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, proposal: Proposal) -> AdviceItem {
+    let writes = writes(check, scene, instance, &proposal);
+    let command = |path: &str, value: &str| format!("echo '{value}' > {path}");
+    let words = |template: &String| template.replace("{instance}", instance);
+    let (apply, undo) = if writes.is_empty() {
+        (proposal.apply.or_else(|| check.apply.as_ref().map(words)).unwrap_or_default(), check.undo.as_ref().map(words))
+    } else {
+        let back = undo_order(&writes);
+        let undo = back.iter().map(|write| command(&write.path, &write.before)).collect::<Vec<_>>().join("; ");
+        let apply = apply_order(&writes).iter().map(|write| command(&write.path, &write.after)).collect::<Vec<_>>();
+        (apply.join("; "), Some(undo).filter(|text| !text.is_empty()))
+    };
+    let lasting = (!writes.is_empty()).then(|| lasting(&writes, instance));
+    let (evidence, evidence_share) = proposal.evidence.unzip();
+    AdviceItem {
+        id,
+        check: check.id.clone(),
+        instance: instance.to_owned(),
+        severity: proposal.severity.unwrap_or(check.severity),
+        what: check.what.clone(),
+        seen: proposal.seen,
+        good: proposal.good.unwrap_or_else(|| check.good.clone()),
+        evidence,
+        evidence_share,
+        gain: proposal.gain,
+        reason: check.reason.clone(),
+        source: check.source.clone(),
+        risk: check.risk,
+        risk_text: check.risk_text.clone(),
+        apply,
+        undo,
+        lasting,
+        harmless: check.harmless && !writes.is_empty(),
+        verify: check.verify.clone(),
+        writes,
+    }
+}
+
+fn writes(check: &HostCheck, scene: &HostScene, instance: &str, proposal: &Proposal) -> Vec<SettingWrite> {
+    let write = |path: &str, after: &str| {
+        let before = active(scene.tree.get(path).unwrap_or_default()).to_owned();
+        SettingWrite { path: format!("/{path}"), before, after: after.to_owned() }
+    };
+    if !proposal.writes.is_empty() {
+        return proposal.writes.iter().map(|(path, after)| write(path, after)).collect();
+    }
+    match (&check.knob, &proposal.value) {
+        (Some(knob), Some(value)) => vec![write(&filled(knob, instance), value)],
+        _ => Vec::new(),
+    }
+}
+
+/// The dirty limits come in pairs of bytes and share of memory, of which the unused one reads 0: writing that 0
+/// would set a limit of nothing, and writing the other one brings it about.
+fn is_unused(path: &str, value: &str) -> bool {
+    path.starts_with("/proc/sys/vm/dirty") && value == "0"
+}
+
+/// What is written to make a change.
+pub(crate) fn apply_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
+    writes.iter().filter(|write| !is_unused(&write.path, &write.after)).cloned().collect()
+}
+
+/// What is written to take it back.
+pub(crate) fn undo_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
+    writes.iter().filter(|write| !is_unused(&write.path, &write.before)).cloned().collect()
+}
+
+/// How a setting outlives a restart.
+fn lasting(writes: &[SettingWrite], instance: &str) -> String {
+    let sysctl = |write: &SettingWrite| {
+        let name = write.path.strip_prefix("/proc/sys/")?.replace('/', ".");
+        Some(format!("{name} = {}", write.after))
+    };
+    let lines: Vec<String> = apply_order(writes).iter().filter_map(sysctl).collect();
+    if !lines.is_empty() {
+        return format!("/etc/sysctl.d/90-advice.conf: {}", lines.join("; "));
+    }
+    let attribute = |write: &SettingWrite| {
+        let file = write.path.strip_prefix(&format!("/sys/block/{}/", file_name(instance)))?;
+        Some(format!("ATTR{{{file}}}=\"{}\"", write.after))
+    };
+    let attributes: Vec<String> = writes.iter().filter_map(attribute).collect();
+    if attributes.is_empty() {
+        let files: Vec<String> = writes.iter().map(|w| format!("w {} - - - - {}", w.path, w.after)).collect();
+        return format!("/etc/tmpfiles.d/advice.conf: {}", files.join("; "));
+    }
+    format!(
+        "/etc/udev/rules.d/90-advice.rules: ACTION==\"add|change\", KERNEL==\"{}\", {}",
+        file_name(instance),
+        attributes.join(", ")
+    )
+}
+
+/// What an item would bring: how bad, how much of the recorded time it concerns, what is predicted, and how
+/// risky it is. Without evidence an item ranks low, but data in danger always comes first.
+fn worth(item: &AdviceItem) -> f64 {
+    let severity = match item.severity {
+        AdviceSeverity::Critical => 1000.0,
+        AdviceSeverity::Warning => 30.0,
+        AdviceSeverity::Notice => 10.0,
+        AdviceSeverity::Info => 1.0,
+    };
+    let evidence = item.evidence_share.map_or(0.3, |share| 1.0 + 2.0 * share.clamp(0.0, 1.0));
+    let gain = item.gain.as_ref().map_or(1.0, |gain| gain.factor.clamp(1.0, 5.0));
+    let risk = match item.risk {
+        ChangeRisk::Low => 1.0,
+        ChangeRisk::Medium => 1.5,
+        ChangeRisk::High => 2.0,
+    };
+    severity * evidence * gain / risk
+}
+
+/// One knob, one voice: of two items that write one file the more worthwhile stays.
+fn one_voice(items: &mut Vec<AdviceItem>) {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    items.retain(|item| {
+        let free = item.writes.iter().all(|write| !taken.contains(&write.path));
+        if free {
+            taken.extend(item.writes.iter().map(|write| write.path.clone()));
+        }
+        free
+    });
+}

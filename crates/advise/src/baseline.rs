@@ -1,0 +1,216 @@
+//! What a host was like at a moment that somebody chose, and what has changed since: the
+//! first question of every incident.
+
+use std::collections::BTreeSet;
+use std::io::BufReader;
+use std::path::Path;
+
+use diskwright_hostfiles::private;
+use serde::{Deserialize, Serialize};
+
+use crate::change::{ChangeBookError, store};
+use crate::tree::HostTree;
+
+/// The file in the folder of ours.
+pub const FILE: &str = "baseline.json";
+
+/// A saved host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostBaseline {
+    /// When, RFC 3339.
+    pub time: String,
+    /// What does not move by itself.
+    pub tree: HostTree,
+}
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostChange {
+    /// `kernel`, `firmware`, `mount`, `device` or `setting`.
+    pub kind: &'static str,
+    /// What: a file from the root on, a mount point, a disk.
+    pub what: String,
+    /// Before; none where it is new.
+    pub before: Option<String>,
+    /// Now; none where it is gone.
+    pub now: Option<String>,
+}
+
+impl HostBaseline {
+    /// A host now.
+    #[must_use]
+    pub fn of(tree: &HostTree, time: String) -> HostBaseline {
+        HostBaseline { time, tree: tree.settled() }
+    }
+
+    /// Keeps it in a folder of ours.
+    ///
+    /// # Errors
+    /// Where that cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<(), ChangeBookError> {
+        private::folder(folder)?;
+        store(&folder.join(FILE), self)
+    }
+
+    /// What was kept; `None` where nothing was.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn load(folder: &Path) -> Result<Option<HostBaseline>, ChangeBookError> {
+        let path = folder.join(FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let file = private::read(&path)?;
+        serde_json::from_reader(BufReader::new(file))
+            .map(Some)
+            .map_err(|error| ChangeBookError::Damaged { path, because: error.to_string() })
+    }
+
+    /// What is different on a host now, the kernel and firmware first.
+    #[must_use]
+    pub fn changes(&self, tree: &HostTree) -> Vec<HostChange> {
+        changes(&self.tree, &tree.settled())
+    }
+}
+
+/// The ids that a user never wants to see, after some were added and removed.
+///
+/// # Errors
+/// Where they cannot be read or kept.
+pub fn ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<String>, ChangeBookError> {
+    let path = folder.join("ignored.json");
+    let mut ids: Vec<String> = if path.exists() {
+        let file = private::read(&path)?;
+        serde_json::from_reader(BufReader::new(file))
+            .map_err(|error| ChangeBookError::Damaged { path: path.clone(), because: error.to_string() })?
+    } else {
+        Vec::new()
+    };
+    if add.is_empty() && remove.is_empty() {
+        return Ok(ids);
+    }
+    ids.extend(add.iter().cloned());
+    ids.retain(|id| !remove.contains(id));
+    ids.sort();
+    ids.dedup();
+    private::folder(folder)?;
+    store(&path, &ids)?;
+    Ok(ids)
+}
+
+/// Differences of two hosts without what moves by itself.
+#[must_use]
+pub fn changes(before: &HostTree, now: &HostTree) -> Vec<HostChange> {
+    let (mut found, mut disks) = (Vec::new(), BTreeSet::new());
+    for disk in before.names("sys/block").into_iter().chain(now.names("sys/block")) {
+        let (was, is) = (is_there(before, disk), is_there(now, disk));
+        if was != is && disks.insert(disk.to_owned()) {
+            let word = |tree: &HostTree, there: bool| there.then(|| about(tree, disk));
+            found.push(HostChange { kind: "device", what: disk.into(), before: word(before, was), now: word(now, is) });
+        }
+    }
+    let paths: BTreeSet<&String> = before.files.keys().chain(now.files.keys()).collect();
+    for path in paths {
+        let (was, is) = (before.get(path), now.get(path));
+        let of_changed_disk = path.strip_prefix("sys/block/").and_then(|rest| rest.split('/').next());
+        if was == is || of_changed_disk.is_some_and(|disk| disks.contains(disk)) {
+            continue;
+        }
+        if path == "proc/self/mountinfo" {
+            found.extend(mounts(was.unwrap_or_default(), is.unwrap_or_default()));
+            continue;
+        }
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        found.push(HostChange { kind: kind(path), what: format!("/{path}"), before: text(was), now: text(is) });
+    }
+    let order = |kind: &str| ["kernel", "firmware", "device", "mount", "setting"].iter().position(|k| *k == kind);
+    found.sort_by(|a, b| order(a.kind).cmp(&order(b.kind)).then_with(|| a.what.cmp(&b.what)));
+    found
+}
+
+fn is_there(tree: &HostTree, disk: &str) -> bool {
+    tree.number(&format!("sys/block/{disk}/size")).is_some_and(|sectors| sectors > 0.0)
+}
+
+fn about(tree: &HostTree, disk: &str) -> String {
+    let model = tree.get(&format!("sys/block/{disk}/device/model")).unwrap_or_default();
+    let bytes = tree.number(&format!("sys/block/{disk}/size")).unwrap_or_default() * 512.0;
+    format!("{model} {}", diskwright_base::units::display(bytes, "bytes")).trim().to_owned()
+}
+
+fn kind(path: &str) -> &'static str {
+    let kernel = ["proc/sys/kernel/osrelease", "proc/sys/kernel/version", "proc/cmdline"];
+    let firmware = ["bios_version", "bios_date", "firmware_rev", "/rev", "microcode/version"];
+    match path {
+        _ if kernel.contains(&path) => "kernel",
+        _ if firmware.iter().any(|end| path.ends_with(end)) => "firmware",
+        "proc/swaps" => "mount",
+        _ => "setting",
+    }
+}
+
+/// Mounts by mount point, without their numbers, which differ at each start.
+fn mounts(before: &str, now: &str) -> Vec<HostChange> {
+    let read = |text: &str| -> Vec<(String, String)> {
+        let lines = diskwright_counters::live::mountinfo::parse(text.as_bytes()).into_iter();
+        let on_disk = lines.filter(|mount| mount.is_on_disk() || mount.is_remote());
+        on_disk.map(|m| (m.point.clone(), format!("{} {} {} {}", m.source, m.kind, m.flags, m.options))).collect()
+    };
+    let (was, is) = (read(before), read(now));
+    let find =
+        |list: &[(String, String)], point: &str| list.iter().find(|(p, _)| p == point).map(|(_, text)| text.clone());
+    let points: BTreeSet<&String> = was.iter().chain(&is).map(|(point, _)| point).collect();
+    let change = |point: &String| {
+        let (before, now) = (find(&was, point), find(&is, point));
+        (before != now).then(|| HostChange { kind: "mount", what: point.clone(), before, now })
+    };
+    points.into_iter().filter_map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> HostTree {
+        let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        HostTree { files, ..HostTree::default() }
+    }
+
+    #[test]
+    fn what_changed_is_told_by_kind_and_disks_as_one() {
+        let before = tree(&[
+            ("proc/sys/kernel/osrelease", "6.1.0"),
+            ("proc/sys/vm/swappiness", "60"),
+            ("proc/self/mountinfo", "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"),
+            ("sys/block/sda/size", "100"),
+            ("sys/block/sda/queue/scheduler", "[none]"),
+            ("proc/sys/fs/aio-nr", "1"),
+        ]);
+        let now = tree(&[
+            ("proc/sys/kernel/osrelease", "6.2.0"),
+            ("proc/sys/vm/swappiness", "10"),
+            ("proc/self/mountinfo", "99 1 8:1 / / rw,noatime - ext4 /dev/sda1 rw\n"),
+            ("proc/sys/fs/aio-nr", "7"),
+        ]);
+        let found = HostBaseline::of(&before, "t".into()).changes(&now);
+        let told: Vec<(&str, &str)> = found.iter().map(|c| (c.kind, c.what.as_str())).collect();
+        let expected = [
+            ("kernel", "/proc/sys/kernel/osrelease"),
+            ("device", "sda"),
+            ("mount", "/"),
+            ("setting", "/proc/sys/vm/swappiness"),
+        ];
+        assert_eq!(told, expected);
+        assert!(HostBaseline::of(&before, "t".into()).changes(&before).is_empty());
+    }
+
+    #[test]
+    fn it_is_kept_and_read_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(HostBaseline::load(folder.path()).expect("nothing yet"), None);
+        let saved = HostBaseline::of(&tree(&[("proc/sys/vm/swappiness", "60")]), "2026-01-01T00:00:00Z".into());
+        saved.save(folder.path()).expect("kept");
+        assert_eq!(HostBaseline::load(folder.path()).expect("readable"), Some(saved));
+    }
+}

@@ -1,0 +1,237 @@
+//! Writing settings and taking them back. What was there before is on disk before
+//! anything is written, so that a crash in between leaves a change that can be undone.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use diskwright_hostfiles::private::{self, Distrust};
+use serde::{Deserialize, Serialize};
+
+use crate::advice::{SettingWrite, active, apply_order, undo_order};
+
+/// Settings are nowhere else.
+const FOLDERS: &[&str] = &["/sys/block/", "/sys/devices/", "/sys/kernel/mm/", "/sys/class/scsi_host/", "/proc/sys/"];
+/// The record's file.
+const FILE: &str = "applied.json";
+
+/// A change that was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingChange {
+    /// The item's id.
+    pub id: String,
+    /// When, RFC 3339.
+    pub time: String,
+    /// What was written.
+    pub writes: Vec<SettingWrite>,
+    /// The writing came to its end; without it, it was cut off.
+    pub complete: bool,
+}
+
+/// Why a change was not made or not taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeBookError {
+    /// The record's folder or file.
+    #[error(transparent)]
+    Distrust(#[from] Distrust),
+    /// The record cannot be written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The record cannot be read.
+    #[error(
+        "{path} is damaged: {because}; what it says of earlier changes is needed to undo them, so nothing was done"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        because: String,
+    },
+    /// A change that was made stays.
+    #[error("`{0}` was applied already; take it back with --undo {0}")]
+    Applied(String),
+    /// There is nothing to undo.
+    #[error("`{0}` was not applied by this program, or was undone")]
+    NotApplied(String),
+    /// A setting is not where settings are.
+    #[error("{0} is no setting that is written here")]
+    NoSetting(String),
+    /// Somebody else changed a setting meanwhile.
+    #[error("{path} is `{now}`, neither what was written (`{after}`) nor what was before; it stays as it is")]
+    Moved {
+        /// The setting.
+        path: String,
+        /// Its value now.
+        now: String,
+        /// What was written.
+        after: String,
+    },
+    /// The kernel keeps another value.
+    #[error("{path}: the kernel keeps `{now}` instead of `{after}`; what was written was taken back")]
+    Refused {
+        /// The setting.
+        path: String,
+        /// Its value now.
+        now: String,
+        /// What was written.
+        after: String,
+    },
+}
+
+/// The record of changes.
+#[derive(Debug)]
+pub struct ChangeBook {
+    path: PathBuf,
+    changes: Vec<SettingChange>,
+}
+
+impl ChangeBook {
+    /// Opens the record in a folder of ours.
+    ///
+    /// # Errors
+    /// Where it is not to be trusted or is damaged.
+    pub fn open(folder: &Path) -> Result<ChangeBook, ChangeBookError> {
+        private::folder(folder)?;
+        let path = folder.join(FILE);
+        let changes = match private::read(&path) {
+            Ok(file) => serde_json::from_reader(std::io::BufReader::new(file))
+                .map_err(|error| ChangeBookError::Damaged { path: path.clone(), because: error.to_string() })?,
+            Err(_) if !path.exists() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(ChangeBook { path, changes })
+    }
+
+    /// What was applied and not undone.
+    #[must_use]
+    pub fn changes(&self) -> &[SettingChange] {
+        &self.changes
+    }
+
+    /// Writes settings, after what they were is recorded. A value that the kernel does not keep is taken back.
+    ///
+    /// # Errors
+    /// Where nothing was changed in the end.
+    pub fn apply(&mut self, id: &str, time: &str, writes: &[SettingWrite]) -> Result<(), ChangeBookError> {
+        if self.changes.iter().any(|change| change.id == id) {
+            return Err(ChangeBookError::Applied(id.to_owned()));
+        }
+        let writes: Vec<SettingWrite> = writes
+            .iter()
+            .map(|write| Ok(SettingWrite { before: value(&write.path)?, ..write.clone() }))
+            .collect::<Result<_, ChangeBookError>>()?;
+        let change = SettingChange { id: id.to_owned(), time: time.to_owned(), writes, complete: false };
+        self.changes.push(change.clone());
+        self.store()?;
+        let done = apply_order(&change.writes).iter().try_for_each(set);
+        if let Err(error) = done {
+            // the other settings of the change go back too
+            undo_order(&change.writes).iter().try_for_each(|write| put(&write.path, &write.before))?;
+            self.changes.pop();
+            self.store()?;
+            return Err(error);
+        }
+        if let Some(last) = self.changes.last_mut() {
+            last.complete = true;
+        }
+        self.store()
+    }
+
+    /// Takes a change back, unless somebody else has changed one of its settings meanwhile.
+    ///
+    /// # Errors
+    /// Where it stays.
+    pub fn undo(&mut self, id: &str) -> Result<SettingChange, ChangeBookError> {
+        let index = self.changes.iter().position(|change| change.id == id);
+        let Some(index) = index else { return Err(ChangeBookError::NotApplied(id.to_owned())) };
+        let change = self.changes[index].clone();
+        for write in &change.writes {
+            let now = value(&write.path)?;
+            if now != write.after && now != write.before {
+                return Err(ChangeBookError::Moved { path: write.path.clone(), now, after: write.after.clone() });
+            }
+        }
+        undo_order(&change.writes).iter().try_for_each(|write| put(&write.path, &write.before))?;
+        self.changes.remove(index);
+        self.store()?;
+        Ok(change)
+    }
+
+    /// Whole or not at all, whenever the machine stops.
+    fn store(&self) -> Result<(), ChangeBookError> {
+        store(&self.path, &self.changes)
+    }
+}
+
+/// Replaces a file of ours by a value as JSON: whole or not at all.
+pub(crate) fn store(path: &Path, value: &impl Serialize) -> Result<(), ChangeBookError> {
+    let io = |source| ChangeBookError::Io { path: path.to_owned(), source };
+    let part = path.with_extension("part");
+    let mut file = private::create(&part)?;
+    let text = serde_json::to_string_pretty(value).map_err(|error| io(error.into()))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io)?;
+    fs::rename(&part, path).map_err(io)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+}
+
+/// A setting's value now.
+fn value(path: &str) -> Result<String, ChangeBookError> {
+    let is_plain = !path.split('/').any(|part| part == "..") && FOLDERS.iter().any(|folder| path.starts_with(folder));
+    if !is_plain {
+        return Err(ChangeBookError::NoSetting(path.to_owned()));
+    }
+    let text = fs::read_to_string(path).map_err(|source| ChangeBookError::Io { path: path.into(), source })?;
+    Ok(active(&text).to_owned())
+}
+
+fn put(path: &str, text: &str) -> Result<(), ChangeBookError> {
+    value(path)?;
+    let io = |source| ChangeBookError::Io { path: path.into(), source };
+    let mut file = fs::OpenOptions::new().write(true).open(path).map_err(io)?;
+    file.write_all(text.as_bytes()).map_err(io)
+}
+
+/// Writes a setting and reads it back.
+fn set(write: &SettingWrite) -> Result<(), ChangeBookError> {
+    put(&write.path, &write.after)?;
+    let now = value(&write.path)?;
+    if now == write.after {
+        return Ok(());
+    }
+    Err(ChangeBookError::Refused { path: write.path.clone(), now, after: write.after.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_settings_are_written() {
+        for path in ["/etc/passwd", "/sys/block/../../etc/passwd", "/proc/sysrq-trigger", "sys/block/sda"] {
+            assert!(matches!(value(path), Err(ChangeBookError::NoSetting(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_record_is_told_and_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(FILE);
+        fs::write(&path, "[{").expect("a file");
+        assert!(matches!(ChangeBook::open(folder.path()), Err(ChangeBookError::Damaged { .. })));
+        assert_eq!(fs::read_to_string(&path).expect("still there"), "[{");
+    }
+
+    #[test]
+    fn what_was_never_applied_is_not_undone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut book = ChangeBook::open(folder.path()).expect("a new record");
+        assert!(matches!(book.undo("memory.swappiness"), Err(ChangeBookError::NotApplied(_))));
+    }
+}

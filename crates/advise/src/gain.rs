@@ -1,0 +1,151 @@
+//! What a change would bring, where a model can say it. Both models take what was measured and
+//! scale it; neither is fitted to anything but the log at hand.
+
+use serde::Serialize;
+
+/// What a change is predicted to bring.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExpectedGain {
+    /// The prediction in a sentence.
+    pub text: String,
+    /// How many times faster, or how many times shorter the wait.
+    pub factor: f64,
+    /// The model, and what it stands on.
+    pub basis: String,
+}
+
+/// A sequential reader through the page cache, whose rate the read-ahead window limits.
+///
+/// The kernel keeps one or two windows in flight (mm/readahead.c: the next window is sent when the
+/// first page of the last one is touched), so at a fixed number of windows the rate is
+/// `windows x window / response` (Little's law), and never above what the device transfers.
+/// The response of a request of `s` bytes is `latency + s / rate`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadAheadModel {
+    /// Time of a request beside its transfer, s.
+    pub latency_s: f64,
+    /// Rate of the transfer, bytes a second.
+    pub bytes_per_s: f64,
+    /// What the reader reached, bytes a second of busy time.
+    pub reached: f64,
+    /// Mean bytes of its reads.
+    pub read_bytes: f64,
+}
+
+/// Sizes must differ by this factor for a line through them to mean anything.
+const SPREAD: f64 = 2.0;
+/// A fit must explain this share of the variance.
+const EXPLAINED: f64 = 0.8;
+
+impl ReadAheadModel {
+    /// From the time of reads of a disk whose rate is known.
+    #[must_use]
+    pub fn with_rate(bytes_per_s: f64, read_bytes: f64, response_s: f64, reached: f64) -> Option<ReadAheadModel> {
+        let latency_s = response_s - read_bytes / bytes_per_s;
+        (latency_s > 0.0 && reached > 0.0).then_some(ReadAheadModel { latency_s, bytes_per_s, reached, read_bytes })
+    }
+
+    /// From reads of several sizes (number, bytes, seconds): the least-squares line of response over size.
+    #[must_use]
+    pub fn fitted(points: &[[f64; 3]], read_bytes: f64, reached: f64) -> Option<ReadAheadModel> {
+        let points = points.iter().filter(|p| p[0] > 0.0).map(|p| (p[0], p[1] / p[0], p[2] / p[0]));
+        let points: Vec<(f64, f64, f64)> = points.collect();
+        let least = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+        let most = points.iter().map(|p| p.1).fold(0.0, f64::max);
+        if points.len() < 4 || most < SPREAD * least {
+            return None;
+        }
+        let weight: f64 = points.iter().map(|p| p.0).sum();
+        let mean = |of: &dyn Fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| p.0 * of(p)).sum::<f64>() / weight;
+        let (size, time) = (mean(&|p| p.1), mean(&|p| p.2));
+        let covariance = mean(&|p| (p.1 - size) * (p.2 - time));
+        let (of_size, of_time) = (mean(&|p| (p.1 - size).powi(2)), mean(&|p| (p.2 - time).powi(2)));
+        let slope = covariance / of_size;
+        let latency_s = time - slope * size;
+        let explained = covariance * covariance / (of_size * of_time);
+        let makes_sense = slope > 0.0 && latency_s > 0.0 && reached > 0.0 && explained >= EXPLAINED;
+        makes_sense.then_some(ReadAheadModel { latency_s, bytes_per_s: 1.0 / slope, reached, read_bytes })
+    }
+
+    /// How many times faster the reader gets with another window; requests grow with it up to `most_request`.
+    #[must_use]
+    pub fn factor(&self, window_before: f64, window_after: f64, most_request: f64) -> f64 {
+        let response = |bytes: f64| self.latency_s + bytes / self.bytes_per_s;
+        let grown = window_after.min(most_request) / window_before.min(most_request);
+        let by_windows = window_after / window_before * response(self.read_bytes) / response(self.read_bytes * grown);
+        by_windows.min(self.bytes_per_s / self.reached).max(1.0)
+    }
+}
+
+/// Writes that wait in a device's queue, which a commit has to wait for.
+///
+/// The bytes in flight are never more than the page cache may hold dirty and under writeback. A lone writer of
+/// much is held between the middle of the two limits and the upper one (mm/page-writeback.c: the
+/// set point is half way), which is `3/4 limit + 1/4 background limit`. What is in flight leaves at the
+/// measured rate, so the wait is bytes over rate, and a commit's wait shrinks as the bytes do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueuedWrites {
+    /// Bytes written a second while writes queued.
+    pub bytes_per_s: f64,
+    /// Bytes in flight then.
+    pub in_flight: f64,
+}
+
+impl QueuedWrites {
+    /// Bytes that are in flight at most under these limits.
+    #[must_use]
+    pub fn held(limit: f64, background: f64) -> f64 {
+        0.75 * limit + 0.25 * background
+    }
+
+    /// How many times shorter a commit waits under these limits.
+    #[must_use]
+    pub fn factor(&self, limit: f64, background: f64) -> f64 {
+        (self.in_flight / QueuedWrites::held(limit, background)).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 128 KiB at 5 ms and 100 MB/s take 6.31 ms; two windows in flight bring 41.5 MB/s. A window of 1 MiB takes
+    /// 15.5 ms as one request: 8 windows' bytes in 2.45 times the time are 3.26 times as fast, but the device's
+    /// 100 MB/s allow 2.41 times.
+    #[test]
+    fn a_wider_window_is_worth_its_bytes_and_never_more_than_the_device() {
+        let window = 131_072.0;
+        let response = 0.005 + window / 100e6;
+        let reached = 2.0 * window / response;
+        let model = ReadAheadModel::with_rate(100e6, window, response, reached).unwrap();
+        assert!((model.latency_s - 0.005).abs() < 1e-12);
+        assert!((reached - 41.5e6).abs() < 0.1e6);
+        let factor = model.factor(window, 8.0 * window, 1_310_720.0);
+        assert!((factor - 100e6 / reached).abs() < 1e-9 && (factor - 2.41).abs() < 0.01, "{factor}");
+        // twice the window: 2 x 6.31 / 7.62
+        assert!((model.factor(window, 2.0 * window, 1_310_720.0) - 1.656).abs() < 0.01);
+        // requests that cannot grow: the same response, twice the bytes
+        assert!((model.factor(window, 2.0 * window, window) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_line_through_reads_of_several_sizes_tells_latency_and_rate() {
+        let point = |reads: f64, bytes: f64| [reads, reads * bytes, reads * (0.002 + bytes / 50e6)];
+        let points = [point(10.0, 4096.0), point(20.0, 131_072.0), point(5.0, 65_536.0), point(9.0, 131_072.0)];
+        let model = ReadAheadModel::fitted(&points, 131_072.0, 20e6).unwrap();
+        assert!((model.latency_s - 0.002).abs() < 1e-9 && (model.bytes_per_s - 50e6).abs() < 1.0);
+        let one_size = [point(10.0, 131_072.0); 5];
+        assert_eq!(ReadAheadModel::fitted(&one_size, 131_072.0, 20e6), None);
+        // no line at all: time does not grow with the size
+        let noise = [[1.0, 4096.0, 0.01], [1.0, 8192.0, 0.001], [1.0, 65_536.0, 0.02], [1.0, 131_072.0, 0.002]];
+        assert_eq!(ReadAheadModel::fitted(&noise, 131_072.0, 20e6), None);
+    }
+
+    /// 160 MB in flight at 20 MB/s are 8 s of waiting. Limits of 40 and 10 MB hold 32.5 MB: 4.9 times less.
+    #[test]
+    fn a_commit_waits_for_what_is_in_flight() {
+        let writes = QueuedWrites { bytes_per_s: 20e6, in_flight: 160e6 };
+        assert!((writes.factor(40e6, 10e6) - 160.0 / 32.5).abs() < 1e-9);
+        assert_eq!(QueuedWrites { in_flight: 1e6, ..writes }.factor(40e6, 10e6), 1.0);
+    }
+}

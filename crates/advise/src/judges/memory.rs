@@ -1,0 +1,205 @@
+//! Memory, swap and the limits of dirty pages.
+
+use diskwright_base::DeviceClass;
+
+use super::{bytes, only_info, percent, rate, unknown};
+use crate::advice::active;
+use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
+use crate::gain::{ExpectedGain, QueuedWrites};
+use crate::role::ServerRole;
+use crate::scene::HostScene;
+
+const MIB: f64 = 1_048_576.0;
+
+/// Seconds of writing that may be dirty before it is worth a word, and what is proposed.
+const TOO_MUCH_S: f64 = 10.0;
+const GOOD_S: f64 = 2.0;
+/// The least that is proposed; below this a burst of small files stops its writer.
+const LEAST: f64 = 16.0 * MIB;
+
+/// The limits now in bytes: upper and background.
+fn limits(scene: &HostScene) -> Option<(f64, f64)> {
+    let memory = scene.memory_bytes()?;
+    let one = |bytes: &str, ratio: &str| -> Option<f64> {
+        let fixed = scene.sysctl(bytes)?;
+        // the share is of what could be dirtied, which is never more than the memory
+        Some(if fixed > 0.0 { fixed } else { scene.sysctl(ratio)? / 100.0 * memory })
+    };
+    Some((one("vm.dirty_bytes", "vm.dirty_ratio")?, one("vm.dirty_background_bytes", "vm.dirty_background_ratio")?))
+}
+
+/// The disk that was written most.
+struct BulkWriter {
+    disk: String,
+    bytes_per_s: f64,
+    /// The share of time in which its writes queued, and how.
+    queued: Option<(f64, QueuedWrites)>,
+}
+
+/// The disk that was written most, where something showed how fast it writes.
+fn writer(scene: &HostScene) -> Option<BulkWriter> {
+    let load = scene.load.as_ref()?;
+    let known = |disk: &&String| scene.instances(crate::check::CheckObject::Disk).contains(disk);
+    let disks = load.disks.iter().filter(|(disk, _)| known(disk) || scene.device(disk).is_none_or(is_own));
+    let (disk, most) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;
+    let queued = most.queued_writes().filter(|(seconds, ..)| *seconds >= 5.0);
+    let ceiling = scene.ceilings.iter().find(|c| c.device == *disk).and_then(|c| c.write_bytes_per_s);
+    let speed = match (queued, ceiling) {
+        (Some((_, rate, _)), _) => rate,
+        (None, Some(rate)) => rate,
+        (None, None) => return None,
+    };
+    let queued = queued
+        .map(|(seconds, bytes_per_s, in_flight)| (seconds / most.seconds, QueuedWrites { bytes_per_s, in_flight }));
+    Some(BulkWriter { disk: disk.clone(), bytes_per_s: speed, queued })
+}
+
+/// Stands on nothing that is measured itself.
+fn is_own(device: &diskwright_base::Device) -> bool {
+    device.below.is_empty() && device.class != DeviceClass::Memory
+}
+
+pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some((limit, background)) = limits(scene) else { return unknown(scene, "proc/sys/vm/dirty_ratio") };
+    let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
+        let because = "how fast the disks write is not known: no log shows writes that queue, and no probe was kept";
+        return CheckOutcome::Unknown(because.into());
+    };
+    let seconds = limit / speed;
+    if seconds <= TOO_MUCH_S {
+        return CheckOutcome::Good;
+    }
+    let round = |value: f64| (value / MIB).round().max(1.0) * MIB;
+    let upper = round((GOOD_S * speed).max(LEAST));
+    let lower = round(upper / 4.0);
+    if upper >= limit {
+        return CheckOutcome::Good;
+    }
+    let seen = format!(
+        "up to {} may be dirty ({} in the background): {seconds:.0} s of writing for {disk} at {}",
+        bytes(limit),
+        bytes(background),
+        rate(speed)
+    );
+    let mut proposal =
+        Proposal::new(seen).good(format!("{} and {}: {GOOD_S:.0} s of writing", bytes(upper), bytes(lower)));
+    proposal.writes = vec![
+        ("proc/sys/vm/dirty_background_bytes".into(), format!("{lower:.0}")),
+        ("proc/sys/vm/dirty_bytes".into(), format!("{upper:.0}")),
+        ("proc/sys/vm/dirty_background_ratio".into(), "0".into()),
+        ("proc/sys/vm/dirty_ratio".into(), "0".into()),
+    ];
+    if let Some((share, writes)) = queued {
+        let wait = writes.in_flight / writes.bytes_per_s;
+        let factor = writes.factor(upper, lower);
+        let text = format!(
+            "{} of the time {} of writes were in flight on {disk}, {wait:.1} s of its work",
+            percent(share),
+            bytes(writes.in_flight)
+        );
+        proposal = proposal.evidence(Some((text, share)));
+        if factor >= 1.2 {
+            let after = QueuedWrites::held(upper, lower) / writes.bytes_per_s;
+            proposal.gain = Some(ExpectedGain {
+                factor,
+                text: format!("a commit waits {after:.1} s instead of {wait:.1} s behind a bulk writer"),
+                basis: "bytes in flight over the rate at which they leave".into(),
+            });
+        }
+    }
+    only_info(proposal).propose()
+}
+
+/// Swap-ins a second from which the balance between programs and cache is worth a thought.
+const SWAPPING: f64 = 10.0;
+
+pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(now) = scene.sysctl("vm.swappiness") else { return unknown(scene, "proc/sys/vm/swappiness") };
+    if scene.topology.swaps.is_empty() {
+        return CheckOutcome::Absent;
+    }
+    let in_memory = scene.topology.swaps.iter().all(|swap| scene.class(&swap.device) == DeviceClass::Memory);
+    let Some(load) = &scene.load else {
+        return CheckOutcome::Unknown("whether programs are swapped in is seen in a log alone".into());
+    };
+    let swapped = load.mean("paging.swap_in_pages_per_s", "").unwrap_or(0.0);
+    let good = if scene.role == ServerRole::Database { 10.0 } else { 30.0 };
+    if in_memory || swapped < SWAPPING || now <= good {
+        return CheckOutcome::Good;
+    }
+    let evidence = format!("{swapped:.0} pages a second were swapped in");
+    let share = (swapped / 1000.0).min(1.0);
+    let proposal =
+        Proposal::new(format!("vm.swappiness is {now:.0}")).good(format!("{good:.0}")).value(format!("{good:.0}"));
+    proposal.evidence(Some((evidence, share))).propose()
+}
+
+pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
+    if !scene.has_facts {
+        return unknown(scene, "proc/swaps");
+    }
+    let on_disks: Vec<_> = scene
+        .topology
+        .swaps
+        .iter()
+        .filter(|swap| scene.class(&swap.device) != DeviceClass::Memory && !swap.device.is_empty())
+        .collect();
+    let leaves = |device: &str| scene.topology.leaves(device).iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+    let data = |disk: &String| {
+        let filesystems = scene.topology.filesystems.iter();
+        filesystems.clone().any(|f| !f.device.is_empty() && leaves(&f.device).contains(disk))
+    };
+    let shared: Vec<String> = on_disks.iter().flat_map(|swap| leaves(&swap.device)).filter(|disk| data(disk)).collect();
+    let Some(disk) = shared.first() else { return CheckOutcome::Good };
+    let Some(load) = &scene.load else {
+        return CheckOutcome::Unknown("whether the swap area is used is seen in a log alone".into());
+    };
+    let pages = |counter: &str| load.mean(counter, "").unwrap_or(0.0);
+    let swapped = pages("paging.swap_in_pages_per_s") + pages("paging.swap_out_pages_per_s");
+    if swapped < SWAPPING {
+        return CheckOutcome::Good;
+    }
+    let evidence = format!("{swapped:.0} pages a second went to and from swap");
+    let share = scene.disk_load(disk).map_or(0.2, crate::load::DiskLoad::busy);
+    Proposal::new(format!("swap lies on {disk}, which holds filesystems too"))
+        .evidence(Some((evidence, share)))
+        .propose()
+}
+
+pub(super) fn huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
+    let file = "sys/kernel/mm/transparent_hugepage/enabled";
+    let Some(text) = scene.tree.get(file) else {
+        return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, file) };
+    };
+    if active(text) != "always" {
+        return CheckOutcome::Good;
+    }
+    let stalls = scene.load.as_ref().and_then(|load| load.mean("paging.compact_stalls_per_s", ""));
+    let evidence = stalls.filter(|stalls| *stalls >= 0.1).map(|stalls| {
+        (format!("programs waited {stalls:.1} times a second for memory to be compacted"), (stalls / 10.0).min(1.0))
+    });
+    only_info(Proposal::new("huge pages are given to every program").value("madvise").evidence(evidence)).propose()
+}
+
+pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(now) = scene.sysctl("vm.watermark_scale_factor") else {
+        return unknown(scene, "proc/sys/vm/watermark_scale_factor");
+    };
+    let Some(load) = &scene.load else {
+        return CheckOutcome::Unknown("whether programs wait for free memory is seen in a log alone".into());
+    };
+    let Some(stalls) = load.mean("paging.allocation_stalls_per_s", "") else {
+        return CheckOutcome::Unknown("the log has no allocation stalls".into());
+    };
+    // 0.1 % of memory between the marks is the kernel's choice
+    if stalls < 1.0 || now >= 50.0 {
+        return CheckOutcome::Good;
+    }
+    let evidence = format!("programs had to free memory themselves {stalls:.0} times a second");
+    Proposal::new(format!("vm.watermark_scale_factor is {now:.0}"))
+        .good("50")
+        .value("50")
+        .severity(AdviceSeverity::Notice)
+        .evidence(Some((evidence, (stalls / 100.0).min(1.0))))
+        .propose()
+}

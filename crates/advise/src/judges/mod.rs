@@ -1,0 +1,105 @@
+//! Checks that a limit cannot say, one function each, of the check's name.
+//!
+//! A function says what was seen and what would be good; the table says why, how risky
+//! it is and how it is proven.
+
+mod host;
+mod memory;
+mod queue;
+
+use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
+use crate::scene::HostScene;
+
+/// Judges one instance.
+pub(crate) type CheckJudge = fn(&HostScene, &str) -> CheckOutcome;
+
+/// The functions, by the check's id.
+pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
+    ("queue.scheduler", queue::scheduler),
+    ("queue.read-ahead", queue::read_ahead),
+    ("queue.requests", queue::requests),
+    ("queue.request-size", queue::request_size),
+    ("queue.write-throttling", queue::write_throttling),
+    ("queue.write-cache", queue::write_cache),
+    ("queue.rotational", queue::rotational),
+    ("queue.depth", queue::depth),
+    ("queue.timeout", queue::timeout),
+    ("queue.zoned", queue::zoned),
+    ("queue.actuators", queue::actuators),
+    ("filesystem.space", host::space),
+    ("filesystem.inodes", host::inodes),
+    ("filesystem.barriers", host::barriers),
+    ("filesystem.access-times", host::access_times),
+    ("alignment.partition", host::partition),
+    ("link.pcie", host::pcie),
+    ("clock.source", host::clock),
+    ("memory.dirty-limits", memory::dirty_limits),
+    ("memory.swappiness", memory::swappiness),
+    ("memory.swap-placement", memory::swap_placement),
+    ("memory.huge-pages", memory::huge_pages),
+    ("memory.reserve", memory::reserve),
+];
+
+/// The function of a check that has no limit.
+pub(crate) fn find(id: &str) -> CheckJudge {
+    JUDGES.iter().find(|(known, _)| *known == id).map_or_else(|| panic!("no function judges {id}"), |(_, judge)| *judge)
+}
+
+/// What a log adds to a broken limit.
+pub(crate) fn evidence_of(id: &str, scene: &HostScene, instance: &str, proposal: Proposal) -> CheckOutcome {
+    match id {
+        "queue.nomerges" => queue::nomerges(scene, instance, proposal),
+        _ => proposal.propose(),
+    }
+}
+
+/// A file that should be there is not: of a log without facts, or of a kernel without it.
+pub(crate) fn unknown(scene: &HostScene, path: &str) -> CheckOutcome {
+    if !scene.has_facts {
+        return CheckOutcome::Unknown("the log has no facts about the host".into());
+    }
+    match scene.tree.text(path) {
+        Err(crate::tree::TreeGap::Refused(because)) => CheckOutcome::Unknown(format!("/{path}: {because}")),
+        _ => CheckOutcome::Unknown(format!("/{path} is not there or not readable")),
+    }
+}
+
+/// `37 %`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// Bytes for people.
+pub(crate) fn bytes(value: f64) -> String {
+    diskwright_base::units::display(value, "bytes")
+}
+
+/// Bytes a second for people.
+pub(crate) fn rate(value: f64) -> String {
+    diskwright_base::units::display(value, "bytes_per_s")
+}
+
+/// Less important than the table says, where nothing in a log shows that it matters.
+pub(crate) fn only_info(proposal: Proposal) -> Proposal {
+    match proposal.evidence {
+        Some(_) => proposal,
+        None => proposal.severity(AdviceSeverity::Info),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::CHECKS;
+
+    #[test]
+    fn every_check_has_a_limit_or_a_function_and_no_function_is_left_over() {
+        for check in CHECKS.iter() {
+            let judged = JUDGES.iter().filter(|(id, _)| *id == check.id).count();
+            assert_eq!(judged, usize::from(check.limit.is_none()), "{}", check.id);
+        }
+        for (id, _) in JUDGES {
+            assert!(CHECKS.iter().any(|check| check.id == *id), "{id} is in no table");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The block layer's queue of a disk.
+
+use diskwright_base::{DeviceClass, DeviceKind};
+
+use super::{bytes, only_info, percent, unknown};
+use crate::advice::active;
+use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
+use crate::gain::{ExpectedGain, ReadAheadModel};
+use crate::load::DiskLoad;
+use crate::role::ServerRole;
+use crate::scene::{HostScene, file_name};
+
+const KIB: f64 = 1024.0;
+
+fn path(disk: &str, file: &str) -> String {
+    format!("sys/block/{}/queue/{file}", file_name(disk))
+}
+
+/// A disk whose file is needed and not there.
+fn lacks(scene: &HostScene, disk: &str, file: &str) -> CheckOutcome {
+    unknown(scene, &path(disk, file))
+}
+
+/// `37 % of the busy time with one request in flight`.
+fn alone(load: Option<&DiskLoad>) -> Option<(String, f64)> {
+    let load = load.filter(|load| load.busy() > 0.01)?;
+    let share = load.alone()?;
+    let text = format!(
+        "the disk was busy {} of the time, {} of that with one request in flight",
+        percent(load.busy()),
+        percent(share)
+    );
+    Some((text, load.busy() * share))
+}
+
+/// Requests a second from which a scheduler's cost for each of them is worth a word (RHEL 9, storage guide: none for
+/// fast devices; kernel measurements put mq-deadline's lock in sight at some 100,000 a second).
+const FAST: f64 = 50_000.0;
+
+pub(super) fn scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(text) = scene.queue(disk, "scheduler") else { return lacks(scene, disk, "scheduler") };
+    let now = active(text);
+    // a driver without a scheduler, or one that has no choice
+    if !text.contains(' ') {
+        return CheckOutcome::Absent;
+    }
+    let has = |name: &str| text.split([' ', '[', ']']).any(|word| word == name);
+    let load = scene.disk_load(disk);
+    let requests = load.map(|load| (load.reads + load.writes) / load.seconds);
+    let proposal = Proposal::new(format!("the scheduler is {now}"));
+    match scene.class(disk) {
+        DeviceClass::Rotational if now == "none" && has("mq-deadline") && is_one_disk(scene, disk) => {
+            only_info(proposal.good("mq-deadline").value("mq-deadline").evidence(queued(load))).propose()
+        }
+        DeviceClass::Nvme | DeviceClass::Flash if now == "bfq" && scene.role != ServerRole::Desktop && has("none") => {
+            only_info(proposal.good("none").value("none").evidence(busy(load))).propose()
+        }
+        DeviceClass::Nvme if now != "none" && requests.is_some_and(|rate| rate > FAST) => {
+            let evidence = requests.map(|rate| (format!("{rate:.0} requests a second on average"), 1.0));
+            proposal.good("none").value("none").evidence(evidence).propose()
+        }
+        DeviceClass::Unknown => CheckOutcome::Unknown("what sort of device it is could not be told".into()),
+        _ => CheckOutcome::Good,
+    }
+}
+
+/// A hardware controller's array says that it rotates too; it has its own order of requests.
+fn is_one_disk(scene: &HostScene, disk: &str) -> bool {
+    let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
+    let arrays = ["raid", "logical volume", "perc", "lun", "virtual", "mr9", "smart array", "servraid"];
+    !arrays.iter().any(|word| model.contains(word))
+        && scene.device(disk).is_some_and(|d| d.members.is_none_or(|n| n == 1))
+}
+
+fn busy(load: Option<&DiskLoad>) -> Option<(String, f64)> {
+    let load = load.filter(|load| load.busy() > 0.05)?;
+    Some((format!("the disk was busy {} of the time", percent(load.busy())), load.busy()))
+}
+
+fn queued(load: Option<&DiskLoad>) -> Option<(String, f64)> {
+    let load = load.filter(|load| load.busy() > 0.05)?;
+    let share = load.busy() * (1.0 - load.alone()?);
+    let text = format!("{} of the time more than one request was in flight", percent(share));
+    (share > 0.05).then_some((text, share))
+}
+
+/// A window that fills most of what a sequential reader waits for.
+const WINDOW: f64 = 4096.0;
+/// Reads of this share of the largest possible read are taken to be read-ahead.
+const FULL: f64 = 0.7;
+
+pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(window) = scene.queue_number(disk, "read_ahead_kb") else { return lacks(scene, disk, "read_ahead_kb") };
+    let most = scene.queue_number(disk, "max_sectors_kb").unwrap_or(1280.0);
+    let load = scene.disk_load(disk).filter(|load| load.reads > 0.0);
+    let proposal = Proposal::new(format!("read_ahead_kb is {window:.0}"));
+    if let Some(proposed) = load.and_then(|load| wider(scene, disk, load, window, most)) {
+        return proposed;
+    }
+    let small = load.and_then(DiskLoad::bytes_per_read).filter(|mean| *mean < 32.0 * KIB);
+    match (load, small) {
+        (Some(load), Some(mean))
+            if window >= 1024.0 && scene.role == ServerRole::Database && rotates(scene, disk) && load.busy() > 0.1 =>
+        {
+            let text = format!("reads are {} on average, and the disk was busy {}", bytes(mean), percent(load.busy()));
+            proposal.good("128").value("128").evidence(Some((text, load.busy()))).propose()
+        }
+        _ if window < 64.0 => only_info(proposal.good("128 or more").value("128").evidence(alone(load))).propose(),
+        _ => CheckOutcome::Good,
+    }
+}
+
+fn rotates(scene: &HostScene, disk: &str) -> bool {
+    scene.class(disk) == DeviceClass::Rotational
+}
+
+/// Sequential readers that wait for each window.
+fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64) -> Option<CheckOutcome> {
+    let points = load.lone_reads();
+    // ticks whose reads are as large as read-ahead makes them
+    let largest = window.min(most) * KIB;
+    let full: Vec<&[f64; 3]> = points.iter().filter(|p| p[1] / p[0] >= FULL * largest).collect();
+    let sum = |of: usize| full.iter().map(|point| point[of]).sum::<f64>();
+    let (reads, read_bytes, read_s) = (sum(0), sum(1), sum(2));
+    if window >= WINDOW || reads < 100.0 {
+        return None;
+    }
+    let (mean, response) = (read_bytes / reads, read_s / reads);
+    // one or two windows are in flight; with more, the device itself is the limit or there are many readers
+    let busy_s = load.lone_busy_s(FULL * largest);
+    let share = busy_s / load.seconds;
+    if share < 0.1 || busy_s <= 0.0 {
+        return None;
+    }
+    let reached = read_bytes / busy_s;
+    let ceiling = scene.ceilings.iter().find(|ceiling| ceiling.device == disk);
+    let rate = ceiling.and_then(|ceiling| ceiling.read_bytes_per_s.or(ceiling.bytes_per_s));
+    let model = match rate {
+        Some(rate) => ReadAheadModel::with_rate(rate, mean, response, reached),
+        None => ReadAheadModel::fitted(points, mean, reached),
+    };
+    // the smallest window that brings nearly all there is to gain
+    let options = [256.0, 512.0, 1024.0, 2048.0, WINDOW].into_iter().filter(|option| *option >= 2.0 * window);
+    let factor = |model: &ReadAheadModel, option: f64| model.factor(window * KIB, option * KIB, most * KIB);
+    let best = |model: &ReadAheadModel| {
+        let top = factor(model, WINDOW);
+        options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(WINDOW)
+    };
+    let target = model.as_ref().map_or_else(|| (4.0 * window).min(WINDOW), best);
+    if model.as_ref().is_some_and(|model| factor(model, target) < 1.1) {
+        return None;
+    }
+    let from = if rate.is_some() { "the rate that a probe measured" } else { "reads of several sizes in the log" };
+    let gain = model.map(|model| ExpectedGain {
+        factor: factor(&model, target),
+        text: format!("sequential readers get {:.1} times as fast", factor(&model, target)),
+        basis: format!("read-ahead windows in flight over their response time, from {from}"),
+    });
+    let evidence = format!(
+        "{} of the time a reader waited for reads of {}, as large as read-ahead makes them, {:.1} ms each",
+        percent(share),
+        bytes(mean),
+        response * 1e3
+    );
+    let mut proposal = Proposal::new(format!("read_ahead_kb is {window:.0}"));
+    proposal.gain = gain;
+    Some(
+        proposal.good(format!("{target:.0}")).value(format!("{target:.0}")).evidence(Some((evidence, share))).propose(),
+    )
+}
+
+pub(super) fn requests(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(requests) = scene.queue_number(disk, "nr_requests") else { return lacks(scene, disk, "nr_requests") };
+    let scheduler = scene.queue(disk, "scheduler").map(active);
+    // without a scheduler requests are the hardware's own tags, which cannot be more
+    if scheduler.is_none_or(|name| name == "none") {
+        return CheckOutcome::Good;
+    }
+    let depth = scene.device(disk).and_then(|device| device.device_depth).map(f64::from);
+    let depth = depth.or_else(|| scene.block_number(disk, "device/queue_depth"));
+    let least = depth.map_or(64.0, |depth| (2.0 * depth).max(64.0)).min(1024.0);
+    if requests >= least {
+        return CheckOutcome::Good;
+    }
+    let of = depth.map_or_else(String::new, |depth| format!(" and the device takes {depth:.0}"));
+    let value = format!("{least:.0}");
+    let proposal = Proposal::new(format!("nr_requests is {requests:.0}{of}"));
+    only_info(proposal.good(format!("{value} or more")).value(value).evidence(queued(scene.disk_load(disk)))).propose()
+}
+
+/// What the kernel sets by itself (BLK_DEF_MAX_SECTORS_CAP, 2,560 sectors until 6.13).
+const USUAL_REQUEST_KIB: f64 = 1280.0;
+
+pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(now) = scene.queue_number(disk, "max_sectors_kb") else { return lacks(scene, disk, "max_sectors_kb") };
+    let Some(hardware) = scene.queue_number(disk, "max_hw_sectors_kb") else {
+        return lacks(scene, disk, "max_hw_sectors_kb");
+    };
+    let optimal = scene.queue_number(disk, "optimal_io_size").unwrap_or(0.0) / KIB;
+    // an optimal size beyond any sense is a bridge's mistake
+    let stripe = if optimal > 0.0 && optimal <= 16_384.0 { optimal } else { 0.0 };
+    let usual = if stripe > 0.0 && stripe < 512.0 { stripe } else { 512.0 };
+    let good = usual.max(stripe).min(hardware);
+    if now >= good {
+        return CheckOutcome::Good;
+    }
+    let value = USUAL_REQUEST_KIB.max(stripe).min(hardware);
+    let load = scene.disk_load(disk);
+    let mean = load.and_then(|load| {
+        let requests = load.reads + load.writes;
+        (requests > 0.0).then(|| ((load.read_bytes + load.write_bytes) / requests, load.busy()))
+    });
+    let full = mean.filter(|(mean, busy)| *mean >= 0.7 * now * KIB && *busy > 0.05);
+    let evidence = full.map(|(mean, busy)| {
+        (format!("requests are {} on average, as large as they may be, {} busy", bytes(mean), percent(busy)), busy)
+    });
+    let of = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
+    let proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
+    only_info(proposal.good(format!("{value:.0}")).value(format!("{value:.0}")).evidence(evidence)).propose()
+}
+
+pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let scheduler = scene.queue(disk, "scheduler").map(active);
+    // bfq does its own; a database orders its writes itself
+    if scheduler == Some("bfq") || scene.role == ServerRole::Database {
+        return CheckOutcome::Absent;
+    }
+    let Some(target) = scene.queue_number(disk, "wbt_lat_usec") else {
+        return if scene.has_facts { CheckOutcome::Absent } else { lacks(scene, disk, "wbt_lat_usec") };
+    };
+    if target > 0.0 {
+        return CheckOutcome::Good;
+    }
+    let Some(load) = scene.disk_load(disk) else {
+        return CheckOutcome::Unknown("whether reads wait behind writes is seen in a log alone".into());
+    };
+    let Some((queued_s, _, in_flight)) = load.queued_writes() else { return CheckOutcome::Good };
+    let (share, read_s) = (queued_s / load.seconds, load.read_s / load.reads.max(1.0));
+    let slow = if rotates(scene, disk) { 0.05 } else { 0.005 };
+    if share < 0.05 || load.reads < 100.0 || read_s < slow {
+        return CheckOutcome::Good;
+    }
+    let value = if rotates(scene, disk) { "75000" } else { "2000" };
+    let evidence = format!(
+        "{} of the time {} of writes were in flight, and a read took {:.0} ms on average",
+        percent(share),
+        bytes(in_flight),
+        read_s * 1e3
+    );
+    Proposal::new("wbt_lat_usec is 0: writes are not throttled")
+        .good(value)
+        .value(value)
+        .evidence(Some((evidence, share)))
+        .propose()
+}
+
+pub(super) fn write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(now) = scene.queue(disk, "write_cache") else { return lacks(scene, disk, "write_cache") };
+    let device = scsi_disk(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
+    match device {
+        Some(device) if device.starts_with("write back") && now == "write through" => {
+            let seen =
+                format!("the disk says its cache is `{device}`, the kernel treats it as `{now}`: no flush is sent");
+            Proposal::new(seen).value("write back").propose()
+        }
+        _ => CheckOutcome::Good,
+    }
+}
+
+/// `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its place.
+pub(super) fn scsi_disk(scene: &HostScene, disk: &str) -> Option<String> {
+    let place = scene.tree.place(&format!("sys/block/{}", file_name(disk)))?;
+    let is_address =
+        |part: &&str| part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
+    let address = place.split('/').rev().find(is_address)?;
+    Some(format!("sys/class/scsi_disk/{address}"))
+}
+
+pub(super) fn rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(now) = scene.queue(disk, "rotational") else { return lacks(scene, disk, "rotational") };
+    let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default();
+    let words = model.to_uppercase();
+    let is_flash = words.split([' ', '_', '-']).any(|word| word == "SSD" || word == "NVME") || disk.starts_with("nvme");
+    if now == "1" && is_flash {
+        let seen = format!("the kernel takes {} for a rotating disk", if model.is_empty() { disk } else { &model });
+        return Proposal::new(seen).value("0").propose();
+    }
+    CheckOutcome::Good
+}
+
+pub(super) fn nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
+    let requests = scene.disk_load(disk).map(|load| (load.reads + load.writes) / load.seconds);
+    // where a million requests a second pass, looking for neighbours costs more than it brings
+    if requests.is_some_and(|rate| rate > 1e6) {
+        return CheckOutcome::Good;
+    }
+    only_info(proposal.evidence(busy(scene.disk_load(disk)))).propose()
+}
+
+pub(super) fn depth(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(depth) = scene.block_number(disk, "device/queue_depth") else {
+        return if scene.has_facts { CheckOutcome::Absent } else { lacks(scene, disk, "../device/queue_depth") };
+    };
+    let usb = scene.tree.place(&format!("sys/block/{}", file_name(disk))).is_some_and(|place| place.contains("/usb"));
+    // a bridge without UASP takes one at a time; links.usb tells that
+    if depth > 1.0 || usb || !matches!(scene.class(disk), DeviceClass::Rotational | DeviceClass::Flash) {
+        return CheckOutcome::Good;
+    }
+    only_info(Proposal::new(format!("queue_depth is {depth:.0}")).evidence(queued(scene.disk_load(disk)))).propose()
+}
+
+/// Seconds after which a desktop drive may still be at a sector that it cannot read (raid.wiki, Timeout Mismatch).
+const LONG_RECOVERY: f64 = 180.0;
+
+pub(super) fn timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let in_array = || {
+        let over = scene.topology.sets_over(disk);
+        over.iter().any(|set| set.kind == DeviceKind::Md && set.level.is_some_and(has_copies))
+    };
+    // of NVMe the cloud's advice: a volume that stalls comes back, a timed out one fails
+    if scene.class(disk) == DeviceClass::Virtual && disk.starts_with("nvme") {
+        let Some(milliseconds) = scene.queue_number(disk, "io_timeout") else {
+            return lacks(scene, disk, "io_timeout");
+        };
+        if milliseconds > 30_000.0 {
+            return CheckOutcome::Good;
+        }
+        let proposal = Proposal::new(format!("io_timeout is {:.0} s on a cloud volume", milliseconds / 1e3));
+        return proposal
+            .severity(AdviceSeverity::Notice)
+            .value("4294967295")
+            .good("4294967295 (the longest)")
+            .propose();
+    }
+    if scene.class(disk) != DeviceClass::Rotational || !in_array() {
+        return CheckOutcome::Absent;
+    }
+    let Some(seconds) = scene.block_number(disk, "device/timeout") else {
+        return lacks(scene, disk, "../device/timeout");
+    };
+    if seconds >= LONG_RECOVERY {
+        return CheckOutcome::Good;
+    }
+    CheckOutcome::Unknown(format!(
+        "the kernel gives up after {seconds:.0} s; how long the drive tries (SCT ERC) is not in sysfs"
+    ))
+}
+
+fn has_copies(level: diskwright_base::RaidLevel) -> bool {
+    !matches!(level, diskwright_base::RaidLevel::Linear | diskwright_base::RaidLevel::Raid0)
+}
+
+pub(super) fn zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
+    match scene.queue(disk, "zoned") {
+        None if scene.has_facts => CheckOutcome::Absent,
+        None => lacks(scene, disk, "zoned"),
+        Some("none") => CheckOutcome::Good,
+        Some(kind) => {
+            Proposal::new(format!("the disk is {kind}: its tracks overlap and are written zone by zone")).propose()
+        }
+    }
+}
+
+pub(super) fn actuators(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let ranges = scene.tree.names(&path(disk, "independent_access_ranges")).len();
+    match ranges {
+        _ if !scene.has_facts => lacks(scene, disk, "independent_access_ranges"),
+        0 | 1 => CheckOutcome::Good,
+        _ => Proposal::new(format!("the disk has {ranges} actuators, each with its own range of sectors")).propose(),
+    }
+}

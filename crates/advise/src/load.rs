@@ -1,0 +1,254 @@
+//! What a log shows of a host's load, as far as advice is about it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_base::{Catalogue, Frame, Schema};
+
+/// Sums over a log of one disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DiskLoad {
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// Reads.
+    pub reads: f64,
+    /// Writes.
+    pub writes: f64,
+    /// Bytes read.
+    pub read_bytes: f64,
+    /// Bytes written.
+    pub write_bytes: f64,
+    /// Time of all reads added up, s.
+    pub read_s: f64,
+    /// Time of all writes added up, s.
+    pub write_s: f64,
+    /// Seconds with a request in flight.
+    pub busy_s: f64,
+    /// Of those, with one request in flight on average.
+    pub alone_s: f64,
+    /// Bytes written a second in each tick that wrote, for percentiles.
+    write_rates: Vec<f32>,
+    /// Of ticks that nearly only read, with few requests in flight: reads, bytes, time of the reads.
+    lone_reads: Vec<[f64; 3]>,
+    /// Busy seconds of the same ticks.
+    lone_busy: Vec<f64>,
+    /// Of ticks with many writes in flight: seconds, bytes written, bytes in flight times seconds.
+    queued_writes: [f64; 3],
+}
+
+/// A host's load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostLoad {
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// By disk.
+    pub disks: BTreeMap<String, DiskLoad>,
+    /// Mean of other counters, by counter and instance.
+    pub means: BTreeMap<(String, String), f64>,
+}
+
+/// Counters whose mean is kept.
+const MEANS: &[&str] = &[
+    "paging.swap_in_pages_per_s",
+    "paging.swap_out_pages_per_s",
+    "paging.refaults_per_s",
+    "paging.allocation_stalls_per_s",
+    "paging.compact_stalls_per_s",
+    "paging.major_faults_per_s",
+    "memory.dirty_bytes",
+    "memory.writeback_bytes",
+    "memory.available_fraction",
+    "pressure.memory_some",
+    "pressure.io_full",
+    "processor.steal",
+    "processor.busy",
+    "cgroup.cpu_throttled",
+    "cgroup.memory_limit_hits_per_s",
+    "cgroup.memory_some",
+    "physical_disk.stalled",
+    "array.background",
+];
+
+/// Reads in flight, on average, up to which a reader is taken to be one that waits for each.
+const ALONE: f64 = 1.5;
+/// Writes in flight from which they queue.
+const QUEUED: f64 = 4.0;
+
+/// Collects a load from frames.
+#[derive(Default)]
+pub struct HostLoadReader {
+    load: HostLoad,
+    schema: Option<Arc<Schema>>,
+    disks: Vec<(String, DiskPlans)>,
+    means: Vec<((String, String), CounterPlan)>,
+    sums: BTreeMap<(String, String), (CounterPlan, CounterSummary)>,
+}
+
+/// Plans of what is read of a disk at each tick; a log may lack some.
+struct DiskPlans([Option<CounterPlan>; 8]);
+
+const DISK_COUNTERS: [&str; 8] = [
+    "physical_disk.reads_per_s",
+    "physical_disk.writes_per_s",
+    "physical_disk.read_bytes_per_s",
+    "physical_disk.write_bytes_per_s",
+    "physical_disk.avg_read_queue_length",
+    "physical_disk.avg_write_queue_length",
+    "physical_disk.busy",
+    "physical_disk.avg_queue_length",
+];
+
+impl HostLoadReader {
+    /// Takes a frame in.
+    pub fn frame(&mut self, frame: &Frame) {
+        if self.schema.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
+            self.resolve(frame.schema());
+        }
+        let seconds = |elapsed_ns: u64| elapsed_ns as f64 / 1e9;
+        let lengths: Vec<f64> = frame.ticks().iter().map(|tick| seconds(tick.elapsed_ns)).collect();
+        self.load.seconds += lengths.iter().sum::<f64>();
+        let mut values: [Vec<f64>; 8] = Default::default();
+        for (disk, plans) in &self.disks {
+            for (plan, out) in plans.0.iter().zip(&mut values) {
+                match plan {
+                    Some(plan) => plan.values(frame, out),
+                    None => {
+                        out.clear();
+                        out.resize(lengths.len(), f64::NAN);
+                    }
+                }
+            }
+            let load = self.load.disks.entry(disk.clone()).or_default();
+            for (index, length) in lengths.iter().enumerate() {
+                load.tick(*length, values.each_ref().map(|column| column[index]));
+            }
+        }
+        for (name, plan) in &self.means {
+            let (_, sum) = self.sums.entry(name.clone()).or_insert_with(|| (plan.clone(), CounterSummary::default()));
+            sum.add(&plan.summarise(frame, |_| true));
+        }
+    }
+
+    /// All that was taken in; `None` where that was nothing.
+    #[must_use]
+    pub fn finish(mut self) -> Option<HostLoad> {
+        for (name, (plan, sum)) in &self.sums {
+            plan.value(sum).map(|mean| self.load.means.insert(name.clone(), mean));
+        }
+        Some(self.load).filter(|load| load.seconds > 0.0)
+    }
+
+    fn resolve(&mut self, schema: &Arc<Schema>) {
+        let catalogue = Catalogue::builtin();
+        let plan = |counter: &str, instance: &str| CounterPlan::resolve(catalogue, schema, counter, instance);
+        let disks = schema.instances("physical_disk");
+        self.disks = disks
+            .iter()
+            .map(|disk| ((*disk).to_owned(), DiskPlans(DISK_COUNTERS.map(|counter| plan(counter, disk)))))
+            .collect();
+        self.means.clear();
+        for counter in MEANS {
+            let object = counter.split('.').next().unwrap_or(counter);
+            for instance in schema.instances(object) {
+                let name = ((*counter).to_owned(), instance.to_owned());
+                self.means.extend(plan(counter, instance).map(|plan| (name, plan)));
+            }
+        }
+        self.schema = Some(Arc::clone(schema));
+    }
+}
+
+impl DiskLoad {
+    fn tick(&mut self, seconds: f64, values: [f64; 8]) {
+        let [reads, writes, read_bytes, write_bytes, read_queue, write_queue, busy, queue] = values;
+        if !(reads + writes).is_finite() || seconds <= 0.0 {
+            return;
+        }
+        let known = |value: f64| if value.is_finite() { value } else { 0.0 };
+        self.seconds += seconds;
+        self.reads += reads * seconds;
+        self.writes += writes * seconds;
+        self.read_bytes += known(read_bytes) * seconds;
+        self.write_bytes += known(write_bytes) * seconds;
+        self.read_s += known(read_queue) * seconds;
+        self.write_s += known(write_queue) * seconds;
+        self.busy_s += known(busy) * seconds;
+        if busy > 0.0 && queue / busy <= ALONE {
+            self.alone_s += busy * seconds;
+        }
+        if write_bytes > 0.0 {
+            self.write_rates.push(write_bytes as f32);
+        }
+        let nearly_only_reads = reads > 0.0 && known(write_bytes) < 0.02 * known(read_bytes);
+        if nearly_only_reads && read_queue.is_finite() && read_queue <= 4.0 {
+            self.lone_reads.push([reads * seconds, read_bytes * seconds, read_queue * seconds]);
+            self.lone_busy.push(known(busy) * seconds);
+        }
+        if write_queue >= QUEUED && writes > 0.0 && write_bytes.is_finite() {
+            let in_flight = write_queue * write_bytes / writes;
+            let [length, bytes, bytes_s] = &mut self.queued_writes;
+            *length += seconds;
+            *bytes += write_bytes * seconds;
+            *bytes_s += in_flight * seconds;
+        }
+    }
+
+    /// Share of the time that the disk was busy.
+    #[must_use]
+    pub fn busy(&self) -> f64 {
+        self.busy_s / self.seconds
+    }
+
+    /// Share of the busy time with one request in flight.
+    #[must_use]
+    pub fn alone(&self) -> Option<f64> {
+        (self.busy_s > 0.0).then(|| self.alone_s / self.busy_s)
+    }
+
+    /// Mean bytes of a read.
+    #[must_use]
+    pub fn bytes_per_read(&self) -> Option<f64> {
+        (self.reads > 0.0).then(|| self.read_bytes / self.reads)
+    }
+
+    /// Mean bytes of a write.
+    #[must_use]
+    pub fn bytes_per_write(&self) -> Option<f64> {
+        (self.writes > 0.0).then(|| self.write_bytes / self.writes)
+    }
+
+    /// The rate of writing that nine ticks in ten stay below, bytes a second, of those that wrote.
+    #[must_use]
+    pub fn high_write_rate(&self) -> Option<f64> {
+        let mut rates = self.write_rates.clone();
+        rates.sort_unstable_by(f32::total_cmp);
+        rates.get((rates.len() * 9 / 10).min(rates.len().saturating_sub(1))).map(|rate| f64::from(*rate))
+    }
+
+    /// Ticks in which readers waited for each read: reads, bytes and seconds of each.
+    pub(crate) fn lone_reads(&self) -> &[[f64; 3]] {
+        &self.lone_reads
+    }
+
+    /// Busy seconds of those ticks whose reads have at least so many bytes on average.
+    pub(crate) fn lone_busy_s(&self, least_bytes: f64) -> f64 {
+        let of_size = self.lone_reads.iter().zip(&self.lone_busy).filter(|(read, _)| read[1] / read[0] >= least_bytes);
+        of_size.map(|(_, busy)| busy).sum()
+    }
+
+    /// Of the time in which writes queued: its length, bytes a second, bytes in flight.
+    #[must_use]
+    pub fn queued_writes(&self) -> Option<(f64, f64, f64)> {
+        let [seconds, bytes, bytes_s] = self.queued_writes;
+        (seconds > 0.0).then(|| (seconds, bytes / seconds, bytes_s / seconds))
+    }
+}
+
+impl HostLoad {
+    /// Mean of a counter.
+    #[must_use]
+    pub fn mean(&self, counter: &str, instance: &str) -> Option<f64> {
+        self.means.get(&(counter.to_owned(), instance.to_owned())).copied()
+    }
+}

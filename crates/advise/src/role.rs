@@ -1,0 +1,139 @@
+//! What a server is for, from the programs that run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::tree::HostTree;
+
+/// Lines of a program's name and how many processes have it; only of programs that tell a role.
+pub(crate) const FILE: &str = "processes";
+
+/// What a host is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerRole {
+    /// Virtual machines run on it.
+    VirtualMachineHost,
+    /// A database server.
+    Database,
+    /// NFS or SMB is served.
+    FileServer,
+    /// A web or proxy server.
+    Web,
+    /// Somebody works at its screen.
+    Desktop,
+    /// Nothing that runs tells.
+    #[default]
+    Unknown,
+}
+
+/// Programs that tell a role, by the start of their name as the kernel has it (15 bytes).
+const PROGRAMS: &[(ServerRole, &[&str])] = &[
+    (
+        ServerRole::VirtualMachineHost,
+        &["qemu-system-", "qemu-kvm", "kvm", "cloud-hyperviso", "firecracker", "VBoxHeadless"],
+    ),
+    (
+        ServerRole::Database,
+        &[
+            "postgres",
+            "mysqld",
+            "mariadbd",
+            "mongod",
+            "ora_pmon",
+            "db2sysc",
+            "sqlservr",
+            "clickhouse-serv",
+            "cassandra",
+        ],
+    ),
+    (ServerRole::FileServer, &["nfsd", "smbd", "ksmbd", "ganesha.nfsd"]),
+    (ServerRole::Web, &["nginx", "apache2", "httpd", "haproxy", "caddy", "lighttpd"]),
+    (ServerRole::Desktop, &["gnome-shell", "plasmashell", "kwin_", "Xorg", "sway", "cinnamon", "xfce4-session"]),
+];
+
+impl ServerRole {
+    /// All roles, for the command line.
+    pub const ALL: [ServerRole; 6] = [
+        ServerRole::VirtualMachineHost,
+        ServerRole::Database,
+        ServerRole::FileServer,
+        ServerRole::Web,
+        ServerRole::Desktop,
+        ServerRole::Unknown,
+    ];
+
+    /// The role's name in data and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerRole::VirtualMachineHost => "virtual-machine-host",
+            ServerRole::Database => "database",
+            ServerRole::FileServer => "file-server",
+            ServerRole::Web => "web",
+            ServerRole::Desktop => "desktop",
+            ServerRole::Unknown => "unknown",
+        }
+    }
+
+    /// A role by its name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<ServerRole> {
+        ServerRole::ALL.into_iter().find(|role| role.name() == text)
+    }
+
+    /// True of a host that waits for requests of others. An unknown host is none.
+    #[must_use]
+    pub fn is_server(self) -> bool {
+        !matches!(self, ServerRole::Desktop | ServerRole::Unknown)
+    }
+
+    /// The role that the programs of a host tell, and the program that told. Where several do, the one
+    /// whose needs bind the others comes first.
+    #[must_use]
+    pub fn of(tree: &HostTree) -> (ServerRole, Option<String>) {
+        let names: Vec<&str> = tree.get(FILE).unwrap_or_default().lines().filter_map(|l| l.split(' ').next()).collect();
+        for (role, programs) in PROGRAMS {
+            if let Some(name) = names.iter().find(|name| programs.iter().any(|program| name.starts_with(program))) {
+                return (*role, Some((*name).to_owned()));
+            }
+        }
+        (ServerRole::Unknown, None)
+    }
+}
+
+/// Adds the programs that tell a role.
+pub(crate) fn add(tree: &mut HostTree, root: &Path) {
+    let Ok(entries) = fs::read_dir(root.join("proc")) else { return };
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit())) {
+        let Ok(name) = fs::read_to_string(entry.path().join("comm")) else { continue };
+        let name = name.trim_end().replace(' ', "_");
+        if PROGRAMS.iter().any(|(_, programs)| programs.iter().any(|program| name.starts_with(program))) {
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+    let lines: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    tree.files.insert(FILE.into(), lines.join("\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_tell_the_role_and_a_host_of_machines_comes_first() {
+        let role = |text: &str| {
+            let mut tree = HostTree::default();
+            tree.files.insert(FILE.into(), text.into());
+            ServerRole::of(&tree)
+        };
+        assert_eq!(role("postgres 12"), (ServerRole::Database, Some("postgres".into())));
+        assert_eq!(role("nginx 4\nqemu-system-x86 9").0, ServerRole::VirtualMachineHost);
+        assert_eq!(role(""), (ServerRole::Unknown, None));
+        assert!(ServerRole::ALL.iter().all(|role| ServerRole::parse(role.name()) == Some(*role)));
+    }
+}

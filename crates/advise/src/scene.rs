@@ -1,0 +1,163 @@
+//! The facts of a host made ready for questions.
+
+use std::path::Path;
+
+use diskwright_base::{Ceiling, Device, DeviceClass, DeviceKind, Topology};
+use diskwright_counters::live::mountinfo::{self, Mount};
+use diskwright_counters::live::{Roots, sources::mounts, sources::topology};
+
+use crate::check::CheckObject;
+use crate::load::{DiskLoad, HostLoad};
+use crate::role::ServerRole;
+use crate::space::{self, FilesystemSpace};
+use crate::tree::HostTree;
+
+/// A host that is judged.
+#[derive(Debug)]
+pub struct HostScene {
+    pub(crate) tree: HostTree,
+    pub(crate) topology: Topology,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) space: Vec<FilesystemSpace>,
+    /// What the host is for.
+    pub role: ServerRole,
+    /// The program that told it; none where the user said so.
+    pub role_from: Option<String>,
+    pub(crate) load: Option<HostLoad>,
+    pub(crate) ceilings: Vec<Ceiling>,
+    /// Facts are there at all; a log without them is judged by its topology alone.
+    pub has_facts: bool,
+}
+
+/// Devices that are no disks whatever their name says.
+const NO_DISKS: &[&str] = &["sr", "fd", "nbd", "ram"];
+
+impl HostScene {
+    /// A host below a root.
+    #[must_use]
+    pub fn read(root: &Path, role: Option<ServerRole>) -> HostScene {
+        let roots = if root == Path::new("/") { Roots::default() } else { Roots::under(root) };
+        HostScene::of(HostTree::read(root), topology::read(&roots), role)
+    }
+
+    /// A host of which these facts and devices are known.
+    #[must_use]
+    pub fn of(tree: HostTree, topology: Topology, role: Option<ServerRole>) -> HostScene {
+        let mounts = mountinfo::parse(tree.get("proc/self/mountinfo").unwrap_or_default().as_bytes());
+        let space = space::parse(tree.get(space::FILE).unwrap_or_default());
+        let found = ServerRole::of(&tree);
+        let (role, role_from) = role.map_or(found, |role| (role, None));
+        let has_facts = !tree.files.is_empty();
+        HostScene { tree, topology, mounts, space, role, role_from, load: None, ceilings: Vec::new(), has_facts }
+    }
+
+    /// The same with what a log shows of its load, and what its disks were measured to do.
+    #[must_use]
+    pub fn with_load(mut self, load: Option<HostLoad>, ceilings: &[Ceiling]) -> HostScene {
+        self.ceilings = diskwright_base::ceiling::settle(Some(&self.topology), ceilings);
+        self.load = load;
+        self
+    }
+
+    /// The facts.
+    #[must_use]
+    pub fn tree(&self) -> &HostTree {
+        &self.tree
+    }
+
+    /// The things that a check is made for.
+    pub(crate) fn instances(&self, object: CheckObject) -> Vec<String> {
+        let named = |keep: &dyn Fn(&&Device) -> bool| -> Vec<String> {
+            self.topology.devices.iter().filter(keep).map(|device| device.name.clone()).collect()
+        };
+        match object {
+            CheckObject::Host => vec![String::new()],
+            CheckObject::Disk => named(&is_disk),
+            CheckObject::Partition => named(&|d| d.kind == DeviceKind::Partition),
+            CheckObject::Md => named(&|d| d.kind == DeviceKind::Md),
+            CheckObject::Mapped => {
+                named(&|d| d.kind == DeviceKind::Dm || d.kind == DeviceKind::Multipath && d.name.starts_with("dm-"))
+            }
+            CheckObject::Filesystem => mounts::local(&self.mounts).iter().map(|mount| mount.point.clone()).collect(),
+            CheckObject::Cgroup => self.cgroups(),
+        }
+    }
+
+    fn cgroups(&self) -> Vec<String> {
+        let folder = "sys/fs/cgroup";
+        let mut found = Vec::new();
+        for name in self.tree.names(folder) {
+            let path = format!("{folder}/{name}");
+            let deeper = self.tree.names(&path);
+            found.extend(
+                deeper
+                    .iter()
+                    .filter(|n| self.tree.has(&format!("{path}/{n}/cpu.stat")))
+                    .map(|n| format!("/{name}/{n}")),
+            );
+            if self.tree.has(&format!("{path}/cpu.stat")) {
+                found.push(format!("/{name}"));
+            }
+        }
+        found.sort();
+        found
+    }
+
+    pub(crate) fn device(&self, name: &str) -> Option<&Device> {
+        self.topology.device(name)
+    }
+
+    pub(crate) fn class(&self, name: &str) -> DeviceClass {
+        self.device(name).map_or(DeviceClass::Unknown, |device| device.class)
+    }
+
+    /// A file of a disk's queue.
+    pub(crate) fn queue(&self, disk: &str, file: &str) -> Option<&str> {
+        self.tree.get(&format!("sys/block/{}/queue/{file}", file_name(disk)))
+    }
+
+    pub(crate) fn queue_number(&self, disk: &str, file: &str) -> Option<f64> {
+        self.queue(disk, file)?.parse().ok()
+    }
+
+    /// A file of a block device's folder.
+    pub(crate) fn block(&self, device: &str, file: &str) -> Option<&str> {
+        self.tree.get(&format!("sys/block/{}/{file}", file_name(device)))
+    }
+
+    pub(crate) fn block_number(&self, device: &str, file: &str) -> Option<f64> {
+        self.block(device, file)?.split_whitespace().next()?.parse().ok()
+    }
+
+    /// What the log shows of a disk.
+    pub(crate) fn disk_load(&self, disk: &str) -> Option<&DiskLoad> {
+        self.load.as_ref()?.disks.get(disk)
+    }
+
+    pub(crate) fn mount(&self, point: &str) -> Option<&Mount> {
+        // of several mounts on one point the last is seen
+        self.mounts.iter().rev().find(|mount| mount.point == point)
+    }
+
+    /// A setting of `/proc/sys`.
+    pub(crate) fn sysctl(&self, name: &str) -> Option<f64> {
+        self.tree.number(&format!("proc/sys/{}", name.replace('.', "/")))
+    }
+
+    /// Memory of the host, bytes.
+    pub(crate) fn memory_bytes(&self) -> Option<f64> {
+        Some(self.topology.memory_bytes as f64).filter(|bytes| *bytes > 0.0)
+    }
+}
+
+/// sysfs writes a slash in a name as an exclamation mark.
+pub(crate) fn file_name(device: &str) -> String {
+    device.replace('/', "!")
+}
+
+fn is_disk(device: &&Device) -> bool {
+    matches!(device.kind, DeviceKind::Disk | DeviceKind::Multipath)
+        && device.below.is_empty()
+        && device.class != DeviceClass::Memory
+        && !NO_DISKS.iter().any(|start| device.name.starts_with(start))
+}

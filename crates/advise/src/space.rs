@@ -1,0 +1,117 @@
+//! Space and inodes of local filesystems, asked in a thread with a deadline. Mounts on
+//! other machines and behind user processes are never asked: they may not answer.
+//!
+//! The answers are a text in the tree, so that they travel with the other facts.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use diskwright_counters::live::{Roots, mountinfo, sources::mounts};
+
+use crate::tree::HostTree;
+
+/// Lines of mount point (as the kernel escapes it), bytes of a block, blocks, blocks for users, inodes and free inodes.
+pub(crate) const FILE: &str = "space";
+/// All filesystems together have so long to answer.
+const DEADLINE: Duration = Duration::from_millis(200);
+
+/// One filesystem's space.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FilesystemSpace {
+    pub mount: String,
+    pub block_bytes: f64,
+    pub blocks: f64,
+    pub free: f64,
+    pub inodes: f64,
+    pub inodes_free: f64,
+}
+
+/// Adds what the filesystems say; of a copied folder, what lies in it.
+pub(crate) fn add(tree: &mut HostTree, root: &Path) {
+    if root != Path::new("/") {
+        if let Ok(text) = std::fs::read_to_string(root.join(FILE)) {
+            tree.files.insert(FILE.into(), text);
+        }
+        return;
+    }
+    let Some(text) = tree.get("proc/self/mountinfo") else { return };
+    let mounts = mountinfo::parse(text.as_bytes());
+    let points: Vec<String> = mounts::local(&mounts).iter().map(|mount| mount.point.clone()).collect();
+    let (lines, late) = ask(&points, DEADLINE, line);
+    tree.files.insert(FILE.into(), lines.join("\n"));
+    if let Some(point) = late {
+        let because = format!("the filesystem at {point} did not answer within {} ms", DEADLINE.as_millis());
+        tree.lacking.insert(FILE.into(), because);
+    }
+}
+
+/// Answers of a thread that may never end, and what it was at when the time was over.
+fn ask(
+    points: &[String],
+    deadline: Duration,
+    line: impl Fn(&str) -> Option<String> + Send + 'static,
+) -> (Vec<String>, Option<String>) {
+    let (sender, receiver) = mpsc::channel();
+    let asked = points.to_vec();
+    thread::spawn(move || asked.iter().try_for_each(|point| sender.send(line(point)).ok()));
+    let end = Instant::now() + deadline;
+    let mut lines = Vec::new();
+    for point in points {
+        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => lines.extend(line),
+            Err(_) => return (lines, Some(point.clone())),
+        }
+    }
+    (lines, None)
+}
+
+fn line(point: &str) -> Option<String> {
+    let space = rustix::fs::statvfs(Roots::default().at(point)).ok()?;
+    let point = point.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
+    Some(format!(
+        "{point} {} {} {} {} {}",
+        space.f_frsize, space.f_blocks, space.f_bavail, space.f_files, space.f_favail
+    ))
+}
+
+/// Reads the text back.
+pub(crate) fn parse(text: &str) -> Vec<FilesystemSpace> {
+    let read = |line: &str| {
+        let mut words = line.split_whitespace();
+        let mount = mountinfo::unescape(words.next()?.as_bytes());
+        let numbers: Vec<f64> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+        let &[block_bytes, blocks, free, inodes, inodes_free] = numbers.as_slice() else { return None };
+        Some(FilesystemSpace { mount, block_bytes, blocks, free, inodes, inodes_free })
+    };
+    text.lines().filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filesystem_that_does_not_answer_costs_its_own_answer_alone() {
+        let points = ["/".to_owned(), "/dead".to_owned(), "/srv".to_owned()];
+        let begun = Instant::now();
+        let (lines, late) = ask(&points, Duration::from_millis(50), |point| {
+            if point == "/dead" {
+                thread::park();
+            }
+            Some(format!("{point} 1 2 3 4 5"))
+        });
+        assert_eq!((lines, late.as_deref()), (vec!["/ 1 2 3 4 5".to_owned()], Some("/dead")));
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_text_is_read_back() {
+        let found = parse("/srv/a\\040b 4096 1000 50 0 0\nbroken 1\n");
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].mount.as_str(), found[0].free, found[0].inodes), ("/srv/a b", 50.0, 0.0));
+        let here = parse(&line("/").expect("the root filesystem answers"));
+        assert!(here[0].blocks > 0.0);
+    }
+}

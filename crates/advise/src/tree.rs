@@ -1,0 +1,335 @@
+//! The facts of a host as files: path and text. What a live host, a folder that was
+//! copied from one, and a note of a log have in common.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{role, space};
+
+/// No fact is longer; interrupts of hundreds of processors are cut off by it.
+const LONGEST: u64 = 1 << 20;
+/// Folders of one pattern that are looked into; a host with more has its first ones judged.
+const MOST_ENTRIES: usize = 4096;
+
+/// Files of a host that say how it is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostTree {
+    /// Text by path below the root, without a slash before it: `sys/block/sda/queue/scheduler`.
+    pub files: BTreeMap<String, String>,
+    /// Where links of devices lead, below the root.
+    pub places: BTreeMap<String, String>,
+    /// What is there and could not be read, with the reason.
+    pub lacking: BTreeMap<String, String>,
+}
+
+/// Why a fact is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TreeGap {
+    /// The host has no such file.
+    Absent,
+    /// It has, and it cannot be read.
+    Refused(String),
+}
+
+/// What is read of a host.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FactsFile {
+    /// Settings and what changes with hardware and software.
+    settings: Vec<String>,
+    /// What moves by itself: counts, free space.
+    moving: Vec<String>,
+    /// Read of each folder between a disk's place and the root of the devices.
+    ancestors: Vec<String>,
+    /// Links whose target is a fact.
+    links: Vec<String>,
+}
+
+fn facts() -> &'static FactsFile {
+    static FACTS: OnceLock<FactsFile> = OnceLock::new();
+    FACTS.get_or_init(|| {
+        diskwright_base::toml_reader::read("facts.toml", include_str!("data/facts.toml"))
+            .unwrap_or_else(|wrong| panic!("{wrong}"))
+    })
+}
+
+impl HostTree {
+    /// Reads a host below a root: `/`, or a folder with its files.
+    #[must_use]
+    pub fn read(root: &Path) -> HostTree {
+        let mut reader = TreeReader { root, tree: HostTree::default() };
+        let facts = facts();
+        for pattern in facts.settings.iter().chain(&facts.moving) {
+            reader.pattern(pattern);
+        }
+        facts.links.iter().for_each(|pattern| reader.link(pattern));
+        reader.ancestors(&facts.ancestors);
+        let mut tree = reader.tree;
+        space::add(&mut tree, root);
+        role::add(&mut tree, root);
+        tree
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn text(&self, path: &str) -> Result<&str, TreeGap> {
+        match (self.files.get(path), self.lacking.get(path)) {
+            (Some(text), _) => Ok(text),
+            (None, Some(because)) => Err(TreeGap::Refused(because.clone())),
+            (None, None) => Err(TreeGap::Absent),
+        }
+    }
+
+    /// The same where it does not matter why there is none.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(String::as_str)
+    }
+
+    /// A file that holds one number.
+    #[must_use]
+    pub fn number(&self, path: &str) -> Option<f64> {
+        self.get(path)?.split_whitespace().next()?.parse().ok()
+    }
+
+    /// Names of what lies in a folder, each once.
+    #[must_use]
+    pub fn names(&self, folder: &str) -> Vec<&str> {
+        let before = format!("{}/", folder.trim_end_matches('/'));
+        let mut names: Vec<&str> = self
+            .files
+            .keys()
+            .chain(self.places.keys())
+            .filter_map(|path| path.strip_prefix(&before)?.split('/').next())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Where a device's link leads: `sys/devices/pci0000:00/…`.
+    #[must_use]
+    pub fn place(&self, link: &str) -> Option<&str> {
+        self.places.get(link).map(String::as_str)
+    }
+
+    /// Whether anything below this path is known.
+    #[must_use]
+    pub fn has(&self, path: &str) -> bool {
+        let folder = format!("{path}/");
+        let below = |keys: &BTreeMap<String, String>| {
+            keys.contains_key(path)
+                || keys.range(folder.clone()..).next().is_some_and(|(key, _)| key.starts_with(&folder))
+        };
+        below(&self.files) || below(&self.places)
+    }
+
+    /// For a log: the tree without what is long and moves all the time.
+    #[must_use]
+    pub fn for_log(mut self) -> HostTree {
+        self.files.remove("proc/interrupts");
+        self
+    }
+
+    /// The tree without what moves by itself: two of them are equal where nobody changed anything.
+    #[must_use]
+    pub fn settled(&self) -> HostTree {
+        let facts = facts();
+        let moves = |path: &str| {
+            facts.moving.iter().any(|pattern| alternatives(pattern).iter().any(|one| fits(one, path)))
+                || matches!(path, space::FILE | role::FILE)
+        };
+        let keep = |from: &BTreeMap<String, String>| {
+            from.iter().filter(|(path, _)| !moves(path)).map(|(path, text)| (path.clone(), text.clone())).collect()
+        };
+        HostTree { files: keep(&self.files), places: self.places.clone(), lacking: BTreeMap::new() }
+    }
+}
+
+struct TreeReader<'a> {
+    root: &'a Path,
+    tree: HostTree,
+}
+
+impl TreeReader<'_> {
+    fn pattern(&mut self, pattern: &str) {
+        for one in alternatives(pattern) {
+            for path in self.expand(&one) {
+                self.file(path);
+            }
+        }
+    }
+
+    fn file(&mut self, path: String) {
+        let mut bytes = Vec::new();
+        // a pipe that lies in a copied folder would be waited for
+        let place = self.root.join(&path);
+        if !fs::metadata(&place).is_ok_and(|found| found.is_file()) {
+            return;
+        }
+        let read = fs::File::open(&place).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+        match read {
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&bytes);
+                // all processors are alike
+                let text = if path == "proc/cpuinfo" { text.split("\n\n").next().unwrap_or_default() } else { &text };
+                self.tree.files.insert(path, text.trim_end_matches(['\n', '\0', ' ']).to_owned());
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                self.tree.lacking.insert(path, "only root can read it".into());
+            }
+            // files that are there and have no answer: a setting that this device does not have
+            Err(_) => {}
+        }
+    }
+
+    fn link(&mut self, pattern: &str) {
+        for one in alternatives(pattern) {
+            for path in self.expand(&one) {
+                let Some(target) = self.target(&path) else { continue };
+                self.tree.places.insert(path, target);
+            }
+        }
+    }
+
+    /// Where a link leads, below the root. A link of a copied folder may lead nowhere.
+    fn target(&self, path: &str) -> Option<String> {
+        let link = self.root.join(path);
+        if !fs::symlink_metadata(&link).ok()?.is_symlink() {
+            return None;
+        }
+        let root = fs::canonicalize(self.root).ok()?;
+        if let Ok(found) = fs::canonicalize(&link) {
+            return Some(found.strip_prefix(&root).ok()?.to_string_lossy().into_owned());
+        }
+        Some(fs::read_link(&link).ok()?.to_string_lossy().into_owned())
+    }
+
+    /// What hangs between each disk and the root of the devices.
+    fn ancestors(&mut self, patterns: &[String]) {
+        let mut folders: Vec<String> = Vec::new();
+        let places: Vec<String> = self.tree.places.values().cloned().collect();
+        for place in places.iter().filter(|place| place.starts_with("sys/devices/")) {
+            let mut folder = Path::new(place);
+            while let Some(above) = folder.parent().filter(|above| above.components().count() > 2) {
+                folders.push(above.to_string_lossy().into_owned());
+                folder = above;
+            }
+        }
+        folders.sort();
+        folders.dedup();
+        for folder in folders {
+            for pattern in patterns {
+                self.pattern(&format!("{folder}/{pattern}"));
+            }
+        }
+    }
+
+    /// Paths below the root that fit a pattern without alternatives.
+    fn expand(&self, pattern: &str) -> Vec<String> {
+        let mut found = vec![String::new()];
+        for part in pattern.split('/') {
+            if !part.contains('*') {
+                found.iter_mut().for_each(|path| *path = join(path, part));
+                continue;
+            }
+            let mut deeper = Vec::new();
+            for path in &found {
+                let mut names = entries(&self.root.join(path));
+                names.retain(|name| part_fits(part, name));
+                names.sort();
+                deeper.extend(names.into_iter().take(MOST_ENTRIES).map(|name| join(path, &name)));
+            }
+            found = deeper;
+        }
+        found
+    }
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn join(path: &str, part: &str) -> String {
+    if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") }
+}
+
+/// `a/{b,c}/d` as `a/b/d` and `a/c/d`; one level of braces.
+fn alternatives(pattern: &str) -> Vec<String> {
+    let parts = pattern.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
+    let Some((before, (inner, after))) = parts else { return vec![pattern.to_owned()] };
+    inner.split(',').flat_map(|word| alternatives(&format!("{before}{word}{after}"))).collect()
+}
+
+/// A name with at most one star in the pattern.
+fn part_fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => {
+            name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
+        }
+    }
+}
+
+fn fits(pattern: &str, path: &str) -> bool {
+    let (mut parts, mut names) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (parts.next(), names.next()) {
+            (None, None) => return true,
+            (Some(part), Some(name)) if part_fits(part, name) => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_counters::live::fake::FakeMachine;
+
+    #[test]
+    fn patterns_have_alternatives_and_stars() {
+        assert_eq!(alternatives("a/{b,c}/{d,e}"), ["a/b/d", "a/b/e", "a/c/d", "a/c/e"]);
+        assert!(fits("sys/block/*/queue/x", "sys/block/sda/queue/x"));
+        assert!(!fits("sys/block/*/queue/x", "sys/block/sda/sda1/queue/x"));
+        assert!(part_fits("dev-*", "dev-sda1") && !part_fits("dev-*", "rd0") && !part_fits("a*a", "a"));
+    }
+
+    #[test]
+    fn links_lead_below_the_root_and_their_folders_are_read() {
+        let machine = FakeMachine::new();
+        machine
+            .put("sys/devices/pci0000:00/0000:00:1d.0/current_link_speed", "8.0 GT/s PCIe\n")
+            .put("sys/devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1/queue/scheduler", "[none] mq-deadline\n")
+            .link("sys/block/nvme0n1", "../devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1");
+        let tree = HostTree::read(machine.folder());
+        assert_eq!(tree.get("sys/block/nvme0n1/queue/scheduler"), Some("[none] mq-deadline"));
+        assert_eq!(tree.place("sys/block/nvme0n1"), Some("sys/devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1"));
+        assert_eq!(tree.get("sys/devices/pci0000:00/0000:00:1d.0/current_link_speed"), Some("8.0 GT/s PCIe"));
+        assert_eq!(tree.text("sys/block/nvme0n1/queue/wbt_lat_usec"), Err(TreeGap::Absent));
+        assert_eq!(tree.names("sys/block"), ["nvme0n1"]);
+        assert!(tree.has("sys/block/nvme0n1/queue") && !tree.has("sys/block/nvme"));
+    }
+
+    #[test]
+    fn what_moves_by_itself_is_no_change() {
+        let machine = FakeMachine::new();
+        machine.put("proc/sys/vm/swappiness", "60\n").put("proc/sys/fs/aio-nr", "12\n");
+        let before = HostTree::read(machine.folder());
+        machine.put("proc/sys/fs/aio-nr", "99\n");
+        let after = HostTree::read(machine.folder());
+        assert_ne!(before, after);
+        assert_eq!(before.settled(), after.settled());
+        machine.put("proc/sys/vm/swappiness", "10\n");
+        assert_ne!(before.settled(), HostTree::read(machine.folder()).settled());
+    }
+}

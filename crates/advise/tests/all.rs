@@ -1,0 +1,3 @@
+//! All tests of the crate in one program, so that it is linked once.
+
+mod cases;

@@ -1,0 +1,231 @@
+//! Every check on each side of its limit, and where it cannot be read: hosts and cases of our own making, as
+//! data, in the shapes of `/sys` and `/proc`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use diskwright_advise::{CHECKS, HostAdvice, HostLoad, HostLoadReader, HostScene, HostTree, ServerRole, advise};
+use diskwright_base::{Ceiling, Frame, Schema, Series, Tick};
+use diskwright_counters::live::fake::FakeMachine;
+use diskwright_counters::live::sources::topology;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostFile {
+    /// Only the devices are known, as of a log without facts.
+    #[serde(default)]
+    without_facts: bool,
+    files: BTreeMap<String, String>,
+    #[serde(default)]
+    links: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CasesFile {
+    case: Vec<Case>,
+}
+
+/// What a host is like beside its description, and what one check says of it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    check: String,
+    host: String,
+    #[serde(default)]
+    instance: String,
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+    #[serde(default)]
+    links: BTreeMap<String, String>,
+    #[serde(default)]
+    remove: Vec<String>,
+    role: Option<String>,
+    /// Counters of 20 ticks of a second: one value, or one for each tick in turn.
+    #[serde(default)]
+    load: BTreeMap<String, Vec<f64>>,
+    /// Bytes a second that a probe measured of the instance, reading.
+    read_ceiling: Option<f64>,
+    expect: Expected,
+    /// What the item says, in any of its texts.
+    #[serde(default)]
+    says: Vec<String>,
+    /// Predicted gain.
+    factor: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Expected {
+    Advice,
+    Good,
+    Absent,
+    Unknown,
+}
+
+fn folder(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    diskwright_base::toml_reader::read(&path.display().to_string(), &text).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn cases() -> Vec<Case> {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder("cases")).expect("cases").map(|e| e.expect("a file").path()).collect();
+    paths.sort();
+    paths.iter().flat_map(|path| read::<CasesFile>(path).case).collect()
+}
+
+fn machine(case: &Case, host: HostFile) -> FakeMachine {
+    let machine = FakeMachine::new();
+    let mut files = host.files;
+    files.extend(case.set.clone());
+    for path in &case.remove {
+        let below = format!("{path}/");
+        files.retain(|file, _| file != path && !file.starts_with(&below));
+    }
+    let mut links = host.links;
+    links.extend(case.links.clone());
+    links.retain(|path, _| !case.remove.contains(path));
+    for (path, text) in files {
+        machine.put(&placed(&path, &links), format!("{text}\n"));
+    }
+    links.iter().for_each(|(path, target)| _ = machine.link(path, target));
+    machine
+}
+
+/// `sys/block/sda/size` where the link of the device leads.
+fn placed(path: &str, links: &BTreeMap<String, String>) -> String {
+    let inside = |(link, target): (&String, &String)| {
+        let rest = path.strip_prefix(link.as_str())?.strip_prefix('/')?;
+        Some(format!("sys/{}/{rest}", target.trim_start_matches("../")))
+    };
+    links.iter().find_map(inside).unwrap_or_else(|| path.to_owned())
+}
+
+fn load(case: &Case) -> Option<HostLoad> {
+    let series = case.load.keys().map(|name| {
+        let (counter, instance) = name.split_once('@').unwrap_or((name, ""));
+        Series { counter: counter.into(), instance: instance.into(), scale: 1.0 }
+    });
+    let schema = Arc::new(Schema::new(series.collect()));
+    let mut frame = Frame::new(schema, 20);
+    for tick in 0..20 {
+        let row: Vec<f64> = case.load.values().map(|values| values[tick % values.len()]).collect();
+        frame.push(Tick { time_ns: tick as i64 * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &row);
+    }
+    let mut reader = HostLoadReader::default();
+    reader.frame(&frame);
+    reader.finish().filter(|_| !case.load.is_empty())
+}
+
+fn judged(case: &Case) -> HostAdvice {
+    let host: HostFile = read(&folder("hosts").join(format!("{}.toml", case.host)));
+    let without_facts = host.without_facts;
+    let machine = machine(case, host);
+    let role = case.role.as_ref().map(|name| ServerRole::parse(name).unwrap_or_else(|| panic!("role {name}")));
+    let ceiling = case.read_ceiling.map(|rate| Ceiling {
+        device: case.instance.clone(),
+        read_bytes_per_s: Some(rate),
+        ..Ceiling::default()
+    });
+    let ceilings: Vec<Ceiling> = ceiling.into_iter().collect();
+    let scene = match without_facts {
+        true => HostScene::of(HostTree::default(), topology::read(&machine.roots()), role),
+        false => HostScene::read(machine.folder(), role),
+    };
+    advise(&scene.with_load(load(case), &ceilings))
+}
+
+fn id(case: &Case) -> String {
+    if case.instance.is_empty() { case.check.clone() } else { format!("{}@{}", case.check, case.instance) }
+}
+
+/// What was said of the case's check.
+fn found(case: &Case, advice: &HostAdvice) -> Expected {
+    let id = id(case);
+    if advice.items.iter().any(|item| item.id == id) {
+        return Expected::Advice;
+    }
+    if advice.unknown.iter().any(|unknown| unknown.id == id) { Expected::Unknown } else { Expected::Good }
+}
+
+/// All cases with what was said of each, judged once for all tests.
+static JUDGED: LazyLock<Vec<(Case, HostAdvice)>> = LazyLock::new(|| {
+    let judge = |case: Case| {
+        let advice = judged(&case);
+        (case, advice)
+    };
+    cases().into_iter().map(judge).collect()
+});
+
+#[test]
+fn every_case_is_judged_as_expected() {
+    let mut wrong = Vec::new();
+    for (number, (case, advice)) in JUDGED.iter().enumerate() {
+        let name = format!("case {number}, {} on {}", id(case), case.host);
+        let expected = if case.expect == Expected::Absent { Expected::Good } else { case.expect };
+        let seen = found(case, advice);
+        let item = advice.items.iter().find(|item| item.id == id(case));
+        if seen != expected {
+            wrong.push(format!("{name}: expected {expected:?}, found {seen:?}: {item:?}"));
+            continue;
+        }
+        let said = serde_json::to_string(&(item, &advice.unknown)).expect("serializable");
+        wrong.extend(
+            case.says.iter().filter(|text| !said.contains(*text)).map(|text| format!("{name}: no `{text}` in {said}")),
+        );
+        if let Some(expected) = case.factor {
+            let factor = item.and_then(|item| item.gain.as_ref()).map_or(f64::NAN, |gain| gain.factor);
+            if (factor / expected - 1.0).abs() >= 0.01 {
+                wrong.push(format!("{name}: a factor of {factor} instead of {expected}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn one_knob_has_one_voice() {
+    for (case, advice) in JUDGED.iter() {
+        let mut values: BTreeMap<String, String> = BTreeMap::new();
+        for write in advice.items.iter().flat_map(|item| &item.writes) {
+            let before = values.insert(write.path.clone(), write.after.clone());
+            assert_eq!(before, None, "{}: {} is written twice", id(case), write.path);
+        }
+    }
+}
+
+#[test]
+fn every_check_has_a_case_on_each_side_and_one_that_cannot_be_read() {
+    let cases = cases();
+    let mut missing = Vec::new();
+    for check in CHECKS.iter() {
+        let has = |expected: &[Expected]| cases.iter().any(|c| c.check == check.id && expected.contains(&c.expect));
+        for (what, expected) in [
+            ("advice", &[Expected::Advice][..]),
+            ("good", &[Expected::Good]),
+            ("unreadable", &[Expected::Unknown, Expected::Absent]),
+        ] {
+            if !has(expected) {
+                missing.push(format!("{}: no case {what}", check.id));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "\n{}", missing.join("\n"));
+}
+
+#[test]
+fn the_document_has_a_row_for_every_check() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/advise.md");
+    let text = std::fs::read_to_string(path).expect("the document");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> =
+        CHECKS.iter().map(|check| format!("| `{}` | {} | {} |", check.id, check.what, check.good)).collect();
+    assert_eq!(rows, expected);
+}

@@ -1,0 +1,201 @@
+//! Reads the files once.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::live::Roots;
+use crate::live::held::{read_bytes, read_number, read_text};
+use crate::live::mountinfo;
+use crate::live::scan::{WordIter, lines, number};
+use crate::live::totals::ABSENT;
+
+use super::PARTS;
+
+/// Sensors that are drives: reading them is a command to the drive, which may wake it.
+const DRIVES: &[&str] = &["drivetemp", "nvme"];
+/// So many parts are kept.
+const MOST: usize = 512;
+
+/// What was read: instance and values, in the order of the tables' columns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HardwareReadings {
+    pub parts: Vec<(String, [u64; PARTS.len()])>,
+    pub disks: Vec<(String, [u64; 2])>,
+    pub adapters: Vec<(String, [u64; 3])>,
+    pub filesystems: Vec<(String, [u64; 1])>,
+}
+
+fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
+    let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<_> = found.map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
+    all.sort();
+    all
+}
+
+fn or_absent(value: Option<u64>) -> u64 {
+    value.unwrap_or(ABSENT)
+}
+
+/// Reads all of it.
+pub(super) fn read(roots: &Roots) -> HardwareReadings {
+    let mut readings = HardwareReadings::default();
+    let mut add = |name: String, values: &[(usize, Option<u64>)]| {
+        if values.iter().all(|(_, value)| value.is_none()) || readings.parts.len() >= MOST {
+            return;
+        }
+        let mut row = [ABSENT; PARTS.len()];
+        values.iter().for_each(|(column, value)| row[*column] = or_absent(*value));
+        readings.parts.push((name, row));
+    };
+    memory(&roots.sys, &mut add);
+    links(&roots.sys, &mut add);
+    sensors(&roots.sys, &mut add);
+    processors(&roots.sys, &mut add);
+    powercap(&roots.sys, &mut add);
+    readings.disks = disks(&roots.sys);
+    readings.adapters = adapters(&roots.sys);
+    readings.filesystems = filesystems(roots);
+    readings
+}
+
+type AddPart<'a> = dyn FnMut(String, &[(usize, Option<u64>)]) + 'a;
+
+fn memory(sys: &Path, add: &mut AddPart) {
+    for (name, folder) in entries(&sys.join("devices/system/edac/mc")) {
+        let count = |file: &str| read_number(&folder.join(file));
+        add(name, &[(0, count("ce_count")), (1, count("ue_count"))]);
+    }
+}
+
+/// The number behind the word that begins with `TOTAL`.
+pub(super) fn aer_total(text: &[u8]) -> Option<u64> {
+    lines(text).find(|line| line.starts_with(b"TOTAL"))?.split(|b| *b == b' ').next_back().and_then(number)
+}
+
+/// `8.0 GT/s PCIe`, in tenths.
+pub(super) fn transfers(text: &[u8]) -> Option<u64> {
+    let word = WordIter::new(text).word()?;
+    let mut parts = word.split(|b| *b == b'.');
+    let (whole, tenth) = (number(parts.next()?)?, parts.next().and_then(number).unwrap_or(0));
+    whole.checked_mul(10)?.checked_add(tenth)
+}
+
+fn links(sys: &Path, add: &mut AddPart) {
+    for (name, folder) in entries(&sys.join("bus/pci/devices")) {
+        let class = read_text(&folder.join("class")).unwrap_or_default();
+        // storage, network, and the bridges on the way to them
+        let is_end = class.starts_with("0x01") || class.starts_with("0x02");
+        if !is_end && !class.starts_with("0x0604") {
+            continue;
+        }
+        let errors = |file: &str| aer_total(&read_bytes(&folder.join(file)).ok()?);
+        let lost = errors("aer_dev_nonfatal").zip(errors("aer_dev_fatal")).map(|(one, other)| one + other);
+        let share = |now: Option<u64>, most: Option<u64>| Some(now? * 1_000_000 / most.filter(|most| *most > 0)?);
+        let speed = |file: &str| transfers(read_text(&folder.join(file))?.as_bytes());
+        let width = |file: &str| read_number(&folder.join(file)).filter(|lanes| (1..=64).contains(lanes));
+        let (width, speed) = match is_end {
+            true => (
+                share(width("current_link_width"), width("max_link_width")),
+                share(speed("current_link_speed"), speed("max_link_speed")),
+            ),
+            false => (None, None),
+        };
+        add(name, &[(2, errors("aer_dev_correctable")), (3, lost), (4, width), (5, speed)]);
+    }
+}
+
+fn sensors(sys: &Path, add: &mut AddPart) {
+    let mut seen: HashSet<String> = HashSet::new();
+    for (place, folder) in entries(&sys.join("class/hwmon")) {
+        let chip = read_text(&folder.join("name")).unwrap_or_else(|| place.clone());
+        if DRIVES.contains(&chip.as_str()) {
+            continue;
+        }
+        for (file, _) in entries(&folder) {
+            let Some(sensor) = file.strip_suffix("_input").or_else(|| file.strip_suffix("_average")) else { continue };
+            let label = read_text(&folder.join(format!("{sensor}_label"))).unwrap_or_else(|| sensor.to_owned());
+            let name = format!("{chip}/{label}");
+            // two chips of one kind have sensors of one name
+            let name = if seen.insert(name.clone()) { name } else { format!("{name} ({place})") };
+            let value = read_number(&folder.join(&file));
+            match sensor.trim_end_matches(|c: char| c.is_ascii_digit()) {
+                "temp" if value.is_some() => {
+                    let limit = read_number(&folder.join(format!("{sensor}_crit"))).filter(|limit| *limit > 0);
+                    add(name, &[(6, value), (7, limit)]);
+                }
+                "power" => add(name, &[(8, value)]),
+                "fan" => add(name, &[(9, value)]),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn processors(sys: &Path, add: &mut AddPart) {
+    let mut seen: HashSet<(Option<u64>, Option<u64>)> = HashSet::new();
+    let mut sum = None;
+    for (_, folder) in entries(&sys.join("devices/system/cpu")) {
+        let Some(count) = read_number(&folder.join("thermal_throttle/core_throttle_count")) else { continue };
+        let topology = |file: &str| read_number(&folder.join("topology").join(file));
+        // threads of one core show its count each
+        if seen.insert((topology("physical_package_id"), topology("core_id"))) {
+            sum = Some(sum.unwrap_or(0) + count);
+        }
+    }
+    add("processors".into(), &[(10, sum)]);
+}
+
+fn powercap(sys: &Path, add: &mut AddPart) {
+    for (place, folder) in entries(&sys.join("class/powercap")) {
+        // a zone, not a part of one (intel-rapl:0:0), nor the control type itself
+        if place.matches(':').count() != 1 {
+            continue;
+        }
+        let name = read_text(&folder.join("name")).unwrap_or(place);
+        let number = |file: &str| read_number(&folder.join(file));
+        add(name, &[(11, number("energy_uj")), (12, number("constraint_0_power_limit_uw"))]);
+    }
+}
+
+/// `0x1f`
+pub(super) fn hexadecimal(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii().strip_prefix(b"0x")?;
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().filter(|n| *n != ABSENT)
+}
+
+fn disks(sys: &Path) -> Vec<(String, [u64; 2])> {
+    let count = |folder: &Path, file: &str| hexadecimal(&read_bytes(&folder.join("device").join(file)).ok()?);
+    let disk = |(name, folder): (String, PathBuf)| {
+        let errors = count(&folder, "ioerr_cnt")?;
+        Some((name, [errors, or_absent(count(&folder, "iotmo_cnt"))]))
+    };
+    entries(&sys.join("block")).into_iter().filter_map(disk).collect()
+}
+
+fn adapters(sys: &Path) -> Vec<(String, [u64; 3])> {
+    let adapter = |(name, folder): (String, PathBuf)| {
+        folder.join("device").exists().then(|| {
+            let statistic = |file: &str| read_number(&folder.join("statistics").join(file));
+            let damaged = statistic("rx_crc_errors").zip(statistic("rx_frame_errors")).map(|(crc, frame)| crc + frame);
+            let changes = read_number(&folder.join("carrier_changes"));
+            (name, [statistic("rx_missed_errors"), damaged, changes].map(or_absent))
+        })
+    };
+    entries(&sys.join("class/net")).into_iter().filter_map(adapter).collect()
+}
+
+fn filesystems(roots: &Roots) -> Vec<(String, [u64; 1])> {
+    let folders = entries(&roots.sys.join("fs/ext4"));
+    if folders.is_empty() {
+        return Vec::new();
+    }
+    let mounts = mountinfo::read(roots);
+    let filesystem = |(device, folder): (String, PathBuf)| {
+        let errors = read_number(&folder.join("errors_count"))?;
+        let node = read_text(&roots.sys.join("class/block").join(&device).join("dev"))?;
+        let numbers = mountinfo::device_number(node.as_bytes())?;
+        let mount = mounts.iter().find(|mount| mount.device == numbers && mount.root == "/")?;
+        Some((mount.point.clone(), [errors]))
+    };
+    folders.into_iter().filter_map(filesystem).collect()
+}

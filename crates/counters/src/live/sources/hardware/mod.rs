@@ -1,0 +1,239 @@
+//! The machine's hardware beside what its disks say: PCI Express links and their errors, memory errors,
+//! sensors, power, errors of network adapters, of SCSI commands and of ext4. Small files of /sys, some of
+//! which ask a slow controller: a thread reads them once a minute, and a tick takes what has come.
+
+mod look;
+
+use std::hint::black_box;
+use std::sync::mpsc::{Receiver, channel};
+
+use crate::live::moment::TickContext;
+use crate::live::totals::{CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::{Roots, SamplerOptions};
+
+use super::{CounterSource, SourceInfo};
+use look::HardwareReadings;
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "hardware",
+    files: &[
+        "/sys/bus/pci/devices/ADDRESS/aer_dev_*",
+        "/sys/bus/pci/devices/ADDRESS/current_link_*",
+        "/sys/devices/system/edac/mc/mcN",
+        "/sys/class/hwmon/hwmonN",
+        "/sys/class/powercap",
+        "/sys/devices/system/cpu/cpuN/thermal_throttle",
+        "/sys/block/sdX/device/ioerr_cnt",
+        "/sys/class/net/INTERFACE/statistics",
+        "/sys/fs/ext4/DEVICE/errors_count",
+    ],
+    explain: "Errors and speed of PCI Express links, memory errors, temperatures, power, fans, throttling; errors of \
+              SCSI commands, network adapters and ext4.",
+    parse_any: |bytes| {
+        _ = black_box((look::aer_total(bytes), look::hexadecimal(bytes), look::transfers(bytes)));
+    },
+    open: |_: &Roots, _: &SamplerOptions| Some(Box::new(HardwareSource::new())),
+};
+
+pub(super) const PARTS: [TableColumn; 13] = [
+    total("hardware.corrected_memory_errors", 1.0),
+    total("hardware.uncorrected_memory_errors", 1.0),
+    total("hardware.pcie_corrected_errors", 1.0),
+    total("hardware.pcie_uncorrected_errors", 1.0),
+    level("hardware.link_width_share", 1e-6),
+    level("hardware.link_speed_share", 1e-6),
+    level("hardware.temperature", 1e-3),
+    level("hardware.temperature_limit", 1e-3),
+    level("hardware.power", 1e-6),
+    level("hardware.fan_speed", 1.0),
+    total("hardware.thermal_throttles", 1.0),
+    total("hardware.energy_used", 1e-6),
+    level("hardware.power_cap", 1e-6),
+];
+const DISKS: [TableColumn; 2] = [total("physical_disk.io_errors", 1.0), total("physical_disk.io_timeouts", 1.0)];
+const ADAPTERS: [TableColumn; 3] =
+    [total("network.received_missed", 1.0), total("network.received_damaged", 1.0), total("network.link_changes", 1.0)];
+const FILESYSTEMS: [TableColumn; 1] = [level("logical_disk.errors_recorded", 1.0)];
+
+/// How far apart the files are read, nanoseconds.
+const EVERY_NS: u64 = 60_000_000_000;
+
+struct HardwareSource {
+    begun_ns: Option<u64>,
+    under_way: Option<Receiver<HardwareReadings>>,
+    last: HardwareReadings,
+    tables: [CounterTable; 4],
+}
+
+impl HardwareSource {
+    fn new() -> HardwareSource {
+        let table = |what, columns| CounterTable::new(what, columns, CounterReset::RowBeganAnew);
+        HardwareSource {
+            begun_ns: None,
+            under_way: None,
+            last: HardwareReadings::default(),
+            tables: [
+                table("sensor", &PARTS),
+                table("the SCSI error count of", &DISKS),
+                table("the error count of", &ADAPTERS),
+                table("the error count of", &FILESYSTEMS),
+            ],
+        }
+    }
+
+    fn begin(&mut self, context: &TickContext) {
+        let since = self.begun_ns.map_or(u64::MAX, |begun| context.running_ns.saturating_sub(begun));
+        // a reader that hangs in a controller is not joined by another one
+        if since < EVERY_NS || self.under_way.is_some() {
+            return;
+        }
+        self.begun_ns = Some(context.running_ns);
+        let (sender, receiver) = channel();
+        let roots = context.roots.clone();
+        let read = move || _ = sender.send(look::read(&roots));
+        let thread = std::thread::Builder::new().name("hardware".into()).spawn(read);
+        self.under_way = thread.ok().map(|_| receiver);
+    }
+
+    fn take(&mut self) {
+        let Some(receiver) = &self.under_way else { return };
+        match receiver.try_recv() {
+            Ok(readings) => {
+                self.under_way = None;
+                let [parts, disks, adapters, filesystems] = &mut self.tables;
+                retain(parts, &readings.parts);
+                retain(disks, &readings.disks);
+                retain(adapters, &readings.adapters);
+                retain(filesystems, &readings.filesystems);
+                self.last = readings;
+            }
+            Err(std::sync::mpsc::TryRecvError::Empty) => {}
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => self.under_way = None,
+        }
+    }
+}
+
+fn retain<const N: usize>(table: &mut CounterTable, rows: &[(String, [u64; N])]) {
+    table.retain(|name, _| rows.iter().any(|(known, _)| known == name));
+}
+
+fn settle<const N: usize>(table: &mut CounterTable, rows: &[(String, [u64; N])], context: &mut TickContext) {
+    if rows.is_empty() && table.len() == 0 {
+        return;
+    }
+    table.begin();
+    for (place, (name, values)) in rows.iter().enumerate() {
+        let row = if table.is_row(place, name.as_bytes()) { place } else { table.row(name) };
+        table.fill(row).copy_from_slice(values);
+    }
+    table.settle(context);
+}
+
+impl CounterSource for HardwareSource {
+    fn tick(&mut self, context: &mut TickContext) {
+        self.take();
+        if context.slow {
+            self.begin(context);
+        }
+        let [parts, disks, adapters, filesystems] = &mut self.tables;
+        settle(parts, &self.last.parts, context);
+        settle(disks, &self.last.disks, context);
+        settle(adapters, &self.last.adapters, context);
+        settle(filesystems, &self.last.filesystems, context);
+    }
+
+    fn tables(&mut self) -> &mut [CounterTable] {
+        &mut self.tables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::live::fake::{FakeMachine, FakeWatch};
+
+    /// Ticks until the thread has been heard.
+    fn heard(watch: &mut FakeWatch, seconds: f64) {
+        watch.tick_after(seconds);
+        for _ in 0..2000 {
+            std::thread::park_timeout(std::time::Duration::from_millis(1));
+        }
+        watch.tick_after(1.0);
+    }
+
+    #[test]
+    fn parts_have_their_errors_sensors_and_links() {
+        let machine = FakeMachine::new();
+        let pci = "sys/bus/pci/devices/0000:01:00.0";
+        let aer = |errors: u32| format!("RxErr {errors}\nBadTLP 0\nTOTAL_ERR_COR {errors}\n");
+        machine.ordinary().put(&format!("{pci}/class"), "0x010802\n");
+        machine.put(&format!("{pci}/aer_dev_correctable"), aer(4));
+        machine.put(&format!("{pci}/aer_dev_nonfatal"), "TOTAL_ERR_NONFATAL 1\n");
+        machine.put(&format!("{pci}/aer_dev_fatal"), "TOTAL_ERR_FATAL 2\n");
+        machine.put(&format!("{pci}/current_link_speed"), "8.0 GT/s PCIe\n");
+        machine.put(&format!("{pci}/max_link_speed"), "16.0 GT/s PCIe\n");
+        machine.put(&format!("{pci}/current_link_width"), "4\n").put(&format!("{pci}/max_link_width"), "4\n");
+        machine.put("sys/bus/pci/devices/0000:00:02.0/class", "0x030000\n");
+        machine.put("sys/devices/system/edac/mc/mc0/ce_count", "7\n");
+        machine.put("sys/devices/system/edac/mc/mc0/ue_count", "0\n");
+        let hwmon = "sys/class/hwmon/hwmon2";
+        machine.put(&format!("{hwmon}/name"), "coretemp\n").put(&format!("{hwmon}/temp1_label"), "Package id 0\n");
+        machine.put(&format!("{hwmon}/temp1_input"), "71000\n").put(&format!("{hwmon}/temp1_crit"), "100000\n");
+        machine.put(&format!("{hwmon}/temp2_input"), "-5000\n").put(&format!("{hwmon}/fan1_input"), "900\n");
+        machine.put("sys/class/hwmon/hwmon3/name", "drivetemp\n");
+        machine.put("sys/class/hwmon/hwmon3/temp1_input", "30000\n");
+        machine.put("sys/block/sda/device/ioerr_cnt", "0x1f\n").put("sys/block/sda/device/iotmo_cnt", "0x0\n");
+        let mut watch = machine.watch();
+        heard(&mut watch, 1.0);
+        assert_eq!(watch.value("hardware.link_speed_share", "0000:01:00.0"), 0.5);
+        assert_eq!(watch.value("hardware.link_width_share", "0000:01:00.0"), 1.0);
+        assert_eq!(watch.value("hardware.temperature", "coretemp/Package id 0"), 71.0);
+        assert_eq!(watch.value("hardware.temperature_limit", "coretemp/Package id 0"), 100.0);
+        assert_eq!(watch.value("hardware.fan_speed", "coretemp/fan1"), 900.0);
+        assert!(watch.find("hardware.temperature", "coretemp/temp2").is_none(), "below zero");
+        let schema = watch.sampler.schema().clone();
+        assert!(!schema.series.iter().any(|s| s.instance.contains("drivetemp")), "it would ask the drive");
+        machine.put(&format!("{pci}/aer_dev_correctable"), aer(9));
+        machine.put("sys/devices/system/edac/mc/mc0/ce_count", "8\n");
+        machine.put("sys/block/sda/device/ioerr_cnt", "0x22\n");
+        watch.tick_after(5.0);
+        assert_eq!(watch.value("hardware.pcie_corrected_errors", "0000:01:00.0"), 0.0, "read once a minute");
+        heard(&mut watch, 60.0);
+        assert_eq!(watch.value("hardware.pcie_corrected_errors", "0000:01:00.0"), 5.0);
+        assert_eq!(watch.value("hardware.pcie_uncorrected_errors", "0000:01:00.0"), 0.0);
+        assert_eq!(watch.value("hardware.corrected_memory_errors", "mc0"), 1.0);
+        assert_eq!(watch.value("physical_disk.io_errors", "sda"), 3.0);
+    }
+
+    #[test]
+    fn cores_count_once_and_adapters_and_filesystems_have_their_errors() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        for (cpu, core, count) in [("cpu0", 0, 5), ("cpu1", 1, 7), ("cpu2", 0, 5)] {
+            let folder = format!("sys/devices/system/cpu/{cpu}");
+            machine.put(&format!("{folder}/topology/core_id"), format!("{core}\n"));
+            machine.put(&format!("{folder}/topology/physical_package_id"), "0\n");
+            machine.put(&format!("{folder}/thermal_throttle/core_throttle_count"), format!("{count}\n"));
+        }
+        machine.put("sys/class/net/eth0/device/vendor", "0x8086\n").put("sys/class/net/lo/carrier_changes", "1\n");
+        machine.put("sys/class/net/eth0/statistics/rx_missed_errors", "3\n");
+        machine.put("sys/class/net/eth0/carrier_changes", "2\n");
+        machine.put("sys/class/block/sda/dev", "8:0\n").put("sys/fs/ext4/sda/errors_count", "4\n");
+        machine.put("sys/class/powercap/intel-rapl:0/name", "package-0\n");
+        machine.put("sys/class/powercap/intel-rapl:0/energy_uj", "5000000\n");
+        machine.put("sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", "65000000\n");
+        let mut watch = machine.watch();
+        heard(&mut watch, 1.0);
+        assert_eq!(watch.value("logical_disk.errors_recorded", "/"), 4.0);
+        assert_eq!(watch.value("hardware.power_cap", "package-0"), 65.0);
+        machine.put("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "9\n");
+        machine.put("sys/class/net/eth0/statistics/rx_missed_errors", "13\n");
+        machine.put("sys/class/powercap/intel-rapl:0/energy_uj", "8000000\n");
+        heard(&mut watch, 60.0);
+        assert_eq!(watch.value("hardware.thermal_throttles", "processors"), 2.0);
+        assert_eq!(watch.value("network.received_missed", "eth0"), 10.0);
+        assert_eq!(watch.value("network.link_changes", "eth0"), 0.0);
+        assert!((watch.value("hardware.energy_used", "package-0") - 3.0).abs() < 1e-9);
+        assert!(watch.find("network.link_changes", "lo").is_none());
+    }
+}

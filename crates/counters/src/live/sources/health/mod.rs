@@ -1,0 +1,279 @@
+//! What drives and cloud volumes record of themselves, by ioctl: health, wear, temperature, errors, and for
+//! how long limits held a volume back. A drive may take seconds to answer, or never: a thread asks, and a
+//! tick takes what has come. Drives are asked at intervals of their own: an ATA command makes the drive's
+//! queue run empty, so that it is asked every ten minutes.
+
+mod rounds;
+
+use std::hint::black_box;
+use std::path::Path;
+
+use diskwright_base::Note;
+use diskwright_health::volume::VolumeHistogram;
+use diskwright_health::{DriveAccess, DriveHealth, HealthAnswer, VolumeLimits, ata, nvme, reach, scsi, volume};
+
+use crate::live::moment::TickContext;
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::{Roots, SamplerOptions};
+
+use super::{CounterSource, SourceInfo};
+use rounds::{AskRounds, DriveRequest};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "health",
+    files: &["/dev/nvmeXnY (admin commands)", "/dev/sdX (SG_IO)"],
+    explain: "Health of drives: wear, spare, temperature against its limit, media and link errors, self-tests, bytes \
+              written. Limits of cloud volumes.",
+    parse_any: |bytes| {
+        let mut health = DriveHealth::default();
+        nvme::health(bytes, &mut health);
+        nvme::limits(bytes, &mut health);
+        nvme::self_test(bytes, &mut health);
+        ata::smart(bytes, bytes, &mut health);
+        ata::statistics(bytes, 512, &mut health);
+        scsi::page(bytes, &mut health);
+        _ = black_box((health, ata::identify(bytes), scsi::sense(bytes), volume::limits(bytes)));
+    },
+    open: |_: &Roots, _: &SamplerOptions| Some(Box::new(HealthSource::new(diskwright_health::ask))),
+};
+
+const COLUMNS: [TableColumn; 28] = [
+    level("physical_disk.failing", 1.0),
+    level("physical_disk.wear_used", 0.01),
+    level("physical_disk.spare_left", 0.01),
+    level("physical_disk.spare_limit", 0.01),
+    level("physical_disk.temperature", 1.0),
+    level("physical_disk.temperature_limit", 1.0),
+    total("physical_disk.hot_s", 1.0),
+    total("physical_disk.thermal_throttles", 1.0),
+    total("physical_disk.media_errors", 1.0),
+    level("physical_disk.media_errors_ever", 1.0),
+    total("physical_disk.link_errors", 1.0),
+    level("physical_disk.link_errors_ever", 1.0),
+    level("physical_disk.reallocated_sectors", 1.0),
+    level("physical_disk.pending_sectors", 1.0),
+    level("physical_disk.self_test_failed", 1.0),
+    level("physical_disk.self_test_age_s", 3600.0),
+    level("physical_disk.power_on_s", 3600.0),
+    total("physical_disk.unsafe_shutdowns", 1.0),
+    total("physical_disk.load_cycles", 1.0),
+    level("physical_disk.lifetime_written_bytes", 1.0),
+    level("physical_disk.lifetime_read_bytes", 1.0),
+    level("physical_disk.volume_iops_limited", 1e-6),
+    level("physical_disk.volume_throughput_limited", 1e-6),
+    level("physical_disk.instance_iops_limited", 1e-6),
+    level("physical_disk.instance_throughput_limited", 1e-6),
+    level("physical_disk.volume_queue_length", 1.0),
+    level("physical_disk.volume_read_p99_s", 1e-6),
+    level("physical_disk.volume_write_p99_s", 1e-6),
+];
+const OF_VOLUMES: usize = 21;
+
+const S: u64 = 1_000_000_000;
+
+/// How far apart a drive is asked, nanoseconds.
+fn interval_ns(access: &DriveAccess) -> u64 {
+    match access {
+        // what it counts changes with every request, and the page costs what a small read costs
+        DriveAccess::Nvme { is_volume: true } => 10 * S,
+        DriveAccess::Nvme { is_volume: false } => 60 * S,
+        _ => 600 * S,
+    }
+}
+
+/// A disk that is asked, and its last answer.
+struct DriveRecord {
+    name: String,
+    access: DriveAccess,
+    asked_ns: Option<u64>,
+    answered_ns: u64,
+    values: [u64; COLUMNS.len()],
+    limits: Option<VolumeLimits>,
+    told: String,
+}
+
+struct HealthSource {
+    drives: Vec<DriveRecord>,
+    rounds: AskRounds,
+    tables: [CounterTable; 1],
+}
+
+impl HealthSource {
+    fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> HealthSource {
+        HealthSource {
+            drives: Vec::new(),
+            rounds: AskRounds::new(ask),
+            tables: [CounterTable::new("the health of", &COLUMNS, CounterReset::RowBeganAnew)],
+        }
+    }
+
+    /// Slow beat: disks that came or went.
+    fn refresh(&mut self, context: &mut TickContext) {
+        let entries = std::fs::read_dir(context.roots.sys.join("block")).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        if self.drives.iter().any(|drive| !names.contains(&drive.name)) {
+            self.drives.retain(|drive| names.contains(&drive.name));
+            self.tables[0].retain(|name, _| names.iter().any(|known| known == name));
+        }
+        for name in names {
+            if self.drives.iter().any(|drive| drive.name == name) {
+                continue;
+            }
+            let Some(access) = reach::access(&context.roots.sys, &name) else { continue };
+            if let DriveAccess::OutOfReach(why) = access {
+                let text = format!("the health of {name} is out of reach: {why}");
+                context.notes.push(context.time_ns, Note::UNSEEN, text);
+            }
+            self.drives.push(DriveRecord {
+                name,
+                access,
+                asked_ns: None,
+                answered_ns: 0,
+                values: [ABSENT; COLUMNS.len()],
+                limits: None,
+                told: String::new(),
+            });
+        }
+    }
+
+    /// Hands those that are due to the thread, unless it still waits for an answer.
+    fn ask(&mut self, context: &TickContext) {
+        let now = context.running_ns;
+        let due = |drive: &&mut DriveRecord| {
+            let since = drive.asked_ns.map_or(u64::MAX, |asked| now.saturating_sub(asked));
+            !matches!(drive.access, DriveAccess::OutOfReach(_)) && since >= interval_ns(&drive.access)
+        };
+        if self.rounds.is_busy() {
+            return;
+        }
+        let due: Vec<&mut DriveRecord> = self.drives.iter_mut().filter(due).collect();
+        let requests: Vec<DriveRequest> = due
+            .into_iter()
+            .map(|drive| {
+                drive.asked_ns = Some(now);
+                let path = context.roots.at(&format!("/dev/{}", drive.name));
+                DriveRequest { name: drive.name.clone(), path, access: drive.access.clone() }
+            })
+            .collect();
+        self.rounds.begin(requests);
+    }
+
+    fn take(&mut self, context: &mut TickContext) {
+        while let Some((name, answer)) = self.rounds.answer() {
+            let Some(drive) = self.drives.iter_mut().find(|drive| drive.name == name) else { continue };
+            drive.take(answer, context);
+        }
+    }
+}
+
+impl DriveRecord {
+    fn take(&mut self, answer: HealthAnswer, context: &mut TickContext) {
+        let before_ns = std::mem::replace(&mut self.answered_ns, context.running_ns);
+        self.values = [ABSENT; COLUMNS.len()];
+        if let Some(health) = &answer.health {
+            self.values[..OF_VOLUMES].copy_from_slice(&of_health(health));
+        }
+        if let Some(now) = answer.volume {
+            let elapsed_us = self.answered_ns.saturating_sub(before_ns) / 1000;
+            self.values[OF_VOLUMES..].copy_from_slice(&of_volume(&now, self.limits.as_ref(), elapsed_us));
+            self.limits = Some(now);
+        }
+        if let Some(trouble) = answer.trouble.filter(|trouble| *trouble != self.told) {
+            let root = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
+            let text = format!("the health of {} is not known: {trouble}{root}", self.name);
+            context.notes.push(context.time_ns, Note::UNSEEN, text);
+            self.told = trouble;
+        }
+    }
+
+    /// What it said last; nothing where it has not answered for long.
+    fn current(&self, now_ns: u64) -> Option<&[u64; COLUMNS.len()]> {
+        let fresh = now_ns.saturating_sub(self.answered_ns) <= 3 * interval_ns(&self.access);
+        (fresh && self.values.iter().any(|value| *value != ABSENT)).then_some(&self.values)
+    }
+}
+
+fn of_health(health: &DriveHealth) -> [u64; OF_VOLUMES] {
+    let bit = |known: Option<bool>| known.map(u64::from);
+    [
+        bit(health.failing),
+        health.wear_percent,
+        health.spare_percent,
+        health.spare_limit_percent,
+        health.temperature_c,
+        health.temperature_limit_c,
+        health.hot_s,
+        health.thermal_throttles,
+        health.media_errors,
+        health.media_errors,
+        health.link_errors,
+        health.link_errors,
+        health.reallocated,
+        health.pending,
+        bit(health.self_test_failed),
+        health.self_test_age_h,
+        health.power_on_h,
+        health.unsafe_shutdowns,
+        health.load_cycles,
+        health.written_bytes,
+        health.read_bytes,
+    ]
+    .map(|value| value.unwrap_or(ABSENT))
+}
+
+/// Millionths of the time since the answer before, during which each limit was passed; queue; percentiles.
+fn of_volume(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: u64) -> [u64; 7] {
+    let mut values = [ABSENT; 7];
+    values[4] = now.queue;
+    let Some(before) = before.filter(|_| elapsed_us > 0) else { return values };
+    let share = |now: u64, before: u64| {
+        let limited = now.checked_sub(before)?;
+        u64::try_from(u128::from(limited) * 1_000_000 / u128::from(elapsed_us)).ok().map(|share| share.min(1_000_000))
+    };
+    for (value, share) in values.iter_mut().zip([
+        share(now.volume_iops_us, before.volume_iops_us),
+        share(now.volume_throughput_us, before.volume_throughput_us),
+        share(now.instance_iops_us, before.instance_iops_us),
+        share(now.instance_throughput_us, before.instance_throughput_us),
+    ]) {
+        *value = share.unwrap_or(ABSENT);
+    }
+    let p99 = |now: &VolumeHistogram, before: &VolumeHistogram| now.since(before).percentile_us(0.99);
+    values[5] = p99(&now.reads, &before.reads).unwrap_or(ABSENT);
+    values[6] = p99(&now.writes, &before.writes).unwrap_or(ABSENT);
+    values
+}
+
+impl CounterSource for HealthSource {
+    fn tick(&mut self, context: &mut TickContext) {
+        self.take(context);
+        if context.slow {
+            self.refresh(context);
+            self.ask(context);
+        }
+        let table = &mut self.tables[0];
+        if self.drives.is_empty() && table.len() == 0 {
+            return;
+        }
+        table.begin();
+        for drive in &self.drives {
+            if let Some(values) = drive.current(context.running_ns) {
+                let row = table.row(&drive.name);
+                table.fill(row).copy_from_slice(values);
+            } else if let Some(row) = table.find(&drive.name) {
+                // asleep or silent: a gap, and not a drive that is gone
+                table.fill(row);
+            }
+        }
+        table.settle(context);
+    }
+
+    fn tables(&mut self) -> &mut [CounterTable] {
+        &mut self.tables
+    }
+}
+
+#[cfg(test)]
+mod tests;

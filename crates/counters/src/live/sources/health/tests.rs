@@ -1,0 +1,147 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::live::fake::FakeMachine;
+use crate::live::notes::NoteCollector;
+
+/// A made-up machine and the source alone, with a made-up drive behind the ioctl.
+struct HealthBench {
+    machine: FakeMachine,
+    source: HealthSource,
+    notes: NoteCollector,
+    now_ns: u64,
+}
+
+impl HealthBench {
+    fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> HealthBench {
+        let machine = FakeMachine::new();
+        machine.put("sys/block/nvme0n1/device/model", "Made up\n");
+        HealthBench { machine, source: HealthSource::new(ask), notes: NoteCollector::default(), now_ns: S }
+    }
+
+    /// A tick so many seconds later, with the round before it over.
+    fn tick(&mut self, seconds: u64) {
+        self.source.rounds.finish();
+        self.tick_at_once(seconds);
+    }
+
+    fn tick_at_once(&mut self, seconds: u64) {
+        self.now_ns += seconds * S;
+        let (roots, options) = (self.machine.roots(), SamplerOptions::default());
+        let mut context = TickContext {
+            roots: &roots,
+            options: &options,
+            notes: &mut self.notes,
+            time_ns: self.now_ns as i64,
+            running_ns: self.now_ns,
+            since_boot_ns: self.now_ns,
+            elapsed_ns: seconds * S,
+            slow: true,
+            trouble: false,
+            rescan: false,
+        };
+        self.source.tick(&mut context);
+    }
+
+    fn value(&self, counter: &str) -> f64 {
+        let column = COLUMNS.iter().position(|c| c.counter.ends_with(&format!(".{counter}"))).expect("a column");
+        self.source.tables[0].cell(0, column) * COLUMNS[column].scale
+    }
+}
+
+fn answer(media_errors: u64) -> HealthAnswer {
+    let health = DriveHealth {
+        failing: Some(false),
+        wear_percent: Some(12),
+        temperature_c: Some(40),
+        media_errors: Some(media_errors),
+        power_on_h: Some(2),
+        ..DriveHealth::default()
+    };
+    HealthAnswer { health: Some(health), ..HealthAnswer::default() }
+}
+
+#[test]
+fn health_is_a_level_and_its_errors_are_an_increase() {
+    static ERRORS: AtomicU64 = AtomicU64::new(3);
+    let mut bench = HealthBench::new(|_, _| answer(ERRORS.load(Ordering::Relaxed)));
+    bench.tick(0);
+    assert_eq!(bench.source.tables[0].len(), 0, "it has not answered yet");
+    bench.tick(5);
+    assert_eq!((bench.value("wear_used"), bench.value("temperature"), bench.value("power_on_s")), (0.12, 40.0, 7200.0));
+    assert!(bench.value("media_errors").is_nan());
+    ERRORS.store(5, Ordering::Relaxed);
+    bench.tick(5);
+    assert_eq!(bench.value("media_errors"), 0.0, "asked a minute apart");
+    bench.tick(60);
+    bench.tick(5);
+    assert_eq!((bench.value("media_errors"), bench.value("media_errors_ever")), (2.0, 5.0));
+    bench.tick(1);
+    assert_eq!(bench.value("media_errors"), 0.0);
+}
+
+#[test]
+fn a_drive_that_never_answers_holds_up_no_tick_and_becomes_a_gap() {
+    static ANSWERS: AtomicU64 = AtomicU64::new(0);
+    static HANGS: Mutex<()> = Mutex::new(());
+    let held = HANGS.lock().unwrap();
+    let mut bench = HealthBench::new(|_, _| {
+        if ANSWERS.fetch_add(1, Ordering::Relaxed) > 0 {
+            drop(HANGS.lock());
+        }
+        answer(0)
+    });
+    bench.tick(0);
+    bench.tick(5);
+    assert_eq!(bench.value("wear_used"), 0.12);
+    for _ in 0..10 {
+        bench.tick_at_once(60);
+    }
+    // the thread may have begun late, and no other one was begun beside it
+    while ANSWERS.load(Ordering::Relaxed) < 2 {
+        std::thread::yield_now();
+    }
+    bench.tick_at_once(60);
+    assert_eq!(ANSWERS.load(Ordering::Relaxed), 2, "no second question while one is open");
+    assert!(bench.value("wear_used").is_nan());
+    drop(held);
+}
+
+#[test]
+fn what_cannot_be_asked_is_told_once() {
+    let mut bench =
+        HealthBench::new(|_, _| HealthAnswer { trouble: Some("no permission".into()), ..HealthAnswer::default() });
+    bench.tick(0);
+    bench.tick(60);
+    bench.tick(60);
+    let notes: Vec<String> = bench.notes.take().into_iter().map(|note| note.text).collect();
+    assert_eq!(
+        notes.iter().filter(|text| text.contains("the health of nvme0n1 is not known: no permission")).count(),
+        1
+    );
+    bench.machine.remove("sys/block/nvme0n1");
+    bench.tick(5);
+    assert!(bench.source.drives.is_empty());
+}
+
+#[test]
+fn limits_of_a_volume_are_shares_of_the_time_between_two_answers() {
+    static LIMITED_US: AtomicU64 = AtomicU64::new(1_000_000);
+    let mut bench = HealthBench::new(|_, _| {
+        let limited = LIMITED_US.fetch_add(4_000_000, Ordering::Relaxed);
+        let reads = VolumeHistogram { bins: vec![(500, limited / 1000), (8000, limited / 100_000)] };
+        let volume = VolumeLimits { volume_iops_us: limited, queue: 9, reads, ..VolumeLimits::default() };
+        HealthAnswer { volume: Some(volume), ..HealthAnswer::default() }
+    });
+    bench.machine.put("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store\n");
+    bench.tick(0);
+    bench.tick(10);
+    assert_eq!(bench.value("volume_queue_length"), 9.0);
+    assert!(bench.value("volume_iops_limited").is_nan());
+    bench.tick(10);
+    assert!((bench.value("volume_iops_limited") - 0.4).abs() < 1e-9);
+    assert_eq!(bench.value("instance_iops_limited"), 0.0);
+    assert!((bench.value("volume_read_p99_s") - 500e-6).abs() < 1e-12);
+    assert!(bench.value("volume_write_p99_s").is_nan());
+}

@@ -1,0 +1,217 @@
+//! `/dev/kmsg`: the kernel's messages about errors, timeouts and resets of disks and their links, counted by
+//! disk from the begin of the recording on. Read without waiting. What a message means is a table.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use diskwright_base::Note;
+
+use crate::live::moment::TickContext;
+use crate::live::totals::{CounterReset, CounterTable, TableColumn, total};
+use crate::live::{Roots, SamplerOptions};
+
+use super::{CounterSource, SourceInfo};
+use crate::live::held::reason;
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "kernel_messages",
+    files: &["/dev/kmsg"],
+    explain: "Messages of the kernel about errors, timeouts and resets, by disk.",
+    parse_any: |bytes| _ = black_box(String::from_utf8_lossy(bytes).lines().filter_map(device).count()),
+    open: |_: &Roots, _: &SamplerOptions| Some(Box::new(KernelMessages::default())),
+};
+
+const COLUMNS: [TableColumn; 1] = [total("physical_disk.kernel_messages", 1.0)];
+/// A tick reads so many messages; a flood is read over several.
+const MOST: usize = 512;
+
+/// Where a message names its device.
+#[derive(Clone, Copy, Debug)]
+enum DevicePlace {
+    /// Behind these words, up to a blank, comma or bracket.
+    Behind(&'static str),
+    /// The first word, up to a dot or colon: `ata1.00: …`.
+    First,
+    /// In brackets: `sd 0:0:0:0: [sda] …`.
+    Brackets,
+}
+
+/// Messages that count: a part of their text, and where their device stands (block/blk-core.c, fs/buffer.c,
+/// drivers/ata, drivers/scsi, drivers/nvme/host, drivers/md).
+const PATTERNS: &[(&str, DevicePlace)] = &[
+    ("I/O error, dev ", DevicePlace::Behind(", dev ")),
+    ("critical medium error, dev ", DevicePlace::Behind(", dev ")),
+    ("critical target error, dev ", DevicePlace::Behind(", dev ")),
+    ("Buffer I/O error on dev ", DevicePlace::Behind("on dev ")),
+    ("lost async page write", DevicePlace::Behind("on dev ")),
+    ("exception Emask", DevicePlace::First),
+    ("hard resetting link", DevicePlace::First),
+    ("soft resetting link", DevicePlace::First),
+    ("limiting SATA link speed", DevicePlace::First),
+    ("COMRESET failed", DevicePlace::First),
+    ("failed command:", DevicePlace::First),
+    ("FAILED Result:", DevicePlace::Brackets),
+    ("timing out command", DevicePlace::Brackets),
+    ("Sense Key : Medium Error", DevicePlace::Brackets),
+    ("Sense Key : Hardware Error", DevicePlace::Brackets),
+    (" QID ", DevicePlace::Behind("nvme ")),
+    ("controller is down; will reset", DevicePlace::Behind("nvme ")),
+    ("Device not ready; aborting", DevicePlace::Behind("nvme ")),
+    ("Disk failure on ", DevicePlace::Behind("Disk failure on ")),
+];
+
+/// The device of a message that counts.
+pub fn device(message: &str) -> Option<&str> {
+    let (_, place) = PATTERNS.iter().find(|(part, _)| message.contains(part))?;
+    let ends = |c: char| matches!(c, ' ' | ',' | ']' | ':' | '.');
+    let rest = match place {
+        DevicePlace::Behind(words) => message.split_once(words)?.1,
+        DevicePlace::First => message,
+        DevicePlace::Brackets => message.split_once('[')?.1,
+    };
+    rest.split(ends).next().filter(|name| !name.is_empty() && name.len() <= 32)
+}
+
+/// The disk that a device is, is a part of, or is the way to: `sda1`, `nvme0`, `ata1`.
+fn disk(sys: &Path, device: &str) -> Option<String> {
+    let names = || std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
+    let all: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let is_part = |disk: &&String| sys.join("block").join(disk).join(device).is_dir();
+    let controller = |disk: &&String| {
+        device.starts_with("nvme") && disk.strip_prefix(device).is_some_and(|rest| rest.starts_with('n'))
+    };
+    let behind = |disk: &&String| {
+        let place = std::fs::canonicalize(sys.join("block").join(disk));
+        device.starts_with("ata") && place.is_ok_and(|place| place.iter().any(|part| part == device))
+    };
+    let found = all.iter().find(|disk| *disk == device).or_else(|| all.iter().find(is_part));
+    found.or_else(|| all.iter().find(controller)).or_else(|| all.iter().find(behind)).cloned()
+}
+
+#[derive(Default)]
+struct KernelMessages {
+    file: Option<File>,
+    told: bool,
+    buffer: Vec<u8>,
+    counts: Vec<(String, u64)>,
+    table: Option<[CounterTable; 1]>,
+}
+
+impl KernelMessages {
+    fn open(&mut self, context: &mut TickContext) {
+        let path = context.roots.at("/dev/kmsg");
+        let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let opened = File::options().read(true).custom_flags(nonblock).open(&path).and_then(|mut file| {
+            file.seek(SeekFrom::End(0))?;
+            Ok(file)
+        });
+        match opened {
+            Ok(file) => self.file = Some(file),
+            Err(why) if !self.told => {
+                self.told = true;
+                let text = format!("{}: {}; errors that the kernel reports are not seen", path.display(), reason(&why));
+                context.notes.push(context.time_ns, Note::UNSEEN, text);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Reads what is there; each read of the kernel's file brings one message.
+    fn read(&mut self, context: &TickContext) {
+        let Some(file) = &mut self.file else { return };
+        self.buffer.resize(8192, 0);
+        for _ in 0..MOST {
+            let length = match file.read(&mut self.buffer) {
+                Ok(0) => return,
+                Ok(length) => length,
+                // messages were overwritten before they were read
+                Err(why) if why.kind() == io::ErrorKind::BrokenPipe => continue,
+                Err(_) => return,
+            };
+            let text = String::from_utf8_lossy(&self.buffer[..length]);
+            // `6,1234,5678901,-;the message`; lines that begin with a blank say more of it
+            let messages = text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split_once(';'));
+            for device in messages.filter_map(|(_, message)| device(message)) {
+                let Some(disk) = disk(&context.roots.sys, device) else { continue };
+                match self.counts.iter_mut().find(|(known, _)| *known == disk) {
+                    Some((_, count)) => *count += 1,
+                    None => self.counts.push((disk, 1)),
+                }
+            }
+        }
+    }
+}
+
+impl CounterSource for KernelMessages {
+    fn tick(&mut self, context: &mut TickContext) {
+        if self.file.is_none() && context.slow {
+            self.open(context);
+        }
+        self.read(context);
+        if self.counts.is_empty() {
+            return;
+        }
+        let [table] =
+            self.table.get_or_insert_with(|| [CounterTable::new("messages of", &COLUMNS, CounterReset::RowBeganAnew)]);
+        table.begin();
+        for (disk, count) in &self.counts {
+            let is_new = table.find(disk).is_none();
+            let row = table.row(disk);
+            table.fill(row)[0] = *count;
+            if is_new {
+                // it counts from zero, so that the first message is an increase
+                table.know_before(row, 0, 0);
+            }
+        }
+        table.settle(context);
+    }
+
+    fn tables(&mut self) -> &mut [CounterTable] {
+        self.table.as_mut().map_or(&mut [], |table| table.as_mut_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::fake::FakeMachine;
+
+    #[test]
+    fn messages_name_their_device_in_their_own_ways() {
+        for (message, expected) in [
+            ("blk_update_request: I/O error, dev sda, sector 2048 op 0x0:(READ)", Some("sda")),
+            ("I/O error, dev nvme0n1, sector 0 op 0x0:(READ) flags 0x80700", Some("nvme0n1")),
+            ("critical medium error, dev sdc, sector 99", Some("sdc")),
+            ("Buffer I/O error on dev sda1, logical block 0, async page read", Some("sda1")),
+            ("ata3.00: exception Emask 0x0 SAct 0x1 SErr 0x0 action 0x6 frozen", Some("ata3")),
+            ("ata3: hard resetting link", Some("ata3")),
+            ("sd 2:0:0:0: [sdb] tag#17 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK", Some("sdb")),
+            ("nvme nvme0: I/O 12 QID 3 timeout, aborting", Some("nvme0")),
+            ("md/raid1:md0: Disk failure on sdb1, disabling device.", Some("sdb1")),
+            ("usb 1-1: new high-speed USB device number 2", None),
+            ("EXT4-fs (sda1): mounted filesystem", None),
+        ] {
+            assert_eq!(device(message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn messages_count_by_disk_from_the_begin_on() {
+        let machine = FakeMachine::new();
+        let old = "3,1,1,-;ata1: hard resetting link\n";
+        machine.ordinary().put("dev/kmsg", old).put("sys/block/sda/sda1/partition", "1\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        assert!(watch.find("physical_disk.kernel_messages", "sda").is_none(), "that was before");
+        let first = "3,2,2,-;Buffer I/O error on dev sda1, logical block 0\n SUBSYSTEM=block\n6,3,3,-;eth0: link up\n";
+        machine.put("dev/kmsg", format!("{old}{first}"));
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 1.0);
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 0.0);
+    }
+}

@@ -1,0 +1,131 @@
+//! What TCP itself knows of the way to a server: the smallest round trip of the last minutes, and
+//! segments that were sent again. It tells the network from the server behind it: TCP's own
+//! acknowledgement needs no disk. Asked by netlink of this machine's kernel (sock_diag(7)); nothing is
+//! sent to the server.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+
+/// What the kernel tells of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpConnection {
+    /// Smallest round trip of the last five minutes, microseconds.
+    pub round_trip_us: u32,
+    /// Segments sent again since it was made.
+    pub retransmissions: u32,
+}
+
+const HEADER: usize = 16;
+const ID: usize = 48;
+/// Of `struct inet_diag_req_v2` and of `struct inet_diag_msg` (linux/inet_diag.h).
+const REQUEST: usize = 8 + ID;
+const MESSAGE: usize = 4 + ID + 20;
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLM_F_REQUEST: u16 = 1;
+const INET_DIAG_INFO: u16 = 2;
+const TCP: u8 = 6;
+/// Offsets in `struct tcp_info` (linux/tcp.h).
+const TOTAL_RETRANS: usize = 100;
+const MIN_RTT: usize = 148;
+
+/// A socket to the kernel's diagnosis of sockets.
+#[derive(Debug)]
+pub struct SocketDiagnosis(OwnedFd);
+
+impl SocketDiagnosis {
+    /// Opens it; `None` where the kernel has none.
+    pub fn open() -> Option<SocketDiagnosis> {
+        let (family, kind, flags) = (AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC);
+        rustix::net::socket_with(family, kind, flags, Some(netlink::SOCK_DIAG)).ok().map(SocketDiagnosis)
+    }
+
+    /// The connection from a local port to a server; `None` where there is none.
+    pub fn ask(&self, port: u16, route: ServerRoute) -> Option<TcpConnection> {
+        let request = request(port, route)?;
+        rustix::net::send(&self.0, &request, SendFlags::empty()).ok()?;
+        let mut answer = [0; 1024];
+        // the kernel has answered when send comes back
+        let (length, _) = rustix::net::recv(&self.0, &mut answer, RecvFlags::DONTWAIT).ok()?;
+        decode(answer.get(..length)?)
+    }
+}
+
+/// A server, and the address that this machine uses towards it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerRoute {
+    server: SocketAddr,
+    source: IpAddr,
+}
+
+impl ServerRoute {
+    /// Looks up the route: connecting a UDP socket does, and sends nothing.
+    pub fn to(server: SocketAddr) -> Option<ServerRoute> {
+        let any: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+        let socket = UdpSocket::bind(any).ok()?;
+        socket.connect(server).ok()?;
+        Some(ServerRoute { server, source: socket.local_addr().ok()?.ip() })
+    }
+}
+
+fn request(port: u16, route: ServerRoute) -> Option<[u8; HEADER + REQUEST]> {
+    let ServerRoute { server, source } = route;
+    let mut bytes = [0; HEADER + REQUEST];
+    bytes[..4].copy_from_slice(&((HEADER + REQUEST) as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
+    let diag = &mut bytes[HEADER..];
+    diag[1] = TCP;
+    diag[2] = 1 << (INET_DIAG_INFO - 1);
+    // in any state
+    diag[4..8].fill(0xff);
+    diag[8..10].copy_from_slice(&port.to_be_bytes());
+    diag[10..12].copy_from_slice(&server.port().to_be_bytes());
+    match (source, server.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            diag[0] = 2;
+            diag[12..16].copy_from_slice(&from.octets());
+            diag[28..32].copy_from_slice(&to.octets());
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            diag[0] = 10;
+            diag[12..28].copy_from_slice(&from.octets());
+            diag[28..44].copy_from_slice(&to.octets());
+        }
+        _ => return None,
+    }
+    // whatever the socket's cookie is
+    diag[48..56].fill(0xff);
+    Some(bytes)
+}
+
+/// Reads the kernel's answer; one that is an error has another type.
+pub fn decode(bytes: &[u8]) -> Option<TcpConnection> {
+    let word = |offset: usize| Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?));
+    if word(4)? != SOCK_DIAG_BY_FAMILY {
+        return None;
+    }
+    let mut offset = HEADER + MESSAGE;
+    loop {
+        let (length, kind) = (usize::from(word(offset)?), word(offset + 2)?);
+        if kind == INET_DIAG_INFO {
+            let info = bytes.get(offset + 4..offset + length)?;
+            let number = |offset: usize| Some(u32::from_ne_bytes(info.get(offset..offset + 4)?.try_into().ok()?));
+            let round_trip_us = number(MIN_RTT).filter(|us| *us > 0 && *us != u32::MAX)?;
+            return Some(TcpConnection { round_trip_us, retransmissions: number(TOTAL_RETRANS)? });
+        }
+        if length < 4 {
+            return None;
+        }
+        offset += length.next_multiple_of(4);
+    }
+}
+
+/// The server's address in the options of a mount: `addr=`, and `port=` where it is not 2049.
+pub fn server(options: &[u8]) -> Option<SocketAddr> {
+    let options = std::str::from_utf8(options).ok()?;
+    let option = |name: &str| options.split(',').find_map(|o| o.strip_prefix(name)?.strip_prefix('='));
+    let port = option("port").and_then(|port| port.parse().ok()).filter(|port| *port > 0).unwrap_or(2049);
+    Some(SocketAddr::new(option("addr")?.parse().ok()?, port))
+}

@@ -1,0 +1,224 @@
+//! `/proc/self/mountstats`: what each NFS mount has done, in the kernel's running sums.
+//!
+//! A mount is a block of lines. Its first line names it; `bytes:` counts what programs and the
+//! server moved; an `xprt:` line is a transport (several with `nconnect`), whose shape depends on
+//! the protocol; and below `per-op statistics` stands a line an operation, of 8 numbers, or 9 since
+//! Linux 5.3 (fs/nfs/super.c, net/sunrpc/stats.c, net/sunrpc/xprtsock.c).
+
+use crate::live::scan::{WordIter, lines, number};
+
+/// Operations by what they ask of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NfsClass {
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+    /// COMMIT: what was written must be on stable storage.
+    Commit,
+    /// All others: attributes, names, opens, locks.
+    Metadata,
+}
+
+impl NfsClass {
+    /// All of them.
+    pub const ALL: [NfsClass; 4] = [NfsClass::Read, NfsClass::Write, NfsClass::Commit, NfsClass::Metadata];
+
+    fn of(name: &[u8]) -> NfsClass {
+        match name {
+            b"READ" | b"READ_PLUS" => NfsClass::Read,
+            b"WRITE" => NfsClass::Write,
+            b"COMMIT" => NfsClass::Commit,
+            _ => NfsClass::Metadata,
+        }
+    }
+}
+
+/// Sums over the operations of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperationSums {
+    /// Operations that ended.
+    pub operations: u64,
+    /// How often they were sent.
+    pub transmissions: u64,
+    /// Times that the server did not answer within a whole timeout.
+    pub major_timeouts: u64,
+    /// With headers.
+    pub sent_bytes: u64,
+    /// With headers.
+    pub received_bytes: u64,
+    /// From the operation's begin until it was sent, milliseconds.
+    pub queue_ms: u64,
+    /// From sent to answered, milliseconds.
+    pub round_trip_ms: u64,
+    /// From begin to end, milliseconds.
+    pub execution_ms: u64,
+    /// Operations that ended with an error.
+    pub errors: u64,
+}
+
+impl OperationSums {
+    fn add(&mut self, numbers: &[u64; 9]) {
+        let fields = [
+            &mut self.operations,
+            &mut self.transmissions,
+            &mut self.major_timeouts,
+            &mut self.sent_bytes,
+            &mut self.received_bytes,
+            &mut self.queue_ms,
+            &mut self.round_trip_ms,
+            &mut self.execution_ms,
+            &mut self.errors,
+        ];
+        for (field, number) in fields.into_iter().zip(numbers) {
+            *field = field.saturating_add(*number);
+        }
+    }
+}
+
+/// At most so many connections of a mount are asked for their round trip; `nconnect` allows 16.
+pub const MOST_PORTS: usize = 16;
+
+/// Sums over the transports of a mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransportSums {
+    /// Transports.
+    pub count: u64,
+    /// Requests sent.
+    pub sends: u64,
+    /// Answers received.
+    pub replies: u64,
+    /// Answers that belonged to no request.
+    pub bad_replies: u64,
+    /// Connections made.
+    pub connects: u64,
+    /// At each send, how many requests waited for a slot; added up.
+    pub backlog: u64,
+    /// Most slots that were in use at once; none for RDMA, which does not say.
+    pub slots: Option<u64>,
+    /// Local ports of TCP connections; 0 is the end of the list.
+    pub ports: [u16; MOST_PORTS],
+}
+
+/// A mount with statistics of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountStats<'a> {
+    /// `server:/export`, as the kernel escapes it.
+    pub device: &'a [u8],
+    /// Mount point, as the kernel escapes it.
+    pub point: &'a [u8],
+    /// Seconds since it was mounted.
+    pub age_s: Option<u64>,
+    /// Mount options.
+    pub options: &'a [u8],
+    /// Programs read, programs wrote, the same with O_DIRECT, read from the server, written to it.
+    pub bytes: Option<[u64; 6]>,
+    /// Times that the server asked to be asked again later.
+    pub delays: Option<u64>,
+    /// By [`NfsClass`].
+    pub operations: [OperationSums; 4],
+    /// Whether there is a line an operation (statistics of version 1.0 and later have them).
+    pub has_operations: bool,
+    /// All its transports.
+    pub transports: TransportSums,
+}
+
+/// Reads the file, NFS mount by NFS mount.
+pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(&MountStats<'a>)) {
+    let mut mount: Option<MountStats> = None;
+    for line in lines(text) {
+        let indented = line.first().is_none_or(u8::is_ascii_whitespace);
+        if indented {
+            if let Some(mount) = &mut mount {
+                detail(line, mount);
+            }
+            continue;
+        }
+        mount.take().iter().for_each(&mut found);
+        mount = heading(line);
+    }
+    mount.iter().for_each(found);
+}
+
+/// `device server:/export mounted on /mnt with fstype nfs4 statvers=1.1`; `None` of all other filesystems.
+fn heading(line: &[u8]) -> Option<MountStats<'_>> {
+    let mut words = WordIter::new(line);
+    let device = (words.word()? == b"device").then(|| words.word())??;
+    let point = (words.word()? == b"mounted" && words.word()? == b"on").then(|| words.word())??;
+    let kind = (words.word()? == b"with" && words.word()? == b"fstype").then(|| words.word())??;
+    matches!(kind, b"nfs" | b"nfs4").then(|| MountStats { device, point, ..MountStats::default() })
+}
+
+fn detail<'a>(line: &'a [u8], mount: &mut MountStats<'a>) {
+    let mut words = WordIter::new(line);
+    let Some(key) = words.word().and_then(|word| word.strip_suffix(b":")) else { return };
+    match key {
+        b"opts" => mount.options = words.word().unwrap_or_default(),
+        b"age" => mount.age_s = words.number().flatten(),
+        b"bytes" => mount.bytes = numbers(&mut words),
+        // the 25th of what NFS counts of its own events
+        b"events" => mount.delays = numbers::<25>(&mut words).map(|events| events[24]),
+        b"xprt" => transport(&mut words, &mut mount.transports),
+        b"caps" | b"sec" | b"nfsv4" | b"impl_id" | b"fsc" => {}
+        _ => operation(key, &mut words, mount),
+    }
+}
+
+fn numbers<const N: usize>(words: &mut WordIter) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        *number = words.number()??;
+    }
+    Some(numbers)
+}
+
+/// `READ: 10 10 0 1840 1311720 0 85 87 [0]`
+fn operation(name: &[u8], words: &mut WordIter, mount: &mut MountStats) {
+    let Some(first) = numbers::<8>(words) else { return };
+    let mut all = [0; 9];
+    all[..8].copy_from_slice(&first);
+    all[8] = words.number().flatten().unwrap_or(0);
+    mount.has_operations = true;
+    mount.operations[NfsClass::of(name) as usize].add(&all);
+}
+
+/// Where the numbers of a transport's line stand, by protocol: port, connections, sends (answers, bad
+/// answers, requests under way and the backlog follow), slots.
+type TransportLayout = (Option<usize>, Option<usize>, usize, Option<usize>);
+
+fn layout(protocol: &[u8]) -> Option<TransportLayout> {
+    match protocol {
+        b"udp" => Some((None, None, 2, Some(7))),
+        b"tcp" => Some((Some(0), Some(2), 5, Some(10))),
+        b"local" => Some((None, Some(1), 4, Some(9))),
+        b"rdma" => Some((None, Some(2), 5, None)),
+        _ => None,
+    }
+}
+
+fn transport(words: &mut WordIter, sums: &mut TransportSums) {
+    let Some((port, connects, sends, slots)) = words.word().and_then(layout) else { return };
+    let mut all = [None; 16];
+    for slot in &mut all {
+        // connect time and the like may be negative: a number that is none leaves its place empty
+        let Some(word) = words.word() else { break };
+        *slot = number(word);
+    }
+    let (Some(sent), Some(replies)) = (all[sends], all[sends + 1]) else { return };
+    if let Some(port) = port.and_then(|place| all[place]).and_then(|port| u16::try_from(port).ok()).filter(|p| *p > 0)
+        && let Some(free) = sums.ports.iter_mut().find(|p| **p == 0)
+    {
+        *free = port;
+    }
+    let add = |sum: &mut u64, more: Option<u64>| *sum = sum.saturating_add(more.unwrap_or(0));
+    sums.count += 1;
+    add(&mut sums.sends, Some(sent));
+    add(&mut sums.replies, Some(replies));
+    add(&mut sums.bad_replies, all[sends + 2]);
+    add(&mut sums.connects, connects.and_then(|place| all[place]));
+    add(&mut sums.backlog, all[sends + 4]);
+    // statistics of version 1.0 end before the slots
+    if let Some(slots) = slots.and_then(|place| all[place]) {
+        sums.slots = Some(sums.slots.unwrap_or(0).saturating_add(slots));
+    }
+}

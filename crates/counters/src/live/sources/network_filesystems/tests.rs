@@ -1,0 +1,214 @@
+use diskwright_base::Note;
+
+use super::*;
+use crate::live::fake::FakeMachine;
+
+/// The kernel's 27 numbers of events, with 3 delays.
+const EVENTS: &str = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 3 0 0";
+
+fn mount(export: &str, point: &str, age: u32, transports: &str, operations: &str) -> String {
+    format!(
+        "device {export} mounted on {point} with fstype nfs4 statvers=1.1\n\
+         \topts:\trw,vers=4.2,rsize=1048576,port=0,proto=tcp,clientaddr=192.0.2.7,addr=192.0.2.1,local_lock=none\n\
+         \tage:\t{age}\n\timpl_id:\tname='',domain='',date='0,0'\n\tcaps:\tcaps=0x3ffb7fff,wtmult=512,dtsize=1048576\n\
+         \tnfsv4:\tbm0=0xfdffbfff,bm1=0x40f9be3e\n\tsec:\tflavor=1,pseudoflavor=1\n\tevents:\t{EVENTS}\n\
+         \tbytes:\t100 200 30 40 5000 6000 7 8\n\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)\n{transports}\
+         \tper-op statistics\n{operations}\n"
+    )
+}
+
+const TCP: &str = "\txprt:\ttcp 733 1 1 0 0 100 98 1 150 50 20 2 3\n";
+const TWO: &str = "\txprt:\ttcp 733 1 1 0 0 100 98 1 150 50 20 2 3\n\txprt:\ttcp 902 1 2 0 7 60 60 0 70 10 12 0 0\n";
+const NINE: &str = "\t        NULL: 1 1 0 44 24 0 0 0 0\n\t        READ: 10 12 1 1840 41000 300 850 1200 0\n\
+                    \t       WRITE: 5 5 0 21000 600 10 50 65 1\n\t      COMMIT: 2 2 0 200 150 1 400 402 0\n\
+                    \t     GETATTR: 30 30 0 3000 6000 2 60 66 0\n\t    READ_PLUS: 1 1 0 100 200 1 2 3 0\n";
+const EIGHT: &str = "\t     GETATTR: 30 30 0 3000 6000 2 60 66\n\t        READ: 10 12 1 1840 41000 300 850 1200\n";
+
+fn mountinfo(mounts: &[(&str, &str, &str, &str)]) -> String {
+    let line = |(minor, point, kind, source): &(&str, &str, &str, &str)| {
+        format!("9 1 0:{minor} / {point} rw - {kind} {source} rw\n")
+    };
+    format!("1 0 8:0 / / rw - ext4 /dev/sda rw\n{}", mounts.iter().map(line).collect::<String>())
+}
+
+#[test]
+fn operations_by_class_bytes_and_transports() {
+    let text = format!(
+        "device /dev/sda mounted on / with fstype ext4\nno device mounted on /proc with fstype proc\n{}\
+         device tmpfs mounted on /run with fstype tmpfs\n",
+        mount("srv:/a\\040b", "/mnt/a\\040b", 60, TWO, NINE)
+    );
+    let mut found = Vec::new();
+    mountstats::parse(text.as_bytes(), |mount| found.push(*mount));
+    assert_eq!(found.len(), 1);
+    let [read, write, commit, metadata] = &found[0].operations;
+    assert_eq!((read.operations, read.transmissions, read.major_timeouts), (11, 13, 1));
+    assert_eq!((read.queue_ms, read.round_trip_ms, read.execution_ms), (301, 852, 1203));
+    assert_eq!((write.operations, write.sent_bytes, write.errors), (5, 21_000, 1));
+    assert_eq!((commit.operations, commit.round_trip_ms), (2, 400));
+    assert_eq!((metadata.operations, metadata.received_bytes), (31, 6024));
+    let transports = found[0].transports;
+    assert_eq!((transports.count, transports.sends, transports.replies, transports.backlog), (2, 160, 158, 60));
+    assert_eq!((transports.slots, transports.connects, &transports.ports[..3]), (Some(32), 3, &[733, 902, 0][..]));
+    assert_eq!((found[0].age_s, found[0].delays, found[0].point), (Some(60), Some(3), &b"/mnt/a\\040b"[..]));
+    assert_eq!(found[0].bytes, Some([100, 200, 30, 40, 5000, 6000]));
+    assert_eq!(connections::server(found[0].options), Some(([192, 0, 2, 1], 2049).into()));
+}
+
+#[test]
+fn transports_of_every_protocol_and_age() {
+    let read = |transports: &str| {
+        let mut found = mountstats::TransportSums::default();
+        mountstats::parse(mount("s:/", "/m", 1, transports, "").as_bytes(), |mount| found = mount.transports);
+        (found.count, found.sends, found.replies, found.backlog, found.slots, found.connects)
+    };
+    assert_eq!(read("\txprt:\tudp 900 1 55 54 0 60 7 2 0 0\n"), (1, 55, 54, 7, Some(2), 0));
+    assert_eq!(read("\txprt:\ttcp 900 1 1 0 -1 55 54 0 60 7\n"), (1, 55, 54, 7, None, 1));
+    assert_eq!(read("\txprt:\tlocal 1 2 0 0 55 54 0 60 7 2 0 0\n"), (1, 55, 54, 7, Some(2), 2));
+    let rdma = "\txprt:\trdma 0 0 1 0 24 55 54 0 60 7 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41\n";
+    assert_eq!(read(rdma), (1, 55, 54, 7, None, 1));
+    assert_eq!(read("\txprt:\tnew 1 2 3\n\txprt:\ttcp 1 2\n"), (0, 0, 0, 0, None, 0));
+}
+
+#[test]
+fn eight_numbers_an_operation_are_those_of_older_kernels() {
+    let mut found = [mountstats::OperationSums::default(); 4];
+    mountstats::parse(mount("s:/", "/m", 1, TCP, EIGHT).as_bytes(), |mount| found = mount.operations);
+    assert_eq!((found[0].operations, found[0].round_trip_ms, found[3].operations), (10, 850, 30));
+}
+
+#[test]
+fn a_mounts_sums_become_cells_and_begin_anew_with_it() {
+    let machine = FakeMachine::new();
+    machine.ordinary().put("proc/self/mountinfo", mountinfo(&[("50", "/mnt", "nfs4", "srv:/a")]));
+    machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 60, TCP, NINE));
+    let mut watch = machine.watch();
+    watch.tick();
+    assert!(watch.value("network_filesystem.reads", "/mnt").is_nan());
+    assert_eq!(watch.value("network_filesystem.slots_used", "/mnt"), 20.0);
+    let later = NINE.replace("READ: 10 12 1 1840 41000 300 850 1200", "READ: 20 23 1 3680 82000 500 1850 2400");
+    let sent = TCP.replace("100 98 1 150 50", "115 109 1 190 80");
+    let bytes = mount("srv:/a", "/mnt", 61, &sent, &later).replace("5000 6000", "45960 6000");
+    machine.put("proc/self/mountstats", &bytes);
+    watch.tick_after(1.0);
+    let value = |watch: &crate::live::fake::FakeWatch, counter: &str| {
+        watch.value(&format!("network_filesystem.{counter}"), "/mnt")
+    };
+    assert_eq!((value(&watch, "reads"), value(&watch, "read_bytes")), (10.0, 40_960.0));
+    assert!((value(&watch, "read_round_trip_s") - 1.0).abs() < 1e-9);
+    assert!((value(&watch, "read_queue_s") - 0.2).abs() < 1e-9);
+    assert!((value(&watch, "read_execution_s") - 1.2).abs() < 1e-9);
+    assert_eq!((value(&watch, "read_retransmissions"), value(&watch, "backlog")), (1.0, 30.0));
+    assert_eq!((value(&watch, "sends"), value(&watch, "replies"), value(&watch, "unanswered")), (15.0, 11.0, 4.0));
+    assert_eq!((value(&watch, "metadata_operations"), value(&watch, "application_read_bytes")), (0.0, 0.0));
+    // mounted anew, and more was done since than before
+    machine.put("proc/self/mountstats", bytes.replace("age:\t61", "age:\t2").replace("READ: 20", "READ: 90"));
+    watch.tick_after(1.0);
+    assert!(value(&watch, "reads").is_nan());
+    assert!(watch.notes(Note::GAP).is_empty());
+    machine
+        .put("proc/self/mountinfo", mountinfo(&[]))
+        .put("proc/self/mountstats", "device none mounted on / with fstype ext4\n");
+    watch.tick_after(10.0);
+    assert!(watch.find("network_filesystem.reads", "/mnt").is_none());
+}
+
+#[test]
+fn an_export_that_is_mounted_twice_counts_once() {
+    let machine = FakeMachine::new();
+    let mounts =
+        [("50", "/one", "nfs4", "srv:/a"), ("50", "/two", "nfs4", "srv:/a"), ("51", "/apart", "nfs4", "srv:/b")];
+    machine.ordinary().put("proc/self/mountinfo", mountinfo(&mounts));
+    let block = |export: &str, point: &str| mount(export, point, 60, TCP, NINE);
+    let text = [block("srv:/a", "/one"), block("srv:/a", "/two"), block("srv:/b", "/apart")].concat();
+    machine.put("proc/self/mountstats", text);
+    let mut watch = machine.watch();
+    watch.tick().tick_after(1.0);
+    assert_eq!(watch.sampler.schema().instances("network_filesystem"), ["/one", "/apart"]);
+    assert!(watch.says(Note::UNSEEN, "srv:/a is mounted at /one and at /two with the same statistics"));
+}
+
+#[test]
+fn shares_of_smb_and_requests_that_wait_for_fuse() {
+    let machine = FakeMachine::new();
+    let mounts =
+        [("60", "/smb", "cifs", "//NAS/data/sub"), ("61", "/ssh", "fuse.sshfs", "host:/"), ("62", "/x", "fuse", "x")];
+    machine.ordinary().put("proc/self/mountinfo", mountinfo(&mounts));
+    let stats = |reads: u32, bytes: u32| {
+        format!(
+            "Resources in use\nCIFS Session: 1\nShare (unique mount targets): 2\nOperations (MIDs): 1\n\n\
+             0 session 0 share reconnects\nTotal vfs operations: 16 maximum at one time: 2\n\n\
+             1) \\\\nas\\IPC$\nSMBs: 1\n2) \\\\nas\\data\tDISCONNECTED \nSMBs: {} \n\
+             Bytes read: {bytes}  Bytes written: 40\nOpen files: 1 total (local), 2 open on server\n\
+             TreeConnects: 1 total 0 failed\nFlushes: 2 total 0 failed\nReads: {reads} total 0 failed\n\
+             Writes: 3 total 1 failed\n",
+            reads + 20
+        )
+    };
+    machine.put("proc/fs/cifs/Stats", stats(10, 4096)).put("sys/fs/fuse/connections/61/waiting", "7\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    machine.put("proc/fs/cifs/Stats", stats(16, 8192));
+    watch.tick_after(1.0);
+    assert_eq!(watch.value("network_filesystem.reads", "/smb"), 6.0);
+    assert_eq!(watch.value("network_filesystem.read_bytes", "/smb"), 4096.0);
+    assert_eq!(watch.value("network_filesystem.metadata_operations", "/smb"), 0.0);
+    assert!(watch.find("network_filesystem.read_round_trip_s", "/smb").is_none(), "not told by this kernel");
+    assert_eq!(watch.value("network_filesystem.waiting", "/ssh"), 7.0);
+    assert!(watch.find("network_filesystem.waiting", "/x").is_none());
+    assert!(watch.says(Note::UNSEEN, "mount -t fusectl"));
+}
+
+#[test]
+fn a_machine_without_such_mounts_says_nothing() {
+    let machine = FakeMachine::new();
+    machine.ordinary();
+    let mut watch = machine.watch();
+    watch.tick().tick_after(10.0);
+    assert!(watch.sampler.schema().instances("network_filesystem").is_empty());
+    assert!(!watch.says(Note::UNSEEN, "cifs"));
+}
+
+#[test]
+fn tcp_tells_the_round_trip_of_a_connection() {
+    let Some(diagnosis) = SocketDiagnosis::open() else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap();
+    let mut client = std::net::TcpStream::connect(server).unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    let mut bytes = [0; 4];
+    std::io::Write::write_all(&mut client, b"ping").unwrap();
+    std::io::Read::read_exact(&mut peer, &mut bytes).unwrap();
+    std::io::Write::write_all(&mut peer, b"pong").unwrap();
+    std::io::Read::read_exact(&mut client, &mut bytes).unwrap();
+    let port = client.local_addr().unwrap().port();
+    let found = diagnosis.ask(port, ServerRoute::to(server).unwrap());
+    // a kernel may lack the module; one that answers, answers rightly
+    if let Some(found) = found {
+        assert!((1..1_000_000).contains(&found.round_trip_us), "{found:?}");
+    }
+    assert_eq!(diagnosis.ask(port, ServerRoute::to(([127, 0, 0, 1], 1).into()).unwrap()), None);
+}
+
+/// The kernel's answer as linux/inet_diag.h and linux/tcp.h lay it out, with 25 ms and three segments sent again.
+#[test]
+fn an_answer_is_read_by_its_published_layout() {
+    let mut bytes = vec![0u8; 16 + 72];
+    bytes[4..6].copy_from_slice(&20u16.to_ne_bytes());
+    // an attribute of another kind comes first
+    bytes.extend([5u16.to_ne_bytes(), 9u16.to_ne_bytes()].concat());
+    bytes.extend([1, 0, 0, 0]);
+    bytes.extend([(4u16 + 160).to_ne_bytes(), 2u16.to_ne_bytes()].concat());
+    let mut info = vec![0u8; 160];
+    info[100..104].copy_from_slice(&3u32.to_ne_bytes());
+    info[148..152].copy_from_slice(&25_000u32.to_ne_bytes());
+    bytes.extend(&info);
+    let expected = connections::TcpConnection { round_trip_us: 25_000, retransmissions: 3 };
+    assert_eq!(connections::decode(&bytes), Some(expected));
+    for cut in 0..bytes.len() {
+        let _ = connections::decode(&bytes[..cut]);
+    }
+    // an older kernel's structure ends before the smallest round trip
+    bytes[88 + 8..88 + 10].copy_from_slice(&(4u16 + 104).to_ne_bytes());
+    assert_eq!(connections::decode(&bytes), None);
+}

@@ -1,0 +1,83 @@
+//! Requests that a server has not answered. The kernel counts what was sent and what was answered, and
+//! a request that is sent twice is answered once: the difference never comes back to zero. What it comes
+//! back to is learned while answers come; where none come, all above that waits.
+
+/// The lowest difference of so long counts as nothing, nanoseconds.
+const LEARNED_OVER_NS: u64 = 30_000_000_000;
+
+/// What is known of the difference.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UnansweredRequests {
+    /// Lost for good; nothing at the first look.
+    floor: Option<u64>,
+    /// Lowest since `since_ns`, while answers came.
+    low: u64,
+    since_ns: u64,
+    replies: u64,
+}
+
+impl UnansweredRequests {
+    /// How many requests wait for an answer now.
+    pub fn level(&mut self, sends: u64, replies: u64, now_ns: u64) -> u64 {
+        let open = sends.saturating_sub(replies);
+        let Some(floor) = self.floor else {
+            *self = UnansweredRequests { floor: Some(open), low: open, since_ns: now_ns, replies };
+            return 0;
+        };
+        let mut floor = floor.min(open);
+        if replies == self.replies {
+            // a silence tells nothing of what is lost
+            self.since_ns = now_ns;
+            self.low = open;
+        } else {
+            self.replies = replies;
+            self.low = self.low.min(open);
+            if now_ns.saturating_sub(self.since_ns) >= LEARNED_OVER_NS {
+                floor = self.low;
+                self.low = open;
+                self.since_ns = now_ns;
+            }
+        }
+        self.floor = Some(floor);
+        open - floor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_silent_server_is_seen_as_long_as_it_is_silent() {
+        let mut requests = UnansweredRequests::default();
+        assert_eq!(requests.level(100, 98, S), 0, "what was open at the first look is not known to be lost");
+        assert_eq!(requests.level(120, 120, 2 * S), 0);
+        for second in 3..600 {
+            assert_eq!(requests.level(124, 120, second * S), 4);
+        }
+        assert_eq!(requests.level(126, 126, 600 * S), 0);
+    }
+
+    #[test]
+    fn what_was_sent_twice_is_forgotten_when_answers_come() {
+        let mut requests = UnansweredRequests::default();
+        requests.level(10, 10, 0);
+        // three were sent again after the connection was lost
+        let mut last = 0;
+        for second in 1..70 {
+            last = requests.level(13 + second, 10 + second, second * S);
+        }
+        assert_eq!(last, 0);
+    }
+
+    #[test]
+    fn idle_mounts_learn_nothing_wrong() {
+        let mut requests = UnansweredRequests::default();
+        requests.level(10, 10, 0);
+        assert_eq!(requests.level(10, 10, 100 * S), 0);
+        assert_eq!(requests.level(11, 10, 101 * S), 1);
+        assert_eq!(requests.level(11, 10, 300 * S), 1);
+    }
+}

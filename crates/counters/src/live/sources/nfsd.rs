@@ -1,0 +1,189 @@
+//! `/proc/net/rpc/nfsd` and `/proc/fs/nfsd/pool_stats`: what this machine's own NFS server does, and
+//! whether its threads suffice.
+
+use std::hint::black_box;
+
+use crate::live::held::OpenFile;
+use crate::live::moment::TickContext;
+use crate::live::scan::{WordIter, lines};
+use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total, total32};
+use crate::live::{Roots, SamplerOptions};
+
+use super::{CounterSource, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "nfsd",
+    files: &["/proc/net/rpc/nfsd", "/proc/fs/nfsd/pool_stats"],
+    explain: "The NFS server of this machine: calls, operations, bytes, threads, and what found no idle thread.",
+    parse_any: |bytes| {
+        let mut values = [ABSENT; COLUMNS.len()];
+        parse(bytes, &mut values);
+        pools(bytes, &mut values);
+        _ = black_box(values);
+    },
+    open: |roots, _: &SamplerOptions| Some(Box::new(NfsServer::new(roots))),
+};
+
+const COLUMNS: [TableColumn; 10] = [
+    level("nfs_server.threads", 1.0),
+    total32("nfs_server.calls", 1.0),
+    total32("nfs_server.bad_calls", 1.0),
+    total("nfs_server.read_bytes", 1.0),
+    total("nfs_server.write_bytes", 1.0),
+    total("nfs_server.reads", 1.0),
+    total("nfs_server.writes", 1.0),
+    total("nfs_server.commits", 1.0),
+    total("nfs_server.packets", 1.0),
+    total("nfs_server.threads_woken", 1.0),
+];
+const READS: usize = 5;
+const PACKETS: usize = 8;
+
+/// READ, WRITE and COMMIT among the numbers of a version's line (fs/nfsd/stats.c: after their count, in
+/// the order of the protocol's numbers).
+const V3: [usize; 3] = [6, 7, 21];
+const V4: [usize; 3] = [25, 38, 5];
+
+/// Reads `/proc/net/rpc/nfsd`; what it does not have stays as it is.
+pub fn parse(text: &[u8], values: &mut [u64]) {
+    let mut operations = [ABSENT; 3];
+    for line in lines(text) {
+        let mut words = WordIter::new(line);
+        let Some(key) = words.word() else { continue };
+        match key {
+            b"th" => take(&mut words, values, &[0]),
+            b"rpc" => take(&mut words, values, &[1, 2]),
+            b"io" => take(&mut words, values, &[3, 4]),
+            b"proc3" => add(&mut words, &mut operations, V3),
+            b"proc4ops" => add(&mut words, &mut operations, V4),
+            _ => {}
+        }
+    }
+    values[READS..READS + 3].copy_from_slice(&operations);
+}
+
+fn take(words: &mut WordIter, values: &mut [u64], columns: &[usize]) {
+    for column in columns {
+        if let Some(Some(number)) = words.number() {
+            values[*column] = number;
+        }
+    }
+}
+
+fn add(words: &mut WordIter, sums: &mut [u64; 3], places: [usize; 3]) {
+    // the first number is how many follow
+    let Some(Some(_)) = words.number() else { return };
+    let mut place = 0;
+    while let Some(number) = words.number() {
+        if let (Some(place), Some(number)) = (places.iter().position(|p| *p == place), number) {
+            let before = if sums[place] == ABSENT { 0 } else { sums[place] };
+            sums[place] = before.saturating_add(number);
+        }
+        place += 1;
+    }
+}
+
+/// Reads `pool_stats`, and adds up its pools: packets that arrived, and threads that were woken for one.
+pub fn pools(text: &[u8], values: &mut [u64]) {
+    for line in lines(text).filter(|line| !line.starts_with(b"#")) {
+        let mut words = WordIter::new(line);
+        let mut next = || words.number().flatten();
+        let (Some(_pool), Some(packets), Some(_queued), Some(woken)) = (next(), next(), next(), next()) else {
+            continue;
+        };
+        for (column, number) in [(PACKETS, packets), (PACKETS + 1, woken)] {
+            let before = if values[column] == ABSENT { 0 } else { values[column] };
+            values[column] = before.saturating_add(number);
+        }
+    }
+}
+
+struct NfsServer {
+    file: OpenFile,
+    pools: OpenFile,
+    tables: [CounterTable; 1],
+}
+
+impl NfsServer {
+    fn new(roots: &Roots) -> NfsServer {
+        NfsServer {
+            // a machine that serves nothing has neither
+            file: OpenFile::pieces(roots.proc.join("net/rpc/nfsd"), "its NFS server is not seen").quiet(),
+            pools: OpenFile::pieces(roots.proc.join("fs/nfsd/pool_stats"), "").quiet(),
+            tables: [CounterTable::new("NFS server", &COLUMNS, CounterReset::RowBeganAnew)],
+        }
+    }
+}
+
+impl CounterSource for NfsServer {
+    fn tick(&mut self, context: &mut TickContext) {
+        let [table] = &mut self.tables;
+        let Some(text) = self.file.read(context) else { return table.gap() };
+        let mut values = [ABSENT; COLUMNS.len()];
+        parse(text, &mut values);
+        // the client's module brings the file along; a server has threads
+        if matches!(values[0], 0 | ABSENT) && table.len() == 0 {
+            return;
+        }
+        if let Some(text) = self.pools.read(context) {
+            pools(text, &mut values);
+        }
+        table.begin();
+        let row = table.row("");
+        table.fill(row).copy_from_slice(&values);
+        table.settle(context);
+    }
+
+    fn tables(&mut self) -> &mut [CounterTable] {
+        &mut self.tables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::live::fake::FakeMachine;
+
+    fn nfsd(threads: u32, calls: u64, reads: u64) -> String {
+        format!(
+            "rc 0 100 200\nfh 0 0 0 0 0\nio {} 4096\nth {threads} 0 0.000 0.000\nra 0 0\nnet 9 0 9 3\n\
+             rpc {calls} 1 0 1 0\nproc3 22 0 1 2 3 4 5 {reads} 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21\n\
+             proc4 2 1 {calls}\nproc4ops 40 0 0 0 0 0 50 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 {reads} \
+             26 27 28 29 30 31 32 33 34 35 36 37 380 39\n",
+            reads * 4096
+        )
+    }
+
+    #[test]
+    fn operations_of_both_versions_and_threads() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/net/rpc/nfsd", nfsd(8, 100, 10));
+        let pools = |packets: u32, woken: u32| {
+            format!(
+                "# pool packets-arrived sockets-enqueued threads-woken threads-timedout\n0 {packets} 5 {woken} 0\n\
+                 1 10 1 5 0\n"
+            )
+        };
+        machine.put("proc/fs/nfsd/pool_stats", pools(100, 40));
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("proc/net/rpc/nfsd", nfsd(8, 160, 15)).put("proc/fs/nfsd/pool_stats", pools(160, 55));
+        watch.tick_after(1.0);
+        let value = |counter: &str| watch.value(&format!("nfs_server.{counter}"), "");
+        assert_eq!((value("threads"), value("calls"), value("bad_calls")), (8.0, 60.0, 0.0));
+        assert_eq!((value("reads"), value("writes"), value("commits")), (10.0, 0.0, 0.0));
+        assert_eq!((value("packets"), value("threads_woken"), value("read_bytes")), (60.0, 15.0, 20_480.0));
+    }
+
+    #[test]
+    fn a_machine_that_serves_nothing_has_no_server() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/net/rpc/nfsd", nfsd(0, 0, 0));
+        let mut watch = machine.watch();
+        watch.tick().tick_after(1.0);
+        assert!(watch.sampler.schema().instances("nfs_server").is_empty());
+        machine.put("proc/net/rpc/nfsd", nfsd(4, 0, 0));
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("nfs_server.threads", ""), 4.0);
+    }
+}

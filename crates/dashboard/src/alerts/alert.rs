@@ -1,0 +1,106 @@
+//! An alert: when, what, who, and what to do. The JSON contract `diskwright.alert/1`.
+
+use diskwright_base::Note;
+use diskwright_base::moment::rfc3339;
+use diskwright_diagnosis::{Bottleneck, Culprit, Severity};
+use serde::{Deserialize, Serialize};
+
+/// Name of the contract.
+pub const SCHEMA: &str = "diskwright.alert/1";
+
+/// How often an alert that lasts is written into the log again, nanoseconds: whoever reads a part of a log looks
+/// this far back for alerts that began before it.
+pub const RESTATED_NS: i64 = 600_000_000_000;
+
+/// A rule that held for its hold time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// `diskwright.alert/1`.
+    pub schema: String,
+    /// The rule's id.
+    pub id: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it points at.
+    pub bottleneck: Bottleneck,
+    /// The device, filesystem, cgroup that it is about; empty for the machine.
+    pub instance: String,
+    /// When the rule began to hold, RFC 3339 in UTC.
+    pub begin: String,
+    /// When it ended; `null` while it lasts.
+    pub end: Option<String>,
+    /// The same as numbers, nanoseconds since 1970 UTC.
+    pub begin_ns: i64,
+    /// The end as a number.
+    pub end_ns: Option<i64>,
+    /// When the alert was raised: the hold time after its begin.
+    pub raised_ns: i64,
+    /// The worst value.
+    pub peak: AlertPeak,
+    /// Further rules of the same cause that held meanwhile, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// Who did it, by the verdict on the last minute before it was raised.
+    pub culprits: Vec<Culprit>,
+    /// What is wrong, in one sentence.
+    pub sentence: String,
+    /// What to do next; empty where nothing is known.
+    pub next: String,
+}
+
+/// The worst value of an alert so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlertPeak {
+    /// The quantity in full.
+    pub quantity: String,
+    /// Its worst value; `null` where it cannot be told.
+    pub value: Option<f64>,
+    /// The rule's limit; `null` where it is another counter.
+    pub limit: Option<f64>,
+    /// Unit of both.
+    pub unit: String,
+    /// When, RFC 3339 in UTC.
+    pub time: String,
+}
+
+impl Alert {
+    /// True until it ends.
+    pub fn is_open(&self) -> bool {
+        self.end_ns.is_none()
+    }
+
+    /// Sets its end.
+    pub fn end_at(&mut self, time_ns: i64) {
+        self.end_ns = Some(time_ns);
+        self.end = Some(rfc3339(time_ns));
+    }
+
+    /// The note that keeps it in a log.
+    pub fn note(&self, time_ns: i64) -> Note {
+        let text = serde_json::to_string(self).expect("an alert is text and numbers");
+        Note::new(time_ns, Note::ALERT, text)
+    }
+
+    /// True where both are the same alert at different times.
+    pub fn is_same(&self, other: &Alert) -> bool {
+        (self.begin_ns, &self.id, &self.instance) == (other.begin_ns, &other.id, &other.instance)
+    }
+}
+
+/// Adds an alert's newest state to a list of alerts: the list has each alert once, in order of begin.
+pub fn merge(alerts: &mut Vec<Alert>, alert: Alert) {
+    match alerts.iter_mut().find(|known| known.is_same(&alert)) {
+        // what has ended does not begin again, whichever note is read last
+        Some(known) if alert.end_ns.is_some() || known.is_open() => *known = alert,
+        Some(_) => {}
+        None => {
+            let index = alerts.partition_point(|known| known.begin_ns <= alert.begin_ns);
+            alerts.insert(index, alert);
+        }
+    }
+}
+
+/// The alert that a note holds; `None` for other notes, and for one that cannot be read.
+pub fn of_note(note: &Note) -> Option<Alert> {
+    (note.kind == Note::ALERT).then(|| serde_json::from_str(&note.text).ok()).flatten()
+}

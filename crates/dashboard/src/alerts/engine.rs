@@ -1,0 +1,394 @@
+//! From ticks to alerts. A rule that holds for its hold time raises one; rules of one cause share it; it ends when
+//! all of them have cleared, and its cause is silent for a while. Time is the ticks' own, so that a log gives the
+//! alerts that the live machine gave.
+
+use std::collections::BTreeMap;
+
+use diskwright_base::{Ceiling, Frame, Note, Tick};
+use diskwright_diagnosis::pseudo::Pseudo;
+use diskwright_diagnosis::{Pack, Rule, RuleMonitor, RuleTick};
+
+use super::alert::{Alert, RESTATED_NS};
+use super::lane::RuleLane;
+use super::telling;
+use super::verdicts::VerdictWatch;
+use crate::history::RecentHistory;
+
+/// Alerts that are open at the same time at most.
+const MOST_OPEN: usize = 32;
+/// Ticks after which an instance that is gone is forgotten.
+const FORGOTTEN: u64 = 600;
+/// Intervals without a tick that are no delay yet.
+const PATIENCE: i64 = 3;
+/// Memory for the moments that are judged.
+const RECENT_BYTES: usize = 64 << 20;
+
+/// What became of an alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlertChange {
+    /// It was raised.
+    Begin,
+    /// It lasts; nobody is called for that.
+    Still,
+    /// It has ended.
+    End,
+}
+
+/// An alert when it is raised, while it lasts, and when it ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AlertEvent {
+    /// What became of it.
+    pub change: AlertChange,
+    /// The alert as it is now.
+    pub alert: Alert,
+    /// When, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+}
+
+impl AlertEvent {
+    /// The entry of a log.
+    pub fn note(&self) -> Note {
+        self.alert.note(self.time_ns)
+    }
+}
+
+/// An alert that lasts.
+struct OpenAlert {
+    alert: Alert,
+    /// What other rules must have in common with it to share it.
+    cause: String,
+    /// Rules, by position, and the instances at which they hold.
+    members: Vec<(usize, String)>,
+    stated_ns: i64,
+}
+
+/// A cause that raises nothing until a moment.
+struct SilencedCause {
+    cause: String,
+    instance: String,
+    until_ns: i64,
+}
+
+/// Watches for alerts.
+pub struct AlertEngine {
+    /// Judges the rules, and behind them the clearing conditions as rules.
+    monitor: RuleMonitor,
+    /// The alerts; the monitor's pack begins with them.
+    rules: Vec<Rule>,
+    /// Where in the monitor's pack a rule's clearing conditions are.
+    clear_of: Vec<Option<usize>>,
+    /// The same of the conditions beside one on the verdict.
+    beside_of: Vec<Option<usize>>,
+    /// By position in the monitor's pack, then by instance.
+    lanes: Vec<BTreeMap<String, RuleLane>>,
+    open: Vec<OpenAlert>,
+    silenced: Vec<SilencedCause>,
+    verdicts: VerdictWatch,
+    recent: RecentHistory,
+    last: Option<Tick>,
+    number: u64,
+    /// The clock was stepped, or the machine slept, since the last tick.
+    clock_moved: bool,
+}
+
+impl AlertEngine {
+    /// An engine that has seen nothing. `alerts` are the rules, `judging` is whose verdict names culprits and what to
+    /// do.
+    pub fn new(alerts: Pack, judging: Pack, ceilings: Vec<Ceiling>) -> AlertEngine {
+        let rules = alerts.rules.clone();
+        let mut watched = alerts;
+        let (mut clear_of, mut beside_of) = (Vec::new(), Vec::new());
+        for rule in &rules {
+            let rest = || Rule { id: format!("{}.beside", rule.id), all: rule.all[1..].to_vec(), ..rule.clone() };
+            let beside = is_of(rule, Pseudo::VerdictConfidence).then(rest).filter(|rule| rule.conditions().count() > 0);
+            beside_of.push(beside.is_some().then_some(watched.rules.len()));
+            watched.rules.extend(beside);
+            let clear = rule.alert.as_ref().map(|terms| terms.clear.clone()).unwrap_or_default();
+            clear_of.push((!clear.is_empty()).then_some(watched.rules.len()));
+            if !clear.is_empty() {
+                let id = format!("{}.clear", rule.id);
+                watched.rules.push(Rule { id, all: clear, any: Vec::new(), ..rule.clone() });
+            }
+        }
+        AlertEngine {
+            lanes: vec![BTreeMap::new(); watched.rules.len()],
+            monitor: RuleMonitor::new(watched, ceilings.clone()),
+            rules,
+            clear_of,
+            beside_of,
+            open: Vec::new(),
+            silenced: Vec::new(),
+            verdicts: VerdictWatch::new(judging, ceilings),
+            recent: RecentHistory::new(RECENT_BYTES),
+            last: None,
+            number: 0,
+            clock_moved: false,
+        }
+    }
+
+    /// The alerts that are watched for.
+    pub fn pack(&self) -> &Pack {
+        self.monitor.pack()
+    }
+
+    /// The alerts that last.
+    pub fn open(&self) -> impl Iterator<Item = &Alert> {
+        self.open.iter().map(|open| &open.alert)
+    }
+
+    /// Takes in a note, before the tick that it came with.
+    pub fn note(&mut self, note: &Note) {
+        self.clock_moved |= note.kind == Note::CLOCK;
+        self.monitor.note(note);
+        self.recent.note(note.clone());
+    }
+
+    /// Takes in every tick of a frame.
+    pub fn frame(&mut self, frame: &Frame, each: &mut dyn FnMut(AlertEvent)) {
+        for index in 0..frame.ticks().len() {
+            self.tick(frame, index).into_iter().for_each(&mut *each);
+        }
+    }
+
+    /// Takes in tick number `index` of a frame; what became of alerts.
+    pub fn tick(&mut self, frame: &Frame, index: usize) -> Vec<AlertEvent> {
+        let tick = frame.ticks()[index];
+        self.number += 1;
+        let mut events = Vec::new();
+        self.arrival(&tick, &mut events);
+        self.remember(frame, index, &tick);
+        let AlertEngine { monitor, lanes, number, .. } = self;
+        monitor.tick(frame, index, &mut |told: RuleTick<'_>| {
+            let lanes = &mut lanes[told.rule];
+            if let Some(lane) = lanes.get_mut(told.instance) {
+                lane.tick(&tick, told, *number);
+            } else {
+                lanes.entry(told.instance.to_owned()).or_default().tick(&tick, told, *number);
+            }
+        });
+        self.judge(&tick);
+        self.vanished(&tick);
+        self.settle(tick.time_ns, &mut events);
+        self.last = Some(tick);
+        self.clock_moved = false;
+        events
+    }
+
+    /// Looks at the clock while no tick comes.
+    pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
+        let mut events = Vec::new();
+        if let Some(last) = self.last {
+            self.overdue(last, now_ns);
+            self.settle(now_ns, &mut events);
+        }
+        events
+    }
+
+    /// A tick that came late was overdue until now, unless the clock moved or the machine slept.
+    fn arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
+        let Some(last) = self.last else { return };
+        if tick.time_ns <= last.time_ns {
+            self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
+            self.recent = RecentHistory::new(RECENT_BYTES);
+        } else if !self.clock_moved {
+            self.overdue(last, tick.time_ns);
+            self.settle(tick.time_ns, events);
+        }
+        for (lanes, _) in self.lanes.iter_mut().zip(&self.rules).filter(|(_, rule)| is_of(rule, Pseudo::TicksOverdue)) {
+            lanes.values_mut().for_each(|lane| lane.fails(tick.time_ns));
+        }
+    }
+
+    /// Judges the rules on overdue ticks at a moment.
+    fn overdue(&mut self, last: Tick, now_ns: i64) {
+        let usual = i64::try_from(last.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(PATIENCE);
+        let overdue_s = (now_ns - last.time_ns).saturating_sub(usual).max(0) as f64 * 1e-9;
+        for index in 0..self.rules.len() {
+            if is_of(&self.rules[index], Pseudo::TicksOverdue) && holds(&self.rules[index], overdue_s) {
+                let lane = self.lanes[index].entry(String::new()).or_default();
+                lane.seen = self.number;
+                lane.holds(last.time_ns, Some((0, overdue_s)));
+            }
+        }
+    }
+
+    /// Keeps the tick as long as verdicts need it.
+    fn remember(&mut self, frame: &Frame, index: usize, tick: &Tick) {
+        let row: Vec<f64> = (0..frame.schema().series.len()).map(|column| frame.column(column)[index]).collect();
+        self.recent.push(frame.schema(), *tick, &row);
+        let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
+        self.recent.forget_before(tick.time_ns.saturating_sub(VerdictWatch::needs(interval_ns)));
+    }
+
+    /// The rules on the verdict: one lane for each bottleneck and device.
+    fn judge(&mut self, tick: &Tick) {
+        let of_verdict: Vec<usize> =
+            (0..self.rules.len()).filter(|rule| is_of(&self.rules[*rule], Pseudo::VerdictConfidence)).collect();
+        // where the log lacks all of the conditions beside it, the verdict alone counts
+        let waits = |rule: &usize| {
+            let beside = self.beside_of[*rule].and_then(|beside| self.lanes[beside].get(""));
+            beside.is_none_or(|lane| lane.holds_since.is_some())
+        };
+        let waits: Vec<bool> = of_verdict.iter().map(waits).collect();
+        // a verdict that no rule would take is not made: it is most of what an engine costs
+        let is_wanted = waits.contains(&true);
+        if is_wanted {
+            let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
+            self.verdicts.tick(&self.recent, tick.time_ns, interval_ns);
+        }
+        let verdict = self.verdicts.verdict.as_ref().filter(|_| is_wanted);
+        let blamed = verdict.filter(|verdict| verdict.bottleneck.blames());
+        let key = blamed.map(telling::key).unwrap_or_default();
+        let confidence = blamed.map_or(0.0, |verdict| verdict.confidence);
+        for (index, waits) in of_verdict.into_iter().zip(waits) {
+            let clear = self.clear_of[index];
+            let confidence = if waits { confidence } else { 0.0 };
+            if !key.is_empty() {
+                for lanes in [Some(index), clear].into_iter().flatten() {
+                    self.lanes[lanes].entry(key.clone()).or_default();
+                }
+            }
+            for lanes in [Some(index), clear].into_iter().flatten() {
+                let rule = &self.monitor.pack().rules[lanes];
+                for (of, lane) in &mut self.lanes[lanes] {
+                    let value = if *of == key { confidence } else { 0.0 };
+                    let told =
+                        RuleTick { rule: lanes, instance: of, holds: Some(holds(rule, value)), lead: Some((0, value)) };
+                    lane.tick(tick, told, self.number);
+                }
+            }
+        }
+    }
+
+    /// An instance that is gone holds nothing any more, and is forgotten after a while.
+    fn vanished(&mut self, tick: &Tick) {
+        let number = self.number;
+        let is_open = |of: usize, instance: &str| {
+            self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == of && i == instance))
+        };
+        for (rule, lanes) in self.lanes.iter_mut().enumerate() {
+            lanes.retain(|instance, lane| number - lane.seen < FORGOTTEN || is_open(rule, instance));
+            lanes.values_mut().filter(|lane| lane.seen < number).for_each(|lane| lane.fails(tick.start_ns()));
+        }
+    }
+
+    /// Raises, keeps and ends alerts as the lanes stand.
+    fn settle(&mut self, now_ns: i64, events: &mut Vec<AlertEvent>) {
+        self.silenced.retain(|silenced| silenced.until_ns > now_ns);
+        for rule in 0..self.rules.len() {
+            let hold_ns = self.rules[rule].alert.as_ref().map_or(0, |terms| ns(terms.hold_s));
+            let due = |(_, lane): &(&String, &RuleLane)| lane.holds_since.is_some_and(|s| now_ns - s >= hold_ns);
+            let due: Vec<String> = self.lanes[rule].iter().filter(due).map(|(of, _)| of.clone()).collect();
+            due.into_iter().for_each(|instance| self.raise(rule, instance, now_ns, events));
+        }
+        self.follow();
+        let mut lasting = Vec::new();
+        for mut open in std::mem::take(&mut self.open) {
+            if let Some(end_ns) = self.end(&open, now_ns) {
+                open.alert.end_at(end_ns);
+                self.silence(&open, now_ns);
+                events.push(AlertEvent { change: AlertChange::End, alert: open.alert, time_ns: now_ns });
+                continue;
+            }
+            if now_ns - open.stated_ns >= RESTATED_NS {
+                open.stated_ns = now_ns;
+                events.push(AlertEvent { change: AlertChange::Still, alert: open.alert.clone(), time_ns: now_ns });
+            }
+            lasting.push(open);
+        }
+        self.open = lasting;
+    }
+
+    /// Raises an alert, or lets the rule share the one of its cause.
+    fn raise(&mut self, index: usize, of: String, now_ns: i64, events: &mut Vec<AlertEvent>) {
+        let rule = &self.rules[index];
+        let verdict = self.verdicts.verdict.as_ref();
+        let (bottleneck, instance) = telling::blamed(rule, &of, verdict);
+        let cause = if bottleneck.blames() { bottleneck.name().to_owned() } else { rule.id.clone() };
+        let near = |other: &str| other == instance || other.is_empty() || instance.is_empty();
+        if self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == index && *i == of)) {
+            return;
+        }
+        let shared = self
+            .open
+            .iter_mut()
+            .find(|open| (open.cause == cause || rule.none.contains(&open.alert.id)) && near(&open.alert.instance));
+        if let Some(open) = shared {
+            if open.alert.id != rule.id && !open.alert.also.contains(&rule.id) {
+                open.alert.also.push(rule.id.clone());
+            }
+            open.members.push((index, of));
+            return;
+        }
+        let is_silent = self.silenced.iter().any(|silenced| silenced.cause == cause && near(&silenced.instance));
+        if is_silent || self.open.len() >= MOST_OPEN {
+            return;
+        }
+        let Some(lane) = self.lanes[index].get(&of) else { return };
+        let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
+        if !is_of(rule, Pseudo::VerdictConfidence) && !is_of(rule, Pseudo::TicksOverdue) {
+            self.verdicts.tick(&self.recent, now_ns, interval_ns);
+        }
+        let alert = telling::alert(self.monitor.pack(), rule, (&of, lane), self.verdicts.verdict.as_ref(), now_ns);
+        events.push(AlertEvent { change: AlertChange::Begin, alert: alert.clone(), time_ns: now_ns });
+        self.open.push(OpenAlert { alert, cause, members: vec![(index, of)], stated_ns: now_ns });
+    }
+
+    /// The worst value so far, of the rule that raised each.
+    fn follow(&mut self) {
+        for open in &mut self.open {
+            let Some((index, instance)) = open.members.first() else { continue };
+            let Some(lane) = self.lanes[*index].get(instance).filter(|lane| lane.holds_since.is_some()) else {
+                continue;
+            };
+            telling::follow(&mut open.alert, &self.rules[*index], lane, self.last);
+        }
+    }
+
+    /// When all rules of an alert have cleared for their time: the moment at which the last did.
+    fn end(&self, open: &OpenAlert, now_ns: i64) -> Option<i64> {
+        let mut end_ns = open.alert.begin_ns;
+        for (rule, instance) in &open.members {
+            let terms = self.rules[*rule].alert.as_ref()?;
+            let cleared = match self.clear_of[*rule] {
+                Some(clear) => self.lanes[clear].get(instance).and_then(|lane| lane.holds_since),
+                None => None,
+            };
+            // a device that is gone has no clearing condition any more
+            let lane = self.lanes[*rule].get(instance);
+            let is_gone = lane.is_none_or(|lane| lane.seen + 1 < self.number);
+            let fails = lane.map_or(Some(now_ns), |lane| lane.fails_since);
+            let since = if self.clear_of[*rule].is_some() && !is_gone { cleared } else { fails };
+            let since = since.filter(|since| now_ns - since >= ns(terms.clear_hold_s))?;
+            end_ns = end_ns.max(since);
+        }
+        Some(end_ns)
+    }
+
+    fn silence(&mut self, open: &OpenAlert, now_ns: i64) {
+        let longest = |(rule, _): &(usize, String)| self.rules[*rule].alert.as_ref().map_or(0.0, |t| t.silence_s);
+        let silence_s = open.members.iter().map(longest).fold(0.0, f64::max);
+        if silence_s > 0.0 {
+            self.silenced.push(SilencedCause {
+                cause: open.cause.clone(),
+                instance: open.alert.instance.clone(),
+                until_ns: now_ns + ns(silence_s),
+            });
+        }
+    }
+}
+
+/// True where the rule is on what only the engine knows.
+fn is_of(rule: &Rule, pseudo: Pseudo) -> bool {
+    rule.all.first().is_some_and(|condition| condition.quantity.counter.pseudo == Some(pseudo))
+}
+
+/// Whether a rule on one such value holds.
+fn holds(rule: &Rule, value: f64) -> bool {
+    let limit = |condition: &diskwright_diagnosis::rule::Condition| condition.shown().1.unwrap_or(f64::NAN);
+    rule.all.first().is_some_and(|condition| condition.compare.holds(value, limit(condition)))
+}
+
+fn ns(seconds: f64) -> i64 {
+    (seconds * 1e9) as i64
+}

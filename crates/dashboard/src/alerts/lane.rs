@@ -1,0 +1,50 @@
+//! One rule at one instance, from tick to tick.
+
+use diskwright_base::Tick;
+use diskwright_diagnosis::RuleTick;
+
+/// Since when a rule holds at an instance, or does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct RuleLane {
+    /// Start of the first tick at which it holds without a break.
+    pub holds_since: Option<i64>,
+    /// The same of its not holding.
+    pub fails_since: Option<i64>,
+    /// The leading condition's position and value at the last tick at which it held.
+    pub lead: Option<(usize, f64)>,
+    /// The number of the last tick at which the instance was there.
+    pub seen: u64,
+}
+
+impl RuleLane {
+    /// Takes in a tick. One that cannot tell changes nothing.
+    pub fn tick(&mut self, tick: &Tick, told: RuleTick<'_>, number: u64) {
+        self.seen = number;
+        match told.holds {
+            Some(true) => self.holds(tick.start_ns(), told.lead),
+            Some(false) => self.fails(tick.start_ns()),
+            None => {}
+        }
+        assert!(self.holds_since.is_none() || self.fails_since.is_none(), "a rule holds or does not: {self:?}");
+    }
+
+    /// It holds, at least since a moment.
+    pub fn holds(&mut self, since_ns: i64, lead: Option<(usize, f64)>) {
+        self.holds_since.get_or_insert(since_ns);
+        self.fails_since = None;
+        self.lead = lead;
+    }
+
+    /// It does not hold.
+    pub fn fails(&mut self, since_ns: i64) {
+        self.fails_since.get_or_insert(since_ns);
+        self.holds_since = None;
+    }
+
+    /// The clock was set back: what began later begins now.
+    pub fn set_back(&mut self, time_ns: i64) {
+        for since in [&mut self.holds_since, &mut self.fails_since].into_iter().flatten() {
+            *since = (*since).min(time_ns);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What an alert says: the verdict's sentence, culprits and next step where the verdict blames the same, else the
+//! rule's own.
+
+use diskwright_base::Tick;
+use diskwright_base::moment::rfc3339;
+use diskwright_base::units::display;
+use diskwright_diagnosis::pseudo::Pseudo;
+use diskwright_diagnosis::{Bottleneck, Pack, Rule, Verdict};
+
+use super::alert::{Alert, AlertPeak, SCHEMA};
+use super::lane::RuleLane;
+
+/// What tells verdicts apart: the bottleneck and its device.
+pub(crate) fn key(verdict: &Verdict) -> String {
+    format!("{}:{}", verdict.bottleneck.name(), verdict.instance)
+}
+
+/// What an alert of a rule points at, and where.
+pub(crate) fn blamed(rule: &Rule, of: &str, verdict: Option<&Verdict>) -> (Bottleneck, String) {
+    match verdict {
+        Some(verdict) if is_of_verdict(rule) => (verdict.bottleneck, verdict.instance.clone()),
+        _ => (rule.bottleneck, of.to_owned()),
+    }
+}
+
+fn is_of_verdict(rule: &Rule) -> bool {
+    rule.conditions().any(|condition| condition.quantity.counter.pseudo == Some(Pseudo::VerdictConfidence))
+}
+
+/// The alert that a rule raises at an instance.
+pub(crate) fn alert(
+    pack: &Pack,
+    rule: &Rule,
+    (of, lane): (&str, &RuleLane),
+    verdict: Option<&Verdict>,
+    now_ns: i64,
+) -> Alert {
+    let (bottleneck, instance) = blamed(rule, of, verdict);
+    let begin_ns = lane.holds_since.unwrap_or(now_ns);
+    let same = |verdict: &&Verdict| {
+        let near = verdict.instance == instance || verdict.instance.is_empty() || instance.is_empty();
+        verdict.bottleneck == bottleneck && bottleneck.blames() && near
+    };
+    let verdict = verdict.filter(same);
+    let peak = peak(rule, lane, now_ns);
+    let own = pack.advice.iter().find(|advice| rule.advice.first() == Some(&advice.id));
+    let advice = verdict.and_then(|verdict| verdict.advice.first()).or(own);
+    Alert {
+        schema: SCHEMA.to_owned(),
+        id: rule.id.clone(),
+        severity: rule.severity,
+        bottleneck,
+        begin: rfc3339(begin_ns),
+        end: None,
+        begin_ns,
+        end_ns: None,
+        raised_ns: now_ns,
+        sentence: verdict.map_or_else(|| sentence(rule, &instance, &peak), |verdict| verdict.sentence.clone()),
+        also: Vec::new(),
+        culprits: verdict.map(|verdict| verdict.culprits.clone()).unwrap_or_default(),
+        next: advice.map(|advice| advice.text.clone()).unwrap_or_default(),
+        instance,
+        peak,
+    }
+}
+
+/// What a rule says by itself: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.
+fn sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
+    let place = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
+    let value = peak.value.map_or_else(|| "not measured".to_owned(), |value| display(value, &peak.unit));
+    let limit = peak.limit.map_or_else(String::new, |limit| format!(", limit {}", display(limit, &peak.unit)));
+    format!("{place}{} ({} {value}{limit})", rule.title, peak.quantity)
+}
+
+fn peak(rule: &Rule, lane: &RuleLane, now_ns: i64) -> AlertPeak {
+    let (position, value) = lane.lead.unwrap_or((0, f64::NAN));
+    let shown = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::shown);
+    let (quantity, limit, unit) = shown.unwrap_or_default();
+    AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: rfc3339(now_ns) }
+}
+
+/// Keeps the worst value.
+pub(crate) fn follow(alert: &mut Alert, rule: &Rule, lane: &RuleLane, last: Option<Tick>) {
+    let Some((position, value)) = lane.lead.filter(|(_, value)| value.is_finite()) else { return };
+    let Some(condition) = rule.conditions().nth(position) else { return };
+    let worse = |known: f64| if condition.compare.is_upper() { value > known } else { value < known };
+    if alert.peak.value.is_none_or(worse)
+        && let Some(tick) = last
+    {
+        alert.peak.value = Some(value);
+        alert.peak.time = rfc3339(tick.time_ns);
+    }
+}

@@ -1,0 +1,56 @@
+//! The verdict on the last moments, for alerts: which bottleneck lasts, who does it, and what to do.
+
+use diskwright_base::{Ceiling, LogPiece};
+use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
+
+use crate::history::{History, RecentHistory};
+
+/// How long the stretch is that is judged, and how often, nanoseconds; at least so many ticks.
+const OVER_NS: i64 = 30_000_000_000;
+const EVERY_NS: i64 = 5_000_000_000;
+const LEAST_TICKS: i64 = 6;
+
+/// The last verdict.
+pub(crate) struct VerdictWatch {
+    pack: Pack,
+    ceilings: Vec<Ceiling>,
+    judged_ns: Option<i64>,
+    /// What it says; none where too few ticks were seen.
+    pub verdict: Option<Verdict>,
+}
+
+impl VerdictWatch {
+    pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> VerdictWatch {
+        VerdictWatch { pack, ceilings, judged_ns: None, verdict: None }
+    }
+
+    /// Nanoseconds that must be remembered, with ticks of this length.
+    pub fn needs(interval_ns: i64) -> i64 {
+        OVER_NS.max(interval_ns.saturating_mul(LEAST_TICKS))
+    }
+
+    /// Judges where it is time again; true where it did.
+    pub fn tick(&mut self, recent: &RecentHistory, time_ns: i64, interval_ns: i64) -> bool {
+        if self.judged_ns.is_some_and(|last| (0..EVERY_NS).contains(&(time_ns - last))) {
+            return false;
+        }
+        self.judged_ns = Some(time_ns);
+        self.verdict = self.judge(recent, (time_ns - VerdictWatch::needs(interval_ns), time_ns));
+        true
+    }
+
+    fn judge(&self, recent: &RecentHistory, (from, to): (i64, i64)) -> Option<Verdict> {
+        let options = JudgeOptions { role: None, expected: Some((from, to)), ceilings: self.ceilings.clone() };
+        let mut judge = Judge::new(vec![self.pack.clone()], options);
+        let mut ticks = 0;
+        let each = &mut |piece: LogPiece<'_>| match piece {
+            LogPiece::Frame(frame) => {
+                ticks += frame.ticks().len();
+                judge.frame(frame);
+            }
+            LogPiece::Note(note) => judge.note(&note),
+        };
+        recent.read(from, to, each).ok()?;
+        if ticks < 2 { None } else { judge.finish().into_iter().next() }
+    }
+}

@@ -1,0 +1,446 @@
+//! All quantities of the panels over a stretch of any length, reduced to points with least, mean
+//! and most: a whole log once, kept in memory, so that a zoom reads no log; or a short stretch,
+//! tick by tick. Means are weighted as each counter's kind demands.
+
+use std::sync::Arc;
+
+use diskwright_base::{CounterPlan, Frame, LogPiece, Note, Schema, Tick, Topology};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::devices;
+use crate::panels::Panels;
+use crate::timeline::{self, TimelineMark};
+
+/// A counter of an instance that the panels show.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PanelSeries {
+    /// Counter id.
+    pub counter: String,
+    /// Its instance; empty for the machine.
+    pub instance: String,
+}
+
+/// One quantity over a stretch; `null` where there is no value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReducedLine {
+    /// Counter id.
+    pub counter: String,
+    /// Its instance; empty for the machine.
+    pub instance: String,
+    /// Least value of a tick in each part.
+    pub least: Vec<Option<f32>>,
+    /// Weighted means.
+    pub mean: Vec<Option<f32>>,
+    /// Greatest value of a tick.
+    pub most: Vec<Option<f32>>,
+}
+
+/// Bytes that the points of a whole log may take.
+const MOST_BYTES: usize = 96 << 20;
+/// Points of a whole log, at least and at most, whatever they take.
+const POINTS: (usize, usize) = (2048, 32_768);
+/// A smaller part of a tick and of a point says nothing about least and most: ticks do not come to the microsecond.
+const SLIVER: f64 = 0.1;
+
+/// Kind of the notes that say of an alert that it was raised, lasts or has ended.
+const ALERT: &str = "alert";
+
+/// What a part of a line is made of.
+#[derive(Clone, Copy, Debug)]
+struct ReducedCell {
+    sum: f32,
+    weight: f32,
+    least: f32,
+    most: f32,
+}
+
+impl ReducedCell {
+    const NONE: ReducedCell = ReducedCell { sum: 0.0, weight: 0.0, least: f32::INFINITY, most: f32::NEG_INFINITY };
+
+    fn add(&mut self, other: &ReducedCell) {
+        self.sum += other.sum;
+        self.weight += other.weight;
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
+    }
+}
+
+struct SeriesCells {
+    series: PanelSeries,
+    plan: Option<CounterPlan>,
+    cells: Vec<ReducedCell>,
+}
+
+/// The part of a tick that lies in a cell.
+#[derive(Clone, Copy)]
+struct TickPart {
+    tick: usize,
+    cell: usize,
+    share: f32,
+    is_sliver: bool,
+}
+
+/// Sums ticks into cells of one width.
+pub struct SeriesReducer {
+    panels: Panels,
+    /// Only these counters, where some are named.
+    only: Vec<String>,
+    from_ns: i64,
+    width_ns: i64,
+    /// A number of cells that stays; without one, cells are added, and joined where there are too many.
+    count: Option<usize>,
+    schema: Option<Arc<Schema>>,
+    topology: Option<Topology>,
+    all: Vec<SeriesCells>,
+    /// Kept to be refilled.
+    parts: Vec<TickPart>,
+}
+
+impl SeriesReducer {
+    /// Of a log that begins at a moment and whose ticks are about so long; it may grow for ever.
+    pub fn growing(panels: Panels, from_ns: i64, tick_ns: i64) -> SeriesReducer {
+        SeriesReducer::of(panels, Vec::new(), (from_ns, tick_ns.max(1_000_000)), None)
+    }
+
+    /// Of a stretch in so many points, only of the named counters.
+    pub fn within(panels: Panels, only: Vec<String>, (from_ns, to_ns): (i64, i64), count: usize) -> SeriesReducer {
+        let count = count.max(1);
+        let width_ns = (to_ns.saturating_sub(from_ns) / count as i64).max(1);
+        SeriesReducer::of(panels, only, (from_ns, width_ns), Some(count))
+    }
+
+    fn of(panels: Panels, only: Vec<String>, (from_ns, width_ns): (i64, i64), count: Option<usize>) -> SeriesReducer {
+        let (schema, topology, all, parts) = (None, None, Vec::new(), Vec::new());
+        SeriesReducer { panels, only, from_ns, width_ns, count, schema, topology, all, parts }
+    }
+
+    /// How much time a point covers, nanoseconds.
+    pub fn width_ns(&self) -> i64 {
+        self.width_ns
+    }
+
+    /// What there is so far.
+    pub fn series(&self) -> impl Iterator<Item = &PanelSeries> {
+        self.all.iter().map(|one| &one.series)
+    }
+
+    /// Learns which devices are disks.
+    pub fn note(&mut self, note: &Note) {
+        if note.kind == Note::TOPOLOGY {
+            self.topology = serde_json::from_str(&note.text).ok();
+            self.schema = None;
+        }
+    }
+
+    /// Adds ticks.
+    pub fn push(&mut self, frame: &Frame) {
+        self.follow(frame.schema());
+        let ticks = frame.ticks();
+        while self.count.is_none() && ticks.last().is_some_and(|last| self.is_beyond(last)) {
+            self.join();
+        }
+        self.place(ticks);
+        let seconds: Vec<f64> = ticks.iter().map(tick_seconds).collect();
+        let (mut values, mut weights) = (vec![0.0; ticks.len()], vec![0.0; ticks.len()]);
+        let cells = self.parts.iter().map(|part| part.cell + 1).max().unwrap_or(0);
+        for one in &mut self.all {
+            let Some(plan) = &one.plan else { continue };
+            plan.weighted(frame, 0..ticks.len(), &seconds, &mut values, &mut weights);
+            if one.cells.len() < cells {
+                one.cells.resize(cells, ReducedCell::NONE);
+            }
+            for part in &self.parts {
+                let (value, weight) = (values[part.tick] as f32, weights[part.tick] as f32 * part.share);
+                // a gap, or nothing that an average could be of
+                if value.is_nan() || weight.is_nan() || weight <= 0.0 {
+                    continue;
+                }
+                let (least, most) = if part.is_sliver { (f32::INFINITY, f32::NEG_INFINITY) } else { (value, value) };
+                one.cells[part.cell].add(&ReducedCell { sum: value * weight, weight, least, most });
+            }
+        }
+    }
+
+    /// Settles the series anew where the schema is another.
+    fn follow(&mut self, schema: &Arc<Schema>) {
+        if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
+            return;
+        }
+        self.all.iter_mut().for_each(|one| one.plan = None);
+        for series in shown(&self.panels, schema, self.topology.as_ref()) {
+            if !self.only.is_empty() && !self.only.contains(&series.counter) {
+                continue;
+            }
+            let plan = devices::resolve(schema, &series.counter, &series.instance);
+            match self.all.iter_mut().find(|one| one.series == series) {
+                Some(known) => known.plan = plan,
+                None if plan.is_some() => self.all.push(SeriesCells { series, plan, cells: Vec::new() }),
+                None => {}
+            }
+        }
+        self.schema = Some(Arc::clone(schema));
+    }
+
+    fn is_beyond(&self, tick: &Tick) -> bool {
+        let room = MOST_BYTES / (size_of::<ReducedCell>() * self.all.len().max(1));
+        let most = room.clamp(POINTS.0, POINTS.1) as i64;
+        (tick.time_ns - self.from_ns) / self.width_ns >= most
+    }
+
+    /// Makes one of two cells, everywhere.
+    fn join(&mut self) {
+        self.width_ns *= 2;
+        for one in &mut self.all {
+            let joined = one.cells.chunks(2).map(|pair| {
+                let mut cell = pair[0];
+                pair[1..].iter().for_each(|other| cell.add(other));
+                cell
+            });
+            one.cells = joined.collect();
+        }
+    }
+
+    /// Finds in which cells the ticks lie.
+    fn place(&mut self, ticks: &[Tick]) {
+        self.parts.clear();
+        for (index, tick) in ticks.iter().enumerate() {
+            let width = self.width_ns as f64;
+            let end = (tick.time_ns - self.from_ns) as f64 / width;
+            let start = end - tick.elapsed_ns as f64 / width;
+            let last = self.count.map_or(f64::INFINITY, |count| count as f64);
+            let (first, after) = (start.max(0.0).floor(), end.min(last).ceil());
+            if tick.elapsed_ns == 0 || after <= first {
+                continue;
+            }
+            for cell in first as usize..after as usize {
+                let inside = end.min(cell as f64 + 1.0) - start.max(cell as f64);
+                let share = (inside / (end - start)).min(1.0);
+                if share < 1e-9 {
+                    continue;
+                }
+                let is_sliver = share < SLIVER && inside < SLIVER;
+                self.parts.push(TickPart { tick: index, cell, share: share as f32, is_sliver });
+            }
+        }
+    }
+
+    /// The lines of some counters over a stretch, in so many points.
+    pub fn lines(&self, only: &[String], (from_ns, to_ns): (i64, i64), count: usize) -> Vec<ReducedLine> {
+        let wanted = self.all.iter().filter(|one| only.is_empty() || only.contains(&one.series.counter));
+        wanted.map(|one| self.line(one, (from_ns, to_ns), count.max(1))).collect()
+    }
+
+    fn line(&self, one: &SeriesCells, (from_ns, to_ns): (i64, i64), count: usize) -> ReducedLine {
+        let mut points = vec![ReducedCell::NONE; count];
+        let width = (to_ns - from_ns).max(1) as f64 / count as f64;
+        for (index, cell) in one.cells.iter().enumerate() {
+            let middle = self.from_ns + index as i64 * self.width_ns + self.width_ns / 2;
+            let point = (middle - from_ns) as f64 / width;
+            if point >= 0.0 && point < count as f64 {
+                points[point as usize].add(cell);
+            }
+        }
+        let rounded = |value: f32| value.is_finite().then(|| rounded(value));
+        let mean = |cell: &ReducedCell| (cell.weight > 0.0).then(|| rounded(cell.sum / cell.weight)).flatten();
+        ReducedLine {
+            counter: one.series.counter.clone(),
+            instance: one.series.instance.clone(),
+            // where only slivers lie, the mean is all that is known
+            least: points.iter().map(|cell| rounded(cell.least).or_else(|| mean(cell))).collect(),
+            mean: points.iter().map(mean).collect(),
+            most: points.iter().map(|cell| rounded(cell.most).or_else(|| mean(cell))).collect(),
+        }
+    }
+
+    /// The values of each tick of a frame, in the order of [`Self::series`]; after [`Self::push`] of it.
+    pub fn tick_values(&self, frame: &Frame) -> Vec<(i64, Vec<Option<f32>>)> {
+        let ticks = frame.ticks();
+        let seconds: Vec<f64> = ticks.iter().map(tick_seconds).collect();
+        let (mut values, mut weights) = (vec![0.0; ticks.len()], vec![0.0; ticks.len()]);
+        let mut found: Vec<(i64, Vec<Option<f32>>)> =
+            ticks.iter().map(|tick| (tick.time_ns, Vec::with_capacity(self.all.len()))).collect();
+        for one in &self.all {
+            match &one.plan {
+                Some(plan) => plan.weighted(frame, 0..ticks.len(), &seconds, &mut values, &mut weights),
+                None => values.fill(f64::NAN),
+            }
+            for ((_, row), value) in found.iter_mut().zip(&values) {
+                row.push(value.is_finite().then(|| rounded(*value as f32)));
+            }
+        }
+        found
+    }
+}
+
+fn tick_seconds(tick: &Tick) -> f64 {
+    if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 }
+}
+
+/// Four digits are more than a screen shows.
+fn rounded(value: f32) -> f32 {
+    if value == 0.0 {
+        return 0.0;
+    }
+    let scale = 10f64.powi(3 - f64::from(value.abs()).log10().floor() as i32);
+    ((f64::from(value) * scale).round() / scale) as f32
+}
+
+/// What the panels show of a machine.
+fn shown(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<PanelSeries> {
+    let of = |counter: &str, instance: &str| PanelSeries { counter: counter.into(), instance: instance.into() };
+    let machine = panels.timeline.iter().chain(panels.strips.iter().flat_map(|strip| &strip.values));
+    let mut found: Vec<PanelSeries> = Vec::new();
+    for value in machine.map(|value| of(&value.counter, "")) {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    let panel = &panels.devices;
+    let columns = panel.columns.iter().map(|column| &column.counter).chain([&panel.history]);
+    let mut counters: Vec<&String> = Vec::new();
+    columns.for_each(|counter| {
+        if !counters.contains(&counter) {
+            counters.push(counter)
+        }
+    });
+    for name in devices::names(panel, schema, topology) {
+        found.extend(counters.iter().map(|counter| of(counter, &name)));
+    }
+    found
+}
+
+/// A whole log: its lines, marks and alerts.
+pub struct LogOverview {
+    /// The lines.
+    pub reducer: SeriesReducer,
+    /// What was marked.
+    pub marks: Vec<TimelineMark>,
+    /// What was raised, as its newest note says it.
+    pub alerts: Vec<Value>,
+    /// The last tick that it knows, nanoseconds since 1970 UTC.
+    pub until_ns: i64,
+}
+
+impl LogOverview {
+    /// Of a log that begins at a moment and whose ticks are about so long.
+    pub fn new(panels: Panels, from_ns: i64, tick_ns: i64) -> LogOverview {
+        let reducer = SeriesReducer::growing(panels, from_ns, tick_ns);
+        LogOverview { reducer, marks: Vec::new(), alerts: Vec::new(), until_ns: i64::MIN }
+    }
+
+    /// Adds what comes next; ticks that it knows already are left out.
+    pub fn push(&mut self, piece: &LogPiece<'_>) {
+        match piece {
+            LogPiece::Frame(frame) => {
+                let known = frame.ticks().partition_point(|tick| tick.time_ns <= self.until_ns);
+                if known > 0 {
+                    let mut rest = Frame::new(Arc::clone(frame.schema()), frame.ticks().len() - known);
+                    rest.append(frame, known..frame.ticks().len());
+                    self.reducer.push(&rest);
+                } else {
+                    self.reducer.push(frame);
+                }
+                self.until_ns = frame.ticks().last().map_or(self.until_ns, |tick| tick.time_ns.max(self.until_ns));
+            }
+            LogPiece::Note(note) => {
+                self.reducer.note(note);
+                let marked = timeline::mark(note).filter(|mark| !self.marks.contains(mark));
+                self.marks.extend(marked);
+                if note.kind == ALERT {
+                    serde_json::from_str(&note.text).into_iter().for_each(|alert| self.raise(alert));
+                }
+            }
+        }
+    }
+
+    /// An alert that was noted before is replaced by what is said of it now.
+    fn raise(&mut self, alert: Value) {
+        let is_same = |known: &&mut Value| ["id", "instance", "begin_ns"].iter().all(|key| known[key] == alert[key]);
+        match self.alerts.iter_mut().find(is_same) {
+            Some(known) => *known = alert,
+            None => self.alerts.push(alert),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_base::Series;
+
+    const SECOND: i64 = 1_000_000_000;
+    const LATENCY: &str = "physical_disk.avg_s_per_read";
+
+    fn schema() -> Arc<Schema> {
+        let series = |counter: &str, scale: f64| Series { counter: counter.into(), instance: "sda".into(), scale };
+        Arc::new(Schema::new(vec![series("physical_disk.reads", 1.0), series("physical_disk.read_time_s", 1e-3)]))
+    }
+
+    /// Ticks of a second, of so many reads that took so many milliseconds in all.
+    fn frame(first: i64, rows: &[[f64; 2]]) -> Frame {
+        let mut frame = Frame::new(schema(), rows.len());
+        for (index, row) in rows.iter().enumerate() {
+            let time_ns = (first + index as i64 + 1) * SECOND;
+            frame.push(Tick { time_ns, elapsed_ns: SECOND.unsigned_abs() }, row);
+        }
+        frame
+    }
+
+    fn latency(reducer: &SeriesReducer, to_s: i64, points: usize) -> ReducedLine {
+        reducer.lines(&[LATENCY.to_owned()], (0, to_s * SECOND), points).remove(0)
+    }
+
+    #[test]
+    fn means_weigh_requests_and_idle_is_no_value() {
+        let mut reducer = SeriesReducer::growing(Panels::builtin(), 0, SECOND);
+        // 10 reads of 5 ms and 90 of 1 ms are 1.4 ms on average; then nothing is read; then a gap
+        reducer.push(&frame(0, &[[10.0, 50.0], [90.0, 90.0], [0.0, 0.0], [f64::NAN, f64::NAN]]));
+        let line = latency(&reducer, 4, 2);
+        assert_eq!((line.least[0], line.mean[0], line.most[0]), (Some(0.001), Some(0.0014), Some(0.005)));
+        assert_eq!((line.least[1], line.mean[1], line.most[1]), (None, None, None));
+    }
+
+    #[test]
+    fn a_long_tick_fills_the_points_that_it_covers() {
+        let mut reducer = SeriesReducer::within(Panels::builtin(), vec![LATENCY.into()], (0, 4 * SECOND), 8);
+        let mut frame = Frame::new(schema(), 1);
+        frame.push(Tick { time_ns: 3 * SECOND, elapsed_ns: 2_000_000_000 }, &[4.0, 8.0]);
+        reducer.push(&frame);
+        assert_eq!(reducer.series().count(), 1, "only what was named");
+        let line = reducer.lines(&[], (0, 4 * SECOND), 8).remove(0);
+        let value = Some(0.002);
+        assert_eq!(line.mean, [None, None, value, value, value, value, None, None]);
+    }
+
+    #[test]
+    fn a_log_that_grows_keeps_its_means_in_fewer_points() {
+        let mut reducer = SeriesReducer::growing(Panels::builtin(), 0, SECOND);
+        let hour = vec![[10.0, 20.0]; 3600];
+        (0..40).for_each(|number| reducer.push(&frame(number * 3600, &hour)));
+        reducer.push(&frame(144_000, &[[1000.0, 9000.0]]));
+        assert_eq!(reducer.width_ns(), 8 * SECOND);
+        let line = latency(&reducer, 144_008, 18_001);
+        assert_eq!((line.mean[0], line.mean[17_999], line.most[18_000]), (Some(0.002), Some(0.002), Some(0.009)));
+        assert!(line.mean.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn what_is_known_is_not_added_again() {
+        let mut overview = LogOverview::new(Panels::builtin(), 0, SECOND);
+        overview.push(&LogPiece::Frame(&frame(0, &[[10.0, 10.0], [10.0, 10.0]])));
+        overview.push(&LogPiece::Frame(&frame(1, &[[10.0, 10.0], [30.0, 150.0]])));
+        let line = latency(&overview.reducer, 3, 1);
+        // 10, 10 and 30 reads, not 10, 10, 10 and 30
+        assert_eq!(line.mean[0], Some(0.0034));
+        let bookmark = Note::new(SECOND, Note::BOOKMARK, "here");
+        overview.push(&LogPiece::Note(bookmark.clone()));
+        overview.push(&LogPiece::Note(bookmark));
+        assert_eq!(overview.marks.len(), 1);
+        let alert =
+            |end: &str| Note::new(SECOND, ALERT, format!(r#"{{"id":"a","instance":"","begin_ns":1,"end_ns":{end}}}"#));
+        overview.push(&LogPiece::Note(alert("null")));
+        overview.push(&LogPiece::Note(alert("2")));
+        assert_eq!((overview.alerts.len(), overview.alerts[0]["end_ns"].as_i64()), (1, Some(2)));
+    }
+}

@@ -1,0 +1,109 @@
+//! Numbers of a table: three figures and a letter, so that they neither jump about nor need room.
+
+/// The widest that [`figure`] gives.
+pub(super) const WIDTH: usize = 6;
+
+/// Steps of a thousand above one.
+const LARGE: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+
+/// A value in at most six columns. The column's title says its unit: seconds are told as `us`, `ms` and `s`, fractions
+/// as percent, all else by the letters of a thousand. What was not measured is a dash, never a nothing.
+pub(super) fn figure(value: Option<f64>, unit: &str) -> String {
+    let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
+    match unit {
+        "fraction" => percent(value),
+        "s" => seconds(value),
+        _ => thousands(value),
+    }
+}
+
+fn percent(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    match percent.abs() {
+        small if small < 0.05 => "0%".into(),
+        small if small < 9.95 => format!("{percent:.1}%"),
+        usual if usual < 99_999.0 => format!("{percent:.0}%"),
+        _ => ">99k%".into(),
+    }
+}
+
+fn seconds(value: f64) -> String {
+    match value.abs() {
+        none if none < 5e-8 => "0".into(),
+        small if small < 999.5e-6 => format!("{}us", three(value * 1e6)),
+        small if small < 999.5e-3 => format!("{}ms", three(value * 1e3)),
+        usual if usual < 99_999.0 => format!("{}s", three(value)),
+        _ => thousands(value),
+    }
+}
+
+fn thousands(value: f64) -> String {
+    if value.abs() < 0.05 {
+        return "0".into();
+    }
+    let mut scaled = value;
+    for letter in LARGE {
+        if scaled.abs() < 999.5 {
+            // a few requests a second are counted to the tenth
+            let small = letter.is_empty() && scaled.abs() < 99.95;
+            return if small { format!("{scaled:.1}") } else { format!("{}{letter}", three(scaled)) };
+        }
+        scaled /= 1000.0;
+    }
+    "much".into()
+}
+
+/// Three figures.
+fn three(value: f64) -> String {
+    match value.abs() {
+        small if small < 9.995 => format!("{value:.2}"),
+        middle if middle < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_values_fit_and_say_what_they_are() {
+        let cases = [
+            (0.0, "per_s", "0"),
+            (0.04, "per_s", "0"),
+            (12.34, "per_s", "12.3"),
+            (123.4, "per_s", "123"),
+            (1234.0, "per_s", "1.23k"),
+            (999_600.0, "bytes_per_s", "1.00M"),
+            (35e6, "bytes_per_s", "35.0M"),
+            (4096.0, "bytes", "4.10k"),
+            (0.000_85, "s", "850us"),
+            (0.001_234, "s", "1.23ms"),
+            (0.9996, "s", "1.00s"),
+            (12.0, "s", "12.0s"),
+            (0.004, "fraction", "0.4%"),
+            (0.999, "fraction", "100%"),
+            (3.5, "fraction", "350%"),
+        ];
+        for (value, unit, expected) in cases {
+            assert_eq!(figure(Some(value), unit), expected, "{value} {unit}");
+        }
+        assert_eq!((figure(None, "s"), figure(Some(f64::NAN), "s")), ("-".into(), "-".into()));
+    }
+
+    #[test]
+    fn no_value_is_wider_than_its_column() {
+        for exponent in -12..18 {
+            for digit in [1.0, 2.345, 9.94, 9.9949, 9.9951, 9.9999] {
+                for unit in ["per_s", "s", "fraction", "bytes", ""] {
+                    for sign in [1.0, -1.0] {
+                        let value = sign * digit * 10_f64.powi(exponent);
+                        let shown = figure(Some(value), unit);
+                        let room = WIDTH + usize::from(sign < 0.0);
+                        assert!(shown.len() <= room, "{value} {unit}: {shown}");
+                    }
+                }
+            }
+        }
+    }
+}

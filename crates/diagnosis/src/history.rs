@@ -1,0 +1,226 @@
+//! What alerts know of a quantity beyond the window: what it usually is, and when it is used up.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::node::NodeColumn;
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+const MINUTE_NS: i64 = 60_000_000_000;
+/// Hours that a norm is made of.
+const HOURS: usize = 24;
+/// Ticks and span without which there is no norm.
+const LEAST_TICKS: u64 = 300;
+const LEAST_SPAN_NS: i64 = HOUR_NS / 2;
+/// Parts of a doubling of the value: the median is right to 9 %.
+const PARTS: f64 = 4.0;
+
+/// The median of a quantity over the last day, from a histogram an hour.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnNorm {
+    /// Number of the hour since 1970, and how often the value was in each part.
+    hours: VecDeque<(i64, BTreeMap<i16, u32>)>,
+    ticks: u64,
+    first_ns: i64,
+    /// The median, and the minute for which it was computed.
+    median: Option<f64>,
+    minute: i64,
+}
+
+impl OwnNorm {
+    /// The quantity relative to its median before this minute, into `out`; a gap until enough was seen.
+    pub fn relate(&mut self, slot: &NodeColumn, ends: &[i64], out: &mut NodeColumn) {
+        let count = slot.values.len();
+        out.values.resize(count, 0.0);
+        out.weights.resize(count, 0.0);
+        for (index, &time_ns) in ends.iter().enumerate().take(count) {
+            let value = slot.values[index];
+            self.settle(time_ns);
+            let median = self.median.filter(|_| slot.weights[index] > 0.0 && value > 0.0);
+            out.values[index] = median.map_or(f64::NAN, |median| value / median);
+            out.weights[index] = if self.median.is_some() { slot.weights[index] } else { f64::NAN };
+            if slot.weights[index] > 0.0 && value > 0.0 {
+                self.add(value, time_ns);
+            }
+        }
+        out.gap = out.weights.iter().any(|weight| weight.is_nan());
+    }
+
+    /// Computes the median once a minute.
+    fn settle(&mut self, time_ns: i64) {
+        let minute = time_ns.div_euclid(MINUTE_NS);
+        if minute == self.minute {
+            return;
+        }
+        self.minute = minute;
+        let hour = time_ns.div_euclid(HOUR_NS);
+        while self.hours.front().is_some_and(|(old, _)| hour - old >= HOURS as i64) {
+            self.hours.pop_front();
+        }
+        let seen: u64 = self.hours.iter().flat_map(|(_, parts)| parts.values()).map(|n| u64::from(*n)).sum();
+        let enough = seen >= LEAST_TICKS && time_ns - self.first_ns >= LEAST_SPAN_NS;
+        self.median = enough.then(|| self.middle(seen)).flatten();
+    }
+
+    fn middle(&self, seen: u64) -> Option<f64> {
+        let mut all: BTreeMap<i16, u64> = BTreeMap::new();
+        for (part, count) in self.hours.iter().flat_map(|(_, parts)| parts) {
+            *all.entry(*part).or_default() += u64::from(*count);
+        }
+        let mut before = 0;
+        let part = all.into_iter().find_map(|(part, count)| {
+            before += count;
+            (before * 2 >= seen).then_some(part)
+        })?;
+        Some(((f64::from(part) + 0.5) / PARTS).exp2())
+    }
+
+    fn add(&mut self, value: f64, time_ns: i64) {
+        if self.ticks == 0 {
+            self.first_ns = time_ns;
+        }
+        self.ticks += 1;
+        let hour = time_ns.div_euclid(HOUR_NS);
+        if self.hours.back().is_none_or(|(last, _)| *last < hour) {
+            self.hours.push_back((hour, BTreeMap::new()));
+        }
+        let part = (value.log2() * PARTS).floor().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16;
+        if let Some((_, parts)) = self.hours.back_mut() {
+            *parts.entry(part).or_default() += 1;
+        }
+    }
+}
+
+/// Points of a trend: one a minute.
+const POINTS: usize = 120;
+/// Points without which there is no trend.
+const LEAST_POINTS: usize = 5;
+/// A trend looks ahead by at most so many times what it has seen: half an hour for a day.
+const AHEAD: f64 = 48.0;
+/// Share of the variance that the line must explain.
+const LEAST_FIT: f64 = 0.9;
+
+/// The line through the last two hours of a quantity, a point a minute.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DepletionTrend {
+    points: VecDeque<(i64, f64)>,
+    /// Seconds until it is used up; infinite where it does not fall in a line.
+    left_s: f64,
+}
+
+impl DepletionTrend {
+    /// The seconds until the quantity is used up, into `out`; a gap until enough was seen.
+    pub fn relate(&mut self, slot: &NodeColumn, ends: &[i64], out: &mut NodeColumn) {
+        let count = slot.values.len();
+        out.values.resize(count, 0.0);
+        out.weights.resize(count, 0.0);
+        for (index, &time_ns) in ends.iter().enumerate().take(count) {
+            let (value, weight) = (slot.values[index], slot.weights[index]);
+            let minute = time_ns.div_euclid(MINUTE_NS);
+            let is_new = self.points.back().is_none_or(|(last, _)| last.div_euclid(MINUTE_NS) != minute);
+            if weight > 0.0 && is_new {
+                // a clock that was set back begins anew
+                if self.points.back().is_some_and(|(last, _)| *last > time_ns) {
+                    self.points.clear();
+                }
+                self.points.push_back((time_ns, value));
+                if self.points.len() > POINTS {
+                    self.points.pop_front();
+                }
+                self.left_s = self.left();
+            }
+            let enough = self.points.len() >= LEAST_POINTS;
+            out.values[index] = self.left_s;
+            out.weights[index] = if enough { weight } else { f64::NAN };
+        }
+        out.gap = out.weights.iter().any(|weight| weight.is_nan());
+    }
+
+    /// Least squares (Legendre 1805); the fit is the square of the correlation.
+    fn left(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.points.front(), self.points.back()) else { return f64::INFINITY };
+        let count = self.points.len() as f64;
+        let seconds = |time_ns: i64| (time_ns - first.0) as f64 * 1e-9;
+        let mean_t = self.points.iter().map(|(time, _)| seconds(*time)).sum::<f64>() / count;
+        let mean_v = self.points.iter().map(|(_, value)| value).sum::<f64>() / count;
+        let (mut tt, mut tv, mut vv) = (0.0, 0.0, 0.0);
+        for (time, value) in &self.points {
+            let (t, v) = (seconds(*time) - mean_t, value - mean_v);
+            tt += t * t;
+            tv += t * v;
+            vv += v * v;
+        }
+        if tt <= 0.0 || vv <= 0.0 || tv >= 0.0 || tv * tv / (tt * vv) < LEAST_FIT {
+            return f64::INFINITY;
+        }
+        let left_s = last.1 / -(tv / tt);
+        if left_s > AHEAD * seconds(last.0) { f64::INFINITY } else { left_s }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(values: &[f64]) -> NodeColumn {
+        let weights = values.iter().map(|v| if v.is_nan() { 0.0 } else { 1.0 }).collect();
+        let mut column = NodeColumn::default();
+        (column.values, column.weights) = (values.to_vec(), weights);
+        column
+    }
+
+    /// Feeds one value each `step_s` seconds from `from_s` on; the last of what comes out.
+    fn feed(relate: &mut dyn FnMut(&NodeColumn, &[i64], &mut NodeColumn), values: &[f64], step_s: i64) -> (f64, f64) {
+        let ends: Vec<i64> = (0..values.len()).map(|i| (i as i64 + 1) * step_s * 1_000_000_000).collect();
+        let mut out = NodeColumn::default();
+        relate(&column(values), &ends, &mut out);
+        (*out.values.last().unwrap(), *out.weights.last().unwrap())
+    }
+
+    #[test]
+    fn a_norm_takes_half_an_hour_and_is_the_median() {
+        let mut norm = OwnNorm::default();
+        // 29 minutes of 2 ms are no norm
+        let short = feed(&mut |s, e, o| norm.relate(s, e, o), &[0.002; 348], 5);
+        assert!(short.1.is_nan());
+        let mut norm = OwnNorm::default();
+        let mut values = vec![0.002; 3600];
+        // a third of the ticks ten times slower does not move the median
+        values.iter_mut().step_by(3).for_each(|v| *v = 0.02);
+        values.push(0.02);
+        let (ratio, weight) = feed(&mut |s, e, o| norm.relate(s, e, o), &values, 1);
+        assert!((9.0..11.0).contains(&ratio) && weight == 1.0, "{ratio} {weight}");
+    }
+
+    #[test]
+    fn a_norm_forgets_what_is_older_than_a_day() {
+        let mut norm = OwnNorm::default();
+        let mut values = vec![0.001; 24 * 60];
+        values.extend(vec![0.004; 26 * 60]);
+        let (ratio, _) = feed(&mut |s, e, o| norm.relate(s, e, o), &values, 60);
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn a_filesystem_that_loses_a_gigabyte_a_minute_is_full_in_time() {
+        let mut trend = DepletionTrend::default();
+        // 100 GB, one less each minute: after 40 minutes 60 are left, for an hour
+        let values: Vec<f64> = (0..=40).map(|minute| 1e11 - f64::from(minute) * 1e9).collect();
+        let (left, weight) = feed(&mut |s, e, o| trend.relate(s, e, o), &values, 60);
+        assert!((left - 3600.0).abs() < 1.0 && weight == 1.0, "{left}");
+    }
+
+    #[test]
+    fn what_does_not_fall_in_a_line_or_falls_too_slowly_is_not_used_up() {
+        let last = |values: &[f64]| {
+            let mut trend = DepletionTrend::default();
+            feed(&mut |s, e, o| trend.relate(s, e, o), values, 60).0
+        };
+        assert!(last(&[1e11; 60]).is_infinite());
+        // a file of 10 GB is written and deleted again and again
+        let saw: Vec<f64> = (0..60).map(|minute| 1e11 - f64::from(minute % 10) * 1e9).collect();
+        assert!(last(&saw).is_infinite());
+        // 1 GB in an hour of 100 GB: full in four days, of which an hour tells nothing
+        let slow: Vec<f64> = (0..60).map(|minute| 1e11 - f64::from(minute) * 1.7e7).collect();
+        assert!(last(&slow).is_infinite());
+    }
+}

@@ -1,0 +1,213 @@
+//! Rules tick by tick, as alerts ask for them: whether each holds now, and at what value. The conditions are the
+//! judge's own, so that a rule means the same in an alert and in a verdict.
+
+use std::sync::Arc;
+
+use diskwright_base::{Ceiling, Frame, Note, Schema, Topology, ceiling};
+
+use crate::grid::WindowGrid;
+use crate::judge::fill_times;
+use crate::node::{Chunk, NodeColumn, NodeColumns};
+use crate::outcome;
+use crate::program::{JudgeProgram, ProgramOptions, compile};
+use crate::rule::{Condition, Pack, RuleLimit};
+use crate::scene::SchemaIndex;
+use crate::states::States;
+use crate::stream::{ChunkTimes, MaskScratch};
+
+/// A rule at an instance at a tick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RuleTick<'a> {
+    /// Position of the rule in its pack.
+    pub rule: usize,
+    /// The instance; empty for the machine.
+    pub instance: &'a str,
+    /// Whether it holds; `None` where that cannot be told.
+    pub holds: Option<bool>,
+    /// Position of the leading condition, and its quantity's value.
+    pub lead: Option<(usize, f64)>,
+}
+
+/// Judges the rules of a pack at each tick.
+pub struct RuleMonitor {
+    packs: Vec<Pack>,
+    ceilings: Vec<Ceiling>,
+    settled: Vec<Ceiling>,
+    topology: Option<Topology>,
+    schema: Option<Arc<Schema>>,
+    states: States,
+    program: JudgeProgram,
+    grid: WindowGrid,
+    slots: Vec<NodeColumn>,
+    times: ChunkTimes,
+    scratch: MaskScratch,
+    ticks: usize,
+}
+
+impl RuleMonitor {
+    /// A monitor that has seen nothing; `ceilings` are what probes measured.
+    pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> RuleMonitor {
+        let packs = vec![pack];
+        RuleMonitor {
+            states: States::new(&packs),
+            packs,
+            settled: ceiling::settle(None, &ceilings),
+            ceilings,
+            topology: None,
+            schema: None,
+            program: JudgeProgram::default(),
+            grid: WindowGrid::default(),
+            slots: Vec::new(),
+            times: ChunkTimes::default(),
+            scratch: MaskScratch::default(),
+            ticks: 0,
+        }
+    }
+
+    /// The rules.
+    pub fn pack(&self) -> &Pack {
+        &self.packs[0]
+    }
+
+    /// Takes in what a note says of the machine.
+    pub fn note(&mut self, note: &Note) {
+        if note.kind == Note::TOPOLOGY
+            && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
+            && self.topology.as_ref() != Some(&topology)
+        {
+            self.settled = ceiling::settle(Some(&topology), &self.ceilings);
+            self.topology = Some(topology);
+            self.schema = None;
+        }
+    }
+
+    /// Judges tick number `index` of a frame; each rule is told at each of its instances.
+    pub fn tick(&mut self, frame: &Frame, index: usize, each: &mut dyn FnMut(RuleTick<'_>)) {
+        self.prepare(frame.schema());
+        let RuleMonitor { program, states, grid, slots, times, scratch, ticks, .. } = self;
+        let range = index..index + 1;
+        fill_times(frame, range.clone(), frame.ticks()[index].start_ns(), *ticks, times);
+        *ticks += 1;
+        times.cells.clear();
+        times.cells.push(grid.add(&frame.ticks()[index]));
+        let seconds = std::mem::take(&mut times.seconds);
+        let chunk = Chunk { frame, range, seconds: &seconds };
+        let mut columns = NodeColumns { slot_of: &program.slot_of, slots };
+        for &node in &program.shared {
+            columns.evaluate(node, &program.nodes[node], &chunk);
+        }
+        for group in &program.groups {
+            for &node in &group.order {
+                columns.evaluate(node, &program.nodes[node], &chunk);
+            }
+            for plan in &group.streams {
+                let stream = &mut states.streams[plan.state];
+                let held = stream.judge(plan, &columns, times, scratch);
+                let holds = (scratch.judged[0] != 0).then_some(held);
+                let lead = plan.lead(&columns, scratch, 0);
+                each(RuleTick { rule: stream.rule, instance: &stream.instance, holds, lead });
+            }
+        }
+        times.seconds = seconds;
+    }
+
+    fn prepare(&mut self, schema: &Arc<Schema>) {
+        if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
+            return;
+        }
+        let scene = SchemaIndex::new(schema, self.topology.as_ref(), &self.settled);
+        self.states.prune(|instance| scene.has(instance));
+        let wanted = ProgramOptions { role: None, expected: None };
+        self.program = compile(&self.packs, &scene, &wanted, &mut self.states);
+        self.slots.resize_with(self.program.slots, NodeColumn::default);
+        self.schema = Some(schema.clone());
+    }
+}
+
+impl Condition {
+    /// The quantity in full, its limit where that is a number, and their unit.
+    pub fn shown(&self) -> (String, Option<f64>, String) {
+        let limit = match &self.limit {
+            RuleLimit::Number(limit) => Some(*limit),
+            RuleLimit::Counter { .. } => None,
+        };
+        (outcome::quantity_text(self), limit, outcome::unit_of(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::{Series, Tick};
+
+    use super::*;
+
+    #[test]
+    fn a_rule_is_told_at_every_instance_with_its_value() {
+        let text = r#"
+[pack]
+id = "mine"
+title = "mine"
+source = "test"
+explain = "test"
+[[rule]]
+id = "disk.queue"
+title = "requests queue"
+object = "physical_disk"
+bottleneck = "disk"
+severity = "warning"
+all = [{ counter = "current_queue_length", above = 4 }]
+source = "test"
+explain = "test"
+[rule.alert]
+hold = "30s"
+clear = [{ counter = "current_queue_length", below = 2 }]
+silence = "10m"
+"#;
+        let pack = Pack::load("mine.toml", text).unwrap();
+        let terms = pack.rules[0].alert.clone().unwrap();
+        assert_eq!((terms.hold_s, terms.clear_hold_s, terms.silence_s, terms.clear.len()), (30.0, 30.0, 600.0, 1));
+        let series = |disk: &str| Series {
+            counter: "physical_disk.current_queue_length".into(),
+            instance: disk.into(),
+            scale: 1.0,
+        };
+        let mut frame = Frame::new(Arc::new(Schema::new(vec![series("sda"), series("sdb")])), 2);
+        frame.push(Tick { time_ns: 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[5.0, 1.0]);
+        frame.push(Tick { time_ns: 2_000_000_000, elapsed_ns: 1_000_000_000 }, &[f64::NAN, 9.0]);
+        let mut monitor = RuleMonitor::new(pack, Vec::new());
+        let mut seen = Vec::new();
+        for index in 0..2 {
+            monitor.tick(&frame, index, &mut |tick| seen.push((tick.instance.to_owned(), tick.holds, tick.lead)));
+        }
+        let expected = [
+            ("sda", Some(true), Some((0, 5.0))),
+            ("sdb", Some(false), Some((0, 1.0))),
+            ("sda", None, None),
+            ("sdb", Some(true), Some((0, 9.0))),
+        ];
+        assert_eq!(seen, expected.map(|(instance, holds, lead)| (instance.to_owned(), holds, lead)));
+    }
+
+    #[test]
+    fn terms_that_cannot_be_judged_at_a_tick_are_refused() {
+        let text = r#"
+[pack]
+id = "mine"
+title = "mine"
+source = "test"
+explain = "test"
+[[rule]]
+id = "disk.trend"
+title = "grows"
+object = "physical_disk"
+bottleneck = "disk"
+severity = "warning"
+all = [{ counter = "busy", trend = true, above = 0.1 }]
+source = "test"
+explain = "test"
+alert = { hold = "30s" }
+"#;
+        let wrong = Pack::load("mine.toml", text).unwrap_err().to_string();
+        assert!(wrong.contains("an alert is judged at each tick"), "{wrong}");
+    }
+}

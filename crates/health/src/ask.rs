@@ -1,0 +1,194 @@
+//! A drive is asked, with commands that read alone and never wake it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::calls::{ScsiOutcome, nvme_admin, scsi};
+use crate::{DriveAccess, DriveHealth, VolumeLimits, ata, nvme, scsi as pages, volume};
+
+/// What came of asking.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HealthAnswer {
+    /// What it said of itself.
+    pub health: Option<DriveHealth>,
+    /// What it said of its limits.
+    pub volume: Option<VolumeLimits>,
+    /// It sleeps, and was left alone.
+    pub is_asleep: bool,
+    /// Why it said nothing.
+    pub trouble: Option<String>,
+}
+
+impl HealthAnswer {
+    fn of(health: DriveHealth) -> HealthAnswer {
+        HealthAnswer { health: Some(health), ..HealthAnswer::default() }
+    }
+
+    fn failed(why: &io::Error) -> HealthAnswer {
+        HealthAnswer { trouble: Some(why.to_string()), ..HealthAnswer::default() }
+    }
+}
+
+/// Asks a disk by its device file. It may take seconds, when the drive does.
+pub fn ask(path: &Path, access: &DriveAccess) -> HealthAnswer {
+    // a drive without a medium is opened all the same, and nothing is spun up
+    let options = libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = match OpenOptions::new().read(true).custom_flags(options).open(path) {
+        Ok(file) => file,
+        Err(why) => return HealthAnswer::failed(&why),
+    };
+    let answer = match access {
+        DriveAccess::Nvme { is_volume: true } => ask_volume(&file),
+        DriveAccess::Nvme { is_volume: false } => ask_nvme(&file),
+        DriveAccess::Ata => ask_ata(&file),
+        DriveAccess::Scsi => ask_scsi(&file),
+        DriveAccess::OutOfReach(why) => Err(io::Error::other(*why)),
+    };
+    answer.unwrap_or_else(|why| HealthAnswer::failed(&why))
+}
+
+const GET_LOG: u8 = 0x02;
+const IDENTIFY: u8 = 0x06;
+const WHOLE_DRIVE: u32 = 0xffff_ffff;
+
+fn log(file: &File, page: u8, nsid: u32, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    // length in words of four bytes, less one
+    let words = (length / 4 - 1) as u32;
+    nvme_admin(file, GET_LOG, nsid, words << 16 | u32::from(page), &mut bytes)?;
+    Ok(bytes)
+}
+
+fn ask_nvme(file: &File) -> io::Result<HealthAnswer> {
+    let mut health = DriveHealth::default();
+    nvme::health(&log(file, 0x02, WHOLE_DRIVE, nvme::HEALTH_BYTES)?, &mut health);
+    let mut identify = vec![0; nvme::IDENTIFY_BYTES];
+    // CNS 1: the controller
+    if nvme_admin(file, IDENTIFY, 0, 1, &mut identify).is_ok() {
+        nvme::limits(&identify, &mut health);
+        // OACS, bit 4: it can test itself
+        if identify[256] & 0x10 != 0
+            && let Ok(tests) = log(file, 0x06, WHOLE_DRIVE, nvme::SELF_TEST_BYTES)
+        {
+            nvme::self_test(&tests, &mut health);
+        }
+    }
+    Ok(HealthAnswer::of(health))
+}
+
+fn ask_volume(file: &File) -> io::Result<HealthAnswer> {
+    let limits = volume::limits(&log(file, volume::LOG, 1, volume::LOG_BYTES)?);
+    let trouble = limits.is_none().then(|| "its statistics page is not the one that is known".to_owned());
+    Ok(HealthAnswer { volume: limits, trouble, ..HealthAnswer::default() })
+}
+
+/// ATA PASS-THROUGH (16) of SAT-4: no data, or sectors from the drive.
+const PASS_THROUGH: u8 = 0x85;
+const NO_DATA: u8 = 3 << 1;
+const DATA_IN: u8 = 4 << 1;
+/// From the drive, in sectors, as many as the count says.
+const IN_SECTORS: u8 = 0x0e;
+/// The drive's registers come back as sense data.
+const SHOW_REGISTERS: u8 = 0x20;
+const CHECK_POWER_MODE: u8 = 0xe5;
+const IDENTIFY_DEVICE: u8 = 0xec;
+const SMART: u8 = 0xb0;
+const READ_LOG_EXT: u8 = 0x2f;
+
+/// A command that brings a sector. `address` is LBA 7:0, 15:8 and 23:16.
+fn ata_read(file: &File, command: u8, feature: u8, address: [u8; 3]) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; ata::REPLY_BYTES];
+    let [low, middle, high] = address;
+    // 48-bit addresses have a bit of their own
+    let protocol = DATA_IN | u8::from(command == READ_LOG_EXT);
+    let words = [PASS_THROUGH, protocol, IN_SECTORS, 0, feature, 0, 1, 0, low, 0, middle, 0, high, 0, command, 0];
+    good(scsi(file, &words, &mut bytes)?)?;
+    Ok(bytes)
+}
+
+fn good(outcome: ScsiOutcome) -> io::Result<()> {
+    match outcome.status {
+        0 => Ok(()),
+        status => Err(io::Error::other(match pages::sense(&outcome.sense) {
+            Some((key, code, qualifier)) => format!("the drive refused (sense {key:x}/{code:02x}/{qualifier:02x})"),
+            None => format!("the drive refused (status {status})"),
+        })),
+    }
+}
+
+/// What CHECK POWER MODE left in the count register.
+fn power_mode(file: &File) -> io::Result<u8> {
+    let words = [PASS_THROUGH, NO_DATA, SHOW_REGISTERS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, CHECK_POWER_MODE, 0];
+    let outcome = scsi(file, &words, &mut [])?;
+    let sense = &outcome.sense;
+    let at = |place: usize| sense.get(place).copied();
+    // ATA Status Return descriptor, or its short form in fixed sense data
+    let count = match (at(0).map(|b| b & 0x7f), at(8)) {
+        (Some(0x72), Some(0x09)) => at(13),
+        (Some(0x70), _) => at(6),
+        _ => None,
+    };
+    count.ok_or_else(|| io::Error::other("it does not tell whether it sleeps, so it is not asked"))
+}
+
+fn ask_ata(file: &File) -> io::Result<HealthAnswer> {
+    if ata::is_asleep(power_mode(file)?) {
+        return Ok(HealthAnswer { is_asleep: true, ..HealthAnswer::default() });
+    }
+    let abilities = ata::identify(&ata_read(file, IDENTIFY_DEVICE, 0, [0; 3])?).unwrap_or_default();
+    if !abilities.smart {
+        return Err(io::Error::other("SMART is switched off or not there (smartctl -s on)"));
+    }
+    let mut health = DriveHealth::default();
+    // the drive wants 4Fh and C2h in the address
+    let smart = |feature: u8| ata_read(file, SMART, feature, [0, 0x4f, 0xc2]);
+    ata::smart(&smart(0xd0)?, &smart(0xd1).unwrap_or_default(), &mut health);
+    if abilities.logs {
+        // page 0 of the log lists the pages there are, from the ninth byte on
+        let list = ata_read(file, READ_LOG_EXT, 0, [0x04, 0, 0]).unwrap_or_default();
+        let listed = list.get(9..9 + usize::from(list.get(8).copied().unwrap_or(0))).unwrap_or_default().to_vec();
+        for page in ata::STATISTICS.into_iter().filter(|page| listed.contains(page)) {
+            if let Ok(page) = ata_read(file, READ_LOG_EXT, 0, [0x04, page, 0]) {
+                ata::statistics(&page, abilities.sector_bytes, &mut health);
+            }
+        }
+    }
+    Ok(HealthAnswer::of(health))
+}
+
+const REQUEST_SENSE: u8 = 0x03;
+const LOG_SENSE: u8 = 0x4d;
+/// Cumulative values of a log page.
+const CUMULATIVE: u8 = 0x40;
+const PAGE_BYTES: u16 = 4096;
+
+fn log_sense(file: &File, page: u8) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::from(PAGE_BYTES)];
+    let [high, low] = PAGE_BYTES.to_be_bytes();
+    good(scsi(file, &[LOG_SENSE, 0, CUMULATIVE | page, 0, 0, 0, 0, high, low, 0], &mut bytes)?)?;
+    Ok(bytes)
+}
+
+fn ask_scsi(file: &File) -> io::Result<HealthAnswer> {
+    let mut state = vec![0; 64];
+    good(scsi(file, &[REQUEST_SENSE, 0, 0, 0, 64, 0], &mut state)?)?;
+    if pages::is_asleep(&state) {
+        return Ok(HealthAnswer { is_asleep: true, ..HealthAnswer::default() });
+    }
+    // page 0 lists the pages that there are
+    let list = log_sense(file, 0)?;
+    let length = usize::from(u16::from_be_bytes([list[2], list[3]]));
+    let listed = list.get(4..4 + length).unwrap_or_default();
+    let mut health = DriveHealth::default();
+    for page in pages::PAGES.into_iter().filter(|page| listed.contains(page)) {
+        if let Ok(bytes) = log_sense(file, page) {
+            pages::page(&bytes, &mut health);
+        }
+    }
+    if health == DriveHealth::default() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it keeps no record of its health"));
+    }
+    Ok(HealthAnswer::of(health))
+}

@@ -1,0 +1,41 @@
+//! Numbers in a reply, wherever it ends.
+
+/// A little-endian number of 1 to 8 bytes; `None` behind the end.
+pub fn little(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
+    let part = bytes.get(at..at.checked_add(length)?)?;
+    Some(part.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
+
+/// A big-endian one; of more than 8 bytes the last 8, where those before are zero.
+pub fn big(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
+    let part = bytes.get(at..at.checked_add(length)?)?;
+    let (high, low) = part.split_at(part.len().saturating_sub(8));
+    high.iter().all(|byte| *byte == 0).then(|| low.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
+
+/// Sixteen bytes, little-endian, as 64 bits; what does not fit stays at the top.
+pub fn little_128(bytes: &[u8], at: usize) -> Option<u64> {
+    let (low, high) = (little(bytes, at, 8)?, little(bytes, at + 8, 8)?);
+    Some(if high == 0 { low } else { u64::MAX - 1 })
+}
+
+/// Kelvin as degrees Celsius; 0 says that there is no value.
+pub fn celsius(kelvin: u64) -> Option<u64> {
+    kelvin.checked_sub(273).filter(|_| kelvin > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length() {
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+        assert_eq!(little(&bytes, 0, 2), Some(0x0201));
+        assert_eq!(big(&bytes, 1, 3), Some(0x020304));
+        assert_eq!(little(&bytes, 8, 2), None);
+        assert_eq!(big(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 7], 0, 10), Some(7));
+        assert_eq!(big(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 7], 0, 10), None);
+        assert_eq!((celsius(0), celsius(310), celsius(200)), (None, Some(37), None));
+    }
+}

@@ -1,0 +1,79 @@
+//! How a disk is asked for its health, by what /sys says of it. What would answer for another device, or
+//! may not stand to be asked, is out of reach and says so.
+
+use std::fs;
+use std::path::Path;
+
+/// How a disk is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveAccess {
+    /// By NVMe's admin commands.
+    Nvme {
+        /// It is a volume of Amazon EBS.
+        is_volume: bool,
+    },
+    /// By ATA commands, passed through SCSI.
+    Ata,
+    /// By SCSI commands.
+    Scsi,
+    /// Not at all; why, and what would reach it.
+    OutOfReach(&'static str),
+}
+
+/// Drivers of RAID controllers, by the name they give their hosts (`proc_name`). The disks that they show are
+/// their volumes; the drives behind answer to tunnels of each vendor's own.
+const RAID_DRIVERS: &[&str] = &[
+    "3w-9xxx",
+    "3w-sas",
+    "3w-xxxx",
+    "aacraid",
+    "arcmsr",
+    "cciss",
+    "dpt_i2o",
+    "hpsa",
+    "hptiop",
+    "ips",
+    "megaraid",
+    "megaraid_sas",
+    "mvumi",
+    "smartpqi",
+    "stex",
+];
+
+fn text(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// How the disk `name` is asked; `None` of a device that keeps no such record (a file, an array, memory, a
+/// virtual disk). `sys` is the sys filesystem.
+pub fn access(sys: &Path, name: &str) -> Option<DriveAccess> {
+    let folder = sys.join("block").join(name);
+    if name.starts_with("nvme") {
+        let model = text(&folder.join("device/model")).unwrap_or_default();
+        return Some(DriveAccess::Nvme { is_volume: model.starts_with(crate::volume::MODEL) });
+    }
+    // type 0 is a disk; sr and the like are others
+    if !name.starts_with("sd") || text(&folder.join("device/type")).is_some_and(|kind| kind != "0") {
+        return None;
+    }
+    let place = fs::canonicalize(&folder).ok()?;
+    let parts: Vec<String> = place.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    // usb1, usb2: the root hub on the way to the device
+    let usb = |part: &String| part.strip_prefix("usb").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    if parts.iter().any(usb) {
+        return Some(DriveAccess::OutOfReach("a USB bridge stands before it; try `smartctl -d sat` by hand"));
+    }
+    let is_host = |part: &&String| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok());
+    let host = parts.iter().find(is_host)?;
+    let driver = text(&sys.join("class/scsi_host").join(host).join("proc_name")).unwrap_or_default();
+    if RAID_DRIVERS.contains(&driver.as_str()) {
+        return Some(DriveAccess::OutOfReach(
+            "a RAID controller stands before it; its vendor's program reaches the drives",
+        ));
+    }
+    match text(&folder.join("device/vendor")).as_deref() {
+        Some("ATA") => Some(DriveAccess::Ata),
+        Some(_) => Some(DriveAccess::Scsi),
+        None => None,
+    }
+}

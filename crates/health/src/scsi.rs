@@ -1,0 +1,83 @@
+//! SCSI and SAS: log pages by LOG SENSE, and sense data, after SPC-5 and SBC-4.
+
+use crate::DriveHealth;
+use crate::bytes::big;
+
+/// Log pages that are read: error counters of write, read and verify, temperature, self-tests, endurance,
+/// background scan, informational exceptions.
+pub const PAGES: [u8; 8] = [0x02, 0x03, 0x05, 0x0d, 0x15, 0x10, 0x11, 0x2f];
+
+/// Sense key, additional sense code and its qualifier.
+pub fn sense(bytes: &[u8]) -> Option<(u8, u8, u8)> {
+    let byte = |at: usize| bytes.get(at).copied();
+    match byte(0)? & 0x7f {
+        0x70 | 0x71 => Some((byte(2)? & 0xf, byte(12)?, byte(13)?)),
+        0x72 | 0x73 => Some((byte(1)? & 0xf, byte(2)?, byte(3)?)),
+        _ => None,
+    }
+}
+
+/// A drive that is asleep says so in its sense data: 5Eh, with a qualifier for standby.
+pub fn is_asleep(bytes: &[u8]) -> bool {
+    // standby by timer and by command, the same of standby_y, sleeping
+    matches!(sense(bytes), Some((_, 0x5e, 0x02 | 0x04 | 0x09 | 0x0a | 0x43 | 0x45 | 0x46)))
+        || matches!(sense(bytes), Some((0x2, 0x04, 0x02)))
+}
+
+/// The parameters of a log page: code and value.
+fn parameters(page: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    let length = big(page, 2, 2).unwrap_or(0) as usize;
+    let mut rest = page.get(4..).unwrap_or_default();
+    rest = rest.get(..length).unwrap_or(rest);
+    std::iter::from_fn(move || {
+        let code = big(rest, 0, 2)?;
+        let end = 4 + usize::from(*rest.get(3)?);
+        let value = rest.get(4..end)?;
+        rest = &rest[end..];
+        Some((code, value))
+    })
+}
+
+/// Reads a log page; what it adds to others of the same kind is added.
+pub fn page(page: &[u8], into: &mut DriveHealth) {
+    let Some(code) = page.first().map(|byte| byte & 0x3f) else { return };
+    let add = |field: &mut Option<u64>, more: Option<u64>| {
+        if let Some(more) = more {
+            *field = Some(field.unwrap_or(0).saturating_add(more));
+        }
+    };
+    for (parameter, value) in parameters(page) {
+        let byte = |at: usize| big(value, at, 1);
+        match (code, parameter) {
+            // total uncorrected errors; total bytes processed
+            (0x02 | 0x03 | 0x05, 0x0006) => add(&mut into.media_errors, big(value, 0, value.len())),
+            (0x02, 0x0005) => into.written_bytes = big(value, 0, value.len()),
+            (0x03, 0x0005) => into.read_bytes = big(value, 0, value.len()),
+            (0x0d, 0x0000) => into.temperature_c = byte(1).filter(|degrees| *degrees != 0xff),
+            (0x0d, 0x0001) => into.temperature_limit_c = byte(1).filter(|degrees| !matches!(degrees, 0 | 0xff)),
+            // minutes of power
+            (0x15, 0x0000) => into.power_on_h = big(value, 0, 4).map(|minutes| minutes / 60),
+            (0x10, 0x0001) => self_test(value, into),
+            (0x11, 0x0001) => into.wear_percent = byte(3),
+            // 5Dh foretells a failure
+            (0x2f, 0x0000) => into.failing = byte(0).map(|asc| asc == 0x5d),
+            _ => {}
+        }
+    }
+}
+
+/// The newest self-test: what it was, how it ended, and at how many power-on hours.
+fn self_test(value: &[u8], into: &mut DriveHealth) {
+    let Some((first, hours)) = big(value, 0, 1).zip(big(value, 2, 2)) else { return };
+    let (test, result) = (first >> 5, first & 0xf);
+    if test == 0 && hours == 0 {
+        return;
+    }
+    into.self_test_failed = match result {
+        0 => Some(false),
+        3..=7 => Some(true),
+        _ => None,
+    };
+    // FFFFh is that and more
+    into.self_test_age_h = into.power_on_h.filter(|_| hours != 0xffff).and_then(|now| now.checked_sub(hours));
+}

@@ -1,0 +1,92 @@
+//! The statistics page of Amazon EBS volumes (log page D0h of their NVMe devices), after "Amazon EBS
+//! detailed performance statistics" in the EBS user guide: for how long a volume's or the instance's
+//! limits held requests back, and how long requests took.
+
+use crate::bytes::little;
+
+/// The log page.
+pub const LOG: u8 = 0xd0;
+/// Its length.
+pub const LOG_BYTES: usize = 4096;
+const MAGIC: u64 = 0x3c23_b510;
+const READS: usize = 512;
+const WRITES: usize = READS + 8 + BINS * BIN_BYTES;
+const BINS: usize = 64;
+const BIN_BYTES: usize = 24;
+
+/// Model of a volume, as its NVMe device says it.
+pub const MODEL: &str = "Amazon Elastic Block Store";
+
+/// Requests by how long they took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeHistogram {
+    /// Upper end of each bin, microseconds, and requests in it since the volume was attached.
+    pub bins: Vec<(u64, u64)>,
+}
+
+impl VolumeHistogram {
+    fn read(log: &[u8], at: usize) -> Option<VolumeHistogram> {
+        let count = usize::try_from(little(log, at, 8)?).ok()?.min(BINS);
+        let bin = |index: usize| {
+            let at = at + 8 + index * BIN_BYTES;
+            Some((little(log, at + 8, 8)?, little(log, at + 16, 4)?))
+        };
+        Some(VolumeHistogram { bins: (0..count).map_while(bin).collect() })
+    }
+
+    /// The requests since an earlier look. The counts have 32 bits and wrap.
+    pub fn since(&self, before: &VolumeHistogram) -> VolumeHistogram {
+        let earlier = |upper: u64| before.bins.iter().find(|(other, _)| *other == upper).map_or(0, |bin| bin.1);
+        let added =
+            |(upper, count): &(u64, u64)| (*upper, u64::from((*count as u32).wrapping_sub(earlier(*upper) as u32)));
+        VolumeHistogram { bins: self.bins.iter().map(added).collect() }
+    }
+
+    /// The upper end of the bin in which so large a share of the requests has ended, microseconds.
+    pub fn percentile_us(&self, share: f64) -> Option<u64> {
+        let all: u64 = self.bins.iter().map(|bin| bin.1).sum();
+        let needed = (all as f64 * share).ceil() as u64;
+        let mut so_far = 0;
+        let reached = |(_, count): &&(u64, u64)| {
+            so_far += count;
+            so_far >= needed
+        };
+        self.bins.iter().filter(|_| all > 0).find(reached).map(|bin| bin.0)
+    }
+}
+
+/// What the page says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeLimits {
+    /// Microseconds during which more requests were made than the volume is allowed.
+    pub volume_iops_us: u64,
+    /// The same of bytes a second.
+    pub volume_throughput_us: u64,
+    /// Microseconds during which the instance's own limit of requests was passed.
+    pub instance_iops_us: u64,
+    /// The same of bytes a second.
+    pub instance_throughput_us: u64,
+    /// Requests that wait at the volume now.
+    pub queue: u64,
+    /// How long reads took.
+    pub reads: VolumeHistogram,
+    /// How long writes took.
+    pub writes: VolumeHistogram,
+}
+
+/// Reads the page; `None` where it is another one.
+pub fn limits(log: &[u8]) -> Option<VolumeLimits> {
+    if log.len() < LOG_BYTES || little(log, 0, 4)? != MAGIC {
+        return None;
+    }
+    let number = |at: usize| little(log, at, 8);
+    Some(VolumeLimits {
+        volume_iops_us: number(56)?,
+        volume_throughput_us: number(64)?,
+        instance_iops_us: number(72)?,
+        instance_throughput_us: number(80)?,
+        queue: number(88)?,
+        reads: VolumeHistogram::read(log, READS)?,
+        writes: VolumeHistogram::read(log, WRITES)?,
+    })
+}

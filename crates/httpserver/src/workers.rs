@@ -1,0 +1,50 @@
+//! Threads for answers that take a moment.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
+
+use crate::NICENESS;
+use crate::answer::{AnswerWork, HttpAnswer};
+use crate::streams::StreamHub;
+
+/// Work that may wait; more is refused.
+const WAITING: usize = 64;
+
+/// The threads.
+pub(crate) struct WorkerPool(SyncSender<(u64, AnswerWork)>);
+
+impl WorkerPool {
+    /// So many threads, which end when this is dropped and they have nothing to do.
+    pub fn start(threads: usize, hub: &StreamHub) -> std::io::Result<WorkerPool> {
+        let (sender, receiver) = sync_channel(WAITING);
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..threads {
+            let (receiver, hub) = (Arc::clone(&receiver), hub.clone());
+            std::thread::Builder::new().name("answers".into()).spawn(move || {
+                let _ = setpriority_process(Some(gettid()), NICENESS);
+                work(&receiver, &hub);
+            })?;
+        }
+        Ok(WorkerPool(sender))
+    }
+
+    /// Has an answer made; false where too many wait.
+    pub fn give(&self, connection: u64, work: AnswerWork) -> bool {
+        self.0.try_send((connection, work)).is_ok()
+    }
+}
+
+fn work(receiver: &Mutex<Receiver<(u64, AnswerWork)>>, hub: &StreamHub) {
+    loop {
+        let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((connection, work)) = next else { return };
+        // one request that panics must not end the thread
+        let answer = catch_unwind(AssertUnwindSafe(work))
+            .unwrap_or_else(|_| HttpAnswer::plain("500 Internal Server Error", "a fault of this program\n"));
+        hub.answer(connection, answer);
+    }
+}

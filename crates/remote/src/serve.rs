@@ -1,0 +1,105 @@
+//! `/metrics`: the last tick, for a scraper.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use diskwright_httpserver::{HttpAnswer, HttpReply, HttpRequest, HttpServer, HttpService, ServerLimits, StreamHub};
+
+use crate::feed::{SeriesSnapshot, page};
+
+/// The last tick: the recorder puts it in, the server takes it out. Neither
+/// holds the lock for longer than that.
+#[derive(Clone, Default)]
+pub struct LastTick(Arc<Mutex<Arc<SeriesSnapshot>>>);
+
+impl LastTick {
+    /// Puts in a tick.
+    pub fn set(&self, shot: &SeriesSnapshot) {
+        let shot = Arc::new(shot.clone());
+        let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), shot);
+        // freed here, with the lock open
+        drop(before);
+    }
+
+    fn get(&self) -> Arc<SeriesSnapshot> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The page of the last tick, made once for all who ask.
+#[derive(Default)]
+struct MetricsPage {
+    last: LastTick,
+    shot: Arc<SeriesSnapshot>,
+    text: Option<Arc<[u8]>>,
+}
+
+impl MetricsPage {
+    fn text(&mut self) -> Arc<[u8]> {
+        let shot = self.last.get();
+        let known = self.text.take().filter(|_| Arc::ptr_eq(&shot, &self.shot));
+        let text = known.unwrap_or_else(|| page(&shot).into_bytes().into());
+        self.shot = shot;
+        Arc::clone(self.text.insert(text))
+    }
+}
+
+impl HttpService for MetricsPage {
+    fn reply(&mut self, request: &HttpRequest) -> HttpReply {
+        HttpReply::Now(match (request.is_reading(), request.path.as_str()) {
+            (true, "/metrics") => HttpAnswer::ok("text/plain; version=0.0.4; charset=utf-8", self.text()),
+            (true, _) => HttpAnswer::plain("404 Not Found", "the counters are at /metrics\n"),
+            (false, _) => HttpAnswer::plain("405 Method Not Allowed\r\nAllow: GET, HEAD", "use GET or HEAD\n"),
+        })
+    }
+}
+
+/// A server of the last tick. It ends when dropped.
+pub struct MetricsServer(HttpServer);
+
+impl MetricsServer {
+    /// Listens at `address`: a port alone is this machine's loopback (127.0.0.1).
+    ///
+    /// # Errors
+    /// When it is no address, or cannot be listened at.
+    pub fn start(address: &str, last: LastTick, limits: ServerLimits) -> io::Result<MetricsServer> {
+        let page = Box::new(MetricsPage { last, ..MetricsPage::default() });
+        HttpServer::start("metrics", address, page, limits, StreamHub::default()).map(MetricsServer)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.0.address()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_port_alone_is_this_machine() {
+        let server = |address: &str| MetricsServer::start(address, LastTick::default(), ServerLimits::default());
+        assert_eq!(server("0").unwrap().address().ip(), Ipv4Addr::LOCALHOST);
+        assert!(server("127.0.0.1:0").unwrap().address().ip().is_loopback());
+        match server("[::1]:0") {
+            Ok(server) => assert!(server.address().is_ipv6()),
+            Err(error) => eprintln!("skipped: no IPv6 on this machine: {error}"),
+        }
+        for wrong in ["", ":0", "70000", "here", "1.2.3.4.5:0", "-1"] {
+            assert!(server(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_made_once_a_tick() {
+        let mut page = MetricsPage::default();
+        let first = page.text();
+        assert!(Arc::ptr_eq(&first, &page.text()));
+        page.last.set(&SeriesSnapshot { time_ms: 1000, ..SeriesSnapshot::default() });
+        let second = page.text();
+        assert!(!Arc::ptr_eq(&first, &second) && !second.is_empty());
+    }
+}

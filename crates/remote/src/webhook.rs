@@ -1,0 +1,32 @@
+//! A page of somebody's that takes JSON by POST: an alert, for example.
+
+use std::time::Duration;
+
+use crate::access::{StoreAccess, StoreAddress};
+use crate::client::MetricStore;
+use crate::error::RemoteError;
+
+/// The longest that one request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where JSON is sent to.
+pub struct Webhook(MetricStore);
+
+impl Webhook {
+    /// The address is checked; nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the address is malformed.
+    pub fn new(url: &str) -> Result<Webhook, RemoteError> {
+        let access = StoreAccess { timeout: PATIENCE, ..StoreAccess::new(url) };
+        Ok(Webhook(MetricStore::located(StoreAddress::parse(url)?, &access)?))
+    }
+
+    /// Sends a document.
+    ///
+    /// # Errors
+    /// When nobody takes it within ten seconds.
+    pub fn send(&self, json: &str) -> Result<(), RemoteError> {
+        self.0.send("", &[("Content-Type", "application/json")], json.as_bytes())
+    }
+}

@@ -1,0 +1,170 @@
+//! Who may ask, and from where: the host that was named, the page that asks, the token. What the
+//! headers of every answer forbid a browser.
+
+use diskwright_httpserver::{HttpAnswer, HttpRequest};
+
+/// The cookie that holds the token.
+const COOKIE: &str = "diskwright";
+
+/// Who may ask.
+#[derive(Clone, Debug, Default)]
+pub struct WebAccess {
+    /// Names of this machine by which it may be asked, beside `localhost` and addresses. A name that
+    /// somebody else's name server gave to our address is not among them.
+    pub names: Vec<String>,
+    /// What everybody must know; without one, everybody who reaches the server may ask.
+    pub token: Option<String>,
+}
+
+/// So many random bytes in hexadecimal digits.
+///
+/// # Errors
+/// Where the kernel gives none.
+pub fn random_text(bytes: usize) -> std::io::Result<String> {
+    let mut random = vec![0u8; bytes];
+    let mut filled = 0;
+    while filled < bytes {
+        filled += rustix::rand::getrandom(&mut random[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Compares without telling by its time where two texts differ.
+fn is_equal(one: &str, other: &str) -> bool {
+    let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+    std::hint::black_box(differ) == 0 && one.len() == other.len()
+}
+
+/// What a request is refused with.
+fn refused(status: &'static str, text: &str) -> Option<HttpAnswer> {
+    Some(secured(HttpAnswer::plain(status, text), None))
+}
+
+impl WebAccess {
+    /// The answer to one who may not ask, or who showed the token and is sent on; `None` for all others.
+    pub fn refusal(&self, request: &HttpRequest) -> Option<HttpAnswer> {
+        let host = request.header("host").unwrap_or_default();
+        if !self.is_ours(host_name(host)) {
+            return refused("403 Forbidden", "not served under this name; --name NAME permits one\n");
+        }
+        // a browser says where a request comes from; other programs say nothing
+        let site = request.header("sec-fetch-site").unwrap_or("none");
+        if !matches!(site, "none" | "same-origin") && request.path != "/" {
+            return refused("403 Forbidden", "another site asks\n");
+        }
+        if let Some(refusal) = self.without_token(request) {
+            return Some(refusal);
+        }
+        match request.method.as_str() {
+            "GET" | "HEAD" => None,
+            "POST" => self.foreign_change(request, host),
+            _ => refused("405 Method Not Allowed\r\nAllow: GET, HEAD, POST", "use GET, HEAD or POST\n"),
+        }
+    }
+
+    /// A change is made by our own page only.
+    fn foreign_change(&self, request: &HttpRequest, host: &str) -> Option<HttpAnswer> {
+        let origin = request.header("origin").unwrap_or_default();
+        let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
+        if authority.is_empty() || !authority.eq_ignore_ascii_case(host) {
+            return refused("403 Forbidden", "a change needs the header Origin of this server's own page\n");
+        }
+        let kind = request.header("content-type").unwrap_or_default();
+        if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+            return refused("415 Unsupported Media Type", "send application/json\n");
+        }
+        None
+    }
+
+    fn without_token(&self, request: &HttpRequest) -> Option<HttpAnswer> {
+        let token = self.token.as_deref()?;
+        let cookies = request.header("cookie").unwrap_or_default().split(';');
+        let cookie = cookies.filter_map(|pair| pair.trim().split_once('=')).find(|(name, _)| *name == COOKIE);
+        let bearer = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
+        let shown = [cookie.map(|(_, value)| value), bearer];
+        if shown.into_iter().flatten().any(|shown| is_equal(shown, token)) {
+            return None;
+        }
+        if request.path == "/" && request.parameter("token").is_some_and(|shown| is_equal(&shown, token)) {
+            // sent on, so that the token does not stay in the address
+            let mut answer = HttpAnswer::plain("303 See Other", "");
+            answer.headers.push(("Location", "/".into()));
+            let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000");
+            answer.headers.push(("Set-Cookie", cookie));
+            return Some(secured(answer, None));
+        }
+        let text = "open the address with ?token=TOKEN once, or send Authorization: Bearer TOKEN\n";
+        refused("401 Unauthorized\r\nWWW-Authenticate: Bearer", text)
+    }
+
+    /// An address is nobody's name; of names, only our own.
+    fn is_ours(&self, name: &str) -> bool {
+        let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+        is_address
+            || std::iter::once("localhost")
+                .chain(self.names.iter().map(String::as_str))
+                .any(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+/// `[::1]:9190` and `db1:9190` without the port.
+fn host_name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+/// The answer with what forbids browsers to keep it, frame it, guess its type or run anything else in it. `nonce` is
+/// what the page's own scripts and styles bear.
+pub fn secured(mut answer: HttpAnswer, nonce: Option<&str>) -> HttpAnswer {
+    let policy = match nonce {
+        Some(nonce) => format!(
+            "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ),
+        None => "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox".to_owned(),
+    };
+    answer.headers.push(("Content-Security-Policy", policy));
+    for (name, value) in [
+        ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("X-Frame-Options", "DENY"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cross-Origin-Resource-Policy", "same-origin"),
+        ("Cross-Origin-Opener-Policy", "same-origin"),
+    ] {
+        answer.headers.push((name, value.into()));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_ours_and_a_strange_name_is_not() {
+        let access = WebAccess { names: vec!["db1.example".into()], token: None };
+        for ours in ["localhost:9190", "LOCALHOST", "127.0.0.1:1", "[::1]:9190", "::1", "10.0.0.7", "DB1.example:80"] {
+            assert!(access.is_ours(host_name(ours)), "{ours}");
+        }
+        for strange in ["", "evil.example", "localhost.evil.example:9190", "127.0.0.1.evil.example", "db1", "1.2.3"] {
+            assert!(!access.is_ours(host_name(strange)), "{strange}");
+        }
+    }
+
+    #[test]
+    fn texts_are_compared_whole() {
+        assert!(is_equal("abc", "abc") && is_equal("", ""));
+        for other in ["", "a", "ab", "abd", "abcd", "xbc"] {
+            assert!(!is_equal("abc", other), "{other}");
+        }
+    }
+
+    #[test]
+    fn random_texts_differ() {
+        let (one, other) = (random_text(16).unwrap(), random_text(16).unwrap());
+        assert!(one.len() == 32 && one != other);
+    }
+}

@@ -1,0 +1,330 @@
+//! What can be asked: the page, and data about a host, a moment, a stretch.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use diskwright_base::LogPiece;
+use diskwright_base::text;
+use diskwright_dashboard::overview::{ReducedLine, SeriesReducer};
+use diskwright_httpserver::{HttpAnswer, HttpReply, HttpRequest, HttpService};
+use serde_json::{Value, json};
+
+use crate::access::{WebAccess, random_text, secured};
+use crate::host::HostState;
+use crate::source::Stretch;
+use crate::{page, shapes, threads};
+
+/// Points of a line at most.
+const MOST_POINTS: usize = 4000;
+/// Points of a line, where nothing is said.
+const USUAL_POINTS: usize = 600;
+/// Stretches that are read tick by tick hold so many ticks at most, where there is an overview to read instead.
+const MOST_TICKS: i64 = 30_000;
+/// Answers that are kept for the next who asks the same, and their bytes.
+const KEPT: (usize, usize) = (64, 32 << 20);
+/// Answers that take long, at a time; of the threads that make answers, the rest is for those that do not.
+const MOST_LONG: usize = 2;
+/// The longest bookmark, characters.
+const LONGEST_MARK: usize = 500;
+const JSON: &str = "application/json";
+
+/// Answers of a while ago.
+#[derive(Default)]
+pub struct AnswerCache(Mutex<VecDeque<(String, Arc<[u8]>)>>);
+
+impl AnswerCache {
+    fn get(&self, key: &str) -> Option<Arc<[u8]>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|(known, _)| known == key).map(|(_, body)| Arc::clone(body))
+    }
+
+    fn keep(&self, key: String, body: &Arc<[u8]>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back((key, Arc::clone(body)));
+        while kept.len() > KEPT.0 || kept.iter().map(|(_, body)| body.len()).sum::<usize>() > KEPT.1 {
+            kept.pop_front();
+        }
+    }
+}
+
+/// The page and its data.
+pub struct WebService {
+    /// How many answers that take long are being made.
+    pub long: Arc<AtomicUsize>,
+    pub access: WebAccess,
+    pub hosts: Arc<Vec<Arc<HostState>>>,
+    pub cache: Arc<AnswerCache>,
+    /// Asks for a host's overview to be made.
+    pub begin: std::sync::mpsc::Sender<usize>,
+    pub version: String,
+}
+
+impl HttpService for WebService {
+    fn reply(&mut self, request: &HttpRequest) -> HttpReply {
+        if let Some(refusal) = self.access.refusal(request) {
+            return HttpReply::Now(refusal);
+        }
+        if !request.is_reading() && request.path != "/api/mark" {
+            return plain("404 Not Found", "nothing can be changed here");
+        }
+        match request.path.as_str() {
+            "/" => return HttpReply::Now(self.page()),
+            "/api/hosts" => return self.hosts(),
+            _ => {}
+        }
+        let id: Option<usize> = request.parameter("host").map_or(Some(0), |text| text.parse().ok());
+        let Some((id, host)) = id.and_then(|id| Some((id, self.hosts.get(id)?))) else {
+            return plain("404 Not Found", "no such host");
+        };
+        let known =
+            ["/api/host", "/api/view", "/api/range", "/api/heat", "/api/compare", "/api/mark", "/events", "/report"];
+        if !known.contains(&request.path.as_str()) {
+            return plain("404 Not Found", "no such page");
+        }
+        threads::ask_for(&self.begin, host, id);
+        if request.path == "/events" {
+            return stream(host, id, request);
+        }
+        let (host, cache, request) = (Arc::clone(host), Arc::clone(&self.cache), request.clone());
+        if !matches!(request.path.as_str(), "/api/host" | "/api/range" | "/api/mark") {
+            // the others keep threads for themselves, so that a zoom waits for no report
+            let Some(place) = LongPlace::take(&self.long) else {
+                return plain("503 Service Unavailable\r\nRetry-After: 1", "too much to do");
+            };
+            return HttpReply::Later(Box::new(move || {
+                let _place = place;
+                secured(answer(&host, id, &cache, &request), None)
+            }));
+        }
+        HttpReply::Later(Box::new(move || secured(answer(&host, id, &cache, &request), None)))
+    }
+}
+
+/// A place among the answers that take long; it is free again when this is dropped.
+struct LongPlace(Arc<AtomicUsize>);
+
+impl LongPlace {
+    fn take(long: &Arc<AtomicUsize>) -> Option<LongPlace> {
+        let place = LongPlace(Arc::clone(long));
+        (long.fetch_add(1, Ordering::Relaxed) < MOST_LONG).then_some(place)
+    }
+}
+
+impl Drop for LongPlace {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn plain(status: &'static str, text: &str) -> HttpReply {
+    HttpReply::Now(secured(HttpAnswer::plain(status, &format!("{text}\n")), None))
+}
+
+impl WebService {
+    fn page(&self) -> HttpAnswer {
+        match random_text(16) {
+            Ok(nonce) => {
+                let page = page::page(&nonce, &self.version);
+                secured(HttpAnswer::ok("text/html; charset=utf-8", page.into_bytes()), Some(&nonce))
+            }
+            Err(_) => secured(HttpAnswer::plain("500 Internal Server Error", "no random numbers\n"), None),
+        }
+    }
+
+    fn hosts(&self) -> HttpReply {
+        let list: Vec<Value> = self.hosts.iter().enumerate().map(|(id, host)| host.list(id)).collect();
+        let document = json!({ "schema": "diskwright.hosts/1", "version": self.version, "hosts": list });
+        HttpReply::Now(secured(HttpAnswer::ok(JSON, document.to_string().into_bytes()), None))
+    }
+}
+
+/// The stream of a live host; 204 tells a browser not to ask again.
+fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply {
+    if !host.source.is_live() || request.is_head() {
+        return plain("204 No Content", "");
+    }
+    let seen = request.header("last-event-id").and_then(|id| id.parse().ok());
+    let answer = HttpAnswer::ok("text/event-stream", host.first_event(seen));
+    HttpReply::Stream(secured(answer, None), id)
+}
+
+/// An answer that takes a moment.
+fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpAnswer {
+    let kept = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
+    let stretch = ["at", "from", "to", "shown", "judged", "points", "counters", "from2", "to2"];
+    let words = stretch.map(|name| request.parameter(name).unwrap_or_default()).join("&");
+    // a log that grows has other answers
+    let key = format!("{id}{}?{words}@{}:{}", request.path, host.range().1, host.is_read());
+    if let Some(body) = cache.get(&key).filter(|_| kept) {
+        return HttpAnswer::ok(JSON, body);
+    }
+    let made = match request.path.as_str() {
+        "/api/host" => Ok(host.describe()),
+        "/api/view" => view(host, request),
+        "/api/range" => range(host, request),
+        "/api/heat" => heat(host, request),
+        "/api/compare" => compare(host, request),
+        "/api/mark" => mark(host, request),
+        _ => return report(host, request),
+    };
+    match made {
+        Ok(document) => {
+            let body: Arc<[u8]> = document.to_string().into_bytes().into();
+            if kept {
+                cache.keep(key, &body);
+            }
+            HttpAnswer::ok(JSON, body)
+        }
+        Err(because) => {
+            let body = json!({ "schema": "diskwright.fault/1", "because": text::printable(&because) });
+            HttpAnswer { status: "422 Unprocessable Content", ..HttpAnswer::ok(JSON, body.to_string().into_bytes()) }
+        }
+    }
+}
+
+/// A time or a length of the query, milliseconds there, nanoseconds here.
+fn time(request: &HttpRequest, name: &str) -> Result<Option<i64>, String> {
+    let Some(text) = request.parameter(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < 9e12);
+    found.map(|ms| Some((ms * 1e6) as i64)).ok_or_else(|| format!("{name} is no time in milliseconds since 1970"))
+}
+
+/// A stretch of the query, inside of what there is; all where it says none.
+fn stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
+    let (first, last) = host.range();
+    let from = time(request, names[0])?.unwrap_or(first);
+    let to = time(request, names[1])?.unwrap_or(last);
+    if from >= to { Err(format!("{} is not before {}", names[0], names[1])) } else { Ok((from, to)) }
+}
+
+fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    ready(host)?;
+    let (first, last) = host.range();
+    let at = time(request, "at")?.unwrap_or(last).clamp(first, last);
+    let interval = host.source.interval_ns();
+    let judged = time(request, "judged")?.unwrap_or(60_000_000_000).clamp(interval, (last - first).max(interval));
+    let shown = time(request, "shown")?.unwrap_or(5_000_000_000);
+    host.view(at, shown, judged).map(|view| shapes::view(&view))
+}
+
+/// Waits for nobody: what is not read yet is said to be so.
+fn ready(host: &HostState) -> Result<(), String> {
+    if host.range().1 == 0 { Err("it is still being read".into()) } else { Ok(()) }
+}
+
+fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    ready(host)?;
+    let (from, to) = stretch(host, request, ["from", "to"])?;
+    let points = request.parameter("points").and_then(|text| text.parse().ok()).unwrap_or(USUAL_POINTS);
+    let points = points.clamp(10, MOST_POINTS);
+    let counters = request.parameter("counters").unwrap_or_default();
+    let counters: Vec<String> = counters.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
+    let width = host.with_overview(|overview| overview.reducer.width_ns()).unwrap_or(i64::MAX);
+    let (first, last) = host.range();
+    let inside = to.min(last) - from.max(first);
+    // half as many points are enough: a log that is read tick by tick takes longer
+    let is_fine = width / 2 <= (to - from) / points as i64;
+    let is_long = inside / host.source.interval_ns() > MOST_TICKS;
+    let from_overview = is_fine || is_long || !host.is_read();
+    let lines = if from_overview {
+        // coarser where the log has no more to say
+        let points = points.min(usize::try_from((to - from) / width.max(1)).unwrap_or(points).max(10));
+        let lines = host.with_overview(|overview| overview.reducer.lines(&counters, (from, to), points));
+        lines.unwrap_or_default()
+    } else {
+        let most = usize::try_from((to - from) / host.source.interval_ns()).unwrap_or(points).max(10);
+        ticks(host, counters, (from, to), points.min(most))?
+    };
+    let inside = |time_ns: i64| (from..=to).contains(&time_ns);
+    let marks = host.with_overview(|overview| overview.marks.iter().filter(|m| inside(m.time_ns)).cloned().collect());
+    let is_near = |alert: &&Value| {
+        let time = |key: &str| alert[key].as_i64();
+        time("begin_ns").is_some_and(|begin| begin <= to) && time("end_ns").is_none_or(|end| end >= from)
+    };
+    let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_near).cloned().collect());
+    let (marks, alerts): (Option<Vec<_>>, Option<Vec<_>>) = (marks, alerts);
+    Ok(json!({
+        "schema": "diskwright.range/1",
+        "from_ms": from as f64 / 1e6,
+        "to_ms": to as f64 / 1e6,
+        "ticks": !from_overview,
+        "lines": lines,
+        "marks": marks.unwrap_or_default(),
+        "alerts": alerts.unwrap_or_default(),
+    }))
+}
+
+/// A short stretch, tick by tick.
+fn ticks(
+    host: &HostState,
+    counters: Vec<String>,
+    (from, to): Stretch,
+    points: usize,
+) -> Result<Vec<ReducedLine>, String> {
+    let mut reducer = SeriesReducer::within(host.settings.panels.clone(), counters, (from, to), points);
+    // a tick covers the time before it
+    let until = to.saturating_add(host.source.interval_ns());
+    host.source.history()?.read(from, until, &mut |piece| match piece {
+        LogPiece::Frame(frame) => reducer.push(frame),
+        LogPiece::Note(note) => reducer.note(&note),
+    })?;
+    Ok(reducer.lines(&[], (from, to), points))
+}
+
+fn heat(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    ready(host)?;
+    let stretch = stretch(host, request, ["from", "to"])?;
+    let charts = host.source.heat(stretch)?;
+    let maps = charts.iter().map(|chart| {
+        json!({
+            "title": chart.title,
+            "from_ms": chart.from_ns as f64 / 1e6,
+            "to_ms": chart.to_ns as f64 / 1e6,
+            "requests": chart.requests,
+            "median_s": chart.median_s,
+            "p99_s": chart.p99_s,
+            "longest_s": chart.longest_s,
+            "labels": chart.labels,
+            "columns": chart.columns,
+        })
+    });
+    Ok(json!({ "schema": "diskwright.heat/1", "maps": maps.collect::<Vec<_>>() }))
+}
+
+fn compare(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    ready(host)?;
+    let (first, second) = (stretch(host, request, ["from", "to"])?, stretch(host, request, ["from2", "to2"])?);
+    host.source.compare(first, second)
+}
+
+fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    if request.is_reading() {
+        return Err("POST a bookmark".into());
+    }
+    let body: Value = serde_json::from_slice(&request.body).map_err(|error| format!("no JSON: {error}"))?;
+    let text = body["text"].as_str().map(str::trim).unwrap_or_default();
+    if text.is_empty() || text.chars().count() > LONGEST_MARK {
+        return Err(format!("a bookmark has a text of 1 to {LONGEST_MARK} characters"));
+    }
+    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < 9e12).ok_or("a bookmark has a time_ms")?;
+    let time_ns = (time_ms * 1e6) as i64;
+    let (first, last) = host.range();
+    if !(first..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
+        return Err("a bookmark stands at a moment of the log".into());
+    }
+    host.source.mark(time_ns, text)?;
+    Ok(json!({ "schema": "diskwright.mark/1", "time_ms": time_ms, "text": text }))
+}
+
+fn report(host: &HostState, request: &HttpRequest) -> HttpAnswer {
+    let made = ready(host).and_then(|()| stretch(host, request, ["from", "to"]));
+    match made.and_then(|stretch| host.source.report(stretch)) {
+        Ok(page) => {
+            let mut answer = HttpAnswer::ok("text/html; charset=utf-8", page.into_bytes());
+            answer.headers.push(("Content-Disposition", "attachment; filename=\"diskwright-report.html\"".into()));
+            answer
+        }
+        Err(because) => HttpAnswer::plain("422 Unprocessable Content", &format!("{}\n", text::printable(&because))),
+    }
+}

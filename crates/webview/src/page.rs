@@ -1,0 +1,60 @@
+//! The page: one document, with its own styles and scripts in it.
+
+use std::sync::LazyLock;
+
+use diskwright_report::html::PALETTE;
+
+/// The document, styles and scripts, in the order in which they are run.
+const HTML: &str = include_str!("page/page.html");
+const CSS: &str = include_str!("page/page.css");
+const SCRIPTS: [&str; 6] = [
+    include_str!("page/format.js"),
+    include_str!("page/state.js"),
+    include_str!("page/charts.js"),
+    include_str!("page/panels.js"),
+    include_str!("page/pointer.js"),
+    include_str!("page/main.js"),
+];
+
+/// A text without indents, empty lines and lines of comment, which only its writers need.
+fn shortened(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The page whose scripts and styles bear a nonce.
+pub fn page(nonce: &str, version: &str) -> String {
+    static PARTS: LazyLock<[String; 2]> = LazyLock::new(|| {
+        let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.concat());
+        [shortened(&[PALETTE, CSS].concat()), shortened(&script)]
+    });
+    let version: String = version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-+".contains(*c)).collect();
+    let [css, script] = &*PARTS;
+    let parts = [("{{css}}", css.as_str()), ("{{script}}", script), ("{{nonce}}", nonce), ("{{version}}", &version)];
+    parts.into_iter().fold(HTML.to_owned(), |page, (mark, text)| page.replace(mark, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_small_and_loads_nothing() {
+        let page = page("n0nce", "1.0<b>");
+        assert!(page.len() < 70_000, "{} bytes", page.len());
+        assert!(!page.contains("{{") && page.contains("1.0b"), "marks are filled in");
+        for foreign in ["http://", "https://", "src=", "@import", "url(", " style=\"", "onclick=", "<link"] {
+            assert!(!page.replace("\"http://www.w3.org/2000/svg\"", "").contains(foreign), "{foreign}");
+        }
+        assert_eq!(page.matches("nonce=\"n0nce\"").count(), 2);
+    }
+
+    #[test]
+    fn text_from_outside_is_never_made_markup() {
+        for script in SCRIPTS {
+            for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"] {
+                assert!(!script.contains(way), "{way}");
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+// From the first question to the stream, and the buttons.
+const NAMES = { "read lat": "read latency", "write lat": "write latency", "flush lat": "flush latency", "read B/s": "bytes read/s", "write B/s": "bytes written/s", util: "time with a request", size: "request size" };
+let stream = null, timer = null;
+const SPANS = [[60, "1 m"], [300, "5 m"], [900, "15 m"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [604800, "7 d"]];
+const live = () => {
+  if (!S.info?.live) return;
+  if (S.follow) { S.follow = false; setCursor(S.last); } else { S.at = null; S.chosen = null; setWindow(S.last - S.span, S.last, true); loadView(); }
+};
+function askMark() {
+  if (!S.info?.can_mark) return;
+  const at = S.at ?? S.chosen?.[0] ?? S.last;
+  $("asktime").textContent = `at ${when(at)}`;
+  $("asktext").value = "";
+  $("ask").showModal();
+  $("askset").onclick = tried(async () => {
+    const text = $("asktext").value.trim();
+    if (!text) return;
+    $("ask").close();
+    await ask("mark", "api/mark", {}, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ time_ms: at, text }) });
+    S.marks.push({ time_ns: at * 1e6, kind: "bookmark", text });
+    drawAll(); panelLists();
+  });
+}
+function append(frame) {
+  const series = S.info.series;
+  if (frame.series !== series.length) { describe(); return; }
+  if (frame.before_ms > S.heardTo + 1 && S.heardTo) { soonRange(); return; }
+  for (const line of S.lines) {
+    const index = series.findIndex(one => one.counter === line.counter && one.instance === line.instance);
+    if (index < 0) continue;
+    for (const [t, values] of frame.ticks) {
+      if (t <= (line.x.length ? line.x[line.x.length - 1] : 0) + S.info.interval_ms * 0.25) continue;
+      line.x.push(t); line.least.push(values[index]); line.mean.push(values[index]); line.most.push(values[index]);
+    }
+    const old = S.follow ? line.x.findIndex(t => t >= S.from - S.span * 0.1) : 0;
+    if (old > 200) for (const list of [line.x, line.least, line.mean, line.most]) list.splice(0, old);
+  }
+}
+let frames = 0;
+function onFrame(frame) {
+  S.live = frame; S.range = frame.range_ms; S.last = S.range[1]; S.heard = Date.now(); S.cut = false;
+  if (S.follow) { S.to = S.last; S.from = S.to - S.span; }
+  append(frame);
+  S.heardTo = S.last;
+  const isLong = S.lines.some(line => line.x.length > 4000);
+  // what was marked and raised comes with the range; the map is made anew now and then
+  if (++frames % 30 === 0 || isLong) { soonRange(); loadNav(); }
+  if (frames % 10 === 0 && S.follow) soonHeat();
+  for (const alert of frame.view.alerts || []) {
+    const known = S.alerts.findIndex(one => one.id === alert.id && one.instance === alert.instance && one.begin_ns === alert.begin_ns);
+    if (known < 0) S.alerts.push(alert); else S.alerts[known] = alert;
+  }
+  for (const mark of frame.view.marks) if (!S.marks.some(one => one.time_ns === mark.time_ns && one.text === mark.text)) S.marks.push(mark);
+  if (S.follow && S.at === null && !S.chosen) { S.view = frame.view; panels(); }
+  document.documentElement.dataset.frames = frames;
+  tell(""); drawAll(); controls();
+}
+function listen() {
+  stream?.close();
+  stream = new EventSource(`events?host=${S.host}`);
+  stream.addEventListener("frame", event => onFrame(JSON.parse(event.data)));
+  stream.onerror = () => { S.cut = stream?.readyState !== EventSource.OPEN; if (S.cut && S.info) { tell("No connection to the server. What is shown is what came last; it is tried again."); controls(); } };
+  stream.onopen = () => { if (S.cut) { S.cut = false; tell(""); soonRange(); } };
+}
+const describe = tried(async () => {
+  const before = S.info;
+  S.info = await ask("host", "api/host", {});
+  if (S.info.fault) tell(`This host cannot be read: ${S.info.fault}`);
+  if (S.info.range_ms) { S.range = S.info.range_ms; S.last = S.range[1]; }
+  if (!before || before.name !== S.info.name) choices();
+  controls();
+});
+function choices() {
+  $("host").textContent = S.info.name || "this machine";
+  document.title = `${S.info.name || "Diskwright"} – Diskwright`;
+  fill($("quantity"), ...S.info.columns.map(one => el("option", { value: one.counter }, `Devices: ${NAMES[one.title] || one.title}`)));
+  explain();
+}
+function explain() {
+  $("quantity").value = S.quantity ?? "";
+  $("explain").textContent = S.info.columns.find(one => one.counter === S.quantity)?.explain || "";
+}
+const open = tried(async id => {
+  leave();
+  const place = recall();
+  S.host = id;
+  $("fleet").hidden = true; $("one").hidden = false; $("all").hidden = S.hosts.length < 2; for (const id of ["spans", "link", "state"]) $(id).hidden = false;
+  await describe();
+  const columns = S.info.columns.map(one => one.counter), usual = ["physical_disk.avg_queue_length"].find(one => columns.includes(one)) || columns[0];
+  S.quantity = columns.includes(place.of) ? place.of : usual;
+  explain();
+  const begin = () => {
+    const [first, last] = S.range, mine = place.host === null || place.host === id;
+    S.follow = false;
+    if (mine && place.from !== null && place.to > place.from) setWindow(place.from, place.to, false);
+    else if (S.info.live) setWindow(last - (mine && place.last || (last - first > 60000 ? 300000 : 60000)), last, true);
+    else setWindow(first, last, false);
+    if (mine && place.part) choose(...place.part); else if (mine && place.at !== null) setCursor(place.at);
+    loadRange(); loadView(); loadNav(); loadHeat();
+    if (S.info.live) listen();
+  };
+  let isBegun = false;
+  const look = async () => {
+    if (S.host !== id) return;
+    if (S.range && !isBegun) { isBegun = true; begin(); }
+    if (S.info.read < 1) {
+      timer = setTimeout(async () => { await describe(); if (isBegun) { loadRange(); loadNav(); if (S.info.read >= 1) { loadView(); loadHeat(); } } look(); }, 700);
+    }
+  };
+  await look();
+});
+function leave() {
+  stream?.close(); stream = null; clearTimeout(timer);
+  Object.assign(S, { host: null, info: null, range: null, lines: [], marks: [], alerts: [], view: null, live: null, heat: null, nav: null, at: null, chosen: null, kept: null, device: null, heard: 0, heardTo: 0, cut: false });
+  noted = barred = ""; listed = ["", ""];
+  tell(""); $("compared").hidden = true; $("heat").hidden = true;
+}
+const showFleet = tried(async () => {
+  leave();
+  $("fleet").hidden = false; $("one").hidden = true; $("all").hidden = true; $("host").textContent = "Diskwright"; $("state").textContent = ""; $("state").className = "chip"; document.title = "Hosts – Diskwright";
+  for (const id of ["pause", "mark", "spans", "link", "state"]) $(id).hidden = true;
+  history.replaceState(null, "", location.pathname);
+  const look = async () => {
+    if (S.host !== null) return;
+    S.hosts = (await ask("hosts", "api/hosts", {})).hosts;
+    fleet();
+    timer = setTimeout(tried(look), S.hosts.some(one => !one.verdict && !one.fault) ? 1500 : 5000);
+  };
+  await look();
+});
+const start = tried(async () => {
+  readInks();
+  for (const [s, name] of SPANS) $("spans").append(el("button", { value: String(s * 1000), onclick: () => { if (S.range) { const end = S.follow ? S.last : S.at !== null ? Math.min(S.at + s * 500, S.last) : S.to; setWindow(end - s * 1000, end, S.follow); } } }, name));
+  fill($("keylist"), ...KEYS.flatMap(([key, text]) => [el("dt", {}, key), el("dd", {}, text)]));
+  $("pause").onclick = live;
+  $("mark").onclick = askMark;
+  $("asknot").onclick = () => $("ask").close();
+  $("asktext").addEventListener("keydown", event => { if (event.key === "Enter") $("askset").click(); });
+  $("help").onclick = () => $("keys").showModal();
+  $("keysend").onclick = () => $("keys").close();
+  $("all").onclick = showFleet;
+  $("find").addEventListener("input", fleet);
+  $("in").onclick = () => S.range && zoom(0.5);
+  $("out").onclick = () => S.range && zoom(2);
+  $("whole").onclick = () => S.range && setWindow(S.range[0], S.range[1], S.info.live);
+  $("quantity").onchange = event => { S.quantity = event.target.value; explain(); loadRange(); remember(); };
+  $("map").onchange = event => { S.map = +event.target.value; drawHeat(); };
+  $("link").onclick = async () => {
+    // the moment itself: a link does not follow
+    const words = new URLSearchParams(location.hash.slice(1));
+    if (S.range) { words.delete("last"); words.set("from", Math.round(S.from)); words.set("to", Math.round(S.to)); }
+    const text = `${location.origin}${location.pathname}#${words}`;
+    try { await navigator.clipboard.writeText(text); $("link").textContent = "Copied"; } catch { prompt("Link to this moment", text); }
+    setTimeout(() => { $("link").textContent = "Copy link"; }, 1500);
+  };
+  pointers();
+  document.addEventListener("keydown", event => { if (!document.querySelector("dialog[open]") && !/BUTTON/.test(event.target.tagName)) keys(event); });
+  new ResizeObserver(() => { drawAll(); if (S.view) panelDevices(); }).observe($("one"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readInks(); listed = ["", ""]; drawAll(); if (S.view) panels(); });
+  addEventListener("hashchange", () => { if (!isReading) begin(); });
+  setInterval(() => { if (S.info) controls(); }, 2000);
+  await begin();
+});
+async function begin() {
+  S.hosts = (await ask("hosts", "api/hosts", {})).hosts;
+  const { host } = recall();
+  if (S.hosts.length > 1 && host === null) await showFleet(); else await open(host !== null && S.hosts[host] ? host : 0);
+}
+start();

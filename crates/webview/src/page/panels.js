@@ -1,0 +1,233 @@
+// What stands beside the charts: the verdict, tables, lists.
+function swatch(index) {
+  const { ink, dash } = look(index), ns = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(ns, "svg"), line = document.createElementNS(ns, "line");
+  svg.setAttribute("aria-hidden", "true");
+  for (const [name, value] of Object.entries({ x1: 0, x2: 26, y1: 4, y2: 4, stroke: ink, "stroke-width": 2.5, "stroke-dasharray": dash.join(" ") })) line.setAttribute(name, value);
+  svg.append(line);
+  return svg;
+}
+const LISTED = 10;
+let isAllListed = false, listed = ["", ""];
+function legends() {
+  for (const which of [0, 1]) {
+    const lines = shownLines(which), names = lines.map(titleOf);
+    const mark = `${names.join("\n")}|${S.device}|${isAllListed}|${inks.s0}`;
+    if (listed[which] === mark) continue;
+    listed[which] = mark;
+    const shown = isAllListed || !which ? lines : lines.slice(0, LISTED);
+    const keys = shown.map((line, index) => which
+      ? el("button", { "aria-pressed": String(S.device === line.instance), onclick: () => setDevice(line.instance) }, swatch(index), names[index])
+      : el("span", { className: "row" }, swatch(index), names[index]));
+    if (which && lines.length > LISTED) keys.push(el("button", { onclick: () => { isAllListed = !isAllListed; legends(); } }, isAllListed ? "fewer" : `${lines.length - LISTED} more …`));
+    fill($(`key${which}`), ...keys);
+  }
+}
+function setDevice(name) { S.device = S.device === name ? null : name; drawAll(); panelDevices(); }
+
+function readout(at) {
+  if (S.drag) { $("read").textContent = `${when(S.drag[0])} – ${clock(S.drag[1])}  (${long(S.drag[1] - S.drag[0])})`; return; }
+  if (at === null || at === undefined) { $("read").textContent = S.range ? `${when(Math.max(S.from, S.range[0]))} – ${when(Math.min(S.to, S.range[1]))}` : ""; return; }
+  const near = line => {
+    let best = -1;
+    for (let i = 0; i < line.x.length; i++) if (Math.abs(line.x[i] - at) <= line.step * 0.51 + 1 && line.mean[i] !== null) best = i;
+    return best < 0 ? null : line.mean[best];
+  };
+  const parts = [0, 1].flatMap(which => shownLines(which).map(line => [titleOf(line), near(line), unitOf(line.counter), which]));
+  const told = parts.filter(part => part[1] !== null && (!part[3] || !S.device || part[0] === S.device)).slice(0, 6);
+  $("read").textContent = `${when(at)}   ${told.map(([name, value, unit]) => `${name} ${show(value, unit)}`).join(" · ")}`;
+}
+function controls() {
+  const isLive = S.info.live, late = isLive && S.heard && Date.now() - S.heard > Math.max(5000, S.info.interval_ms * 5);
+  const [text, kind] = S.cut ? ["✕ no connection", "bad"] : S.info.fault ? ["✕ cannot be read", "bad"]
+    : S.info.read < 1 ? [`… reading the log, ${Math.floor(S.info.read * 100)} %`, "warn"]
+    : !isLive ? ["■ recorded", ""] : late ? [`▲ no data for ${long(Date.now() - S.heard)}`, "bad"] : S.follow ? ["● live", "good"] : ["❚❚ paused, new data goes on", "warn"];
+  const state = $("state");
+  if (state.textContent !== text) { state.textContent = text; state.className = `chip ${kind}`; }
+  $("pause").hidden = !isLive;
+  $("pause").textContent = S.follow ? "Pause" : "Go live";
+  $("pause").setAttribute("aria-pressed", String(!S.follow));
+  $("mark").hidden = !S.info.can_mark;
+  for (const button of $("spans").children) button.hidden = !isLive && S.range && button.value > (S.range[1] - S.range[0]) * 1.01;
+  for (const button of $("spans").children) button.setAttribute("aria-current", String(Math.abs(S.span - button.value) < button.value * 0.01));
+  stretchBar();
+}
+let barred = "";
+function stretchBar() {
+  const part = S.chosen, mark = JSON.stringify([part, S.kept, S.at, S.tooLong]);
+  if (mark === barred) return;
+  barred = mark;
+  const ask = !part && S.at === null && !S.kept && S.tooLong;
+  $("stretch").hidden = !part && !S.kept && S.at === null && !ask;
+  if (ask) {
+    fill($("stretch"), el("span", {}, "Click to judge a moment, drag to judge a stretch."), el("button", { onclick: () => { S.isWhole = true; loadView(); } }, "Judge all that is visible"));
+    return;
+  }
+  if (!part && S.at !== null) {
+    fill($("stretch"), el("span", {}, `At ${when(S.at)}; the verdict is on the minute before.`), el("button", { onclick: () => setCursor(null) }, "Clear"));
+    return;
+  }
+  const buttons = [];
+  if (part) {
+    buttons.push(el("b", {}, `${when(part[0])} – ${clock(part[1])} (${long(part[1] - part[0])})`),
+      el("button", { onclick: () => setWindow(part[0], part[1], false) }, "Zoom in"),
+      el("button", { onclick: () => { S.kept = part; choose(null); } }, "Keep as first"));
+    if (S.kept) buttons.push(el("button", { className: "main", onclick: () => compare() }, "Compare with first"));
+    const words = new URLSearchParams({ host: S.host, from: part[0], to: part[1] });
+    buttons.push(el("button", { id: "report", onclick: () => save(`report?${words}`) }, "Save report"),
+      el("button", { onclick: () => choose(null) }, "Clear"));
+  }
+  if (S.kept) buttons.push(el("span", { className: "dim" }, `first: ${when(S.kept[0])} – ${clock(S.kept[1])}`),
+    el("button", { onclick: () => { S.kept = null; $("compared").hidden = true; drawVeil(); stretchBar(); } }, "Forget first"));
+  if (S.kept && !part) buttons.push(el("span", {}, "Now choose the second stretch."));
+  fill($("stretch"), ...buttons);
+}
+function save(address) {
+  const link = el("a", { href: address, download: "diskwright-report.html" });
+  document.body.append(link); link.click(); link.remove();
+}
+
+function panels() {
+  if (!S.view) return;
+  panelVerdict(); panelWho(); panelDevices(); panelStrips(); panelProcesses(); panelLists();
+  const [from, to] = S.view.shown.map(ns => ns / 1e6);
+  $("when").textContent = `means of ${long(to - from)} up to ${when(to)}`;
+  $("when2").textContent = S.view.processes.length ? $("when").textContent : "";
+}
+function panelVerdict() {
+  const found = S.view.verdict, node = $("verdict");
+  const [from, to] = S.view.judged.map(ns => ns / 1e6), about = `judged: ${long(to - from)} up to ${when(to)}`;
+  if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "A verdict takes at least two ticks."), el("p", { className: "dim" }, about)); return; }
+  const kind = found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn", sign = { bad: "▲", good: "✓", warn: "?" }[kind];
+  node.className = `card ${kind}`;
+  const place = found.instance ? ` ${found.instance}` : "";
+  const sure = el("meter", { min: 0, max: 1, value: found.confidence, "aria-label": "Confidence" });
+  fill(node,
+    el("p", { className: `kicker ${kind}` }, `${sign} ${blamed(found.bottleneck)}${found.blames ? place : ""}`),
+    el("p", { className: "sentence" }, found.sentence),
+    el("p", { className: "next" }, found.advice[0] && found.blames ? el("b", {}, "Next: ") : "", found.advice[0] && found.blames ? found.advice[0].text : "", " ", el("span", { className: "dim" }, about)),
+    el("div", { className: "sure" }, el("b", {}, `${Math.round(found.confidence * 100)} %`), el("span", { className: "dim" }, "confidence "), el("br", {}), sure));
+}
+function panelWho() {
+  const found = S.view.verdict, parts = [el("h2", {}, "Culprits")];
+  const culprits = found?.culprits || [];
+  for (const one of culprits) {
+    const name = one.processes > 1 ? `${one.name} (${one.processes} processes)` : one.pid ? `${one.name} (pid ${one.pid})` : one.name;
+    const share = one.share === null ? "" : `${Math.round(one.share * 100)} % · `;
+    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" ? el("p", { className: "dim" }, one.cgroup) : ""));
+  }
+  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not say who asks." : "Nothing is blamed."));
+  if (found?.findings.length) parts.push(el("h2", {}, "Evidence"), el("ol", {}, ...found.findings.map(one => el("li", { title: one.explain },
+    `${one.instance ? `${one.instance}: ` : ""}${one.title} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${Math.round(one.share * 100)} % of the time`))));
+  if (found?.episodes.length) parts.push(el("h2", {}, "At times"), el("ol", {}, ...found.episodes.map(one => el("li", {},
+    `${one.instance ? `${one.instance}: ` : ""}${one.title}, ${Math.round(one.share * 100)} % `, el("button", { className: "plain", onclick: () => choose(Date.parse(one.from), Date.parse(one.to)) }, `from ${when(Date.parse(one.from))}`)))));
+  if (found?.phases.length > 1) parts.push(el("h2", {}, "What happened when"), el("ol", {}, ...found.phases.slice(0, 12).map(one => el("li", {},
+    el("button", { className: "plain", onclick: () => choose(Date.parse(one.from), Date.parse(one.to)) }, when(Date.parse(one.from))), `${long(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`))));
+  if (found?.blames && found.advice.length > 1) parts.push(el("h2", {}, "Also"), el("ol", {}, ...found.advice.slice(1).map(one => el("li", {}, one.text))));
+  if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => el("p", { className: "dim" }, text)));
+  fill($("who"), ...parts);
+}
+function table(node, heads, rows) {
+  fill(node, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows));
+}
+function head(title, key, state, set, explain) {
+  const sort = state?.[0] === key ? { "aria-sort": state[1] > 0 ? "ascending" : "descending" } : {};
+  return el("th", { scope: "col", title: explain || "", ...sort }, el("button", { onclick: () => set(key) }, title, sort["aria-sort"] ? (state[1] > 0 ? " ↑" : " ↓") : ""));
+}
+const turned = (state, key) => state?.[0] !== key ? [key, -1] : state[1] < 0 ? [key, 1] : null;
+const cell = (value, unit) => el("td", { className: value === null ? "none" : "" }, show(value, unit));
+function panelDevices() {
+  const { columns, devices } = S.view;
+  const explain = counter => S.info.columns.find(one => one.counter === counter)?.explain;
+  const set = key => { S.sorted = turned(S.sorted, key); panelDevices(); };
+  const rows = [...devices];
+  const key = row => S.sorted[0] === "use" ? row.ceiling_used : row.values[S.sorted[0]];
+  if (S.sorted) rows.sort((a, b) => ((key(a) ?? -1) - (key(b) ?? -1)) * S.sorted[1]);
+  const heads = [el("th", { scope: "col" }, "device"), ...columns.map((one, i) => head(one.title, i, S.sorted, set, explain(one.counter))),
+    head("of ceiling", "use", S.sorted, set, "Share of the most that a probe measured of this device"), el("th", {}, "queue")];
+  const made = rows.map(row => {
+    const use = row.ceiling_used, bar = el("span", { className: "use", "aria-hidden": "true" }, el("i", {}));
+    bar.firstChild.style.width = `${Math.min(1, use || 0) * 100}%`;
+    return el("tr", { className: row.name === S.device ? "on" : "" },
+      el("td", {}, el("button", { className: "plain", "aria-pressed": String(row.name === S.device), onclick: () => setDevice(row.name) }, row.name)),
+      ...row.values.map((value, i) => cell(value, columns[i].unit)),
+      el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["–"] : [bar, show(use, "fraction")])),
+      el("td", {}, el("canvas", { "aria-hidden": "true" })));
+  });
+  table($("devices"), heads, made);
+  rows.forEach((row, i) => { const node = made[i].querySelector("canvas"); spark(node, row.history.length ? row.history : [null], inks.s0); });
+  if (!rows.length) fill($("devices"), el("tbody", {}, el("tr", {}, el("td", {}, "No disk is recorded."))));
+}
+function panelStrips() {
+  fill($("strips"), ...S.view.strips.map(strip => el("section", { className: "card", "aria-label": strip.title }, el("h2", {}, strip.title),
+    el("dl", {}, ...strip.values.map(([one, value]) => el("div", {}, el("dt", {}, one.title), el("dd", {}, show(value, one.unit))))))));
+}
+const ORDERS = {
+  bytes: ["I/O", row => (row.read_bytes_per_s ?? 0) + (row.write_bytes_per_s ?? 0)],
+  delay: ["I/O delay", row => row.block_delay ?? row.blocked_share],
+  processor: ["processor", row => row.processor],
+  memory: ["memory", row => row.resident_bytes],
+};
+function panelProcesses() {
+  const set = key => { S.order = key; panelProcesses(); }, by = ORDERS[S.order][1];
+  const rows = [...S.view.processes].sort((a, b) => by(b) - by(a)).slice(0, 15);
+  const state = [S.order, -1];
+  const heads = [el("th", { scope: "col" }, "process"), head("read+write", "bytes", state, set), el("th", {}, "read"), el("th", {}, "write"),
+    head("I/O delay", "delay", state, set, "Share of the time spent waiting for block I/O; where the kernel does not tell, share of the looks in uninterruptible sleep"),
+    head("processor", "processor", state, set), head("resident", "memory", state, set), el("th", { className: "text" }, "cgroup")];
+  table($("processes"), heads, rows.map(row => el("tr", {}, el("td", {}, el("b", {}, row.name), ` ${row.pid}`),
+    cell(row.read_bytes_per_s === null && row.write_bytes_per_s === null ? null : ORDERS.bytes[1](row), "bytes_per_s"), cell(row.read_bytes_per_s, "bytes_per_s"), cell(row.write_bytes_per_s, "bytes_per_s"),
+    cell(ORDERS.delay[1](row), "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text dim" }, row.cgroup))));
+  if (!rows.length) fill($("processes"), el("tbody", {}, el("tr", {}, el("td", {}, "No process was recorded for this moment."))));
+}
+const KINDS = { bookmark: "bookmark", gap: "gap", clock: "clock", warning: "remark", alert: "alert" };
+let noted = "";
+function panelLists() {
+  const mark = JSON.stringify([S.alerts, S.marks]);
+  if (mark === noted) return;
+  noted = mark;
+  const go = ns => el("button", { className: "plain", onclick: () => setCursor(ns / 1e6) }, when(ns / 1e6));
+  const alerts = [...S.alerts].sort((a, b) => b.begin_ns - a.begin_ns).slice(0, 50).map(one => el("li", {}, go(one.begin_ns),
+    el("b", { className: one.severity === "critical" ? "bad" : "warn" }, `▲ ${one.severity}${one.end_ns ? "" : ", lasts"} `),
+    el("span", {}, one.sentence), " ", el("span", { className: "dim" },
+      [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", one.peak ? `worst ${show(one.peak.value, one.peak.unit)}` : "", one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · "))));
+  fill($("alerts"), ...(alerts.length ? alerts : [el("li", { className: "dim" }, "None in this time.")]));
+  const notes = S.marks.filter(one => one.kind !== "alert").sort((a, b) => b.time_ns - a.time_ns).slice(0, 100)
+    .map(one => el("li", {}, go(one.time_ns), el("span", { className: "dim" }, `${SHAPES[one.kind] || "•"} ${KINDS[one.kind] || one.kind}: `), el("span", {}, one.text)));
+  fill($("notes"), ...(notes.length ? notes : [el("li", { className: "dim" }, "None in this time.")]));
+}
+function panelMaps() {
+  const maps = S.heat.maps || [], node = $("map"), names = maps.map(map => map.title).join("\n");
+  S.map = Math.min(S.map, Math.max(0, maps.length - 1));
+  if (node.dataset.names === names) return;
+  node.dataset.names = names;
+  fill(node, ...maps.map((map, i) => el("option", { value: String(i) }, `Latency, ${map.title}`)));
+  node.value = String(S.map);
+}
+const compare = tried(async () => {
+  const [first, second] = [S.kept, S.chosen];
+  const found = await ask("compare", "api/compare", { from: first[0], to: first[1], from2: second[0], to2: second[1] });
+  const rows = found.counters.slice(0, 40).map(one => el("tr", {}, el("td", {}, `${one.counter}${one.instance ? ` ${one.instance}` : ""}`),
+    cell(one.before.mean, one.unit), cell(one.after.mean, one.unit), el("td", {}, one.ratio === null ? "–" : `× ${digits(one.ratio)}`),
+    el("td", { className: "text dim" }, one.noise === false ? "more than noise" : one.noise ? "may be noise" : "not known")));
+  const t = el("table", {});
+  table(t, ["counter", "first", "second", "ratio", "certainty"].map((name, i) => el("th", { scope: "col", className: i === 4 ? "text" : "" }, name)), rows);
+  const node = $("compared");
+  fill(node, el("h2", {}, "First and second stretch", el("small", {}, `${when(first[0])} – ${clock(first[1])} and ${when(second[0])} – ${clock(second[1])}`)), el("p", {}, el("b", {}, found.sentence)), t);
+  node.hidden = false;
+  node.scrollIntoView({ block: "nearest" });
+});
+function fleet() {
+  const word = $("find").value.toLowerCase();
+  const rank = one => one.fault ? -1 : !one.verdict ? -2 : one.verdict.blames ? 1 + one.verdict.confidence : one.verdict.bottleneck === "unknown" ? 0.5 : 0;
+  const rows = S.hosts.filter(one => one.name.toLowerCase().includes(word)).sort((a, b) => rank(b) - rank(a)).map(one => {
+    const found = one.verdict, kind = !found ? "" : found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn";
+    const sign = { bad: "▲", good: "✓", warn: "?" }[kind] || "…";
+    return el("tr", {}, el("td", {}, el("button", { className: "plain", onclick: () => open(one.id) }, one.name)),
+      el("td", { className: "text" }, el("b", { className: kind }, one.fault ? "✕ not read" : found ? `${sign} ${blamed(found.bottleneck)}${found.blames && found.instance ? ` ${found.instance}` : ""}` : "… being judged")),
+      el("td", {}, found ? `${Math.round(found.confidence * 100)} %` : "–"),
+      el("td", { className: "text" }, one.fault || found?.sentence || ""),
+      el("td", {}, one.live ? "● live" : one.range_ms ? `${when(one.range_ms[0])} – ${when(one.range_ms[1])}` : ""));
+  });
+  table($("hosts"), ["host", "bottleneck", "confidence", "verdict", "time"].map((name, i) => el("th", { scope: "col", className: i === 1 || i === 3 ? "text" : "" }, name)), rows);
+}

@@ -1,0 +1,91 @@
+// The mouse, fingers and keys on the charts.
+function pointers() {
+  const charts = $("charts"), down = new Map();
+  let begun = null, pinch = null;
+  const timeOf = event => Math.min(Math.max(toTime(event.clientX - charts.getBoundingClientRect().left), S.from), S.to);
+  const isPlot = event => event.target.tagName === "CANVAS";
+  charts.addEventListener("pointerdown", event => {
+    if (!isPlot(event) || event.button) return;
+    down.set(event.pointerId, event.clientX);
+    charts.setPointerCapture(event.pointerId);
+    if (down.size === 2) { pinch = { apart: spread(), from: S.from, to: S.to }; begun = null; S.drag = null; return; }
+    begun = { x: event.clientX, t: timeOf(event) };
+  });
+  const spread = () => { const [a, b] = [...down.values()]; return Math.max(20, Math.abs(a - b)); };
+  charts.addEventListener("pointermove", event => {
+    if (down.has(event.pointerId)) down.set(event.pointerId, event.clientX);
+    if (pinch && down.size === 2) {
+      const by = pinch.apart / spread(), middle = (pinch.from + pinch.to) / 2, half = (pinch.to - pinch.from) / 2 * by;
+      setWindow(middle - half, middle + half, false);
+      return;
+    }
+    if (!S.range) return;
+    if (begun && Math.abs(event.clientX - begun.x) > 4) S.drag = [begun.t, timeOf(event)].sort((a, b) => a - b);
+    S.hover = isPlot(event) || begun ? timeOf(event) : null;
+    drawVeil();
+  });
+  const end = event => {
+    down.delete(event.pointerId);
+    if (down.size < 2) pinch = null;
+    const part = S.drag, start = begun;
+    begun = null; S.drag = null;
+    if (event.type === "pointercancel" || !start || !S.range) { drawVeil(); return; }
+    if (part) choose(...part); else { S.chosen = null; setCursor(start.t); }
+    if (event.pointerType !== "mouse") S.hover = null;
+  };
+  charts.addEventListener("pointerup", end);
+  charts.addEventListener("pointercancel", end);
+  charts.addEventListener("pointerleave", () => { S.hover = null; if (S.info) drawVeil(); });
+  charts.addEventListener("dblclick", event => { if (isPlot(event)) zoom(0.4, timeOf(event)); });
+  charts.addEventListener("wheel", event => {
+    // the wheel alone scrolls the page
+    if (event.ctrlKey) zoom(event.deltaY > 0 ? 1.25 : 0.8, timeOf(event));
+    else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan((event.deltaX || event.deltaY) / 1000);
+    else return;
+    event.preventDefault();
+  }, { passive: false });
+  charts.addEventListener("keydown", keys);
+  const nav = $("nav");
+  let grip = null;
+  const navTime = event => { const box = nav.getBoundingClientRect(), [a, b] = navRange(); return a + (event.clientX - box.left) / box.width * (b - a); };
+  const slide = event => { const t = navTime(event) + grip; setWindow(t - S.span / 2, t + S.span / 2, false); };
+  nav.addEventListener("pointerdown", event => {
+    if (!S.range) return;
+    nav.setPointerCapture(event.pointerId);
+    const t = navTime(event);
+    grip = t >= S.from && t <= S.to ? (S.from + S.to) / 2 - t : 0;
+    slide(event);
+  });
+  nav.addEventListener("pointermove", event => { if (grip !== null) slide(event); });
+  for (const name of ["pointerup", "pointercancel"]) nav.addEventListener(name, () => { grip = null; });
+}
+const KEYS = [
+  ["click", "Set the cursor: all tables show that moment"], ["drag", "Choose a stretch: its verdict, culprits, report"],
+  ["← →", "Move the cursor; with Shift choose a stretch"], ["Page ↑ ↓", "Half a window back or forth"],
+  ["+ −", "Zoom; also Ctrl and the wheel, a double click, two fingers"], ["Home End", "Beginning; end, which is now where it is live"],
+  ["[ ]", "Bookmark or alert before, next"], ["space", "Pause, go live"], ["m", "Set a bookmark"], ["k, c", "Keep as first stretch; compare with it"], ["Esc", "Clear cursor and stretch"], ["?", "This help"],
+];
+function keys(event) {
+  if (!S.range || event.ctrlKey || event.altKey || event.metaKey || /INPUT|SELECT/.test(event.target.tagName)) return;
+  const step = Math.max(S.span / 150, S.info.interval_ms), at = S.at ?? S.chosen?.[1] ?? Math.min(S.to, S.range[1]);
+  const move = by => {
+    if (!event.shiftKey) { S.chosen = null; setCursor(at + by * step); return; }
+    S.anchor ??= at; S.head = (S.head ?? at) + by * step;
+    choose(S.anchor, S.head);
+  };
+  if (event.key !== "Shift" && !event.shiftKey) { S.anchor = S.head = null; }
+  const jump = forward => {
+    const times = S.marks.map(mark => mark.time_ns / 1e6).filter(t => forward ? t > at + 1 : t < at - 1).sort((a, b) => a - b);
+    if (times.length) setCursor(forward ? times[0] : times[times.length - 1]);
+  };
+  const deeds = {
+    ArrowLeft: () => move(-1), ArrowRight: () => move(1), PageUp: () => pan(-0.5), PageDown: () => pan(0.5),
+    "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6),
+    Home: () => setWindow(S.range[0], S.range[0] + S.span, false), End: () => { S.at = null; S.chosen = null; setWindow(S.last - S.span, S.last, true); loadView(); },
+    "[": () => jump(false), "]": () => jump(true), " ": () => live(), m: () => askMark(), "?": () => $("keys").showModal(),
+    k: () => { if (S.chosen) { S.kept = S.chosen; choose(null); } }, c: () => { if (S.chosen && S.kept) compare(); },
+    Escape: () => { S.chosen = null; setCursor(null); },
+  };
+  const deed = deeds[event.key];
+  if (deed) { deed(); event.preventDefault(); event.stopPropagation(); }
+}

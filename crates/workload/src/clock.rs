@@ -1,0 +1,114 @@
+//! How long a step of a thread took, and how much of that a processor worked for it: the rest it waited.
+
+use std::ops::AddAssign;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// Processor time that this thread has had.
+#[must_use]
+pub fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)
+}
+
+/// What one kind of step took, over all threads that did it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StepTime {
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// Requests to the filesystem.
+    pub requests: u64,
+    /// Time of the threads, s: two threads that read for a second are two.
+    pub thread_s: f64,
+    /// Of that, processor time, s.
+    pub cpu_s: f64,
+}
+
+impl StepTime {
+    /// What the threads waited for: a disk, a lock, a processor that others had.
+    #[must_use]
+    pub fn waiting_s(&self) -> f64 {
+        (self.thread_s - self.cpu_s).max(0.0)
+    }
+
+    /// This less a part of it that is counted elsewhere; what it moved stays with that part.
+    #[must_use]
+    pub fn without(&self, part: &StepTime) -> StepTime {
+        let less = |whole: f64, part: f64| (whole - part).max(0.0);
+        let (thread_s, cpu_s) = (less(self.thread_s, part.thread_s), less(self.cpu_s, part.cpu_s));
+        StepTime { bytes: 0, requests: 0, thread_s, cpu_s }
+    }
+
+    /// Runs a step that moves bytes, and adds it; the step tells how many.
+    ///
+    /// # Errors
+    /// Those of the step.
+    pub fn io<E>(&mut self, step: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
+        let timed = StepTimer::start();
+        let result = step();
+        timed.stop(self);
+        self.requests += 1;
+        if let Ok(bytes) = result {
+            self.bytes += bytes as u64;
+        }
+        result
+    }
+
+    /// Runs a step that only computes, and adds it.
+    pub fn compute<T>(&mut self, step: impl FnOnce() -> T) -> T {
+        let timed = StepTimer::start();
+        let result = step();
+        timed.stop(self);
+        result
+    }
+}
+
+impl AddAssign for StepTime {
+    fn add_assign(&mut self, other: StepTime) {
+        self.bytes += other.bytes;
+        self.requests += other.requests;
+        self.thread_s += other.thread_s;
+        self.cpu_s += other.cpu_s;
+    }
+}
+
+/// A step that has begun.
+struct StepTimer {
+    begun: Instant,
+    cpu: Duration,
+}
+
+impl StepTimer {
+    fn start() -> StepTimer {
+        StepTimer { begun: Instant::now(), cpu: thread_time() }
+    }
+
+    fn stop(self, into: &mut StepTime) {
+        into.thread_s += self.begun.elapsed().as_secs_f64();
+        into.cpu_s += thread_time().saturating_sub(self.cpu).as_secs_f64();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleep_is_waiting_and_work_is_not() {
+        let mut step = StepTime::default();
+        let nap = rustix::time::Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
+        let _ = step.compute(|| rustix::thread::nanosleep(&nap));
+        assert!(step.waiting_s() >= 0.025 && step.cpu_s < step.thread_s / 2.0, "{step:?}");
+        let mut work = StepTime::default();
+        let sum =
+            work.compute(|| (0..std::hint::black_box(20_000_000_u64)).fold(0, |a, b| a ^ std::hint::black_box(b)));
+        assert!(sum < 1 << 40 && work.cpu_s > 0.0, "{work:?}");
+        let moved: Result<usize, ()> = work.io(|| Ok(7));
+        assert_eq!((moved, work.bytes, work.requests), (Ok(7), 7, 1));
+        step += work;
+        assert_eq!(step.bytes, 7);
+    }
+}

@@ -1,0 +1,254 @@
+//! The files that work needs. A file has no name where its filesystem can do that: then nothing is left behind,
+//! whoever is killed. Elsewhere its name says what it is, it is locked while somebody works with it, and the next
+//! work in that folder removes what nobody holds. Room is counted before anything is written.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use diskwright_hostfiles::room::DiskSpace;
+
+use crate::{WorkError, io};
+
+/// How the names of work files begin, where they need names.
+const NAME: &str = ".diskwright-work-";
+
+/// A file of a folder, for as long as work goes on.
+#[derive(Debug)]
+pub struct WorkFile {
+    /// The file, through the file cache.
+    file: File,
+    folder: PathBuf,
+    /// Its name, where it has one; it goes with this.
+    name: Option<PathBuf>,
+}
+
+impl WorkFile {
+    /// A new, empty one.
+    ///
+    /// # Errors
+    /// When the folder takes no file.
+    pub fn create(folder: &Path) -> Result<WorkFile, WorkError> {
+        let nameless = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let private = Mode::RUSR | Mode::WUSR;
+        if let Ok(file) = rustix::fs::open(folder, nameless, private) {
+            return Ok(WorkFile { file: file.into(), folder: folder.to_path_buf(), name: None });
+        }
+        let name = name_in(folder);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(&name, flags, private).map_err(io(folder, "no file can be made"))?);
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io(&name, "cannot be locked"))?;
+        Ok(WorkFile { file, folder: folder.to_path_buf(), name: Some(name) })
+    }
+
+    /// The file, through the file cache.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// For messages: its folder, which is what people know of it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The same file past the file cache.
+    ///
+    /// # Errors
+    /// Where the filesystem has no direct I/O.
+    pub fn direct(&self) -> Result<File, WorkError> {
+        direct(&self.file, &self.folder)
+    }
+}
+
+impl Drop for WorkFile {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            // it is gone or it stays for the next work to remove; nobody else would act on an error here
+            let _ = std::fs::remove_file(name);
+        }
+    }
+}
+
+/// A folder of named files, for as long as work goes on. Its name says what it is, and a locked file in it that
+/// somebody works there.
+#[derive(Debug)]
+pub struct WorkFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// The file in a work folder that is locked.
+const LOCK: &str = ".lock";
+
+impl WorkFolder {
+    /// A new, empty one.
+    ///
+    /// # Errors
+    /// When the folder takes none.
+    pub fn create(folder: &Path) -> Result<WorkFolder, WorkError> {
+        let path = name_in(folder);
+        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(io(folder, "no folder can be made"))?;
+        let lock = File::create_new(path.join(LOCK)).map_err(io(&path, "cannot be locked"))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(io(&path, "cannot be locked"))?;
+        Ok(WorkFolder { path, _lock: lock })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for WorkFolder {
+    fn drop(&mut self) {
+        // what stays is removed by the next work; nobody else would act on an error here
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A name for work in a folder that no other work has.
+fn name_in(folder: &Path) -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    folder.join(format!("{NAME}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// An open file once more, past the file cache.
+///
+/// # Errors
+/// Where the filesystem has no direct I/O.
+pub fn direct(file: &File, path: &Path) -> Result<File, WorkError> {
+    let again = diskwright_hostfiles::private::again(file);
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    let file = rustix::fs::open(again, flags, Mode::empty()).or_else(|error| match error {
+        // a source that may only be read
+        rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS => {
+            let again = diskwright_hostfiles::private::again(file);
+            rustix::fs::open(again, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
+        }
+        other => Err(other),
+    });
+    Ok(file.map_err(io(path, "direct I/O is not possible here; try --buffered"))?.into())
+}
+
+/// Removes what killed work left in a folder, and tells the names.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn sweep(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
+    let mut removed = Vec::new();
+    let entries = std::fs::read_dir(folder).map_err(io(folder, "cannot be read"))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if !name.to_string_lossy().starts_with(NAME) {
+            continue;
+        }
+        let path = entry.path();
+        // a link is neither, and folders of others are theirs
+        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
+        let own = meta.uid() == rustix::process::geteuid().as_raw();
+        let is_removed = own && if meta.is_dir() { remove_folder(&path) } else { meta.is_file() && remove_file(&path) };
+        if is_removed {
+            removed.push(path);
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether nobody works with a file; whoever does holds its lock. The lock is held as long as the file is.
+fn unused(path: &Path) -> Option<File> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| file)
+}
+
+fn remove_file(path: &Path) -> bool {
+    unused(path).is_some_and(|_held| std::fs::remove_file(path).is_ok())
+}
+
+fn remove_folder(path: &Path) -> bool {
+    unused(&path.join(LOCK)).is_some_and(|_held| std::fs::remove_dir_all(path).is_ok())
+}
+
+/// Refuses work for which a filesystem has no room. Needs of folders on one filesystem add up.
+///
+/// # Errors
+/// Names the folder, what is needed and what is free.
+pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
+    let mut by_device: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
+    for &(folder, bytes) in needs {
+        let device = std::fs::metadata(folder).map_err(io(folder, "cannot be examined"))?.dev();
+        by_device.entry(device).or_insert((folder, 0)).1 += bytes;
+    }
+    for (folder, needed) in by_device.into_values() {
+        let open = File::open(folder).map_err(io(folder, "cannot be opened"))?;
+        let space = DiskSpace::of(&open).map_err(io(folder, "the room on its filesystem cannot be told"))?;
+        if needed > space.free.saturating_sub(space.reserve) {
+            let (free, reserve) = (space.free, space.reserve);
+            return Err(WorkError::NoRoom { folder: folder.to_path_buf(), needed, free, reserve });
+        }
+    }
+    Ok(())
+}
+
+/// Two folders that lie on one filesystem, if any: places that are no two places.
+///
+/// # Errors
+/// When a folder cannot be examined.
+pub fn same_place<'a>(folders: &[&'a Path]) -> Result<Option<(&'a Path, &'a Path)>, WorkError> {
+    let mut seen: BTreeMap<u64, &Path> = BTreeMap::new();
+    for &folder in folders {
+        let device = std::fs::metadata(folder).map_err(io(folder, "cannot be examined"))?.dev();
+        if let Some(&other) = seen.get(&device) {
+            return Ok(Some((other, folder)));
+        }
+        seen.insert(device, folder);
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_and_what_others_hold_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = WorkFile::create(folder.path()).unwrap();
+        assert!(file.name.is_some() || std::fs::read_dir(folder.path()).unwrap().next().is_none());
+        drop(file);
+        let held = folder.path().join(format!("{NAME}1-0"));
+        let holder = File::create(&held).unwrap();
+        rustix::fs::flock(&holder, FlockOperation::LockExclusive).unwrap();
+        std::fs::write(folder.path().join(format!("{NAME}1-1")), "left").unwrap();
+        std::fs::write(folder.path().join("ours"), "").unwrap();
+        let busy = WorkFolder::create(folder.path()).unwrap();
+        std::os::unix::fs::symlink("/etc", folder.path().join(format!("{NAME}1-2"))).unwrap();
+        assert_eq!(sweep(folder.path()).unwrap(), [folder.path().join(format!("{NAME}1-1"))]);
+        assert!(held.exists() && folder.path().join("ours").exists() && busy.path().exists());
+        let (left, own) = (folder.path().join(format!("{NAME}1-3")), busy.path().to_path_buf());
+        std::fs::create_dir(&left).unwrap();
+        std::fs::write(left.join(LOCK), "").unwrap();
+        assert_eq!(sweep(folder.path()).unwrap(), [left]);
+        drop(busy);
+        assert!(!own.exists());
+    }
+
+    #[test]
+    fn needs_of_one_filesystem_add_up() {
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let space = DiskSpace::of(File::open(a.path()).unwrap()).unwrap();
+        let half = (space.free - space.reserve) / 10 * 7;
+        check_room(&[(a.path(), half)]).unwrap();
+        let error = check_room(&[(a.path(), half), (b.path(), half)]).unwrap_err().to_string();
+        assert!(error.contains("nothing was written"), "{error}");
+        assert!(same_place(&[a.path(), b.path()]).unwrap().is_some());
+        assert!(same_place(&[a.path(), Path::new("/proc")]).unwrap().is_none());
+    }
+}

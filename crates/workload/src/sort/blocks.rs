@@ -1,0 +1,389 @@
+//! Rows of a file in large requests, one after another: a reader and a writer, through the file cache or past it.
+//! Past it, requests begin and end at multiples of 4096 bytes and rows do not, so that readers keep what is left of
+//! a row, and writers leave the ends of their stretch to [`Edges`].
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::Advice;
+
+use crate::clock::StepTime;
+use crate::{WorkError, io};
+
+/// What direct I/O wants of buffers, offsets and lengths, bytes.
+pub const ALIGN: usize = 4096;
+
+/// Memory that begins at a multiple of [`ALIGN`].
+#[derive(Debug)]
+pub struct AlignedBuffer {
+    memory: Vec<u8>,
+    from: usize,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    /// Of so many bytes.
+    #[must_use]
+    pub fn new(length: usize) -> AlignedBuffer {
+        let memory = vec![0; length + ALIGN];
+        let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        AlignedBuffer { memory, from, length }
+    }
+
+    /// All of it.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.from..self.from + self.length]
+    }
+
+    /// All of it, to be written to.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.from..self.from + self.length]
+    }
+}
+
+/// A file as this thread reads or writes it.
+#[derive(Clone, Copy, Debug)]
+pub struct RowFile<'a> {
+    /// Through the file cache.
+    pub cached: &'a File,
+    /// Past the file cache, where that is wanted.
+    pub direct: Option<&'a File>,
+    /// For messages.
+    pub path: &'a Path,
+}
+
+impl RowFile<'_> {
+    /// Fills a buffer from an offset on, in requests; with less where the file ends.
+    ///
+    /// # Errors
+    /// When a read fails.
+    pub fn fill(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+        request: usize,
+        time: &mut StepTime,
+    ) -> Result<usize, WorkError> {
+        let file = self.direct.unwrap_or(self.cached);
+        let mut done = 0;
+        while done < buffer.len() {
+            let end = buffer.len().min(done + request);
+            let place = offset + done as u64;
+            let read = time.io(|| again_if_interrupted(|| file.read_at(&mut buffer[done..end], place)));
+            match read.map_err(io(self.path, "cannot be read"))? {
+                0 => break,
+                more => done += more,
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_all(&self, file: &File, bytes: &[u8], offset: u64, time: &mut StepTime) -> Result<(), WorkError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let wrote = time.io(|| again_if_interrupted(|| file.write_at(&bytes[done..], offset + done as u64)));
+            match wrote.map_err(io(self.path, "cannot be written"))? {
+                0 => {
+                    return Err(io(self.path, "cannot be written")(std::io::Error::from(
+                        std::io::ErrorKind::WriteZero,
+                    )));
+                }
+                more => done += more,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn again_if_interrupted(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Reads rows from a stretch of a file; the current one stays where it is until the next is asked for.
+#[derive(Debug)]
+pub struct RowReader<'a> {
+    file: RowFile<'a>,
+    row: usize,
+    /// Bytes of the file that are still to be asked for.
+    next: u64,
+    end: u64,
+    buffer: AlignedBuffer,
+    /// Where requests go in the buffer; before it is room for what was left of a row.
+    base: usize,
+    /// Rows that are there: begin and end in the buffer.
+    begin: usize,
+    filled: usize,
+    /// What reading took.
+    pub time: StepTime,
+}
+
+impl<'a> RowReader<'a> {
+    /// Memory of a reader, bytes.
+    #[must_use]
+    pub fn memory(row: usize, request: usize) -> usize {
+        row.next_multiple_of(ALIGN) + request + ALIGN
+    }
+
+    /// Of the bytes from `from` to `end`, which hold whole rows.
+    ///
+    /// # Errors
+    /// When the first read fails.
+    pub fn open(
+        file: RowFile<'a>,
+        row: usize,
+        from: u64,
+        end: u64,
+        request: usize,
+    ) -> Result<RowReader<'a>, WorkError> {
+        assert!(request.is_multiple_of(ALIGN) && request > 0, "requests of {request} bytes");
+        assert!((end - from).is_multiple_of(row as u64), "{from} to {end} are no whole rows");
+        let base = row.next_multiple_of(ALIGN);
+        let aligned = if file.direct.is_some() { from / ALIGN as u64 * ALIGN as u64 } else { from };
+        let buffer = AlignedBuffer::new(base + request);
+        let time = StepTime::default();
+        let mut reader = RowReader { file, row, next: aligned, end, buffer, base, begin: base, filled: base, time };
+        reader.refill()?;
+        // what lies before the first row in its block; a request is at least a block
+        reader.begin += (from - aligned) as usize;
+        while reader.is_short() && reader.next < end {
+            reader.refill()?;
+        }
+        Ok(reader)
+    }
+
+    fn is_short(&self) -> bool {
+        self.filled < self.begin + self.row
+    }
+
+    /// The row that is next; nothing at the end.
+    #[inline]
+    #[must_use]
+    pub fn row(&self) -> Option<&[u8]> {
+        if self.is_short() { None } else { Some(&self.buffer.bytes()[self.begin..self.begin + self.row]) }
+    }
+
+    /// Goes on by a row.
+    ///
+    /// # Errors
+    /// When a read fails, or the file ends within its rows.
+    #[inline]
+    pub fn advance(&mut self) -> Result<(), WorkError> {
+        self.begin += self.row;
+        while self.is_short() && self.next < self.end {
+            self.refill()?;
+        }
+        Ok(())
+    }
+
+    /// Puts the rest of a row before the place of requests, and makes the next request.
+    fn refill(&mut self) -> Result<(), WorkError> {
+        let left = self.filled - self.begin;
+        let begin = self.base - left;
+        self.buffer.bytes_mut().copy_within(self.begin..self.filled, begin);
+        let wanted = (self.end - self.next).min((self.buffer.length - self.base) as u64) as usize;
+        // a direct read at the end of the file is whole blocks all the same, and brings less
+        let asked = if self.file.direct.is_some() { wanted.next_multiple_of(ALIGN) } else { wanted };
+        let (base, next) = (self.base, self.next);
+        let got = self.file.fill(next, &mut self.buffer.bytes_mut()[base..base + asked], asked, &mut self.time)?;
+        if got < wanted {
+            let why =
+                format!("{}: ended {} bytes early; something else changed it", self.file.path.display(), wanted - got);
+            return Err(WorkError::Wrong(why));
+        }
+        (self.begin, self.filled, self.next) = (begin, base + wanted, next + wanted as u64);
+        if self.file.direct.is_none() && self.next < self.end {
+            // the next request is on its way while these rows are used; a wish that may be refused
+            let ahead = std::num::NonZeroU64::new(wanted as u64);
+            let _ = rustix::fs::fadvise(self.file.cached, self.next, ahead, Advice::WillNeed);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes at the ends of stretches that were written past the file cache: less than a block each.
+pub type Edges = Vec<(u64, Vec<u8>)>;
+
+/// Writes rows to a stretch of a file.
+#[derive(Debug)]
+pub struct RowWriter<'a> {
+    file: RowFile<'a>,
+    buffer: AlignedBuffer,
+    filled: usize,
+    /// Where the buffer's first byte goes.
+    offset: u64,
+    edges: Edges,
+    /// What writing took.
+    pub time: StepTime,
+}
+
+impl<'a> RowWriter<'a> {
+    /// Memory of a writer, bytes.
+    #[must_use]
+    pub fn memory(request: usize) -> usize {
+        request + ALIGN
+    }
+
+    /// From an offset on.
+    #[must_use]
+    pub fn open(file: RowFile<'a>, from: u64, request: usize) -> RowWriter<'a> {
+        assert!(request.is_multiple_of(ALIGN) && request > 0, "requests of {request} bytes");
+        let buffer = AlignedBuffer::new(request);
+        RowWriter { file, buffer, filled: 0, offset: from, edges: Edges::new(), time: StepTime::default() }
+    }
+
+    /// Writes a row.
+    ///
+    /// # Errors
+    /// When a write fails.
+    #[inline]
+    pub fn push(&mut self, row: &[u8]) -> Result<(), WorkError> {
+        let end = self.filled + row.len();
+        if end <= self.buffer.length {
+            self.buffer.bytes_mut()[self.filled..end].copy_from_slice(row);
+            self.filled = end;
+            return Ok(());
+        }
+        self.push_over(row)
+    }
+
+    /// A row that does not fit as a whole.
+    fn push_over(&mut self, mut row: &[u8]) -> Result<(), WorkError> {
+        while !row.is_empty() {
+            let fits = row.len().min(self.buffer.length - self.filled);
+            let (now, later) = row.split_at(fits);
+            self.buffer.bytes_mut()[self.filled..self.filled + fits].copy_from_slice(now);
+            self.filled += fits;
+            row = later;
+            if self.filled == self.buffer.length {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is there. Past the file cache that is from a block's begin to a block's end.
+    fn flush(&mut self) -> Result<(), WorkError> {
+        let Some(direct) = self.file.direct else {
+            self.file.write_all(self.file.cached, &self.buffer.bytes()[..self.filled], self.offset, &mut self.time)?;
+            self.offset += self.filled as u64;
+            self.filled = 0;
+            return Ok(());
+        };
+        let bytes = &self.buffer.bytes()[..self.filled];
+        let into = (self.offset % ALIGN as u64) as usize;
+        let head = if into == 0 { 0 } else { (ALIGN - into).min(self.filled) };
+        if head > 0 {
+            self.edges.push((self.offset, bytes[..head].to_vec()));
+        }
+        // a buffer that begins within a block would have to move; it does so once, at the first flush
+        let rest = self.filled - head;
+        let whole = rest / ALIGN * ALIGN;
+        self.buffer.bytes_mut().copy_within(head..head + rest, 0);
+        let offset = self.offset + head as u64;
+        self.file.write_all(direct, &self.buffer.bytes()[..whole], offset, &mut self.time)?;
+        self.buffer.bytes_mut().copy_within(whole..rest, 0);
+        self.filled = rest - whole;
+        self.offset = offset + whole as u64;
+        Ok(())
+    }
+
+    /// Writes the rest, and gives the ends that are no whole blocks.
+    ///
+    /// # Errors
+    /// When a write fails.
+    pub fn finish(mut self) -> Result<(Edges, StepTime), WorkError> {
+        self.flush()?;
+        if self.filled > 0 {
+            self.edges.push((self.offset, self.buffer.bytes()[..self.filled].to_vec()));
+        }
+        Ok((self.edges, self.time))
+    }
+}
+
+/// Writes the ends of stretches, through the file cache.
+///
+/// # Errors
+/// When a write fails.
+pub fn write_edges(file: RowFile<'_>, edges: Edges, time: &mut StepTime) -> Result<(), WorkError> {
+    edges.into_iter().try_for_each(|(offset, bytes)| file.write_all(file.cached, &bytes, offset, time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::WorkFile;
+
+    /// Rows of 100 bytes, each of its number's digits.
+    fn rows(numbers: std::ops::Range<u64>) -> Vec<u8> {
+        numbers.flat_map(|number| format!("{number:0100}").into_bytes()).collect()
+    }
+
+    fn read(file: RowFile<'_>, from: u64, end: u64, request: usize) -> Vec<u8> {
+        let mut reader = RowReader::open(file, 100, from, end, request).unwrap();
+        let mut all = Vec::new();
+        while let Some(row) = reader.row() {
+            all.extend_from_slice(row);
+            reader.advance().unwrap();
+        }
+        all
+    }
+
+    /// Where direct I/O is possible; a file in memory takes none.
+    #[allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
+    fn with_ways(test: impl Fn(RowFile<'_>)) {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let work = WorkFile::create(folder.path()).unwrap();
+        test(RowFile { cached: work.file(), direct: None, path: work.path() });
+        let work = WorkFile::create(folder.path()).unwrap();
+        match work.direct() {
+            Ok(direct) => test(RowFile { cached: work.file(), direct: Some(&direct), path: work.path() }),
+            Err(error) => println!("skipped: no direct I/O: {error}"),
+        }
+    }
+
+    #[test]
+    fn what_is_written_in_stretches_is_read_in_any_others() {
+        with_ways(|file| {
+            let all = rows(0..1000);
+            let mut edges = Edges::new();
+            // 37 rows begin and end within blocks, and the middle stretch is shorter than a block
+            for stretch in [0..37, 37..60, 60..1000_u64] {
+                let mut writer = RowWriter::open(file, stretch.start * 100, 8192);
+                for row in rows(stretch).chunks(100) {
+                    writer.push(row).unwrap();
+                }
+                edges.extend(writer.finish().unwrap().0);
+            }
+            write_edges(file, edges, &mut StepTime::default()).unwrap();
+            assert_eq!(file.cached.metadata().unwrap().len(), 100_000);
+            for (from, end) in [(0, 1000), (0, 37), (37, 60), (40, 41), (999, 1000), (5, 5), (81, 999)] {
+                for request in [4096, 8192, 65_536] {
+                    let expected = &all[from * 100..end * 100];
+                    assert!(
+                        read(file, from as u64 * 100, end as u64 * 100, request) == expected,
+                        "{from} {end} {request}"
+                    );
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_file_that_ends_early_is_an_error_and_no_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let work = WorkFile::create(folder.path()).unwrap();
+        work.file().write_all_at(&rows(0..5), 0).unwrap();
+        let file = RowFile { cached: work.file(), direct: None, path: work.path() };
+        let error = RowReader::open(file, 100, 0, 600, 4096).unwrap_err().to_string();
+        assert!(error.contains("100 bytes early"), "{error}");
+    }
+}

@@ -1,0 +1,240 @@
+//! Merging sorted runs: a tree of losers over readers, and the cut of a merge into parts that several threads do at
+//! once, each for a range of keys.
+
+use super::blocks::{Edges, RowFile, RowReader, RowWriter};
+use super::rows::RowShape;
+use super::runs::{SortedRun, sample_rows};
+use super::{Progress, SortSteps};
+use crate::WorkError;
+use crate::clock::StepTime;
+
+/// Rows between two looks at whether to stop.
+const PART: u64 = 16_384;
+
+/// A tournament of readers: at each inner place of the tree is the loser of the match there, at the top the winner.
+struct LoserTree<'a> {
+    shape: RowShape,
+    readers: Vec<RowReader<'a>>,
+    /// Prefix of each reader's key; a reader at its end has none and loses to all.
+    keys: Vec<Option<u64>>,
+    /// Places 1 to readers - 1 hold losers, place 0 the winner.
+    places: Vec<u32>,
+}
+
+impl<'a> LoserTree<'a> {
+    fn new(shape: RowShape, readers: Vec<RowReader<'a>>) -> LoserTree<'a> {
+        let keys = readers.iter().map(|reader| reader.row().map(|row| shape.prefix(row))).collect();
+        let count = readers.len();
+        let mut tree = LoserTree { shape, readers, keys, places: vec![u32::MAX; count.max(1)] };
+        for reader in 0..count {
+            tree.enter(reader);
+        }
+        tree
+    }
+
+    /// Puts a reader in for the first time: it goes up until a place is free, or to the top.
+    fn enter(&mut self, reader: usize) {
+        let mut winner = reader as u32;
+        let mut place = (reader + self.readers.len()) / 2;
+        while place > 0 {
+            let other = self.places[place];
+            if other == u32::MAX {
+                self.places[place] = winner;
+                return;
+            }
+            if self.is_before(other, winner) {
+                self.places[place] = winner;
+                winner = other;
+            }
+            place /= 2;
+        }
+        self.places[0] = winner;
+    }
+
+    /// Whether one reader's row comes before another's. Equal keys come in the order of their runs.
+    #[inline]
+    fn is_before(&self, a: u32, b: u32) -> bool {
+        match (self.keys[a as usize], self.keys[b as usize]) {
+            (Some(x), Some(y)) if x != y => x < y,
+            (Some(_), Some(_)) => self.is_before_by_rest(a, b),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => a < b,
+        }
+    }
+
+    #[cold]
+    fn is_before_by_rest(&self, a: u32, b: u32) -> bool {
+        let rest = |reader: u32| self.readers[reader as usize].row().map(|row| self.shape.rest(row));
+        rest(a).cmp(&rest(b)).then(a.cmp(&b)).is_lt()
+    }
+
+    /// The reader with the first row of all.
+    #[inline]
+    fn winner(&self) -> usize {
+        self.places[0] as usize
+    }
+
+    /// The first row of all; nothing when all are read.
+    #[inline]
+    fn row(&self) -> Option<&[u8]> {
+        self.readers[self.winner()].row()
+    }
+
+    /// Goes on behind the first row.
+    #[inline]
+    fn advance(&mut self) -> Result<(), WorkError> {
+        let mut winner = self.places[0];
+        let reader = &mut self.readers[winner as usize];
+        reader.advance()?;
+        self.keys[winner as usize] = reader.row().map(|row| self.shape.prefix(row));
+        let mut place = (winner as usize + self.readers.len()) / 2;
+        while place > 0 {
+            let other = self.places[place];
+            if self.is_before(other, winner) {
+                self.places[place] = winner;
+                winner = other;
+            }
+            place /= 2;
+        }
+        self.places[0] = winner;
+        Ok(())
+    }
+}
+
+/// A merge of some runs into one stretch of a file.
+#[derive(Clone, Copy)]
+pub struct MergeJob<'a> {
+    /// Sizes of a row.
+    pub shape: RowShape,
+    /// The work files that the runs lie in.
+    pub files: &'a [RowFile<'a>],
+    /// The runs, in the order of the source.
+    pub runs: &'a [SortedRun],
+    /// Where the rows go.
+    pub into: RowFile<'a>,
+    /// Its first byte there.
+    pub offset: u64,
+    /// Request of reading runs, bytes.
+    pub merge_request: usize,
+    /// Request of writing, bytes.
+    pub request: usize,
+    /// Threads.
+    pub threads: usize,
+    /// How far it is, and whether to stop.
+    pub progress: &'a Progress,
+}
+
+/// What a part of a merge gives.
+struct MergedPart {
+    edges: Edges,
+    samples: Vec<u64>,
+    steps: SortSteps,
+}
+
+impl MergeJob<'_> {
+    /// Merges, and gives the run that came out (its work file is the caller's to say).
+    ///
+    /// # Errors
+    /// When reading or writing fails.
+    pub fn run(&self, file: usize) -> Result<(SortedRun, SortSteps), WorkError> {
+        let mut steps = SortSteps::default();
+        let cuts = self.cuts(&mut steps)?;
+        let before = |part: usize| cuts[part].iter().sum::<u64>();
+        let parts = super::on_threads(self.threads, |part| self.part(&cuts[part], &cuts[part + 1], before(part)))?;
+        let rows = before(self.threads);
+        let mut run = SortedRun { file, offset: self.offset, rows, samples: Vec::new() };
+        for part in parts {
+            steps += part.steps;
+            run.samples.extend(part.samples);
+            super::blocks::write_edges(self.into, part.edges, &mut steps.write)?;
+        }
+        Ok((run, steps))
+    }
+
+    /// For each part the first row of each run that belongs to it; at the end the runs' ends. Equal prefixes are of
+    /// one part, so that no order between parts has to be looked at again.
+    fn cuts(&self, steps: &mut SortSteps) -> Result<Vec<Vec<u64>>, WorkError> {
+        let mut keys: Vec<u64> = self.runs.iter().flat_map(|run| run.samples.iter().copied()).collect();
+        keys.sort_unstable();
+        let mut cuts = vec![vec![0; self.runs.len()]];
+        for part in 1..self.threads {
+            let key = keys[keys.len() * part / self.threads];
+            let cut: Result<Vec<u64>, _> = self.runs.iter().map(|run| self.first_at_least(run, key, steps)).collect();
+            cuts.push(cut?);
+        }
+        cuts.push(self.runs.iter().map(|run| run.rows).collect());
+        Ok(cuts)
+    }
+
+    /// The first row of a run whose prefix is not less than a key.
+    fn first_at_least(&self, run: &SortedRun, key: u64, steps: &mut SortSteps) -> Result<u64, WorkError> {
+        let after = run.samples.partition_point(|sample| *sample < key) as u64;
+        if after == 0 {
+            return Ok(0);
+        }
+        let each = sample_rows(self.shape.row);
+        let first = (after - 1) * each;
+        let end = (after * each).min(run.rows);
+        let row = self.shape.row as u64;
+        let (from, to) = (run.offset + first * row, run.offset + end * row);
+        let mut reader = RowReader::open(self.files[run.file], self.shape.row, from, to, self.merge_request)?;
+        let mut found = first;
+        while let Some(row) = reader.row()
+            && self.shape.prefix(row) < key
+        {
+            found += 1;
+            reader.advance()?;
+        }
+        steps.read += reader.time;
+        Ok(found)
+    }
+
+    /// Merges one part.
+    fn part(&self, from: &[u64], to: &[u64], before: u64) -> Result<MergedPart, WorkError> {
+        let row = self.shape.row as u64;
+        let mut whole = StepTime::default();
+        let mut tree_time = StepTime::default();
+        let merged = whole.compute(|| {
+            let open = |(number, run): (usize, &SortedRun)| {
+                let (from, to) = (run.offset + from[number] * row, run.offset + to[number] * row);
+                RowReader::open(self.files[run.file], self.shape.row, from, to, self.merge_request)
+            };
+            let readers: Result<Vec<_>, _> = self.runs.iter().enumerate().map(open).collect();
+            let mut tree = LoserTree::new(self.shape, readers?);
+            let writer = RowWriter::open(self.into, self.offset + before * row, self.request);
+            let merged = self.merge(&mut tree, writer, before);
+            tree.readers.iter().for_each(|reader| tree_time += reader.time);
+            merged
+        });
+        let (edges, samples, write) = merged?;
+        let compute = whole.without(&tree_time).without(&write);
+        Ok(MergedPart { edges, samples, steps: SortSteps { read: tree_time, compute, write } })
+    }
+
+    fn merge(
+        &self,
+        tree: &mut LoserTree<'_>,
+        mut writer: RowWriter<'_>,
+        before: u64,
+    ) -> Result<(Edges, Vec<u64>, StepTime), WorkError> {
+        let every = sample_rows(self.shape.row);
+        let (mut samples, mut number) = (Vec::new(), before);
+        let mut told = number;
+        while let Some(row) = tree.row() {
+            if number.is_multiple_of(every) {
+                samples.push(self.shape.prefix(row));
+            }
+            writer.push(row)?;
+            tree.advance()?;
+            number += 1;
+            if number - told == PART {
+                self.progress.moved(PART)?;
+                told = number;
+            }
+        }
+        self.progress.moved(number - told)?;
+        let (edges, write) = writer.finish()?;
+        Ok((edges, samples, write))
+    }
+}

@@ -1,0 +1,379 @@
+//! An external merge sort as real work on real files, after SAS 1998 ("the sort"): rows come from a source, runs go to
+//! work folders, sorted rows to a target. What was written is read once more: order, number and sum of the rows.
+//!
+//! [`rows`] says what a row is, [`plan`] what will be done, [`blocks`] reads and writes, [`runs`] and [`merge`] are
+//! the two halves of the algorithm, [`source`] makes the rows, [`check`] reads the result.
+
+pub mod blocks;
+mod check;
+mod merge;
+pub mod plan;
+pub mod rows;
+mod runs;
+mod source;
+
+use std::fs::File;
+use std::ops::AddAssign;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::clock::StepTime;
+use crate::files::{WorkFile, check_room, direct};
+use crate::{WorkError, io};
+use blocks::RowFile;
+use merge::MergeJob;
+use plan::{MergePlan, SortSize};
+use rows::RowShape;
+use runs::{RunSource, SortedRun};
+pub use source::SortSource;
+
+/// What is to be sorted, where, and how.
+#[derive(Clone, Debug)]
+pub struct SortOptions {
+    /// Rows to make.
+    pub rows: u64,
+    /// Sizes of a row.
+    pub shape: RowShape,
+    /// Memory, bytes.
+    pub memory: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Folder in which the source is made, or a file of rows.
+    pub source: PathBuf,
+    /// Folders for runs, used in turn.
+    pub work: Vec<PathBuf>,
+    /// Folder for the result.
+    pub target: PathBuf,
+    /// Past the file cache.
+    pub direct: bool,
+    /// Request of reading the source and of writing, bytes; 0 is what suits the memory.
+    pub request: usize,
+    /// Request of reading runs, bytes; 0 is as large as one pass allows.
+    pub merge_request: usize,
+    /// Whether the result is synced to its device before the clock stops.
+    pub sync: bool,
+    /// Seed of the rows.
+    pub seed: u64,
+    /// Give the result this name, and leave it there.
+    pub keep: Option<PathBuf>,
+}
+
+/// Steps of a stage, over all its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SortSteps {
+    /// Reading.
+    pub read: StepTime,
+    /// Comparing rows and moving them in memory.
+    pub compute: StepTime,
+    /// Writing.
+    pub write: StepTime,
+}
+
+impl AddAssign for SortSteps {
+    fn add_assign(&mut self, other: SortSteps) {
+        self.read += other.read;
+        self.compute += other.compute;
+        self.write += other.write;
+    }
+}
+
+/// A stage of the sort by the clock.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageTime {
+    /// `in memory`, `form runs`, `merge 1`, …, `final merge`, `sync`.
+    pub name: String,
+    /// From its begin to its end, s.
+    pub wall_s: f64,
+    /// What its threads did.
+    #[serde(flatten)]
+    pub steps: SortSteps,
+}
+
+/// What a sort did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SortOutcome {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of a row.
+    pub row_bytes: u64,
+    /// Bytes of the key.
+    pub key_bytes: u64,
+    /// Memory that it might use, bytes.
+    pub memory_bytes: u64,
+    /// Threads that it used.
+    pub threads: usize,
+    /// Runs; 1 where all fitted into memory.
+    pub runs: u64,
+    /// Runs merged at a time.
+    pub fan_in: u64,
+    /// Passes that merge.
+    pub passes: u32,
+    /// Request of reading the source and of writing, bytes.
+    pub request_bytes: u64,
+    /// Request of reading runs, bytes.
+    pub merge_request_bytes: u64,
+    /// From the first read of the source until the result is written (and synced), s.
+    pub wall_s: f64,
+    /// Processor time of its threads, s.
+    pub cpu_s: f64,
+    /// Stage by stage.
+    pub stages: Vec<StageTime>,
+    /// Whether order, number and sum of the rows were read back and are right.
+    pub verified: bool,
+}
+
+/// How far a sort is, for whoever watches; and whether it shall stop.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Rows written, in runs, passes and the result.
+    pub rows: AtomicU64,
+    /// Set to end it.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Progress {
+    fn moved(&self, rows: u64) -> Result<(), WorkError> {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), WorkError> {
+        if self.stop.load(Ordering::Relaxed) { Err(WorkError::Stopped) } else { Ok(()) }
+    }
+}
+
+/// Runs a job on each of several threads, and gives what came out in their order; the first error ends it.
+fn on_threads<T: Send>(
+    threads: usize,
+    job: impl Fn(usize) -> Result<T, WorkError> + Sync,
+) -> Result<Vec<T>, WorkError> {
+    std::thread::scope(|scope| {
+        let job = &job;
+        let others: Vec<_> = (1..threads).map(|number| scope.spawn(move || job(number))).collect();
+        let mut all = vec![job(0)];
+        all.extend(others.into_iter().map(|thread| thread.join().expect("a thread of the sort")));
+        all.into_iter().collect()
+    })
+}
+
+/// A work file with the file descriptor that goes past the file cache, where that is wanted.
+struct OpenWork {
+    work: WorkFile,
+    direct: Option<File>,
+}
+
+impl OpenWork {
+    fn create(folder: &Path, past_cache: bool) -> Result<OpenWork, WorkError> {
+        let work = WorkFile::create(folder)?;
+        let direct = past_cache.then(|| work.direct()).transpose()?;
+        Ok(OpenWork { work, direct })
+    }
+
+    fn rows(&self) -> RowFile<'_> {
+        RowFile { cached: self.work.file(), direct: self.direct.as_ref(), path: self.work.path() }
+    }
+}
+
+/// The plan of a sort, without doing it.
+///
+/// # Errors
+/// Where it contradicts itself, or where the memory is too small.
+pub fn plan(options: &SortOptions, rows: u64) -> Result<MergePlan, WorkError> {
+    MergePlan::new(&SortSize {
+        rows,
+        shape: options.shape,
+        memory: options.memory,
+        threads: options.threads,
+        request: options.request,
+        merge_request: options.merge_request,
+        direct: options.direct,
+    })
+}
+
+/// Refuses a sort for which there is no room, before anything is written.
+///
+/// # Errors
+/// Names the folder, what is needed and what is free.
+pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
+    let made = options.source.is_dir();
+    let rows = if made { options.rows } else { SortSource::rows_of(&options.source, options.shape)? };
+    if options.work.is_empty() {
+        return Err(WorkError::Usage("a sort needs a folder for its runs".into()));
+    }
+    let plan = plan(options, rows)?;
+    let data = rows * options.shape.row as u64;
+    // the last block of a file that is written past the file cache
+    let slack = blocks::ALIGN as u64;
+    let each = plan.work_bytes(data) / options.work.len() as u64 + slack;
+    let mut needs = vec![(options.target.as_path(), data + slack)];
+    needs.extend(options.work.iter().map(|folder| (folder.as_path(), each)));
+    if made {
+        needs.push((options.source.as_path(), data + slack));
+    }
+    check_room(&needs)?;
+    Ok(plan)
+}
+
+/// Sorts. The source is there already ([`SortSource::make`]), so that several sorts can share it.
+///
+/// # Errors
+/// When there is no room, when a file fails, when somebody stops it, and when the result is wrong.
+pub fn sort(options: &SortOptions, source: &SortSource, progress: &Progress) -> Result<SortOutcome, WorkError> {
+    let plan = plan(options, source.rows())?;
+    let target = OpenWork::create(&options.target, options.direct)?;
+    let past_cache = options.direct.then(|| direct(source.file(), source.path())).transpose()?;
+    let from = RowFile { cached: source.file(), direct: past_cache.as_ref(), path: source.path() };
+    let runs = RunSource { shape: options.shape, plan: &plan, rows: source.rows(), source: from, progress };
+    let begun = Instant::now();
+    let mut stages = Stages::default();
+    if plan.runs == 1 {
+        stages.time("in memory", || runs.in_memory(target.rows()).map(|steps| ((), steps)))?;
+    } else {
+        external(options, &runs, &target, &mut stages)?;
+    }
+    if options.sync {
+        stages.time("sync", || {
+            let mut steps = SortSteps::default();
+            let synced = steps.write.io(|| target.work.file().sync_data().map(|()| 0));
+            synced.map_err(io(&options.target, "cannot be synced"))?;
+            Ok(((), steps))
+        })?;
+    }
+    let wall_s = begun.elapsed().as_secs_f64();
+    check::check(target.rows(), options.shape, source, progress)?;
+    if let Some(name) = &options.keep {
+        check::keep(target.work.file(), name)?;
+    }
+    Ok(outcome(options, &plan, source.rows(), wall_s, stages.0))
+}
+
+/// Forms runs and merges them, as often as it takes.
+fn external(
+    options: &SortOptions,
+    source: &RunSource<'_>,
+    target: &OpenWork,
+    stages: &mut Stages,
+) -> Result<(), WorkError> {
+    let create =
+        || options.work.iter().map(|folder| OpenWork::create(folder, options.direct)).collect::<Result<Vec<_>, _>>();
+    let (plan, mut files) = (source.plan, create()?);
+    let mut runs = stages.time("form runs", || {
+        let (next, rows) = (AtomicU64::new(0), rows_of(&files));
+        let formed = on_threads(plan.threads, |_| source.form(&next, &rows))?;
+        let (mut runs, mut steps) = (Vec::new(), SortSteps::default());
+        for (more, time) in formed {
+            runs.extend(more);
+            steps += time;
+        }
+        runs.sort_unstable_by_key(|run| run.0);
+        Ok((runs.into_iter().map(|run| run.1).collect::<Vec<SortedRun>>(), steps))
+    })?;
+    for pass in 1..plan.passes {
+        let first = files.len();
+        files.extend(create()?);
+        runs = stages.time(&format!("merge {pass}"), || merge_pass(source, &runs, &files, first))?;
+        // a run that was left alone stays where it is; all others' room is free again
+        let unused = |number: &usize| *number < first && runs.iter().all(|run| run.file != *number);
+        for file in (0..files.len()).filter(unused).map(|number| &files[number]) {
+            file.work.file().set_len(0).map_err(io(file.work.path(), "cannot be emptied"))?;
+        }
+    }
+    stages.time("final merge", || {
+        let rows = rows_of(&files);
+        let job = job(source, &rows, &runs, target.rows(), 0);
+        job.run(0).map(|(_, steps)| ((), steps))
+    })
+}
+
+fn rows_of(files: &[OpenWork]) -> Vec<RowFile<'_>> {
+    files.iter().map(OpenWork::rows).collect()
+}
+
+fn job<'a>(
+    source: &RunSource<'a>,
+    files: &'a [RowFile<'a>],
+    runs: &'a [SortedRun],
+    into: RowFile<'a>,
+    offset: u64,
+) -> MergeJob<'a> {
+    let MergePlan { request, merge_request, threads, .. } = *source.plan;
+    MergeJob {
+        shape: source.shape,
+        files,
+        runs,
+        into,
+        offset,
+        merge_request,
+        request,
+        threads,
+        progress: source.progress,
+    }
+}
+
+/// One pass of several: each group of runs becomes one, dealt out in turn over the work files from `first` on.
+fn merge_pass(
+    source: &RunSource<'_>,
+    runs: &[SortedRun],
+    files: &[OpenWork],
+    first: usize,
+) -> Result<(Vec<SortedRun>, SortSteps), WorkError> {
+    let rows = rows_of(files);
+    let mut ends = vec![0; files.len() - first];
+    let (mut merged, mut steps) = (Vec::new(), SortSteps::default());
+    for (number, group) in runs.chunks(source.plan.fan_in as usize).enumerate() {
+        if let [alone] = group {
+            merged.push(alone.clone());
+            continue;
+        }
+        let turn = number % ends.len();
+        let file = first + turn;
+        let (run, time) = job(source, &rows, group, rows[file], ends[turn]).run(file)?;
+        // the next run begins with a block again
+        let bytes = run.rows * source.shape.row as u64;
+        ends[turn] += bytes.next_multiple_of(blocks::ALIGN as u64);
+        merged.push(run);
+        steps += time;
+    }
+    Ok((merged, steps))
+}
+
+/// Stages as they end.
+#[derive(Default)]
+struct Stages(Vec<StageTime>);
+
+impl Stages {
+    fn time<T>(
+        &mut self,
+        name: &str,
+        stage: impl FnOnce() -> Result<(T, SortSteps), WorkError>,
+    ) -> Result<T, WorkError> {
+        let begun = Instant::now();
+        let (result, steps) = stage()?;
+        self.0.push(StageTime { name: name.into(), wall_s: begun.elapsed().as_secs_f64(), steps });
+        Ok(result)
+    }
+}
+
+fn outcome(options: &SortOptions, plan: &MergePlan, rows: u64, wall_s: f64, stages: Vec<StageTime>) -> SortOutcome {
+    let cpu = |stage: &StageTime| stage.steps.read.cpu_s + stage.steps.compute.cpu_s + stage.steps.write.cpu_s;
+    SortOutcome {
+        rows,
+        row_bytes: options.shape.row as u64,
+        key_bytes: options.shape.key as u64,
+        memory_bytes: options.memory,
+        threads: plan.threads,
+        runs: plan.runs,
+        fan_in: plan.fan_in,
+        passes: plan.passes,
+        request_bytes: plan.request as u64,
+        merge_request_bytes: plan.merge_request as u64,
+        wall_s,
+        cpu_s: stages.iter().map(cpu).sum(),
+        stages,
+        verified: true,
+    }
+}

@@ -1,0 +1,230 @@
+//! Rows of a sort: what they look like, how they are made, ordered and checked.
+//!
+//! A row is one line of text of a fixed length, so that other programs sort the same file: the key, a space, the
+//! row's number (16 hexadecimal digits), a space and filler, a line end. Rows are ordered by the key's bytes.
+
+use std::cmp::Ordering;
+
+use diskwright_base::Rng;
+
+/// What stands in a row besides its key, at least: a space, the number, the line end.
+const BESIDE_KEY: usize = 18;
+/// Letters of keys and filler: 64, so that each holds six random bits.
+const LETTERS: &[u8; 64] = b"+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// A multiplier whose bits are well spread (SplitMix64's increment).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Sizes of a row, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowShape {
+    /// A whole row, its line end included.
+    pub row: usize,
+    /// The key at its beginning.
+    pub key: usize,
+}
+
+impl RowShape {
+    /// Whether rows of this shape can be made.
+    ///
+    /// # Errors
+    /// A sentence about the sizes.
+    pub fn check(self) -> Result<(), String> {
+        if !(1..=4096).contains(&self.key) {
+            return Err(format!("a key of {} bytes; expected 1 to 4096", self.key));
+        }
+        let least = self.key + BESIDE_KEY;
+        if !(least..=1 << 20).contains(&self.row) {
+            return Err(format!("a row of {} bytes; expected {least} (the key and {BESIDE_KEY}) to 1 MiB", self.row));
+        }
+        Ok(())
+    }
+
+    /// Makes rows `first`, `first + 1`, … of a seed, as many as fit.
+    pub fn make(self, seed: u64, first: u64, into: &mut [u8]) {
+        for (number, row) in (first..).zip(into.chunks_exact_mut(self.row)) {
+            self.make_one(seed, number, row);
+        }
+    }
+
+    fn make_one(self, seed: u64, number: u64, row: &mut [u8]) {
+        let mut rng = Rng::new(seed, number);
+        let (mut bits, mut left) = (0, 0);
+        let mut letter = || {
+            if left == 0 {
+                (bits, left) = (rng.bits(), 10);
+            }
+            let letter = LETTERS[(bits & 63) as usize];
+            (bits, left) = (bits >> 6, left - 1);
+            letter
+        };
+        row[..self.key].fill_with(&mut letter);
+        row[self.key] = b' ';
+        for (digit, place) in row[self.key + 1..self.key + 17].iter_mut().enumerate() {
+            *place = b"0123456789abcdef"[(number >> (60 - 4 * digit) & 15) as usize];
+        }
+        let end = self.row - 1;
+        if end > self.key + 17 {
+            row[self.key + 17] = b' ';
+            row[self.key + 18..end].fill_with(&mut letter);
+        }
+        row[end] = b'\n';
+    }
+
+    /// The first eight bytes of a row's key as a number that orders as they do; the rest is in [`Self::rest`].
+    #[inline]
+    #[must_use]
+    pub fn prefix(self, row: &[u8]) -> u64 {
+        if self.key >= 8 {
+            return u64::from_be_bytes(row[..8].try_into().expect("eight bytes"));
+        }
+        let mut bytes = [0; 8];
+        bytes[..self.key].copy_from_slice(&row[..self.key]);
+        u64::from_be_bytes(bytes)
+    }
+
+    /// The key behind its first eight bytes.
+    #[inline]
+    #[must_use]
+    pub fn rest(self, row: &[u8]) -> &[u8] {
+        &row[self.key.min(8)..self.key]
+    }
+}
+
+/// What a set of rows adds up to, in whatever order they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowSum {
+    /// Rows.
+    pub rows: u64,
+    /// Sum of the rows' hashes.
+    hashes: u64,
+}
+
+impl RowSum {
+    /// Adds whole rows.
+    pub fn add(&mut self, shape: RowShape, rows: &[u8]) {
+        for row in rows.chunks_exact(shape.row) {
+            self.rows += 1;
+            self.hashes = self.hashes.wrapping_add(hash(row));
+        }
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, other: RowSum) {
+        self.rows += other.rows;
+        self.hashes = self.hashes.wrapping_add(other.hashes);
+    }
+}
+
+/// A hash of a row that depends on each byte and its place.
+fn hash(row: &[u8]) -> u64 {
+    let mix = |state: u64, word: u64| {
+        let wide = u128::from(state ^ word) * u128::from(SPREAD);
+        (wide >> 64) as u64 ^ wide as u64
+    };
+    let words = row.chunks_exact(8);
+    let mut last = [0; 8];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    let state = words.fold(SPREAD, |state, word| mix(state, u64::from_le_bytes(word.try_into().expect("eight bytes"))));
+    mix(mix(state, u64::from_le_bytes(last)), row.len() as u64 | 1 << 63)
+}
+
+/// Looks whether rows come in order; a check of what a sort wrote.
+#[derive(Debug)]
+pub struct OrderCheck {
+    shape: RowShape,
+    last: Vec<u8>,
+    /// What the rows add up to.
+    pub sum: RowSum,
+}
+
+impl OrderCheck {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new(shape: RowShape) -> OrderCheck {
+        OrderCheck { shape, last: Vec::new(), sum: RowSum::default() }
+    }
+
+    /// Takes the next whole rows.
+    ///
+    /// # Errors
+    /// The number (from 0) of the first row that stands before one with a greater key.
+    pub fn add(&mut self, rows: &[u8]) -> Result<(), u64> {
+        for row in rows.chunks_exact(self.shape.row) {
+            let key = &row[..self.shape.key];
+            if !self.last.is_empty() && self.last.as_slice().cmp(key) == Ordering::Greater {
+                return Err(self.sum.rows);
+            }
+            self.last.clear();
+            self.last.extend_from_slice(key);
+            self.sum.add(self.shape, row);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: RowShape = RowShape { row: 100, key: 10 };
+
+    #[test]
+    fn rows_are_lines_of_text_and_the_seed_decides() {
+        let mut rows = vec![0; 300];
+        SHAPE.make(7, 40, &mut rows);
+        let text = String::from_utf8(rows.clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() == 3 && lines.iter().all(|line| line.len() == 99), "{text}");
+        assert_eq!(&lines[2][10..28], " 000000000000002a ");
+        let mut other = vec![0; 100];
+        SHAPE.make(7, 41, &mut other);
+        assert_eq!(other, rows[100..200]);
+        SHAPE.make(8, 41, &mut other);
+        assert_ne!(other, rows[100..200]);
+    }
+
+    #[test]
+    fn a_sum_forgets_the_order_and_nothing_else() {
+        let mut rows = vec![0; 300];
+        SHAPE.make(1, 0, &mut rows);
+        let sum = |rows: &[u8]| {
+            let mut sum = RowSum::default();
+            sum.add(SHAPE, rows);
+            sum
+        };
+        let turned: Vec<u8> = rows.chunks(100).rev().flatten().copied().collect();
+        assert_eq!(sum(&rows), sum(&turned));
+        for place in [0, 50, 98, 299] {
+            let mut wrong = rows.clone();
+            wrong[place] ^= 1;
+            assert_ne!(sum(&rows), sum(&wrong), "{place}");
+        }
+        let twice: Vec<u8> = rows[..100].iter().chain(&rows[..100]).chain(&rows[200..]).copied().collect();
+        assert_ne!(sum(&rows), sum(&twice));
+    }
+
+    #[test]
+    fn disorder_is_found_and_equal_keys_are_none() {
+        let mut rows = vec![0; 300];
+        SHAPE.make(1, 0, &mut rows);
+        let mut sorted: Vec<&[u8]> = rows.chunks(100).collect();
+        sorted.sort();
+        let check = |rows: &[&[u8]]| OrderCheck::new(SHAPE).add(&rows.concat());
+        assert_eq!(check(&sorted), Ok(()));
+        assert_eq!(check(&[sorted[0], sorted[2], sorted[1]]), Err(2));
+        assert_eq!(check(&[sorted[0], sorted[0]]), Ok(()));
+    }
+
+    #[test]
+    fn short_keys_order_as_their_bytes() {
+        let shape = RowShape { row: 30, key: 3 };
+        shape.check().unwrap();
+        let row = |key: &[u8]| [key, b"~~~~~~~~~~~~~~~~~~~~~~~~~~\n"].concat();
+        assert!(shape.prefix(&row(b"abc")) < shape.prefix(&row(b"abd")));
+        assert_eq!(shape.prefix(&row(b"abc")), shape.prefix(&row(b"abc")));
+        assert!(shape.rest(&row(b"abc")).is_empty());
+        assert_eq!(SHAPE.rest(b"abcdefghijklm"), b"ij");
+        assert!(RowShape { row: 20, key: 3 }.check().is_err());
+        assert!(RowShape { row: 20, key: 0 }.check().is_err());
+    }
+}

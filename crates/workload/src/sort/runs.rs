@@ -1,0 +1,263 @@
+//! Runs: rows read into memory, sorted, written in order. Sorting moves small entries (a key's first eight bytes and
+//! a row's number); the rows themselves move once, as they are written.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+
+use super::blocks::{ALIGN, AlignedBuffer, Edges, RowFile, RowWriter, write_edges};
+use super::plan::MergePlan;
+use super::rows::RowShape;
+use super::{Progress, SortSteps};
+use crate::WorkError;
+use crate::clock::StepTime;
+
+/// A row of a run in memory, as it is sorted.
+type Entry = (u64, u32);
+
+/// Every so many rows a run remembers its key, so that it can be cut by keys without reading it all.
+pub fn sample_rows(row: usize) -> u64 {
+    ((64 << 10) / row).max(1) as u64
+}
+
+/// A sorted run in a file.
+#[derive(Clone, Debug)]
+pub struct SortedRun {
+    /// Which work file, of those of its pass.
+    pub file: usize,
+    /// Its first byte there.
+    pub offset: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Prefix of the key of its first row and of each [`sample_rows`] later.
+    pub samples: Vec<u64>,
+}
+
+/// Rows in memory.
+pub struct RowMemory {
+    shape: RowShape,
+    rows: AlignedBuffer,
+    entries: Vec<Entry>,
+}
+
+impl RowMemory {
+    /// For so many rows.
+    #[must_use]
+    pub fn new(shape: RowShape, most: u64) -> RowMemory {
+        let bytes = (most as usize * shape.row).next_multiple_of(ALIGN);
+        RowMemory { shape, rows: AlignedBuffer::new(bytes), entries: Vec::with_capacity(most as usize) }
+    }
+
+    /// Reads rows of the source; they begin where a block does.
+    fn read(
+        &mut self,
+        from: RowFile<'_>,
+        first: u64,
+        rows: u64,
+        request: usize,
+        steps: &mut SortSteps,
+    ) -> Result<(), WorkError> {
+        let wanted = rows as usize * self.shape.row;
+        let asked = if from.direct.is_some() { wanted.next_multiple_of(ALIGN) } else { wanted };
+        let offset = first * self.shape.row as u64;
+        let got = from.fill(offset, &mut self.rows.bytes_mut()[..asked], request, &mut steps.read)?;
+        if got < wanted {
+            let why = format!("{}: ended {} bytes early; something else changed it", from.path.display(), wanted - got);
+            return Err(WorkError::Wrong(why));
+        }
+        Ok(())
+    }
+
+    /// Sorts the first rows, by several threads.
+    fn sort(&mut self, rows: u64, threads: usize, steps: &mut SortSteps) {
+        let RowMemory { shape, rows: memory, entries } = self;
+        let (shape, bytes) = (*shape, memory.bytes());
+        let mut own = StepTime::default();
+        let helpers_s = own.compute(|| {
+            entries.clear();
+            let each = bytes.chunks_exact(shape.row).take(rows as usize).zip(0..);
+            entries.extend(each.map(|(row, number)| (shape.prefix(row), number)));
+            Sorting { shape, bytes }.sort(entries, threads)
+        });
+        steps.compute += StepTime { thread_s: own.thread_s * threads as f64, cpu_s: own.cpu_s + helpers_s, ..own };
+    }
+
+    fn row(&self, number: u32) -> &[u8] {
+        let from = number as usize * self.shape.row;
+        &self.rows.bytes()[from..from + self.shape.row]
+    }
+
+    /// Writes rows in their order, from one place in it to another.
+    fn write(
+        &self,
+        range: Range<usize>,
+        mut writer: RowWriter<'_>,
+        progress: &Progress,
+        steps: &mut SortSteps,
+    ) -> Result<Edges, WorkError> {
+        let mut whole = StepTime::default();
+        let wrote = whole.compute(|| {
+            for part in self.entries[range].chunks(PART) {
+                progress.moved(part.len() as u64)?;
+                part.iter().try_for_each(|&(_, number)| writer.push(self.row(number)))?;
+            }
+            writer.finish()
+        });
+        let (edges, time) = wrote?;
+        steps.compute += whole.without(&time);
+        steps.write += time;
+        Ok(edges)
+    }
+
+    fn samples(&self) -> Vec<u64> {
+        self.entries.iter().step_by(sample_rows(self.shape.row) as usize).map(|entry| entry.0).collect()
+    }
+}
+
+/// Rows between two looks at whether to stop.
+const PART: usize = 16_384;
+
+/// How entries are ordered.
+#[derive(Clone, Copy)]
+struct Sorting<'a> {
+    shape: RowShape,
+    bytes: &'a [u8],
+}
+
+impl Sorting<'_> {
+    /// By prefix, then by the rest of the key, then as they came.
+    #[inline]
+    fn order(&self, a: &Entry, b: &Entry) -> Ordering {
+        a.0.cmp(&b.0).then_with(|| self.rest(a).cmp(self.rest(b))).then(a.1.cmp(&b.1))
+    }
+
+    #[inline]
+    fn rest(&self, entry: &Entry) -> &[u8] {
+        let from = entry.1 as usize * self.shape.row;
+        self.shape.rest(&self.bytes[from..from + self.shape.row])
+    }
+
+    /// Parts the entries at a place of the order, and sorts both sides at once. Gives the helpers' processor time, s.
+    fn sort(self, entries: &mut [Entry], threads: usize) -> f64 {
+        if threads < 2 || entries.len() < PART {
+            entries.sort_unstable_by(|a, b| self.order(a, b));
+            return 0.0;
+        }
+        let left = threads / 2;
+        let middle = entries.len() / threads * left;
+        let (low, _, high) = entries.select_nth_unstable_by(middle, |a, b| self.order(a, b));
+        std::thread::scope(|scope| {
+            let helper = scope.spawn(move || {
+                let others = self.sort(low, left);
+                others + crate::clock::thread_time().as_secs_f64()
+            });
+            let own = self.sort(high, threads - left);
+            own + helper.join().expect("a sorting thread")
+        })
+    }
+}
+
+/// What workers that form runs share.
+#[derive(Clone, Copy)]
+pub struct RunSource<'a> {
+    /// Sizes of a row.
+    pub shape: RowShape,
+    /// What will be done.
+    pub plan: &'a MergePlan,
+    /// Rows of the source.
+    pub rows: u64,
+    /// The source.
+    pub source: RowFile<'a>,
+    /// How far it is, and whether to stop.
+    pub progress: &'a Progress,
+}
+
+impl RunSource<'_> {
+    /// Rows of a run.
+    fn rows_of(&self, run: u64) -> u64 {
+        self.plan.run_rows.min(self.rows - run * self.plan.run_rows)
+    }
+
+    /// Forms runs until none is left, dealt out over the work files in turn.
+    ///
+    /// # Errors
+    /// When reading or writing fails.
+    pub fn form(
+        &self,
+        next: &AtomicU64,
+        files: &[RowFile<'_>],
+    ) -> Result<(Vec<(u64, SortedRun)>, SortSteps), WorkError> {
+        let mut memory = RowMemory::new(self.shape, self.plan.run_rows);
+        let (mut runs, mut steps) = (Vec::new(), SortSteps::default());
+        loop {
+            let run = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if run >= self.plan.runs {
+                return Ok((runs, steps));
+            }
+            let rows = self.rows_of(run);
+            memory.read(self.source, run * self.plan.run_rows, rows, self.plan.request, &mut steps)?;
+            self.progress.check()?;
+            memory.sort(rows, 1, &mut steps);
+            let file = (run % files.len() as u64) as usize;
+            let offset = run / files.len() as u64 * self.plan.run_rows * self.shape.row as u64;
+            let writer = RowWriter::open(files[file], offset, self.plan.request);
+            let edges = memory.write(0..rows as usize, writer, self.progress, &mut steps)?;
+            assert!(edges.is_empty() || run + 1 == self.plan.runs, "a run that is no whole blocks");
+            write_edges(files[file], edges, &mut steps.write)?;
+            runs.push((run, SortedRun { file, offset, rows, samples: memory.samples() }));
+        }
+    }
+
+    /// Sorts all in memory, and writes it to the target.
+    ///
+    /// # Errors
+    /// When reading or writing fails.
+    pub fn in_memory(&self, target: RowFile<'_>) -> Result<SortSteps, WorkError> {
+        let (rows, threads) = (self.rows as usize, self.plan.threads);
+        let mut steps = SortSteps::default();
+        let mut memory = RowMemory::new(self.shape, self.rows);
+        memory.read(self.source, 0, self.rows, self.plan.request, &mut steps)?;
+        self.progress.check()?;
+        memory.sort(self.rows, threads, &mut steps);
+        let memory = &memory;
+        let part = |part: usize| rows * part / threads..rows * (part + 1) / threads;
+        let write = |range: Range<usize>| {
+            let mut steps = SortSteps::default();
+            let writer = RowWriter::open(target, (range.start * self.shape.row) as u64, self.plan.request);
+            memory.write(range, writer, self.progress, &mut steps).map(|edges| (edges, steps))
+        };
+        let parts = super::on_threads(threads, |number| write(part(number)))?;
+        for (edges, more) in parts {
+            steps += more;
+            write_edges(target, edges, &mut steps.write)?;
+        }
+        Ok(steps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_sort_as_one_does_and_equal_keys_keep_their_order() {
+        let shape = RowShape { row: 32, key: 9 };
+        let rows = 100_000_u64;
+        let mut memory = RowMemory::new(shape, rows);
+        let length = rows as usize * shape.row;
+        shape.make(3, 0, &mut memory.rows.bytes_mut()[..length]);
+        // few keys, which agree in their first eight bytes
+        for row in memory.rows.bytes_mut()[..length].chunks_exact_mut(32) {
+            row[1..8].fill(b'x');
+        }
+        let mut order = |threads: usize| {
+            memory.sort(rows, threads, &mut SortSteps::default());
+            memory.entries.clone()
+        };
+        let one = order(1);
+        assert!([2, 3, 5].iter().all(|&threads| order(threads) == one));
+        let mut expected: Vec<u32> = (0..rows as u32).collect();
+        expected.sort_by(|&a, &b| memory.row(a)[..9].cmp(&memory.row(b)[..9]));
+        assert!(one.iter().map(|entry| entry.1).eq(expected));
+    }
+}

@@ -1,0 +1,171 @@
+//! The rows that are sorted: made in a folder, or a file that is there.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Advice;
+
+use super::blocks::{AlignedBuffer, RowFile};
+use super::rows::{RowShape, RowSum};
+use super::{Progress, SortOptions, on_threads};
+use crate::clock::StepTime;
+use crate::files::WorkFile;
+use crate::{WorkError, io};
+
+/// Bytes that are made at a time.
+const PART: usize = 1 << 20;
+
+/// Rows to sort.
+#[derive(Debug)]
+pub struct SortSource {
+    /// Where it was made; a file that was there has no such thing.
+    work: Option<WorkFile>,
+    given: Option<File>,
+    path: PathBuf,
+    sum: RowSum,
+}
+
+impl SortSource {
+    /// Makes the rows in a folder, or opens a file of rows and adds it up. Then it lies on its device and, as far as
+    /// the kernel allows, no longer in the file cache.
+    ///
+    /// # Errors
+    /// When the file cannot be made or read, and when somebody stops it.
+    pub fn make(options: &SortOptions, progress: &Progress) -> Result<SortSource, WorkError> {
+        let path = options.source.clone();
+        let source = if path.is_dir() {
+            let work = WorkFile::create(&path)?;
+            let sum = fill(options, &work, progress)?;
+            SortSource { work: Some(work), given: None, path, sum }
+        } else {
+            let rows = SortSource::rows_of(&path, options.shape)?;
+            let file = File::open(&path).map_err(io(&path, "cannot be opened"))?;
+            let sum = add_up(RowFile { cached: &file, direct: None, path: &path }, options.shape, rows, progress)?;
+            SortSource { work: None, given: Some(file), path, sum }
+        };
+        source.leave_cache()?;
+        Ok(source)
+    }
+
+    /// Puts the rows on their device and out of the file cache, so that a sort reads them from there.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn leave_cache(&self) -> Result<(), WorkError> {
+        self.file().sync_all().map_err(io(&self.path, "cannot be synced"))?;
+        // a wish that may be refused: files in memory have no other place
+        let _ = rustix::fs::fadvise(self.file(), 0, None, Advice::DontNeed);
+        Ok(())
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        match (&self.work, &self.given) {
+            (Some(work), _) => work.file(),
+            (None, Some(given)) => given,
+            (None, None) => unreachable!("a source is made or given"),
+        }
+    }
+
+    /// For messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Rows.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.sum.rows
+    }
+
+    /// What its rows add up to.
+    #[must_use]
+    pub fn sum(&self) -> RowSum {
+        self.sum
+    }
+
+    /// Rows of a file that is there.
+    ///
+    /// # Errors
+    /// When it does not hold whole rows.
+    pub fn rows_of(path: &Path, shape: RowShape) -> Result<u64, WorkError> {
+        let meta = std::fs::metadata(path).map_err(io(path, "cannot be examined"))?;
+        if !meta.is_file() {
+            return Err(WorkError::Usage(format!("{}: neither a folder nor a file of rows", path.display())));
+        }
+        let (bytes, row) = (meta.len(), shape.row as u64);
+        if bytes == 0 || !bytes.is_multiple_of(row) {
+            let why = format!("{}: {bytes} bytes are no whole rows of {row} bytes (--row-size)", path.display());
+            return Err(WorkError::Usage(why));
+        }
+        Ok(bytes / row)
+    }
+}
+
+/// Makes the rows, each thread a part of them.
+fn fill(options: &SortOptions, work: &WorkFile, progress: &Progress) -> Result<RowSum, WorkError> {
+    let shape = options.shape;
+    let each = (PART / shape.row).max(1) as u64;
+    let parts = on_threads(options.threads, |thread| {
+        let mut buffer = vec![0; each as usize * shape.row];
+        let mut sum = RowSum::default();
+        let firsts = (thread as u64 * each..options.rows).step_by(options.threads * each as usize);
+        for first in firsts {
+            progress.check()?;
+            let rows = each.min(options.rows - first);
+            let bytes = &mut buffer[..rows as usize * shape.row];
+            shape.make(options.seed, first, bytes);
+            sum.add(shape, bytes);
+            let offset = first * shape.row as u64;
+            work.file().write_all_at(bytes, offset).map_err(io(work.path(), "rows cannot be written"))?;
+        }
+        Ok(sum)
+    })?;
+    let mut sum = RowSum::default();
+    parts.into_iter().for_each(|part| sum.merge(part));
+    Ok(sum)
+}
+
+/// Reads all rows of a file once.
+fn add_up(file: RowFile<'_>, shape: RowShape, rows: u64, progress: &Progress) -> Result<RowSum, WorkError> {
+    let mut sum = RowSum::default();
+    read_parts(file, shape, rows, progress, |bytes, first| {
+        if let Some(wrong) = bytes.chunks_exact(shape.row).position(|row| row.last() != Some(&b'\n')) {
+            let row = first + wrong as u64 + 1;
+            let why =
+                format!("{}: row {row} of {} bytes ends with no line end (--row-size)", file.path.display(), shape.row);
+            return Err(WorkError::Usage(why));
+        }
+        sum.add(shape, bytes);
+        Ok(())
+    })?;
+    Ok(sum)
+}
+
+/// Hands all rows of a file to somebody, some at a time, with the number of the first.
+pub(super) fn read_parts(
+    file: RowFile<'_>,
+    shape: RowShape,
+    rows: u64,
+    progress: &Progress,
+    mut use_rows: impl FnMut(&[u8], u64) -> Result<(), WorkError>,
+) -> Result<(), WorkError> {
+    let each = (PART / shape.row).max(1) as u64;
+    let mut buffer = AlignedBuffer::new(each as usize * shape.row);
+    for first in (0..rows).step_by(each as usize) {
+        progress.check()?;
+        let bytes = (each.min(rows - first)) as usize * shape.row;
+        let into = &mut buffer.bytes_mut()[..bytes];
+        let cached = RowFile { direct: None, ..file };
+        let got = cached.fill(first * shape.row as u64, into, PART, &mut StepTime::default())?;
+        if got < bytes {
+            let why = format!("{}: ends {} bytes early", file.path.display(), bytes - got);
+            return Err(WorkError::Wrong(why));
+        }
+        use_rows(&buffer.bytes()[..bytes], first)?;
+    }
+    Ok(())
+}

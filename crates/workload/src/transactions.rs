@@ -1,0 +1,257 @@
+//! Transactions: rows of 8 KiB pages, chosen by Zipf's law, read and changed; a log that each commit waits for. What a
+//! transaction changed is in the log before its commit is answered, and in the pages afterwards; commits that come at
+//! the same time share one sync. At a checkpoint pages are synced, and the log begins anew.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use diskwright_base::Rng;
+use diskwright_base::zipf::{Zipf, scatter};
+
+use crate::files::WorkFile;
+use crate::users::Work;
+use crate::{WorkError, io, page};
+
+/// Bytes of a page.
+pub const PAGE: usize = 8192;
+/// Locks over pages.
+const STRIPES: usize = 1024;
+/// Bytes of a changed row in the log.
+const RECORD: usize = 128;
+/// Bytes of log between checkpoints.
+const CHECKPOINT: u64 = 64 << 20;
+
+/// What a database is like.
+#[derive(Clone, Debug)]
+pub struct DatabaseOptions {
+    /// Bytes of pages.
+    pub bytes: u64,
+    /// Pages that a transaction reads.
+    pub reads: u32,
+    /// Pages that one in two transactions changes; the others only read.
+    pub writes: u32,
+    /// Share of transactions that change something.
+    pub write_share: f64,
+    /// Exponent of Zipf's law.
+    pub skew: f64,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> DatabaseOptions {
+        DatabaseOptions { bytes: 256 << 20, reads: 4, writes: 2, write_share: 0.5, skew: 0.9 }
+    }
+}
+
+/// The log: what is written, what is safe, whether somebody syncs.
+#[derive(Debug, Default)]
+struct LogState {
+    end: u64,
+    safe: u64,
+    syncing: bool,
+    /// Where it began after the last checkpoint.
+    begin: u64,
+    /// A sync failed: no commit is safe any more.
+    failed: bool,
+}
+
+/// A database.
+pub struct Database {
+    options: DatabaseOptions,
+    pages: u64,
+    zipf: Zipf,
+    data: WorkFile,
+    log: WorkFile,
+    state: Mutex<LogState>,
+    synced: Condvar,
+    /// The version of each page, in stripes that are locked for a change.
+    versions: Vec<Mutex<Vec<u32>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // whoever panicked has ended the work already
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Database {
+    /// Makes the pages in one folder and the log in another.
+    ///
+    /// # Errors
+    /// When the files cannot be made.
+    pub fn create(options: &DatabaseOptions, data: &Path, log: &Path) -> Result<Database, WorkError> {
+        let pages = options.bytes / PAGE as u64;
+        if pages < STRIPES as u64 || !(0.0..=1.0).contains(&options.write_share) || options.reads < options.writes {
+            let why = "a database has at least 8 MiB, a share of changes from 0 to 1, and reads what it changes";
+            return Err(WorkError::Usage(why.into()));
+        }
+        let (data, log) = (WorkFile::create(data)?, WorkFile::create(log)?);
+        let mut part = vec![0; PAGE * 128];
+        for first in (0..pages).step_by(128) {
+            let count = (pages - first).min(128) as usize;
+            let pages = part.chunks_exact_mut(PAGE).take(count).zip(first..);
+            pages.for_each(|(bytes, number)| page::make(bytes, number, 0));
+            let bytes = &part[..count * PAGE];
+            data.file().write_all_at(bytes, first * PAGE as u64).map_err(io(data.path(), "pages cannot be written"))?;
+        }
+        data.file().sync_all().map_err(io(data.path(), "cannot be synced"))?;
+        let stripe = |number: usize| Mutex::new(vec![0; (pages as usize - number).div_ceil(STRIPES)]);
+        Ok(Database {
+            options: options.clone(),
+            pages,
+            zipf: Zipf::new(pages, options.skew),
+            data,
+            log,
+            state: Mutex::default(),
+            synced: Condvar::new(),
+            versions: (0..STRIPES).map(stripe).collect(),
+        })
+    }
+
+    /// Bytes that pages and log need at most.
+    #[must_use]
+    pub fn needed(options: &DatabaseOptions) -> (u64, u64) {
+        (options.bytes, 2 * CHECKPOINT)
+    }
+
+    fn fault(&self, number: u64, fault: impl std::fmt::Display) -> WorkError {
+        WorkError::Wrong(format!("{}: page {number}: {fault}", self.data.path().display()))
+    }
+
+    /// Reads a page whose stripe is locked, and holds it against what was written.
+    fn read(&self, number: u64, version: u32, into: &mut [u8]) -> Result<(), WorkError> {
+        let read = self.data.file().read_exact_at(into, number * PAGE as u64);
+        read.map_err(io(self.data.path(), "a page cannot be read"))?;
+        match page::check(into, number) {
+            Ok(found) if found == u64::from(version) => Ok(()),
+            Ok(found) => Err(self.fault(number, format_args!("version {found} of {version}: a write was lost"))),
+            Err(fault) => Err(self.fault(number, fault)),
+        }
+    }
+
+    /// A transaction that reads.
+    fn query(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<u64, WorkError> {
+        for _ in 0..self.options.reads {
+            let number = self.draw(rng);
+            let versions = lock(&self.versions[number as usize % STRIPES]);
+            self.read(number, versions[number as usize / STRIPES], &mut user.page)?;
+        }
+        Ok(u64::from(self.options.reads) * PAGE as u64)
+    }
+
+    /// A transaction that changes rows of some pages.
+    fn change(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<u64, WorkError> {
+        let mut numbers: Vec<u64> = (0..self.options.reads).map(|_| self.draw(rng)).collect();
+        numbers.sort_unstable_by_key(|number| (number % STRIPES as u64, *number));
+        numbers.dedup_by_key(|number| *number % STRIPES as u64);
+        // stripes in one order, so that nobody waits for somebody who waits
+        let mut stripes: Vec<_> =
+            numbers.iter().map(|number| lock(&self.versions[*number as usize % STRIPES])).collect();
+        let changes = (self.options.writes as usize).min(numbers.len());
+        let mut pages = vec![vec![0; PAGE]; changes];
+        for (index, number) in numbers.iter().enumerate() {
+            let version = stripes[index][*number as usize / STRIPES];
+            let into = pages.get_mut(index).unwrap_or(&mut user.page);
+            self.read(*number, version, into)?;
+        }
+        let mut records = Vec::with_capacity(changes * RECORD);
+        for (page, number) in pages.iter_mut().zip(&numbers) {
+            let row = 24 + rng.below((PAGE - 24 - RECORD) as u64) as usize;
+            page[row..row + 8].copy_from_slice(&rng.bits().to_le_bytes());
+            records.extend_from_slice(&page[row..row + RECORD - 8]);
+            records.extend_from_slice(&number.to_le_bytes());
+        }
+        self.commit(&records)?;
+        for (index, (page, number)) in pages.iter_mut().zip(&numbers).enumerate() {
+            let version = &mut stripes[index][*number as usize / STRIPES];
+            page::stamp(page, *number, u64::from(*version) + 1);
+            let wrote = self.data.file().write_all_at(page, number * PAGE as u64);
+            wrote.map_err(io(self.data.path(), "a page cannot be written"))?;
+            *version += 1;
+        }
+        Ok(((numbers.len() + changes) * PAGE) as u64 + records.len() as u64)
+    }
+
+    fn draw(&self, rng: &mut Rng) -> u64 {
+        scatter(self.zipf.draw(rng), self.pages)
+    }
+
+    /// Puts records into the log, and waits until they are safe: by a sync of one's own or of somebody else that began
+    /// after they were written.
+    fn commit(&self, records: &[u8]) -> Result<(), WorkError> {
+        let mut state = lock(&self.state);
+        let wrote = self.log.file().write_all_at(records, state.end % (2 * CHECKPOINT));
+        wrote.map_err(io(self.log.path(), "the log cannot be written"))?;
+        state.end += records.len() as u64;
+        let own = state.end;
+        while state.safe < own {
+            if state.failed {
+                return Err(WorkError::Wrong("a sync of the log failed before this commit".into()));
+            }
+            if state.syncing {
+                state = self.synced.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.syncing = true;
+            let (end, checkpoint) = (state.end, state.end - state.begin >= CHECKPOINT);
+            drop(state);
+            let done = self.sync(checkpoint);
+            state = lock(&self.state);
+            state.syncing = false;
+            match &done {
+                Ok(()) => state.safe = state.safe.max(end),
+                Err(_) => state.failed = true,
+            }
+            if checkpoint {
+                state.begin = end;
+            }
+            self.synced.notify_all();
+            done?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self, checkpoint: bool) -> Result<(), WorkError> {
+        self.log.file().sync_data().map_err(io(self.log.path(), "the log cannot be synced"))?;
+        if checkpoint {
+            self.data.file().sync_data().map_err(io(self.data.path(), "pages cannot be synced"))?;
+        }
+        Ok(())
+    }
+
+    /// Reads all pages: each is whole, where it belongs, and as often changed as transactions said.
+    ///
+    /// # Errors
+    /// The first page that is not.
+    pub fn verify(&self) -> Result<(), WorkError> {
+        let mut bytes = vec![0; PAGE];
+        for number in 0..self.pages {
+            let versions = lock(&self.versions[number as usize % STRIPES]);
+            self.read(number, versions[number as usize / STRIPES], &mut bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a user of a database has of its own.
+pub struct DatabaseUser {
+    page: Vec<u8>,
+}
+
+impl Work for Database {
+    type User = DatabaseUser;
+
+    fn operations(&self) -> &'static [&'static str] {
+        &["query", "update"]
+    }
+
+    fn user(&self, _: usize) -> Result<DatabaseUser, WorkError> {
+        Ok(DatabaseUser { page: vec![0; PAGE] })
+    }
+
+    fn operate(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
+        if rng.chance(self.options.write_share) {
+            return self.change(user, rng).map(|bytes| (1, bytes));
+        }
+        self.query(user, rng).map(|bytes| (0, bytes))
+    }
+}

@@ -1,0 +1,275 @@
+//! A tree of files: what a file server does (create, look up, read, append, list, delete) and what a backup does (all
+//! files, one after another). Each file says in its head which one it is and how long, and is filled accordingly.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use diskwright_base::Rng;
+
+use crate::files::WorkFolder;
+use crate::users::Work;
+use crate::{WorkError, io};
+
+/// Bytes of a file's head: its number and its length.
+const HEAD: usize = 16;
+/// Largest file.
+const MOST_BYTES: f64 = (16 << 20) as f64;
+
+/// What a tree is like.
+#[derive(Clone, Debug)]
+pub struct TreeOptions {
+    /// Files at the begin.
+    pub files: u64,
+    /// Folders that they are dealt out over.
+    pub folders: u64,
+    /// Mean size of a file, bytes (lognormal: most are small, some are large).
+    pub mean_bytes: u64,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// Standard deviation of the logarithm of sizes. Agrawal et al. (FAST 2007) fit file sizes of desktops with 2.4 to
+/// 2.6 for the body of the distribution; 1.5 here, so that a short run sees the mean that it was asked for.
+const SIGMA: f64 = 1.5;
+
+/// A tree of files, each with the number of its bytes.
+pub struct FileTree {
+    folder: WorkFolder,
+    options: TreeOptions,
+    /// Files that are there: number and bytes. Each slot is locked by whoever uses the file.
+    slots: Vec<Mutex<Option<(u64, u64)>>>,
+    next: std::sync::atomic::AtomicU64,
+}
+
+impl FileTree {
+    /// Makes the tree in a folder.
+    ///
+    /// # Errors
+    /// When a file cannot be made.
+    pub fn create(options: &TreeOptions, folder: &Path) -> Result<FileTree, WorkError> {
+        if options.files == 0 || options.folders == 0 || !(1 << 10..=1 << 20).contains(&options.mean_bytes) {
+            let why = "a tree has files, folders, and a mean size of 1 KiB to 1 MiB";
+            return Err(WorkError::Usage(why.into()));
+        }
+        let tree = FileTree {
+            folder: WorkFolder::create(folder)?,
+            options: options.clone(),
+            slots: (0..options.files).map(|_| Mutex::new(None)).collect(),
+            next: options.files.into(),
+        };
+        for number in 0..options.folders {
+            let path = tree.folder_of(number);
+            std::fs::create_dir(&path).map_err(io(&path, "cannot be made"))?;
+        }
+        let mut rng = Rng::new(options.seed, u64::MAX);
+        for number in 0..options.files {
+            let bytes = tree.size(&mut rng);
+            tree.write(number, bytes, false)?;
+            *tree.slot(number as usize) = Some((number, bytes));
+        }
+        Ok(tree)
+    }
+
+    /// Bytes that it needs at most, all files as large as four times their mean.
+    #[must_use]
+    pub fn needed(options: &TreeOptions) -> u64 {
+        4 * options.files * (options.mean_bytes + 4096)
+    }
+
+    fn slot(&self, index: usize) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
+        // whoever panicked has ended the work already
+        self.slots[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn folder_of(&self, number: u64) -> PathBuf {
+        self.folder.path().join(format!("{:04x}", number % self.options.folders))
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.folder_of(number).join(format!("{number:016x}"))
+    }
+
+    /// A size: lognormal with the mean asked for.
+    fn size(&self, rng: &mut Rng) -> u64 {
+        let median = self.options.mean_bytes as f64 / (SIGMA * SIGMA / 2.0).exp();
+        let drawn = median * (SIGMA * rng.normal()).exp();
+        drawn.clamp(HEAD as f64, MOST_BYTES) as u64
+    }
+
+    /// Makes a file anew, or longer.
+    fn write(&self, number: u64, bytes: u64, sync: bool) -> Result<(), WorkError> {
+        let path = self.path(number);
+        let mut file = File::create_new(&path).map_err(io(&path, "cannot be made"))?;
+        file.write_all(&content(number, bytes)).map_err(io(&path, "cannot be written"))?;
+        if sync {
+            file.sync_all().map_err(io(&path, "cannot be synced"))?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, number: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<(), WorkError> {
+        let path = self.path(number);
+        buffer.clear();
+        let read = File::open(&path).and_then(|mut file| file.read_to_end(buffer));
+        read.map_err(io(&path, "cannot be read"))?;
+        if *buffer != content(number, bytes) {
+            let why = format!("{}: its {} bytes are not those that were written", path.display(), buffer.len());
+            return Err(WorkError::Wrong(why));
+        }
+        Ok(())
+    }
+
+    fn append(&self, number: u64, old: u64, new: u64) -> Result<(), WorkError> {
+        let path = self.path(number);
+        let mut file = OpenOptions::new().write(true).open(&path).map_err(io(&path, "cannot be opened"))?;
+        let whole = content(number, new);
+        let written = file.write_all(&whole[..HEAD]).and_then(|()| {
+            std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(old))?;
+            file.write_all(&whole[old as usize..])
+        });
+        written.map_err(io(&path, "cannot be written"))
+    }
+
+    /// Reads back all files that are there.
+    ///
+    /// # Errors
+    /// The first that is not as it was written.
+    pub fn verify(&self) -> Result<(), WorkError> {
+        let mut buffer = Vec::new();
+        for index in 0..self.slots.len() {
+            let slot = *self.slot(index);
+            slot.map_or(Ok(()), |(number, bytes)| self.read(number, bytes, &mut buffer))?;
+        }
+        Ok(())
+    }
+}
+
+/// What stands in a file.
+fn content(number: u64, bytes: u64) -> Vec<u8> {
+    let mut content = Vec::with_capacity(bytes as usize + 8);
+    content.extend_from_slice(&number.to_le_bytes());
+    content.extend_from_slice(&bytes.to_le_bytes());
+    let mut rng = Rng::new(number, 1);
+    while content.len() < bytes as usize {
+        content.extend_from_slice(&rng.bits().to_le_bytes());
+    }
+    content.truncate(bytes as usize);
+    content
+}
+
+/// Operations of a file server, and how many of a hundred each is. Look-ups lead, as in the traces of network file
+/// servers that Leung et al. published (USENIX 2008); the shares themselves are ours.
+const SERVER: [(&str, u64); 6] =
+    [("stat", 40), ("read", 25), ("list", 10), ("create", 10), ("append", 5), ("delete", 10)];
+
+/// A file server's work on a tree.
+pub struct FileServer(pub FileTree);
+
+impl FileServer {
+    fn operation(rng: &mut Rng) -> usize {
+        let mut drawn = rng.below(100);
+        SERVER
+            .iter()
+            .position(|(_, share)| {
+                let is_it = drawn < *share;
+                drawn = drawn.saturating_sub(*share);
+                is_it
+            })
+            .unwrap_or(0)
+    }
+
+    fn stat(&self, number: u64, bytes: u64) -> Result<u64, WorkError> {
+        let path = self.0.path(number);
+        let found = std::fs::metadata(&path).map_err(io(&path, "cannot be examined"))?.len();
+        if found == bytes {
+            Ok(0)
+        } else {
+            Err(WorkError::Wrong(format!("{}: {found} bytes of {bytes}", path.display())))
+        }
+    }
+
+    fn list(&self, number: u64) -> Result<u64, WorkError> {
+        let path = self.0.folder_of(number);
+        let mut entries = std::fs::read_dir(&path).map_err(io(&path, "cannot be read"))?;
+        entries.try_for_each(|entry| entry.map(|_| ())).map_err(io(&path, "cannot be read"))?;
+        Ok(0)
+    }
+}
+
+impl Work for FileServer {
+    type User = Vec<u8>;
+
+    fn operations(&self) -> &'static [&'static str] {
+        const NAMES: [&str; 6] = [SERVER[0].0, SERVER[1].0, SERVER[2].0, SERVER[3].0, SERVER[4].0, SERVER[5].0];
+        &NAMES
+    }
+
+    fn user(&self, _: usize) -> Result<Vec<u8>, WorkError> {
+        Ok(Vec::new())
+    }
+
+    fn operate(&self, buffer: &mut Vec<u8>, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
+        let tree = &self.0;
+        let mut slot = tree.slot(rng.below(tree.slots.len() as u64) as usize);
+        let asked = FileServer::operation(rng);
+        // an empty place is filled, a full one is not filled twice
+        match (*slot, SERVER[asked].0) {
+            (None, _) | (_, "create") => {
+                if let Some((number, _)) = slot.take() {
+                    let path = tree.path(number);
+                    std::fs::remove_file(&path).map_err(io(&path, "cannot be removed"))?;
+                }
+                let number = tree.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let bytes = tree.size(rng);
+                tree.write(number, bytes, false)?;
+                *slot = Some((number, bytes));
+                Ok((3, bytes))
+            }
+            (Some((number, bytes)), "stat") => self.stat(number, bytes).map(|moved| (asked, moved)),
+            (Some((number, _)), "list") => self.list(number).map(|moved| (asked, moved)),
+            (Some((number, bytes)), "append") => {
+                let new = (bytes + 1 + rng.below(8192)).min(MOST_BYTES as u64).max(bytes);
+                tree.append(number, bytes, new)?;
+                *slot = Some((number, new));
+                Ok((asked, new - bytes))
+            }
+            (Some((number, _)), "delete") => {
+                let path = tree.path(number);
+                std::fs::remove_file(&path).map_err(io(&path, "cannot be removed"))?;
+                *slot = None;
+                Ok((asked, 0))
+            }
+            (Some((number, bytes)), _) => tree.read(number, bytes, buffer).map(|()| (1, bytes)),
+        }
+    }
+}
+
+/// A backup's work on a tree: each user reads its part of the files, one after another, again and again.
+pub struct Backup {
+    /// The tree.
+    pub tree: FileTree,
+    /// Users that share it.
+    pub users: usize,
+}
+
+impl Work for Backup {
+    type User = (usize, Vec<u8>);
+
+    fn operations(&self) -> &'static [&'static str] {
+        &["file"]
+    }
+
+    fn user(&self, number: usize) -> Result<Self::User, WorkError> {
+        Ok((number % self.tree.slots.len(), Vec::new()))
+    }
+
+    fn operate(&self, user: &mut Self::User, _: &mut Rng) -> Result<(usize, u64), WorkError> {
+        let slot = self.tree.slot(user.0);
+        user.0 = (user.0 + self.users) % self.tree.slots.len();
+        let (number, bytes) = slot.expect("a backup's files stay");
+        self.tree.read(number, bytes, &mut user.1)?;
+        Ok((0, bytes))
+    }
+}

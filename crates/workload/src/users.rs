@@ -1,0 +1,334 @@
+//! Users who ask for operations, and what they wait. A user of a closed load thinks, asks, waits for the answer and
+//! thinks again; latency counts from asking. With a rate, operations are due at moments that no answer can put off
+//! (exponential gaps, a seed), and latency counts from the moment that an operation was due: an answer that was late
+//! makes those behind it late, too, and that is shown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use diskwright_base::{Histogram, Rng};
+use rustix::thread::nanosleep;
+use serde::Serialize;
+
+use crate::WorkError;
+
+/// How long nobody looks at whether to stop.
+const NAP: Duration = Duration::from_millis(50);
+
+/// Who asks, and how often.
+#[derive(Clone, Debug)]
+pub struct UserOptions {
+    /// Users at the same time, each a thread.
+    pub users: usize,
+    /// Mean time to think between an answer and the next operation (exponential).
+    pub think: Duration,
+    /// Operations that are due each second, of all users together; without it answers set the pace.
+    pub rate: Option<f64>,
+    /// How long.
+    pub lasts: Duration,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// What is done; one for each kind of work.
+pub trait Work: Sync {
+    /// What a user has of its own.
+    type User: Send;
+
+    /// Names of the operations, in the order of their numbers.
+    fn operations(&self) -> &'static [&'static str];
+
+    /// A user, before anything is measured.
+    ///
+    /// # Errors
+    /// When its files cannot be opened.
+    fn user(&self, number: usize) -> Result<Self::User, WorkError>;
+
+    /// Does one operation: its number, and the bytes of files that it read or wrote.
+    ///
+    /// # Errors
+    /// When a file fails, or holds what it should not.
+    fn operate(&self, user: &mut Self::User, rng: &mut Rng) -> Result<(usize, u64), WorkError>;
+}
+
+/// Percentiles of a time, s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LatencySummary {
+    /// Mean.
+    pub mean: f64,
+    /// Half took less.
+    pub p50: f64,
+    /// 95 of 100 took less.
+    pub p95: f64,
+    /// 99 of 100 took less.
+    pub p99: f64,
+    /// 999 of 1,000 took less.
+    pub p999: f64,
+    /// Longest.
+    pub max: f64,
+}
+
+impl LatencySummary {
+    /// Of a histogram of nanoseconds; all nothing where it is empty, whose count says so.
+    #[must_use]
+    pub fn of(histogram: &Histogram) -> Option<LatencySummary> {
+        let at = |share: f64| histogram.quantile(share).map(|ns| ns / 1e9);
+        Some(LatencySummary {
+            mean: histogram.mean()? / 1e9,
+            p50: at(0.5)?,
+            p95: at(0.95)?,
+            p99: at(0.99)?,
+            p999: at(0.999)?,
+            max: histogram.most()? as f64 / 1e9,
+        })
+    }
+}
+
+/// One kind of operation, over all users.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OperationOutcome {
+    /// Its name.
+    pub operation: &'static str,
+    /// How many were done.
+    pub done: u64,
+    /// A second.
+    pub per_s: f64,
+    /// Bytes of files read or written.
+    pub bytes: u64,
+    /// From when it was due (with a rate) or asked for, to its answer; nothing where none was done.
+    pub latency_s: Option<LatencySummary>,
+}
+
+/// What all users did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UserOutcome {
+    /// Time from the first user's begin to the last one's end, s.
+    pub wall_s: f64,
+    /// Processor time of the users' threads, s.
+    pub cpu_s: f64,
+    /// Operations that were due and not done when the time was over; they are in no latency.
+    pub left: u64,
+    /// By kind.
+    pub operations: Vec<OperationOutcome>,
+}
+
+/// For whoever watches; and whether to stop.
+#[derive(Clone, Debug, Default)]
+pub struct UserWatch {
+    /// Operations done.
+    pub done: Arc<AtomicU64>,
+    /// Set to end it.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What one user measured.
+struct UserResult {
+    histograms: Vec<Histogram>,
+    bytes: Vec<u64>,
+    cpu: Duration,
+    left: u64,
+}
+
+/// Lets users work for the time asked for.
+///
+/// # Errors
+/// The first error of a user ends it for all.
+pub fn run<W: Work>(work: &W, options: &UserOptions, watch: &UserWatch) -> Result<UserOutcome, WorkError> {
+    if !(1..=4096).contains(&options.users) {
+        return Err(WorkError::Usage(format!("{} users; expected 1 to 4096", options.users)));
+    }
+    if options.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+        return Err(WorkError::Usage("a rate is a number of operations a second, above 0".into()));
+    }
+    let users = (0..options.users).map(|number| work.user(number)).collect::<Result<Vec<_>, _>>()?;
+    let (begun, failed) = (Instant::now(), AtomicBool::new(false));
+    let results = std::thread::scope(|scope| {
+        let (options, failed) = (&options, &failed);
+        let one = move |(number, user): (usize, W::User)| {
+            scope.spawn(move || {
+                let result = UserLoop { work, options, watch, begun, failed }.run(number, user);
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                result
+            })
+        };
+        let threads: Vec<_> = users.into_iter().enumerate().map(one).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().expect("a user's thread");
+        threads.into_iter().map(join).collect::<Vec<Result<UserResult, WorkError>>>()
+    });
+    let wall_s = begun.elapsed().as_secs_f64();
+    let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    if watch.stop.load(Ordering::Relaxed) {
+        return Err(WorkError::Stopped);
+    }
+    Ok(outcome(work.operations(), &results, wall_s))
+}
+
+fn outcome(names: &'static [&'static str], results: &[UserResult], wall_s: f64) -> UserOutcome {
+    let operation = |(number, name): (usize, &&'static str)| {
+        let mut all = Histogram::new();
+        results.iter().for_each(|result| all.merge(&result.histograms[number]));
+        OperationOutcome {
+            operation: name,
+            done: all.count(),
+            per_s: all.count() as f64 / wall_s,
+            bytes: results.iter().map(|result| result.bytes[number]).sum(),
+            latency_s: LatencySummary::of(&all),
+        }
+    };
+    UserOutcome {
+        wall_s,
+        cpu_s: results.iter().map(|result| result.cpu.as_secs_f64()).sum(),
+        left: results.iter().map(|result| result.left).sum(),
+        operations: names.iter().enumerate().map(operation).collect(),
+    }
+}
+
+/// One user at work.
+struct UserLoop<'a, W> {
+    work: &'a W,
+    options: &'a UserOptions,
+    watch: &'a UserWatch,
+    begun: Instant,
+    failed: &'a AtomicBool,
+}
+
+impl<W: Work> UserLoop<'_, W> {
+    fn run(&self, number: usize, mut user: W::User) -> Result<UserResult, WorkError> {
+        let kinds = self.work.operations().len();
+        let (mut histograms, mut bytes) = (vec![Histogram::new(); kinds], vec![0; kinds]);
+        // the operations and the pauses of a user draw independently
+        let (mut rng, mut pauses) =
+            (Rng::new(self.options.seed, 2 * number as u64), Rng::new(self.options.seed, 2 * number as u64 + 1));
+        let (cpu, mut due) = (crate::clock::thread_time(), self.begun);
+        loop {
+            let from = self.next(&mut due, &mut pauses);
+            if self.is_over() || from >= self.begun + self.options.lasts {
+                break;
+            }
+            let (kind, moved) = self.work.operate(&mut user, &mut rng)?;
+            assert!(kind < kinds, "an operation without a name");
+            histograms[kind].record(u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            bytes[kind] += moved;
+            self.watch.done.fetch_add(1, Ordering::Relaxed);
+        }
+        let cpu = crate::clock::thread_time().saturating_sub(cpu);
+        Ok(UserResult { histograms, bytes, cpu, left: self.left(due, &mut pauses) })
+    }
+
+    fn is_over(&self) -> bool {
+        let ended = self.begun.elapsed() >= self.options.lasts;
+        ended || self.watch.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the next operation, and gives the moment from which its latency counts.
+    fn next(&self, due: &mut Instant, pauses: &mut Rng) -> Instant {
+        let Some(gap) = self.gap(pauses) else {
+            let think = self.options.think.as_secs_f64();
+            if think > 0.0 {
+                self.sleep_until(Instant::now() + Duration::from_secs_f64(pauses.exponential(think)));
+            }
+            return Instant::now();
+        };
+        *due += gap;
+        self.sleep_until(*due);
+        *due
+    }
+
+    /// Time between two operations of one user that are due; nothing where answers set the pace.
+    fn gap(&self, pauses: &mut Rng) -> Option<Duration> {
+        let rate = self.options.rate? / self.options.users as f64;
+        Some(Duration::from_secs_f64(pauses.exponential(1.0 / rate)))
+    }
+
+    fn sleep_until(&self, moment: Instant) {
+        while !self.is_over() {
+            let left = moment.saturating_duration_since(Instant::now()).min(NAP);
+            if left.is_zero() {
+                return;
+            }
+            let time = rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+            // a signal ends the nap early, which the loop sees
+            let _ = nanosleep(&time);
+        }
+    }
+
+    /// Operations that were due within the time and were not begun.
+    fn left(&self, mut due: Instant, pauses: &mut Rng) -> u64 {
+        let end = self.begun + self.options.lasts;
+        if self.options.rate.is_none() || due >= end {
+            return 0;
+        }
+        let mut left = 0;
+        while due < end && left < 1_000_000_000 {
+            left += 1;
+            due += self.gap(pauses).unwrap_or(self.options.lasts);
+        }
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each operation takes a while; the third of each user takes long.
+    struct Slow {
+        usual: Duration,
+        third: Duration,
+    }
+
+    impl Work for Slow {
+        type User = u32;
+
+        fn operations(&self) -> &'static [&'static str] {
+            &["slow"]
+        }
+
+        fn user(&self, _: usize) -> Result<u32, WorkError> {
+            Ok(0)
+        }
+
+        fn operate(&self, user: &mut u32, _: &mut Rng) -> Result<(usize, u64), WorkError> {
+            *user += 1;
+            let time = if *user == 3 { self.third } else { self.usual };
+            let _ = nanosleep(&rustix::time::Timespec { tv_sec: 0, tv_nsec: time.as_nanos() as i64 });
+            Ok((0, 10))
+        }
+    }
+
+    fn options(users: usize, rate: Option<f64>) -> UserOptions {
+        UserOptions { users, think: Duration::ZERO, rate, lasts: Duration::from_millis(600), seed: 1 }
+    }
+
+    #[test]
+    fn a_stall_is_seen_by_all_that_were_due_meanwhile() {
+        let work = Slow { usual: Duration::from_micros(100), third: Duration::from_millis(300) };
+        let paced = run(&work, &options(1, Some(200.0)), &UserWatch::default()).unwrap();
+        let closed = run(&work, &options(1, None), &UserWatch::default()).unwrap();
+        let latency = |outcome: &UserOutcome| outcome.operations[0].latency_s.unwrap();
+        // about 60 of 120 operations were due during the stall and waited 150 ms on average
+        assert!(latency(&paced).mean > 0.03, "{paced:?}");
+        assert!(latency(&closed).p50 < 0.03 && latency(&closed).max >= 0.3, "{closed:?}");
+        assert!(paced.operations[0].done > 60 && paced.operations[0].bytes == 10 * paced.operations[0].done);
+    }
+
+    #[test]
+    fn what_was_due_and_not_done_is_counted() {
+        let work = Slow { usual: Duration::from_millis(20), third: Duration::from_millis(20) };
+        let paced = run(&work, &options(2, Some(1000.0)), &UserWatch::default()).unwrap();
+        let all = paced.operations[0].done + paced.left;
+        assert!((450..=750).contains(&all) && paced.left > 300, "{paced:?}");
+    }
+
+    #[test]
+    fn who_stops_it_is_heard_and_nonsense_refused() {
+        let watch = UserWatch::default();
+        watch.stop.store(true, Ordering::Relaxed);
+        let work = Slow { usual: Duration::ZERO, third: Duration::ZERO };
+        assert!(matches!(run(&work, &options(3, None), &watch), Err(WorkError::Stopped)));
+        for wrong in [options(0, None), options(1, Some(0.0)), options(1, Some(f64::NAN))] {
+            assert!(matches!(run(&work, &wrong, &UserWatch::default()), Err(WorkError::Usage(_))));
+        }
+    }
+}

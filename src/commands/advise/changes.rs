@@ -1,0 +1,106 @@
+//! `--apply`, `--undo`, `--save` and `--diff`.
+
+use std::path::Path;
+
+use diskwright_advise::baseline::HostBaseline;
+use diskwright_advise::{AdviceItem, ChangeBook, HostAdvice, HostTree};
+use diskwright_report::TextTable;
+use serde_json::json;
+
+use crate::commands::{Failure, find, output, when};
+
+fn now() -> String {
+    when::rfc3339(i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX))
+}
+
+/// Applies the item of this id, or of all instances of this check.
+pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Result<(), Failure> {
+    let items: Vec<&AdviceItem> = advice.items.iter().filter(|item| item.id == id || item.check == id).collect();
+    if items.is_empty() {
+        let near = find::hint(id, advice.items.iter().map(|item| item.id.as_str()));
+        return Err(Failure::Usage(format!("nothing listed here has the id `{id}`{near}")));
+    }
+    if let Some(item) = items.iter().find(|item| !item.harmless) {
+        let because = format!("its risk is {}: {}", item.risk.name(), item.risk_text);
+        return Err(Failure::Failed(format!(
+            "{} is not applied by this program; {because} Do it yourself: {}",
+            item.id, item.apply
+        )));
+    }
+    let mut book = ChangeBook::open(folder)?;
+    let mut applied = Vec::new();
+    for item in items {
+        book.apply(&item.id, &now(), &item.writes)?;
+        applied.push(json!({ "id": item.id, "writes": item.writes, "lasting": item.lasting }));
+        if !as_json {
+            let mut text = format!("Applied {}: {}\n", item.id, item.apply);
+            text += &format!("  undo: diskwright advise --undo {}\n", item.id);
+            if let Some(lasting) = &item.lasting {
+                text += &format!("  it ends with the next restart; to keep it: {lasting}\n");
+            }
+            text += &format!("  proof: {}\n", item.verify);
+            output::text(&text)?;
+        }
+    }
+    if as_json {
+        output::json(&json!({ "schema": "diskwright.advice-apply/1", "applied": applied }))?;
+    }
+    Ok(())
+}
+
+/// Takes back the change of this id, or of all instances of this check.
+pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
+    let mut book = ChangeBook::open(folder)?;
+    let of_check = |known: &str| known.split('@').next() == Some(id);
+    let mut ids: Vec<String> = book.changes().iter().map(|c| c.id.clone()).filter(|k| k == id || of_check(k)).collect();
+    if ids.is_empty() {
+        ids.push(id.to_owned());
+    }
+    let mut undone = Vec::new();
+    for id in &ids {
+        let change = book.undo(id)?;
+        if !as_json {
+            let since = &change.time;
+            output::text(&format!("Undone {id}, which was applied at {since}\n"))?;
+        }
+        undone.push(change);
+    }
+    if as_json {
+        output::json(&json!({ "schema": "diskwright.advice-undo/1", "undone": undone }))?;
+    }
+    Ok(())
+}
+
+pub fn save(folder: &Path, as_json: bool) -> Result<(), Failure> {
+    let baseline = HostBaseline::of(&HostTree::read(Path::new("/")), now());
+    baseline.save(folder)?;
+    let (facts, time) = (baseline.tree.files.len(), &baseline.time);
+    if as_json {
+        return output::json(&json!({ "schema": "diskwright.advice-save/1", "time": time, "facts": facts }));
+    }
+    output::text(&format!("Saved {facts} facts about this host; --diff shows what has changed since\n"))
+}
+
+pub fn diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
+    let Some(baseline) = HostBaseline::load(folder)? else {
+        return Err(Failure::Failed("nothing was saved to compare with: run `advise --save` while all is well".into()));
+    };
+    let changes = baseline.changes(&HostTree::read(Path::new("/")));
+    if as_json {
+        let document = json!({ "schema": "diskwright.advice-diff/1", "since": baseline.time, "changes": changes });
+        return output::json(&document);
+    }
+    if changes.is_empty() {
+        return output::text(&format!("Nothing has changed since {}\n", baseline.time));
+    }
+    let mut table = TextTable::new().text("kind").text("what").text("before").text("now");
+    for change in &changes {
+        let text = |text: &Option<String>| {
+            let text = text.as_deref().unwrap_or("not there");
+            text.lines().next().unwrap_or_default().chars().take(60).collect::<String>()
+        };
+        table.row([change.kind.to_owned(), change.what.clone(), text(&change.before), text(&change.now)]);
+    }
+    let head = format!("Changed since {}:\n", baseline.time);
+    output::text(&(head + &table.render(&output::wide_style())))
+}

@@ -1,0 +1,240 @@
+//! `advise [LOG]`: what is worth changing on this host, or on one that a log noted, with the
+//! evidence. Nothing is changed unless `--apply` or `--undo` asks for it.
+
+mod changes;
+mod screen;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use diskwright_advise::{
+    AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostLoad, HostLoadReader, HostScene, HostTree, ServerRole, advise,
+};
+use diskwright_base::{Ceiling, LogPiece, Note, Topology};
+use serde_json::{Value, json};
+
+use super::log::{LogWindow, Logs};
+use super::{Failure, ceilings, find, output};
+
+/// Arguments of `advise`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Logs of the host, for evidence; a log of `record` notes how its host is set, so it may be another one's
+    log: Vec<PathBuf>,
+    #[command(flatten)]
+    window: LogWindow,
+    /// Look at a folder that holds another host's /proc and /sys instead of this host
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["apply", "undo", "save", "diff"])]
+    root: Option<PathBuf>,
+    /// What the host is for: database, file-server, virtual-machine-host, web, desktop, unknown; by default what runs
+    /// tells
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// Apply an item of low risk now, until the next restart; what was set before is recorded
+    #[arg(long, value_name = "ID", conflicts_with_all = ["undo", "save", "diff"])]
+    apply: Option<String>,
+    /// Take back what --apply did
+    #[arg(long, value_name = "ID", conflicts_with_all = ["save", "diff"])]
+    undo: Option<String>,
+    /// Never list this item (queue.scheduler@sda) or check (queue.scheduler) again (repeatable)
+    #[arg(long, value_name = "ID")]
+    ignore: Vec<String>,
+    /// List it again (repeatable)
+    #[arg(long, value_name = "ID")]
+    unignore: Vec<String>,
+    /// Save how this host is set, for --diff
+    #[arg(long, conflicts_with = "diff")]
+    save: bool,
+    /// Show what changed on this host since --save: kernel, firmware, devices, mounts, settings
+    #[arg(long)]
+    diff: bool,
+    /// Exit with 1 if an item is at least this bad: info, notice, warning, critical
+    #[arg(long, value_name = "SEVERITY", value_parser = parse_severity)]
+    fail_on: Option<AdviceSeverity>,
+    /// Show every item in full, and all that could not be told
+    #[arg(long)]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_severity(text: &str) -> Result<AdviceSeverity, String> {
+    let all = [AdviceSeverity::Info, AdviceSeverity::Notice, AdviceSeverity::Warning, AdviceSeverity::Critical];
+    let named = all.into_iter().find(|severity| severity.name() == text);
+    named.ok_or_else(|| "expected info, notice, warning or critical".to_owned())
+}
+
+/// A host with what is said of where its facts come from.
+pub struct AdvisedHost {
+    scene: HostScene,
+    /// `this host`, `the log`, a folder.
+    from: String,
+    /// What the answer lacks.
+    remarks: Vec<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let role = arguments.role.as_deref().map(role).transpose()?;
+    let folder = state_folder();
+    if let Some(id) = &arguments.undo {
+        return changes::undo(id, &folder?, arguments.json);
+    }
+    if arguments.save || arguments.diff {
+        if !arguments.log.is_empty() {
+            return Err(Failure::Usage("--save and --diff are about this host, not about a log".into()));
+        }
+        return if arguments.save {
+            changes::save(&folder?, arguments.json)
+        } else {
+            changes::diff(&folder?, arguments.json)
+        };
+    }
+    let host = host(arguments, role)?;
+    let mut advice = advise(&host.scene);
+    if let Some(id) = &arguments.apply {
+        if host.from != "this host" {
+            return Err(Failure::Usage(format!("--apply changes this host, and the facts are those of {}", host.from)));
+        }
+        return changes::apply(id, &advice, &folder?, arguments.json);
+    }
+    let ignored = ignored(arguments, folder.as_deref().ok())?;
+    let before = advice.items.len();
+    advice.items.retain(|item| !ignored.iter().any(|id| *id == item.id || *id == item.check));
+    let left_out = before - advice.items.len();
+    let applied = folder.ok().and_then(|folder| folder.is_dir().then(|| ChangeBook::open(&folder)));
+    let applied = applied.transpose()?.map_or_else(Vec::new, |book| book.changes().to_vec());
+    if arguments.json {
+        output::json(&document(&host, &advice, left_out, &applied))?;
+    } else {
+        output::text(&screen::draw(&host, &advice, left_out, &applied, arguments.all, &output::style()))?;
+    }
+    let bad = arguments.fail_on.is_some_and(|least| advice.items.iter().any(|item| item.severity >= least));
+    if bad { Err(Failure::Told(1)) } else { Ok(()) }
+}
+
+fn document(
+    host: &AdvisedHost,
+    advice: &HostAdvice,
+    ignored: usize,
+    applied: &[diskwright_advise::SettingChange],
+) -> Value {
+    json!({
+        "schema": "diskwright.advice/1",
+        "from": host.from,
+        "role": host.scene.role.name(),
+        "role_from": host.scene.role_from,
+        "items": advice.items,
+        "unknown": advice.unknown,
+        "well": advice.well,
+        "ignored": ignored,
+        "applied": applied,
+        "remarks": host.remarks,
+    })
+}
+
+/// A role that was typed.
+fn role(text: &str) -> Result<ServerRole, Failure> {
+    ServerRole::parse(text).ok_or_else(|| {
+        let names = ServerRole::ALL.map(ServerRole::name);
+        let near = find::hint(text, names.iter().copied());
+        Failure::Usage(format!("unknown role `{text}`{near}; roles: {}", names.join(", ")))
+    })
+}
+
+/// Where what was applied, ignored and saved is kept.
+fn state_folder() -> Result<PathBuf, Failure> {
+    let folder = ceilings::state_folder().map(|state| state.join("advice"));
+    folder.ok_or_else(|| Failure::Failed("no folder to keep it in: set DISKWRIGHT_STATE or HOME".into()))
+}
+
+/// The host of the logs, of a folder, or this one.
+fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, Failure> {
+    let known = ceilings::known();
+    if arguments.log.is_empty() {
+        if !arguments.window.is_whole() {
+            return Err(Failure::Usage("--from and --to need a log".into()));
+        }
+        let root = arguments.root.as_deref().unwrap_or(Path::new("/"));
+        if !root.is_dir() {
+            return Err(Failure::Failed(format!("{}: not a folder", root.display())));
+        }
+        let from = arguments.root.as_ref().map_or("this host".into(), |root| root.display().to_string());
+        let remarks = vec!["no log: what matters here is not known; give one, or record one with `record`".into()];
+        return Ok(AdvisedHost { scene: HostScene::read(root, role).with_load(None, known), from, remarks });
+    }
+    let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
+    let ceilings = if recorded.ceilings.is_empty() { known } else { &recorded.ceilings };
+    let (scene, from, remarks) = match (&arguments.root, recorded.tree) {
+        (Some(root), _) => (HostScene::read(root, role), root.display().to_string(), Vec::new()),
+        (None, Some(tree)) => (HostScene::of(tree, recorded.topology, role), "the log".to_owned(), Vec::new()),
+        (None, None) if is_this_host(&recorded.topology) => {
+            let remark = "the log has no facts about the host; it is of this host, which was looked at now".to_owned();
+            (HostScene::read(Path::new("/"), role), "this host".to_owned(), vec![remark])
+        }
+        (None, None) => {
+            let remark = "the log has no facts about the host: only its devices are known".to_owned();
+            (HostScene::of(HostTree::default(), recorded.topology, role), "the log".to_owned(), vec![remark])
+        }
+    };
+    Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), from, remarks })
+}
+
+/// A log's host is this one where name, kernel and memory are the same.
+fn is_this_host(recorded: &Topology) -> bool {
+    let here = diskwright_counters::live::sources::topology::read(&diskwright_counters::live::Roots::default());
+    let same = (&recorded.host, &recorded.kernel, recorded.memory_bytes);
+    !recorded.host.is_empty() && same == (&here.host, &here.kernel, here.memory_bytes)
+}
+
+/// What a log tells of a host.
+#[derive(Default)]
+struct RecordedHost {
+    tree: Option<HostTree>,
+    topology: Topology,
+    ceilings: Vec<Ceiling>,
+    load: Option<HostLoad>,
+}
+
+impl RecordedHost {
+    fn read(logs: &Logs) -> Result<RecordedHost, Failure> {
+        let mut host = RecordedHost::default();
+        let mut load = HostLoadReader::default();
+        logs.read(|piece| {
+            match piece {
+                LogPiece::Frame(frame) => load.frame(frame),
+                LogPiece::Note(note) => host.note(&note)?,
+            }
+            Ok(())
+        })?;
+        host.load = load.finish();
+        Ok(host)
+    }
+
+    /// The last of each kind counts: the host as it was at the end.
+    fn note(&mut self, note: &Note) -> Result<(), Failure> {
+        match note.kind.as_str() {
+            Note::TOPOLOGY => self.topology = serde_json::from_str(&note.text)?,
+            Note::HOST => self.tree = Some(serde_json::from_str(&note.text)?),
+            Note::CEILINGS => self.ceilings = serde_json::from_str(&note.text)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What the user never wants to see, after the changes that were asked for.
+fn ignored(arguments: &Arguments, folder: Option<&Path>) -> Result<Vec<String>, Failure> {
+    let changed = !arguments.ignore.is_empty() || !arguments.unignore.is_empty();
+    for id in &arguments.ignore {
+        let check = id.split('@').next().unwrap_or(id);
+        if !CHECKS.iter().any(|known| known.id == check) {
+            let near = find::hint(check, CHECKS.iter().map(|known| known.id.as_str()));
+            return Err(Failure::Usage(format!("--ignore `{id}`: there is no such check{near}")));
+        }
+    }
+    let Some(folder) = folder else {
+        return if changed { state_folder().map(|_| Vec::new()) } else { Ok(Vec::new()) };
+    };
+    Ok(diskwright_advise::baseline::ignored(folder, &arguments.ignore, &arguments.unignore)?)
+}

@@ -1,0 +1,174 @@
+//! Advice for people: the most worthwhile first, three of them in full.
+
+use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, SettingChange};
+use diskwright_report::text::wrap;
+use diskwright_report::{Ink, Style};
+
+use super::AdvisedHost;
+
+/// Items in full on the first screen.
+const FIRST: usize = 3;
+/// Names of instances in a heading.
+const NAMES: usize = 3;
+
+/// Items that say the same of several instances.
+struct AdviceGroup<'a> {
+    item: &'a AdviceItem,
+    instances: Vec<&'a str>,
+}
+
+pub fn draw(
+    host: &AdvisedHost,
+    advice: &HostAdvice,
+    ignored: usize,
+    applied: &[SettingChange],
+    all: bool,
+    style: &Style,
+) -> String {
+    let groups = groups(&advice.items);
+    let mut out = head(host, advice, groups.len(), style);
+    let full = if all { groups.len() } else { FIRST };
+    for (number, group) in groups.iter().take(full).enumerate() {
+        out += &in_full(number + 1, group, all, style);
+    }
+    if groups.len() > full {
+        out += &format!("\n{}\n", style.paint(Ink::Bold, "More"));
+        for group in &groups[full..] {
+            out += &line(&format!("  {}: {}", title(group), group.item.seen), style.width);
+        }
+    }
+    out += &foot(advice, ignored, applied, all, style);
+    out
+}
+
+fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -> String {
+    let scene = &host.scene;
+    let role = match &scene.role_from {
+        Some(program) => format!("{} ({} runs)", scene.role.name(), style.clean(program)),
+        None => scene.role.name().to_owned(),
+    };
+    let count = match groups {
+        0 => "Nothing is worth changing".to_owned(),
+        1 => "1 thing is worth changing".to_owned(),
+        n => format!("{n} things are worth changing"),
+    };
+    let text = format!("{count} on {}. Role: {role}. {} checks are well.", style.clean(&host.from), advice.well);
+    let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
+    for remark in &host.remarks {
+        out += &indented("note: ", remark, style);
+    }
+    out
+}
+
+/// Items of one check that say the same, in the order of the first of them.
+fn groups(items: &[AdviceItem]) -> Vec<AdviceGroup<'_>> {
+    let mut groups: Vec<AdviceGroup<'_>> = Vec::new();
+    for item in items {
+        let same = |group: &&mut AdviceGroup<'_>| {
+            let of = group.item;
+            of.check == item.check && of.seen == item.seen && of.good == item.good && of.evidence == item.evidence
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.instances.push(&item.instance),
+            None => groups.push(AdviceGroup { item, instances: vec![&item.instance] }),
+        }
+    }
+    groups
+}
+
+fn title(group: &AdviceGroup<'_>) -> String {
+    let names = group.instances.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
+    match group.instances.len() {
+        _ if names.is_empty() => group.item.check.clone(),
+        1 => group.item.id.clone(),
+        n if n <= NAMES => format!("{} on {names}", group.item.check),
+        n => format!("{} on {names} and {} more", group.item.check, n - NAMES),
+    }
+}
+
+fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> String {
+    let item = group.item;
+    let ink = match item.severity {
+        AdviceSeverity::Critical => Ink::Bad,
+        AdviceSeverity::Warning => Ink::Warn,
+        AdviceSeverity::Notice | AdviceSeverity::Info => Ink::Dim,
+    };
+    let severity = style.paint(ink, item.severity.name());
+    let mut out = format!("\n{number}. {} ({severity}, risk {})\n", style.clean(&title(group)), item.risk.name());
+    let mut say = |label: &str, text: &str| out += &indented(label, &style.clean(text), style);
+    say("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
+    match &item.evidence {
+        Some(evidence) => say("evidence: ", evidence),
+        None => say("evidence: ", "none in a log, so it ranks low"),
+    }
+    if let Some(gain) = &item.gain {
+        say("gain: ", &format!("{} (model: {})", gain.text, gain.basis));
+    }
+    if all {
+        say("why: ", &format!("{} [{}]", item.reason, item.source));
+        say("risk: ", &item.risk_text);
+    }
+    say("apply: ", &item.apply);
+    if let Some(undo) = &item.undo {
+        say("undo: ", undo);
+    }
+    if all {
+        if let Some(lasting) = &item.lasting {
+            say("to keep it: ", lasting);
+        }
+        say("proof: ", &item.verify);
+    }
+    out
+}
+
+fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: bool, style: &Style) -> String {
+    let mut out = String::new();
+    if !advice.unknown.is_empty() {
+        if all {
+            out += &format!("\n{}\n", style.paint(Ink::Bold, "Could not be told"));
+            for unknown in &advice.unknown {
+                let text = format!("{}: {}. {}", unknown.id, unknown.because, unknown.reach);
+                out += &indented("", &style.clean(&text), style);
+            }
+        } else {
+            let count = match advice.unknown.len() {
+                1 => "1 check".to_owned(),
+                n => format!("{n} checks"),
+            };
+            out += &line(
+                &format!("\n{count} could not be told; --all lists them with what would reach them."),
+                style.width,
+            );
+        }
+    }
+    if !applied.is_empty() {
+        let ids: Vec<&str> = applied.iter().map(|change| change.id.as_str()).collect();
+        out += &indented("applied by --apply: ", &style.clean(&ids.join(", ")), style);
+    }
+    if ignored > 0 {
+        out += &format!("{ignored} ignored; --unignore ID lists one again.\n");
+    }
+    let harmless = advice.items.iter().find(|item| item.harmless);
+    if let Some(item) = harmless.filter(|_| !all) {
+        let text = format!("--all shows why, risks and proofs. --apply {} does the first of low risk.", item.id);
+        out += &indented("", &style.clean(&text), style);
+    }
+    out
+}
+
+/// Lines under a heading, three columns in.
+fn indented(label: &str, text: &str, style: &Style) -> String {
+    let lines = wrap(text, style.width.saturating_sub(3), label.len());
+    let mut out = String::new();
+    for (number, text) in lines.iter().enumerate() {
+        let label = if number == 0 { label } else { "" };
+        out += &format!("   {label}{text}\n");
+    }
+    out
+}
+
+/// One line, cut off at the width.
+fn line(text: &str, width: usize) -> String {
+    let cut: String = text.chars().take(width).collect();
+    cut + "\n"
+}

@@ -1,0 +1,134 @@
+//! What is done for an alert, in a thread of its own, so that no command and no address holds up a tick.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use diskwright_dashboard::alerts::{AlertChange, AlertEvent};
+use diskwright_remote::Webhook;
+
+use super::super::{Failure, output};
+use super::{AlertArguments, command, line, syslog};
+
+/// Events that may wait.
+const WAITING: usize = 64;
+/// Actions a minute at most: whoever is called a hundred times stops listening.
+const MOST_A_MINUTE: usize = 10;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The thread that acts.
+pub struct AlertActions {
+    events: SyncSender<AlertEvent>,
+    thread: JoinHandle<()>,
+}
+
+impl AlertActions {
+    /// Starts it; a wrong address is said at once.
+    pub fn start(arguments: &AlertArguments) -> Result<AlertActions, Failure> {
+        let webhook = arguments.alert_webhook.as_deref().map(Webhook::new).transpose();
+        let webhook = webhook.map_err(|error| Failure::Usage(error.to_string()))?;
+        let mut actor = AlertActor {
+            command: arguments.on_alert.clone(),
+            webhook,
+            syslog: arguments.alert_syslog,
+            done: Vec::new(),
+            left_out: 0,
+        };
+        let (events, received) = sync_channel(WAITING);
+        let thread = std::thread::Builder::new().name("alerts".into()).spawn(move || actor.run(&received))?;
+        Ok(AlertActions { events, thread })
+    }
+
+    /// Hands an event over. Where too many wait, this one is left out, and that is said.
+    pub fn send(&self, event: &AlertEvent) {
+        if event.change == AlertChange::Still {
+            return;
+        }
+        if let Err(TrySendError::Full(_)) = self.events.try_send(event.clone()) {
+            output::warn(format_args!("the actions for alerts are too slow; left out: {}", line(event)));
+        }
+    }
+
+    /// Waits until all is done.
+    pub fn end(self) {
+        drop(self.events);
+        // each action has its own time limit
+        let _ = self.thread.join();
+    }
+}
+
+struct AlertActor {
+    command: Option<String>,
+    webhook: Option<Webhook>,
+    syslog: bool,
+    /// When it acted in the last minute.
+    done: Vec<Instant>,
+    left_out: usize,
+}
+
+impl AlertActor {
+    fn run(&mut self, events: &Receiver<AlertEvent>) {
+        while let Ok(event) = events.recv() {
+            if self.syslog
+                && let Err(error) = syslog::write(&event)
+            {
+                output::warn(format_args!("--alert-syslog: {error}"));
+            }
+            if self.command.is_none() && self.webhook.is_none() {
+                continue;
+            }
+            if !self.may_act(Instant::now()) {
+                continue;
+            }
+            self.act(&event);
+        }
+    }
+
+    /// The rate limit; what it leaves out is said once it is over.
+    fn may_act(&mut self, now: Instant) -> bool {
+        self.done.retain(|done| now.duration_since(*done) < MINUTE);
+        if self.done.len() >= MOST_A_MINUTE {
+            self.left_out += 1;
+            return false;
+        }
+        if self.left_out > 0 {
+            let count = std::mem::take(&mut self.left_out);
+            output::warn(format_args!(
+                "{count} begins and ends of alerts were left out: --on-alert and --alert-webhook act at most \
+                 {MOST_A_MINUTE} times a minute"
+            ));
+        }
+        self.done.push(now);
+        true
+    }
+
+    fn act(&self, event: &AlertEvent) {
+        let json = serde_json::to_string(&event.alert).unwrap_or_default();
+        if let Some(text) = &self.command
+            && let Err(error) = command::run(text, event, &json)
+        {
+            output::warn(format_args!("--on-alert: {error}"));
+        }
+        if let Some(webhook) = &self.webhook
+            && let Err(error) = webhook.send(&json)
+        {
+            output::warn(format_args!("--alert-webhook: {error}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_limited_and_recovers() {
+        let mut actor =
+            AlertActor { command: Some("true".into()), webhook: None, syslog: false, done: Vec::new(), left_out: 0 };
+        let start = Instant::now();
+        let acted = (0..50).filter(|_| actor.may_act(start)).count();
+        assert_eq!((acted, actor.left_out), (MOST_A_MINUTE, 40));
+        assert!(actor.may_act(start + MINUTE));
+        assert_eq!(actor.left_out, 0);
+    }
+}

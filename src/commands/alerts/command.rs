@@ -1,0 +1,144 @@
+//! `--on-alert COMMAND`: the user's own command, with the alert in variables and on standard input. It has a time
+//! limit, and what it prints goes nowhere: the screen is another's.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use diskwright_dashboard::alerts::{AlertChange, AlertEvent};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How long a command may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked at.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Runs it and waits; ends it and all that it started when its time is over.
+///
+/// # Errors
+/// That it could not be started, failed, or took too long.
+pub fn run(text: &str, event: &AlertEvent, json: &str) -> io::Result<()> {
+    run_within(text, event, json, PATIENCE)
+}
+
+fn run_within(text: &str, event: &AlertEvent, json: &str, patience: Duration) -> io::Result<()> {
+    let alert = &event.alert;
+    let state = if event.change == AlertChange::End { "end" } else { "begin" };
+    let culprit = alert.culprits.first().map_or("", |culprit| culprit.name.as_str());
+    let value = alert.peak.value.map_or_else(String::new, |value| value.to_string());
+    let variables = [
+        ("STATE", state),
+        ("ID", &alert.id),
+        ("SEVERITY", alert.severity.name()),
+        ("BOTTLENECK", alert.bottleneck.name()),
+        ("INSTANCE", &alert.instance),
+        ("BEGIN", &alert.begin),
+        ("END", alert.end.as_deref().unwrap_or_default()),
+        ("PEAK", &value),
+        ("CULPRIT", culprit),
+        ("SENTENCE", &alert.sentence),
+        ("NEXT", &alert.next),
+    ];
+    let mut command = diskwright_hostfiles::program::command("/bin/sh");
+    command.arg("-c").arg(text).process_group(0);
+    // a name of a process may hold a zero byte no more than a variable may
+    let safe = |value: &str| value.replace('\0', "");
+    command.envs(variables.map(|(name, value)| (format!("DISKWRIGHT_ALERT_{name}"), safe(value))));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let fed = feed(&mut child, json);
+    let end = wait(&mut child, patience);
+    // the writer ends with the child, whose end of the pipe is closed by then
+    let _ = fed.map(std::thread::JoinHandle::join);
+    end
+}
+
+/// Writes the alert in a thread: a command that does not read must not hold this one up.
+fn feed(child: &mut Child, json: &str) -> Option<std::thread::JoinHandle<()>> {
+    let (mut input, json) = (child.stdin.take()?, format!("{json}\n"));
+    let write = move || {
+        // a command may well not read it
+        let _ = input.write_all(json.as_bytes());
+    };
+    std::thread::Builder::new().name("alert-input".into()).spawn(write).ok()
+}
+
+fn wait(child: &mut Child, patience: Duration) -> io::Result<()> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return if status.success() {
+                Ok(())
+            } else {
+                Err(io::Error::other(format!("the command ended: {status}")))
+            };
+        }
+        if begin.elapsed() >= patience {
+            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            group.map(|group| kill_process_group(group, Signal::KILL)).transpose()?;
+            child.wait()?;
+            let seconds = patience.as_secs();
+            return Err(io::Error::other(format!("the command was ended: it took more than {seconds} s")));
+        }
+        std::thread::sleep(NAP);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use diskwright_dashboard::alerts::{Alert, AlertPeak, SCHEMA};
+    use diskwright_diagnosis::{Bottleneck, Severity};
+
+    use super::*;
+
+    pub fn event() -> AlertEvent {
+        let peak = AlertPeak {
+            quantity: String::new(),
+            value: Some(0.5),
+            limit: None,
+            unit: String::new(),
+            time: String::new(),
+        };
+        let alert = Alert {
+            schema: SCHEMA.into(),
+            id: "disk.stall".into(),
+            severity: Severity::Critical,
+            bottleneck: Bottleneck::Disk,
+            instance: "sda".into(),
+            begin: "2026-11-21T22:00:00Z".into(),
+            end: None,
+            begin_ns: 0,
+            end_ns: None,
+            raised_ns: 0,
+            peak,
+            also: Vec::new(),
+            culprits: Vec::new(),
+            sentence: "sda: $(touch /tmp/never) stalls".into(),
+            next: String::new(),
+        };
+        AlertEvent { change: AlertChange::Begin, alert, time_ns: 0 }
+    }
+
+    #[test]
+    fn a_command_gets_the_alert_as_variables_and_as_json() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let text = format!("(env | grep ALERT_S; cat) > {}", out.display());
+        run(&text, &event(), r#"{"id":"disk.stall"}"#).unwrap();
+        let got = std::fs::read_to_string(out).unwrap();
+        assert!(got.contains("DISKWRIGHT_ALERT_STATE=begin\n"), "{got}");
+        assert!(got.contains("DISKWRIGHT_ALERT_SENTENCE=sda: $(touch /tmp/never) stalls\n"), "{got}");
+        assert!(got.ends_with("{\"id\":\"disk.stall\"}\n"), "{got}");
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_its_children_and_a_failure_is_said() {
+        let begin = Instant::now();
+        let slow = run_within("sleep 60 & sleep 60; true", &event(), "{}", Duration::from_millis(200)).unwrap_err();
+        assert!(slow.to_string().contains("was ended") && begin.elapsed() < Duration::from_secs(10), "{slow}");
+        let failed = run("exit 3", &event(), "{}").unwrap_err();
+        assert!(failed.to_string().contains("exit status: 3"), "{failed}");
+        // a command that does not read what may be more than a pipe takes
+        run("true", &event(), &"x".repeat(1 << 20)).unwrap();
+    }
+}

@@ -1,0 +1,160 @@
+//! Alerts for `watch` and `record`: which rules are watched, and who hears of them. The engine is the crate
+//! `dashboard`'s; what is run, sent and written for an alert is here.
+
+mod actions;
+mod command;
+mod syslog;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use diskwright_base::{Frame, Note, Schema, Tick};
+use diskwright_dashboard::alerts::{AlertEngine, AlertEvent, rules};
+use diskwright_diagnosis::Pack;
+
+use super::{Failure, ceilings, output};
+use actions::AlertActions;
+
+/// Which alerts, and who hears of them.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "Alerts")]
+pub struct AlertArguments {
+    /// Raise alerts: the built-in ones and your own from a file, by default ~/.config/diskwright/alerts.toml, if it
+    /// exists
+    #[arg(long, value_name = "FILE.toml", num_args = 0..=1, require_equals = true)]
+    #[allow(clippy::option_option, reason = "the option may stand alone")]
+    alerts: Option<Option<PathBuf>>,
+    /// Leave an alert out, by its id (repeatable)
+    #[arg(long, value_name = "ID")]
+    no_alert: Vec<String>,
+    /// Run a command when an alert begins and when it ends: `sh -c COMMAND` with DISKWRIGHT_* variables, and the
+    /// alert as JSON on standard input
+    #[arg(long, value_name = "COMMAND")]
+    on_alert: Option<String>,
+    /// Send each begin and end to an address: the alert as JSON, by POST
+    #[arg(long, value_name = "URL")]
+    alert_webhook: Option<String>,
+    /// Write each begin and end to the system's log (syslog or journal)
+    #[arg(long)]
+    alert_syslog: bool,
+}
+
+impl AlertArguments {
+    /// The rules that are watched.
+    pub fn pack(&self) -> Result<Pack, Failure> {
+        let own = self.alerts.clone().flatten().or_else(|| super::own_file("alerts.toml"));
+        let mut pack = match own {
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = std::fs::read_to_string(&path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+                rules::with_own(&name, &text).map_err(|problems| Failure::Usage(problems.to_string()))?
+            }
+            None => rules::builtin(),
+        };
+        rules::without(&mut pack, &self.no_alert).map_err(|e| Failure::Usage(format!("--no-alert: {e}")))?;
+        Ok(pack)
+    }
+
+    /// True where any option asks for alerts.
+    pub fn is_given(&self) -> bool {
+        self.alerts.is_some() || !self.no_alert.is_empty() || self.acts()
+    }
+
+    /// True where somebody is to hear of alerts.
+    fn acts(&self) -> bool {
+        self.on_alert.is_some() || self.alert_webhook.is_some() || self.alert_syslog
+    }
+}
+
+/// Watches ticks for alerts and lets everybody hear of them who asked to.
+pub struct AlertDesk {
+    engine: AlertEngine,
+    actions: Option<AlertActions>,
+    /// Nobody hears of what was before.
+    acts_from_ns: i64,
+    frame: Option<Frame>,
+}
+
+impl AlertDesk {
+    /// A desk that judges culprits by a pack; with actions where they were asked for.
+    pub fn new(arguments: &AlertArguments, judging: Pack) -> Result<AlertDesk, Failure> {
+        let engine = AlertEngine::new(arguments.pack()?, judging, ceilings::known().to_vec());
+        let actions = arguments.acts().then(|| AlertActions::start(arguments)).transpose()?;
+        Ok(AlertDesk { engine, actions, acts_from_ns: i64::MIN, frame: None })
+    }
+
+    /// Of what was before a moment nobody is told: it is history.
+    pub fn act_from(mut self, time_ns: i64) -> AlertDesk {
+        self.acts_from_ns = time_ns;
+        self
+    }
+
+    /// Takes in a note, before its tick.
+    pub fn note(&mut self, note: &Note) {
+        self.engine.note(note);
+    }
+
+    /// Takes in a tick; what became of alerts.
+    pub fn tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Vec<AlertEvent> {
+        let frame = self.frame.get_or_insert_with(|| Frame::new(Arc::clone(schema), 1));
+        if Arc::ptr_eq(frame.schema(), schema) {
+            frame.clear();
+        } else {
+            frame.reset(Arc::clone(schema), 1);
+        }
+        frame.push(tick, row);
+        let events = self.engine.tick(frame, 0);
+        self.act(&events);
+        events
+    }
+
+    /// Takes in all ticks of a frame; what became of alerts.
+    pub fn frame(&mut self, frame: &Frame) -> Vec<AlertEvent> {
+        let mut events = Vec::new();
+        self.engine.frame(frame, &mut |event| events.push(event));
+        self.act(&events);
+        events
+    }
+
+    /// Looks at the clock while no tick comes.
+    pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
+        let events = self.engine.clock(now_ns);
+        self.act(&events);
+        events
+    }
+
+    fn act(&self, events: &[AlertEvent]) {
+        if let Some(actions) = &self.actions {
+            let new = events.iter().filter(|event| event.time_ns >= self.acts_from_ns);
+            new.for_each(|event| actions.send(event));
+        }
+    }
+
+    /// Waits for what is still being run and sent, but not for long.
+    pub fn end(self) {
+        if let Some(actions) = self.actions {
+            actions.end();
+        }
+    }
+}
+
+/// An alert in one line.
+pub fn line(event: &AlertEvent) -> String {
+    use diskwright_dashboard::alerts::AlertChange;
+    let alert = &event.alert;
+    let change = match event.change {
+        AlertChange::Begin => "begins",
+        AlertChange::Still => "lasts",
+        AlertChange::End => "ended",
+    };
+    let place = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
+    let who = alert.culprits.first().map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit.name));
+    let next = if alert.next.is_empty() { String::new() } else { format!(" Next: {}", alert.next) };
+    let what = if event.change == AlertChange::End {
+        format!("since {}", alert.begin)
+    } else {
+        format!("{}{who}{next}", alert.sentence)
+    };
+    output::name(format!("alert {}{place} {change}: {what}", alert.id))
+}

@@ -1,0 +1,58 @@
+//! A line for the system's log (RFC 3164 to /dev/log, which both syslog daemons and the journal read).
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use diskwright_dashboard::alerts::{AlertChange, AlertEvent};
+use diskwright_diagnosis::Severity;
+
+use super::line;
+
+const SOCKET: &str = "/dev/log";
+/// Facility daemon, RFC 3164 table 1.
+const DAEMON: u8 = 3;
+
+/// Writes an event.
+///
+/// # Errors
+/// Where no daemon listens.
+pub fn write(event: &AlertEvent) -> io::Result<()> {
+    write_to(Path::new(SOCKET), event)
+}
+
+fn write_to(path: &Path, event: &AlertEvent) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    // a daemon that does not read must not hold up the next alert
+    socket.set_nonblocking(true)?;
+    socket.send_to(message(event).as_bytes(), path).map(drop)
+}
+
+/// Severity by RFC 3164 table 2: critical 2, warning 4, notice 5.
+fn message(event: &AlertEvent) -> String {
+    let severity = match (event.change, event.alert.severity) {
+        (AlertChange::End, _) | (_, Severity::Info) => 5,
+        (_, Severity::Warning) => 4,
+        (_, Severity::Critical) => 2,
+    };
+    format!("<{}>diskwright[{}]: {}", DAEMON * 8 + severity, std::process::id(), line(event))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command::tests::event;
+    use super::*;
+
+    #[test]
+    fn a_daemon_gets_one_line_with_facility_and_severity() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let daemon = UnixDatagram::bind(&path).unwrap();
+        write_to(&path, &event()).unwrap();
+        let mut buffer = [0; 4096];
+        let count = daemon.recv(&mut buffer).unwrap();
+        let got = String::from_utf8_lossy(&buffer[..count]).into_owned();
+        assert!(got.starts_with("<26>diskwright[") && got.contains("alert disk.stall sda begins: "), "{got}");
+        assert!(!got.contains('\n'), "{got}");
+    }
+}

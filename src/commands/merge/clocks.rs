@@ -1,0 +1,168 @@
+//! Whether logs can stand on one time line: by the times that they have, and by what they count.
+
+use std::collections::BTreeSet;
+
+use diskwright_logs::{ReadSummary, TimeBasis};
+
+use super::{MergeMember, outline};
+use crate::commands::{Failure, output};
+
+/// The offset of local time, seconds, that logs without a zone take over from those of the same machine that
+/// name one; `None` where none does, or two differ.
+pub fn common_offset<'a>(summaries: impl Iterator<Item = &'a ReadSummary>) -> Option<i32> {
+    let named: BTreeSet<i32> = summaries.filter_map(|summary| summary.offset_s).collect();
+    if named.len() == 1 { named.first().copied() } else { None }
+}
+
+/// Local time differs from UTC by no more.
+const MOST_OFFSET_NS: i64 = 14 * 3600 * 1_000_000_000;
+
+/// Marks members as left out whose times do not tell where they belong beside the others. One that the user named
+/// is an error.
+pub fn leave_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), Failure> {
+    assert_eq!(members.len(), left.len(), "each log is left out or is not");
+    let mut order: Vec<usize> = (0..members.len()).filter(|index| !left[*index]).collect();
+    let surest = order.iter().map(|index| members[*index].times).min().unwrap_or_default();
+    if order.len() < 2 || order.iter().all(|index| members[*index].times == TimeBasis::Utc) {
+        return Ok(());
+    }
+    // the longest are kept where one of two must go
+    order.sort_by_key(|index| {
+        let member = &members[*index];
+        (member.times, member.bundled, std::cmp::Reverse(member.range.1 - member.range.0))
+    });
+    let mut placed: Vec<(usize, BTreeSet<String>)> = Vec::new();
+    let mut is_assumed = false;
+    for index in order {
+        let member = &members[index];
+        let counted = counters(member)?;
+        let conflict = placed.iter().find_map(|(other, others)| {
+            let same = counted.intersection(others).next().map(String::as_str);
+            conflict(member, &members[*other], surest, same)
+        });
+        match conflict {
+            Some(because) if member.bundled => {
+                output::warn(format_args!("{because} (left out)"));
+                left[index] = true;
+            }
+            Some(because) => return Err(Failure::Failed(because)),
+            None => {
+                is_assumed |= member.times > TimeBasis::NoZone && !placed.is_empty();
+                placed.push((index, counted));
+            }
+        }
+    }
+    if is_assumed {
+        let names = placed.iter().map(|(index, _)| members[*index].name.as_str()).collect::<Vec<_>>().join(", ");
+        let assumed = match surest {
+            TimeBasis::Counted => "have no times; they are read as if they had begun at the same moment",
+            _ => "have times without a date; they are read as if they were of one day",
+        };
+        output::warn(format_args!("{names} {assumed}"));
+    }
+    Ok(())
+}
+
+/// Why a log cannot stand beside another one; `same` is a counter that both have.
+fn conflict(member: &MergeMember, other: &MergeMember, surest: TimeBasis, same: Option<&str>) -> Option<String> {
+    let (name, beside) = (&member.name, &other.name);
+    let alone = format!("judge it alone: diskwright why {name}");
+    let (from, until) = (member.range.0.max(other.range.0), member.range.1.min(other.range.1));
+    // two tools may count the same, two recordings of one tool do not at the same time
+    let of_one_tool = same.filter(|_| member.format == other.format);
+    match (member.times, same, of_one_tool) {
+        (TimeBasis::Counted, ..) if surest < TimeBasis::Counted => {
+            Some(format!("{name} has no times, so its place beside {beside} is unknown; {alone}"))
+        }
+        (TimeBasis::NoDate, ..) if surest < TimeBasis::NoDate => {
+            Some(format!("{name} has times without a date, so its place beside {beside} is unknown; {alone}"))
+        }
+        (TimeBasis::Counted, _, Some(same)) => Some(format!(
+            "{name} and {beside} have no times, and both have {same}: they are two recordings whose order is unknown; \
+             {alone}"
+        )),
+        (TimeBasis::Counted, ..) if from >= until => Some(format!(
+            "{name} and {beside} have no times and are counted from different days, so their order is unknown; {alone}"
+        )),
+        (TimeBasis::NoDate, _, Some(same)) if from < until => Some(format!(
+            "{name} and {beside} have times without a date, and both have {same} at the same time of day: they may be \
+             of two days; {alone}"
+        )),
+        (TimeBasis::NoZone, Some(same), _)
+            if other.times == TimeBasis::Utc && from < until.saturating_add(MOST_OFFSET_NS) =>
+        {
+            Some(format!(
+                "{name} names no time zone, {beside} has times in UTC, and both have {same}: the same load could count \
+                 twice; give the offset of {name} with --utc-offset"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Counters with their instances.
+fn counters(member: &MergeMember) -> Result<BTreeSet<String>, Failure> {
+    let outline = outline(&member.path, (i64::MIN, i64::MAX))?;
+    let label = |(counter, instance): &(String, String)| match instance.as_str() {
+        "" => counter.clone(),
+        instance => format!("{counter} of {instance}"),
+    };
+    Ok(outline.series.iter().map(label).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3600 * 1_000_000_000;
+
+    fn member(times: TimeBasis, from: i64, until: i64) -> MergeMember {
+        let (name, path) = ("a".to_owned(), "a".into());
+        MergeMember { name, path, range: (from * HOUR, until * HOUR), times, format: "iostat-text", bundled: false }
+    }
+
+    #[test]
+    fn what_cannot_stand_side_by_side() {
+        use TimeBasis::{Counted, NoDate, NoZone, Utc};
+        let same = Some("system.run_queue");
+        for (one, other, surest, same, is_wrong) in [
+            (member(Counted, 0, 1), member(Utc, 0, 1), Utc, None, true),
+            (member(NoDate, 0, 1), member(NoZone, 0, 1), NoZone, None, true),
+            (member(Counted, 0, 1), member(NoDate, 0, 1), NoDate, None, true),
+            (member(Counted, 0, 1), member(Counted, 0, 1), Counted, same, true),
+            (member(Counted, 0, 1), member(Counted, 0, 1), Counted, None, false),
+            (member(Counted, 0, 1), member(Counted, 24, 25), Counted, None, true),
+            (member(NoDate, 0, 2), member(NoDate, 1, 3), NoDate, same, true),
+            (member(NoDate, 0, 2), member(NoDate, 1, 3), NoDate, None, false),
+            (member(NoDate, 0, 2), member(NoDate, 2, 3), NoDate, same, false),
+            (member(NoZone, 0, 2), member(Utc, 5, 6), Utc, same, true),
+            (member(NoZone, 0, 2), member(Utc, 5, 6), Utc, None, false),
+            (member(NoZone, 0, 2), member(Utc, 16, 18), Utc, same, false),
+            (member(NoZone, 0, 2), member(NoZone, 0, 2), NoZone, same, false),
+            (member(Utc, 0, 2), member(Utc, 0, 2), Utc, same, false),
+        ] {
+            let (times, beside) = (one.times, other.times);
+            assert_eq!(conflict(&one, &other, surest, same).is_some(), is_wrong, "{times:?} beside {beside:?}");
+        }
+    }
+
+    #[test]
+    fn two_tools_may_count_the_same() {
+        for times in [TimeBasis::Counted, TimeBasis::NoDate] {
+            let vmstat = MergeMember { format: "vmstat-text", ..member(times, 0, 1) };
+            assert_eq!(conflict(&vmstat, &member(times, 0, 1), times, Some("processor.busy")), None, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn one_zone_is_taken_over_and_two_are_not() {
+        let summary = |offset_s| ReadSummary { offset_s, ..ReadSummary::default() };
+        let common = |offsets: &[Option<i32>]| {
+            let all: Vec<ReadSummary> = offsets.iter().copied().map(summary).collect();
+            common_offset(all.iter())
+        };
+        assert_eq!(common(&[None, Some(7200), None, Some(7200)]), Some(7200));
+        assert_eq!(common(&[Some(7200), Some(3600)]), None);
+        assert_eq!(common(&[None]), None);
+    }
+}

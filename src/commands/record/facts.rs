@@ -1,0 +1,50 @@
+//! How the host is set, noted in the log at the start and when a setting has changed, so that
+//! `advise` can judge a log of another host. A thread of its own looks: a device in
+//! trouble may take its time to answer, and sampling never waits.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use diskwright_advise::HostTree;
+use diskwright_base::Note;
+use diskwright_counters::live::{Clock, SystemClock};
+
+/// Settings are changed by people; they are looked at so often.
+const EVERY: Duration = Duration::from_secs(300);
+
+/// The thread's notes.
+#[derive(Clone, Default)]
+pub struct FactsThread {
+    notes: Arc<Mutex<Vec<Note>>>,
+}
+
+impl FactsThread {
+    /// Begins to look. The thread ends with the program.
+    pub fn start() -> std::io::Result<FactsThread> {
+        let facts = FactsThread::default();
+        let notes = Arc::clone(&facts.notes);
+        thread::Builder::new().name("facts".into()).spawn(move || {
+            let mut last = None;
+            while Arc::strong_count(&notes) > 1 {
+                let tree = HostTree::read(Path::new("/")).for_log();
+                let settled = tree.settled();
+                if last.as_ref() != Some(&settled)
+                    && let Ok(text) = serde_json::to_string(&tree)
+                {
+                    let note = Note::new(SystemClock.read().wall_ns, Note::HOST, text);
+                    notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+                    last = Some(settled);
+                }
+                thread::park_timeout(EVERY);
+            }
+        })?;
+        Ok(facts)
+    }
+
+    /// What was noted since the last call.
+    pub fn take_notes(&self) -> Vec<Note> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,222 @@
+//! `serve [LOG…]`: the live view as a page for browsers. The page and who may ask for it is the crate `webview`'s;
+//! here are the hosts that it shows.
+
+mod sources;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use clap::Args;
+use diskwright_base::units::parse_duration;
+use diskwright_diagnosis::{Pack, packs};
+use diskwright_webview::{HostSource, WebAccess, WebSettings, WebView, random_text};
+use rustix::thread::nanosleep;
+
+use super::live::Pacer;
+use super::log::{LogWindow, Logs};
+use super::store::StoreArguments;
+use super::{Failure, ceilings, credentials, fleet, output, store, watch, why};
+use sources::{LateSource, LogFetch, ServedSource, host_of, own_name};
+
+/// Where the page is served, by default.
+pub const USUAL: &str = "127.0.0.1:9190";
+/// Random bytes of a token that is made.
+const TOKEN_BYTES: usize = 24;
+
+/// Where the page is served, and to whom.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Page")]
+pub struct PageArguments {
+    /// Read the token from this file, which is made with a random one where it is missing; who shows no token gets
+    /// nothing. Addresses other than this machine's own need it
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// A further name under which browsers may ask, such as that of a proxy (repeatable)
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
+    /// What the page shows, in place of the built-in panels; by default ~/.config/diskwright/watch.toml, if there
+    #[arg(long, value_name = "FILE.toml")]
+    panels: Option<PathBuf>,
+}
+
+/// Arguments of `serve`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Logs to show, ours or other tools', also ones that are being recorded; by default, this machine, live
+    #[arg(conflicts_with = "prometheus")]
+    log: Vec<PathBuf>,
+    /// Where to listen: a port (on the loopback interface), or ADDRESS:PORT
+    #[arg(long, default_value = USUAL, value_name = "PORT|ADDRESS:PORT")]
+    listen: String,
+    /// Sampling interval of this machine
+    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
+    every: Duration,
+    #[command(flatten)]
+    page: PageArguments,
+    #[command(flatten)]
+    window: LogWindow,
+    #[command(flatten)]
+    judging: why::JudgingArguments,
+    #[command(flatten)]
+    asking: StoreArguments,
+    /// Print where it listens as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.every < Duration::from_millis(100) {
+        return Err(Failure::Usage("--every takes at least 100 ms".into()));
+    }
+    let pack = arguments.judging.packs(false)?.swap_remove(0);
+    let hosts = hosts(arguments, &pack)?;
+    // a signal ends it in order
+    let pacer = Pacer::new(Duration::from_secs(1), None)?;
+    let view = start(&arguments.listen, &arguments.page, pack, hosts)?;
+    if arguments.json {
+        let address = view.address();
+        output::json(&serde_json::json!({ "schema": "diskwright.serve/1", "url": format!("http://{address}/") }))?;
+    }
+    while !pacer.is_stopped() {
+        let _ = nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 200_000_000 });
+    }
+    Ok(())
+}
+
+/// What is shown: this machine, the hosts of logs, or those of a store.
+fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+    if arguments.asking.is_asked()? {
+        return of_store(arguments, pack);
+    }
+    if arguments.log.is_empty() {
+        if !arguments.window.is_whole() {
+            return Err(Failure::Usage("--from and --to need a log".into()));
+        }
+        return Ok(vec![Box::new(ServedSource::live(arguments.every, pack.clone())?)]);
+    }
+    of_logs(&arguments.log, &arguments.window, pack)
+}
+
+/// The logs by host; logs that do not say theirs are a host each.
+pub fn of_logs(paths: &[PathBuf], window: &LogWindow, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+    let mut groups: Vec<(String, Vec<PathBuf>, Logs)> = Vec::new();
+    for path in paths {
+        let logs = Logs::open(std::slice::from_ref(path), window)?;
+        let host = host_of(&logs);
+        match groups.iter_mut().find(|(name, ..)| !host.is_empty() && *name == host) {
+            Some((_, known, opened)) => {
+                known.push(path.clone());
+                *opened = Logs::open(known, window)?;
+            }
+            None => {
+                let file = || path.file_name().map_or_else(|| path.display().to_string(), |f| f.display().to_string());
+                groups.push((if host.is_empty() { file() } else { host }, vec![path.clone()], logs));
+            }
+        }
+    }
+    let source = |(name, paths, logs): (String, Vec<PathBuf>, Logs)| -> Box<dyn HostSource> {
+        Box::new(ServedSource::of_logs(name, logs, &paths, pack.clone()))
+    };
+    Ok(groups.into_iter().map(source).collect())
+}
+
+/// The machines of a store, worst first; each is read when somebody looks at it.
+fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+    let ranked = fleet::ranked(&arguments.asking, &arguments.window, &arguments.judging)?;
+    let (asking, window) = (arguments.asking.clone(), arguments.window.clone());
+    let fetch: LogFetch = Arc::new(move |host: &str| store::logs(&asking.of_host(host)?, &window));
+    let source = |(name, verdict)| -> Box<dyn HostSource> {
+        Box::new(LateSource {
+            name,
+            verdict: Some(verdict),
+            pack: pack.clone(),
+            is_live: false,
+            interval_ns: 1_000_000_000,
+            paths: Vec::new(),
+            fetch: Arc::clone(&fetch),
+            fetched: OnceLock::new(),
+            once: Mutex::default(),
+        })
+    };
+    Ok(ranked.into_iter().map(source).collect())
+}
+
+/// Serves a log that this process records; the log is all that the two have in common.
+pub fn recording(listen: &str, page: &PageArguments, dir: &Path, every: Duration) -> Result<WebView, Failure> {
+    let missing = || Failure::Failed("there is no rule pack `default`".into());
+    let pack = packs::builtin("default").ok_or_else(missing)??;
+    let paths = vec![dir.to_owned()];
+    let log = paths.clone();
+    let source = LateSource {
+        name: own_name(),
+        verdict: None,
+        pack: pack.clone(),
+        is_live: true,
+        interval_ns: i64::try_from(every.as_nanos()).unwrap_or(i64::MAX),
+        paths,
+        fetch: Arc::new(move |_: &str| Logs::open(&log, &LogWindow::default())),
+        fetched: OnceLock::new(),
+        once: Mutex::default(),
+    };
+    start(listen, page, pack, vec![Box::new(source)])
+}
+
+/// Serves hosts, and says where.
+pub fn start(
+    listen: &str,
+    page: &PageArguments,
+    pack: Pack,
+    hosts: Vec<Box<dyn HostSource>>,
+) -> Result<WebView, Failure> {
+    let is_open = listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_own(a.ip()));
+    if is_open && page.token_file.is_none() {
+        let reason = format!("--listen {listen} is not this machine alone: --token-file FILE says who may ask");
+        return Err(Failure::Usage(reason));
+    }
+    let token = page.token_file.as_deref().map(token).transpose()?;
+    let mut names = page.names.clone();
+    // a token protects whatever a name leads to
+    names.extend(Some(own_name()).filter(|name| token.is_some() && !name.is_empty()));
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let panels = watch::panels(page.panels.as_deref())?;
+    let settings = WebSettings { panels, pack, ceilings: ceilings::known().to_vec(), version };
+    let access = WebAccess { names, token: token.clone() };
+    let failed = |e: std::io::Error| {
+        let text = format!("--listen {listen}: {e}");
+        if e.kind() == std::io::ErrorKind::InvalidInput { Failure::Usage(text) } else { Failure::Failed(text) }
+    };
+    let view = WebView::start(listen, access, settings, hosts).map_err(failed)?;
+    let address = view.address();
+    match (&token, &page.token_file) {
+        // on a terminal only: what is written elsewhere may be kept
+        (Some(token), _) if output::is_on_terminal() => {
+            output::warn(format_args!("serving http://{address}/?token={token}"));
+        }
+        (Some(_), Some(file)) => {
+            output::warn(format_args!("serving http://{address}/ to who shows the token in {}", file.display()));
+        }
+        _ => output::warn(format_args!("serving http://{address}/ to this machine; press Ctrl-C to stop")),
+    }
+    Ok(view)
+}
+
+fn is_own(address: IpAddr) -> bool {
+    address.is_loopback()
+}
+
+/// The token of a file, which is made where it is missing.
+fn token(path: &Path) -> Result<String, Failure> {
+    if !path.exists() {
+        let made = random_text(TOKEN_BYTES)?;
+        let mut file = diskwright_hostfiles::private::create(path)?;
+        std::io::Write::write_all(&mut file, format!("{made}\n").as_bytes())?;
+    }
+    let token = credentials::secret(path)?;
+    if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b)) {
+        let reason = "a token has at least 16 letters, digits, `-`, `_`, `.` or `~`";
+        return Err(Failure::Failed(format!("{}: {reason}", path.display())));
+    }
+    Ok(token)
+}

@@ -1,0 +1,253 @@
+//! What is served: this machine, logs, or a machine of a store.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use diskwright_base::{LogPiece, Note, Topology};
+use diskwright_dashboard::History;
+use diskwright_datastore::StoreError;
+use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
+use diskwright_logs::ReadSummary;
+use diskwright_report::heat::HeatChart;
+use diskwright_webview::{HostSource, Stretch};
+use serde_json::{Value, json};
+
+use super::super::alerts::{AlertArguments, AlertDesk};
+use super::super::latency::LatencyWindow;
+use super::super::log::{LogWindow, Logs};
+use super::super::temporary::Folder;
+use super::super::watch::sources::WatchSource;
+use super::super::watch::stretches;
+use super::super::{Failure, ceilings, foreign, report, why};
+
+/// A host of the page.
+pub struct ServedSource {
+    name: String,
+    watched: Mutex<WatchSource>,
+    pack: Pack,
+    is_live: bool,
+    interval_ns: i64,
+}
+
+/// What a live machine's readers read: the lock is held for a part at a time.
+struct LiveReader<'s>(&'s Mutex<WatchSource>);
+
+impl History for LiveReader<'_> {
+    fn range(&self) -> Option<(i64, i64)> {
+        lock(self.0).range()
+    }
+
+    fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
+        lock(self.0).history().read(from_ns, to_ns, each)
+    }
+}
+
+fn lock(watched: &Mutex<WatchSource>) -> MutexGuard<'_, WatchSource> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The name of this machine.
+pub fn own_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+fn words(failure: Failure) -> String {
+    failure.to_string()
+}
+
+impl ServedSource {
+    fn of(name: String, watched: WatchSource, pack: Pack) -> ServedSource {
+        let (is_live, interval_ns) = (watched.is_live(), watched.interval_ns());
+        ServedSource { name, watched: Mutex::new(watched), pack, is_live, interval_ns }
+    }
+
+    /// This machine.
+    pub fn live(every: Duration, pack: Pack) -> Result<ServedSource, Failure> {
+        let desk = AlertDesk::new(&AlertArguments::default(), pack.clone())?;
+        Ok(ServedSource::of(own_name(), WatchSource::live(every, desk)?, pack))
+    }
+
+    /// Logs of one host.
+    pub fn of_logs(name: String, logs: Logs, paths: &[PathBuf], pack: Pack) -> ServedSource {
+        ServedSource::of(name, WatchSource::of_logs(logs, paths), pack)
+    }
+
+    /// The logs of a stretch; of a live machine, what is remembered of it is written into one first.
+    fn logs(&self, range: Stretch) -> Result<Logs, Failure> {
+        if let WatchSource::Logged(logged) = &*lock(&self.watched) {
+            return Ok(logged.logs(range));
+        }
+        let made = Folder::new()?;
+        let reader = LiveReader(&self.watched);
+        foreign::keep::<StoreError>(made.log(), |sink| {
+            let each = &mut |piece: LogPiece<'_>| {
+                let _ = sink(piece);
+            };
+            let read = reader.read(range.0, range.1, each);
+            debug_assert!(read.is_ok(), "memory can be read");
+            Ok(ReadSummary::default())
+        })?;
+        Logs::of_made(made, &LogWindow::default())
+    }
+
+    fn judge(&self, range: Stretch) -> Judge {
+        let options = JudgeOptions { role: None, expected: Some(range), ceilings: ceilings::known().to_vec() };
+        Judge::new(vec![self.pack.clone()], options)
+    }
+}
+
+impl HostSource for ServedSource {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn history(&self) -> Result<Box<dyn History + '_>, String> {
+        match &*lock(&self.watched) {
+            WatchSource::Logged(logged) => Ok(Box::new(logged.again())),
+            WatchSource::Live(_) => Ok(Box::new(LiveReader(&self.watched))),
+        }
+    }
+
+    fn refresh(&self) -> Result<(), String> {
+        lock(&self.watched).take().map(|_| ()).map_err(words)
+    }
+
+    fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    fn interval_ns(&self) -> i64 {
+        self.interval_ns
+    }
+
+    fn can_mark(&self) -> bool {
+        match &*lock(&self.watched) {
+            WatchSource::Logged(logged) => logged.can_mark(),
+            WatchSource::Live(_) => true,
+        }
+    }
+
+    fn mark(&self, time_ns: i64, text: &str) -> Result<(), String> {
+        lock(&self.watched).mark(time_ns, text.to_owned()).map_err(words)
+    }
+
+    fn report(&self, stretch: Stretch) -> Result<String, String> {
+        let page = || {
+            let logs = self.logs(stretch)?;
+            let verdicts = why::read(&logs, self.judge(logs.range))?;
+            Ok(report::page(logs, verdicts)?.0)
+        };
+        page().map_err(words)
+    }
+
+    fn heat(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String> {
+        let read = || Ok(LatencyWindow::read(&self.logs(stretch)?.with_steps(true), &[])?.charts());
+        read().map_err(words)
+    }
+
+    fn compare(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
+        let history = self.history()?;
+        let found = stretches::comparison(history.as_ref(), &self.pack, first, second).map_err(words)?;
+        let mut value = json!(found);
+        // the verdicts are asked for on their own
+        value.as_object_mut().map(|object| (object.remove("before"), object.remove("after")));
+        Ok(value)
+    }
+}
+
+/// The host that a log says it is of; empty where it does not.
+pub fn host_of(logs: &Logs) -> String {
+    let mut host = String::new();
+    let until = logs.range.0.saturating_add(60_000_000_000);
+    let _ = logs.read_between((logs.range.0, until), |piece| {
+        if let LogPiece::Note(note) = piece
+            && note.kind == Note::TOPOLOGY
+            && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
+        {
+            host = topology.host;
+        }
+        Ok(())
+    });
+    host
+}
+
+/// How a host becomes logs, by its name.
+pub type LogFetch = Arc<dyn Fn(&str) -> Result<Logs, Failure> + Send + Sync>;
+
+/// A host whose logs are opened when they are needed: a machine of a store, or a log that is only begun.
+pub struct LateSource {
+    pub name: String,
+    /// On all of it, where that is known already.
+    pub verdict: Option<Result<Verdict, String>>,
+    pub pack: Pack,
+    pub is_live: bool,
+    /// The usual time between ticks, as long as no log says it.
+    pub interval_ns: i64,
+    /// The log that is recorded, where it is one.
+    pub paths: Vec<PathBuf>,
+    pub fetch: LogFetch,
+    pub fetched: OnceLock<ServedSource>,
+    pub once: Mutex<()>,
+}
+
+impl LateSource {
+    fn served(&self) -> Result<&ServedSource, String> {
+        self.fetched.get().ok_or_else(|| "it is still being read".to_owned())
+    }
+}
+
+impl HostSource for LateSource {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn prepare(&self) -> Result<(), String> {
+        let _one = self.once.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.fetched.get().is_none() {
+            let logs = (self.fetch)(&self.name).map_err(words)?;
+            let _ = self.fetched.set(ServedSource::of_logs(self.name.clone(), logs, &self.paths, self.pack.clone()));
+        }
+        Ok(())
+    }
+
+    fn history(&self) -> Result<Box<dyn History + '_>, String> {
+        self.served()?.history()
+    }
+
+    fn refresh(&self) -> Result<(), String> {
+        self.served()?.refresh()
+    }
+
+    fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    fn interval_ns(&self) -> i64 {
+        self.fetched.get().map_or(self.interval_ns, HostSource::interval_ns)
+    }
+
+    fn verdict(&self) -> Option<Result<Verdict, String>> {
+        self.verdict.clone()
+    }
+
+    fn can_mark(&self) -> bool {
+        self.fetched.get().is_some_and(HostSource::can_mark)
+    }
+
+    fn mark(&self, time_ns: i64, text: &str) -> Result<(), String> {
+        self.served()?.mark(time_ns, text)
+    }
+
+    fn report(&self, stretch: Stretch) -> Result<String, String> {
+        self.served()?.report(stretch)
+    }
+
+    fn heat(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String> {
+        self.served()?.heat(stretch)
+    }
+
+    fn compare(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
+        self.served()?.compare(first, second)
+    }
+}

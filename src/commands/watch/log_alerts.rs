@@ -1,0 +1,124 @@
+//! Alerts of logs that are on the screen: a thread of its own looks for them, so that the screen comes at once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use diskwright_base::{LogPiece, Note};
+use diskwright_counters::live::{Clock, SystemClock};
+
+use super::super::Failure;
+use super::super::alerts::AlertDesk;
+use super::super::log::Logs;
+
+/// How far a log is looked back on: one that ended, and one that is being recorded, whose recorder must not be
+/// robbed of processor time.
+const ENDED_NS: i64 = 86_400_000_000_000;
+const GROWING_NS: i64 = 3_600_000_000_000;
+/// How often a log is asked for more.
+const NAP: Duration = Duration::from_millis(500);
+
+/// Alerts found so far; the thread ends where nobody reads them any more.
+#[derive(Clone, Default)]
+struct FoundAlerts(Arc<Mutex<Vec<Note>>>);
+
+impl FoundAlerts {
+    fn lock(&self) -> MutexGuard<'_, Vec<Note>> {
+        // nothing is half done where a holder could panic
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one; false where nobody reads.
+    fn send(&self, note: Note) -> bool {
+        self.lock().push(note);
+        Arc::strong_count(&self.0) > 1
+    }
+}
+
+/// Alerts of logs.
+pub struct LogAlerts {
+    found: FoundAlerts,
+    seen: usize,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LogAlerts {
+    /// Begins to look. Of what was before now nobody is told.
+    pub fn start(logs: Logs, grows: bool, desk: AlertDesk) -> Result<LogAlerts, Failure> {
+        let found = FoundAlerts::default();
+        let sender = found.clone();
+        let desk = desk.act_from(SystemClock.read().wall_ns);
+        let look = move || {
+            if let Err(failure) = look(logs, grows, desk, &sender) {
+                super::super::output::warn(failure);
+            }
+        };
+        let thread = std::thread::Builder::new().name("log-alerts".into()).spawn(look)?;
+        Ok(LogAlerts { found, seen: 0, thread: Some(thread) })
+    }
+
+    /// The same for another reader.
+    pub fn again(&self) -> LogAlerts {
+        LogAlerts { found: self.found.clone(), seen: 0, thread: None }
+    }
+
+    /// Takes in what was found; true where there was anything.
+    pub fn take(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.seen, self.found.lock().len());
+        self.seen > before
+    }
+
+    /// Waits until a log that has ended was looked through.
+    pub fn wait(&mut self) {
+        // a thread that panicked has said so
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+
+    /// What was found in a stretch.
+    pub fn read(&self, (from_ns, to_ns): (i64, i64), each: &mut dyn FnMut(LogPiece<'_>)) {
+        let notes = self.found.lock();
+        let inside = notes.iter().filter(|note| (from_ns..=to_ns).contains(&note.time_ns));
+        inside.for_each(|note| each(LogPiece::Note(note.clone())));
+    }
+}
+
+fn look(mut logs: Logs, grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -> Result<(), Failure> {
+    let back_ns = if grows { GROWING_NS } else { ENDED_NS };
+    let mut range = (logs.range.0.max(logs.range.1.saturating_sub(back_ns)), logs.range.1);
+    loop {
+        if !scan(&logs, range, &mut desk, found)? || !grows {
+            return Ok(());
+        }
+        loop {
+            std::thread::sleep(NAP);
+            logs.grow()?;
+            if logs.range.1 > range.1 {
+                range = (range.1 + 1, logs.range.1);
+                break;
+            }
+            for event in desk.clock(SystemClock.read().wall_ns) {
+                if !found.send(event.note()) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Looks through a stretch; false where nobody wants to know any more.
+fn scan(logs: &Logs, range: (i64, i64), desk: &mut AlertDesk, found: &FoundAlerts) -> Result<bool, Failure> {
+    let mut is_wanted = true;
+    logs.read_between(range, |piece| {
+        match piece {
+            LogPiece::Note(note) => desk.note(&note),
+            LogPiece::Frame(frame) => {
+                for event in desk.frame(frame) {
+                    is_wanted &= found.send(event.note());
+                }
+            }
+        }
+        if is_wanted { Ok(()) } else { Err(Failure::ClosedPipe) }
+    })
+    .or_else(|failure| if matches!(failure, Failure::ClosedPipe) { Ok(()) } else { Err(failure) })?;
+    Ok(is_wanted)
+}

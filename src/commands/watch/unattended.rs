@@ -1,0 +1,118 @@
+//! `watch --no-screen`: alerts of this machine or of logs, a line each, for services and for tests of others.
+
+use std::time::{Duration, Instant};
+
+use diskwright_base::LogPiece;
+use diskwright_base::moment::rfc3339;
+use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
+use diskwright_diagnosis::Pack;
+
+use super::super::alerts::{AlertDesk, line};
+use super::super::live::Pacer;
+use super::super::log::Logs;
+use super::super::{Failure, output};
+use super::sources::WatchSource;
+
+/// How often a log is asked for more.
+const NAP: Duration = Duration::from_millis(200);
+/// What any alert is called.
+const ANY: &str = "any";
+
+/// What is printed, and what ends it.
+pub struct UnattendedRun {
+    /// Alerts whose begin ends it with failure; `any` is each.
+    pub fail_on: Vec<String>,
+    /// Alerts as JSON lines.
+    pub json: bool,
+    /// How long; for ever where it is not said.
+    pub lasts: Option<Duration>,
+}
+
+impl UnattendedRun {
+    /// That the alerts which end it exist.
+    pub fn check(&self, pack: &Pack) -> Result<(), Failure> {
+        let ids = self.fail_on.iter().filter(|id| *id != ANY);
+        let known: Result<(), String> = ids.map(|id| rules::known(pack, id)).collect();
+        known.map_err(|error| Failure::Usage(format!("--fail-on: {error}")))
+    }
+
+    /// Watches this machine.
+    pub fn live(&self, every: Duration, mut desk: AlertDesk) -> Result<(), Failure> {
+        let mut pacer = Pacer::new(every, self.lasts)?;
+        let options = SamplerOptions { slow_every: every.max(Duration::from_secs(10)), ..SamplerOptions::default() };
+        let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+        pacer.begin();
+        sampler.tick();
+        let end = loop {
+            sampler.take_notes().iter().for_each(|note| desk.note(note));
+            let events = desk.tick(sampler.schema(), sampler.stamp(), sampler.row());
+            if let Err(failure) = self.print(&events) {
+                break Err(failure);
+            }
+            if !pacer.wait(|_| {}) {
+                break Ok(());
+            }
+            pacer.tick(&mut sampler);
+        };
+        desk.end();
+        end
+    }
+
+    /// Watches logs: all of one that has ended; of one that is being recorded, what comes from now on.
+    pub fn logged(&self, logs: Logs, desk: AlertDesk) -> Result<(), Failure> {
+        let mut logs = logs;
+        let grows = WatchSource::is_recorded(&logs);
+        let now_ns = SystemClock.read().wall_ns;
+        let mut desk = if grows { desk.act_from(now_ns) } else { desk };
+        let from_ns = if grows { now_ns } else { i64::MIN };
+        let begin = Instant::now();
+        let pacer = Pacer::new(NAP, self.lasts)?;
+        let mut range = logs.range;
+        let mut end = self.scan(&logs, range, from_ns, &mut desk);
+        while end.is_ok() && grows && !pacer.is_stopped() && self.lasts.is_none_or(|lasts| begin.elapsed() < lasts) {
+            std::thread::sleep(NAP);
+            logs.grow()?;
+            end = if logs.range.1 > range.1 {
+                range = (range.1 + 1, logs.range.1);
+                self.scan(&logs, range, from_ns, &mut desk)
+            } else {
+                let events = desk.clock(SystemClock.read().wall_ns);
+                self.print(&events)
+            };
+        }
+        desk.end();
+        end
+    }
+
+    fn scan(&self, logs: &Logs, range: (i64, i64), from_ns: i64, desk: &mut AlertDesk) -> Result<(), Failure> {
+        logs.read_between(range, |piece| match piece {
+            LogPiece::Note(note) => {
+                desk.note(&note);
+                Ok(())
+            }
+            LogPiece::Frame(frame) => {
+                let events = desk.frame(frame);
+                let new: Vec<AlertEvent> = events.into_iter().filter(|event| event.time_ns >= from_ns).collect();
+                self.print(&new)
+            }
+        })
+    }
+
+    /// Prints events; a failure where one of them ends all.
+    fn print(&self, events: &[AlertEvent]) -> Result<(), Failure> {
+        for event in events.iter().filter(|event| event.change != AlertChange::Still) {
+            if self.json {
+                let text = serde_json::to_string(&event.alert)?;
+                output::data(format!("{}\n", diskwright_base::text::json(&text)).as_bytes())?;
+            } else {
+                output::text(&format!("{} {}\n", rfc3339(event.time_ns), line(event)))?;
+            }
+            let ends = |id: &String| id == ANY || *id == event.alert.id || event.alert.also.contains(id);
+            if event.change == AlertChange::Begin && self.fail_on.iter().any(ends) {
+                return Err(Failure::Failed(format!("--fail-on: alert {} began", event.alert.id)));
+            }
+        }
+        Ok(())
+    }
+}

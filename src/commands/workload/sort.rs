@@ -1,0 +1,293 @@
+//! `workload sort`: once, by several amounts of memory, or by several placements.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use diskwright_base::units::parse_size;
+use diskwright_workload::files::same_place;
+use diskwright_workload::sort::plan::published_memory;
+use diskwright_workload::sort::rows::RowShape;
+use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check, sort};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use super::{failure, sort_screen, stop_flag, sweep};
+use crate::commands::{Failure, output, output_file};
+
+/// Arguments of `workload sort`.
+#[derive(Args)]
+pub struct SortArguments {
+    /// Number of rows to make and sort
+    #[arg(long, default_value = "1000000", value_parser = count, value_name = "ROWS")]
+    rows: u64,
+    /// Size of a row, its line end included
+    #[arg(long, default_value = "100", value_parser = parse_size, value_name = "SIZE")]
+    row_size: u64,
+    /// Size of the key at the beginning of each row
+    #[arg(long, default_value = "10", value_parser = parse_size, value_name = "SIZE")]
+    key_size: u64,
+    /// Memory for rows and buffers; several sizes (16M,64M,256M) are sorted one after another
+    #[arg(long, default_value = "128M", value_parser = parse_size, value_delimiter = ',', value_name = "SIZE,…")]
+    memory: Vec<u64>,
+    /// Folder in which the source is made, or an existing file of rows of one length; by default the current folder
+    #[arg(long, value_name = "DIR|FILE")]
+    source: Option<PathBuf>,
+    /// Folders for the runs, used in turn; by default that of the source
+    #[arg(long, num_args = 1.., value_name = "DIR")]
+    work: Vec<PathBuf>,
+    /// Folder for the result; by default that of the source
+    #[arg(long, value_name = "DIR")]
+    target: Option<PathBuf>,
+    /// Sort with everything in the first folder, then with the runs in the second, the result in the third, and runs
+    /// in the second and fourth: as many placements as folders are given
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["source", "work", "target"], value_name = "DIR,…")]
+    places: Vec<PathBuf>,
+    /// Threads; each has its share of the memory. By default one per processor
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: Option<u32>,
+    /// Go through the file cache (the default)
+    #[arg(long, conflicts_with = "direct")]
+    buffered: bool,
+    /// Go past the file cache
+    #[arg(long)]
+    direct: bool,
+    /// Size of requests that read the source and write; by default a sixteenth of the memory, at most 1 MiB
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    request: Option<u64>,
+    /// Size of requests that read runs; by default the largest with which one pass merges all
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    merge_request: Option<u64>,
+    /// Do not wait until the result is on its device
+    #[arg(long)]
+    no_sync: bool,
+    /// Seed for the rows
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Keep the sorted rows in this file, which must not exist
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// Write the chart of several sorts to this SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A number of rows: `1000000`, `10M` (millions).
+fn count(text: &str) -> Result<u64, String> {
+    let (number, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'g' | b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let rows = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).filter(|rows| *rows > 0);
+    rows.ok_or_else(|| format!("invalid number of rows `{text}`; expected a number such as 500000 or 10M"))
+}
+
+/// One sort of several.
+pub struct PlacedSort {
+    /// What it was, in words: `64 MiB`, `2 places`.
+    pub name: String,
+    /// What was asked.
+    pub options: SortOptions,
+    /// What came out.
+    pub outcome: SortOutcome,
+}
+
+impl SortArguments {
+    fn options(&self, memory: u64) -> Result<SortOptions, Failure> {
+        let here = PathBuf::from(".");
+        let source = self.source.clone().unwrap_or_else(|| here.clone());
+        let folder = if source.is_dir() { source.clone() } else { folder_of(&source) };
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        if !source.exists() {
+            return Err(Failure::Usage(format!("{}: there is no such folder or file", output::name(source.display()))));
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(SortOptions {
+            rows: self.rows,
+            shape: RowShape { row: size(self.row_size), key: size(self.key_size) },
+            memory,
+            threads: self.threads.map_or(processors, |threads| threads as usize),
+            work: if self.work.is_empty() { vec![folder.clone()] } else { self.work.clone() },
+            target: self.target.clone().unwrap_or(folder),
+            source,
+            direct: self.direct,
+            request: size(self.request.unwrap_or(0)),
+            merge_request: size(self.merge_request.unwrap_or(0)),
+            sync: !self.no_sync,
+            seed: self.seed,
+            keep: self.keep.clone(),
+        })
+    }
+
+    /// All sorts that are asked for, with their names.
+    fn sorts(&self) -> Result<Vec<(String, SortOptions)>, Failure> {
+        let sizes = self.memory.iter().map(|&bytes| (sort_screen::bytes(bytes as f64), bytes));
+        if self.places.is_empty() {
+            return sizes.map(|(name, bytes)| Ok((name, self.options(bytes)?))).collect();
+        }
+        if self.memory.len() > 1 {
+            return Err(Failure::Usage("--places takes one --memory".into()));
+        }
+        if self.places.len() > 4 {
+            return Err(Failure::Usage("--places takes up to four folders".into()));
+        }
+        let folders: Vec<&Path> = self.places.iter().map(PathBuf::as_path).collect();
+        if let Some((a, b)) = same_place(&folders).map_err(failure)? {
+            let why = format!("{} and {} lie on one filesystem: they are one place", a.display(), b.display());
+            return Err(Failure::Usage(output::name(why)));
+        }
+        (1..=folders.len()).map(|count| Ok((places(count), self.placed(&folders[..count])?))).collect()
+    }
+
+    fn placed(&self, folders: &[&Path]) -> Result<SortOptions, Failure> {
+        let owned = |place: usize| folders[place.min(folders.len() - 1)].to_path_buf();
+        let source = folders[0].to_path_buf();
+        let work = match folders.len() {
+            4 => vec![owned(1), owned(3)],
+            _ => vec![owned(1)],
+        };
+        let target = if folders.len() > 2 { owned(2) } else { source.clone() };
+        let memory = self.memory.first().copied().unwrap_or_default();
+        let at_first = SortArguments::options(self, memory);
+        Ok(SortOptions { source, work, target, ..at_first? })
+    }
+}
+
+fn places(count: usize) -> String {
+    if count == 1 { "1 place".into() } else { format!("{count} places") }
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
+}
+
+pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
+    let sorts = arguments.sorts()?;
+    if sorts.len() > 1 && arguments.keep.is_some() {
+        return Err(Failure::Usage("--keep keeps the result of one sort; several are asked for".into()));
+    }
+    if let Some(taken) = arguments.keep.as_ref().filter(|name| name.exists()) {
+        return Err(Failure::Usage(format!("{}: exists already", output::name(taken.display()))));
+    }
+    arguments.svg.as_deref().map_or(Ok(()), output_file::check)?;
+    // every mistake is told before anything is written
+    for (_, options) in &sorts {
+        check(options).map_err(failure)?;
+        let folders = options.work.iter().chain([&options.source, &options.target]).map(PathBuf::as_path);
+        sweep(&folders.collect::<Vec<_>>())?;
+    }
+    let runs = all(sorts)?;
+    if let Some(path) = &arguments.svg {
+        let picture = diskwright_report::curves::file("Sort", &[sort_screen::chart(&runs)]);
+        output_file::write(path, picture.as_bytes())?;
+    }
+    if arguments.json { output::json(&document(&runs)) } else { output::text(&sort_screen::text(&runs)) }
+}
+
+/// Sorts one after another; those of one source share it.
+fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
+    let progress = Progress { stop: stop_flag()?, ..Progress::default() };
+    let mut source: Option<(PathBuf, SortSource)> = None;
+    let mut runs = Vec::new();
+    for (name, options) in sorts {
+        let shared = source.take().filter(|(path, _)| *path == options.source);
+        let made = match shared {
+            Some((_, made)) => made,
+            None => {
+                let bar = watch("making rows", options.rows);
+                let made = SortSource::make(&options, &progress).map_err(failure)?;
+                bar.finish_and_clear();
+                made
+            }
+        };
+        made.leave_cache().map_err(failure)?;
+        let outcome = watched(&name, &options, &made, &progress)?;
+        source = Some((options.source.clone(), made));
+        runs.push(PlacedSort { name, options, outcome });
+    }
+    Ok(runs)
+}
+
+/// A sort with a bar on a terminal.
+fn watched(
+    name: &str,
+    options: &SortOptions,
+    source: &SortSource,
+    progress: &Progress,
+) -> Result<SortOutcome, Failure> {
+    let plan = diskwright_workload::sort::plan(options, source.rows()).map_err(failure)?;
+    progress.rows.store(0, Ordering::Relaxed);
+    let bar = watch(&format!("sorting, {name}"), source.rows() * u64::from(1 + plan.passes));
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let outcome = std::thread::scope(|scope| {
+        let bar = &bar;
+        scope.spawn(move || {
+            let interval = std::time::Duration::from_millis(200);
+            while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
+                bar.set_position(progress.rows.load(Ordering::Relaxed));
+            }
+        });
+        let outcome = sort(options, source, progress);
+        drop(done);
+        outcome
+    });
+    bar.finish_and_clear();
+    outcome.map_err(failure)
+}
+
+fn watch(what: &str, length: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %  {eta}") {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar.tick();
+    bar
+}
+
+fn document(runs: &[PlacedSort]) -> serde_json::Value {
+    let run = |run: &PlacedSort| {
+        let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+        let mut value = json!({
+            "name": run.name,
+            "source": run.options.source.display().to_string(),
+            "work": names(&run.options.work),
+            "target": run.options.target.display().to_string(),
+            "direct": run.options.direct,
+            "seed": run.options.seed,
+        });
+        let (value_fields, outcome) = (value.as_object_mut(), serde_json::to_value(&run.outcome));
+        if let (Some(fields), Ok(serde_json::Value::Object(more))) = (value_fields, outcome) {
+            fields.extend(more);
+        }
+        value
+    };
+    let published = runs.first().map(|run| {
+        let RowShape { row, key } = run.options.shape;
+        published_memory(run.outcome.rows, row, &[key])
+    });
+    json!({
+        "schema": "diskwright.workload/1",
+        "workload": "sort",
+        "memory_in_place_bytes": published,
+        "runs": runs.iter().map(run).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn numbers_of_rows_as_people_write_them() {
+        assert_eq!([count("500000"), count("10M"), count("2k")], [Ok(500_000), Ok(10_000_000), Ok(2_000)]);
+        for wrong in ["", "M", "0", "-1", "1.5M", "99999999999999999999G"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `advise` from the outside: a folder as another host, a log's facts, changes that are undone, exit codes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::common::{folder, json, said, success, text};
+
+fn advise(state: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.arg("advise").args(arguments).env("DISKWRIGHT_STATE", state).env("TZ", "UTC");
+    command.output().expect("the program runs")
+}
+
+/// A host with one disk whose statistics are off.
+fn host(folder: &Path) -> std::path::PathBuf {
+    let root = folder.join("host");
+    let put = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    };
+    put("proc/sys/kernel/osrelease", "6.1.0\n");
+    put("proc/sys/vm/zone_reclaim_mode", "0\n");
+    put("proc/7/comm", "postgres\n");
+    put("sys/block/sda/size", "1000000\n");
+    put("sys/block/sda/dev", "8:0\n");
+    put("sys/block/sda/queue/iostats", "0\n");
+    put("sys/block/sda/queue/rotational", "1\n");
+    root
+}
+
+#[test]
+fn a_folder_is_another_host_and_exit_codes_are_asked_for() {
+    let bench = folder("advise_folder");
+    let root = host(&bench);
+    let document = success(&advise(&bench, &["--root", text(&root), "--json"]));
+    assert_eq!(document["schema"], "diskwright.advice/1");
+    assert_eq!((document["role"].as_str(), document["role_from"].as_str()), (Some("database"), Some("postgres")));
+    assert_eq!(document["items"][0]["id"], "queue.iostats@sda");
+    assert_eq!(document["items"][0]["undo"], "echo '0' > /sys/block/sda/queue/iostats");
+    assert!(document["unknown"].as_array().is_some_and(|unknown| !unknown.is_empty()));
+    assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "warning"]).status.code(), Some(1));
+    assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "critical"]).status.code(), Some(0));
+    assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "grave"]).status.code(), Some(2));
+    // what is ignored stays so until it is listed again
+    success(&advise(&bench, &["--root", text(&root), "--ignore", "queue.iostats", "--json"]));
+    let ignored = success(&advise(&bench, &["--root", text(&root), "--json"]));
+    assert_eq!((ignored["ignored"].as_u64(), ignored["items"].as_array().map(Vec::len)), (Some(1), Some(0)));
+    let again = success(&advise(&bench, &["--root", text(&root), "--unignore", "queue.iostats", "--json"]));
+    assert_eq!(again["items"][0]["id"], "queue.iostats@sda");
+    let wrong = advise(&bench, &["--ignore", "queue.iostat"]);
+    assert!(wrong.status.code() == Some(2) && said(&wrong).contains("queue.iostats"), "{}", said(&wrong));
+    let wrong = advise(&bench, &["--role", "databse"]);
+    assert!(wrong.status.code() == Some(2) && said(&wrong).contains("database"), "{}", said(&wrong));
+}
+
+#[test]
+fn a_log_notes_how_its_host_is_set() {
+    let bench = folder("advise_log");
+    let log = bench.join("log");
+    let recorded = crate::common::diskwright(&["record", text(&log), "--for", "3s"]);
+    assert!(recorded.status.success(), "{}", said(&recorded));
+    let document = success(&advise(&bench, &[text(&log), "--json"]));
+    assert_eq!(document["from"], "the log");
+    assert!(document["well"].as_u64().is_some_and(|well| well > 3), "{document}");
+    let wrong = advise(&bench, &[text(&log), "--apply", "queue.iostats"]);
+    assert!(!wrong.status.success() && said(&wrong).contains("changes this host"), "{}", said(&wrong));
+}
+
+#[test]
+fn what_was_saved_is_compared_and_what_was_never_applied_is_not_undone() {
+    let bench = folder("advise_saved");
+    assert_eq!(advise(&bench, &["--diff"]).status.code(), Some(1));
+    success(&advise(&bench, &["--save", "--json"]));
+    assert_eq!(json(&advise(&bench, &["--diff", "--json"]))["schema"], "diskwright.advice-diff/1");
+    let saved = bench.join("advice/baseline.json");
+    let other = fs::read_to_string(&saved).expect("kept").replacen(
+        "proc/sys/vm/swappiness\": \"",
+        "proc/sys/vm/swappiness\": \"1",
+        1,
+    );
+    fs::write(&saved, other).expect("changed");
+    let changes = json(&advise(&bench, &["--diff", "--json"]));
+    let swappiness =
+        changes["changes"].as_array().expect("a list").iter().any(|c| c["what"] == "/proc/sys/vm/swappiness");
+    assert!(swappiness, "{changes}");
+    let undone = advise(&bench, &["--undo", "memory.swappiness"]);
+    assert!(undone.status.code() == Some(1) && said(&undone).contains("not applied"), "{}", said(&undone));
+}

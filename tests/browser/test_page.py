@@ -1,0 +1,245 @@
+"""The page of `serve` in a real browser: live, scrubbed, marked, on a phone, without a network, with many viewers.
+
+DISKWRIGHT is the program; PICTURES a folder for pictures of the page, where somebody wants to look at them."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.request
+from pathlib import Path
+
+from chromium import Chromium, program
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("DISKWRIGHT", ROOT / "target/debug/diskwright")
+HOSTILE = "<img src=x onerror=alert(1)>"
+VIEWERS = 32
+
+
+STATE = "document.querySelector('#state').innerText"
+STRETCH = "document.querySelector('#stretch').innerText"
+FRAMES = "+(document.documentElement.dataset.frames || 0)"
+INKED = """(() => { const c = document.querySelector('#c2');
+  const d = c.getContext('2d').getImageData(60, 0, c.width - 60, c.height - 20).data;
+  let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 60; return n; })()"""
+
+
+def picture(page, name):
+    if folder := os.environ.get("PICTURES"):
+        page.picture(Path(folder) / f"{name}.png")
+
+
+class Served:
+    """A running server."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [BINARY, "serve", "--listen", "0", "--json", *map(str, arguments)],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        text = ""
+        while not text.rstrip().endswith("}"):
+            line = self.process.stdout.readline()
+            if not line:
+                raise AssertionError(f"the server ended: {text}")
+            text += line
+        self.url = json.loads(text)["url"]
+
+    def json(self, target):
+        with urllib.request.urlopen(self.url + target, timeout=60) as answer:
+            return json.load(answer)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+
+@unittest.skipUnless(program(), "skipped: no chromium")
+class PageTest(unittest.TestCase):
+    """One browser, one recording and one simulated log for all tests."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="diskwright-page-"))
+        cls.log = cls.folder / "log"
+        cls.recorder = subprocess.Popen(
+            [BINARY, "record", cls.log, "--every", "200ms"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cls.simulated = cls.folder / "simulated"
+        subprocess.run([BINARY, "simulate", ROOT / "lab/systems/one-arm.toml", "--out", cls.simulated],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cls.browser = Chromium()
+        cls.servers = [Served(cls.simulated)]
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            shown = subprocess.run([BINARY, "show", cls.log, "--json"], capture_output=True)
+            if shown.returncode == 0:
+                break
+            time.sleep(0.2)
+        cls.servers.append(Served(cls.log))
+        cls.recorded, cls.live = cls.servers
+
+    @classmethod
+    def tearDownClass(cls):
+        for server in cls.servers:
+            server.stop()
+        cls.recorder.terminate()
+        cls.recorder.wait(30)
+        cls.browser.close()
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    def page(self, server, fragment="", **size):
+        page = self.browser.page(**size)
+        self.addCleanup(page.close)
+        page.open(server.url + fragment)
+        return page
+
+    def shown(self, server, fragment="", **size):
+        page = self.page(server, fragment, **size)
+        page.until("document.querySelectorAll('#devices tbody tr').length > 0", "the devices")
+        page.until(f"/live|recorded/.test({STATE})", "the state")
+        return page
+
+    def calm(self, page, own):
+        """Nothing went wrong, nothing was asked of others."""
+        self.assertEqual(page.complaints(), [])
+        strange = [url for url in page.requests() if not url.startswith((own, "data:", "about:"))]
+        self.assertEqual(strange, [])
+
+    def test_it_is_live(self):
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 3", "three frames")
+        before = page.run("+document.documentElement.dataset.frames")
+        page.until(f"{FRAMES} >= {before + 5}", "five more frames")
+        self.assertIn("live", page.text("#state"))
+        self.assertRegex(page.text("#verdict"), r"confidence")
+        self.assertIn("chromium", page.text("#processes"))
+        picture(page, "live")
+        page.key(" ")
+        page.until(f"/paused/.test({STATE})", "the pause")
+        page.until("location.hash.includes('at=')", "the moment in the address")
+        page.key("End")
+        page.until(f"/live/.test({STATE})", "the end")
+        self.calm(page, self.live.url)
+
+    def test_a_stretch_is_chosen_with_mouse_keys_and_fingers(self):
+        page = self.shown(self.recorded)
+        page.drag("#c1", 0.4, 0.7)
+        page.until(f"/Save report/.test({STRETCH})", "a stretch")
+        page.until("/judged: /.test(document.querySelector('#verdict').innerText)", "its verdict")
+        page.until("location.hash.includes('part=')", "the stretch in the address")
+        part = page.run("new URLSearchParams(location.hash.slice(1)).get('part')")
+        begin, end = map(int, part.split("-"))
+        first, last = self.recorded.json("api/host")["range_ms"]
+        self.assertAlmostEqual((end - begin) / (last - first), 0.3 * 1.07, delta=0.06)
+        picture(page, "stretch")
+        # the same moment, by its link
+        other = self.shown(self.recorded, page.run("location.hash"))
+        other.until("!document.querySelector('#chosen').hidden", "the stretch of the link")
+        # the stretch is kept, and another compared with it
+        page.key("k")
+        page.drag("#c1", 0.75, 0.95)
+        page.until(f"/Compare with first/.test({STRETCH})", "the second stretch")
+        page.key("c")
+        page.until("!document.querySelector('#compared').hidden", "the comparison")
+        self.assertIn("physical_disk.", page.text("#compared"))
+        page.key("Escape")
+        page.click("#c1", 0.5)
+        page.until(f"/^At /.test({STRETCH})", "the cursor")
+        page.key("Escape")
+        for _ in range(3):
+            page.key("ArrowLeft", shift=True)
+        page.until(f"/Save report/.test({STRETCH})", "a stretch by keys")
+        self.calm(page, self.recorded.url)
+        phone = self.shown(self.recorded, width=390, height=844, mobile=True)
+        phone.touch_drag("#c1", 0.3, 0.8)
+        phone.until(f"/Save report/.test({STRETCH})", "a stretch by a finger")
+
+    def test_latency_is_a_map(self):
+        page = self.shown(self.recorded)
+        page.until("/requests; half took/.test(document.querySelector('#key2').innerText)", "the map")
+        page.until(f"{INKED} > 500", "cells of the map")
+        picture(page, "map")
+        self.calm(page, self.recorded.url)
+
+    def test_bookmarks_are_text(self):
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 2", "frames")
+        page.key("m")
+        page.until("document.querySelector('#ask').open", "the question")
+        page.type(HOSTILE)
+        page.click("#askset")
+        page.until(f"document.querySelector('#notes').innerText.includes({json.dumps(HOSTILE)})", "the bookmark")
+        again = self.shown(self.live)
+        again.until(f"document.querySelector('#notes').innerText.includes({json.dumps(HOSTILE)})", "it in the log")
+        self.assertEqual(again.run("document.images.length"), 0)
+        self.calm(again, self.live.url)
+
+    def test_it_fits_a_phone_in_light_and_dark(self):
+        for dark in (False, True):
+            page = self.shown(self.recorded, width=360, height=740, mobile=True, dark=dark)
+            self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 360)
+            ground = page.run("getComputedStyle(document.body).backgroundColor")
+            self.assertEqual(int(ground.split("(")[1].split(",")[0]) < 60, dark, ground)
+            picture(page, f"phone-{'dark' if dark else 'light'}")
+
+    def test_a_server_that_goes_and_comes_back(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        start = lambda: subprocess.Popen([BINARY, "serve", self.log, "--listen", str(port)], stderr=subprocess.DEVNULL)
+        server = start()
+        try:
+            time.sleep(1)
+            page = self.browser.page()
+            self.addCleanup(page.close)
+            page.open(f"http://127.0.0.1:{port}/")
+            page.until(f"{FRAMES} >= 2", "frames")
+            server.kill()
+            server.wait()
+            page.until(f"/no connection/.test({STATE}) && !document.querySelector('#fault').hidden", "the loss")
+            picture(page, "lost")
+            frames = page.run("+document.documentElement.dataset.frames")
+            server = start()
+            page.until(f"{FRAMES} > {frames + 2} && document.querySelector('#fault').hidden", "the return", 40)
+        finally:
+            server.kill()
+            server.wait()
+
+    def test_many_viewers_see_all_frames(self):
+        streams = []
+        host, port = self.live.url[7:-1].split(":")
+        for _ in range(VIEWERS - 1):
+            stream = socket.create_connection((host, int(port)), timeout=30)
+            stream.sendall(f"GET /events HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+            streams.append(stream)
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 5", "frames beside many viewers")
+        for stream in streams:
+            text = b""
+            while text.count(b"event: frame") < 2:
+                part = stream.recv(1 << 16)
+                self.assertTrue(part, "the stream ended")
+                text += part
+            stream.close()
+
+    def test_hosts_are_a_list_that_leads_to_each(self):
+        server = Served(self.log, self.simulated)
+        self.addCleanup(server.stop)
+        page = self.page(server)
+        page.until("document.querySelectorAll('#hosts tbody tr').length === 2", "two hosts")
+        page.until("!/being judged/.test(document.querySelector('#hosts').innerText)", "both verdicts", 40)
+        picture(page, "hosts")
+        page.click("#hosts tbody tr:nth-child(1) button", 0.5)
+        page.until("document.querySelectorAll('#devices tbody tr').length > 0", "the host")
+        page.click("#all")
+        page.until("!document.querySelector('#fleet').hidden", "the list again")
+        self.calm(page, server.url)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,68 @@
+//! A mount that never answers delays nobody who only watches. Takes root: a FUSE filesystem is mounted in a mount
+//! namespace of the test's own, and its other end is held open and never read.
+
+use std::fs::File;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{folder, text};
+
+/// Mounts, then runs the rest with the mount in place. Who asks the mount anything waits until the descriptor closes.
+const SCRIPT: &str = r#"
+exec 3<>/dev/fuse || exit 77
+mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent "$1" || exit 77
+shift
+exec "$@"
+"#;
+
+fn with_silent_mount(point: &str, arguments: &[&str]) -> Option<(std::process::Output, Duration)> {
+    if !rustix::process::geteuid().is_root() || File::open("/dev/fuse").is_err() {
+        eprintln!("skipped: no FUSE (takes root)");
+        return None;
+    }
+    let begun = Instant::now();
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60", "unshare", "-m", "sh", "-c", SCRIPT, "sh", point]).args(arguments);
+    let output = command.output().expect("coreutils and util-linux");
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: FUSE cannot be mounted here");
+        return None;
+    }
+    Some((output, begun.elapsed()))
+}
+
+#[test]
+fn a_filesystem_that_never_answers_delays_neither_why_nor_record() {
+    let folder = folder("silent-mount");
+    let point = folder.join("mnt");
+    std::fs::create_dir(&point).expect("a folder");
+    // the mount is what it is taken for: a look at it does not come back
+    let Some((asked, _)) = with_silent_mount(text(&point), &["timeout", "-s", "KILL", "2", "stat", "-f", text(&point)])
+    else {
+        return;
+    };
+    assert!(!asked.status.success());
+
+    let program = env!("CARGO_BIN_EXE_diskwright");
+    let log = folder.join("log");
+    // somebody waits for it meanwhile
+    let record = format!(
+        "stat -f {} > {}.out 2>&1 & asks=$!; {program} record --every 500ms --for 4s {}; code=$?\n\
+         kill -9 $asks; exit $code",
+        text(&point),
+        text(&log),
+        text(&log)
+    );
+    let (output, took) = with_silent_mount(text(&point), &["bash", "-c", &record]).expect("it was mounted before");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    let shown = crate::common::json(&crate::common::diskwright(&["why", "--json", text(&log)]));
+    assert_ne!(shown["bottleneck"], Value::Null);
+
+    let (output, took) =
+        with_silent_mount(text(&point), &[program, "why", "--json", "--for", "3s"]).expect("it was mounted before");
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}

@@ -1,0 +1,395 @@
+//! `serve` and its clients: who may ask, what comes back, and what the hostile ones cannot do.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use diskwright_base::{Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topology};
+use diskwright_datastore::{LogWriter, WriterOptions};
+use serde_json::Value;
+
+use crate::common::{command, diskwright, folder, json, said, text, until};
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_790_000_000 * SECOND;
+const TICKS: i64 = 300;
+/// Longer than any answer takes on a busy machine.
+const SOON: Duration = Duration::from_secs(60);
+const HOSTILE: &str = "<img src=x onerror=alert(1)>";
+
+/// A disk that is slow from tick 150 to 240, and a hostile program that reads.
+fn log(place: &Path, host: &str) -> PathBuf {
+    let series = |counter: &str, scale: f64| Series { counter: counter.into(), instance: "sda".into(), scale };
+    let schema = Arc::new(Schema::new(vec![
+        series("physical_disk.reads", 1.0),
+        series("physical_disk.writes", 1.0),
+        series("physical_disk.read_time_s", 1e-6),
+        series("physical_disk.write_time_s", 1e-6),
+        series("physical_disk.weighted_time_s", 1e-6),
+        series("physical_disk.busy_time_s", 1e-6),
+        series("physical_disk.read_bytes", 512.0),
+    ]));
+    let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
+    let topology = Topology { host: host.into(), ..Topology::default() };
+    let topology = serde_json::to_string(&topology).expect("JSON");
+    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    writer.note(&Note::new(START + 100 * SECOND, Note::BOOKMARK, HOSTILE)).expect("noted");
+    let row = ProcessRow { pid: 7, name: HOSTILE.into(), read_bytes_per_s: Some(4e5), ..ProcessRow::default() };
+    let table = ProcessTable { elapsed_s: 1.0, rows: vec![row], ..ProcessTable::default() };
+    let table = serde_json::to_string(&table).expect("JSON");
+    for second in 1..=TICKS {
+        let each: f64 = if (150..240).contains(&second) { 40_000.0 } else { 2_000.0 };
+        let busy = (100.0 * each).min(1e6);
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        writer.push(&schema, tick, &[100.0, 0.0, 100.0 * each, 0.0, 100.0 * each, busy, 800.0]).expect("room");
+        writer.note(&Note::new(tick.time_ns, Note::PROCESSES, table.clone())).expect("noted");
+    }
+    writer.close().expect("closed");
+    place.to_owned()
+}
+
+/// A running server, and where.
+struct Served {
+    child: Child,
+    address: String,
+}
+
+impl Served {
+    fn start(arguments: &[&str]) -> Served {
+        let arguments = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
+        let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+        let mut document = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        while serde_json::from_str::<Value>(&document).is_err() {
+            assert!(output.read_line(&mut document).is_ok_and(|read| read > 0), "ended: {document}");
+        }
+        let url: Value = serde_json::from_str(&document).expect("JSON");
+        assert_eq!(url["schema"], "diskwright.serve/1");
+        let address = url["url"].as_str().expect("a text").trim_start_matches("http://").trim_end_matches('/');
+        Served { child, address: address.to_owned() }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("connected");
+        stream.set_read_timeout(Some(SOON)).expect("set");
+        stream.set_write_timeout(Some(SOON)).expect("set");
+        stream
+    }
+
+    /// Head and body of the answer to what is sent as it is.
+    fn raw(&self, request: &str) -> (String, String) {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("answered");
+        let answer = String::from_utf8(answer).expect("UTF-8");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn get(&self, target: &str, more: &str) -> (String, String) {
+        let host = &self.address;
+        self.raw(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n"))
+    }
+
+    fn json(&self, target: &str) -> Value {
+        let (head, body) = self.get(target, "");
+        assert!(head.starts_with("HTTP/1.1 200 "), "{target}: {head}\n{body}");
+        serde_json::from_str(&body).expect("JSON")
+    }
+
+    fn post(&self, body: &str, more: &str) -> (String, String) {
+        let (host, length) = (&self.address, body.len());
+        let head = format!("POST /api/mark HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}");
+        self.raw(&format!("{head}Content-Length: {length}\r\n\r\n{body}"))
+    }
+
+    /// Waits until all of a host is read.
+    fn read_all(&self, host: usize) {
+        until("the log to be read", || self.json(&format!("/api/host?host={host}"))["read"] == 1.0);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn status(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap_or_default()
+}
+
+#[test]
+fn a_log_is_shown_with_its_moments_and_stretches() {
+    let served = Served::start(&[text(&log(&folder("serve-log").join("log"), "db1"))]);
+    let (head, page) = served.get("/", "");
+    assert!(page.len() < 150_000 && page.starts_with("<!DOCTYPE html>"), "{head}");
+    served.read_all(0);
+    let hosts = served.json("/api/hosts");
+    assert_eq!((&hosts["hosts"][0]["name"], &hosts["hosts"][0]["live"]), (&"db1".into(), &false.into()));
+    let at = |second: i64| (START + second * SECOND) / 1_000_000;
+    // the stretch of which the disk is slow, and one before
+    let slow = served.json(&format!("/api/view?at={}&judged=80000&shown=80000", at(235)));
+    assert_eq!(slow["verdict"]["bottleneck"], "disk", "{}", slow["verdict"]);
+    assert_eq!(slow["processes"][0]["name"], HOSTILE);
+    let calm = served.json(&format!("/api/view?at={}&judged=80000&shown=80000", at(100)));
+    assert_eq!(calm["verdict"]["blames"], false, "{}", calm["verdict"]);
+    let from_to = format!("from={}&to={}", at(0), at(TICKS));
+    let range = served.json(&format!("/api/range?{from_to}&points=30&counters=physical_disk.avg_s_per_read"));
+    let line = &range["lines"][0];
+    let mean = |point: usize| line["mean"][point].as_f64().expect("a value");
+    assert!((mean(5) - 0.002).abs() < 1e-6 && (mean(20) - 0.04).abs() < 1e-6, "{line}");
+    assert_eq!((line["instance"].as_str(), range["marks"][0]["text"].as_str()), (Some("sda"), Some(HOSTILE)));
+    let both = format!("from={}&to={}&from2={}&to2={}", at(10), at(140), at(150), at(239));
+    let compared = served.json(&format!("/api/compare?{both}"));
+    assert_eq!(compared["schema"], "diskwright.compare/1");
+    assert!(compared["counters"].as_array().is_some_and(|rows| !rows.is_empty()), "{compared}");
+    let (head, report) = served.get(&format!("/report?from={}&to={}", at(150), at(239)), "");
+    assert!(head.contains("Content-Disposition: attachment") && report.contains("<svg"), "{head}");
+    assert!(!report.contains("<img src=x"), "what is hostile is escaped");
+    let wrong = served.get("/api/range?from=5&to=1", "");
+    assert!(status(&wrong.0) == "422" && wrong.1.contains("is not before"), "{wrong:?}");
+}
+
+#[test]
+fn every_answer_forbids_what_a_browser_should_not_do() {
+    let served = Served::start(&[text(&log(&folder("serve-heads").join("log"), "db1"))]);
+    for target in ["/", "/api/hosts", "/api/host", "/nothing", "/report?from=9&to=1"] {
+        let (head, _) = served.get(target, "");
+        for line in ["Cache-Control: no-store", "X-Content-Type-Options: nosniff", "frame-ancestors 'none'"] {
+            assert!(head.contains(line), "{target}: {line} is not in\n{head}");
+        }
+        assert!(!head.contains("unsafe-") && !head.contains("Access-Control"), "{head}");
+    }
+    let (head, page) = served.get("/", "");
+    let nonce = head.split("script-src 'nonce-").nth(1).and_then(|rest| rest.split('\'').next()).expect("a nonce");
+    assert!(nonce.len() == 32 && page.contains(&format!("<script nonce=\"{nonce}\">")));
+    assert!(!served.get("/", "").0.contains(nonce), "each page has a nonce of its own");
+    assert!(!page.contains("<script>") && page.matches("<script").count() == 1);
+}
+
+#[test]
+fn other_names_other_sites_and_other_paths_get_nothing() {
+    let place = folder("serve-hostile");
+    fs::write(place.join("secret"), "not to be served").expect("a file");
+    let served = Served::start(&[text(&log(&place.join("log"), "db1"))]);
+    let port = served.address.rsplit(':').next().expect("a port");
+    for name in ["evil.example", "127.0.0.1.evil.example", "", "localhost.evil.example"] {
+        let ask = format!("GET /api/hosts HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\n\r\n");
+        let (head, body) = served.raw(&ask);
+        assert!(status(&head) == "403" && !body.contains("db1"), "{name}: {head}\n{body}");
+    }
+    let none = served.raw("GET /api/hosts HTTP/1.1\r\nConnection: close\r\n\r\n");
+    assert_eq!(status(&none.0), "403");
+    for site in ["cross-site", "same-site"] {
+        assert_eq!(status(&served.get("/api/view", &format!("Sec-Fetch-Site: {site}\r\n")).0), "403", "{site}");
+    }
+    for target in [
+        "/../secret",
+        "/log/../../secret",
+        "/%2e%2e/secret",
+        "//etc/passwd",
+        "/api/../secret",
+        "/api/host/../../secret",
+        "/report/../secret",
+        "/etc/passwd",
+        "/.",
+        "/api/",
+        "http://evil.example/",
+        "/api/host?host=../secret",
+        "/api/host?host=-1",
+        "/api/host?host=18446744073709551616",
+        "/api/host?host=%00",
+        "/events?host=7",
+    ] {
+        let (head, body) = served.get(target, "");
+        assert!(status(&head) == "404" && !body.contains("served\n") && !body.contains("root:"), "{target}: {head}");
+    }
+    for (number, method) in ["PUT", "DELETE", "OPTIONS", "TRACE", "get"].into_iter().enumerate() {
+        let ask = format!("{method} / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", served.address);
+        assert_eq!(status(&served.raw(&ask).0), "405", "{number} {method}");
+    }
+}
+
+#[test]
+fn bookmarks_come_from_our_own_page_only() {
+    let place = log(&folder("serve-marks").join("log"), "db1");
+    let served = Served::start(&[text(&place)]);
+    served.read_all(0);
+    let time = (START + 50 * SECOND) / 1_000_000;
+    let body = serde_json::json!({ "time_ms": time, "text": HOSTILE }).to_string();
+    let (own, kind) = (format!("Origin: http://{}\r\n", served.address), "Content-Type: application/json\r\n");
+    let refused = [
+        (String::new() + kind, "403"),
+        (format!("Origin: http://evil.example\r\n{kind}"), "403"),
+        (format!("Origin: null\r\n{kind}"), "403"),
+        (format!("Origin: http://{}.evil.example\r\n{kind}", served.address), "403"),
+        (format!("{own}Content-Type: text/plain\r\n"), "415"),
+        (own.clone(), "415"),
+        (format!("{own}{kind}Sec-Fetch-Site: cross-site\r\n"), "403"),
+    ];
+    for (more, code) in refused {
+        assert_eq!(status(&served.post(&body, &more).0), code, "{more}");
+    }
+    let own = own + kind;
+    for wrong in ["", "{", "{}", "[1]", r#"{"time_ms":1,"text":"too early"}"#, r#"{"time_ms":"x","text":"y"}"#] {
+        assert_eq!(status(&served.post(wrong, &own).0), "422", "{wrong}");
+    }
+    let long = serde_json::json!({ "time_ms": time, "text": "x".repeat(501) }).to_string();
+    assert_eq!(status(&served.post(&long, &own).0), "422");
+    assert_eq!(status(&served.post(&"x".repeat(17_000), &own).0), "413");
+    let shown = json(&diskwright(&["show", text(&place), "--json"]));
+    assert_eq!(shown["bookmarks"].to_string().matches("onerror").count(), 1, "nothing was set so far");
+    let (head, answer) = served.post(&body, &own);
+    assert_eq!(status(&head), "200", "{answer}");
+    let shown = json(&diskwright(&["show", text(&place), "--json"]));
+    assert_eq!(shown["bookmarks"].to_string().matches("onerror").count(), 2, "{}", shown["bookmarks"]);
+}
+
+#[test]
+fn elsewhere_only_with_a_token() {
+    let place = folder("serve-token");
+    let log = log(&place.join("log"), "db1");
+    for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9190"] {
+        let done = diskwright(&["serve", text(&log), "--listen", open]);
+        assert!(done.status.code() == Some(2) && said(&done).contains("--token-file"), "{open}: {}", said(&done));
+    }
+    let file = place.join("token");
+    let served = Served::start(&[text(&log), "--token-file", text(&file)]);
+    let token = fs::read_to_string(&file).expect("it was made").trim().to_owned();
+    assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+    assert!(token.len() >= 32);
+    let wrong = format!("{}x", &token[..token.len() - 1]);
+    for more in [String::new(), format!("Cookie: diskwright={wrong}\r\n"), format!("Authorization: Bearer {wrong}\r\n")]
+    {
+        for target in ["/", "/api/hosts", "/events", "/report", &format!("/?token={wrong}"), "/api/hosts?token="] {
+            let (head, body) = served.get(target, &more);
+            assert!(
+                status(&head) == "401" && !body.contains("db1") && !head.contains("Set-Cookie"),
+                "{target}: {head}"
+            );
+        }
+    }
+    // the token opens the page, and is not asked for in addresses after that
+    let (head, _) = served.get(&format!("/?token={token}"), "");
+    assert!(
+        status(&head) == "303" && head.contains("HttpOnly; SameSite=Lax") && head.contains("Location: /\r\n"),
+        "{head}"
+    );
+    assert_eq!(status(&served.get(&format!("/api/hosts?token={token}"), "").0), "401");
+    for shown in [format!("Cookie: a=b; diskwright={token}\r\n"), format!("Authorization: Bearer {token}\r\n")] {
+        assert!(served.get("/api/hosts", &shown).1.contains("db1"), "{shown}");
+    }
+}
+
+#[test]
+fn a_thousand_connections_and_slow_readers_hold_up_nobody() {
+    let place = folder("serve-crowd");
+    let dir = place.join("log");
+    let mut recorder = command(&["record", text(&dir), "--every", "100ms", "--json"]);
+    let recorder = recorder.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+    until("the first ticks", || diskwright(&["show", text(&dir), "--json"]).status.success());
+    let served = Served::start(&[text(&dir)]);
+    served.read_all(0);
+    // readers of the stream that never read it
+    let slow: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = served.connect();
+            let ask = format!("GET /events HTTP/1.1\r\nHost: {}\r\n\r\n", served.address);
+            stream.write_all(ask.as_bytes()).expect("sent");
+            stream
+        })
+        .collect();
+    let mut crowd = Vec::new();
+    for index in 0..1000 {
+        // some say nothing, some half of a request
+        if let Ok(mut stream) = TcpStream::connect(&served.address) {
+            if index % 2 == 0 {
+                let _ = stream.write_all(b"GET /api/ho");
+            }
+            crowd.push(stream);
+        }
+    }
+    assert!(crowd.len() > 900, "{}", crowd.len());
+    let begun = Instant::now();
+    assert_eq!(served.json("/api/hosts")["schema"], "diskwright.hosts/1");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    // a reader that reads gets one frame after the other meanwhile
+    let mut reader = BufReader::new(served.connect());
+    let ask = format!("GET /events HTTP/1.1\r\nHost: {}\r\n\r\n", served.address);
+    reader.get_mut().write_all(ask.as_bytes()).expect("sent");
+    let mut ids: Vec<i64> = Vec::new();
+    let mut line = String::new();
+    while ids.len() < 5 {
+        line.clear();
+        assert!(reader.read_line(&mut line).is_ok_and(|read| read > 0), "the stream ended");
+        ids.extend(line.strip_prefix("id: ").and_then(|id| id.trim().parse::<i64>().ok()));
+    }
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
+    drop((crowd, slow));
+    let id = i32::try_from(recorder.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("told");
+    let done = recorder.wait_with_output().expect("ended");
+    let sum = json(&done);
+    assert!(sum["ticks_lost"] == 0 && sum["ticks"].as_u64().is_some_and(|ticks| ticks > 10), "{sum}");
+}
+
+#[test]
+fn a_reader_that_comes_back_gets_what_it_missed_once() {
+    let dir = folder("serve-resume").join("log");
+    let mut recorder = command(&["record", text(&dir), "--every", "200ms"]);
+    let mut recorder = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    until("the first ticks", || diskwright(&["show", text(&dir), "--json"]).status.success());
+    let served = Served::start(&[text(&dir)]);
+    served.read_all(0);
+    let mut seen: Vec<f64> = Vec::new();
+    let mut last = String::new();
+    for _ in 0..3 {
+        let mut reader = BufReader::new(served.connect());
+        let more = if last.is_empty() { String::new() } else { format!("Last-Event-ID: {last}\r\n") };
+        let ask = format!("GET /events HTTP/1.1\r\nHost: {}\r\n{more}\r\n", served.address);
+        reader.get_mut().write_all(ask.as_bytes()).expect("sent");
+        let (mut frames, mut line) = (0, String::new());
+        while frames < 4 {
+            line.clear();
+            assert!(reader.read_line(&mut line).is_ok_and(|read| read > 0), "the stream ended");
+            if let Some(id) = line.strip_prefix("id: ") {
+                id.trim().clone_into(&mut last);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                let frame: Value = serde_json::from_str(data).expect("JSON");
+                assert_eq!(frame["schema"], "diskwright.frame/1");
+                let ticks = frame["ticks"].as_array().expect("a list");
+                seen.extend(ticks.iter().map(|tick| tick[0].as_f64().expect("a time")));
+                frames += 1;
+            }
+        }
+        // away for a while
+        let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 700_000_000 });
+    }
+    assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "no tick comes twice: {seen:?}");
+    let apart = seen.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+    assert!(apart < 2000.0, "none is missing: {apart} ms");
+    let _ = recorder.kill();
+    let _ = recorder.wait();
+}
+
+#[test]
+fn several_hosts_are_a_list_and_each_is_judged() {
+    let place = folder("serve-fleet");
+    let logs = [log(&place.join("log0"), "db1"), log(&place.join("log1"), "db2")];
+    let served = Served::start(&[text(&logs[0]), text(&logs[1])]);
+    until("both to be judged", || {
+        let hosts = served.json("/api/hosts");
+        hosts["hosts"].as_array().is_some_and(|list| list.len() == 2 && list.iter().all(|h| !h["verdict"].is_null()))
+    });
+    served.read_all(1);
+    assert_eq!(served.json("/api/host?host=1")["name"], "db2");
+    assert_eq!(status(&served.get("/api/host?host=2", "").0), "404");
+}

@@ -1,0 +1,145 @@
+//! The command `workload`: contracts, refusals before anything is written, and what a killed one leaves.
+
+use std::fs;
+
+use crate::common::{command, diskwright, folder, json, said, success, text, until};
+
+fn is_empty(folder: &std::path::Path) -> bool {
+    fs::read_dir(folder).expect("a folder").next().is_none()
+}
+
+#[test]
+fn a_sort_keeps_the_contract_and_leaves_nothing() {
+    let folder = folder("workload-sort");
+    let dir = text(&folder);
+    let answer =
+        success(&diskwright(&["workload", "sort", "--source", dir, "--rows", "50k", "--memory", "1M,16M", "--json"]));
+    assert_eq!((answer["schema"].as_str(), answer["workload"].as_str()), (Some("diskwright.workload/1"), Some("sort")));
+    // (10, rounded up to 16, + 100) x 1.1 x 50,000
+    assert_eq!(answer["memory_in_place_bytes"].as_u64(), Some(6_380_000));
+    let runs = answer["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    assert!(runs[0]["runs"].as_u64() > Some(1) && runs[1]["runs"].as_u64() == Some(1), "{answer}");
+    for run in runs {
+        assert!(run["wall_s"].as_f64() > Some(0.0) && run["verified"] == true && run["rows"] == 50_000, "{run}");
+        let bytes: u64 = run["stages"].as_array().unwrap().iter().map(|s| s["write"]["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(bytes, 5_000_000 * (1 + run["passes"].as_u64().unwrap()));
+    }
+    assert!(is_empty(&folder));
+}
+
+#[test]
+fn several_sorts_are_a_table_and_a_chart() {
+    let folder = folder("workload-chart");
+    let (dir, svg) = (text(&folder).to_owned(), folder.join("sort.svg"));
+    let output = diskwright(&[
+        "workload",
+        "sort",
+        "--source",
+        &dir,
+        "--rows",
+        "20k",
+        "--memory",
+        "512K,1M,8M",
+        "--svg",
+        text(&svg),
+    ]);
+    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && screen.contains("512 KiB") && screen.contains("Time of the sort"), "{screen}");
+    assert!(screen.contains("read back and are right") && screen.lines().all(|l| l.chars().count() <= 80), "{screen}");
+    assert!(fs::read_to_string(svg).expect("written").starts_with("<svg "));
+}
+
+#[test]
+fn a_result_that_is_kept_is_sorted() {
+    let folder = folder("workload-keep");
+    let (dir, kept) = (text(&folder).to_owned(), folder.join("sorted.txt"));
+    let sort = ["workload", "sort", "--source", &dir, "--rows", "30k", "--memory", "1M", "--keep", text(&kept)];
+    success(&diskwright(&[&sort[..], &["--json"]].concat()));
+    let rows = fs::read_to_string(&kept).expect("kept");
+    let keys: Vec<&str> = rows.lines().map(|row| &row[..10]).collect();
+    assert!(keys.len() == 30_000 && keys.is_sorted());
+    // a file that is there is never written over
+    let again = diskwright(&sort);
+    assert!(again.status.code() == Some(2) && said(&again).contains("exists already"), "{}", said(&again));
+    assert_eq!(fs::read_to_string(&kept).expect("kept"), rows);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_before_anything_is_written() {
+    let folder = folder("workload-refused");
+    let dir = text(&folder);
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["sort", "--rows", "1000G", "--memory", "1G", "--source", dir], 1, "nothing was written"),
+        (&["sort", "--memory", "20K", "--source", dir], 2, "needs at least"),
+        (&["sort", "--rows", "none", "--source", dir], 2, "invalid number of rows"),
+        (&["sort", "--row-size", "12", "--source", dir], 2, "a row of 12 bytes"),
+        (&["sort", "--source", "/no/such/folder"], 2, "no such folder"),
+        (&["sort", "--places", &format!("{dir},{dir}")], 2, "they are one place"),
+        (&["transactions", "--dir", "/no/such/folder"], 2, "no such folder"),
+        (&["load", "--dir", dir, "--size", "1000000G"], 1, "nothing was written"),
+        (&["mail", "--dir", dir, "--users", "0"], 2, "0 users"),
+    ];
+    for (arguments, code, sentence) in cases {
+        let output = diskwright(&[&["workload"], arguments].concat());
+        assert!(
+            output.status.code() == Some(code) && said(&output).contains(sentence),
+            "{arguments:?} {}",
+            said(&output)
+        );
+        assert!(is_empty(&folder), "{arguments:?}");
+    }
+}
+
+#[test]
+fn users_work_and_their_answers_have_fields() {
+    let folder = folder("workload-users");
+    let dir = text(&folder);
+    let kinds: [(&[&str], &str); 6] = [
+        (&["transactions", "--size", "16M"], "update"),
+        (&["load", "--size", "8M"], "batch"),
+        (&["scan", "--size", "8M"], "read"),
+        (&["files", "--files", "60"], "stat"),
+        (&["backup", "--files", "60"], "file"),
+        (&["mail"], "deliver"),
+    ];
+    for (kind, operation) in kinds {
+        let common = ["--dir", dir, "--for", "300ms", "--users", "2", "--json"];
+        let answer = success(&diskwright(&[&["workload"], kind, &common].concat()));
+        assert_eq!(answer["schema"].as_str(), Some("diskwright.workload/1"));
+        let operations = answer["operations"].as_array().expect("operations");
+        let found = operations.iter().find(|found| found["operation"] == operation).expect("the operation");
+        assert!(found["done"].as_u64() > Some(0) && found["latency_s"]["p99"].as_f64() > Some(0.0), "{answer}");
+        assert!(is_empty(&folder), "{kind:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_one_left_is_named_and_removed_by_the_next() {
+    let folder = folder("workload-killed");
+    let dir = text(&folder);
+    let mut child = command(&["workload", "mail", "--dir", dir, "--for", "60s"]).spawn().expect("starts");
+    until("it works", || !is_empty(&folder));
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    assert!(!is_empty(&folder), "mail has names, and so its folder stays");
+    let next = diskwright(&["workload", "mail", "--dir", dir, "--for", "200ms", "--json"]);
+    assert!(said(&next).contains("which killed work had left"), "{}", said(&next));
+    assert!(json(&next)["verified"] == true && is_empty(&folder));
+}
+
+#[test]
+fn an_interrupted_one_leaves_nothing() {
+    let folder = folder("workload-stopped");
+    let dir = text(&folder);
+    let child = command(&["workload", "files", "--dir", dir, "--for", "60s", "--files", "200"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("starts");
+    until("it works", || !is_empty(&folder));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().expect("ended");
+    assert!(!output.status.success() && said(&output).contains("interrupted"), "{}", said(&output));
+    assert!(is_empty(&folder));
+}
