@@ -3,6 +3,7 @@
 mod advise;
 mod alerts;
 mod bundles;
+mod calibrate;
 mod ceilings;
 mod circles;
 mod cli;

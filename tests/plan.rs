@@ -161,7 +161,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
     fs::write(&euro, row("st24000nm002h", "EUR")).expect("written");
     let (page, mixed, euro) = (page.display().to_string(), mixed.display().to_string(), euro.display().to_string());
     let load = ["plan", "--reads", "100", "--capacity", "1TB", "--html", &page];
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["--controllers", "sas3-hba"], "did you mean `sas3-hba-8`?"),
         (&["--controllers", "sas3-hba-8", "--only", "cloud"], "--controllers is for drives"),
         (&["--cache", "1GB"], "--controllers"),
@@ -181,7 +181,13 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--prices", &euro, "--budget", "5000USD"], "cannot be compared"),
         (&["--prices", "/nonexistent.toml"], "/nonexistent.toml: "),
         (&["--response", "soon"], "--response: "),
-        (&["--writes=-1"], "writes_per_s: -1"),
+        (&["--writes=-1"], "--writes -1: expected 0"),
+        (&["--levels", "raid5", "--only", "cloud"], "--levels is for drives, --only asks for volumes"),
+        (&["--spares", "1", "--instance", "m6i.large"], "--spares is for drives, --instance asks for volumes"),
+        (&["--spares", "24"], "leaves none of the 24 drives"),
+        (&["--drives", "compaq-4gb", "--only", "ssd"], "--drives names compaq-4gb, which --only leaves out"),
+        (&["--keep-existing", "3:compaq-4gb", "--only", "ssd"], "--keep-existing names compaq-4gb"),
+        (&["--catalogue", "/nonexistent.toml"], "/nonexistent.toml: "),
     ];
     for (more, says) in cases {
         let said = refused(&[&load[..], more].concat());
@@ -190,6 +196,25 @@ fn wrong_usage_is_told_and_nothing_is_written() {
     assert!(refused(&["plan", "--capacity", "1TB"]).contains("plan needs a demand"));
     assert!(refused(&["plan", "--reads", "0"]).contains("nothing is asked"));
     assert!(!fs::exists(&page).expect("readable"), "a page was written");
+}
+
+#[test]
+fn the_first_lines_say_what_to_take() {
+    let said = text(&["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "40ms"]);
+    let mut lines = said.lines();
+    assert!(lines.next().is_some_and(|line| line.starts_with("126 reads/s and 73 writes/s")), "{said}");
+    assert!(lines.next().is_some_and(|line| line.starts_with("Cheapest that meets it: ")), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 120), "{said}");
+}
+
+#[test]
+fn a_drive_of_ones_own_that_has_a_price_is_tried() {
+    let prices = folder("plan-offered").join("own.toml");
+    let row = "[[drive]]\nid = \"compaq-4gb\"\nprice = { each = 1.0, currency = \"EUR\", region = \"DE\", \
+               date = \"2026-11-01\", source = \"an offer\" }\n";
+    fs::write(&prices, row).expect("written");
+    let answer = json(&["plan", "--reads", "10", "--prices", &prices.display().to_string(), "--list", "1"]);
+    assert_eq!(answer["designs"][0]["part"], "compaq-4gb");
 }
 
 #[test]

@@ -113,8 +113,9 @@ impl StorageDesign<'_> {
     /// # Errors
     /// What of it cannot be solved.
     pub fn respond(&self, demand: &Demand) -> Result<Option<DesignResponse>, UnsolvedReason> {
+        // those of a drive of somebody's own are the solver's, as of other members
         let limits = match &self.part.device {
-            DeviceModel::Volume(spec) => self.limits(spec, demand),
+            DeviceModel::Volume(spec) if self.part.volume.is_some() => self.limits(spec, demand),
             _ => Vec::new(),
         };
         if limits.first().is_some_and(|limit| limit.1 >= 1.0) {

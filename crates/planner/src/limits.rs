@@ -2,7 +2,7 @@
 
 use diskwright_base::words::nearest;
 use diskwright_simulator::ArrayLevel;
-use diskwright_simulator::catalogue::DriveClass;
+use diskwright_simulator::catalogue::{self, CatalogueEntry, DriveClass};
 
 use crate::PlanError;
 use crate::prices::{InstanceCaps, PriceList, VolumeOffer};
@@ -24,6 +24,8 @@ pub struct PlanLimits {
     pub only: Vec<PartFilter>,
     /// Drives and volumes by id; empty for those that are sold today.
     pub drives: Vec<String>,
+    /// Drives of a user's own, which go before those of the catalogue.
+    pub own_drives: Vec<CatalogueEntry>,
     /// Controllers to try, by id; empty for ports of the machine that limit nothing.
     pub controllers: Vec<String>,
     /// Most controllers of a design.
@@ -105,6 +107,7 @@ impl PlanLimits {
             levels: vec![ArrayLevel::Raid1, ArrayLevel::Raid10, ArrayLevel::Raid5, ArrayLevel::Raid6],
             only: Vec::new(),
             drives: Vec::new(),
+            own_drives: Vec::new(),
             controllers: Vec::new(),
             max_controllers: 4,
             cache_bytes: None,
@@ -139,6 +142,13 @@ impl PlanLimits {
         if self.instance.is_some() && self.only.iter().any(|f| matches!(f, PartFilter::Hdd | PartFilter::Ssd)) {
             return no("--instance is for volumes of a cloud, --only asks for drives".into());
         }
+        if let Some(spares) = self.spares.iter().min().filter(|spares| **spares >= self.max_drives) {
+            return no(format!(
+                "--spares {spares} leaves none of the {} drives that --max-drives allows",
+                self.max_drives
+            ));
+        }
+        self.check_named()?;
         for filter in &self.only {
             let PartFilter::Provider(provider) = filter else { continue };
             let mut known: Vec<&str> = self.prices.volumes.iter().map(|offer| offer.provider.as_str()).collect();
@@ -156,6 +166,24 @@ impl PlanLimits {
         let least = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
         if least > self.max_drives {
             return no(format!("no level of --levels works with {} drives; the least is {least}", self.max_drives));
+        }
+        Ok(())
+    }
+
+    /// Parts by name are of the kinds that are asked for.
+    fn check_named(&self) -> Result<(), PlanError> {
+        let kept = self.existing.as_ref().map(|existing| ("--keep-existing", &existing.drive));
+        for (option, name) in self.drives.iter().map(|name| ("--drives", name)).chain(kept) {
+            let offer = self.volume(name);
+            let class = match (offer, self.drive(name)) {
+                (Some(_), _) => DriveClass::Cloud,
+                (None, Some(entry)) => entry.class,
+                (None, None) => continue,
+            };
+            if !self.allows(class, offer) {
+                let what = if self.instance.is_some() { "--instance" } else { "--only" };
+                return Err(PlanError::Contradiction(format!("{option} names {name}, which {what} leaves out")));
+            }
         }
         Ok(())
     }
@@ -202,6 +230,11 @@ impl PlanLimits {
     /// True where `--drives` names it.
     pub(crate) fn names(&self, id: &str) -> bool {
         self.drives.iter().any(|name| name.eq_ignore_ascii_case(id))
+    }
+
+    /// The drive of a name: a user's own, or the catalogue's.
+    pub fn drive(&self, id: &str) -> Option<&CatalogueEntry> {
+        self.own_drives.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find(id))
     }
 
     /// The volume offer of a name.

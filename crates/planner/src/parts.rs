@@ -139,20 +139,24 @@ pub fn parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, Pl
     Ok(parts)
 }
 
-/// The drives by name, or those that are sold today.
-fn entries(limits: &PlanLimits) -> Result<Vec<&'static CatalogueEntry>, PlanError> {
-    let groups = &limits.prices.groups;
+/// The drives by name, or a user's own, those that he has a price of, and those that are sold today.
+fn entries(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
+    let prices = &limits.prices;
     let names: Vec<&String> = match (limits.drives.is_empty(), &limits.existing) {
         // members of an array are alike: what is added is as what is there
         (_, Some(existing)) => vec![&existing.drive],
-        (true, None) => groups.iter().flat_map(|group| &group.drives).collect(),
+        (true, None) => {
+            let own = limits.own_drives.iter().map(|entry| &entry.id);
+            let offered = prices.drives.iter().filter(|row| row.price.is_some()).map(|row| &row.id);
+            own.chain(offered).chain(prices.groups.iter().flat_map(|group| &group.drives)).collect()
+        }
         (false, None) => limits.drives.iter().filter(|id| limits.volume(id).is_none()).collect(),
     };
     let mut entries: Vec<&CatalogueEntry> = Vec::new();
     for name in names {
-        let Some(entry) = catalogue::find(name).filter(|entry| entry.class != DriveClass::Cloud) else {
-            let all = catalogue::all().iter().map(|entry| entry.id.as_str());
-            let all = all.chain(limits.prices.volumes.iter().map(|offer| offer.id.as_str()));
+        let Some(entry) = limits.drive(name).filter(|entry| entry.class != DriveClass::Cloud) else {
+            let own = limits.own_drives.iter().chain(catalogue::all()).map(|entry| entry.id.as_str());
+            let all = own.chain(prices.volumes.iter().map(|offer| offer.id.as_str()));
             let near = nearest(&name.to_lowercase(), all).map(str::to_owned);
             return Err(PlanError::Unknown { what: "drive or volume", name: name.clone(), near });
         };

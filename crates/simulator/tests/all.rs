@@ -5,6 +5,7 @@ mod array_plans;
 mod arrays;
 mod cached_systems;
 mod caches;
+mod calibrate;
 mod catalogue;
 mod changes;
 mod channels;

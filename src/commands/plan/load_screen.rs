@@ -7,6 +7,8 @@ use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
 use diskwright_planner::what_if::{DeviceCounters, WhatIf};
 use diskwright_report::{Align, Ink, Style, TextTable};
 
+use super::screen::{painted, told};
+
 /// The load, before the designs.
 pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) -> String {
     let (demand, summary) = (&measured.demand, &measured.summary);
@@ -24,19 +26,15 @@ pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) 
     out += "\n";
     out += &devices(measured, options).render(style);
     for line in lines(measured, options) {
-        out += &format!("{}\n", style.clean(&line));
+        out += &told(&line, 0, style);
     }
     for field in &demand.estimated {
-        out += &format!("{}\n", dim(&format!("estimated: {}: {}", field.field, field.how), style));
+        out += &painted(Ink::Dim, &format!("estimated: {}: {}", field.field, field.how), style);
     }
     for note in &summary.notes {
-        out += &format!("{}\n", dim(&format!("note: {note}"), style));
+        out += &painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out + "\n"
-}
-
-fn dim(text: &str, style: &Style) -> String {
-    style.paint(Ink::Dim, &style.clean(text))
 }
 
 fn percentiles(measured: &MeasuredDemand) -> TextTable {
@@ -191,10 +189,10 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
         let values = [&found.before, &found.modelled_before, &found.after].map(|c| display(of(c), unit));
         table.row([name.to_owned()].into_iter().chain(values));
     }
-    let mut out = format!("{}\n{}\n\n", style.paint(ink, &error), style.clean(&format!("model: {}", found.model)));
-    out += &format!("{}\n{}", style.paint(Ink::Bold, &style.clean(&found.change)), table.render(style));
+    let mut out = painted(ink, &error, style) + &told(&format!("model: {}", found.model), 0, style) + "\n";
+    out += &format!("{}{}", painted(Ink::Bold, &found.change, style), table.render(style));
     for note in &found.notes {
-        out += &format!("{}\n", dim(&format!("note: {note}"), style));
+        out += &painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out
 }

@@ -6,7 +6,7 @@ pub mod from_log;
 mod load_screen;
 mod options;
 mod pictures;
-mod screen;
+pub mod screen;
 
 use clap::Args;
 use diskwright_planner::{PlanError, PlanLimits, plan};

@@ -8,9 +8,9 @@ use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_planner::arithmetic::turned_back;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
 use diskwright_planner::limits::ExistingDrives;
-use diskwright_planner::prices::{built_in, read};
-use diskwright_planner::{Demand, PartFilter, PlanLimits};
-use diskwright_simulator::ArrayLevel;
+use diskwright_planner::prices::{PriceList, built_in, read};
+use diskwright_planner::{Demand, DemandError, PartFilter, PlanLimits};
+use diskwright_simulator::{ArrayLevel, catalogue};
 
 use crate::commands::Failure;
 use crate::commands::when::rfc3339;
@@ -79,6 +79,10 @@ pub struct LimitOptions {
     /// Drives and volumes by name, instead of those that are sold today
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     drives: Vec<String>,
+    /// A TOML file of drives of your own, such as `--calibrate` writes; they are tried beside those that are sold
+    /// today, or by name with --drives
+    #[arg(long, value_name = "FILE")]
+    catalogue: Option<PathBuf>,
     /// Controllers to try before the drives (sas3-hba-8,sas3-raid-8) [default: ports that limit nothing]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Vec<String>,
@@ -121,6 +125,25 @@ pub struct LimitOptions {
 
 fn usage(text: impl Into<String>) -> Failure {
     Failure::Usage(text.into())
+}
+
+/// What is wrong with a demand that was typed, by the option that says so.
+fn in_options(error: &DemandError) -> String {
+    let DemandError::Number { field, value, expected } = error else { return error.to_string() };
+    let options = [
+        ("reads_per_s", "--reads"),
+        ("writes_per_s", "--writes"),
+        ("read_size_bytes", "--size"),
+        ("write_size_bytes", "--write-size"),
+        ("sequential_share", "--sequential"),
+        ("capacity_bytes", "--capacity"),
+        ("response", "--response"),
+        ("queue", "--queue"),
+    ];
+    match options.iter().find(|(name, _)| name == field) {
+        Some((_, option)) => format!("{option} {value}: expected {expected}"),
+        None => error.to_string(),
+    }
 }
 
 /// `30%` or `0.3`.
@@ -180,7 +203,7 @@ impl DemandOptions {
             growth: self.typed_growth(),
             ..Demand::typed(reads, writes, size)
         };
-        demand.check().map_err(|error| usage(error.to_string()))?;
+        demand.check().map_err(|error| usage(in_options(&error)))?;
         // checked here, so that a wrong one is told before anything is planned
         self.horizon_days()?;
         Ok(demand)
@@ -252,24 +275,7 @@ fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure
 impl LimitOptions {
     /// As limits; `horizon_days` comes from the demand.
     pub fn limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
-        let mut prices = built_in();
-        let mut own_currency = None;
-        if let Some(path) = &self.prices {
-            let name = path.display().to_string();
-            let bytes = std::fs::read(path).map_err(|error| usage(format!("{name}: {error}")))?;
-            let own = read(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| usage(error.to_string()))?;
-            match own.currencies()[..] {
-                [] => {}
-                [one] => own_currency = Some(one.to_owned()),
-                ref many => {
-                    return Err(usage(format!(
-                        "{name}: prices in {}; none is converted, so give one",
-                        many.join(" and ")
-                    )));
-                }
-            }
-            prices.extend(own);
-        }
+        let (prices, own_currency) = self.price_list()?;
         let now = rfc3339(SystemClock.read().wall_ns);
         let mut limits = PlanLimits::usual(prices, now.get(..10).unwrap_or_default());
         let (budget, currency) = self.budget.as_deref().map_or(Ok((None, None)), budget)?;
@@ -285,7 +291,13 @@ impl LimitOptions {
             limits.only.push(filter.ok_or_else(|| usage(format!("--only `{text}`: {known}")))?);
         }
         limits.drives = self.drives.clone();
+        if let Some(path) = &self.catalogue {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{name}: {error}")))?;
+            limits.own_drives = catalogue::read(&name, &text).map_err(|problems| usage(problems.to_string()))?;
+        }
         limits.instance = self.instance.clone();
+        self.check_levels(&limits)?;
         limits.controllers = self.controllers.clone();
         limits.max_controllers = self.max_controllers;
         limits.cache_bytes = self.cache.map(|bytes| bytes as f64);
@@ -308,6 +320,43 @@ impl LimitOptions {
         limits.list = self.list.into();
         limits.horizon_days = horizon_days;
         Ok(limits)
+    }
+
+    /// The built-in prices behind a user's own, and the one currency of these.
+    fn price_list(&self) -> Result<(PriceList, Option<String>), Failure> {
+        let mut prices = built_in();
+        let mut own_currency = None;
+        if let Some(path) = &self.prices {
+            let name = path.display().to_string();
+            let bytes = std::fs::read(path).map_err(|error| usage(format!("{name}: {error}")))?;
+            let own = read(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| usage(error.to_string()))?;
+            match own.currencies()[..] {
+                [] => {}
+                [one] => own_currency = Some(one.to_owned()),
+                ref many => {
+                    return Err(usage(format!(
+                        "{name}: prices in {}; none is converted, so give one",
+                        many.join(" and ")
+                    )));
+                }
+            }
+            prices.extend(own);
+        }
+        Ok((prices, own_currency))
+    }
+
+    /// Levels are those of drives.
+    fn check_levels(&self, limits: &PlanLimits) -> Result<(), Failure> {
+        let cloud = |filter: &PartFilter| matches!(filter, PartFilter::Cloud | PartFilter::Provider(_));
+        let volumes_alone = limits.instance.is_some() || !limits.only.is_empty() && limits.only.iter().all(cloud);
+        let levels = ["--levels", "--spares"].into_iter().zip([!self.levels.is_empty(), self.spares.is_some()]);
+        match levels.into_iter().find(|(_, given)| *given && volumes_alone) {
+            Some((option, _)) => {
+                let volumes = if limits.instance.is_some() { "--instance" } else { "--only" };
+                Err(usage(format!("{option} is for drives, {volumes} asks for volumes of a cloud")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The drives that are there and stay; `members` is how many the log has, where there is one.

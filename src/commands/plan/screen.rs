@@ -4,45 +4,82 @@
 use diskwright_base::units::{digits, display};
 use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
-use diskwright_report::{Align, Ink, Style, TextTable, plot};
+use diskwright_report::{Align, Ink, Style, TextTable, plot, text};
 
 use super::pictures;
 
 /// Rows of the frontier's chart.
 const ROWS: usize = 12;
 
-/// The screen.
+/// A sentence within the terminal's width; its further lines stand in by two more.
+pub fn told(sentence: &str, stands_in: usize, style: &Style) -> String {
+    let lines = text::wrap(&style.clean(sentence), style.width.saturating_sub(stands_in + 2), 0);
+    let at = |number: usize| " ".repeat(stands_in + 2 * usize::from(number > 0));
+    lines.iter().enumerate().map(|(number, line)| format!("{}{line}\n", at(number))).collect()
+}
+
+/// The same, painted.
+pub fn painted(ink: Ink, sentence: &str, style: &Style) -> String {
+    told(sentence, 0, style).lines().map(|line| format!("{}\n", style.paint(ink, line))).collect()
+}
+
+/// The screen: what to take, the list, then each design.
 pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
-    let mut out = format!("{}\n\n", style.paint(Ink::Bold, &demand_words(answer)));
+    let mut out = told(&demand_words(answer), 0, style);
     if !answer.feasible {
         let because = answer.rejected.first().map_or("", |rejected| rejected.because.as_str());
         let words = format!("Nothing within the limits meets the demand. Nearest: {because}");
-        out += &format!("{}\n\n", style.paint(Ink::Bad, &style.clean(&words)));
+        out += &painted(Ink::Bad, &words, style);
+    } else if let Some(design) = answer.designs.first() {
+        out += &painted(Ink::Bold, &first_words(design, limits), style);
     }
-    out += &table(answer).render(style);
+    out += &format!("\n{}", table(answer, style).render(style));
     for design in &answer.designs {
-        out += &format!("\n{}\n", style.paint(Ink::Bold, &format!("{}. {}", design.rank, title(design))));
+        out += &format!("\n{}", painted(Ink::Bold, &format!("{}. {}", design.rank, title(design)), style));
         for line in lines(design, limits) {
-            out += &format!("   {}\n", style.clean(&line));
+            out += &told(&line, 3, style);
         }
     }
     if !answer.rejected.is_empty() {
         let heading = if answer.feasible { "Cheaper, but not enough" } else { "What fails, and where" };
         out += &format!("\n{}\n", style.paint(Ink::Bold, heading));
         for rejected in &answer.rejected {
-            out += &format!("   {}\n", style.clean(&format!("{}: {}", rejected.design, rejected.because)));
+            out += &told(&format!("{}: {}", rejected.design, rejected.because), 3, style);
         }
     }
+    if !answer.break_even.is_empty() {
+        out += "\n";
+    }
     for turn in &answer.break_even {
-        out += &format!("\n{}", style.clean(&turn.sentence));
+        out += &told(&turn.sentence, 0, style);
     }
     if let Some(chart) = pictures::charts(answer).first() {
-        out += &format!("\n\n{}", plot::draw(chart, style, ROWS));
+        out += &format!("\n{}", plot::draw(chart, style, ROWS));
+    }
+    if !answer.notes.is_empty() {
+        out += "\n";
     }
     for note in &answer.notes {
-        out += &format!("\n{}", style.paint(Ink::Dim, &style.clean(&format!("note: {note}"))));
+        out += &painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out + &format!("\n{} designs were judged.\n", answer.searched)
+}
+
+/// What to take, and what that means.
+fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
+    let over = |cost: f64| format!(", {cost:.0} {} over {} years", design.currency, digits(limits.years));
+    let cost = design.cost.filter(|_| design.price_period == PricePeriod::Month).map_or(String::new(), over);
+    let price = match design.price {
+        Some(_) => format!("{}{cost}", price(design)),
+        None => "its price is unknown".into(),
+    };
+    format!(
+        "Cheapest that meets it: {} ({price}); mean response {}, room for {}x the load, limited by {}.",
+        title(design),
+        display(design.response_s.mean, "s"),
+        digits(design.headroom),
+        design.limit
+    )
 }
 
 /// The demand in a line.
@@ -86,25 +123,33 @@ pub fn price(design: &PlannedDesign) -> String {
     }
 }
 
-fn table(answer: &PlanAnswer) -> TextTable {
-    let mut table = TextTable::new().column("", Align::Right).text("design").column("usable", Align::Right);
-    for title in ["mean", "95 %", "99 %", "busiest", "headroom", "price"] {
+/// Columns from which on the list has all figures.
+const WIDE: usize = 110;
+
+fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
+    let wide = style.width >= WIDE;
+    let mut table = TextTable::new().column("", Align::Right).text("design");
+    let all = [("usable", true), ("mean", false), ("95 %", true), ("99 %", false), ("busiest", true)];
+    let all = all.into_iter().chain([("headroom", false), ("price", false)]);
+    for title in all.filter(|(_, extra)| wide || !extra).map(|(title, _)| title) {
         table = table.column(title, Align::Right);
     }
     for design in &answer.designs {
         let ResponseFigures { mean, p95, p99 } = design.response_s;
         let busiest = design.utilization.first().map_or(f64::NAN, |part| part.utilization);
-        table.row([
-            design.rank.to_string(),
-            title(design),
-            display(design.usable_bytes, "bytes"),
-            display(mean, "s"),
-            display(p95, "s"),
-            display(p99, "s"),
-            display(busiest, "fraction"),
-            format!("{}x", digits(design.headroom)),
-            price(design),
-        ]);
+        let price = if wide { price(design) } else { price(design).replace(" a month", "/month") };
+        let cells = [
+            (design.rank.to_string(), false),
+            (title(design), false),
+            (display(design.usable_bytes, "bytes"), true),
+            (display(mean, "s"), false),
+            (display(p95, "s"), true),
+            (display(p99, "s"), false),
+            (display(busiest, "fraction"), true),
+            (format!("{}x", digits(design.headroom)), false),
+            (price, false),
+        ];
+        table.row(cells.into_iter().filter(|(_, extra)| wide || !extra).map(|(cell, _)| cell));
     }
     table
 }

@@ -270,6 +270,8 @@ impl LoadCollector {
                 seconds,
                 reads: reads * seconds,
                 writes: writes * seconds,
+                read_bytes: value(READ_BYTES) * seconds,
+                write_bytes: value(WRITE_BYTES) * seconds,
                 queue_s: queue * seconds,
                 busy_s: known(value(BUSY)) * seconds,
                 read_s: known(value(READ_S)) * reads * seconds,

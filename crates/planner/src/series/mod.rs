@@ -96,6 +96,10 @@ pub struct FrontSums {
     pub reads: f64,
     /// Writes.
     pub writes: f64,
+    /// Bytes read.
+    pub read_bytes: f64,
+    /// Bytes written.
+    pub write_bytes: f64,
     /// Requests in flight times seconds.
     pub queue_s: f64,
     /// Seconds in which the device was at work.
@@ -112,6 +116,8 @@ impl FrontSums {
         self.seconds += other.seconds;
         self.reads += other.reads;
         self.writes += other.writes;
+        self.read_bytes += other.read_bytes;
+        self.write_bytes += other.write_bytes;
         self.queue_s += other.queue_s;
         self.busy_s += other.busy_s;
         self.read_s += other.read_s;

@@ -81,7 +81,8 @@ impl RequestLoad {
         let queue_known = self.incomplete == 0;
         for (at, [reads, writes, read_bytes, write_bytes, in_flight]) in ticks.into_iter().enumerate() {
             let queue_s = if queue_known { in_flight } else { f64::NAN };
-            let sums = FrontSums { seconds, reads, writes, queue_s, ..FrontSums::default() };
+            let bytes = FrontSums { read_bytes, write_bytes, ..FrontSums::default() };
+            let sums = FrontSums { seconds, reads, writes, queue_s, ..bytes };
             front.sums.add(&sums);
             front.rates.record_many(((reads + writes) / seconds * 100.0) as u64, (seconds * 1e3) as u64);
             if queue_known && reads + writes > 0.0 {

@@ -10,8 +10,8 @@ pub const QUICK: Suite = Suite {
     id: "quick",
     title: "the device's profile in about a minute",
     explain: "Random 4 KiB reads at queue depths 1, 4, 16, 64 and 256, and sequential 64 KiB and 1 MiB reads. If \
-              writing is allowed, the same writes and a commit: 15 runs, else 7. The maximum is saved as the device's \
-              ceiling, and from then on `why` judges saturation by it.",
+              writing is allowed, the same writes, reads beside writes, and a commit: 16 runs, else 7. The \
+              maximum is saved as the device's ceiling, and from then on `why` judges saturation by it.",
     good: "It depends on the device. What matters is that today's result is as good as last month's.",
     writes: Writes::IfAllowed,
     time: EACH,
@@ -47,6 +47,9 @@ fn quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         }
     }
     if session.set.writes {
+        // what both cost each other is not to be had from either alone
+        let base = session.pattern("random-mixed-4k-depth-16".to_owned(), Placement::Uniform, 4 << 10, 16);
+        session.run(&Pattern { read_share: 0.5, ..base })?;
         let base = session.pattern("commit", SEQUENTIAL, 4 << 10, 1);
         let commit = Pattern { read_share: 0.0, durable: crate::pattern::Durable::Fdatasync, ..base };
         if let Some(seconds) = session.run(&commit)?.latency_s.mean {

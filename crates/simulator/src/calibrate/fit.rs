@@ -67,7 +67,7 @@ fn entry(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Option<EntryK
 /// Mean absolute error of a form with these numbers; infinite where there is no such device.
 fn error(form: &ModelForm, numbers: &[f64], known: &KnownCells, cells: impl Fn(&CalibrationCell) -> bool) -> f64 {
     let Some(model) = entry(form, numbers, known).and_then(|entry| entry.device().ok()) else { return f64::INFINITY };
-    let off = |cell: &CalibrationCell| (simulated(&model, &cell.load, 1) / cell.per_s).ln().abs();
+    let off = |cell: &CalibrationCell| simulated(&model, cell, 1).error(cell).abs();
     let errors: Vec<f64> = known.cells.iter().filter(|cell| cells(cell)).map(|cell| off(cell)).collect();
     let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
     if mean.is_finite() { mean } else { f64::INFINITY }

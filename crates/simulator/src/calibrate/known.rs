@@ -39,14 +39,15 @@ pub(super) struct KnownCells<'a> {
 
 impl<'a> KnownCells<'a> {
     pub fn of(cells: &'a [&'a CalibrationCell], device: &'a CalibratedDevice) -> Result<KnownCells<'a>, MissingCells> {
-        let small = cells.iter().filter(|cell| !cell.load.sequential).map(|cell| cell.load.blocks).min();
+        let loops: Vec<&CalibrationCell> = cells.iter().filter(|cell| cell.response_s.is_none()).copied().collect();
+        let small = loops.iter().filter(|cell| !cell.load.sequential).map(|cell| cell.load.blocks).min();
         let mut missing = Vec::new();
-        let reads = direction(cells, 1.0, small.unwrap_or(0));
+        let reads = direction(&loops, 1.0, small.unwrap_or(0));
         if let Err(what) = &reads {
             missing.extend(what.iter().map(|what| format!("{what} of reads")));
         }
-        let written = cells.iter().any(|cell| cell.load.read_share <= 0.0);
-        let writes = written.then(|| direction(cells, 0.0, small.unwrap_or(0)));
+        let written = loops.iter().any(|cell| cell.load.read_share <= 0.0);
+        let writes = written.then(|| direction(&loops, 0.0, small.unwrap_or(0)));
         if let Some(Err(what)) = &writes {
             missing.extend(what.iter().map(|what| format!("{what} of writes")));
         }
@@ -69,6 +70,9 @@ impl<'a> KnownCells<'a> {
             notes.push("writes were not measured and are taken to be like reads".to_owned());
         } else if !self.mixes {
             notes.push("reads and writes were not measured at the same time".to_owned());
+        }
+        if let Some(credits) = &self.device.credits {
+            notes.push(credits.words());
         }
         match kind {
             ModelKind::Limits | ModelKind::Shared => {}

@@ -1,11 +1,12 @@
-//! A device described from measurements of it: closed loops of one size and mix at a
-//! fixed depth. Three kinds of device are tried, each made of physics alone: times and rates with limits
-//! (`limits.rs`), the same with work that all share
-//! (`shared.rs`), parts that work side by side behind a processor (`flash.rs`), an arm over a turning disk
-//! (`arm.rs`). Each is fitted by simulating the measured loops (`fit.rs`), and the one for which most
-//! speaks is taken. Cells that are put aside are never seen by the fit; the error is told on them.
+//! A device described from measurements of it: closed loops of one size and mix at a fixed depth, as `probe`
+//! makes them, and what a log says of requests that came by themselves. Four kinds of device are tried, each made
+//! of physics alone: times and rates with limits (`limits.rs`), the same with work that all share (`shared.rs`),
+//! parts that work side by side behind a processor (`flash.rs`), an arm over a turning disk (`arm.rs`). Each is
+//! fitted by simulating what was measured (`fit.rs`), and the one for which most speaks is taken. Cells that are
+//! put aside are never seen by the fit; the error is told on them. `burst.rs` finds credits that run out.
 
 mod arm;
+pub mod burst;
 mod fit;
 mod flash;
 mod form;
@@ -16,21 +17,24 @@ mod write;
 
 use serde::Serialize;
 
-use crate::catalogue::measure::{DriveLoad, measure_load};
-use crate::catalogue::{self, CatalogueEntry};
+use crate::catalogue::measure::{DriveLoad, DriveMeasurement, measure_arrivals, measure_load};
+use crate::catalogue::{self, CatalogueEntry, EntryKind};
 use crate::device::DeviceModel;
 use crate::io::BLOCK_BYTES;
+use burst::MeasuredCredits;
 pub use known::MissingCells;
 
-/// A closed loop that was measured.
+/// What was measured: a closed loop, or requests that came by themselves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CalibrationCell {
     /// What it is called.
     pub name: String,
     /// What was asked.
     pub load: DriveLoad,
-    /// Requests a second that came out.
+    /// Requests a second that came out, or came by themselves.
     pub per_s: f64,
+    /// Their mean response, s, where they came by themselves; the depth of the load is then no part of it.
+    pub response_s: Option<f64>,
     /// Kept from the fit, to try it on.
     pub aside: bool,
 }
@@ -50,6 +54,15 @@ pub struct CalibratedDevice {
     pub year: u16,
     /// Seconds of a small write in order that has to be on the medium, where that was measured.
     pub commit_s: Option<f64>,
+    /// Credits that ran out while it was measured. What was measured afterwards is none of the cells.
+    pub credits: Option<MeasuredCredits>,
+}
+
+impl CalibrationCell {
+    /// Mean response, s: by Little's law in a closed loop.
+    pub fn response_s(&self) -> f64 {
+        self.response_s.unwrap_or(f64::from(self.load.depth) / self.per_s)
+    }
 }
 
 /// Kinds of models.
@@ -71,13 +84,17 @@ pub enum ModelKind {
 pub struct CellPrediction {
     /// The run.
     pub run: String,
-    /// What it tries: `depth`, `size`, `mix` or `sequence`.
+    /// What it tries: `depth`, `size`, `mix`, `sequence` or `log`.
     pub tries: &'static str,
     /// Requests a second.
     pub measured_per_s: f64,
-    /// Requests a second of the described device.
+    /// Requests a second of the described device; those of a log come by themselves.
     pub predicted_per_s: f64,
-    /// Predicted over measured, less 1. In a closed loop the response is off by as much the other way.
+    /// Mean response, s.
+    pub measured_s: f64,
+    /// Mean response of the described device, s.
+    pub predicted_s: f64,
+    /// Predicted over measured, less 1: of requests a second in a closed loop, of the response in a log.
     pub error: f64,
 }
 
@@ -131,7 +148,8 @@ pub enum CalibrationError {
 pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
     let series = |cell: &CalibrationCell| {
         let load = &cell.load;
-        (!load.sequential).then(|| (load.blocks, load.read_share.to_bits(), load.range))
+        let is_random_loop = !load.sequential && cell.response_s.is_none();
+        is_random_loop.then(|| (load.blocks, load.read_share.to_bits(), load.range))
     };
     for at in 0..cells.len() {
         let Some(of) = series(&cells[at]) else { continue };
@@ -149,22 +167,23 @@ pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
 pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result<CalibratedDrive, CalibrationError> {
     let fitted: Vec<&CalibrationCell> = cells.iter().filter(|cell| !cell.aside).collect();
     let known = known::KnownCells::of(&fitted, device)?;
-    let mut forms = limits::forms(&known);
-    forms.extend(shared::forms(&known));
-    forms.extend(flash::forms(&known));
-    forms.extend(arm::forms(&known));
-    let best = fit::best(&known, forms);
-    let Some((chosen, spec)) = best.first().and_then(|found| Some((found, found.entry(&known)?))) else {
+    let best = fit::best(&known, forms(&known));
+    let Some((chosen, mut spec)) = best.first().and_then(|found| Some((found, found.entry(&known)?))) else {
         return Err(CalibrationError::Description("no kind of device can be made of these figures".into()));
     };
     let notes = known.notes(chosen.form.kind);
+    let wrong = |message: String| CalibrationError::Description(message);
+    let tried = best.iter().map(|found| found.tried(&known)).collect();
+    // what was measured was measured with credits left
+    let model = chosen.entry(&known).ok_or_else(|| wrong("it is empty".into()))?.device().map_err(wrong)?;
+    if let (EntryKind::Volume(volume), Some(credits)) = (&mut spec, &device.credits) {
+        credits.limit(volume);
+    }
     let toml = write::toml(device, &spec, &chosen.form.what, &notes);
     // what is told of it is told of what others will read
-    let wrong = |message: String| CalibrationError::Description(message);
     let entries = catalogue::read("the description", &toml).map_err(|problems| wrong(problems.to_string()))?;
     let entry = entries.into_iter().next().ok_or_else(|| wrong("it is empty".into()))?;
-    let model = entry.device().map_err(wrong)?;
-    let tried = best.iter().map(|found| found.tried(&known)).collect();
+    let model = if device.credits.is_some() { model } else { entry.device().map_err(wrong)? };
     let predict = |cell: &&CalibrationCell| predict(&model, cell, &known);
     Ok(CalibratedDrive {
         kind: chosen.form.kind,
@@ -177,13 +196,25 @@ pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result
     })
 }
 
+/// All kinds that are tried: what has credits is held by limits.
+fn forms(known: &known::KnownCells) -> Vec<form::ModelForm> {
+    let mut forms = limits::forms(known);
+    if known.device.credits.is_none() {
+        forms.extend(shared::forms(known));
+        forms.extend(flash::forms(known));
+        forms.extend(arm::forms(known));
+    }
+    forms
+}
+
 /// Requests of a prediction that is told, as a multiple of those of the fit.
 const TOLD: u32 = 5;
 
 fn predict(model: &DeviceModel, cell: &CalibrationCell, known: &known::KnownCells) -> CellPrediction {
-    let predicted = simulated(model, &cell.load, TOLD);
+    let found = simulated(model, cell, TOLD);
     let load = &cell.load;
     let tries = match (load.sequential, load.read_share) {
+        _ if cell.response_s.is_some() => "log",
         (true, _) => "sequence",
         (_, share) if share > 0.0 && share < 1.0 => "mix",
         _ if load.blocks == known.small => "depth",
@@ -193,18 +224,35 @@ fn predict(model: &DeviceModel, cell: &CalibrationCell, known: &known::KnownCell
         run: cell.name.clone(),
         tries,
         measured_per_s: cell.per_s,
-        predicted_per_s: predicted,
-        error: predicted / cell.per_s - 1.0,
+        predicted_per_s: found.iops,
+        measured_s: cell.response_s(),
+        predicted_s: found.mean_s,
+        error: found.error(cell).exp() - 1.0,
     }
 }
 
-/// Requests a second of a loop on a device.
-fn simulated(model: &DeviceModel, load: &DriveLoad, times: u32) -> f64 {
+impl DriveMeasurement {
+    /// Logarithm of simulated over measured: of requests a second in a closed loop, else of the response.
+    fn error(&self, cell: &CalibrationCell) -> f64 {
+        match cell.response_s {
+            Some(response_s) => (self.mean_s / response_s).ln(),
+            None => (self.iops / cell.per_s).ln(),
+        }
+    }
+}
+
+/// What a device makes of a cell.
+fn simulated(model: &DeviceModel, cell: &CalibrationCell, times: u32) -> DriveMeasurement {
+    let load = &cell.load;
     let pieces = (u64::from(load.blocks) * BLOCK_BYTES).div_ceil(16 << 10) as u32;
     let (usual, least) = match model {
         DeviceModel::Mechanical(_) => (1000, 6 * load.depth),
         DeviceModel::Flash(_) => (4000, 20 * load.depth),
         _ => (1000, 20 * load.depth),
     };
-    measure_load(model, load, times * (usual / pieces.max(1)).max(least).max(100)).iops
+    let requests = times * (usual / pieces.max(1)).max(least).max(100);
+    match cell.response_s {
+        Some(_) => measure_arrivals(model, load, cell.per_s, requests),
+        None => measure_load(model, load, requests),
+    }
 }

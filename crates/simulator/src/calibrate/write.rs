@@ -64,8 +64,16 @@ fn volume(spec: &VolumeSpec) -> TomlKeys {
             keys.push((key, number(rate / unit)));
         }
     };
-    limit("iops", spec.operations.baseline, 1.0);
-    limit("mb_s", spec.bytes.baseline, 1e6);
+    for (limited, names, unit) in [
+        (spec.operations, ["iops", "burst_iops", "iops_credits"], 1.0),
+        (spec.bytes, ["mb_s", "burst_mb_s", "mb_credits"], 1e6),
+    ] {
+        limit(names[0], limited.baseline, unit);
+        if limited.credits > 0.0 {
+            limit(names[1], limited.burst, unit);
+            limit(names[2], limited.credits, unit);
+        }
+    }
     if let Some([operations, bytes]) = spec.writes {
         limit("write_iops", operations.baseline, 1.0);
         limit("write_mb_s", bytes.baseline, 1e6);

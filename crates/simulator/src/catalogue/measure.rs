@@ -153,6 +153,13 @@ struct RequestSource {
 }
 
 impl RequestSource {
+    fn new(load: &DriveLoad, device: &DeviceModel) -> RequestSource {
+        let blocks = load.blocks.max(1);
+        let room = load.range.map_or(device.blocks(), |range| range.min(device.blocks()));
+        let places = (room / u64::from(blocks)).max(1);
+        RequestSource { load: *load, blocks, places, next: 0, dice: Rng::new(17, 0) }
+    }
+
     fn next(&mut self) -> Io {
         let blocks = u64::from(self.blocks);
         let at = match self.load.sequential {
@@ -180,16 +187,89 @@ pub fn measure_load(device: &DeviceModel, load: &DriveLoad, requests: u32) -> Dr
     run(device, load, requests, true)
 }
 
+/// The same load where so many requests a second come by themselves (Poisson), however many are under way.
+pub fn measure_arrivals(device: &DeviceModel, load: &DriveLoad, per_s: f64, requests: u32) -> DriveMeasurement {
+    let mut source = RequestSource::new(load, device);
+    let mut gaps = Rng::new(17, 2);
+    let between = 1e9 / per_s.max(1e-9);
+    let mut arrival = 0.0;
+    let mut arrive = || {
+        arrival += -(1.0 - gaps.share()).ln() * between;
+        arrival as Ns
+    };
+    let count = requests.max(10) + requests / 10;
+    let mut tally = RequestTally::new(requests.max(10), source.blocks);
+    match device {
+        DeviceModel::Mechanical(model) => {
+            let arrivals: Vec<Ns> = (0..count).map(|_| arrive()).collect();
+            mechanical_arrivals(model, &mut source, &arrivals, &mut tally);
+        }
+        DeviceModel::Flash(model) => {
+            let mut flash = FlashDevice::new(model);
+            for began in (0..count).map(|_| arrive()) {
+                tally.add(began, flash.submit(began, &source.next()));
+            }
+        }
+        DeviceModel::Volume(spec) => {
+            let mut volume = CloudVolume::new(spec, Rng::new(17, 1));
+            // no more than it takes at a time are with it
+            let mut under_way = BinaryHeap::new();
+            for began in (0..count).map(|_| arrive()) {
+                let mut now = began;
+                while under_way.len() >= spec.slots as usize {
+                    let Some(Reverse(free)) = under_way.pop() else { break };
+                    now = now.max(free);
+                }
+                let done = volume.submit(now, &source.next());
+                under_way.push(Reverse(done));
+                tally.add(began, done);
+            }
+        }
+        DeviceModel::Plain(spec) => {
+            let mut servers = PlainServers::new(spec);
+            for began in (0..count).map(|_| arrive()) {
+                tally.add(began, servers.submit(began, &source.next()));
+            }
+        }
+    }
+    tally.measured()
+}
+
+/// A mechanical drive under requests that come at these moments.
+fn mechanical_arrivals(model: &Arc<Model>, source: &mut RequestSource, arrivals: &[Ns], tally: &mut RequestTally) {
+    let mut drive = MechanicalDrive::new(model);
+    let mut inside = DriveQueue::new(model.policy());
+    let mut outside = VecDeque::new();
+    let (mut now, mut next, mut held) = (0, 0, 0);
+    while tally.counted() < arrivals.len() as u32 {
+        while let Some(began) = arrivals.get(next).filter(|began| **began <= now) {
+            outside.push_back((source.next(), *began));
+            next += 1;
+        }
+        while held < model.slots() {
+            let Some((io, began)) = outside.pop_front() else { break };
+            inside.push(&drive, io, began);
+            held += 1;
+        }
+        let Some((io, began)) = inside.next(now, &drive) else {
+            // idle until the next comes
+            let Some(began) = arrivals.get(next) else { break };
+            now = now.max(*began);
+            continue;
+        };
+        now = drive.start(now, &io).done;
+        held -= 1;
+        tally.add(began, now);
+    }
+}
+
 fn run(device: &DeviceModel, load: &DriveLoad, requests: u32, from_outside: bool) -> DriveMeasurement {
-    let blocks = load.blocks.max(1);
-    let room = load.range.map_or(device.blocks(), |range| range.min(device.blocks()));
-    let places = (room / u64::from(blocks)).max(1);
-    let mut source = RequestSource { load: *load, blocks, places, next: 0, dice: Rng::new(17, 0) };
+    let mut source = RequestSource::new(load, device);
     let depth = load.depth.clamp(1, MOST_DEPTH);
     let mut requests = requests.max(10);
     if matches!(device, DeviceModel::Mechanical(_)) && load.sequential {
         // what is printed is the rate of the outermost tracks
-        requests = requests.min((places / 50).clamp(10, 1 << 30) as u32);
+        requests = requests.min((source.places / 50).clamp(10, 1 << 30) as u32);
     }
     match device {
         DeviceModel::Mechanical(model) => mechanical(model, &mut source, depth, requests, from_outside),
@@ -208,6 +288,7 @@ fn run(device: &DeviceModel, load: &DriveLoad, requests: u32, from_outside: bool
 /// Counts the requests after the first tenth.
 struct RequestTally {
     skip: u32,
+    seen: u32,
     done: u32,
     from: Ns,
     until: Ns,
@@ -217,10 +298,16 @@ struct RequestTally {
 
 impl RequestTally {
     fn new(requests: u32, blocks: u32) -> RequestTally {
-        RequestTally { skip: requests / 10, done: 0, from: 0, until: 0, sum: 0.0, blocks }
+        RequestTally { skip: requests / 10, seen: 0, done: 0, from: 0, until: 0, sum: 0.0, blocks }
+    }
+
+    /// All requests so far.
+    fn counted(&self) -> u32 {
+        self.seen
     }
 
     fn add(&mut self, began: Ns, done: Ns) {
+        self.seen += 1;
         if self.skip > 0 {
             self.skip -= 1;
             self.from = done;
@@ -293,14 +380,29 @@ fn mechanical(
     tally.measured()
 }
 
-fn plain(spec: &PlainSpec, source: &mut RequestSource, depth: u32, requests: u32) -> DriveMeasurement {
-    let mut dice = Rng::new(17, 1);
-    let mut servers: BinaryHeap<Reverse<Ns>> = (0..spec.servers.min(MOST_DEPTH)).map(|_| Reverse(0)).collect();
-    closed(source, depth, requests, |now, io| {
-        let free = servers.pop().map_or(now, |Reverse(at)| at.max(now));
+/// The servers of a plain device.
+struct PlainServers<'a> {
+    spec: &'a PlainSpec,
+    dice: Rng,
+    free: BinaryHeap<Reverse<Ns>>,
+}
+
+impl PlainServers<'_> {
+    fn new(spec: &PlainSpec) -> PlainServers<'_> {
+        let free = (0..spec.servers.min(MOST_DEPTH)).map(|_| Reverse(0)).collect();
+        PlainServers { spec, dice: Rng::new(17, 1), free }
+    }
+
+    fn submit(&mut self, now: Ns, io: &Io) -> Ns {
+        let free = self.free.pop().map_or(now, |Reverse(at)| at.max(now));
         let bytes = f64::from(io.blocks) * BLOCK_BYTES as f64;
-        let done = free + spec.service.draw(&mut dice) + (bytes / spec.bytes_per_s * 1e9) as Ns;
-        servers.push(Reverse(done));
+        let done = free + self.spec.service.draw(&mut self.dice) + (bytes / self.spec.bytes_per_s * 1e9) as Ns;
+        self.free.push(Reverse(done));
         done
-    })
+    }
+}
+
+fn plain(spec: &PlainSpec, source: &mut RequestSource, depth: u32, requests: u32) -> DriveMeasurement {
+    let mut servers = PlainServers::new(spec);
+    closed(source, depth, requests, |now, io| servers.submit(now, io))
 }

@@ -1,0 +1,150 @@
+//! Credits that ran out while a device was measured: the rate falls in the middle of a run and stays where it
+//! fell to. The bucket was full at the beginning, fills at the lower rate and is drawn from at the rate of use,
+//! so that what was drawn more than flowed in until the fall is what it holds.
+
+use crate::volume::{RateLimit, VolumeSpec};
+
+/// A run over time, in the order in which runs were made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunCourse {
+    /// Bytes of a request.
+    pub bytes: f64,
+    /// Seconds before measuring, at the rate of the first stretch.
+    pub ramp_s: f64,
+    /// Length of a stretch, s.
+    pub step_s: f64,
+    /// Requests a second in each stretch.
+    pub per_s: Vec<f64>,
+}
+
+/// What ran out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredCredits {
+    /// Bytes, not operations.
+    pub of_bytes: bool,
+    /// Allowed while there are credits, a second.
+    pub burst: f64,
+    /// Always allowed, a second.
+    pub baseline: f64,
+    /// A full bucket.
+    pub credits: f64,
+    /// The run in which they ran out.
+    pub run: usize,
+}
+
+/// Requests of this size and more are taken to be held by a limit of bytes, smaller ones by one of operations.
+/// Providers count requests up to 16 KiB and more as one.
+const BY_BYTES: f64 = 65_536.0;
+/// Stretches on each side of a fall.
+const LEAST_STRETCHES: usize = 8;
+/// The rate before over the rate after, at least. Assumed: noise and warm caches make less.
+const LEAST_FALL: f64 = 1.4;
+/// Most that stretches on each side scatter, as a share of their mean.
+const MOST_SCATTER: f64 = 0.15;
+
+impl MeasuredCredits {
+    /// The limit in a description whose rate was fitted with credits left.
+    pub(super) fn limit(&self, volume: &mut VolumeSpec) {
+        let limit = if self.of_bytes { &mut volume.bytes } else { &mut volume.operations };
+        let fitted = if limit.burst.is_finite() { limit.burst } else { self.burst };
+        *limit = RateLimit { baseline: self.baseline.min(fitted), burst: fitted, credits: self.credits };
+        // operations and bytes of writes come out of the same buckets
+        volume.writes = None;
+    }
+
+    /// As a sentence.
+    pub fn words(&self) -> String {
+        let what = if self.of_bytes { "bytes" } else { "operations" };
+        format!(
+            "credits ran out after {:.0} {what} more than flowed in: {:.0} a second before, {:.0} after; what was \
+             measured later is not used",
+            self.credits, self.burst, self.baseline
+        )
+    }
+}
+
+/// Finds the first fall.
+pub fn find(courses: &[RunCourse]) -> Option<MeasuredCredits> {
+    let (run, place, after) = courses.iter().enumerate().find_map(|(run, course)| {
+        let (place, after) = fall(&course.per_s)?;
+        Some((run, place, after))
+    })?;
+    let at = &courses[run];
+    let of_bytes = at.bytes >= BY_BYTES;
+    let unit = |course: &RunCourse| if of_bytes { course.bytes } else { 1.0 };
+    let baseline = after * unit(at);
+    let mut drawn: f64 = 0.0;
+    for (number, course) in courses.iter().enumerate().take(run + 1) {
+        let steps = if number == run { place } else { course.per_s.len() };
+        let mut draw =
+            |per_s: f64, seconds: f64| drawn = (drawn + (per_s * unit(course) - baseline) * seconds).max(0.0);
+        draw(course.per_s.first().copied().unwrap_or(0.0), course.ramp_s);
+        course.per_s[..steps].iter().for_each(|per_s| draw(*per_s, course.step_s));
+    }
+    let burst = mean(&at.per_s[..place]) * unit(at);
+    (drawn > 0.0).then_some(MeasuredCredits { of_bytes, burst, baseline, credits: drawn, run })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Share of the mean by which values scatter.
+fn scatter(values: &[f64]) -> f64 {
+    let middle = mean(values);
+    let squares = values.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / values.len().max(1) as f64;
+    squares.sqrt() / middle.max(1e-9)
+}
+
+/// Where a rate falls and stays, and to what.
+fn fall(per_s: &[f64]) -> Option<(usize, f64)> {
+    let places = LEAST_STRETCHES..per_s.len().saturating_sub(LEAST_STRETCHES);
+    let cost = |place: usize| {
+        let side = |values: &[f64]| scatter(values).powi(2) * mean(values).powi(2) * values.len() as f64;
+        side(&per_s[..place]) + side(&per_s[place..])
+    };
+    let place = places.min_by(|a, b| cost(*a).total_cmp(&cost(*b)))?;
+    let (before, after) = per_s.split_at(place);
+    let falls = mean(before) >= LEAST_FALL * mean(after) && mean(after) > 0.0;
+    (falls && scatter(before) <= MOST_SCATTER && scatter(after) <= MOST_SCATTER).then(|| (place, mean(after)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(per_s: &[(f64, usize)], bytes: f64) -> RunCourse {
+        let per_s = per_s.iter().flat_map(|&(rate, steps)| vec![rate; steps]).collect();
+        RunCourse { bytes, ramp_s: 0.5, step_s: 0.1, per_s }
+    }
+
+    #[test]
+    fn what_was_drawn_more_than_flowed_in_is_the_bucket() {
+        // 3.5 s at 100, which fills a full bucket; 3.5 s at 1,500 and 2 s at 3,000 less the 300 that flow in: 9,600
+        let runs = [
+            course(&[(100.0, 30)], 4096.0),
+            course(&[(1500.0, 30)], 4096.0),
+            course(&[(3000.0, 15), (300.0, 15)], 4096.0),
+        ];
+        let found = find(&runs).expect("a fall");
+        assert_eq!((found.run, found.of_bytes, found.burst, found.baseline), (2, false, 3000.0, 300.0));
+        assert!((found.credits - 9600.0).abs() < 1.0, "{}", found.credits);
+    }
+
+    #[test]
+    fn of_large_requests_it_is_bytes() {
+        let mib = 1_048_576.0;
+        let found = find(&[course(&[(100.0, 20), (25.0, 20)], mib)]).expect("a fall");
+        assert!(found.of_bytes && found.baseline == 25.0 * mib && found.burst == 100.0 * mib);
+        assert!((found.credits / (75.0 * mib * 2.5) - 1.0).abs() < 1e-9, "{}", found.credits);
+    }
+
+    #[test]
+    fn noise_dips_and_what_rises_are_no_bucket() {
+        assert_eq!(find(&[course(&[(3000.0, 10), (2500.0, 10), (3000.0, 10)], 4096.0)]), None);
+        assert_eq!(find(&[course(&[(3000.0, 10), (100.0, 3), (3000.0, 17)], 4096.0)]), None);
+        assert_eq!(find(&[course(&[(300.0, 15), (3000.0, 15)], 4096.0)]), None);
+        assert_eq!(find(&[course(&[(3000.0, 15), (0.0, 15)], 4096.0)]), None);
+        assert_eq!(find(&[course(&[(3000.0, 5)], 4096.0)]), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! What was measured, as cells that a description is fitted to: runs of `probe`, and the load of a log.
+
+use std::path::Path;
+
+use diskwright_planner::series::{FrontLoad, FrontSums};
+use diskwright_results::document::ProbeDocument;
+use diskwright_results::pattern::{Durable, Pace, Placement};
+use diskwright_results::result::RunResult;
+use diskwright_simulator::BLOCK_BYTES;
+use diskwright_simulator::calibrate::CalibrationCell;
+use diskwright_simulator::calibrate::burst::{self, MeasuredCredits, RunCourse};
+use diskwright_simulator::catalogue::measure::{DriveLoad, MOST_DEPTH};
+
+use super::UnusedRun;
+use crate::commands::Failure;
+use crate::commands::log::{LogWindow, Logs};
+use crate::commands::plan::from_log;
+
+/// The closed loops of a result; what cannot be used is told.
+pub(super) fn loops(
+    document: &ProbeDocument,
+    credits: Option<&MeasuredCredits>,
+    unused: &mut Vec<UnusedRun>,
+) -> Vec<CalibrationCell> {
+    let used_up = |number: usize| credits.is_some_and(|credits| number >= credits.run);
+    let of = |(number, run): (usize, &RunResult)| match cell(document, run) {
+        Ok(_) if used_up(number) => {
+            unused.push(UnusedRun { name: run.name.clone(), because: "credits ran out in it or before it".into() });
+            None
+        }
+        Ok(cell) => Some(cell),
+        Err(because) => {
+            unused.push(UnusedRun { name: run.name.clone(), because });
+            None
+        }
+    };
+    document.runs.iter().enumerate().filter_map(of).collect()
+}
+
+/// Answers for each request in flight: with fewer, those that are cut off at both ends of a run weigh too much.
+const LEAST_ROUNDS: f64 = 2.5;
+
+/// A run as a cell.
+fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, String> {
+    let Some(pattern) = &run.pattern else { return Err("its pattern is not known".into()) };
+    if document.buffered || pattern.buffered {
+        return Err("it went through the page cache".into());
+    }
+    if pattern.durable != Durable::No {
+        return Err("it waited for syncs".into());
+    }
+    if !run.beside.is_empty() || !run.combines.is_empty() {
+        return Err("others ran beside it".into());
+    }
+    if run.failed + run.unanswered > 0 || run.stopped {
+        return Err("requests failed or had no answer".into());
+    }
+    let Pace::Closed { depth } = pattern.pace else { return Err("it is no closed loop".into()) };
+    let sequential = match pattern.placement {
+        Placement::Uniform => false,
+        Placement::Sequential { streams: 1 } => true,
+        _ => return Err("its places are neither uniform nor one sequence".into()),
+    };
+    let size = match (&pattern.sizes[..], pattern.write_sizes.is_empty() && pattern.turns.is_empty()) {
+        ([(size, _)], true) if u64::from(*size).is_multiple_of(BLOCK_BYTES) => *size,
+        _ => return Err("its requests have several sizes or turns".into()),
+    };
+    let answers = run.requests_per_s * run.measured_s;
+    if depth > MOST_DEPTH || answers < LEAST_ROUNDS * f64::from(depth) || run.requests_per_s <= 0.0 {
+        return Err(format!("{} answers with {depth} in flight are too few", answers.round()));
+    }
+    let load = DriveLoad {
+        sequential,
+        read_share: pattern.read_share,
+        blocks: size / BLOCK_BYTES as u32,
+        depth,
+        range: (pattern.from_bytes == 0).then_some(pattern.range_bytes.unwrap_or(document.target_bytes) / BLOCK_BYTES),
+    };
+    Ok(CalibrationCell { name: run.name.clone(), load, per_s: run.requests_per_s, response_s: None, aside: false })
+}
+
+/// Stretches of a run are tenths of a second.
+const STEP_S: f64 = 0.1;
+
+/// Credits that ran out while a suite was measured.
+pub(super) fn credits(document: &ProbeDocument) -> Option<MeasuredCredits> {
+    let course = |run: &RunResult| RunCourse {
+        bytes: run.size_bytes,
+        ramp_s: run.pattern.as_ref().map_or(0.0, |pattern| pattern.ramp.as_secs_f64()),
+        step_s: STEP_S,
+        // the last stretch is seldom whole
+        per_s: run.slices.iter().rev().skip(1).rev().map(|count| *count as f64 / STEP_S).collect(),
+    };
+    burst::find(&document.runs.iter().map(course).collect::<Vec<RunCourse>>())
+}
+
+/// Requests and seconds of a load from which on it says something.
+const LEAST_REQUESTS: f64 = 200.0;
+const LEAST_SECONDS: f64 = 5.0;
+/// Loads of a half of the log, those with the most requests.
+const MOST_LOADS: usize = 8;
+
+/// The loads of a device in a log; those of every second half minute of ticks are kept aside.
+pub(super) fn of_log(paths: &[std::path::PathBuf], device: &str) -> Result<Vec<CalibrationCell>, Failure> {
+    let logs = Logs::open(paths, &LogWindow::default())?;
+    let series = from_log::of_logs(&logs)?;
+    let front = front(&series.fronts, device)?;
+    let mut cells = Vec::new();
+    for (half, sums) in front.curve.iter().enumerate() {
+        let mut loads: Vec<&FrontSums> = sums.iter().filter(|sums| is_told(sums)).collect();
+        loads.sort_by(|a, b| (b.reads + b.writes).total_cmp(&(a.reads + a.writes)));
+        loads.truncate(MOST_LOADS);
+        loads.sort_by(|a, b| a.requests_per_s().total_cmp(&b.requests_per_s()));
+        cells.extend(loads.into_iter().map(|sums| of_load(sums, half == 1)));
+    }
+    match cells.iter().any(|cell| !cell.aside) {
+        true => Ok(cells),
+        false => Err(Failure::Usage(format!(
+            "the log says too little of {}: no load of {LEAST_REQUESTS} requests and {LEAST_SECONDS} s with sizes and \
+             requests in flight",
+            front.name
+        ))),
+    }
+}
+
+fn is_told(sums: &FrontSums) -> bool {
+    let bytes = sums.read_bytes + sums.write_bytes;
+    let known = bytes.is_finite() && bytes > 0.0 && sums.queue_s.is_finite() && sums.queue_s > 0.0;
+    known && sums.reads + sums.writes >= LEAST_REQUESTS && sums.seconds >= LEAST_SECONDS
+}
+
+fn of_load(sums: &FrontSums, aside: bool) -> CalibrationCell {
+    let requests = sums.reads + sums.writes;
+    let blocks = (sums.read_bytes + sums.write_bytes) / requests / BLOCK_BYTES as f64;
+    let per_s = sums.requests_per_s();
+    CalibrationCell {
+        name: format!("log, {per_s:.0}/s"),
+        load: DriveLoad {
+            sequential: false,
+            read_share: sums.reads / requests,
+            blocks: (blocks.round() as u32).max(1),
+            depth: 1,
+            range: None,
+        },
+        per_s,
+        response_s: Some(sums.response_s()),
+        aside,
+    }
+}
+
+/// The device of a log that results are of, by name.
+fn front<'a>(fronts: &'a [FrontLoad], device: &str) -> Result<&'a FrontLoad, Failure> {
+    let name = Path::new(device).file_name().map_or(device.into(), |name| name.to_string_lossy());
+    let names = || fronts.iter().map(|front| front.name.as_str()).collect::<Vec<&str>>().join(", ");
+    let found = fronts.iter().find(|front| front.name == name).or(match fronts {
+        [one] => Some(one),
+        _ => None,
+    });
+    match found {
+        Some(front) if front.level.is_some() => Err(Failure::Usage(format!(
+            "`{}` of the log is an array; a description is that of one device: name it with --log-device",
+            front.name
+        ))),
+        Some(front) => Ok(front),
+        None => Err(Failure::Usage(format!("the log has no device `{name}`; name one with --log-device: {}", names()))),
+    }
+}

@@ -1,0 +1,132 @@
+//! `simulate --calibrate` and `plan --calibrate`: a device described from what `probe` measured of it, and from
+//! what a log says of it. What was measured is made cells in `cells.rs`, the answer is drawn in `screen.rs`.
+
+mod cells;
+mod screen;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use diskwright_results::document::ProbeDocument;
+use diskwright_results::pattern::Durable;
+use diskwright_results::result::RunResult;
+use diskwright_simulator::calibrate::burst::MeasuredCredits;
+use diskwright_simulator::calibrate::{
+    CalibratedDevice, CalibrationCell, CalibrationError, calibrate, put_middles_aside,
+};
+
+use super::{Failure, compare_results, output, output_file};
+
+/// What a device is described from.
+#[derive(Args)]
+#[command(next_help_heading = "Calibration")]
+pub struct CalibrateOptions {
+    /// Describe a device from results of `probe` (`probe quick TARGET -o RESULT.json`), as a drive for `simulate`,
+    /// `plan` and `disk`
+    #[arg(long, value_name = "RESULT.json", num_args = 1..)]
+    calibrate: Vec<PathBuf>,
+    /// Results that the fit never sees, to try the description on; without them the middle depth of each series is
+    /// kept aside
+    #[arg(long, value_name = "RESULT.json", num_args = 1.., requires = "calibrate")]
+    against: Vec<PathBuf>,
+    /// Logs of this machine that show the device under its own load, as record or another tool wrote them: half of
+    /// them is fitted as well, the other half kept aside
+    #[arg(long, value_name = "LOG", num_args = 1.., requires = "calibrate")]
+    log: Vec<PathBuf>,
+    /// The device's name in the log, if it is not that of the results' target
+    #[arg(long, value_name = "NAME", requires = "log")]
+    log_device: Option<String>,
+    /// Write the description to this file; without it, it is printed
+    #[arg(long, value_name = "FILE.toml", requires = "calibrate")]
+    description: Option<PathBuf>,
+    /// Id of the drive in the description
+    #[arg(long, value_name = "ID", requires = "calibrate", default_value = "measured")]
+    drive_id: String,
+}
+
+/// A run that is not used, and why.
+struct UnusedRun {
+    name: String,
+    because: String,
+}
+
+impl CalibrateOptions {
+    /// Whether this is asked for.
+    pub fn is_asked(&self) -> bool {
+        !self.calibrate.is_empty()
+    }
+
+    /// Runs it.
+    pub fn run(&self, as_json: bool) -> Result<(), Failure> {
+        if let Some(path) = &self.description {
+            output_file::check(path)?;
+        }
+        let documents = compare_results::read(&self.calibrate)?;
+        let mut unused = Vec::new();
+        let mut cells: Vec<CalibrationCell> = Vec::new();
+        let credits = documents.first().and_then(cells::credits);
+        for (number, document) in documents.iter().enumerate() {
+            cells.extend(cells::loops(document, credits.as_ref().filter(|_| number == 0), &mut unused));
+        }
+        let device = device(&documents, &self.drive_id, credits)?;
+        if self.against.is_empty() {
+            put_middles_aside(&mut cells);
+        }
+        for document in &compare_results::read(&self.against)? {
+            let aside = cells::loops(document, None, &mut unused);
+            cells.extend(aside.into_iter().map(|cell| CalibrationCell { aside: true, ..cell }));
+        }
+        if let (Some(document), false) = (documents.first(), self.log.is_empty()) {
+            let own = Some(&document.device.name).filter(|name| !name.is_empty()).unwrap_or(&document.target);
+            cells.extend(cells::of_log(&self.log, self.log_device.as_ref().unwrap_or(own))?);
+        }
+        let found = calibrate(&cells, &device).map_err(|error| match error {
+            CalibrationError::Missing(missing) => Failure::Usage(format!(
+                "{missing}; `diskwright probe quick TARGET -o RESULT.json` measures what is needed (where it may \
+                 write, with `--destroy-data-on` or to a file of its own, writes too){}",
+                left_out(&unused)
+            )),
+            CalibrationError::Description(_) => Failure::Failed(error.to_string()),
+        })?;
+        if let Some(path) = &self.description {
+            output_file::write(path, found.toml.as_bytes())?;
+        }
+        if as_json {
+            return output::json(&screen::document(&found, &unused));
+        }
+        output::text(&screen::screen(&found, &unused, self.description.is_some()))
+    }
+}
+
+fn left_out(unused: &[UnusedRun]) -> String {
+    let runs: Vec<String> = unused.iter().map(|run| format!("{} ({})", run.name, run.because)).collect();
+    if runs.is_empty() { String::new() } else { format!("; not used: {}", runs.join(", ")) }
+}
+
+/// The device that all results are of.
+fn device(
+    documents: &[ProbeDocument],
+    id: &str,
+    credits: Option<MeasuredCredits>,
+) -> Result<CalibratedDevice, Failure> {
+    let Some(first) = documents.first() else { return Err(Failure::Usage("no result of `probe`".into())) };
+    if let Some(other) = documents.iter().find(|d| d.target_bytes != first.target_bytes || d.target != first.target) {
+        let (one, other) = (&first.target, &other.target);
+        return Err(Failure::Usage(format!("results of `{one}` and of `{other}`: calibrate one device at a time")));
+    }
+    let facts = &first.device;
+    let bytes = facts.bytes.filter(|bytes| *bytes >= first.target_bytes).unwrap_or(first.target_bytes);
+    let is_commit = |run: &&RunResult| run.pattern.as_ref().is_some_and(|p| p.durable == Durable::Fdatasync);
+    let commit = documents.iter().flat_map(|d| &d.runs).find(is_commit).and_then(|run| run.latency_s.mean);
+    let suites: Vec<&str> = documents.iter().map(|d| d.suite.as_str()).collect();
+    let plain = diskwright_base::text::shortened(&first.target, 60);
+    Ok(CalibratedDevice {
+        id: id.to_owned(),
+        name: facts.model.clone().unwrap_or_else(|| plain.clone()),
+        bytes,
+        source: format!("probe {} of {plain}, {}", suites.join(", "), first.started.get(..10).unwrap_or("")),
+        year: first.started.get(..4).and_then(|year| year.parse().ok()).unwrap_or(2000),
+        commit_s: commit,
+        credits,
+    })
+}

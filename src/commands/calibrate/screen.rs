@@ -1,0 +1,125 @@
+//! A description and its errors, as JSON and for people.
+
+use diskwright_base::units::{digits, display};
+use diskwright_report::{Align, TextTable};
+use diskwright_simulator::calibrate::{CalibratedDrive, CellPrediction};
+use serde_json::{Value, json};
+
+use super::UnusedRun;
+use crate::commands::output;
+use crate::commands::plan::screen::told;
+
+/// Mean, worst and number of errors.
+fn summary<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 3]> {
+    let errors: Vec<f64> = cells.map(|cell| cell.error.abs()).collect();
+    let worst = errors.iter().copied().fold(0.0, f64::max);
+    let count = errors.len() as f64;
+    (count > 0.0).then(|| [errors.iter().sum::<f64>() / count, worst, count])
+}
+
+/// What cells try, in the order in which it is told.
+const TRIES: [&str; 5] = ["depth", "size", "mix", "sequence", "log"];
+
+fn errors(cells: &[CellPrediction]) -> Value {
+    let told =
+        |found: Option<[f64; 3]>| found.map(|[mean, worst, n]| json!({ "mean": mean, "worst": worst, "runs": n }));
+    let mut all = told(summary(cells.iter())).unwrap_or(json!({ "mean": null, "worst": null, "runs": 0 }));
+    for tries in TRIES {
+        all["by"][tries] = json!(told(summary(cells.iter().filter(|cell| cell.tries == tries))));
+    }
+    all
+}
+
+/// As JSON.
+pub(super) fn document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
+    let unused: Vec<Value> = unused.iter().map(|run| json!({ "run": run.name, "because": run.because })).collect();
+    json!({
+        "schema": "diskwright.calibration/1",
+        "kind": found.kind,
+        "tried": found.tried,
+        "errors_aside": errors(&found.aside),
+        "errors_fitted": errors(&found.fitted),
+        "aside": found.aside,
+        "fitted": found.fitted,
+        "unused": unused,
+        "notes": found.notes,
+        "drive": found.entry.id,
+        "description": found.toml,
+    })
+}
+
+fn percent(share: f64) -> String {
+    format!("{:+.1} %", 100.0 * share)
+}
+
+/// What was measured, or what came of it, in the unit in which it is judged.
+fn figure(cell: &CellPrediction, per_s: f64, response_s: f64) -> String {
+    if cell.tries == "log" { display(response_s, "s") } else { format!("{}/s", digits(per_s)) }
+}
+
+fn table(cells: &[CellPrediction]) -> TextTable {
+    let mut table = TextTable::new().text("run").text("tries").column("measured", Align::Right);
+    table = table.column("described", Align::Right).column("off", Align::Right);
+    for cell in cells {
+        table.row([
+            cell.run.clone(),
+            cell.tries.to_owned(),
+            figure(cell, cell.measured_per_s, cell.measured_s),
+            figure(cell, cell.predicted_per_s, cell.predicted_s),
+            percent(cell.error),
+        ]);
+    }
+    table
+}
+
+/// For people: how far off it is comes first.
+pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: bool) -> String {
+    let style = output::wide_style();
+    let mut text = match (summary(found.aside.iter()), found.tried.first()) {
+        (Some([mean, worst, count]), Some(taken)) => told(
+            &format!(
+                "Described as {}: {:.1} % off in the mean of {count} runs that were kept aside, at worst {:.1} %.",
+                taken.form,
+                100.0 * mean,
+                100.0 * worst
+            ),
+            0,
+            &style,
+        ),
+        (_, taken) => told(
+            &format!("Described as {}; nothing was kept aside to try it on.", taken.map_or("", |one| &one.form)),
+            0,
+            &style,
+        ),
+    };
+    for (title, cells) in [("Kept aside, never seen by the fit", &found.aside), ("Fitted", &found.fitted)] {
+        let Some([mean, _, count]) = summary(cells.iter()) else { continue };
+        let by = TRIES.iter().filter_map(|tries| {
+            let [mean, _, count] = summary(cells.iter().filter(|cell| cell.tries == *tries))?;
+            Some(format!("{tries} {:.1} % ({count})", 100.0 * mean))
+        });
+        let by: Vec<String> = by.collect();
+        let line = format!("{title}: {:.1} % off in the mean of {count}; {}", 100.0 * mean, by.join(", "));
+        text += &format!("\n{}{}", told(&line, 0, &style), table(cells).render(&style));
+    }
+    text += "\nWhat it could be, the lowest criterion taken: the error, and for each number its price (Schwarz 1978)\n";
+    for (at, tried) in found.tried.iter().enumerate() {
+        let line = format!(
+            "{}: {} ({} numbers, {:.1} % off on what was fitted, criterion {:.0})",
+            ["not taken", "taken"][usize::from(at == 0)],
+            tried.form,
+            tried.parameters,
+            100.0 * tried.mean_error,
+            tried.criterion
+        );
+        text += &told(&line, 3, &style);
+    }
+    let unused = unused.iter().map(|run| format!("Not used: {}, because {}", run.name, run.because));
+    let notes = found.notes.iter().map(|note| format!("Note: {note}"));
+    text += "\n";
+    text.extend(unused.chain(notes).map(|line| told(&line, 0, &style)));
+    if !written {
+        text += &format!("\n{}", found.toml);
+    }
+    text
+}

@@ -1,0 +1,69 @@
+//! `--calibrate`: from a real probe to a description that `plan`, `simulate` and `disk` take.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::common::folder;
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.args(arguments).env("DISKWRIGHT_STATE", folder.join("state")).current_dir(folder);
+    command.output().expect("runs")
+}
+
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn refused(folder: &Path, arguments: &[&str], says: &str) {
+    let output = run(folder, arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{arguments:?}: {said}");
+    assert!(said.contains(says), "{arguments:?}: {said}");
+}
+
+const SYSTEM: &str = "[system]\nname = \"own\"\ncatalogue = \"own.toml\"\n[watch]\nduration = \"2s\"\n\
+                      [[drive]]\nname = \"disk\"\nmodel = \"own\"\n\
+                      [[workload]]\nname = \"load\"\nusers = 2\nread_share = \"70%\"\nsize = \"4KB\"\n";
+
+#[test]
+fn a_probed_file_is_described_and_the_description_is_taken() {
+    let folder = folder("calibrate");
+    let short = ["--for", "400ms", "--ramp", "100ms", "--size", "32MB", "--no-save", "-o", "quick.json"];
+    done(&folder, &[&["probe", "quick", "probe.dat"][..], &short].concat());
+    let fit = ["simulate", "--calibrate", "quick.json", "--drive-id", "own", "--description", "own.toml", "--json"];
+    let answer: Value = serde_json::from_str(&done(&folder, &fit)).expect("JSON");
+    assert_eq!(answer["schema"], "diskwright.calibration/1");
+    // how good it is depends on what else this machine does
+    let aside = answer["aside"].as_array().expect("what was kept aside");
+    assert!(!aside.is_empty() && answer["errors_aside"]["mean"].is_number(), "{answer}");
+    let fields = ["run", "tries", "measured_per_s", "predicted_per_s", "measured_s", "predicted_s", "error"];
+    assert!(aside.iter().all(|cell| fields.iter().all(|field| cell.get(*field).is_some())), "{answer}");
+    let fitted = answer["fitted"].as_array().expect("what was fitted");
+    assert!(aside.iter().all(|cell| fitted.iter().all(|other| other["run"] != cell["run"])), "{answer}");
+    assert_eq!(answer["description"].as_str(), Some(&*fs::read_to_string(folder.join("own.toml")).expect("written")));
+
+    let load = ["plan", "--reads", "20", "--writes", "5", "--catalogue", "own.toml", "--drives", "own", "--json"];
+    let plan: Value = serde_json::from_str(&done(&folder, &load)).expect("JSON");
+    let design = &plan["designs"][0];
+    assert_eq!((&design["part"], &design["simulated"]), (&"own".into(), &true.into()), "{plan}");
+    assert!(design["utilization"][0]["utilization"].as_f64() > Some(0.0), "{design}");
+    fs::write(folder.join("system.toml"), SYSTEM).expect("written");
+    let simulated: Value = serde_json::from_str(&done(&folder, &["simulate", "system.toml", "--json"])).expect("JSON");
+    assert!(simulated["workloads"][0]["requests_per_s"].as_f64() > Some(0.0), "{simulated}");
+    let served = ["disk", "system.toml", "--socket", "disk.socket", "--for", "300ms"];
+    assert!(done(&folder, &served).contains("serving disk"));
+
+    refused(&folder, &["plan", "--calibrate", "quick.json", "--log", "nowhere", "--log-device"], "");
+    refused(&folder, &["plan", "--log", "x"], "--calibrate");
+    fs::write(folder.join("no.json"), "{}").expect("written");
+    let no_result = run(&folder, &["plan", "--calibrate", "no.json", "--description", "not.toml"]);
+    assert_eq!(no_result.status.code(), Some(1), "a file that is no result is a failure, as of `compare`");
+    assert!(String::from_utf8_lossy(&no_result.stderr).contains("no.json: not a result of `probe`"));
+    assert!(!folder.join("not.toml").exists(), "a description was written");
+}
