@@ -87,7 +87,7 @@ fn errors_in_conditions_and_words() {
         ("all = [{ counter = 'busy', trend = false, above = 1 }]", "`trend` can only be true"),
         (
             "all = [{ counter = 'busy', trend = true, steadiness = true, above = 1 }]",
-            "`change`, `steadiness` and `trend` exclude each other",
+            "`change`, `steadiness`, `trend` and `runs_out` exclude each other",
         ),
         (
             "all = [{ counter = 'busy', change = { against = 'end' }, above = 1 }]",
