@@ -1,6 +1,7 @@
-//! Pages recorded on real kernels (Linux 5.10, 6.1 and 6.12 of Debian with a virtio disk, 6.18 with a loop device;
-//! `lab/trace_pages.py` records those of another), while a known load ran: 6 direct reads of 4 KiB, 3 direct writes of 64 KiB and a sync, 2 writes of
-//! 4 KiB with `O_DSYNC`, and one buffered write of 32 KiB with a sync.
+//! Pages recorded on real kernels (Linux 5.10, 6.1 and 6.12 of Debian with a virtio disk, 6.18 with a loop
+//! device; `lab/trace_pages.py` records those of another), while a known load ran: 6 direct reads of 4 KiB,
+//! 3 direct writes of 64 KiB and a sync, 2 writes of 4 KiB with `O_DSYNC`, and one buffered write of 32 KiB with
+//! a sync.
 
 use diskwright_blocktrace::reader::EventSorter;
 use diskwright_blocktrace::{BlockEvent, BlockEventKind, RequestPairing, TracedOperation, TracedRequest};
@@ -122,8 +123,8 @@ fn damaged_pages_are_counted() {
     }
 }
 
-/// Kernels lack events (`block_io_start` before 6.5, `block_getrq` since; merges and splits by configuration). Whichever
-/// but issue and completion is missing, the requests of the load are all there, and what it would tell is.
+/// Kernels lack events (`block_io_start` before 6.5). Whichever is missing but issue and completion, the requests of the
+/// load are all there, and so is what the other events tell.
 #[test]
 fn a_kernel_without_an_event_shows_every_request() {
     for kernel in ["5.10", "6.1", "6.12", "6.18"] {
