@@ -107,8 +107,10 @@ impl TraceSession {
         let (events, unusable) = tracefs.events()?;
         let mut remarks: Vec<String> = unusable.iter().map(ToString::to_string).collect();
         let swept = tracefs.sweep();
-        if swept > 0 {
-            remarks.push(format!("removed {swept} trace instances that killed processes had left"));
+        match swept {
+            0 => {}
+            1 => remarks.push("removed a trace instance that a killed process had left".into()),
+            _ => remarks.push(format!("removed {swept} trace instances that killed processes had left")),
         }
         let mut names = BlockDeviceNames::default();
         let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
