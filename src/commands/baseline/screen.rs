@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use diskwright_base::units::display;
 use diskwright_baseline::document::{BaselineDocument, FigureResult};
 use diskwright_baseline::figure::GROUPS;
+use diskwright_baseline::rounds::WIDEST;
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::{Align, Ink, TextTable, plot};
 
@@ -116,10 +117,13 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
         meanwhile.push(format!("up to {}", display(heat.high, "celsius")));
     }
     lines.push(format!("Meanwhile: {}. Measured in {}.", meanwhile.join(", "), display(document.seconds, "s")));
-    for figure in &document.figures {
-        if let Some(why) = &figure.refused {
-            lines.push(format!("{} with {} threads: {why}", figure.id, figure.threads));
-        }
+    let refused: Vec<&FigureResult> = document.figures.iter().filter(|figure| figure.refused.is_some()).collect();
+    if !refused.is_empty() {
+        let widest = display(WIDEST, "fraction");
+        let (count, all) = (refused.len(), document.figures.len());
+        lines.push(format!(
+            "Too noisy: {count} of {all} figures; the middle half of their values spreads over more than {widest}."
+        ));
     }
     lines
         .extend(document.skipped.iter().map(|skipped| format!("{} was not measured: {}", skipped.id, skipped.because)));
