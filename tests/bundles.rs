@@ -139,5 +139,5 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
     fs::write(folder.join("nothing/readme"), "no log\n").unwrap();
     let none = diskwright(&["why", folder.join("nothing").to_str().unwrap()]);
     assert_eq!(none.status.code(), Some(1));
-    assert!(said(&none).contains("its 1 file is no log"), "{}", said(&none));
+    assert!(said(&none).contains("its only file is not a log"), "{}", said(&none));
 }

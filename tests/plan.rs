@@ -131,7 +131,7 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
 #[test]
 fn drives_that_are_enough_cost_nothing() {
     let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb", "--list", "1"]);
-    assert!(said.contains("nothing is bought") && said.contains(" 0 USD") && !said.contains("-0 USD"), "{said}");
+    assert!(said.contains("nothing to buy") && said.contains(" 0 USD") && !said.contains("-0 USD"), "{said}");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
     let mixed = dir.join("mixed.toml");
     let row = |id: &str, currency: &str| {
         format!(
-            "[[drive]]\nid = \"{id}\"\nprice = {{ each = 300.0, currency = \"{currency}\", region = \"DE\", \
+            "[[drive]]\nid = \"{id}\"\nprice = {{ each = 300.0, currency = \"{currency}\", region = \"DE\", 
              date = \"2026-11-01\", source = \"an offer\" }}\n"
         )
     };
@@ -210,7 +210,7 @@ fn the_first_lines_say_what_to_take() {
 #[test]
 fn a_drive_of_ones_own_that_has_a_price_is_tried() {
     let prices = folder("plan-offered").join("own.toml");
-    let row = "[[drive]]\nid = \"compaq-4gb\"\nprice = { each = 1.0, currency = \"EUR\", region = \"DE\", \
+    let row = "[[drive]]\nid = \"compaq-4gb\"\nprice = { each = 1.0, currency = \"EUR\", region = \"DE\", 
                date = \"2026-11-01\", source = \"an offer\" }\n";
     fs::write(&prices, row).expect("written");
     let answer = json(&["plan", "--reads", "10", "--prices", &prices.display().to_string(), "--list", "1"]);
@@ -221,7 +221,7 @@ fn a_drive_of_ones_own_that_has_a_price_is_tried() {
 fn ones_own_prices_and_pages() {
     let dir = folder("plan-own");
     let (prices, page, chart) = (dir.join("own.toml"), dir.join("plan.html"), dir.join("plan.svg"));
-    let row = "[[drive]]\nid = \"wuh721818ale6l4\"\nwatts = 6.5\nprice = { each = 111.0, currency = \"EUR\", \
+    let row = "[[drive]]\nid = \"wuh721818ale6l4\"\nwatts = 6.5\nprice = { each = 111.0, currency = \"EUR\", 
                region = \"DE\", date = \"2025-11-01\", source = \"<b>an offer\" }\n";
     fs::write(&prices, row).expect("written");
     let (prices, page_name, chart_name) =

@@ -135,7 +135,7 @@ impl Feeds {
             }
             Some((dir, ticks)) => {
                 let dir = dir.display();
-                Err(Failure::Failed(format!("{what}; {dir} has all of these except {ticks} ticks that it lost itself")))
+                Err(Failure::Failed(format!("{what}; {dir} has all of them except {ticks} ticks that it lost itself")))
             }
             None => Err(Failure::Failed(format!(
                 "{what}: permanently lost, because there is no log; use `record DIR --remote-write …` to keep one"

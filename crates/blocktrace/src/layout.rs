@@ -17,7 +17,7 @@ pub enum LayoutError {
         what: &'static str,
     },
     /// A field is of a size that is not known.
-    #[error("{event}: its field {field} has {size} bytes, which is not known")]
+    #[error("{event}: its field {field} has the unknown size of {size} bytes")]
     Size {
         /// The event.
         event: String,
@@ -27,7 +27,7 @@ pub enum LayoutError {
         size: usize,
     },
     /// A page's header is unknown.
-    #[error("the kernel's pages of events have an unknown header")]
+    #[error("the kernel's event pages have an unknown header")]
     Page,
 }
 

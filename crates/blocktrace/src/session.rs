@@ -128,7 +128,7 @@ impl TraceSession {
         let mut remarks: Vec<String> = unusable.iter().map(ToString::to_string).collect();
         let swept = tracefs.sweep();
         if swept > 0 {
-            remarks.push(format!("removed {swept} trace instances that killed processes had left"));
+            remarks.push(format!("removed {swept} trace instances left behind by killed processes"));
         }
         let mut names = BlockDeviceNames::default();
         let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
@@ -142,7 +142,7 @@ impl TraceSession {
             Some(Ok(method)) => method,
             Some(Err(error)) if options.method == MethodChoice::Bpf => return Err(error.into()),
             Some(Err(error)) => {
-                remarks.push(format!("no histograms in the kernel ({error}): every event is read instead"));
+                remarks.push(format!("kernel histograms are not available ({error}); reading every event instead"));
                 start_tracefs(&options, &tracefs, &mut names, &mut remarks)?
             }
             None => start_tracefs(&options, &tracefs, &mut names, &mut remarks)?,
@@ -279,8 +279,8 @@ impl TraceSession {
             }
             BudgetAdvice::NotByEvents => {
                 self.remarks.push(format!(
-                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of \
-                    {budget} %: fewer events would not help"
+                    "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of {budget} \
+                     %; fewer events would not help"
                 ));
                 Ok(())
             }
@@ -295,7 +295,7 @@ impl TraceSession {
         if let TraceMethod::Tracefs { reader, .. } = &mut self.method {
             let (read, is_many) = (reader.counts(), reader.counts().dirtied > reader.counts().events);
             if is_many && read.dirtied > 0 && reader.leave_dirty_pages()? {
-                self.remarks.push(format!("{over}: from there on who dirties pages is not traced"));
+                self.remarks.push(format!("{over}: from then on, who dirties pages is not traced"));
                 return Ok(());
             }
             if self.is_auto()
@@ -303,19 +303,21 @@ impl TraceSession {
                     start_bpf(&self.disks, &self.tracefs, &self.events, &mut self.names, &mut self.remarks)
             {
                 self.step_to(method);
-                self.remarks.push(format!("{over}: from there on the kernel keeps histograms (bpf)"));
+                self.remarks.push(format!("{over}: from then on, the kernel keeps histograms (bpf)"));
                 return Ok(());
             }
         }
         if !self.is_from_issue() && matches!(self.method, TraceMethod::Bpf { .. }) {
             self.count_from_issue(true)?;
-            self.remarks
-                .push(format!("{over}: from there on latency counts from the issue, without what is before it"));
+            self.remarks.push(format!(
+                "{over}: from then on, latency counts from the issue to the driver, without the wait \
+                    before it"
+            ));
         } else if self.sample < MOST_SAMPLE {
             self.sample_to(self.sample + 1)?;
-            self.remarks.push(format!("{over}: from there on 1 of {} places is traced", self.sampled()));
+            self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sampled()));
         } else if self.keeper.is_first_spent() {
-            self.remarks.push(format!("{over}: the thinnest sample is not thin enough"));
+            self.remarks.push(format!("{over}: even the smallest sample is too much"));
         }
         Ok(())
     }
@@ -323,13 +325,19 @@ impl TraceSession {
     fn do_more(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
         if self.sample > 0 {
             self.sample_to(self.sample - 1)?;
-            let places = if self.sample == 0 { "all places are".into() } else { format!("1 of {} is", self.sampled()) };
-            self.remarks.push(format!("{rest}: from there on {places} traced again"));
+            let places = if self.sample == 0 {
+                "all address ranges \
+                are"
+                .into()
+            } else {
+                format!("1 of {} is", self.sampled())
+            };
+            self.remarks.push(format!("{rest}: from then on, {places} traced again"));
             return Ok(());
         }
         if self.is_from_issue() {
             self.count_from_issue(false)?;
-            self.remarks.push(format!("{rest}: from there on latency counts from the start again"));
+            self.remarks.push(format!("{rest}: from then on, latency again counts from the start"));
             return Ok(());
         }
         let TraceMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
@@ -338,7 +346,7 @@ impl TraceSession {
         if self.is_auto() && expected_share(rate) * 2.0 < self.options.budget {
             let method = start_tracefs(&self.options, &self.tracefs, &mut self.names, &mut self.remarks)?;
             self.step_to(method);
-            self.remarks.push(format!("{rest}: from there on every event is read again (tracefs)"));
+            self.remarks.push(format!("{rest}: from then on, every event is read again (tracefs)"));
         }
         Ok(())
     }
@@ -567,7 +575,7 @@ fn start_tracefs(
 }
 
 fn assumed(error: &dyn std::fmt::Display) -> String {
-    format!("what an event costs in the kernel could not be timed ({error}): {} ns are assumed", cost::ASSUMED_NS)
+    format!("the kernel's cost per event could not be measured ({error}); assuming {} ns", cost::ASSUMED_NS)
 }
 
 fn start_bpf(
@@ -585,7 +593,7 @@ fn start_bpf(
         cost::ASSUMED_NS
     });
     if counter.left_out > 0 {
-        remarks.push(format!("{} devices are more than the program counts: name those to trace", counter.left_out));
+        remarks.push(format!("{} devices are too many for the kernel program: name those to trace", counter.left_out));
     }
     // what ended while programs were attached one by one
     counter.read();

@@ -38,7 +38,7 @@ fn heading(trend: &Trend) -> String {
         (Some(near), Some(far)) => format!(" ({} to {})", show(near), show(far)),
         _ => String::new(),
     };
-    format!("{verb} by {} a day{range}", show(trend.slope_per_day))
+    format!("{verb} by {} per day{range}", show(trend.slope_per_day))
 }
 
 /// A moment, as exact as `wide_s` seconds of doubt allow: to the day or the minute.
@@ -158,7 +158,7 @@ fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
 /// How much may be noise.
 pub(crate) fn caution(verdict: &Verdict) -> String {
     let questions = verdict.trend_questions;
-    format!("Noise by itself would show any of these in fewer than 1 of 20 logs ({questions} questions asked).")
+    format!("Noise by itself would show any of these in fewer than 1 of 20 logs ({questions} tests made).")
 }
 
 /// The page's section: charts of what changed, and a table of everything.

@@ -36,10 +36,11 @@ pub struct Arguments {
     /// file of fio or Response Probe
     #[arg(value_name = "SUITE|SCRIPT")]
     suite: String,
-    /// A block device, or a file; one that is not there is made, filled and removed. With a script: instead
-    /// of what it names, a folder for its files
+    /// A block device, or a file; a missing file is created, filled and removed at the end. With a
+    /// script: the target to use instead of the one it names, or a folder for its files
     target: Option<PathBuf>,
-    /// Duration of each run; by default that of the script, else 3s. For the suite `stability`: of all of it, 5m
+    /// Duration of each run; by default that of the script, else 3s. For the suite `stability`:
+    /// total duration, by default 5m
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Option<Duration>,
     /// Warm-up time of each run; by default that of the script, else 500ms
@@ -82,7 +83,7 @@ pub struct Arguments {
     /// Suite `load`: apply the limit to this percentile (0.99) instead of the mean
     #[arg(long, value_name = "SHARE")]
     limit_share: Option<f64>,
-    /// Suite `stripes`: the members of the set, if the kernel does not show them
+    /// Suite `stripes`: the members of the array, if the kernel does not show them
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     members: Vec<PathBuf>,
     /// For each run, print how long it would take to move this many bytes
@@ -153,7 +154,7 @@ fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
             return script::run(arguments, stop);
         }
         let known: Vec<_> = SUITES.iter().map(|s| s.id).collect();
-        let because = format!("there is no suite or script file `{}`; suites: {}", arguments.suite, known.join(", "));
+        let because = format!("unknown suite or script file `{}`; suites: {}", arguments.suite, known.join(", "));
         return Err(Failure::Usage(because));
     };
     let Some(path) = &arguments.target else {

@@ -51,7 +51,7 @@ pub fn of(
 fn heading(title: &str, summary: &TraceSummary, report: &TraceReport) -> String {
     let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
         (true, Some(from), Some(to)) => DisplayZone::local().range(from, to),
-        _ => format!("{} on a clock of its own", units::display(report.all.flow.seconds(), "s")),
+        _ => format!("{} on a separate clock", units::display(report.all.flow.seconds(), "s")),
     };
     let files = match summary.files.as_slice() {
         [one] => one.clone(),
@@ -66,11 +66,11 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     let mut lines: Vec<String> = summary.assumed.iter().cloned().collect();
     for passed in &summary.passed_on {
         let PassedOn { device, requests } = passed;
-        let what = format!("{requests} requests of {device} were passed on");
+        let what = format!("{requests} requests of {device} were passed on to another device");
         lines.push(if once {
-            format!("{what}: they count at the device below (--instance {device} shows them)")
+            format!("{what} and count there (--instance {device} shows them)")
         } else {
-            format!("{what} to a device below, which has them too")
+            format!("{what}, which counts them too")
         });
     }
     let mut counted = |count: u64, what: &str| {

@@ -112,7 +112,7 @@ fn movement(m: &QuantityChange) -> String {
     let range = between(m.ratio_low, m.ratio_high);
     let moved = match m.change {
         ChangeDirection::Same => format!("no difference beyond noise{range}"),
-        ChangeDirection::Unknown => "too few or too uneven ticks to separate change from noise".to_owned(),
+        ChangeDirection::Unknown => "too few or too uneven ticks to distinguish change from noise".to_owned(),
         _ if m.before == 0.0 => "more than noise".to_owned(),
         _ => format!("{}{range}", percent(m.after / m.before)),
     };
