@@ -32,7 +32,7 @@ pub struct Arguments {
 enum CeilingsCommand {
     /// Delete a device's profile; `why` then no longer judges by it
     Forget {
-        /// The device (`sda`, `/dev/sda`), or what `list ceilings` says it is known by
+        /// The device (`sda`, `/dev/sda`), or its key from `list ceilings`
         device: String,
         /// Print JSON
         #[arg(long)]
@@ -221,8 +221,7 @@ fn fallen(now: &Profile, kept: &Profile) -> Vec<String> {
         let why = f.at_least.join("; ");
         match kept.figure(&f.figure) {
             None => Some(format!(
-                "{name} are not added: they are only a lower bound ({why}), and the profile has \
-                firm figures"
+                "{name} are not added: they are only a lower bound ({why}), and the profile has firm figures"
             )),
             Some(k) if f.value < LESS * k.value => {
                 let (share, day) = (100.0 * f.value / k.value, k.measured.get(..10).unwrap_or(&k.measured));
@@ -255,7 +254,7 @@ fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
 pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
     let (all, damaged) = load();
     damaged.iter().for_each(tell);
-    let mut table = TextTable::new().text("device").text("known by").text("measured").text("at most").text("but");
+    let mut table = TextTable::new().text("device").text("key").text("measured").text("maximum").text("remark");
     let mut entries = Vec::new();
     for ProfileEntry { path, profile } in &all {
         let ceiling = profile.ceiling();

@@ -165,11 +165,9 @@ impl FeedStatus {
         if writer.result().lost > 0 && !self.lost {
             self.lost = true;
             match log {
-                Some(dir) => output::warn(format_args!(
-                    "--remote-write: samples are missing from the store; \
-                                                        {}",
-                    resend(dir)
-                )),
+                Some(dir) => {
+                    output::warn(format_args!("--remote-write: samples are missing from the store; {}", resend(dir)))
+                }
                 None => {
                     output::warn(format_args!("--remote-write: samples are permanently lost, because there is no log"))
                 }

@@ -187,10 +187,8 @@ fn refuse_other_clock(member: &MergeMember, to: &Path, held: (i64, i64)) -> Resu
     }
     let (name, to) = (&member.name, to.display());
     let (without, with) = if is_dated(member.times) { (to.to_string(), name) } else { (name.clone(), &to.to_string()) };
-    let because = format!(
-        "the times of {without} have no date, but those of {with} have one; import them into two \
-        folders"
-    );
+    let because =
+        format!("the times of {without} have no date, but those of {with} have one; import them into two folders");
     Err(Failure::Failed(because))
 }
 

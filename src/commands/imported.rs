@@ -54,8 +54,7 @@ pub fn refuse_again(to: &Path, path: &Path, now: &FileFingerprint) -> Result<(),
         true if earlier.file == now.file => format!("{file} is already in {to}"),
         true => format!("{file} is already in {to}: it was imported as {}", earlier.file),
         false => format!(
-            "{file} has grown since it was imported into {to}: importing it again would duplicate its \
-            earlier content"
+            "{file} has grown since it was imported into {to}: importing it again would duplicate its earlier content"
         ),
     };
     Err(Failure::Failed(format!("{what}; import it into a new folder, or use --again")))

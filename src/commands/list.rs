@@ -59,7 +59,7 @@ const PACKED: &[(&str, &str)] = &[
     ("zstd", "compression: Zstandard (.zst)"),
 ];
 const UNPACKED: &str = "Any log or request trace may be compressed with it. A file that unpacks to more than 256 MiB \
-    and to 500 times its size is refused.";
+                        and to 500 times its size is refused.";
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (name, entries, table) = match arguments.what {

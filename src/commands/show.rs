@@ -185,7 +185,7 @@ fn own_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(Stri
     } else {
         String::new()
     };
-    output::warn(format_args!("this log has no counter of the catalogue, only {all} series of its own{shown}"));
+    output::warn(format_args!("this log has no counter of the catalogue, only {all} foreign series{shown}"));
     Ok(own)
 }
 

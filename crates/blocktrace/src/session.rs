@@ -309,10 +309,8 @@ impl TraceSession {
         }
         if !self.is_from_issue() && matches!(self.method, TraceMethod::Bpf { .. }) {
             self.count_from_issue(true)?;
-            self.remarks.push(format!(
-                "{over}: from then on, latency counts from the issue to the driver, without the wait \
-                    before it"
-            ));
+            self.remarks
+                .push(format!("{over}: from then on, latency counts from the issue, without the wait before it"));
         } else if self.sample < MOST_SAMPLE {
             self.sample_to(self.sample + 1)?;
             self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sampled()));
@@ -325,13 +323,7 @@ impl TraceSession {
     fn do_more(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
         if self.sample > 0 {
             self.sample_to(self.sample - 1)?;
-            let places = if self.sample == 0 {
-                "all address ranges \
-                are"
-                .into()
-            } else {
-                format!("1 of {} is", self.sampled())
-            };
+            let places = if self.sample == 0 { "all ranges are".into() } else { format!("1 of {} is", self.sampled()) };
             self.remarks.push(format!("{rest}: from then on, {places} traced again"));
             return Ok(());
         }

@@ -57,9 +57,7 @@ pub(crate) fn limits(
     list.extend(unreadable(seen));
     if seen.states.forgotten > 0 {
         list.push(
-            "too many instances appeared and disappeared to keep all; those dropped did not affect the \
-            verdict"
-                .into(),
+            "too many instances appeared and disappeared to keep all; those dropped did not affect the verdict".into(),
         );
     }
     list

@@ -345,7 +345,7 @@ fn reasons(answer: &mut PlanAnswer) {
             (false, ..) => "no design meets the demand; this one comes closest".into(),
             (_, 1, Some(own), _) => {
                 format!(
-                    "the cheapest that meets the demand: {} {currency} over the mission; {sized}; {carries}",
+                    "the cheapest that meets the demand: {} {currency} over its years of use; {sized}; {carries}",
                     digits(own)
                 )
             }
@@ -377,11 +377,7 @@ fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer
         notes.push("the analysis treats every request as random; sequential ones are faster on rotating disks".into());
     }
     if demand.burstiness.is_some_and(|burst| burst > 1.0) {
-        notes.push(
-            "arrivals are bursty, but analysis and simulation assume a Poisson stream: real responses are \
-                longer"
-                .into(),
-        );
+        notes.push("arrivals are bursty, but the model assumes a Poisson stream: real responses are longer".into());
     }
     for design in &answer.designs {
         if let Some(date) = design.price_date.as_ref().filter(|date| is_old(date, &limits.today)) {

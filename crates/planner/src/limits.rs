@@ -163,8 +163,7 @@ impl PlanLimits {
         let least = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
         if least > self.max_drives {
             return no(format!(
-                "no level of --levels works with {} drives; at least {least} are \
-                needed",
+                "no level of --levels works with {} drives; at least {least} are needed",
                 self.max_drives
             ));
         }

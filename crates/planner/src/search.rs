@@ -408,8 +408,7 @@ impl DesignFamily<'_> {
             Some(cost) => Some(DesignFailure {
                 limit: "budget".into(),
                 because: format!(
-                    "it costs {cost:.0} {currency} over its years of use, above the budget of \
-                    {budget:.0}"
+                    "it costs {cost:.0} {currency} over its years of use, above the budget of {budget:.0}"
                 ),
                 factor: cost / budget,
             }),
@@ -430,8 +429,7 @@ impl DesignFamily<'_> {
             Some(loss) => Some(DesignFailure {
                 limit: "loss".into(),
                 because: format!(
-                    "the chance of losing data is {loss:.2e} over its years of use, above the limit of \
-                    {most:.2e}"
+                    "the chance of losing data is {loss:.2e} over its years of use, above the limit of {most:.2e}"
                 ),
                 factor: loss / most,
             }),

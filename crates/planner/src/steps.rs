@@ -147,8 +147,7 @@ fn room_steps(
         let needed = format!("{used} + {} x {days}", number(growth));
         all.push(step(
             "horizon.capacity_bytes",
-            "in use today + growth per day x \
-            days",
+            "in use today + growth per day x days",
             needed,
             horizon.capacity_bytes,
         ));

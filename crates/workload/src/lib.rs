@@ -29,7 +29,7 @@ pub enum WorkError {
     Usage(String),
     /// There is no room.
     #[error("{}: {needed} bytes are needed, but {free} are free, of which {reserve} must stay free; nothing was \
-        written",
+             written",
         .folder.display())]
     NoRoom {
         /// A folder on the filesystem that is too small.

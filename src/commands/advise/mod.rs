@@ -162,9 +162,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
         }
         let from = arguments.root.as_ref().map_or("this host".into(), |root| root.display().to_string());
         let remarks = vec![
-            "no log was given, so what matters under load is unknown; give one, or record one with \
-            `record`"
-                .into(),
+            "no log was given, so what matters under load is unknown; give one, or record one with `record`".into(),
         ];
         return Ok(AdvisedHost { scene: HostScene::read(root, role).with_load(None, known), from, remarks });
     }
@@ -174,8 +172,8 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
         (Some(root), _) => (HostScene::read(root, role), root.display().to_string(), Vec::new()),
         (None, Some(tree)) => (HostScene::of(tree, recorded.topology, role), "the log".to_owned(), Vec::new()),
         (None, None) if is_this_host(&recorded.topology) => {
-            let remark = "the log has no facts about the host; it is a log of this host, so its present settings \
-                were read"
+            let remark = "the log has no facts about the host; it is a log of this host, so its present settings were \
+                          read"
                 .to_owned();
             (HostScene::read(Path::new("/"), role), "this host".to_owned(), vec![remark])
         }

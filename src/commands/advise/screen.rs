@@ -135,8 +135,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
                 1 => "1 check".to_owned(),
                 n => format!("{n} checks"),
             };
-            out +=
-                &line(&format!("\n{count} could not be checked; --all lists them and how to check them."), style.width);
+            out += &line(&format!("\n{count} could not be carried out; --all shows why."), style.width);
         }
     }
     if !applied.is_empty() {
@@ -149,8 +148,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
     let harmless = advice.items.iter().find(|item| item.harmless);
     if let Some(item) = harmless.filter(|_| !all) {
         let text = format!(
-            "--all shows reasons, risks and how to verify. --apply {} applies the first low-risk \
-            item.",
+            "--all shows reasons, risks and how to verify. --apply {} applies the first low-risk item.",
             item.id
         );
         out += &indented("", &style.clean(&text), style);

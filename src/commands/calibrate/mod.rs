@@ -113,8 +113,7 @@ fn device(
     if let Some(other) = documents.iter().find(|d| d.target_bytes != first.target_bytes || d.target != first.target) {
         let (one, other) = (&first.target, &other.target);
         return Err(Failure::Usage(format!(
-            "these are results of `{one}` and of `{other}`; calibrate one device at a \
-            time"
+            "these are results of `{one}` and of `{other}`; calibrate one device at a time"
         )));
     }
     let facts = &first.device;

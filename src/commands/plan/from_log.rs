@@ -267,11 +267,9 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
     })?;
     let mut series = collector.finish();
     series.notes.extend(outcome.notes);
-    series.notes.push(
-        "simulated on the described system; its drives affect the rate at which users send \
-        requests"
-            .into(),
-    );
+    series
+        .notes
+        .push("simulated on the described system; its drives affect the rate at which users send requests".into());
     Ok(series)
 }
 

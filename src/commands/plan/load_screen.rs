@@ -60,7 +60,7 @@ fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
     const MOST: usize = 12;
     let mut table = TextTable::new()
         .text("device")
-        .text("is")
+        .text("type")
         .column(&format!("{} %", digits(options.percentile)), Align::Right)
         .column("per member, mean", Align::Right)
         .column("response", Align::Right);

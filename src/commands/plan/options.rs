@@ -231,10 +231,9 @@ impl DemandOptions {
             ("--members-of", self.members_of.is_some()),
         ];
         match typed.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(usage(format!(
-                "{option}: the log already gives that; use --comfort to plan for \
-                more"
-            ))),
+            Some((option, _)) => {
+                Err(usage(format!("{option}: the log already gives that; use --comfort to plan for more")))
+            }
             None => Ok(()),
         }
     }

@@ -172,10 +172,8 @@ pub fn start(
 ) -> Result<WebView, Failure> {
     let is_open = listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_own(a.ip()));
     if is_open && page.token_file.is_none() {
-        let reason = format!(
-            "--listen {listen} is reachable from other machines; give --token-file FILE to restrict \
-            access"
-        );
+        let reason =
+            format!("--listen {listen} is reachable from other machines; give --token-file FILE to restrict access");
         return Err(Failure::Usage(reason));
     }
     let token = page.token_file.as_deref().map(token).transpose()?;

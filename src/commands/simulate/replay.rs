@@ -138,8 +138,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     }
     if overlapping > 0 {
         notes.push(format!(
-            "{overlapping} requests arrived before the previous one completed; they are replayed one \
-                            by one"
+            "{overlapping} requests arrived before the previous one completed; they are replayed one by one"
         ));
     }
     let summary = trace.summary();

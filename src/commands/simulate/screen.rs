@@ -105,8 +105,7 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
         s if s >= FULL => format!("bottleneck: {what}, busy {busy} of the time"),
         s if s >= MUCH => format!("highest utilization: {what}, busy {busy} of the time; little capacity is left"),
         _ => format!(
-            "highest utilization: {what}, busy {busy} of the time; nothing is saturated, the users limit the \
-                      rate"
+            "highest utilization: {what}, busy {busy} of the time; nothing is saturated, the users limit the rate"
         ),
     }
 }
@@ -165,7 +164,8 @@ fn is_each_request(
 
 /// The parts in the order of the path.
 fn components(report: &SimulationReport, style: &Style) -> String {
-    let mut out = style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "at work", w = BAR + 6)) + "\n";
+    let mut out =
+        style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "utilization", w = BAR + 6)) + "\n";
     let drives: Vec<&Component> = report.components.iter().filter(|c| c.kind == ComponentKind::Drive).collect();
     for component in report.components.iter().filter(|c| c.kind != ComponentKind::Drive && c.totals.arrived > 0) {
         out += &line(component, style);

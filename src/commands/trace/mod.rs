@@ -222,7 +222,7 @@ fn explain(error: SessionError) -> Failure {
     let words = std::env::args().skip(1).map(output::name).collect::<Vec<_>>().join(" ");
     let remedy = if is_refusal {
         format!(
-            "Tracing takes root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\
+            "Tracing needs root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\
              sudo diskwright {words}"
         )
     } else {

@@ -228,7 +228,7 @@ fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
         return String::new();
     }
     let mut table = TextTable::new()
-        .column("who asked", Align::Left)
+        .column("sent by", Align::Left)
         .column("thread", Align::Right)
         .column("operation", Align::Left)
         .column("requests", Align::Right)
@@ -294,7 +294,7 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
         .column("size", Align::Right)
         .column("at device", Align::Right)
         .column("depth", Align::Right)
-        .text("who asked");
+        .text("sent by");
     for (request, is_done) in worst.iter().take(MOST_WORST) {
         let who = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
         table.row([
@@ -340,8 +340,7 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     };
     if beginnings > 0 {
         out.push_str(&format!(
-            "{beginnings} completions are left out, because the start of their requests was not \
-            traced\n"
+            "{beginnings} completions are left out, because the start of their requests was not traced\n"
         ));
     }
     if let Some(unfinished) = session.unfinished().filter(|n| *n > 0) {

@@ -76,8 +76,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let once = arguments.once || arguments.json;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if !(once || on_terminal || unattended) {
-        let reason = "`watch` needs a terminal; use --once to print one screen, --no-screen to print alerts, or `why` for the \
-             verdict";
+        let reason = "`watch` needs a terminal; use --once for one screen, --no-screen for alerts, or `why` \
+                      for the verdict";
         return Err(Failure::Usage(reason.into()));
     }
     if arguments.every < Duration::from_millis(100) {

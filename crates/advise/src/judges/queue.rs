@@ -260,8 +260,7 @@ pub(super) fn write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
     match device {
         Some(device) if device.starts_with("write back") && now == "write through" => {
             let seen = format!(
-                "the disk reports its cache as `{device}`, but the kernel treats it as `{now}` and sends no \
-                    flushes"
+                "the disk reports its cache as `{device}`, but the kernel treats it as `{now}` and sends no flushes"
             );
             Proposal::new(seen).value("write back").propose()
         }

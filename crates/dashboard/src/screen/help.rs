@@ -31,7 +31,7 @@ pub(super) const KEYS: [(&str, &str); 19] = [
 pub(super) fn explained(view: &DashboardView, column: usize) -> (String, String, String) {
     let Some(shown) = view.columns.get(column) else {
         let text = "Load as a share of the device's measured maximum, by requests or by bytes, whichever is larger. \
-            Measure the maximum with `diskwright probe`; without a measurement, the column shows a dash.";
+                    Measure the maximum with `diskwright probe`; without a measurement, the column shows a dash.";
         return ("of max".into(), "ceiling.used".into(), text.into());
     };
     let counter = Catalogue::builtin().get(&shown.counter);

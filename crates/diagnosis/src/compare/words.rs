@@ -56,7 +56,7 @@ fn lead(of: &WindowComparison) -> String {
             "The load was lower in the second window, so nothing shows that the change itself helped."
         }
         ChangeOutcome::MoreAsked if response == ChangeDirection::Up => {
-            "The load was higher in the second window. That by itself may explain why each request takes longer."
+            "The load was higher in the second window. That alone may explain why each request takes longer."
         }
         ChangeOutcome::MoreAsked => "The load was higher in the second window, and requests were no slower.",
         ChangeOutcome::OtherLoad => "These windows do not show whether the change helped: they had different requests.",

@@ -118,9 +118,7 @@ fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_
     let low = think(rho - 2.0 * error);
     if low.is_none() {
         found.interval_per_s = Some((lowest, None));
-        found.method = "not enough data for an estimate: think time may be zero, so only a lower bound is \
-            given"
-            .into();
+        found.method = "not enough data for an estimate: think time may be zero, so only a lower bound is given".into();
         return;
     }
     found.think_s = Some(estimate);

@@ -258,9 +258,7 @@ fn estimates(series: &LoadSeries, hidden: &[HiddenLoad], demand: &mut Demand, co
     if series.swap[2] > 0.0 {
         mark(
             "reads_per_s, writes_per_s",
-            "without swapping, assuming that its requests are as large as the \
-            others"
-                .into(),
+            "without swapping, assuming that its requests are as large as the others".into(),
         );
     }
     for front in series.fronts.iter().filter(|front| front.inverted && front.level.is_some()) {

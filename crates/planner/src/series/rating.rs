@@ -63,13 +63,7 @@ pub fn rate(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRatin
         words.push("less than a day".into());
     } else {
         words.push(
-            if weekend {
-                "it includes a weekend"
-            } else {
-                "it does not include both a weekend and a \
-            weekday"
-            }
-            .into(),
+            if weekend { "it includes a weekend" } else { "it does not include both a weekend and a weekday" }.into(),
         );
         words.push(if month_end { "and a month's end" } else { "no month's end" }.into());
     }

@@ -334,8 +334,7 @@ impl Scenario<'_> {
             notes: vec![
                 format!("today's limit is the plateau at {:.0} requests/s", hidden.plateau_per_s),
                 format!(
-                    "{:.0} programs have a think time of {:.3} s \
-                    (estimated)",
+                    "{:.0} programs have a think time of {:.3} s (estimated)",
                     population.users, population.think_s
                 ),
             ],

@@ -237,10 +237,8 @@ fn trust(results: &[NamedResult<'_>]) -> String {
             items.push(format!("{of}some runs were skipped: {because}."));
         }
         if document.buffered {
-            items.push(format!(
-                "{of}requests went through the page cache: this measures memory as much as the \
-                                device."
-            ));
+            items
+                .push(format!("{of}requests went through the page cache: this measures memory as much as the device."));
         }
         if let Some(hidden) = hidden(document) {
             items.push(format!("{of}{hidden}."));

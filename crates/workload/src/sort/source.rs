@@ -98,11 +98,8 @@ impl SortSource {
         }
         let (bytes, row) = (meta.len(), shape.row as u64);
         if bytes == 0 || !bytes.is_multiple_of(row) {
-            let why = format!(
-                "{}: {bytes} bytes are not a whole number of rows of {row} bytes \
-                (--row-size)",
-                path.display()
-            );
+            let why =
+                format!("{}: {bytes} bytes are not a whole number of rows of {row} bytes (--row-size)", path.display());
             return Err(WorkError::Usage(why));
         }
         Ok(bytes / row)
@@ -140,8 +137,7 @@ fn add_up(file: RowFile<'_>, shape: RowShape, rows: u64, progress: &Progress) ->
         if let Some(wrong) = bytes.chunks_exact(shape.row).position(|row| row.last() != Some(&b'\n')) {
             let row = first + wrong as u64 + 1;
             let why = format!(
-                "{}: row {row} of {} bytes does not end with a line end \
-                    (--row-size)",
+                "{}: row {row} of {} bytes does not end with a line end (--row-size)",
                 file.path.display(),
                 shape.row
             );
