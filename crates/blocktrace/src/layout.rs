@@ -174,13 +174,13 @@ mod tests {
     use super::*;
 
     /// A line as kernels have written it since 2.6.
-    const ISSUE: &str = "name: block_rq_issue\nID: 2104\nformat:\n\tfield:int \
-                         common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:dev_t \
-                         dev;\toffset:8;\tsize:4;\tsigned:0;\n\tfield:sector_t \
-                         sector;\toffset:16;\tsize:8;\tsigned:0;\n\tfield:unsigned int \
-                         nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\tfield:char \
-                         rwbs[8];\toffset:32;\tsize:8;\tsigned:1;\n\tfield:char \
-                         comm[16];\toffset:40;\tsize:16;\tsigned:1;\n";
+    const ISSUE: &str = "name: block_rq_issue\nID: 2104\nformat:\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+        \tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n\
+        \tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\
+        \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
+        \tfield:char rwbs[8];\toffset:32;\tsize:8;\tsigned:1;\n\
+        \tfield:char comm[16];\toffset:40;\tsize:16;\tsigned:1;\n";
 
     #[test]
     fn an_events_fields_are_found_by_name() {
@@ -205,10 +205,10 @@ mod tests {
 
     #[test]
     fn a_pages_header_is_read_or_refused() {
-        let page = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t \
-                    commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: int \
-                    overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\tfield: char \
-                    data;\toffset:16;\tsize:4080;\tsigned:0;\n";
+        let page = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+            \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+            \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+            \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
         let layout = PageLayout::parse(page).expect("known");
         assert_eq!((layout.data, layout.bytes, layout.commit.size), (16, 4096, 8));
         // 32-bit kernels

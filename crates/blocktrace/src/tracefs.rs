@@ -389,8 +389,8 @@ mod tests {
     #[test]
     fn losses_are_summed_by_the_kernels_words() {
         let mut loss = TraceLoss::default();
-        let stats = "entries: 12\noverrun: 3\ncommit overrun: 2\nbytes: 99\noldest: 1\ndropped events: 4\nread \
-                     events: 9\n";
+        let stats = "entries: 12\noverrun: 3\ncommit overrun: 2\nbytes: 99\noldest: 1\ndropped events: 4\n\
+            read events: 9\n";
         loss.add(stats);
         loss.add(stats);
         assert_eq!(loss, TraceLoss { overrun: 10, dropped: 8 });
