@@ -290,7 +290,7 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
         .column("ended", Align::Left)
         .column("device", Align::Left)
         .column("operation", Align::Left)
-        .column("place", Align::Right)
+        .column("offset", Align::Right)
         .column("size", Align::Right)
         .column("at device", Align::Right)
         .column("depth", Align::Right)
