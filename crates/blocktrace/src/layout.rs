@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(error.to_string(), "block_rq_issue: its format has no sector");
         let short = ISSUE.replace("offset:8;\tsize:4", "offset:8;\tsize:2");
         let error = EventLayout::parse(BlockEventKind::Issue, &short).expect_err("a short device");
-        assert_eq!(error.to_string(), "block_rq_issue: its field dev has 2 bytes, which is not known");
+        assert_eq!(error.to_string(), "block_rq_issue: its field dev has the unknown size of 2 bytes");
         let far = ISSUE.replace("offset:40", "offset:18446744073709551615");
         assert!(EventLayout::parse(BlockEventKind::Issue, &far).is_err());
         assert!(EventLayout::parse(BlockEventKind::Issue, "").is_err());

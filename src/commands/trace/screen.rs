@@ -319,8 +319,13 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     if loss.total() > 0 {
         let text = format!("{} events were lost; the figures cover the others", loss.total());
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
-    } else {
+    } else if loss.unread == 0 {
         out.push_str("no events were lost\n");
+    }
+    if loss.unread > 0 {
+        let text =
+            format!("the losses of {} processors are unknown: the kernel's count could not be read", loss.unread);
+        out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     }
     let beginnings = match (session.counts(), session.kernel_loss()) {
         (Some((read, pairs)), _) => {
