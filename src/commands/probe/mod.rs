@@ -84,7 +84,8 @@ pub struct Arguments {
     /// Suite `load`: apply the limit to this percentile (0.99) instead of the mean
     #[arg(long, value_name = "SHARE")]
     limit_share: Option<f64>,
-    /// Suite `stripes`: the members of the array, if the kernel does not show them; suite `sort-places`: the other places
+    /// Suite `stripes`: the members of the array, if the kernel does not show them; suite `sort-places`: the other
+    /// places
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     members: Vec<PathBuf>,
     /// For each run, print how long it would take to move this many bytes
