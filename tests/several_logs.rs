@@ -190,7 +190,7 @@ fn two_machines_are_not_one() {
         for words in [&["why"][..], &["show"], &["export", "--as", "csv"], &["import", "--to", &to]] {
             let done = diskwright(&[words, &[one.as_str(), other.as_str()]].concat());
             assert_eq!(done.status.code(), Some(1), "{words:?}");
-            for part in ["one.txt is a log of the machine db1", &format!("{name} of web1"), "one machine"] {
+            for part in ["one.txt is a log of db1", &format!("{name} is of web1"), "one machine"] {
                 assert!(said(&done).contains(part), "{words:?}: {}", said(&done));
             }
         }

@@ -77,13 +77,13 @@ pub enum CliCommand {
     Why(why::Arguments),
     /// Record this machine's counters to a log, for days if needed
     Record(record::Arguments),
-    /// Watch this machine or a log on a live screen: verdict, devices, processes, and back in time
+    /// Watch this machine or a log on a live screen: verdict, devices, processes, history
     Watch(watch::Arguments),
-    /// Serve the same as a page for browsers, with its history; several logs or a store as a list of hosts
+    /// Serve the live screen as a web page, with history; several logs or a metric store become a list of hosts
     Serve(Box<serve::Arguments>),
-    /// Trace single requests of this machine's disks: percentiles, stages, the worst, and who asked
+    /// Trace single requests of this machine's disks: percentiles, stages, the slowest, and the processes behind them
     Trace(trace::Arguments),
-    /// Advise on this host's settings, or on those that a log noted: what is worth changing, with evidence and undo
+    /// Check the settings of this host, or those recorded in a log: what to change, the evidence, and how to undo it
     Advise(advise::Arguments),
     /// Add a bookmark to a log, even while it is being recorded
     Mark(mark::Arguments),
@@ -105,9 +105,9 @@ pub enum CliCommand {
     Ceilings(ceilings::Arguments),
     /// Predict what a described system does, or replay a measured trace on a described drive
     Simulate(simulate::Arguments),
-    /// Plan storage for a demand: designs that carry it, what they cost, why others fail
+    /// Plan storage for a demand: designs that meet it, their cost, and why others fail
     Plan(Box<plan::Arguments>),
-    /// Do work as programs do it, on real files: sort, transactions, scan, file server, mail, backup
+    /// Run realistic work on real files: sort, transactions, load, scan, file server, mail, backup
     Workload(workload::Arguments),
     /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),

@@ -199,7 +199,7 @@ fn a_filter_leaves_names_and_help_explains_columns() {
     assert!(text.contains("sdb") && !text.contains("sda") && !text.contains("reader "), "{text}");
     watched.press(&[ScreenKey::Char('?')]);
     let text = watched.draw().concat();
-    assert!(text.contains("pause, and follow the end again") && text.contains("Reads that the device completed"));
+    assert!(text.contains("pause; again: follow the end") && text.contains("Reads that the device completed"));
 }
 
 /// Replay is live: what a view shows does not depend on where its history comes from.
@@ -272,7 +272,7 @@ fn the_selected_device_stays_selected_by_its_name_and_a_gone_one_is_said() {
     watched.press(&[ScreenKey::Char('s'), ScreenKey::Char('/'), ScreenKey::Char('b'), ScreenKey::Enter]);
     assert!(watched.draw()[5].starts_with(" sdb"));
     watched.press(&[ScreenKey::Char('/'), ScreenKey::Backspace, ScreenKey::Char('a'), ScreenKey::Enter]);
-    assert!(watched.draw()[23].contains("sdb is not there at this moment"), "{}", watched.draw().join("\n"));
+    assert!(watched.draw()[23].contains("sdb does not exist at this time"), "{}", watched.draw().join("\n"));
 }
 
 #[test]

@@ -91,7 +91,7 @@ pub struct EstimatedField {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DemandError {
     /// Neither reads nor writes.
-    #[error("nothing is asked: give reads or writes per second above 0")]
+    #[error("no demand: give reads or writes per second above 0")]
     Nothing,
     /// A number that cannot be.
     #[error("{field}: {value}; expected {expected}")]

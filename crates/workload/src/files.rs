@@ -188,7 +188,7 @@ pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
     }
     for (folder, needed) in by_device.into_values() {
         let open = File::open(folder).map_err(io(folder, "cannot be opened"))?;
-        let space = DiskSpace::of(&open).map_err(io(folder, "the room on its filesystem cannot be told"))?;
+        let space = DiskSpace::of(&open).map_err(io(folder, "the free space of its filesystem cannot be read"))?;
         if needed > space.free.saturating_sub(space.reserve) {
             let (free, reserve) = (space.free, space.reserve);
             return Err(WorkError::NoRoom { folder: folder.to_path_buf(), needed, free, reserve });

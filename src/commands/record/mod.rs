@@ -57,18 +57,18 @@ pub struct Arguments {
     /// Sync the log to the device at this interval; a power cut loses at most this much
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     sync: Duration,
-    /// Also trace single requests: latency distributions by device and operation, waiting before the device, order,
-    /// who asked; needs root
+    /// Also trace single requests: latency distributions by device and operation, waiting before
+    /// the device, order, and the processes behind them; needs root
     #[arg(long)]
     trace: bool,
-    /// The share of all processors' time that --trace may take; above it, less is traced, and the log says so
+    /// Maximum share of all processors' time for --trace; above it, tracing is reduced, and the log says so
     #[arg(long, default_value = "1%", value_parser = parse_share, value_name = "SHARE", requires = "trace")]
     trace_budget: f64,
     #[command(flatten)]
     feeding: FeedArguments,
     #[command(flatten)]
     alerts: AlertArguments,
-    /// Serve the log as a page for browsers, as `serve` does: a port (on the loopback interface), or ADDRESS:PORT
+    /// Also serve the log as a web page, like `serve`: a port (on the loopback interface), or ADDRESS:PORT
     #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "ADDRESS")]
     serve: Option<String>,
     #[command(flatten)]
@@ -226,7 +226,7 @@ impl ActiveLog {
         let end = self.thread.end(PATIENCE, |ticks| {
             let most = PATIENCE.as_secs();
             let ticks = count(ticks);
-            output::warn(format_args!("{dir}: waiting up to {most} s for its disk; {ticks} not written yet"));
+            output::warn(format_args!("{dir}: waiting up to {most} s for its disk; {ticks} not yet written"));
         });
         let mut sum = *self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         sum.lost += unqueued;
@@ -258,7 +258,7 @@ fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
     let Some(device) = link.ok().and_then(|l| l.file_name().map(|n| n.to_string_lossy().into_owned())) else {
         return Ok(None);
     };
-    let text = format!("the log is on {device}, which it measures, so the figures include its own writes");
+    let text = format!("the log is on {device}, which is being measured, so the figures include the log's own writes");
     output::warn(&text);
     Ok(Some(Note::new(SystemClock.read().wall_ns, Note::WARNING, text)))
 }

@@ -28,14 +28,15 @@ const TOKEN_BYTES: usize = 24;
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Page")]
 pub struct PageArguments {
-    /// Read the token from this file, which is made with a random one where it is missing; who shows no token gets
-    /// nothing. Addresses other than this machine's own need it
+    /// Read the access token from this file; if the file is missing, it is created with a random
+    /// token. Requests without the token are refused. Required for addresses other than the
+    /// loopback interface
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// A further name under which browsers may ask, such as that of a proxy (repeatable)
+    /// Another host name that browsers may use, such as that of a proxy (repeatable)
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
-    /// What the page shows, in place of the built-in panels; by default ~/.config/diskwright/watch.toml, if there
+    /// What the page shows, instead of the built-in panels; by default ~/.config/diskwright/watch.toml, if it exists
     #[arg(long, value_name = "FILE.toml")]
     panels: Option<PathBuf>,
 }
@@ -43,7 +44,7 @@ pub struct PageArguments {
 /// Arguments of `serve`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs to show, ours or other tools', also ones that are being recorded; by default, this machine, live
+    /// Logs to show, of Diskwright or other tools, even while they are being recorded; by default, this machine, live
     #[arg(conflicts_with = "prometheus")]
     log: Vec<PathBuf>,
     /// Where to listen: a port (on the loopback interface), or ADDRESS:PORT
@@ -60,7 +61,7 @@ pub struct Arguments {
     judging: why::JudgingArguments,
     #[command(flatten)]
     asking: StoreArguments,
-    /// Print where it listens as JSON
+    /// Print the address as JSON
     #[arg(long)]
     json: bool,
 }
@@ -171,7 +172,8 @@ pub fn start(
 ) -> Result<WebView, Failure> {
     let is_open = listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_own(a.ip()));
     if is_open && page.token_file.is_none() {
-        let reason = format!("--listen {listen} is not this machine alone: --token-file FILE says who may ask");
+        let reason =
+            format!("--listen {listen} is reachable from other machines; give --token-file FILE to restrict access");
         return Err(Failure::Usage(reason));
     }
     let token = page.token_file.as_deref().map(token).transpose()?;
@@ -194,9 +196,9 @@ pub fn start(
             output::warn(format_args!("serving http://{address}/?token={token}"));
         }
         (Some(_), Some(file)) => {
-            output::warn(format_args!("serving http://{address}/ to who shows the token in {}", file.display()));
+            output::warn(format_args!("serving http://{address}/ to clients with the token in {}", file.display()));
         }
-        _ => output::warn(format_args!("serving http://{address}/ to this machine; press Ctrl-C to stop")),
+        _ => output::warn(format_args!("serving http://{address}/ to this machine only; press Ctrl-C to stop")),
     }
     Ok(view)
 }
@@ -214,7 +216,7 @@ fn token(path: &Path) -> Result<String, Failure> {
     }
     let token = credentials::secret(path)?;
     if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b)) {
-        let reason = "a token has at least 16 letters, digits, `-`, `_`, `.` or `~`";
+        let reason = "a token needs at least 16 letters, digits, `-`, `_`, `.` or `~`";
         return Err(Failure::Failed(format!("{}: {reason}", path.display())));
     }
     Ok(token)

@@ -193,7 +193,7 @@ pub struct LateSource {
 
 impl LateSource {
     fn served(&self) -> Result<&ServedSource, String> {
-        self.fetched.get().ok_or_else(|| "it is still being read".to_owned())
+        self.fetched.get().ok_or_else(|| "it is still loading".to_owned())
     }
 }
 

@@ -103,7 +103,7 @@ fn sample(every: Duration, desk: &mut AlertDesk, sender: &SyncSender<LiveTick>) 
     loop {
         let mut notes = sampler.take_notes();
         if left_out > 0 {
-            let text = format!("{left_out} ticks were left out: the terminal was too slow");
+            let text = format!("{left_out} ticks were skipped: the terminal was too slow");
             notes.push(Note::new(sampler.stamp().time_ns, Note::GAP, text));
         }
         let (schema, tick, row) = (sampler.schema().clone(), sampler.stamp(), sampler.row().to_vec());

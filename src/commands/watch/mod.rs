@@ -30,7 +30,8 @@ use unattended::UnattendedRun;
 /// Arguments of `watch`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Logs to look at, ours or other tools', also one that is being recorded; by default, this machine, live
+    /// Logs to watch, of Diskwright or other tools, even while they are being recorded; by default,
+    /// this machine, live
     log: Vec<PathBuf>,
     /// Sampling interval of this machine
     #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
@@ -39,19 +40,20 @@ pub struct Arguments {
     window: LogWindow,
     #[command(flatten)]
     judging: why::JudgingArguments,
-    /// What the screen shows, in place of the built-in panels; by default ~/.config/diskwright/watch.toml, if there
+    /// What the screen shows, instead of the built-in panels; by default
+    /// ~/.config/diskwright/watch.toml, if it exists
     #[arg(long, value_name = "FILE.toml")]
     panels: Option<PathBuf>,
-    /// Print one screen of the log's end, or of this machine after ten seconds, and end
+    /// Print one screen (the end of the log, or this machine after ten seconds) and exit
     #[arg(long)]
     once: bool,
-    /// The same as JSON; with --no-screen, each begin and end of an alert as a line of JSON
+    /// Print the screen as JSON; with --no-screen, one line of JSON when an alert begins and when it ends
     #[arg(long)]
     json: bool,
     /// Show no screen: print a line when an alert begins and when it ends
     #[arg(long, conflicts_with = "once")]
     no_screen: bool,
-    /// End with exit code 1 when this alert begins, or `any` (repeatable); implies --no-screen
+    /// Exit with code 1 when this alert begins, or `any` (repeatable); implies --no-screen
     #[arg(long, value_name = "ID", conflicts_with = "once")]
     fail_on: Vec<String>,
     /// How long to watch with --no-screen; by default until Ctrl-C, or the end of a log
@@ -74,8 +76,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let once = arguments.once || arguments.json;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if !(once || on_terminal || unattended) {
-        let reason =
-            "`watch` needs a terminal; --once prints one screen, --no-screen its alerts, and `why` gives the verdict";
+        let reason = "`watch` needs a terminal; use --once for one screen, --no-screen for alerts, or `why` \
+                      for the verdict";
         return Err(Failure::Usage(reason.into()));
     }
     if arguments.every < Duration::from_millis(100) {

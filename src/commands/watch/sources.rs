@@ -170,7 +170,7 @@ impl WatchSource {
             WatchSource::Live(feed) => feed.note(note),
             WatchSource::Logged(logged) => match logged.paths.as_slice() {
                 [path] if logged.can_mark() => mark::write(path, &note)?,
-                _ => return Err(Failure::Failed("a bookmark can be set in one log of Diskwright's own".into())),
+                _ => return Err(Failure::Failed("a bookmark can be set only in a single Diskwright log".into())),
             },
         }
         Ok(())

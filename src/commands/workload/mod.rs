@@ -24,19 +24,19 @@ pub struct Arguments {
 /// What can be done.
 #[derive(Subcommand)]
 enum WorkKind {
-    /// Sort rows that do not fit into memory: read, sort, write runs, merge them; checked and timed by phase
+    /// Sort rows that do not fit into memory: read, sort, write runs, merge them; verified and timed by phase
     Sort(sort::SortArguments),
-    /// Transactions on 8 KiB pages with a log that each commit waits for
+    /// Run transactions on 8 KiB pages, with a log that each commit waits for
     Transactions(users::TransactionArguments),
-    /// Append batches to a table, and commit each
+    /// Append batches to a table and commit each
     Load(users::TableArguments),
-    /// Read a table from begin to end, each user from its own place
+    /// Read a table from start to end, each user from its own position
     Scan(users::TableArguments),
-    /// Look up, read, list, create, append to and delete files of a tree, as users of a file server do
+    /// Look up, read, list, create, append to and delete files in a tree, like users of a file server
     Files(users::TreeArguments),
     /// Read all files of a tree, one after another
     Backup(users::TreeArguments),
-    /// Deliver, read and delete messages, with two syncs for each delivery
+    /// Deliver, read and delete messages, with two syncs per delivery
     Mail(users::MailArguments),
 }
 
@@ -81,7 +81,7 @@ fn sweep(folders: &[&std::path::Path]) -> Result<(), Failure> {
     folders.dedup();
     for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
         for name in diskwright_workload::files::sweep(folder).map_err(failure)? {
-            output::note(format_args!("removed {}, which killed work had left", output::name(name.display())));
+            output::note(format_args!("removed {}, left behind by a killed workload", output::name(name.display())));
         }
     }
     Ok(())

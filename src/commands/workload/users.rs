@@ -26,13 +26,14 @@ pub struct UserArguments {
     /// Folder for the files; by default the current one
     #[arg(long, default_value = ".", value_name = "DIR")]
     dir: PathBuf,
-    /// Users at the same time
+    /// Number of concurrent users
     #[arg(long, default_value_t = 8, value_name = "USERS")]
     users: usize,
-    /// Mean time that a user thinks before each operation
+    /// Mean think time of a user before each operation
     #[arg(long, default_value = "0", value_parser = think, value_name = "DURATION")]
     think: Duration,
-    /// Operations due each second, of all users together, whatever they wait; by default answers set the pace
+    /// Operations per second of all users together, started on schedule (open arrivals); by
+    /// default, each user waits for the previous operation (closed arrivals)
     #[arg(long, conflicts_with = "think", value_name = "NUMBER")]
     rate: Option<f64>,
     /// How long
@@ -80,7 +81,7 @@ pub struct TableArguments {
     /// Size of the table
     #[arg(long, default_value = "1G", value_parser = parse_size, value_name = "SIZE")]
     size: u64,
-    /// Size of a batch that is committed, or of a read
+    /// Size of a committed batch, or of a read
     #[arg(long, default_value = "1M", value_parser = parse_size, value_name = "SIZE")]
     batch: u64,
 }
@@ -293,10 +294,10 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
         table.row(row(operation, outcome.wall_s));
     });
     let mut out = format!("{}\n\n{}", style.paint(Ink::Bold, &head), table.render(&style));
-    out += &format!("\nProcessor time {}. What was read and what is left was checked.\n", display(outcome.cpu_s, "s"));
+    out += &format!("\nProcessor time {}. All data read and written was verified.\n", display(outcome.cpu_s, "s"));
     if outcome.left > 0 {
         out += &format!(
-            "{} operations were due and not begun in time: the rate is above what this place sustains.\n",
+            "{} operations could not start on time: the rate exceeds what this storage sustains.\n",
             outcome.left
         );
     }

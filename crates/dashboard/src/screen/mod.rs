@@ -193,7 +193,7 @@ impl WatchScreen {
             Some(name) => match devices.iter().position(|row| row.name == *name) {
                 Some(index) => self.selected = index,
                 None => {
-                    self.message = Some(format!("{name} is not there at this moment"));
+                    self.message = Some(format!("{name} does not exist at this time"));
                     self.selected = self.selected.min(last);
                 }
             },
@@ -295,7 +295,7 @@ impl WatchScreen {
                 Some(first) => return ScreenAction::Compare(first, view.judged),
                 None => {
                     self.anchor = Some(view.judged);
-                    self.say("first stretch taken; go to the second and press c");
+                    self.say("first stretch marked; go to the second and press c");
                 }
             },
             _ => {}
@@ -358,7 +358,7 @@ impl WatchScreen {
         };
         match found {
             Some(time) => self.go(time, range),
-            None => self.say("no further bookmark or alert in this stretch; - shows a longer one"),
+            None => self.say("no further bookmark or alert in this timeline; press - for a longer one"),
         }
     }
 
@@ -392,7 +392,7 @@ impl WatchScreen {
 /// All alerts of the time line as a page.
 fn alert_list(view: &DashboardView) -> String {
     if view.alerts.is_empty() {
-        return "no alert in this stretch; - shows a longer one\n".into();
+        return "no alert in this timeline; press - for a longer one\n".into();
     }
     view.alerts.iter().rev().fold(String::new(), |text, alert| {
         let end = alert.end.as_ref().map_or_else(|| "now".to_owned(), Clone::clone);
