@@ -107,8 +107,10 @@ impl TraceSession {
         let (events, unusable) = tracefs.events()?;
         let mut remarks: Vec<String> = unusable.iter().map(ToString::to_string).collect();
         let swept = tracefs.sweep();
-        if swept > 0 {
-            remarks.push(format!("removed {swept} trace instances left behind by killed processes"));
+        match swept {
+            0 => {}
+            1 => remarks.push("removed a trace instance left behind by a killed process".into()),
+            _ => remarks.push(format!("removed {swept} trace instances left behind by killed processes")),
         }
         let mut names = BlockDeviceNames::default();
         let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
@@ -290,6 +292,7 @@ impl TraceSession {
         }
         if let TraceMethod::Bpf { counter, .. } = &self.method
             && !counter.is_reduced()
+            && counter.has_requests()
         {
             let lacks = if counter.is_typed() {
                 "the time at the device is not separate"
@@ -383,31 +386,37 @@ impl TraceSession {
     }
 
     fn reduce(&mut self, is_reduced: bool) -> Result<(), SessionError> {
-        self.begin_piece(None);
-        let TraceMethod::Bpf { counter, run } = &mut self.method else { return Ok(()) };
+        let TraceMethod::Bpf { counter, .. } = &mut self.method else { return Ok(()) };
         counter.sample(&self.events, &mut self.names, 0, is_reduced)?;
-        run.timer = ProgramTimer::start();
+        self.begin_programs();
         Ok(())
     }
 
     fn sample_to(&mut self, sample: u32) -> Result<(), SessionError> {
         let mut filter = kernel_filter(&self.options, &mut self.names);
         filter.sample = sample;
-        self.begin_piece(None);
-        self.sample = sample;
         match &mut self.method {
             TraceMethod::Tracefs { reader, pairing, .. } => {
                 reader.filter(&filter)?;
                 pairing.sample(filter.mask());
+                self.begin_piece(None);
             }
-            TraceMethod::Bpf { counter, run } => {
+            TraceMethod::Bpf { counter, .. } => {
                 let is_reduced = counter.is_reduced();
                 counter.sample(&self.events, &mut self.names, filter.mask(), is_reduced)?;
-                // programs that leave early are quicker
-                run.timer = ProgramTimer::start();
+                self.begin_programs();
             }
         }
+        self.sample = sample;
         Ok(())
+    }
+
+    /// Times programs anew that have just been attached; attaching takes a while, in which many requests may be done.
+    fn begin_programs(&mut self) {
+        self.begin_piece(None);
+        if let TraceMethod::Bpf { run, .. } = &mut self.method {
+            run.timer = ProgramTimer::start();
+        }
     }
 
     /// Requests that the kernel counted of the traced disks in this piece, in the sample or not.

@@ -209,7 +209,7 @@ fn an_instance_of_a_dead_process_is_swept() {
         live
     };
     // a test beside this one may have swept it first
-    let tells = |live: &TraceSession| live.remarks.iter().any(|remark| remark.contains("removed 1"));
+    let tells = |live: &TraceSession| live.remarks.iter().any(|remark| remark.contains("removed a trace instance"));
     let live = (0..20).map(|_| sweeping()).find(tells).expect("it is told");
     let mine = || {
         let prefix = format!("diskwright-{}-", std::process::id());

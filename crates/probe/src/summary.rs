@@ -3,7 +3,7 @@
 use diskwright_base::Histogram;
 use diskwright_base::arithmetic::bytes_per_interrupt;
 use diskwright_results::result::{
-    ABOVE, DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline,
+    ABOVE, DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline, steps_of,
 };
 
 use crate::live::LiveInterval;
@@ -66,6 +66,8 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         stopped: outcome.stopped,
         slices,
         distribution: distribution(&both),
+        read_histogram: steps_of(&tally.reads.latency),
+        write_histogram: steps_of(&tally.writes.latency),
         course: timeline(&outcome.course),
         pattern: Some(pattern.clone()),
         ..RunResult::default()

@@ -354,7 +354,7 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     let share = cost.share().map_or_else(|| "-".into(), |share| units::display(share, "fraction"));
     let rate = cost.events_per_s().map_or_else(|| "-".into(), |rate| units::display(rate, "per_s"));
     out.push_str(&format!(
-        "cost: {share} of {} processors ({} in this program, {} in the kernel at {} per event, {rate} events)\n",
+        "cost: {share} of {} processors ({} in this program, {} in the kernel: {rate} events at {} each)\n",
         cost.processors,
         units::display(cost.reader_ns as f64 / 1e9, "s"),
         units::display(cost.kernel_ns / 1e9, "s"),
