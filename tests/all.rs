@@ -42,6 +42,7 @@ mod serve;
 mod several_logs;
 mod simulate;
 mod simulate_systems;
+mod stress;
 mod style;
 mod trace;
 mod traces;
