@@ -43,6 +43,7 @@ mod serve;
 mod several_logs;
 mod simulate;
 mod simulate_systems;
+mod stress;
 mod style;
 mod trace;
 mod traces;

@@ -49,6 +49,7 @@ mod show_trace;
 mod simulate;
 mod store;
 mod streamed;
+mod stress;
 mod temporary;
 mod trace;
 mod watch;
@@ -109,6 +110,8 @@ pub enum CliCommand {
     Plan(Box<plan::Arguments>),
     /// Run realistic work on real files: sort, transactions, load, scan, file server, mail, backup
     Workload(workload::Arguments),
+    /// Load one part of this machine to a known share, and check that `why` names it
+    Stress(stress::Arguments),
     /// Serve a described system as a disk for real programs, and attach it
     Disk(disk::Arguments),
     /// Compare the simulator with the measurements published in its source documents
@@ -145,6 +148,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Simulate(arguments) => simulate::run(&arguments),
         CliCommand::Plan(arguments) => plan::run(&arguments),
         CliCommand::Workload(arguments) => workload::run(&arguments),
+        CliCommand::Stress(arguments) => stress::run(&arguments),
         CliCommand::Disk(arguments) => disk::run(&arguments),
         CliCommand::Experiments(arguments) => experiments::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),

@@ -38,6 +38,15 @@ impl WorkFile {
         if let Ok(file) = rustix::fs::open(folder, nameless, private) {
             return Ok(WorkFile { file: file.into(), folder: folder.to_path_buf(), name: None });
         }
+        WorkFile::named(folder)
+    }
+
+    /// A new one that has a name, for users who need one.
+    ///
+    /// # Errors
+    /// When the folder takes no file.
+    pub fn named(folder: &Path) -> Result<WorkFile, WorkError> {
+        let private = Mode::RUSR | Mode::WUSR;
         let name = name_in(folder);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(&name, flags, private).map_err(io(folder, "no file can be made"))?);
@@ -49,6 +58,12 @@ impl WorkFile {
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Its name, where it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&Path> {
+        self.name.as_deref()
     }
 
     /// For messages: its folder, which is what people know of it.
@@ -159,6 +174,13 @@ pub fn sweep(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
         }
     }
     Ok(removed)
+}
+
+/// Whether a file is one of these, and killed work left it.
+#[must_use]
+pub fn is_left(path: &Path) -> bool {
+    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME));
+    is_ours && unused(path).is_some()
 }
 
 /// Whether nobody works with a file; whoever does holds its lock. The lock is held as long as the file is.

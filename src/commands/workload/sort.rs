@@ -9,10 +9,10 @@ use diskwright_workload::files::same_place;
 use diskwright_workload::sort::plan::{BESIDE_ROW, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check, sort};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::{failure, sort_screen, stop_flag, sweep};
+use super::{bar, failure, sort_screen, stop_flag, sweep, watched};
 use crate::commands::{Failure, output, output_file};
 
 /// Arguments of `workload sort`.
@@ -236,14 +236,14 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
         let made = match shared {
             Some((_, made)) => made,
             None => {
-                let bar = watch("making rows", options.rows);
+                let bar = bar(BAR, "making rows", options.rows);
                 let made = SortSource::make(&options, &progress).map_err(failure)?;
                 bar.finish_and_clear();
                 made
             }
         };
         made.leave_cache().map_err(failure)?;
-        let outcome = watched(&name, &options, &made, &progress)?;
+        let outcome = watched_sort(&name, &options, &made, &progress)?;
         source = Some((options.source.clone(), made));
         runs.push(PlacedSort { name, options, outcome });
     }
@@ -251,7 +251,7 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
 }
 
 /// A sort with a bar on a terminal.
-fn watched(
+fn watched_sort(
     name: &str,
     options: &SortOptions,
     source: &SortSource,
@@ -259,33 +259,13 @@ fn watched(
 ) -> Result<SortOutcome, Failure> {
     let plan = diskwright_workload::sort::plan(options, source.rows()).map_err(failure)?;
     progress.rows.store(0, Ordering::Relaxed);
-    let bar = watch(&format!("sorting, {name}"), source.rows() * u64::from(1 + plan.passes));
-    let (done, ended) = std::sync::mpsc::channel::<()>();
-    let outcome = std::thread::scope(|scope| {
-        let bar = &bar;
-        scope.spawn(move || {
-            let interval = std::time::Duration::from_millis(200);
-            while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
-                bar.set_position(progress.rows.load(Ordering::Relaxed));
-            }
-        });
-        let outcome = sort(options, source, progress);
-        drop(done);
-        outcome
-    });
-    bar.finish_and_clear();
-    outcome.map_err(failure)
+    let bar = bar(BAR, &format!("sorting, {name}"), source.rows() * u64::from(1 + plan.passes));
+    let update = |bar: &ProgressBar| bar.set_position(progress.rows.load(Ordering::Relaxed));
+    watched(&bar, update, || sort(options, source, progress)).map_err(failure)
 }
 
-fn watch(what: &str, length: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %  {eta}") {
-        bar.set_style(style);
-    }
-    bar.set_message(what.to_owned());
-    bar.tick();
-    bar
-}
+/// Template of the bars.
+const BAR: &str = "{msg} {wide_bar} {percent:>3} %  {eta}";
 
 fn document(runs: &[PlacedSort]) -> serde_json::Value {
     let run = |run: &PlacedSort| {
