@@ -155,7 +155,9 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
     let stretch = ["at", "from", "to", "shown", "judged", "points", "counters", "from2", "to2"];
     let words = stretch.map(|name| request.parameter(name).unwrap_or_default()).join("&");
     // a log that grows has other answers
-    let key = format!("{id}{}?{words}@{}:{}", request.path, host.range().1, host.is_read());
+    let (first, last) = host.range();
+    let (found, is_done) = host.source.alerts((first, last));
+    let key = format!("{id}{}?{words}@{last}:{}:{}:{is_done}", request.path, host.is_read(), found.len());
     if let Some(body) = cache.get(&key).filter(|_| kept) {
         return HttpAnswer::ok(JSON, body);
     }
@@ -243,7 +245,9 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
         time("begin_ns").is_some_and(|begin| begin <= to) && time("end_ns").is_none_or(|end| end >= from)
     };
     let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_near).cloned().collect());
-    let (marks, alerts): (Option<Vec<_>>, Option<Vec<_>>) = (marks, alerts);
+    let (marks, alerts): (Option<Vec<_>>, Option<Vec<Value>>) = (marks, alerts);
+    let mut alerts = alerts.unwrap_or_default();
+    alerts.extend(host.source.alerts((from, to)).0.iter().map(|alert| json!(alert)));
     Ok(json!({
         "schema": "diskwright.range/1",
         "from_ms": from as f64 / 1e6,
@@ -251,7 +255,7 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
         "ticks": !from_overview,
         "lines": lines,
         "marks": marks.unwrap_or_default(),
-        "alerts": alerts.unwrap_or_default(),
+        "alerts": alerts,
     }))
 }
 

@@ -84,6 +84,13 @@ impl AlertDesk {
         Ok(AlertDesk { engine, actions, acts_from_ns: i64::MIN, frame: None })
     }
 
+    /// A desk of which nobody hears.
+    #[cfg(test)]
+    pub fn of(pack: Pack, judging: Pack) -> AlertDesk {
+        let engine = AlertEngine::new(pack, judging, Vec::new());
+        AlertDesk { engine, actions: None, acts_from_ns: i64::MIN, frame: None }
+    }
+
     /// Of what was before a moment nobody is told: it is history.
     pub fn act_from(mut self, time_ns: i64) -> AlertDesk {
         self.acts_from_ns = time_ns;

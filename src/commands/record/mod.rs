@@ -21,6 +21,7 @@ use diskwright_base::units::{UnitError, parse_duration, parse_size};
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, lies_on};
 use diskwright_diagnosis::packs;
+use diskwright_webview::WebView;
 use indicatif::ProgressBar;
 
 use super::alerts::{AlertArguments, AlertDesk};
@@ -105,8 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let budget = arguments.trace.then_some(arguments.trace_budget);
     let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
     sampler.attach(columns);
-    let page = |(listen, dir): (&String, &PathBuf)| serve::recording(listen, &arguments.page, dir, arguments.every);
-    let _page = arguments.serve.as_ref().zip(arguments.dir.as_ref()).map(page).transpose()?;
+    let _page = page(arguments)?;
     pacer.begin();
     let bar = progress(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();
@@ -152,6 +152,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     ended.map_or(Ok(()), |ended| ended.result)?;
     fate
+}
+
+/// The page of the log, where it is to be served.
+fn page(arguments: &Arguments) -> Result<Option<WebView>, Failure> {
+    let Some((listen, dir)) = arguments.serve.as_ref().zip(arguments.dir.as_ref()) else { return Ok(None) };
+    let raises = arguments.alerts.is_given();
+    serve::recording(listen, &arguments.page, (dir, arguments.every), raises).map(Some)
 }
 
 /// Hands the sampler's last tick and its notes on; false where the log's thread has failed.

@@ -13,6 +13,7 @@ use diskwright_base::units::parse_duration;
 use diskwright_diagnosis::{Pack, packs};
 use diskwright_webview::{HostSource, WebAccess, WebSettings, WebView, random_text};
 
+use super::alerts::AlertArguments;
 use super::live::Pacer;
 use super::log::{LogWindow, Logs};
 use super::store::StoreArguments;
@@ -61,6 +62,8 @@ pub struct Arguments {
     judging: why::JudgingArguments,
     #[command(flatten)]
     asking: StoreArguments,
+    #[command(flatten)]
+    alerts: AlertArguments,
     /// Print the address as JSON
     #[arg(long)]
     json: bool,
@@ -94,13 +97,14 @@ fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>,
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
-        return Ok(vec![Box::new(ServedSource::live(arguments.every, pack.clone())?)]);
+        return Ok(vec![Box::new(ServedSource::live(arguments.every, pack.clone(), &arguments.alerts)?)]);
     }
-    of_logs(&arguments.log, &arguments.window, pack)
+    of_logs(arguments, pack)
 }
 
 /// The logs by host; logs that do not say theirs are a host each.
-pub fn of_logs(paths: &[PathBuf], window: &LogWindow, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+fn of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+    let Arguments { log: paths, window, alerts, .. } = arguments;
     let mut groups: Vec<(String, Vec<PathBuf>, Logs)> = Vec::new();
     for path in paths {
         let logs = Logs::open(std::slice::from_ref(path), window)?;
@@ -116,10 +120,10 @@ pub fn of_logs(paths: &[PathBuf], window: &LogWindow, pack: &Pack) -> Result<Vec
             }
         }
     }
-    let source = |(name, paths, logs): (String, Vec<PathBuf>, Logs)| -> Box<dyn HostSource> {
-        Box::new(ServedSource::of_logs(name, logs, &paths, pack.clone()))
+    let source = |(name, paths, logs): (String, Vec<PathBuf>, Logs)| -> Result<Box<dyn HostSource>, Failure> {
+        Ok(Box::new(ServedSource::of_logs(name, logs, &paths, (pack.clone(), Some(alerts)))?))
     };
-    Ok(groups.into_iter().map(source).collect())
+    groups.into_iter().map(source).collect()
 }
 
 /// The machines of a store, worst first; each is read when somebody looks at it.
@@ -132,6 +136,7 @@ fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource
             name,
             verdict: Some(verdict),
             pack: pack.clone(),
+            alerts: Some(arguments.alerts.clone()),
             is_live: false,
             interval_ns: 1_000_000_000,
             paths: Vec::new(),
@@ -143,8 +148,14 @@ fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource
     Ok(ranked.into_iter().map(source).collect())
 }
 
-/// Serves a log that this process records; the log is all that the two have in common.
-pub fn recording(listen: &str, page: &PageArguments, dir: &Path, every: Duration) -> Result<WebView, Failure> {
+/// Serves a log that this process records; the log is all that the two have in common. `raises` says that the
+/// recorder raises alerts, so that the page need not look for them.
+pub fn recording(
+    listen: &str,
+    page: &PageArguments,
+    (dir, every): (&Path, Duration),
+    raises: bool,
+) -> Result<WebView, Failure> {
     let missing = || Failure::Failed("there is no rule pack `default`".into());
     let pack = packs::builtin("default").ok_or_else(missing)??;
     let paths = vec![dir.to_owned()];
@@ -153,6 +164,7 @@ pub fn recording(listen: &str, page: &PageArguments, dir: &Path, every: Duration
         name: own_name(),
         verdict: None,
         pack: pack.clone(),
+        alerts: (!raises).then(AlertArguments::default),
         is_live: true,
         interval_ns: i64::try_from(every.as_nanos()).unwrap_or(i64::MAX),
         paths,

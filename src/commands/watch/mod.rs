@@ -4,6 +4,8 @@
 pub mod live_feed;
 mod log_alerts;
 mod own_cost;
+#[cfg(test)]
+mod replay;
 pub mod sources;
 pub mod stretches;
 mod terminal;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw};
-use diskwright_dashboard::{Panels, Viewer};
+use diskwright_dashboard::{Panels, ViewWindow, Viewer};
 use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -133,7 +135,8 @@ fn print(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let (columns, rows) = terminal::size().filter(|_| io::stdout().is_terminal()).unwrap_or(USUAL);
-    let window = screen.window(range, columns);
+    // nothing follows: the verdict is on the last minute to its end
+    let window = ViewWindow { judged_step_ns: 0, ..screen.window(range, columns) };
     let view = viewer.view(source.history(), &window).map_err(Failure::Failed)?;
     if arguments.json {
         return output::json(&view);
