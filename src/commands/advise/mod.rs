@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut advice = advise(&host.scene);
     if let Some(id) = &arguments.apply {
         if host.from != "this host" {
-            return Err(Failure::Usage(format!("--apply changes this host, and the facts are those of {}", host.from)));
+            return Err(Failure::Usage(format!("--apply changes this host, and {} is of another one", host.from)));
         }
         return changes::apply(id, &advice, &folder?, arguments.json);
     }
@@ -169,6 +169,10 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
     let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
     let ceilings = if recorded.ceilings.is_empty() { known } else { &recorded.ceilings };
     let (scene, from, remarks) = match (&arguments.root, recorded.tree) {
+        // what is changed is judged as it is now, by what the log shows of its load
+        (None, _) if arguments.apply.is_some() && is_this_host(&recorded.topology) => {
+            (HostScene::read(Path::new("/"), role), "this host".to_owned(), Vec::new())
+        }
         (Some(root), _) => (HostScene::read(root, role), root.display().to_string(), Vec::new()),
         (None, Some(tree)) => (HostScene::of(tree, recorded.topology, role), "the log".to_owned(), Vec::new()),
         (None, None) if is_this_host(&recorded.topology) => {

@@ -116,6 +116,7 @@ fn rotates(scene: &HostScene, disk: &str) -> bool {
 
 /// Sequential readers that wait for each window.
 fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64) -> Option<CheckOutcome> {
+    let proposal = Proposal::new(format!("read_ahead_kb is {window:.0}"));
     let points = load.lone_reads();
     // ticks whose reads are as large as read-ahead makes them
     let largest = window.min(most) * KIB;
@@ -139,6 +140,9 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
         Some(rate) => ReadAheadModel::with_rate(rate, mean, response, reached),
         None => ReadAheadModel::fitted(points, mean, reached),
     };
+    // a program that asks for more than the window at once gets what it asks for, up to the largest request
+    // (mm/readahead.c, ondemand_readahead), so that its reads are larger than the window
+    let window = if mean > 1.5 * largest { mean / KIB } else { window };
     // the smallest window that brings nearly all there is to gain
     let options = [256.0, 512.0, 1024.0, 2048.0, WINDOW].into_iter().filter(|option| *option >= 2.0 * window);
     let factor = |model: &ReadAheadModel, option: f64| model.factor(window * KIB, option * KIB, most * KIB);
@@ -146,7 +150,8 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
         let top = factor(model, WINDOW);
         options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(WINDOW)
     };
-    let target = model.as_ref().map_or_else(|| (4.0 * window).min(WINDOW), best);
+    let Some(least) = options.clone().next() else { return None };
+    let target = model.as_ref().map_or_else(|| (2.0 * least).min(WINDOW), best);
     if model.as_ref().is_some_and(|model| factor(model, target) < 1.1) {
         return None;
     }
@@ -162,8 +167,7 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
         bytes(mean),
         response * 1e3
     );
-    let mut proposal = Proposal::new(format!("read_ahead_kb is {window:.0}"));
-    proposal.gain = gain;
+    let proposal = Proposal { gain, ..proposal };
     Some(
         proposal.good(format!("{target:.0}")).value(format!("{target:.0}")).evidence(Some((evidence, share))).propose(),
     )
