@@ -14,7 +14,7 @@ from emulated import Emulated
 from here import Here
 from levels import Level
 from machine import LabError
-from steps import between, counted, fio
+from steps import counted, fio, measure
 from undo import kill, start_time_of
 
 FILES = 32
@@ -59,16 +59,13 @@ class BtrfsSet:
     def ask(self, load, ramp):
         process = self.machine.start(fio(load, self.files, ramp))
         try:
-            time.sleep(ramp)
-            before = self._count()
-            time.sleep(load.seconds)
-            after = self._count()
+            got = measure(self._count, load, ramp)
             if process.poll() is not None:
                 with open(process.log, encoding="utf-8", errors="replace") as file:
                     raise LabError(f"fio ended: {file.read()[-400:].strip()}")
         finally:
             kill(process.pid, start_time_of(process.pid))
-        return between(before, after)
+        return got
 
     def begin_record(self, folder):
         self.log = folder
@@ -118,13 +115,11 @@ class MdSet:
     def ask(self, load, ramp):
         words = " ".join(shlex.quote(word) for word in fio(load, self.files, ramp))
         self.guest.sh(f"({words} > /run/fio 2>&1; touch /run/fio.ended) > /dev/null &")
-        time.sleep(ramp)
-        before = self._count()
-        time.sleep(load.seconds)
-        after = self._count()
+        got = measure(self._count, load, ramp)
+        # asked to end, a fio whose threads submit waits for arrivals that are due long after
         self.guest.sh("[ ! -e /run/fio.ended ] || { cat /run/fio; exit 1; }\n"
-                      "killall -INT fio; while [ ! -e /run/fio.ended ]; do sleep 0.1; done; rm /run/fio.ended")
-        return between(before, after)
+                      "killall -KILL fio; while [ ! -e /run/fio.ended ]; do sleep 0.1; done; rm /run/fio.ended")
+        return got
 
     def begin_record(self, folder):
         self.log = folder

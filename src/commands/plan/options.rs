@@ -315,8 +315,14 @@ impl LimitOptions {
             return Err(usage(format!("--years {}: expected more than 0, up to 100", self.years)));
         }
         limits.years = self.years;
+        if let Some(most) = self.max_loss.filter(|most| !(*most > 0.0 && *most <= 1.0)) {
+            return Err(usage(format!("--max-loss {most}: expected a chance above 0, up to 1")));
+        }
         limits.max_loss = self.max_loss;
         limits.surplus = share("--surplus", &self.surplus)?;
+        if limits.surplus > 10.0 {
+            return Err(usage(format!("--surplus `{}`: expected at most 1000%", self.surplus)));
+        }
         limits.list = self.list.into();
         limits.horizon_days = horizon_days;
         Ok(limits)
