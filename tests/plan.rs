@@ -166,7 +166,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
     fs::write(&euro, row("st24000nm002h", "EUR")).expect("written");
     let (page, mixed, euro) = (page.display().to_string(), mixed.display().to_string(), euro.display().to_string());
     let load = ["plan", "--reads", "100", "--capacity", "1TB", "--html", &page];
-    let cases: [(&[&str], &str); 29] = [
+    let cases: [(&[&str], &str); 30] = [
         (&["--controllers", "sas3-hba"], "did you mean `sas3-hba-8`?"),
         (&["--controllers", "sas3-hba-8", "--only", "cloud"], "--controllers is for drives"),
         (&["--cache", "1GB"], "--controllers"),
@@ -175,6 +175,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--keep-existing", "3:compaq-44gb"], "did you mean `compaq-4gb`?"),
         (&["--keep-existing", "30:compaq-4gb"], "--max-drives is 24"),
         (&["--drives", "st24000nm002g"], "did you mean `st24000nm002h`?"),
+        (&["--drives", "gp33"], "did you mean `gp3`?"),
         (&["--instance", "m6i.larg"], "did you mean `m6i.large`?"),
         (&["--instance", "m6i.large", "--only", "hdd"], "--instance is for volumes"),
         (&["--only", "floppy"], "expected hdd, ssd, cloud"),
@@ -201,6 +202,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         let said = refused(&[&load[..], more].concat());
         assert!(said.contains(says), "{more:?}: {said}");
     }
+    assert_eq!(json(&["plan", "--reads", "100", "--drives", "gp3"])["designs"][0]["part"], "aws-gp3");
     assert!(refused(&["plan", "--capacity", "1TB"]).contains("plan needs a demand"));
     assert!(refused(&["plan", "--reads", "0"]).contains("nothing is asked"));
     assert!(!fs::exists(&page).expect("readable"), "a page was written");

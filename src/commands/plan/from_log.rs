@@ -308,8 +308,7 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let wrong = |because: String| Failure::Usage(format!("--volume `{text}`: {because}"));
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default().to_lowercase();
-    let known = |offer: &&VolumeOffer| offer.id == name || offer.id.split_once('-').is_some_and(|(_, n)| n == name);
-    let offer = prices.volumes.iter().find(known).cloned().ok_or_else(|| {
+    let offer = prices.volume(&name).cloned().ok_or_else(|| {
         let ids: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
         wrong(format!("there is no such volume; volumes: {}", ids.join(", ")))
     })?;

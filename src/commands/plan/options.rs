@@ -290,7 +290,8 @@ impl LimitOptions {
             let known = "expected hdd, ssd, cloud or cloud:PROVIDER";
             limits.only.push(filter.ok_or_else(|| usage(format!("--only `{text}`: {known}")))?);
         }
-        limits.drives = self.drives.clone();
+        let id = |name: &String| limits.prices.volume(name).map_or(name.clone(), |offer| offer.id.clone());
+        limits.drives = self.drives.iter().map(id).collect();
         if let Some(path) = &self.catalogue {
             let name = path.display().to_string();
             let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{name}: {error}")))?;

@@ -312,8 +312,7 @@ impl Scenario<'_> {
         iops: Option<f64>,
         rate: Option<f64>,
     ) -> Result<WhatIf, WhatIfError> {
-        let is_it = |id: &str| id.eq_ignore_ascii_case(name) || id.split_once('-').is_some_and(|(_, n)| n == name);
-        let Some(offer) = prices.volumes.iter().find(|v| is_it(&v.id)) else {
+        let Some(offer) = prices.volume(name) else {
             let known: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
             return Err(self.names(format!("there is no volume `{name}`; volumes: {}", known.join(", "))));
         };
