@@ -143,6 +143,11 @@ fn what_cannot_be_met_is_an_answer() {
     assert_eq!(answer["designs"].as_array().map(Vec::len), Some(1));
     let said = text(&options);
     assert!(said.contains("No design within the limits meets the demand. Closest: instance m6i.large IOPS"), "{said}");
+    // of several misses the largest binds: a little room is not what a thousand drives' load or 1 USD lack
+    let load = ["plan", "--reads", "1000000", "--capacity", "1TB", "--only", "hdd", "--max-drives", "4"];
+    assert_eq!(json(&load)["limit"], "members");
+    let dear = ["plan", "--reads", "10", "--capacity", "1TB", "--budget", "1USD"];
+    assert_eq!(json(&dear)["limit"], "budget");
 }
 
 #[test]
@@ -161,7 +166,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
     fs::write(&euro, row("st24000nm002h", "EUR")).expect("written");
     let (page, mixed, euro) = (page.display().to_string(), mixed.display().to_string(), euro.display().to_string());
     let load = ["plan", "--reads", "100", "--capacity", "1TB", "--html", &page];
-    let cases: [(&[&str], &str); 26] = [
+    let cases: [(&[&str], &str); 30] = [
         (&["--controllers", "sas3-hba"], "did you mean `sas3-hba-8`?"),
         (&["--controllers", "sas3-hba-8", "--only", "cloud"], "--controllers is for drives"),
         (&["--cache", "1GB"], "--controllers"),
@@ -170,6 +175,7 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--keep-existing", "3:compaq-44gb"], "did you mean `compaq-4gb`?"),
         (&["--keep-existing", "30:compaq-4gb"], "--max-drives is 24"),
         (&["--drives", "st24000nm002g"], "did you mean `st24000nm002h`?"),
+        (&["--drives", "gp33"], "did you mean `gp3`?"),
         (&["--instance", "m6i.larg"], "did you mean `m6i.large`?"),
         (&["--instance", "m6i.large", "--only", "hdd"], "--instance is for cloud volumes"),
         (&["--only", "floppy"], "expected hdd, ssd, cloud"),
@@ -188,11 +194,15 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--drives", "compaq-4gb", "--only", "ssd"], "--drives names compaq-4gb, which --only excludes"),
         (&["--keep-existing", "3:compaq-4gb", "--only", "ssd"], "--keep-existing names compaq-4gb"),
         (&["--catalogue", "/nonexistent.toml"], "/nonexistent.toml: "),
+        (&["--max-loss", "2"], "--max-loss 2: expected a chance above 0, up to 1"),
+        (&["--max-loss", "NaN"], "--max-loss NaN: expected a chance"),
+        (&["--surplus", "2000%"], "--surplus `2000%`: expected at most 1000%"),
     ];
     for (more, says) in cases {
         let said = refused(&[&load[..], more].concat());
         assert!(said.contains(says), "{more:?}: {said}");
     }
+    assert_eq!(json(&["plan", "--reads", "100", "--drives", "gp3"])["designs"][0]["part"], "aws-gp3");
     assert!(refused(&["plan", "--capacity", "1TB"]).contains("plan needs a demand"));
     assert!(refused(&["plan", "--reads", "0"]).contains("no demand"));
     assert!(!fs::exists(&page).expect("readable"), "a page was written");

@@ -143,7 +143,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Logs::open_given(given, &arguments.window)?
     };
     let verdicts = read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
-    answer(&verdicts, Some(&logs), Some(&|| of_logs(&logs)), arguments.json)
+    answer(&verdicts, Some(&logs), Some(&|| of_logs(&logs, &[])), arguments.json)
 }
 
 /// The load of the logs, for predictions; they are read again for it.

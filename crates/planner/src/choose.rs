@@ -16,13 +16,15 @@ use crate::limits::PlanLimits;
 use crate::parts::{DesignPart, parts};
 use crate::paths::{ControllerOffer, DesignPath, JudgedPath, controllers};
 use crate::prices::is_old;
-use crate::search::{JudgedDesign, SearchOutcome, search};
+use crate::search::{JudgedDesign, SearchOutcome, search, worst_failure};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 
 /// Simulation and analysis further apart than this are flagged.
 pub const AGREE: f64 = 0.15;
 /// Designs of the list with parts of one kind, at most.
 const MOST_OF_A_KIND: usize = 2;
+/// An index of dispersion of a log is told as bursts above this: one of 30 pairs of Poisson ticks scatters by a quarter.
+const BURSTY: f64 = 1.5;
 /// Cheaper designs that fail, at most.
 const MOST_REJECTED: usize = 8;
 
@@ -229,8 +231,14 @@ fn missed(demand: &Demand, found: &SimulatedResponse) -> Option<(String, String)
 
 /// Where nothing meets the demand: what misses it by least.
 fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<SimulatedDesign> {
+    let asked = (context.demand, context.limits);
+    let with_worst = |judged: &JudgedDesign| JudgedDesign {
+        failure: worst_failure(judged, asked, context.parts, context.offers),
+        ..judged.clone()
+    };
+    let failing: Vec<JudgedDesign> = outcome.failing.iter().map(with_worst).collect();
     let factor = |design: &JudgedDesign| design.failure.as_ref().map_or(f64::INFINITY, |failure| failure.factor);
-    let best = outcome.failing.iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)));
+    let best = failing.iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)));
     let simulated = |judged: &JudgedDesign| {
         // what cannot keep up in the analysis is not simulated: it has no steady state
         judged.response.as_ref()?;
@@ -376,7 +384,7 @@ fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer
     if demand.sequential_share.is_none_or(|share| share > 0.0) {
         notes.push("the analysis treats every request as random; sequential ones are faster on rotating disks".into());
     }
-    if demand.burstiness.is_some_and(|burst| burst > 1.0) {
+    if demand.burstiness.is_some_and(|burst| burst > BURSTY) {
         notes.push("arrivals are bursty, but the model assumes a Poisson stream: real responses are longer".into());
     }
     for design in &answer.designs {

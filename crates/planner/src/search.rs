@@ -487,6 +487,28 @@ impl DesignFamily<'_> {
     }
 }
 
+/// What of everything a failing design misses by most: search stops at the first.
+pub fn worst_failure(
+    judged: &JudgedDesign,
+    (demand, limits): (&Demand, &PlanLimits),
+    parts: &[DesignPart],
+    offers: &[ControllerOffer],
+) -> Option<DesignFailure> {
+    let JudgedDesign { part: at, level, unit_bytes: unit, path: way, .. } = *judged;
+    let path = way.map(|JudgedPath { offer, controllers, write_back }| DesignPath {
+        offer: &offers[offer],
+        controllers,
+        write_back,
+    });
+    let family = DesignFamily { demand, limits, part: &parts[at], at, level, unit, way, path };
+    let slow = || match &judged.response {
+        Some(response) => family.too_slow(judged.count, Some(response)),
+        None => family.too_slow(judged.count, family.design(judged.count).respond(demand).ok().flatten().as_ref()),
+    };
+    let all = [judged.failure.clone(), slow(), family.too_dear(judged)];
+    all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
+}
+
 /// A statistic of the response by analysis.
 pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignResponse, of: ResponseStatistic) -> f64 {
     match of {

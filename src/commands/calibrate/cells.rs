@@ -103,7 +103,7 @@ const MOST_LOADS: usize = 8;
 /// The loads of a device in a log; those of every second half minute of ticks are kept aside.
 pub(super) fn of_log(paths: &[std::path::PathBuf], device: &str) -> Result<Vec<CalibrationCell>, Failure> {
     let logs = Logs::open(paths, &LogWindow::default())?;
-    let series = from_log::of_logs(&logs)?;
+    let series = from_log::of_logs(&logs, &[])?;
     let front = front(&series.fronts, device)?;
     let mut cells = Vec::new();
     for (half, sums) in front.curve.iter().enumerate() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_base::units::parse_size;
+use diskwright_base::words::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_planner::prices::{PriceList, VolumeOffer};
 use diskwright_planner::replay::{self, BucketReplay};
@@ -45,6 +46,9 @@ pub struct FromOptions {
     /// End of the window, written like --since
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub until: Option<String>,
+    /// Only the load of these disks and arrays, by their names in the log (md0,sdb) [default: all]
+    #[arg(long = "device", value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["trace", "workload"])]
+    pub devices: Vec<String>,
     /// Plan for this percentile of the load over time
     #[arg(long, value_name = "PERCENT", default_value_t = USUAL_PERCENTILE)]
     pub percentile: f64,
@@ -63,7 +67,7 @@ pub struct FromOptions {
     #[arg(long, value_name = "NAME:SIZE", conflicts_with = "what_if")]
     pub volume: Option<String>,
     /// Treat each log, or each machine of the store, as a separate machine, and print one purchase list for all
-    #[arg(long, conflicts_with_all = ["what_if", "volume", "trace", "workload"])]
+    #[arg(long, conflicts_with_all = ["what_if", "volume", "trace", "workload", "devices"])]
     pub fleet: bool,
     /// Print the demand, without searching for designs
     #[arg(long)]
@@ -89,6 +93,7 @@ impl FromOptions {
             ("--fleet", self.fleet),
             ("--demand-only", self.demand_only),
             ("--users", self.users.is_some()),
+            ("--device", !self.devices.is_empty()),
             ("--since", self.since.is_some()),
             ("--until", self.until.is_some()),
         ];
@@ -203,21 +208,34 @@ fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
         return of_workload(path);
     }
     let window = from.window();
-    if window.is_whole() && show_trace::is_one(&from.logs) {
+    if window.is_whole() && from.devices.is_empty() && show_trace::is_one(&from.logs) {
         return of_trace(&from.logs);
     }
     let logs = match from.asking.is_asked()? {
         true => store::logs(&from.asking, &window)?,
         false => Logs::open(&from.logs, &window)?,
     };
-    of_logs(&logs)
+    of_logs(&logs, &from.devices)
 }
 
-/// The load of logs.
-pub fn of_logs(logs: &Logs) -> Result<LoadSeries, Failure> {
-    let mut collector = LoadCollector::default();
+/// The load of logs, of these devices or of all.
+pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
+    let mut collector = LoadCollector::of(devices);
     logs.read(|piece| collect(&mut collector, piece))?;
-    Ok(collector.finish())
+    let mut series = collector.finish();
+    let is_there = |name: &&String| series.fronts.iter().any(|f| f.name == **name || f.leaves.contains(name));
+    if let Some(name) = devices.iter().find(|name| !is_there(name)) {
+        let known: Vec<&str> =
+            series.fronts.iter().map(|f| &f.name).chain(&series.left_out).map(String::as_str).collect();
+        let (near, known) = (did_you_mean(name, &known), known.join(", "));
+        return Err(Failure::Usage(format!(
+            "--device `{name}`: the log has no such disk or array{near}; it has {known}"
+        )));
+    }
+    if !series.left_out.is_empty() {
+        series.notes.push(format!("left out: {} (--device)", series.left_out.join(", ")));
+    }
+    Ok(series)
 }
 
 /// Gives a collector what it takes of a log.
@@ -292,8 +310,7 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let wrong = |because: String| Failure::Usage(format!("--volume `{text}`: {because}"));
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default().to_lowercase();
-    let known = |offer: &&VolumeOffer| offer.id == name || offer.id.split_once('-').is_some_and(|(_, n)| n == name);
-    let offer = prices.volumes.iter().find(known).cloned().ok_or_else(|| {
+    let offer = prices.volume(&name).cloned().ok_or_else(|| {
         let ids: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
         wrong(format!("unknown volume; volumes: {}", ids.join(", ")))
     })?;

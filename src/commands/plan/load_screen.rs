@@ -15,13 +15,14 @@ pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) 
     let stars = usize::from(summary.rating.stars);
     let stars = format!("{}{}", "*".repeat(stars), ".".repeat(5_usize.saturating_sub(stars)));
     let mut out = style.paint(Ink::Bold, &format!("Load from {} to {}", summary.from, summary.to));
-    out += &format!(
-        "\nconfidence {stars} ({:.0} %): {}; {} ticks of {}\n\n",
+    let confidence = format!(
+        "confidence {stars} ({:.0} %): {}; {} ticks of {}",
         summary.rating.confidence * 100.0,
         summary.rating.words,
         summary.ticks,
         display(summary.interval_s, "s")
     );
+    out += &format!("\n{}\n", told(&confidence, 0, style));
     out += &percentiles(measured).render(style);
     out += "\n";
     out += &devices(measured, options).render(style);
@@ -144,10 +145,9 @@ fn hidden(found: &diskwright_planner::series::hidden::HiddenLoad) -> String {
 /// What became of each limit.
 pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
     let mut table = TextTable::new().text("limit");
-    for title in ["always", "burst", "lowest balance", "throttled", "at nothing", "longest delay"] {
+    for title in ["always", "burst", "lowest", "throttled", "at nothing", "delay"] {
         table = table.column(title, Align::Right);
     }
-    table = table.text("first");
     for bucket in all {
         let unit = if bucket.unit == BucketUnit::Bytes { "bytes_per_s" } else { "per_s" };
         let lowest = bucket.lowest_balance.map_or("no credits".into(), |share| display(share, "fraction"));
@@ -159,11 +159,19 @@ pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
             display(bucket.throttled_s, "s"),
             display(bucket.seconds_at_nothing, "s"),
             display(bucket.longest_delay_s, "s"),
-            bucket.first.clone().unwrap_or_else(|| "never".into()),
         ]);
     }
     let heading = style.paint(Ink::Bold, "Limits and credits over the log, with full credits at its start");
-    format!("{heading}\n{}\n", table.render(style))
+    let mut out = format!("{heading}\n{}", table.render(style));
+    for bucket in all {
+        let when = match &bucket.first {
+            Some(first) => format!("{}: first throttled at {first}", bucket.bucket),
+            None => format!("{}: never throttled", bucket.bucket),
+        };
+        out += &told(&when, 0, style);
+    }
+    out += &told("lowest: the lowest balance of credits; delay: the longest delay of throttled requests", 0, style);
+    out + "\n"
 }
 
 /// A prediction; the model's error comes first.

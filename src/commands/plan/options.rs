@@ -292,7 +292,8 @@ impl LimitOptions {
             let known = "expected hdd, ssd, cloud or cloud:PROVIDER";
             limits.only.push(filter.ok_or_else(|| usage(format!("--only `{text}`: {known}")))?);
         }
-        limits.drives = self.drives.clone();
+        let id = |name: &String| limits.prices.volume(name).map_or(name.clone(), |offer| offer.id.clone());
+        limits.drives = self.drives.iter().map(id).collect();
         if let Some(path) = &self.catalogue {
             let name = path.display().to_string();
             let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{name}: {error}")))?;
@@ -317,8 +318,14 @@ impl LimitOptions {
             return Err(usage(format!("--years {}: expected more than 0, up to 100", self.years)));
         }
         limits.years = self.years;
+        if let Some(most) = self.max_loss.filter(|most| !(*most > 0.0 && *most <= 1.0)) {
+            return Err(usage(format!("--max-loss {most}: expected a chance above 0, up to 1")));
+        }
         limits.max_loss = self.max_loss;
         limits.surplus = share("--surplus", &self.surplus)?;
+        if limits.surplus > 10.0 {
+            return Err(usage(format!("--surplus `{}`: expected at most 1000%", self.surplus)));
+        }
         limits.list = self.list.into();
         limits.horizon_days = horizon_days;
         Ok(limits)

@@ -266,11 +266,12 @@ fn hours(seconds: f64) -> String {
 }
 
 fn losses(design: &PlannedDesign) -> String {
-    let show = |loss: Option<f64>| loss.map_or("unknown".to_owned(), |loss| format!("{loss:.1e}"));
+    let chance = |loss: f64| if loss > 0.0 { format!("{loss:.1e}") } else { "0".to_owned() };
+    let show = |loss: Option<f64>| loss.map_or("unknown".to_owned(), chance);
     let loss = &design.loss;
     let drawn = loss.drawn.map_or(String::new(), |drawn| {
         let (low, high) = drawn.loss_interval;
-        format!("; {} random draws from the data sheet: {low:.1e} to {high:.1e}", drawn.missions)
+        format!("; {} random draws from the data sheet: {} to {}", drawn.missions, chance(low), chance(high))
     });
     format!(
         "chance of losing data in {} years: data sheet {}, field studies {}, correlated failures {}{drawn}",

@@ -146,6 +146,14 @@ pub struct Subsystem {
 }
 
 impl PriceList {
+    /// The volume of a name, with its provider (`aws-gp3`) or without (`gp3`), in any case.
+    pub fn volume(&self, name: &str) -> Option<&VolumeOffer> {
+        let is_it = |id: &str| id.eq_ignore_ascii_case(name);
+        let short = |id: &str| id.split_once('-').is_some_and(|(_, rest)| is_it(rest));
+        let whole = self.volumes.iter().find(|offer| is_it(&offer.id));
+        whole.or_else(|| self.volumes.iter().find(|offer| short(&offer.id)))
+    }
+
     /// Adds the rows of another list, which go before those of this one.
     pub fn extend(&mut self, other: PriceList) {
         replace(&mut self.volumes, other.volumes, |row| &row.id);

@@ -80,6 +80,7 @@ struct Scenario<'a> {
     point: LoadPoint,
     model: ResponseModel,
     population: Option<Population>,
+    users_given: bool,
     hidden: Option<HiddenLoad>,
 }
 
@@ -99,13 +100,20 @@ pub fn what_if(
     let by_queue = |a: &&FrontLoad, b: &&FrontLoad| a.sums.queue_s.total_cmp(&b.sums.queue_s);
     let fronts = series.fronts.iter().filter(|f| f.sums.queue_s.is_finite() && f.sums.queue_s > 0.0);
     let front = fronts.max_by(by_queue).ok_or_else(|| refused("the log has no disk with requests in flight"))?;
-    let (point, model) = (LoadPoint::of(front, percentile), ResponseModel::fit(front));
-    let (Some(point), Some(model)) = (point, model) else {
-        return Err(refused("not enough data: the log has too few different loads of the device to fit a model"));
-    };
+    let few = || refused("not enough data: the log has too few different loads of the device to fit a model");
+    let point = LoadPoint::of(front, percentile).ok_or_else(few)?;
     let hidden = hidden(front, users);
-    let population = hidden.as_ref().and_then(|h| Some(Population { users: h.population?, think_s: h.think_s? }));
-    let scenario = Scenario { text, front, point, model, population, hidden };
+    let population = match users {
+        Some(users) => Some(point.pausing(users).ok_or_else(|| {
+            let flight = point.requests() * point.response_s;
+            let because = format!("--users {users}: at the highest loads {flight:.1} requests are in flight");
+            WhatIfError::Names(text.into(), because)
+        })?),
+        None => hidden.as_ref().and_then(|h| Some(Population { users: h.population?, think_s: h.think_s? })),
+    };
+    let model = ResponseModel::fit(front, population.map(|p| p.think_s)).ok_or_else(few)?;
+    let users_given = users.is_some();
+    let scenario = Scenario { text, front, point, model, population, users_given, hidden };
     scenario.check_model()?;
     match change {
         Change::Load(factor) => scenario.load(factor),
@@ -127,6 +135,11 @@ impl Scenario<'_> {
 
     fn refused(&self, because: impl Into<String>) -> WhatIfError {
         WhatIfError::Refused(self.text.into(), because.into())
+    }
+
+    /// Where the number of programs is from.
+    fn known(&self) -> &'static str {
+        if self.users_given { "--users; the pause by Little's law" } else { "estimated" }
     }
 
     fn check_model(&self) -> Result<(), WhatIfError> {
@@ -172,13 +185,15 @@ impl Scenario<'_> {
             notes.push(format!("beyond the data: the log has at most {seen:.0} I/Os/s per member"));
         }
         notes.push(match population {
-            Some(p) => format!("{:.0} programs with a think time of {:.3} s use it (estimated)", p.users, p.think_s),
+            Some(p) => {
+                format!("{:.0} programs with a think time of {:.3} s use it ({})", p.users, p.think_s, self.known())
+            }
             None => "the load is assumed constant: programs do not send more because they are served faster".into(),
         });
         Ok(WhatIf {
             change: self.text.into(),
             device: self.front.name.clone(),
-            model: "response of a member: 1 / (a - b load), fitted to half of the log".into(),
+            model: "response of a member by what is in flight on it, fitted to half of the log".into(),
             model_error: self.model.error,
             trusted: self.model.error <= TRUSTED_ERROR,
             before: self.point.counters(self.front),
@@ -209,7 +224,7 @@ impl Scenario<'_> {
         if level == RaidLevel::Linear {
             return Err(self.refused("the disks are concatenated, and the log does not show where the load goes"));
         }
-        let after = ResponseModel { members: count as usize, ..self.model };
+        let after = self.model.with_members(count as usize);
         let notes = vec![format!("{name}: {members} disks become {count}, all of the same kind")];
         self.answer(&after, self.point, self.population, notes)
     }
@@ -297,8 +312,7 @@ impl Scenario<'_> {
         iops: Option<f64>,
         rate: Option<f64>,
     ) -> Result<WhatIf, WhatIfError> {
-        let is_it = |id: &str| id.eq_ignore_ascii_case(name) || id.split_once('-').is_some_and(|(_, n)| n == name);
-        let Some(offer) = prices.volumes.iter().find(|v| is_it(&v.id)) else {
+        let Some(offer) = prices.volume(name) else {
             let known: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
             return Err(self.names(format!("unknown volume `{name}`; volumes: {}", known.join(", "))));
         };
@@ -334,8 +348,10 @@ impl Scenario<'_> {
             notes: vec![
                 format!("today's limit is the plateau at {:.0} requests/s", hidden.plateau_per_s),
                 format!(
-                    "{:.0} programs have a think time of {:.3} s (estimated)",
-                    population.users, population.think_s
+                    "{:.0} programs have a think time of {:.3} s ({})",
+                    population.users,
+                    population.think_s,
+                    self.known()
                 ),
             ],
         })
