@@ -10,7 +10,7 @@ use crate::live::LiveInterval;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::run::RunOutcome;
 use crate::steady;
-use crate::tally::DirectionTally;
+use crate::tally::{DirectionTally, WorkerTally};
 
 /// Puts a run's counts in order.
 pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
@@ -66,14 +66,21 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         stopped: outcome.stopped,
         slices,
         distribution: distribution(&both),
-        read_histogram: steps_of(&tally.reads.latency),
-        write_histogram: steps_of(&tally.writes.latency),
         course: timeline(&outcome.course),
         pattern: Some(pattern.clone()),
-        ..RunResult::default()
+        ..histograms(tally)
     };
     name_pace(&mut run, &pattern.pace, silence * rate);
     run
+}
+
+/// A result that has the steps of latency alone.
+fn histograms(tally: &WorkerTally) -> RunResult {
+    RunResult {
+        read_histogram: steps_of(&tally.reads.latency),
+        write_histogram: steps_of(&tally.writes.latency),
+        ..RunResult::default()
+    }
 }
 
 /// The pace in short. Where requests wait for answers, `hidden` were not made.
