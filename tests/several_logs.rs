@@ -211,7 +211,7 @@ fn logs_without_times_are_not_laid_over_each_other() {
     let other = file(&folder, "other.txt", &without_times(&iostat_of_half()));
     let dated = file(&folder, "dated.txt", &vmstat());
     let interval = ["--interval", "5s"];
-    for (logs, part) in [([&one, &other], "two recordings"), ([&one, &dated], "one.txt has no times")] {
+    for (logs, part) in [([&one, &other], "two recordings"), ([&one, &dated], "one.txt has no timestamps")] {
         for words in [&["why"][..], &["import", "--to", folder.join("to").to_str().unwrap()]] {
             let done = diskwright(&[words, &interval, &logs.map(String::as_str)].concat());
             assert_eq!(done.status.code(), Some(1), "{words:?}: {}", said(&done));

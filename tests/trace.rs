@@ -158,8 +158,8 @@ fn what_cannot_be_traced_is_said() {
         (&["trace", "../../etc"][..], 1, "no such block device"),
         (&["trace", "--for", "0s"][..], 2, "invalid duration"),
         (&["trace", "--every", "1ms"][..], 2, "--every takes at least 50 ms"),
-        (&["trace", "--budget", "none"][..], 2, "is no share"),
-        (&["trace", "--method", "bpf", "--out", "x"][..], 2, "keeps none"),
+        (&["trace", "--budget", "none"][..], 2, "is not a share"),
+        (&["trace", "--method", "bpf", "--out", "x"][..], 2, "does not keep"),
     ] {
         let output = diskwright(words);
         assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));

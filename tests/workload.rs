@@ -61,7 +61,7 @@ fn a_result_that_is_kept_is_sorted() {
     assert!(keys.len() == 30_000 && keys.is_sorted());
     // a file that is there is never written over
     let again = diskwright(&sort);
-    assert!(again.status.code() == Some(2) && said(&again).contains("exists already"), "{}", said(&again));
+    assert!(again.status.code() == Some(2) && said(&again).contains("already exists"), "{}", said(&again));
     assert_eq!(fs::read_to_string(&kept).expect("kept"), rows);
 }
 

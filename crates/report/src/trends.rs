@@ -28,7 +28,7 @@ pub(crate) fn name(trend: &Trend) -> String {
     format!("{}{}", crate::words::place(&trend.instance), trend.quantity)
 }
 
-/// A slope with its interval: `falls by 1.5 % a day (1.2 % to 1.8 %)`.
+/// A slope with its interval: `falls by 1.5 % per day (1.2 % to 1.8 %)`.
 fn heading(trend: &Trend) -> String {
     let (verb, sign) = if trend.slope_per_day < 0.0 { ("falls", -1.0) } else { ("grows", 1.0) };
     let show = |v: f64| units::display(sign * v, &trend.unit);
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "memory: available falls by 1.5 % a day (1.2 % to 1.8 %), now 9.5 %: crosses 5 % about 2026-11-24 \
+                "memory: available falls by 1.5 % per day (1.2 % to 1.8 %), now 9.5 %: crosses 5 % about 2026-11-24 \
                  (2026-11-23 to 2026-11-26)",
                 "sda: average queue length rose from 0.4 requests to 6.2 requests at 2026-11-21 22:21, together with \
                  sda: time per transfer (9 ms to 48.2 ms)",
