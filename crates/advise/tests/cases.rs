@@ -196,7 +196,10 @@ fn a_case_leaves_its_host_as_it_was() {
         bench.restore(case);
     }
     assert_eq!(before, HostTree::read(bench.machine.folder()));
-    assert_eq!(topology::read(&bench.machine.roots()).devices, topology::read(&HostBench::new("server").machine.roots()).devices);
+    assert_eq!(
+        topology::read(&bench.machine.roots()).devices,
+        topology::read(&HostBench::new("server").machine.roots()).devices
+    );
 }
 
 /// What was said of the case's check.
